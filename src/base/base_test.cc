@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/philox.h"
+#include "base/threads.h"
+#include "base/units.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+// Known answers of Random123's kat_vectors for philox4x32-10.
+TEST(Philox, known_answers_match) {
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, 0), (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, 0xffffffffffffffffull),
+            (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822ull),
+            (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Threads, every_index_runs_once_for_every_thread_count) {
+  for (int threads : {1, 2, 3, 7}) {
+    for (int64_t n : {0, 1, 5, 64, 1000}) {
+      for (int64_t grain : {1, 16}) {
+        std::vector<int> seen(static_cast<size_t>(n), 0);
+        parallel_for(threads, n, grain, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+        });
+        for (int count : seen) EXPECT_EQ(count, 1);
+      }
+    }
+  }
+}
+
+TEST(Units, bytes_read_and_print) {
+  EXPECT_EQ(parse_bytes("900MiB", "memory"), 900ll << 20);
+  EXPECT_EQ(parse_bytes("1.5GiB", "memory"), 3ll << 29);
+  EXPECT_EQ(parse_bytes("4096", "memory"), 4096);
+  EXPECT_EQ(format_bytes(1536), "1.50 KiB");
+  for (const char* bad : {"", "MiB", "12 parsecs", "-5MiB", "nan", "1e30GiB"}) {
+    try {
+      (void)parse_bytes(bad, "memory");
+      ADD_FAILURE() << bad;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_config);
+      EXPECT_EQ(error.where(), "memory");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace snug

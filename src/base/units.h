@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes and durations as text, both ways. 1 KiB = 1024 bytes, 1 KB = 1000 bytes; a plain number is bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace snug {
+
+inline constexpr int64_t kPageBytes = 4096;
+
+[[nodiscard]] constexpr int64_t round_up(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/// "1.50 GiB", "12.0 MiB", "640 B".
+[[nodiscard]] std::string format_bytes(int64_t bytes);
+/// "1.2 ms", "3.4 s", "2 min 05 s", "1 h 03 min".
+[[nodiscard]] std::string format_seconds(double seconds);
+/// Reads "900MiB", "2GB", "4096"; throws Error{bad_config} that names `key`.
+[[nodiscard]] int64_t parse_bytes(std::string_view text, std::string_view key);
+
+}  // namespace snug
