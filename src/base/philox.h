@@ -48,7 +48,7 @@ class PhiloxStream {
   [[nodiscard]] uint64_t below(uint64_t bound) {
     const uint64_t high = next();
     const uint64_t bits = high << 32 | next();
-    return static_cast<uint64_t>((static_cast<__extension__ unsigned __int128>(bits) * bound) >> 64);
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(bits) * bound) >> 64);
   }
 
  private:
