@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// The run configuration: every key of a run, declared once (src/config/options.cc). That
+// declaration drives the YAML file, the command line, defaults, validation, help, the dump, the
+// JSON in checkpoints and docs/configuration.md. Names and defaults are Hugging Face's or
+// DeepSpeed's where they have one.
+//
+// Design: precedence is default < file < command line; of a key given twice on the command line the
+// last value wins, a key twice in a file is an error. Every failure is Error{bad_config} whose
+// where() is the key (or file:line).
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "snug/memory.h"
+
+namespace snug {
+
+enum class OptimizerKind : uint8_t { adamw, sgd };
+enum class ScheduleKind : uint8_t { linear, cosine, constant };
+enum class MetricKind : uint8_t { loss, accuracy, macro_f1 };
+enum class BadRows : uint8_t { stop, skip };
+
+/// What may be recomputed: `auto` follows the budget, `every:K` keeps the input of every K-th
+/// block.
+struct RecomputeSetting {
+  enum class Kind : uint8_t { by_budget, none, all, sqrt, every };
+  Kind kind = Kind::by_budget;
+  int64_t every = 0;  // of Kind::every, >= 1
+  bool operator==(const RecomputeSetting&) const = default;
+};
+
+enum class ConfigSource : uint8_t { default_value, file, command_line };
+[[nodiscard]] std::string_view to_string(ConfigSource source);
+
+/// Keys and values in the order given; no value stands for a switch without one ("--resume").
+using ConfigOverrides = std::vector<std::pair<std::string, std::optional<std::string>>>;
+
+struct RunConfig {
+  // Model.
+  std::string model;
+  std::vector<int64_t> hidden_sizes = {256};
+  std::string tokenizer;  // empty: learned from the training text
+  int64_t vocab_size = 30522;
+  int64_t num_labels = 0;                              // 0: from the data, 2 without data
+  std::optional<double> hidden_dropout_prob;           // unset: the model's own
+  std::optional<double> attention_probs_dropout_prob;  // unset: the model's own
+  std::vector<std::string> freeze;
+
+  // Data.
+  std::string train_file;
+  std::string validation_file;
+  std::string test_file;
+  std::string text_column = "text";
+  std::string text_pair_column;  // empty: none
+  std::string label_column = "label";
+  double validation_split = 0.05;
+  int64_t max_seq_length = 128;
+  BadRows bad_rows = BadRows::stop;
+  std::string cache_dir;  // empty: output_dir
+
+  // Memory.
+  MemorySpec memory;
+  RecomputeSetting recompute;
+  int64_t train_batch_size = 32;  // the global batch
+  int64_t micro_batch_size = 0;   // 0: auto
+  int64_t eval_batch_size = 0;    // 0: auto
+  bool allow_new_split = false;
+  int64_t threads = 0;  // 0: every core this process may use
+
+  // Optimizer and schedule.
+  OptimizerKind optim = OptimizerKind::adamw;
+  double learning_rate = 5e-5;
+  double weight_decay = 0.0;
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.999;
+  double adam_epsilon = 1e-8;
+  double momentum = 0.0;
+  double max_grad_norm = 1.0;  // 0: no clipping
+  ScheduleKind lr_scheduler_type = ScheduleKind::linear;
+  double warmup_ratio = 0.0;
+  int64_t warmup_steps = 0;  // above 0 it wins over warmup_ratio
+  double num_train_epochs = 3.0;
+  int64_t max_steps = -1;  // above 0 it wins over num_train_epochs
+  double label_smoothing_factor = 0.0;
+  int64_t seed = 42;
+
+  // Output.
+  std::string output_dir;
+  int64_t logging_steps = 500;
+  int64_t eval_steps = 0;  // 0: at the end of every epoch
+  int64_t save_steps = 500;
+  int64_t save_total_limit = 0;  // checkpoint-N folders kept beside best/ and last/
+  MetricKind metric_for_best_model = MetricKind::loss;
+  std::optional<bool> greater_is_better;  // unset: as the metric wants
+  int64_t early_stopping_patience = 0;    // 0: off
+  double early_stopping_threshold = 0.0;
+  bool resume = false;
+
+  /// Where each value came from; keys that are absent have their default.
+  std::map<std::string, ConfigSource, std::less<>> sources;
+
+  /// Reads the YAML file (none if empty), applies the overrides, validates each value and all
+  /// together.
+  [[nodiscard]] static RunConfig load(const std::string& yaml_file,
+                                      const ConfigOverrides& overrides = {});
+  /// As load, from YAML text; `name` stands for it in errors.
+  [[nodiscard]] static RunConfig parse(std::string_view yaml, const std::string& name,
+                                       const ConfigOverrides& overrides = {});
+  /// Reads what to_json wrote (a checkpoint's configuration).
+  [[nodiscard]] static RunConfig from_json(std::string_view json, const std::string& name);
+
+  /// Sets one key from text. Hyphens count as underscores; no value is allowed for switches only.
+  void set(std::string_view key, std::optional<std::string_view> value,
+           ConfigSource source = ConfigSource::command_line);
+  /// The value as text that set() reads back.
+  [[nodiscard]] std::string get(std::string_view key) const;
+  [[nodiscard]] ConfigSource source_of(std::string_view key) const;
+  /// Checks what no key can check alone, e.g. that the micro-batch is not larger than the batch.
+  void validate() const;
+  /// Throws Error{bad_config} for the first of these keys that is empty, naming how to give it.
+  void require(std::initializer_list<std::string_view> keys) const;
+  [[nodiscard]] bool is_greater_better() const;
+
+  /// One line a key with its source as a comment; a valid run configuration.
+  [[nodiscard]] std::string to_yaml() const;
+  /// One JSON object with every key, typed.
+  [[nodiscard]] std::string to_json() const;
+  /// Equal values; sources do not count.
+  [[nodiscard]] bool operator==(const RunConfig& other) const;
+};
+
+/// What a program needs to know of one key to build its parser or its help.
+struct OptionInfo {
+  std::string name;
+  std::string
+      type;  // "integer", "number", "text", "switch", "one of", "list of integers", "memory", ...
+  std::string default_value;  // as text; empty: none
+  std::string unit;           // "rows", "tokens", "updates", "bytes"; empty: none
+  std::string range;          // "adamw, sgd", "> 0", "[0, 1)"; empty: any
+  std::string group;          // "Model", "Data", "Memory", "Training", "Output"
+  std::string help;
+  std::vector<std::string> allowed;  // of "one of": canonical values
+  bool is_switch = false;            // may stand without a value
+};
+
+/// Every key in the order of declaration.
+[[nodiscard]] std::vector<OptionInfo> config_options();
+/// The key nearest to a misspelt one; empty if none is near.
+[[nodiscard]] std::string nearest_config_key(std::string_view key);
+/// Help for a terminal of this width, keys grouped.
+[[nodiscard]] std::string config_help(int columns = 100);
+/// docs/configuration.md.
+[[nodiscard]] std::string config_markdown();
+
+/// Command-line words, split into configuration keys and the program's own. "--key value",
+/// "--key=value" and switches without a value are taken; every other word stays in `rest`, in
+/// order.
+struct ConfigArguments {
+  ConfigOverrides overrides;
+  std::vector<std::string> rest;
+};
+[[nodiscard]] ConfigArguments split_config_arguments(std::span<const std::string> words);
+/// Error{bad_config} for a word that neither the program nor the configuration knows, with the
+/// nearest key.
+[[noreturn]] void throw_unknown_option(std::string_view key, const std::string& where = {});
+
+}  // namespace snug

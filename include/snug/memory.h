@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The byte budget as the user writes it, and what the machine and this process have. Linux only:
+// reads /proc and the control groups. Functions that take `root` read below it, so tests can show
+// them another machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace snug {
+
+/// A budget before the machine is known: "900MiB", "4096", "60%", "-512MiB" (all but), "auto".
+struct MemorySpec {
+  enum class Kind : uint8_t { automatic, bytes, percent, all_but };
+  Kind kind = Kind::automatic;
+  int64_t bytes = 0;   // of `bytes` and `all_but`
+  double percent = 0;  // of `percent`, in (0, 100]
+  bool operator==(const MemorySpec&) const = default;
+};
+
+/// Throws Error{bad_config} that names `key`.
+[[nodiscard]] MemorySpec parse_memory(std::string_view text, std::string_view key = "memory");
+/// The text that parse_memory reads back to the same value.
+[[nodiscard]] std::string to_string(const MemorySpec& spec);
+
+struct MemoryLimit {
+  int64_t bytes = 0;
+  std::string source;  // "cgroup v1 limit of /jobs/7", "cgroup v2 limit of /", "available memory"
+};
+
+/// What `auto` sees: the tightest limit of the process's control group and its ancestors (v1 or
+/// v2), or the memory that is available now if that is less or there is no limit.
+[[nodiscard]] MemoryLimit machine_memory(const std::string& root = "/");
+
+/// The budget in bytes, rounded down to whole pages. A budget of less than one page is
+/// Error{bad_config}. `bytes` may exceed what the machine has: planning for another machine is
+/// allowed.
+[[nodiscard]] int64_t resolve_memory(const MemorySpec& spec, const std::string& root = "/");
+
+/// Resident set of this process now (VmRSS).
+[[nodiscard]] int64_t current_rss_bytes();
+/// Highest resident set since the start or the last reset (VmHWM).
+[[nodiscard]] int64_t peak_rss_bytes();
+/// Starts a new peak; false where the kernel does not permit it.
+bool reset_peak_rss();
+
+}  // namespace snug

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder that appears whole or not at all. Files are written into a temporary sibling; commit()
+// forces each to the disk, writes the completeness marker last, and swaps the folder into place. A
+// process killed at any instant leaves either the former complete folder or the new one;
+// recover_folder() puts right what it left between two steps.
+//
+// Names of a target "out/last": "out/last.snug-new" (being written) and "out/last.snug-old" (about
+// to be removed). One writer at a time: hold the FolderLock of the parent.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace snug::io {
+
+inline constexpr const char* kCompleteMarkerName = ".snug.complete";
+
+struct AtomicFolderOptions {
+  /// Refuses at once if the disk has less free space than this.
+  int64_t expected_bytes = 0;
+  /// Called with the name of each step of commit() just before it; for tests that kill the process
+  /// there.
+  std::function<void(std::string_view step)> on_step;
+  /// False: never use the atomic exchange of two folders, as on file systems that lack it.
+  bool use_exchange = true;
+};
+
+class AtomicFolder {
+ public:
+  /// Recovers the target, then opens an empty temporary folder beside it. A target that exists, is
+  /// not empty and carries no completeness marker is somebody else's: Error{bad_config}.
+  explicit AtomicFolder(std::string target, AtomicFolderOptions options = {});
+  AtomicFolder(const AtomicFolder&) = delete;
+  AtomicFolder& operator=(const AtomicFolder&) = delete;
+  /// Without commit() the temporary folder is removed and the target stays as it was.
+  ~AtomicFolder();
+
+  [[nodiscard]] const std::string& target() const { return target_; }
+  /// The temporary folder; valid until commit().
+  [[nodiscard]] const std::string& path() const { return temporary_; }
+  /// Where to write the file `name` of this folder.
+  [[nodiscard]] std::string file(std::string_view name) const;
+
+  /// Makes the folder appear. On Error{io} (a full disk, say) the target is still what it was.
+  void commit();
+
+ private:
+  void step(std::string_view name) const;
+  void swap_into_place();
+
+  std::string target_;
+  std::string temporary_;
+  AtomicFolderOptions options_;
+  bool is_committed_ = false;
+};
+
+/// True if the folder was committed: it exists and carries the completeness marker.
+[[nodiscard]] bool is_complete(const std::string& folder);
+
+/// Puts right what a killed commit left: finishes the swap if the target is missing, restores the
+/// former folder if that is the complete one, and removes temporaries. Returns is_complete(target).
+bool recover_folder(const std::string& target);
+
+}  // namespace snug::io

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files as RAII values, and one uniform error for everything that the operating system refuses:
+// Error{io} with the path, the operation, the system's reason and a fix. Reads and writes loop
+// until done; EINTR is not an error. Paths are plain strings, relative ones from the working
+// directory. Nothing here maps memory: mapped pages count in the resident set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace snug::io {
+
+/// Throws Error{io} "[path] cannot <operation>: <reason of error_number>" with a hint that fits the
+/// reason. `needed_bytes` (>= 0) is named when the disk or a quota is full.
+[[noreturn]] void throw_system_error(const std::string& path, std::string_view operation,
+                                     int error_number, int64_t needed_bytes = -1);
+
+/// An open file descriptor. Move-only; the destructor closes it and ignores errors, close() reports
+/// them.
+class File {
+ public:
+  File() = default;
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File();
+
+  /// Opens a regular file for reading.
+  [[nodiscard]] static File open_read(const std::string& path);
+  /// Creates or empties a file for writing.
+  [[nodiscard]] static File create(const std::string& path);
+  /// Opens or creates a file whose writes go to its end.
+  [[nodiscard]] static File append(const std::string& path);
+
+  [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] int64_t size_bytes() const;
+
+  /// Reads exactly `bytes` at `offset`, or throws (a file that ends early is Error{bad_data}).
+  void read_at(int64_t offset, std::byte* dst, int64_t bytes) const;
+  /// Reads up to `bytes` at `offset`; less only at the end of the file.
+  [[nodiscard]] int64_t read_some_at(int64_t offset, std::byte* dst, int64_t bytes) const;
+  /// Writes all of it, or throws; the error names the bytes that did not fit.
+  void write_all(const void* src, int64_t bytes);
+  void write_all(std::string_view text);
+  /// Writes all of it at `offset`.
+  void write_at(int64_t offset, const void* src, int64_t bytes);
+  void truncate(int64_t bytes);
+  /// Forces data and metadata to the disk.
+  void sync();
+  /// Drops the file's clean pages from the page cache (they count in a cgroup's limit). Advice
+  /// only, never fails.
+  void release_cache(int64_t offset = 0, int64_t bytes = 0) const noexcept;
+  void close();
+
+ private:
+  File(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  int fd_ = -1;
+  std::string path_;
+};
+
+/// Returns the whole file; one larger than `max_bytes` is Error{bad_data}.
+[[nodiscard]] std::string read_all(const std::string& path, int64_t max_bytes);
+/// Creates the file with this text and forces it to the disk. Not atomic: see replace_file and
+/// AtomicFolder.
+void write_file(const std::string& path, std::string_view text);
+/// Replaces the file whole or not at all: temporary sibling, fsync, rename, fsync of the folder.
+void replace_file(const std::string& path, std::string_view text);
+/// Copies in bounded chunks and forces the copy to the disk.
+void copy_file(const std::string& from, const std::string& to);
+/// Forces the folder's entries (creations, renames) to the disk.
+void sync_folder(const std::string& path);
+
+[[nodiscard]] bool file_exists(const std::string& path);
+[[nodiscard]] bool is_folder(const std::string& path);
+/// Creates the folder and its parents; one that exists is fine.
+void make_folders(const std::string& path);
+/// Names in a folder, sorted, without "." and "..".
+[[nodiscard]] std::vector<std::string> list_folder(const std::string& path);
+/// Removes a file or a whole folder; nothing there is fine. Links are removed, never followed.
+void remove_all(const std::string& path);
+/// Bytes that an ordinary user can still write on the path's file system.
+[[nodiscard]] int64_t free_disk_bytes(const std::string& path);
+/// "a/b" of "a/b/c" and "." of "c"; trailing slashes do not count.
+[[nodiscard]] std::string parent_folder(const std::string& path);
+
+}  // namespace snug::io
