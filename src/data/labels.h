@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Class labels: their names, their ids, and how ids are found from training data. Ids depend on the
+// set of names alone: numeric order where every label is an integer, else bytewise order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "snug/error.h"
+
+namespace snug::data {
+
+inline constexpr int32_t kIgnoredLabel = -100;  // a row without a label
+inline constexpr int64_t kMaxLabelBytes = 256;
+inline constexpr int64_t kMaxLabels = 16384;
+
+class Labels {
+ public:
+  Labels() = default;
+  /// Names in id order, e.g. id2label of a config.json. Throws Error{bad_config} for a name that
+  /// occurs twice.
+  [[nodiscard]] static Labels from_names(std::vector<std::string> names);
+
+  [[nodiscard]] int32_t size() const { return static_cast<int32_t>(names_.size()); }
+  [[nodiscard]] const std::string& name(int32_t id) const {
+    return names_.at(static_cast<size_t>(id));
+  }
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+  [[nodiscard]] std::optional<int32_t> find(std::string_view name) const;
+  bool operator==(const Labels& other) const { return names_ == other.names_; }
+
+ private:
+  std::vector<std::string> names_;
+  std::map<std::string, int32_t, std::less<>> ids_;
+};
+
+/// The error for a label that training never saw; `where` is "file:line".
+[[nodiscard]] Error unseen_label(const std::string& where, std::string_view label,
+                                 const Labels& labels);
+
+/// Collects labels in one pass; ids are provisional (order of first sight) until finish().
+class LabelFinder {
+ public:
+  /// Returns the provisional id. Throws Error{bad_data} at `where` for a label longer than
+  /// kMaxLabelBytes or for one more than kMaxLabels of them: then label_column names the wrong
+  /// column.
+  [[nodiscard]] int32_t add(std::string_view label, const std::string& where);
+
+  struct Result {
+    Labels labels;
+    std::vector<int32_t> final_id;  // by provisional id
+  };
+  /// Throws Error{unsupported} where the labels are numbers to regress on (more than 64 different,
+  /// some with a fraction).
+  [[nodiscard]] Result finish() const;
+
+ private:
+  std::map<std::string, int32_t, std::less<>> ids_;
+};
+
+}  // namespace snug::data

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A keyed pseudo-random permutation of [0, n) in constant memory, and its inverse: an additive
+// Feistel network over Philox on a near-square grid a * b >= n, walked until the result is below n
+// (almost always at once). Not for secrets.
+#pragma once
+
+#include <cstdint>
+
+namespace snug::data {
+
+class Permutation {
+ public:
+  /// n in [0, 2^62]. Different streams of one seed are unrelated.
+  Permutation(int64_t n, uint64_t seed, uint64_t stream);
+
+  [[nodiscard]] int64_t size() const { return n_; }
+  /// The image of i, for i in [0, n).
+  [[nodiscard]] int64_t operator()(int64_t i) const;
+  [[nodiscard]] int64_t inverse(int64_t image) const;
+
+ private:
+  [[nodiscard]] uint64_t round_value(uint32_t round, uint64_t half, uint64_t bound) const;
+
+  int64_t n_;
+  uint64_t key_;
+  uint64_t stream_;
+  uint64_t left_bound_;
+  uint64_t right_bound_;
+};
+
+/// Streams of the data folder. The top byte keeps purposes apart.
+[[nodiscard]] constexpr uint64_t split_stream() { return uint64_t{1} << 56; }
+[[nodiscard]] constexpr uint64_t epoch_stream(int64_t epoch) {
+  return uint64_t{2} << 56 | static_cast<uint64_t>(epoch);
+}
+[[nodiscard]] constexpr uint64_t window_stream(int64_t epoch, int64_t window) {
+  return uint64_t{3} << 56 | (static_cast<uint64_t>(epoch) << 28 & 0xFFFFFFF0000000u) |
+         (static_cast<uint64_t>(window) & 0xFFFFFFFu);
+}
+
+}  // namespace snug::data

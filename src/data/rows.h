@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of text from JSON lines, TSV and CSV files, one at a time. Relies on pread into one fixed
+// buffer: a file may be any size, a row at most kMaxRowBytes. Owns every check of foreign text
+// (UTF-8, NUL, columns, types) and the policy for bad rows. Knows neither tokens nor label ids.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "snug/error.h"
+
+namespace snug::data {
+
+inline constexpr int64_t kMaxRowBytes = int64_t{16} << 20;
+inline constexpr int64_t kMaxBadExamples = 5;
+
+/// Which columns to read. The names of the fields are the configuration keys that errors tell the
+/// user to set.
+struct RowSchema {
+  std::string text_column = "text";
+  std::string text_pair_column;  // empty: no pair
+  std::string label_column = "label";
+  bool needs_label = true;  // false: the label column may be absent
+  bool operator==(const RowSchema&) const = default;
+};
+
+/// One row; its strings are reused by the next call.
+struct Row {
+  std::string text;
+  std::string pair;                  // empty unless the schema names a pair column
+  std::optional<std::string> label;  // none: null, missing or empty
+  int64_t line = 0;                  // 1-based line of the file where the row begins
+};
+
+enum class BadRows : uint8_t { stop, skip };
+
+/// What to do with a bad row, and what was done: stop throws the row's error, skip counts it and
+/// keeps a few texts.
+struct BadRowLog {
+  BadRows policy = BadRows::stop;
+  int64_t count = 0;
+  std::vector<std::string> examples{};  // at most kMaxBadExamples, "file:line: what"
+
+  void report(const Error& error);
+};
+
+/// Reads rows in file order. Not thread-safe. Heap: the longest row so far, three times over, and
+/// 256 KiB.
+class RowReader {
+ public:
+  virtual ~RowReader() = default;
+  RowReader() = default;
+  RowReader(const RowReader&) = delete;
+  RowReader& operator=(const RowReader&) = delete;
+
+  /// Reads the next good row; false at the end of the file. A bad row goes to the log. Throws
+  /// Error{bad_data} for a bad row (policy stop) or a file that is broken as a whole,
+  /// Error{bad_config} for a missing column, Error{io}.
+  [[nodiscard]] virtual bool next(Row& row) = 0;
+  /// Columns of the header, or of the first object of a .jsonl file (at most 32 names); empty
+  /// before the first row.
+  [[nodiscard]] virtual const std::vector<std::string>& columns() const = 0;
+  [[nodiscard]] virtual int64_t bytes_read() const = 0;
+  [[nodiscard]] virtual int64_t total_bytes() const = 0;
+};
+
+/// Opens a file; its suffix decides: .jsonl or .json (one object a line), .tsv (header line, no
+/// quoting), .csv (RFC 4180 with a header). `log` outlives the reader. Throws Error{io} or
+/// Error{bad_config}.
+[[nodiscard]] std::unique_ptr<RowReader> open_rows(const std::string& file, const RowSchema& schema,
+                                                   BadRowLog& log);
+
+}  // namespace snug::data

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// The token cache: a file on disk with the token ids of every usable row, built once in one
+// streamed pass and then read row by row through pread. Memory does not grow with the number of
+// rows, building and reading alike.
+//
+// Design: nothing is mapped, since mapped pages count in the process's resident set and hence in
+// the user's budget. Nothing in a cache file is trusted: the header, the metadata and the whole row
+// index are checked when it is opened, and the bounds, checksum and ids of a row each time it is
+// read. Non-goals: it does not detect that a source file was changed behind an equal size and
+// modification time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/labels.h"
+#include "data/rows.h"
+
+namespace snug::data {
+
+/// One row as token ids, special tokens included. The encoder has truncated it to max_seq_length.
+struct EncodedRow {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> type_ids;  // empty (all 0), or as long as ids: zeros, then ones
+  bool truncated = false;
+};
+
+/// Tokenises one row; `pair` is null where the schema has no pair column. Overwrites `out`, whose
+/// memory is reused.
+using EncodeFn =
+    std::function<void(std::string_view text, const std::string* pair, EncodedRow& out)>;
+
+enum class LabelUse : uint8_t {
+  find,   // training: labels come from these rows; unlabelled rows are counted and dropped
+  known,  // evaluation: labels are given; an unseen one is a bad row; unlabelled rows are counted
+          // and dropped
+  ignore  // prediction: every good row is kept in file order, empty text included; labels are not
+          // read
+};
+
+/// What a cache is made from. Two equal specs over unchanged files give the same bytes.
+struct CacheSpec {
+  std::vector<std::string> files{};
+  RowSchema schema{};
+  BadRows bad_rows = BadRows::stop;
+  LabelUse label_use = LabelUse::find;
+  Labels known_labels{};                // with LabelUse::known
+  int32_t max_seq_length = 0;           // at most 1,048,576
+  int32_t vocab_size = 0;               // ids are below it
+  std::string tokenizer_fingerprint{};  // any text that changes when the tokenizer does
+};
+
+/// Where every row went: rows_read = kept + dropped_empty + unlabelled + bad.
+struct DataReport {
+  int64_t rows_read = 0;
+  int64_t kept = 0;
+  int64_t truncated = 0;  // of those kept
+  int64_t dropped_empty = 0;
+  int64_t unlabelled = 0;
+  int64_t bad = 0;
+  int64_t tokens = 0;                       // of the rows kept, special tokens included
+  int32_t max_length = 0;                   // of the rows kept
+  std::vector<int64_t> length_counts{};     // by length in tokens, 0 .. max_length
+  std::vector<int64_t> label_counts{};      // by label id
+  std::vector<std::string> bad_examples{};  // the first few
+  bool operator==(const DataReport&) const = default;
+};
+
+struct BuildProgress {
+  int64_t rows = 0;
+  int64_t bytes_read = 0;
+  int64_t total_bytes = 0;
+};
+
+struct BuildHooks {
+  std::function<void(const BuildProgress&)> progress{};  // every 1,000 rows and at the end
+  const std::atomic<bool>* cancel =
+      nullptr;  // set: the build throws Error{cancelled} and leaves no file
+};
+
+/// What is known of a row without its ids.
+struct RowInfo {
+  int32_t length = 0;
+  int32_t first_segment = 0;  // tokens of type 0; the rest are of type 1
+  int32_t label = kIgnoredLabel;
+  int32_t file = 0;  // index in CacheSpec::files
+  int64_t line = 0;
+};
+
+/// An open cache. Const methods are thread-safe and allocate nothing.
+class TokenCache {
+ public:
+  /// Opens and checks a cache. Throws Error{io}, and Error{bad_data} for a file that is incomplete,
+  /// damaged, hostile or made from another spec (the source files' sizes and times included).
+  [[nodiscard]] static TokenCache open(const std::string& path, const CacheSpec& spec);
+  TokenCache(TokenCache&&) noexcept;
+  TokenCache& operator=(TokenCache&&) noexcept;
+  ~TokenCache();
+
+  [[nodiscard]] int64_t rows() const;
+  [[nodiscard]] int32_t max_length() const { return report().max_length; }
+  [[nodiscard]] const Labels& labels() const;
+  [[nodiscard]] const DataReport& report() const;
+  [[nodiscard]] const std::vector<std::string>& files() const;
+  /// Changes with any token, label or order of the rows: save it in checkpoints.
+  [[nodiscard]] uint64_t content_hash() const;
+
+  /// Throws Error{bad_data} where the file no longer holds what open() saw, Error{io}.
+  [[nodiscard]] RowInfo info(int64_t row) const;
+  /// Writes the row's ids into the first info.length elements of `ids`, which must be long enough.
+  RowInfo read_row(int64_t row, std::span<int32_t> ids) const;
+  /// Lengths of many rows, in tokens.
+  void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const;
+
+ private:
+  struct State;
+  explicit TokenCache(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Builds the cache at `path` through a temporary file beside it, which replaces `path` only when
+/// complete. Throws what the readers throw, Error{bad_data} where no row is left, Error{io} (a full
+/// disk), Error{cancelled}.
+DataReport build_token_cache(const std::string& path, const CacheSpec& spec, const EncodeFn& encode,
+                             const BuildHooks& hooks = {});
+
+/// Opens the cache at `path`, or builds it first where there is none or it does not fit.
+[[nodiscard]] TokenCache open_or_build_token_cache(const std::string& path, const CacheSpec& spec,
+                                                   const EncodeFn& encode,
+                                                   const BuildHooks& hooks = {});
+
+}  // namespace snug::data
