@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a backend offers to the planner and the runtime. select() answers before planning (scratch, cost, which kernel)
+// and creates nothing; create() builds the kernel once; run() allocates nothing of ours. Nothing here assumes a CPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "snug/error.h"
+
+namespace snug {
+
+/// A node without its graph: everything that decides its kernel. Equal specs share one kernel.
+struct NodeSpec {
+  const OpDef* op = nullptr;
+  std::vector<TensorType> inputs;  // an absent optional input has type i32[0]
+  std::vector<bool> present;
+  std::vector<TensorType> outputs;
+  Attrs attrs;
+  bool operator==(const NodeSpec&) const = default;
+};
+[[nodiscard]] NodeSpec spec_of(const Graph& graph, NodeId node);
+/// Text that is equal exactly for equal specs up to the random ordinal: the key of cost tables and of equal blocks.
+[[nodiscard]] std::string signature_of(const NodeSpec& spec);
+
+/// What is known of a node before planning.
+struct KernelChoice {
+  std::string kernel;         // "onednn:matmul_packed"
+  int64_t scratch_bytes = 0;  // rounded up to the backend's alignment
+  double seconds = 0;         // predicted time of one run on this machine
+};
+
+/// The memory of one run. A pointer is null for an absent optional input. Outputs never overlap inputs, except where the
+/// op must overwrite.
+struct Launch {
+  std::span<const std::byte* const> inputs;
+  std::span<std::byte* const> outputs;
+  std::byte* scratch = nullptr;
+};
+
+class Kernel {
+ public:
+  Kernel() = default;
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  virtual ~Kernel() = default;
+  /// Runs to the end before it returns. Safe to call from one thread at a time.
+  [[nodiscard]] virtual ErrorCode run(const Launch& launch) const noexcept = 0;
+};
+
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// Every storage and scratch buffer starts at a multiple of this and is rounded up to it.
+  [[nodiscard]] virtual int64_t alignment() const = 0;
+  /// Bytes of a dense tensor in this backend's own element sizes, not rounded.
+  [[nodiscard]] virtual int64_t storage_bytes(const TensorType& type) const = 0;
+  /// Throws Error{unsupported} with the reasons of every kernel that refused.
+  [[nodiscard]] virtual KernelChoice select(const NodeSpec& spec) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<Kernel> create(const NodeSpec& spec) const = 0;
+};
+
+}  // namespace snug

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU backend: ordered kernel lists an op (first that accepts wins), oneDNN for matrix products, own SIMD kernels
+// (Highway) for the rest, and the measured speed of this machine for predictions.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backend/backend.h"
+#include "backend/cpu/machine_profile.h"
+
+namespace snug {
+
+struct CpuContext {
+  int threads = 1;
+  MachineProfile profile;
+};
+
+/// One kernel of the list. Its choice may depend on spec and context.threads, never on a budget or on measured speed:
+/// the same machine and thread count must always compute the same bits.
+struct CpuKernelDef {
+  const char* op;
+  const char* kernel;  // "onednn:matmul"
+  /// Empty when the kernel takes this node, else the reason why not.
+  std::string (*accepts)(const NodeSpec&, const CpuContext&);
+  /// Scratch bytes of one run; creates no primitive that outlives the call.
+  int64_t (*scratch_bytes)(const NodeSpec&, const CpuContext&);
+  std::unique_ptr<Kernel> (*create)(const NodeSpec&, const CpuContext&);
+};
+
+[[nodiscard]] std::unique_ptr<Backend> make_cpu_backend(CpuContext context);
+
+}  // namespace snug

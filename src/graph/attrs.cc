@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/attrs.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace snug {
+namespace {
+
+template <class T>
+const T& get(const std::map<std::string, AttrValue>& items, const std::string& name) {
+  const auto found = items.find(name);
+  SNUG_CHECK(found != items.end(), "attribute " + name + " is absent");
+  const T* value = std::get_if<T>(&found->second);
+  SNUG_CHECK(value != nullptr, "attribute " + name + " has another kind");
+  return *value;
+}
+
+}  // namespace
+
+bool Attrs::boolean(const std::string& name) const { return get<bool>(items_, name); }
+int64_t Attrs::int64(const std::string& name) const { return get<int64_t>(items_, name); }
+double Attrs::real(const std::string& name) const { return get<double>(items_, name); }
+const std::string& Attrs::text(const std::string& name) const { return get<std::string>(items_, name); }
+const std::vector<int64_t>& Attrs::ints(const std::string& name) const {
+  return get<std::vector<int64_t>>(items_, name);
+}
+
+AttrKind kind_of(const AttrValue& value) { return static_cast<AttrKind>(value.index()); }
+
+std::string to_string(const AttrValue& value) {
+  switch (kind_of(value)) {
+    case AttrKind::boolean: return std::get<bool>(value) ? "true" : "false";
+    case AttrKind::int64: return std::to_string(std::get<int64_t>(value));
+    case AttrKind::real: {
+      char text[40];
+      std::snprintf(text, sizeof text, "%.17g", std::get<double>(value));
+      // A real always shows that it is one, so that the parser finds the same kind.
+      if (std::strpbrk(text, ".en") == nullptr) std::strcat(text, ".0");
+      return text;
+    }
+    case AttrKind::text: {
+      std::string text = "\"";
+      for (char c : std::get<std::string>(value)) {
+        if (c == '"' || c == '\\') text += '\\';
+        text += c;
+      }
+      return text + "\"";
+    }
+    case AttrKind::ints: {
+      std::string text = "[";
+      for (int64_t item : std::get<std::vector<int64_t>>(value)) {
+        text += (text.size() > 1 ? "," : "") + std::to_string(item);
+      }
+      return text + "]";
+    }
+  }
+  return {};
+}
+
+}  // namespace snug

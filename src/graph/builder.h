@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds a graph node by node; types are inferred and checked at every call. One builder, one graph.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/op_def.h"
+
+namespace snug {
+
+class GraphBuilder {
+ public:
+  GraphBuilder(const OpRegistry& registry, std::string name);
+  /// Continues an existing graph.
+  GraphBuilder(const OpRegistry& registry, Graph graph);
+
+  [[nodiscard]] ValueId input(const std::string& name, TensorType type);
+  [[nodiscard]] ValueId parameter(const std::string& name, TensorType type);
+  [[nodiscard]] ValueId state(const std::string& name, TensorType type);
+
+  /// Appends a node and returns its outputs. Optional inputs that are not given are kNone.
+  std::vector<ValueId> op(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {});
+  /// The same for an op with one output.
+  ValueId op1(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {});
+
+  void mark_output(ValueId id, const std::string& name);
+
+  [[nodiscard]] const TensorType& type(ValueId id) const { return graph_.type(id); }
+  [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.type(id).shape; }
+  [[nodiscard]] const Graph& graph() const { return graph_; }
+  [[nodiscard]] Graph take() { return std::move(graph_); }
+
+  /// Numbers random ops in the order of building: part of their key, fixed from here on.
+  [[nodiscard]] int64_t next_random_ordinal() { return random_ordinal_++; }
+
+  // The scope and phase of the nodes that follow; set through ScopeGuard / PhaseGuard.
+  [[nodiscard]] const std::string& scope() const { return scope_; }
+  void set_scope(std::string scope) { scope_ = std::move(scope); }
+  [[nodiscard]] Phase phase() const { return phase_; }
+  void set_phase(Phase phase) { phase_ = phase; }
+
+ private:
+  ValueId add_resident(const std::string& name, TensorType type, ValueKind kind);
+
+  const OpRegistry* registry_;
+  Graph graph_;
+  std::string scope_;
+  Phase phase_ = Phase::forward;
+  int64_t random_ordinal_ = 0;
+};
+
+/// Appends `name` to the scope for its lifetime: ScopeGuard guard(b, "layer.3").
+class ScopeGuard {
+ public:
+  ScopeGuard(GraphBuilder& builder, const std::string& name) : builder_(builder), before_(builder.scope()) {
+    builder.set_scope(before_.empty() ? name : before_ + "." + name);
+  }
+  ~ScopeGuard() { builder_.set_scope(before_); }
+  ScopeGuard(const ScopeGuard&) = delete;
+  ScopeGuard& operator=(const ScopeGuard&) = delete;
+
+ private:
+  GraphBuilder& builder_;
+  std::string before_;
+};
+
+class PhaseGuard {
+ public:
+  PhaseGuard(GraphBuilder& builder, Phase phase) : builder_(builder), before_(builder.phase()) {
+    builder.set_phase(phase);
+  }
+  ~PhaseGuard() { builder_.set_phase(before_); }
+  PhaseGuard(const PhaseGuard&) = delete;
+  PhaseGuard& operator=(const PhaseGuard&) = delete;
+
+ private:
+  GraphBuilder& builder_;
+  Phase before_;
+};
+
+}  // namespace snug

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/graph.h"
+
+#include "graph/op_def.h"
+
+namespace snug {
+
+ValueId Graph::find(const std::string& wanted) const {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].name == wanted) return static_cast<ValueId>(i);
+  }
+  return kNone;
+}
+
+const char* to_string(Phase phase) {
+  switch (phase) {
+    case Phase::prologue: return "prologue";
+    case Phase::forward: return "forward";
+    case Phase::backward: return "backward";
+    case Phase::update: return "update";
+  }
+  return "?";
+}
+
+std::string describe(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const std::string first = node.outputs.empty() ? "_" : std::to_string(node.outputs[0]);
+  return "%" + first + " " + (node.scope.empty() ? "" : node.scope + "/") + *node.op->name;
+}
+
+std::vector<TensorType> input_types(const Graph& graph, const Node& node) {
+  std::vector<TensorType> types;
+  for (ValueId id : node.inputs) types.push_back(id == kNone ? TensorType{DType::i32, {0}} : graph.type(id));
+  return types;
+}
+
+std::vector<TensorType> output_types(const Graph& graph, const Node& node) {
+  std::vector<TensorType> types;
+  for (ValueId id : node.outputs) types.push_back(graph.type(id));
+  return types;
+}
+
+ValueId storage_of(const Graph& graph, ValueId id) {
+  while (graph.value(id).producer != kNone) {
+    const Value& value = graph.value(id);
+    const Node& node = graph.node(value.producer);
+    const Alias& alias = *node.op->alias;
+    if (alias.kind != AliasKind::view && alias.kind != AliasKind::must_overwrite) return id;
+    ValueId source = kNone;
+    for (const auto& [output, input] : alias.pairs) {
+      if (output == value.output_index) source = node.inputs[static_cast<size_t>(input)];
+    }
+    if (source == kNone) return id;
+    id = source;
+  }
+  return id;
+}
+
+}  // namespace snug

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph: values in single assignment and nodes in a valid order. A plain value; behaviour lives in free functions
+// (text.h, verify.h) and in the builder. Relies on op_def.h for what a node computes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/attrs.h"
+#include "graph/types.h"
+
+namespace snug {
+
+struct OpDef;
+
+using ValueId = int32_t;
+using NodeId = int32_t;
+inline constexpr int32_t kNone = -1;
+
+/// When a node runs: prologue once an update (casts and packings of weights), update once an update, the rest once a
+/// micro-batch.
+enum class Phase : uint8_t { prologue, forward, backward, update };
+
+/// How a value comes to be. All but `computed` are resident: they live outside the arena for the whole run.
+///   input      fed by the caller before each step
+///   parameter  a trainable (or frozen) weight
+///   state      an optimizer state or a gradient accumulator
+///   computed   the output of a node; lives in the arena, or in the storage of the resident value that it overwrites
+enum class ValueKind : uint8_t { input, parameter, state, computed };
+
+/// Where a value lives; one space today, so that transfers can later be ordinary nodes.
+enum class MemorySpace : uint8_t { host, device };
+
+struct Value {
+  TensorType type;
+  ValueKind kind = ValueKind::computed;
+  std::string name;  // unique where not empty; always set for residents
+  NodeId producer = kNone;
+  int32_t output_index = 0;
+  MemorySpace space = MemorySpace::host;
+};
+
+struct Node {
+  const OpDef* op = nullptr;
+  std::vector<ValueId> inputs;  // kNone for an optional input that is not given
+  std::vector<ValueId> outputs;
+  Attrs attrs;
+  std::string scope;  // "encoder.layer.3.attention"
+  Phase phase = Phase::forward;
+  int32_t queue = 0;  // one queue today
+};
+
+struct Graph {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Node> nodes;       // every node comes after the producers of its inputs
+  std::vector<ValueId> outputs;  // computed values that stay readable after the step
+
+  [[nodiscard]] const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes[static_cast<size_t>(id)]; }
+  [[nodiscard]] const TensorType& type(ValueId id) const { return value(id).type; }
+  [[nodiscard]] bool is_resident(ValueId id) const { return value(id).kind != ValueKind::computed; }
+  /// The value of this name, or kNone.
+  [[nodiscard]] ValueId find(const std::string& name) const;
+};
+
+[[nodiscard]] const char* to_string(Phase phase);
+/// "%12 encoder.layer.3/softmax" for messages.
+[[nodiscard]] std::string describe(const Graph& graph, NodeId node);
+/// The types of a node's inputs; an absent optional input has the type of an empty i32[0].
+[[nodiscard]] std::vector<TensorType> input_types(const Graph& graph, const Node& node);
+[[nodiscard]] std::vector<TensorType> output_types(const Graph& graph, const Node& node);
+
+/// The value whose bytes `id` occupies: follows views and must-overwrite outputs to their source.
+[[nodiscard]] ValueId storage_of(const Graph& graph, ValueId id);
+
+}  // namespace snug

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpDef: the one place that says what an op is. No field is optional; what does not apply is said explicitly
+// (not_differentiable("why"), never_in_place()). Kernels are not here: backends list theirs by the op's name.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace snug {
+
+class GraphBuilder;
+
+/// A field that must be given: it has no default constructor, so forgetting one does not compile.
+template <class T>
+class Required {
+ public:
+  Required(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor): a transparent wrapper
+  template <class U>
+    requires(std::is_constructible_v<T, U &&> && !std::is_same_v<std::remove_cvref_t<U>, Required<T>> &&
+             !std::is_same_v<std::remove_cvref_t<U>, T>)
+  Required(U&& value) : value_(std::forward<U>(value)) {}  // NOLINT(google-explicit-constructor)
+  const T& operator*() const { return value_; }
+  const T* operator->() const { return &value_; }
+
+ private:
+  T value_;
+};
+
+struct InputSpec {
+  std::string_view name;
+  bool is_optional = false;
+  InputSpec(const char* n, bool optional = false) : name(n), is_optional(optional) {}  // NOLINT
+};
+inline InputSpec optional_input(const char* name) { return {name, true}; }
+
+struct AttrSpec {
+  std::string name;
+  AttrValue default_value;  // its kind is the attribute's kind
+  bool is_required = false;
+  AttrSpec(std::string n, AttrValue value) : name(std::move(n)), default_value(std::move(value)) {}
+  AttrSpec(std::string n, AttrValue kind_sample, bool required)
+      : name(std::move(n)), default_value(std::move(kind_sample)), is_required(required) {}
+};
+inline AttrSpec required_attr(std::string name, AttrValue kind_sample) {
+  return {std::move(name), std::move(kind_sample), true};
+}
+
+/// Types of the outputs from types of the inputs; throws Error{shape_mismatch} whose place is `where`.
+struct InferArgs {
+  std::span<const TensorType> inputs;
+  std::span<const bool> present;  // false for an optional input that is not given
+  const Attrs& attrs;
+  const std::string& where;
+};
+using InferFn = std::vector<TensorType> (*)(const InferArgs&);
+
+/// Builds the gradient of one node from ordinary nodes. dy[i] is the gradient of output i, or kNone where nothing flows
+/// back; wants[i] says whether input i needs a gradient. Returns one value (or kNone) an input.
+struct VjpArgs {
+  GraphBuilder& builder;
+  const Node& node;  // a copy: building does not invalidate it
+  std::span<const ValueId> dy;
+  const std::vector<bool>& wants;
+  /// Input / output value of the forward node, and their types.
+  [[nodiscard]] ValueId in(size_t index) const { return node.inputs[index]; }
+  [[nodiscard]] ValueId out(size_t index) const { return node.outputs[index]; }
+  [[nodiscard]] const TensorType& type(ValueId id) const;
+};
+using VjpFn = std::function<std::vector<ValueId>(const VjpArgs&)>;
+
+struct NotDifferentiable {
+  std::string reason;
+};
+using Gradient = std::variant<VjpFn, NotDifferentiable>;
+inline Gradient not_differentiable(std::string reason) { return NotDifferentiable{std::move(reason)}; }
+
+/// What the gradient rule reads, so that planners know it without building the backward graph. Bit i of `inputs` /
+/// `outputs` stands for input / output i.
+struct Keeps {
+  uint32_t inputs = 0;
+  uint32_t outputs = 0;
+};
+
+struct Cost {
+  double flops = 0;
+  double bytes_read = 0;
+  double bytes_written = 0;
+};
+struct CostArgs {
+  std::span<const TensorType> inputs;
+  std::span<const TensorType> outputs;
+  const Attrs& attrs;
+};
+using CostFn = Cost (*)(const CostArgs&);
+
+/// Which output shares bytes with which input.
+enum class AliasKind : uint8_t {
+  none,
+  view,             // output 0 is input 0's bytes under another shape; no kernel runs
+  may_overwrite,    // output i may be written over input j where j dies here; planners decide
+  must_overwrite,   // output i is input j's storage after the op (an update or accumulation of a resident)
+};
+struct Alias {
+  AliasKind kind = AliasKind::none;
+  std::vector<std::pair<int, int>> pairs;  // (output, input)
+};
+inline Alias never_in_place() { return {}; }
+inline Alias view_of_input() { return {AliasKind::view, {{0, 0}}}; }
+inline Alias may_overwrite(std::vector<std::pair<int, int>> pairs) { return {AliasKind::may_overwrite, std::move(pairs)}; }
+inline Alias must_overwrite(std::vector<std::pair<int, int>> pairs) {
+  return {AliasKind::must_overwrite, std::move(pairs)};
+}
+
+struct OpDef {
+  Required<std::string> name;
+  Required<std::vector<InputSpec>> inputs;  // the last may repeat when is_variadic
+  Required<bool> is_variadic;
+  Required<std::vector<std::string>> outputs;
+  Required<std::vector<AttrSpec>> attrs;
+  Required<InferFn> infer;
+  Required<Gradient> gradient;
+  Required<Keeps> keeps;
+  Required<CostFn> cost;
+  Required<Alias> alias;
+};
+
+/// All ops of the program, found by name. A value that is passed around; ops/registry.h builds it.
+class OpRegistry {
+ public:
+  explicit OpRegistry(std::vector<const OpDef*> ops);
+  /// Null when there is none.
+  [[nodiscard]] const OpDef* find(std::string_view name) const;
+  [[nodiscard]] const std::vector<const OpDef*>& all() const { return ops_; }
+
+ private:
+  std::vector<const OpDef*> ops_;  // sorted by name
+};
+
+/// Checks the attributes against the op's schema and fills in defaults; throws Error{invalid_graph} at `where`.
+[[nodiscard]] Attrs complete_attrs(const OpDef& op, Attrs given, const std::string& where);
+/// Checks arity and infers the output types.
+[[nodiscard]] std::vector<TensorType> infer_types(const OpDef& op, std::span<const TensorType> inputs,
+                                                  std::span<const bool> present, const Attrs& attrs,
+                                                  const std::string& where);
+
+}  // namespace snug

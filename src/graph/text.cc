@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Printer and recursive-descent parser of the graph's text form.
+#include "graph/text.h"
+
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+
+#include "graph/verify.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+const char* keyword(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::input: return "input";
+    case ValueKind::parameter: return "parameter";
+    case ValueKind::state: return "state";
+    case ValueKind::computed: break;
+  }
+  return "";
+}
+
+std::string quoted(const std::string& text) { return to_string(AttrValue{text}); }
+
+void print_node(const Graph& graph, const Node& node, std::string& out) {
+  out += "  ";
+  for (size_t i = 0; i < node.outputs.size(); ++i) out += (i ? ", %" : "%") + std::to_string(node.outputs[i]);
+  out += " = " + *node.op->name + "(";
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    out += i ? ", " : "";
+    out += node.inputs[i] == kNone ? "_" : "%" + std::to_string(node.inputs[i]);
+  }
+  out += ")";
+  std::string attrs;
+  for (const AttrSpec& spec : *node.op->attrs) {
+    const AttrValue& value = node.attrs.items().at(spec.name);
+    if (!spec.is_required && value == spec.default_value) continue;
+    attrs += (attrs.empty() ? "" : ", ") + spec.name + "=" + to_string(value);
+  }
+  if (!attrs.empty()) out += " {" + attrs + "}";
+  out += " : ";
+  for (size_t i = 0; i < node.outputs.size(); ++i) out += (i ? ", " : "") + to_string(graph.type(node.outputs[i]));
+  out += " @" + quoted(node.scope) + " " + to_string(node.phase) + "\n";
+}
+
+class Parser {
+ public:
+  Parser(std::string_view text, const OpRegistry& registry) : text_(text), registry_(registry) {}
+
+  Graph parse() {
+    expect_word("graph");
+    graph_.name = string();
+    expect('{');
+    while (!accept('}')) statement();
+    skip();
+    if (at_ < text_.size()) fail("text after the closing brace");
+    verify(graph_);
+    return std::move(graph_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& message) const {
+    int line = 1;
+    for (size_t i = 0; i < at_ && i < text_.size(); ++i) line += text_[i] == '\n' ? 1 : 0;
+    throw Error(ErrorCode::invalid_graph, "line " + std::to_string(line), message);
+  }
+  void skip() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
+  }
+  [[nodiscard]] char peek() {
+    skip();
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool accept(char c) {
+    if (peek() != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!accept(c)) fail(std::string("'") + c + "' expected");
+  }
+  std::string word() {
+    skip();
+    const size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_')) ++at_;
+    if (at_ == begin) fail("a word is expected");
+    return std::string(text_.substr(begin, at_ - begin));
+  }
+  void expect_word(const std::string& wanted) {
+    if (word() != wanted) fail("'" + wanted + "' expected");
+  }
+  std::string string() {
+    expect('"');
+    std::string out;
+    while (at_ < text_.size() && text_[at_] != '"') {
+      if (text_[at_] == '\\' && at_ + 1 < text_.size()) ++at_;
+      out += text_[at_++];
+    }
+    expect('"');
+    return out;
+  }
+  int64_t integer() {
+    skip();
+    int64_t value = 0;
+    const auto [end, status] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (status != std::errc()) fail("a whole number is expected");
+    at_ = static_cast<size_t>(end - text_.data());
+    return value;
+  }
+  ValueId fresh_id() {
+    expect('%');
+    const int64_t id = integer();
+    if (id != static_cast<int64_t>(graph_.values.size())) {
+      fail("values are numbered in order: %" + std::to_string(graph_.values.size()) + " expected");
+    }
+    graph_.values.emplace_back();
+    return static_cast<ValueId>(id);
+  }
+  ValueId used_id() {
+    if (accept('_')) return kNone;
+    expect('%');
+    const int64_t id = integer();
+    if (id < 0 || id >= static_cast<int64_t>(graph_.values.size())) fail("%" + std::to_string(id) + " is not made yet");
+    return static_cast<ValueId>(id);
+  }
+  TensorType type() {
+    const std::string name = word();
+    TensorType result;
+    bool is_known = false;
+    for (DType dtype : {DType::f32, DType::i32, DType::i64, DType::boolean}) {
+      if (name == to_string(dtype)) {
+        result.dtype = dtype;
+        is_known = true;
+      }
+    }
+    if (!is_known) fail("there is no element type '" + name + "'");
+    expect('[');
+    while (!accept(']')) {
+      const int64_t dim = integer();
+      if (dim < 0) fail("a dimension is negative");
+      result.shape.push_back(dim);
+      if (peek() != ']') expect(',');
+    }
+    if (result.shape.size() > 8) fail("more than 8 dimensions");
+    (void)element_count(result);
+    return result;
+  }
+  AttrValue attr_value() {
+    const char first = peek();
+    if (first == '"') return string();
+    if (first == '[') {
+      std::vector<int64_t> items;
+      expect('[');
+      while (!accept(']')) {
+        items.push_back(integer());
+        if (peek() != ']') expect(',');
+      }
+      return items;
+    }
+    size_t end = at_;
+    while (end < text_.size() && std::string_view(",} \n\t").find(text_[end]) == std::string_view::npos) ++end;
+    const std::string token(text_.substr(at_, end - at_));
+    if (token == "true" || token == "false") {
+      at_ = end;
+      return token == "true";
+    }
+    if (token.find_first_of(".en") == std::string::npos) return integer();
+    char* parsed = nullptr;
+    const double value = std::strtod(token.c_str(), &parsed);
+    if (token.empty() || *parsed != '\0') fail("'" + token + "' is not an attribute value");
+    at_ = end;
+    return value;
+  }
+  Phase phase() {
+    const std::string name = word();
+    for (Phase p : {Phase::prologue, Phase::forward, Phase::backward, Phase::update}) {
+      if (name == to_string(p)) return p;
+    }
+    fail("there is no phase '" + name + "'");
+  }
+  void resident(ValueId id, ValueKind kind) {
+    Value value{.type = {}, .kind = kind, .name = string()};
+    expect(':');
+    value.type = type();
+    graph_.values[static_cast<size_t>(id)] = std::move(value);
+  }
+  void node(std::vector<ValueId> outputs, const std::string& name) {
+    Node result{.op = registry_.find(name), .inputs = {}, .outputs = std::move(outputs), .attrs = {}, .scope = {}};
+    if (result.op == nullptr) fail("there is no op named '" + name + "'");
+    expect('(');
+    while (!accept(')')) {
+      result.inputs.push_back(used_id());
+      if (peek() != ')') expect(',');
+    }
+    Attrs attrs;
+    if (accept('{')) {
+      while (!accept('}')) {
+        const std::string key = word();
+        expect('=');
+        attrs.set(key, attr_value());
+        if (peek() != '}') expect(',');
+      }
+    }
+    result.attrs = complete_attrs(*result.op, std::move(attrs), name);
+    expect(':');
+    for (size_t i = 0; i < result.outputs.size(); ++i) {
+      if (i > 0) expect(',');
+      Value& value = graph_.values[static_cast<size_t>(result.outputs[i])];
+      value.type = type();
+      value.producer = static_cast<NodeId>(graph_.nodes.size());
+      value.output_index = static_cast<int32_t>(i);
+    }
+    expect('@');
+    result.scope = string();
+    result.phase = phase();
+    graph_.nodes.push_back(std::move(result));
+  }
+  void statement() {
+    if (peek() == '%') {
+      std::vector<ValueId> outputs{fresh_id()};
+      while (accept(',')) outputs.push_back(fresh_id());
+      expect('=');
+      const std::string name = word();
+      for (ValueKind kind : {ValueKind::input, ValueKind::parameter, ValueKind::state}) {
+        if (name == keyword(kind) && outputs.size() == 1 && peek() == '"') return resident(outputs[0], kind);
+      }
+      return node(std::move(outputs), name);
+    }
+    expect_word("output");
+    const std::string name = string();
+    const ValueId id = used_id();
+    if (id == kNone) fail("an output needs a value");
+    graph_.values[static_cast<size_t>(id)].name = name;
+    graph_.outputs.push_back(id);
+  }
+
+  std::string_view text_;
+  const OpRegistry& registry_;
+  Graph graph_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+std::string print(const Graph& graph) {
+  std::string out = "graph " + quoted(graph.name) + " {\n";
+  // Values are numbered in order of appearance, so residents are printed where they were made.
+  size_t next_node = 0;
+  for (size_t id = 0; id < graph.values.size(); ++id) {
+    const Value& value = graph.values[id];
+    if (value.producer == kNone) {
+      out += "  %" + std::to_string(id) + " = " + keyword(value.kind) + " " + quoted(value.name) + " : " +
+             to_string(value.type) + "\n";
+    } else if (value.output_index == 0) {
+      print_node(graph, graph.nodes[next_node++], out);
+    }
+  }
+  for (ValueId id : graph.outputs) out += "  output " + quoted(graph.value(id).name) + " %" + std::to_string(id) + "\n";
+  return out + "}\n";
+}
+
+Graph parse_graph(std::string_view text, const OpRegistry& registry) { return Parser(text, registry).parse(); }
+
+}  // namespace snug

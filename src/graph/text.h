@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text form of a graph, both ways: print(parse(text)) == text for every printed graph.
+//
+//   graph "mlp" {
+//     %0 = input "x" : f32[8,4]
+//     %1 = parameter "w" : f32[3,4]
+//     %2 = matmul(%0, %1) {transpose_b=true} : f32[8,3] @"layer.0" forward
+//     output "y" %2
+//   }
+// A node with several outputs reads "%3, %4 = op(...) : type, type". An absent optional input is "_". Attributes that
+// have their default value are not printed.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/op_def.h"
+
+namespace snug {
+
+[[nodiscard]] std::string print(const Graph& graph);
+/// Throws Error{invalid_graph} with "line N" as its place.
+[[nodiscard]] Graph parse_graph(std::string_view text, const OpRegistry& registry);
+
+}  // namespace snug

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types and shapes of the values in a graph. Every type is known when the graph is built.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace snug {
+
+/// boolean is one byte, 0 or 1. i64 carries keys of random numbers (seed, update, slot), not data.
+enum class DType : uint8_t { f32, i32, i64, boolean };
+
+using Shape = std::vector<int64_t>;
+
+struct TensorType {
+  DType dtype = DType::f32;
+  Shape shape;  // row-major, dense
+  bool operator==(const TensorType&) const = default;
+};
+
+[[nodiscard]] const char* to_string(DType dtype);
+[[nodiscard]] int64_t element_bytes(DType dtype);
+/// "f32[8,128]"; a scalar is "f32[]".
+[[nodiscard]] std::string to_string(const TensorType& type);
+[[nodiscard]] std::string to_string(const Shape& shape);
+
+[[nodiscard]] int64_t element_count(const Shape& shape);
+[[nodiscard]] inline int64_t element_count(const TensorType& type) { return element_count(type.shape); }
+[[nodiscard]] int64_t byte_count(const TensorType& type);
+
+/// Numpy's broadcasting of two shapes; throws Error{shape_mismatch} naming `where`.
+[[nodiscard]] Shape broadcast_shapes(const Shape& a, const Shape& b, const std::string& where);
+/// Row-major strides in elements.
+[[nodiscard]] Shape strides_of(const Shape& shape);
+/// Maps a possibly negative axis into [0, rank); throws Error{shape_mismatch} naming `where`.
+[[nodiscard]] int64_t normalize_axis(int64_t axis, int64_t rank, const std::string& where);
+
+}  // namespace snug

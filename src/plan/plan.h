@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner's vocabulary: what it is given (Problem) and what it returns (Plan). Plain data in, plain data out; it
+// knows neither tensors nor kernels. All bytes are already rounded up to the backend's alignment.
+//
+// Times are steps of the schedule: step i runs one op. A storage instance lives from the step that makes it to its last
+// use before it is made again; the bytes in use at a step are all live instances, the op's outputs and its scratch.
+//
+// Every storage in the arena has exactly one op that makes it. Resident storages have versions: an op that reads one
+// must see the same version in every schedule, recomputed or not, so it runs before (or after) the same writers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace snug::plan {
+
+using StorageId = int32_t;
+using OpId = int32_t;
+inline constexpr int64_t kResidentOffset = -1;  // the storage is not in the arena
+
+enum class Phase : uint8_t { prologue, forward, backward, update };
+
+struct Storage {
+  std::string name;
+  int64_t bytes = 0;
+  bool resident = false;  // lives outside the arena for the whole run: weights, states, fed inputs
+  bool operator==(const Storage&) const = default;
+};
+
+struct Op {
+  std::string name;
+  std::string scope;  // "encoder.layer.3"; for reports
+  Phase phase = Phase::forward;
+  double seconds = 0;
+  std::vector<StorageId> inputs;   // without repeats
+  std::vector<StorageId> outputs;  // a resident output is written in place (an update, an accumulation)
+  int64_t scratch_bytes = 0;
+  bool may_recompute = true;  // false: runs exactly once; so does every op with a resident output
+  uint64_t signature = 0;     // equal for ops of the same type, attributes and shapes (scope and random key aside)
+  bool operator==(const Op&) const = default;
+};
+
+/// One training step (or evaluation, or update) as the planner sees it. `ops` is one valid order.
+struct Problem {
+  std::vector<Storage> storages;
+  std::vector<Op> ops;
+  std::vector<StorageId> keep;  // live at the end; resident ones may be named and cost nothing
+  int64_t alignment = 64;
+  bool operator==(const Problem&) const = default;
+};
+
+/// One storage instance: live on the steps [first, last], both included.
+struct LiveRange {
+  StorageId storage = 0;
+  int32_t first = 0;
+  int32_t last = 0;
+  int64_t bytes = 0;
+  bool is_scratch = false;  // then `storage` is the op's id
+  bool operator==(const LiveRange&) const = default;
+};
+
+/// One executed op with the arena offsets of everything it touches, in the order of Op::inputs and Op::outputs.
+struct Step {
+  OpId op = 0;
+  std::vector<int64_t> input_offsets;
+  std::vector<int64_t> output_offsets;
+  int64_t scratch_offset = 0;
+  bool operator==(const Step&) const = default;
+};
+
+struct Plan {
+  std::string strategy;  // "keep-all", "recompute-all", "sqrt", "every:2", "budget"
+  std::vector<Step> steps;
+  std::vector<LiveRange> live_ranges;  // every instance, with its offset beside it
+  std::vector<int64_t> offsets;
+  int64_t arena_bytes = 0;  // highest byte of any instance
+  int64_t load_bytes = 0;   // largest sum of live bytes: no placement of this schedule is smaller
+  int32_t peak_step = 0;    // the step where the load is reached
+  double seconds = 0;
+  bool operator==(const Plan&) const = default;
+};
+
+/// What no schedule of this problem can beat: the op whose own operands and scratch are the largest.
+struct WorkingSetBound {
+  int64_t bytes = 0;
+  OpId op = -1;
+};
+
+/// Every plan that was really placed and is not beaten in both bytes and seconds, smallest arena first; so seconds fall
+/// as bytes grow. Does not depend on a budget.
+struct Frontier {
+  std::vector<Plan> plans;
+  int64_t keep_all_arena_bytes = 0;
+  double keep_all_seconds = 0;
+  WorkingSetBound bound;
+};
+
+}  // namespace snug::plan
