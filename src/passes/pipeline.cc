@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/pipeline.h"
+
+#include "graph/verify.h"
+#include "passes/fuse_accumulate.h"
+#include "passes/remove_dead.h"
+
+namespace snug {
+
+Graph run_pipeline(Graph graph, const OpRegistry& registry, const PipelineHooks& hooks) {
+  const auto done = [&](const char* name) {
+    verify(graph);
+    if (hooks.after_pass) hooks.after_pass(name, graph);
+  };
+  verify(graph);
+  graph = remove_dead(std::move(graph));  // gradient helpers that freezing made unnecessary
+  done("remove_dead");
+  graph = fuse_accumulate(std::move(graph), registry);  // no temporary as large as the largest weight gradient
+  done("fuse_accumulate");
+  return graph;
+}
+
+}  // namespace snug

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/remove_dead.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "graph/op_def.h"
+#include "passes/compact.h"
+
+namespace snug {
+
+Graph remove_dead(Graph graph) {
+  std::vector<bool> is_read(graph.values.size(), false);
+  for (ValueId id : graph.outputs) is_read[static_cast<size_t>(id)] = true;
+  std::vector<Node> kept;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    Node& node = graph.nodes[i];
+    const bool is_needed = node.op->alias->kind == AliasKind::must_overwrite ||
+                           std::any_of(node.outputs.begin(), node.outputs.end(),
+                                       [&](ValueId id) { return is_read[static_cast<size_t>(id)]; });
+    if (!is_needed) continue;
+    for (ValueId id : node.inputs) {
+      if (id != kNone) is_read[static_cast<size_t>(id)] = true;
+    }
+    kept.push_back(std::move(node));
+  }
+  std::reverse(kept.begin(), kept.end());
+  graph.nodes = std::move(kept);
+  return compact(graph);
+}
+
+}  // namespace snug

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executable.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/check.h"
+#include "graph/op_def.h"
+
+namespace snug {
+namespace {
+
+/// The gaps of [0, end) that the sorted, possibly touching intervals leave free.
+std::vector<std::pair<int64_t, int64_t>> gaps(std::vector<std::pair<int64_t, int64_t>> used, int64_t end) {
+  std::sort(used.begin(), used.end());
+  std::vector<std::pair<int64_t, int64_t>> free;
+  int64_t at = 0;
+  for (const auto& [first, last] : used) {
+    if (first > at) free.emplace_back(at, first);
+    at = std::max(at, last);
+  }
+  if (at < end) free.emplace_back(at, end);
+  return free;
+}
+
+}  // namespace
+
+const Kernel& KernelCache::get(const NodeSpec& spec) {
+  std::string key = signature_of(spec);
+  if (spec.attrs.has("ordinal")) key += " ordinal=" + std::to_string(spec.attrs.int64("ordinal"));
+  auto found = kernels_.find(key);
+  if (found == kernels_.end()) found = kernels_.emplace(std::move(key), backend_.create(spec)).first;
+  return *found->second;
+}
+
+Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::Plan& plan, const ResidentLayout& residents,
+                       KernelCache& kernels, const Memory& memory, int64_t arena_offset)
+    : memory_(memory.data()), arena_(memory.data() + arena_offset), arena_bytes_(plan.arena_bytes) {
+  SNUG_CHECK(arena_offset + plan.arena_bytes <= memory.bytes(), "the arena does not fit the memory");
+  for (const plan::Step& step : plan.steps) {
+    steps_.push_back({.kernel = &kernels.get(spec_of(graph, lowered.node_of_op[static_cast<size_t>(step.op)])), .launch = {},
+                      .op = step.op, .end_byte = 0});
+  }
+  for (NodeId id : lowered.node_of_op) op_names_.push_back(describe(graph, id));
+  bind(graph, lowered, plan, residents);
+}
+
+void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan, const ResidentLayout& residents) {
+  const auto resident_of = [&](plan::StorageId storage) {
+    return memory_ + residents.at(lowered.problem.storages[static_cast<size_t>(storage)].name).offset;
+  };
+  size_t input_count = 0;
+  size_t output_count = 0;
+  for (const plan::Step& step : plan.steps) {
+    const Node& node = graph.node(lowered.node_of_op[static_cast<size_t>(step.op)]);
+    input_count += node.inputs.size();
+    output_count += node.outputs.size();
+  }
+  input_pointers_.reserve(input_count);  // spans point into these: they must not move
+  output_pointers_.reserve(output_count);
+  std::vector<int64_t> last_offset(lowered.problem.storages.size(), plan::kResidentOffset);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const plan::Step& step = plan.steps[i];
+    const plan::Op& op = lowered.problem.ops[static_cast<size_t>(step.op)];
+    const Node& node = graph.node(lowered.node_of_op[static_cast<size_t>(step.op)]);
+    Bound& bound = steps_[i];
+    const auto locate = [&](plan::StorageId storage, const std::vector<plan::StorageId>& list,
+                            const std::vector<int64_t>& offsets) -> std::byte* {
+      const plan::Storage& info = lowered.problem.storages[static_cast<size_t>(storage)];
+      if (info.resident) return resident_of(storage);
+      const auto at = static_cast<size_t>(std::find(list.begin(), list.end(), storage) - list.begin());
+      SNUG_CHECK(at < list.size(), info.name);
+      bound.end_byte = std::max(bound.end_byte, offsets[at] + info.bytes);
+      last_offset[static_cast<size_t>(storage)] = offsets[at];
+      return arena_ + offsets[at];
+    };
+    const size_t first_input = input_pointers_.size();
+    for (ValueId id : node.inputs) {
+      input_pointers_.push_back(
+          id == kNone ? nullptr : locate(lowered.storage_of_value[static_cast<size_t>(id)], op.inputs, step.input_offsets));
+    }
+    const size_t first_output = output_pointers_.size();
+    for (ValueId id : node.outputs) {
+      output_pointers_.push_back(locate(lowered.storage_of_value[static_cast<size_t>(id)], op.outputs, step.output_offsets));
+    }
+    bound.launch.inputs = {input_pointers_.data() + first_input, node.inputs.size()};
+    bound.launch.outputs = {output_pointers_.data() + first_output, node.outputs.size()};
+    if (op.scratch_bytes > 0) {
+      bound.launch.scratch = arena_ + step.scratch_offset;
+      bound.end_byte = std::max(bound.end_byte, step.scratch_offset + op.scratch_bytes);
+    }
+  }
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> used(plan.steps.size());
+  live_bytes_.assign(plan.steps.size(), 0);
+  for (size_t r = 0; r < plan.live_ranges.size(); ++r) {
+    const plan::LiveRange& range = plan.live_ranges[r];
+    for (int32_t step = range.first; step <= range.last; ++step) {
+      used[static_cast<size_t>(step)].emplace_back(plan.offsets[r], plan.offsets[r] + range.bytes);
+      live_bytes_[static_cast<size_t>(step)] += range.bytes;
+    }
+  }
+  for (auto& intervals : used) dead_.push_back(gaps(std::move(intervals), arena_bytes_));
+  for (ValueId id : graph.outputs) {
+    const plan::StorageId storage = lowered.storage_of_value[static_cast<size_t>(id)];
+    named_[graph.value(id).name] = lowered.problem.storages[static_cast<size_t>(storage)].resident
+                                       ? resident_of(storage)
+                                       : arena_ + last_offset[static_cast<size_t>(storage)];
+  }
+  for (const Value& value : graph.values) {
+    if (value.kind != ValueKind::computed) named_[value.name] = memory_ + residents.at(value.name).offset;
+  }
+}
+
+void Executable::fail(const Bound& bound, ErrorCode code) const {
+  const std::string reason = code == ErrorCode::bad_data ? "an id or label is out of range" : std::string(to_string(code));
+  throw Error(code, op_names_[static_cast<size_t>(bound.op)], "the kernel failed: " + reason);
+}
+
+void Executable::run() {
+  for (const Bound& bound : steps_) {
+    const ErrorCode code = bound.kernel->run(bound.launch);
+    if (code != ErrorCode::ok) fail(bound, code);
+    highest_byte_ = std::max(highest_byte_, bound.end_byte);
+  }
+}
+
+void Executable::run_traced(Trace& trace) {
+  trace.rows.resize(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const ErrorCode code = steps_[i].kernel->run(steps_[i].launch);
+    if (code != ErrorCode::ok) fail(steps_[i], code);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    trace.rows[i] = {.op = steps_[i].op, .live_bytes = live_bytes_[i], .seconds = taken.count()};
+    trace.highest_byte = std::max(trace.highest_byte, steps_[i].end_byte);
+    highest_byte_ = std::max(highest_byte_, steps_[i].end_byte);
+  }
+}
+
+void Executable::run_poisoned() {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    for (const auto& [begin, end] : dead_[i]) std::memset(arena_ + begin, 0xFF, static_cast<size_t>(end - begin));
+    const ErrorCode code = steps_[i].kernel->run(steps_[i].launch);
+    if (code != ErrorCode::ok) fail(steps_[i], code);
+    highest_byte_ = std::max(highest_byte_, steps_[i].end_byte);
+  }
+}
+
+std::byte* Executable::data(const std::string& name) const {
+  const auto found = named_.find(name);
+  SNUG_CHECK(found != named_.end(), "no value named " + name);
+  return found->second;
+}
+
+}  // namespace snug

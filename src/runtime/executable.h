@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan bound to memory: an ordered list of kernels with every pointer fixed. run() allocates nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "plan/plan.h"
+#include "runtime/lower.h"
+#include "runtime/memory.h"
+
+namespace snug {
+
+/// Kernels by spec; equal nodes of all programs share one.
+class KernelCache {
+ public:
+  explicit KernelCache(const Backend& backend) : backend_(backend) {}
+  [[nodiscard]] const Kernel& get(const NodeSpec& spec);
+  [[nodiscard]] size_t size() const { return kernels_.size(); }
+
+ private:
+  const Backend& backend_;
+  std::map<std::string, std::unique_ptr<Kernel>> kernels_;
+};
+
+/// What one run of a program did, step by step.
+struct TraceRow {
+  plan::OpId op = 0;
+  int64_t live_bytes = 0;  // arena bytes in use during the step
+  double seconds = 0;
+};
+struct Trace {
+  std::vector<TraceRow> rows;
+  int64_t highest_byte = 0;  // of the arena, over all operands that kernels were given
+};
+
+class Executable {
+ public:
+  /// `memory` holds the resident layout at offset 0 and the arena at `arena_offset`. All must outlive the executable.
+  Executable(const Graph& graph, const Lowered& lowered, const plan::Plan& plan, const ResidentLayout& residents,
+             KernelCache& kernels, const Memory& memory, int64_t arena_offset);
+
+  /// Runs every step; throws Error{numeric|bad_data|...} that names the failing node.
+  void run();
+  /// The same, and fills `trace` (its capacity is reserved by the first run).
+  void run_traced(Trace& trace);
+  /// Fills every arena byte that is dead before a step with 0xFF (NaN) before running it: a read of a dead byte shows.
+  void run_poisoned();
+
+  /// Bytes of a graph output or resident value; valid until the next run.
+  [[nodiscard]] std::byte* data(const std::string& name) const;
+  [[nodiscard]] int64_t arena_bytes() const { return arena_bytes_; }
+  /// Highest arena byte touched by any run so far.
+  [[nodiscard]] int64_t highest_byte() const { return highest_byte_; }
+
+ private:
+  struct Bound {
+    const Kernel* kernel = nullptr;
+    Launch launch;
+    plan::OpId op = 0;
+    int64_t end_byte = 0;  // highest arena byte of its operands
+  };
+  void bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan, const ResidentLayout& residents);
+  [[noreturn]] void fail(const Bound& bound, ErrorCode code) const;
+
+  std::byte* memory_;
+  std::byte* arena_;
+  int64_t arena_bytes_;
+  int64_t highest_byte_ = 0;
+  std::vector<Bound> steps_;
+  std::vector<const std::byte*> input_pointers_;
+  std::vector<std::byte*> output_pointers_;
+  std::vector<std::string> op_names_;
+  std::vector<int64_t> live_bytes_;                               // by step
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> dead_;  // by step: dead [begin, end) of the arena
+  std::map<std::string, std::byte*> named_;
+};
+
+}  // namespace snug
