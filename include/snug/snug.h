@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole public interface of Snug.
+#pragma once
+
+#include "snug/config.h"       // IWYU pragma: export
+#include "snug/error.h"        // IWYU pragma: export
+#include "snug/memory.h"       // IWYU pragma: export
+#include "snug/plan_report.h"  // IWYU pragma: export
+#include "snug/session.h"      // IWYU pragma: export

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan as JSON for programs and as a table for people.
+#include "snug/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+
+namespace snug {
+namespace {
+
+constexpr int kBarWidth = 30;
+
+std::string bar(int64_t bytes, int64_t whole) {
+  const auto full = static_cast<int64_t>(whole > 0 ? bytes * kBarWidth / whole : 0);
+  std::string text;
+  for (int64_t i = 0; i < kBarWidth; ++i) text += i < full ? "█" : "·";
+  return text;
+}
+
+/// At most `limit` rows around the chosen one, first and last included.
+std::vector<PriceRow> thinned(const std::vector<PriceRow>& rows, size_t limit) {
+  if (rows.size() <= limit) return rows;
+  std::vector<PriceRow> out;
+  size_t last = rows.size();
+  for (size_t i = 0; i < limit; ++i) {
+    const size_t index = i * (rows.size() - 1) / (limit - 1);
+    for (size_t k = last == rows.size() ? index : last + 1; k < index; ++k) {
+      if (rows[k].is_chosen) out.push_back(rows[k]);
+    }
+    out.push_back(rows[index]);
+    last = index;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string PlanReport::to_json() const {
+  nlohmann::ordered_json json = {{"budget_bytes", budget_bytes},
+                                 {"process_bytes", process_bytes},
+                                 {"resident_bytes", resident_bytes},
+                                 {"arena_bytes", arena_bytes},
+                                 {"planned_peak_bytes", planned_peak_bytes},
+                                 {"keep_all_arena_bytes", keep_all_arena_bytes},
+                                 {"keep_all_peak_bytes", keep_all_peak_bytes},
+                                 {"load_bytes", load_bytes},
+                                 {"working_set_bound_bytes", working_set_bound_bytes},
+                                 {"smallest_budget_bytes", smallest_budget_bytes},
+                                 {"micro_batch", micro_batch},
+                                 {"accumulation_steps", accumulation_steps},
+                                 {"step_seconds", step_seconds},
+                                 {"recompute_overhead", recompute_overhead},
+                                 {"lower_bound_overhead", lower_bound_overhead},
+                                 {"strategy", strategy},
+                                 {"peak_op", peak_op},
+                                 {"model", model},
+                                 {"parameters", parameters},
+                                 {"trainable_parameters", trainable_parameters},
+                                 {"train_batch_size", train_batch_size},
+                                 {"max_length", max_length},
+                                 {"updates", updates},
+                                 {"run_seconds", run_seconds}};
+  for (const MemoryComponent& part : components) json["components"][part.name] = part.bytes;
+  json["prices"] = nlohmann::ordered_json::array();
+  for (const PriceRow& row : prices) {
+    json["prices"].push_back({{"budget_bytes", row.budget_bytes},
+                              {"step_seconds", row.step_seconds},
+                              {"micro_batch", row.micro_batch},
+                              {"strategy", row.strategy},
+                              {"is_chosen", row.is_chosen}});
+  }
+  json["peak_tensors"] = nlohmann::ordered_json::array();
+  for (const PeakTensor& tensor : peak_tensors) {
+    json["peak_tensors"].push_back({{"name", tensor.name}, {"bytes", tensor.bytes}});
+  }
+  return json.dump(2);
+}
+
+std::string PlanReport::to_text() const {
+  std::string out;
+  out += fmt::format("{}: {:.1f} M parameters, {:.1f} M trained; batch {} x {} tokens\n", model,
+                     static_cast<double>(parameters) / 1e6, static_cast<double>(trainable_parameters) / 1e6,
+                     train_batch_size, max_length);
+  out += fmt::format("\n  {:<22} {:>11}\n", "budget", format_bytes(budget_bytes));
+  for (const MemoryComponent& part : components) {
+    out += fmt::format("  {:<22} {:>11}  {}\n", part.name, format_bytes(part.bytes), bar(part.bytes, planned_peak_bytes));
+  }
+  out += fmt::format("  {:<22} {:>11}  of it {} free\n", "planned peak", format_bytes(planned_peak_bytes),
+                     format_bytes(budget_bytes - planned_peak_bytes));
+  out += fmt::format("  {:<22} {:>11}  (the whole batch in one piece, nothing recomputed)\n", "keep-all would need",
+                     format_bytes(keep_all_peak_bytes));
+  out += fmt::format("  {:<22} {:>11}\n", "smallest budget", format_bytes(smallest_budget_bytes));
+  out += fmt::format("\n  split       {} micro-batch{} of {}\n", accumulation_steps, accumulation_steps == 1 ? "" : "es",
+                     micro_batch);
+  out += fmt::format("  recompute   {}: +{:.1f} % time (no schedule in these bytes has less than +{:.1f} %)\n", strategy,
+                     100 * recompute_overhead, 100 * lower_bound_overhead);
+  out += fmt::format("  step        {} predicted", format_seconds(step_seconds));
+  if (updates > 0) out += fmt::format("; {} updates, about {} in all", updates, format_seconds(run_seconds));
+  out += fmt::format("\n  peak at     {}; placement {} of its lower bound {}\n", peak_op, format_bytes(arena_bytes),
+                     format_bytes(load_bytes));
+  for (const PeakTensor& tensor : peak_tensors) {
+    out += fmt::format("              {:>11}  {}\n", format_bytes(tensor.bytes), tensor.name);
+  }
+  if (!prices.empty()) {
+    out += "\n  price list  budget        step         micro-batch  recompute\n";
+    const double here = step_seconds;
+    for (const PriceRow& row : thinned(prices, 9)) {
+      out += fmt::format("           {}  {:>11}  {:>9} {:>6}  {:>11}  {}\n", row.is_chosen ? "=>" : "  ",
+                         format_bytes(row.budget_bytes), format_seconds(row.step_seconds),
+                         row.is_chosen || here <= 0 ? "" : fmt::format("{:+.0f} %", 100 * (row.step_seconds / here - 1)),
+                         row.micro_batch, row.strategy);
+    }
+  }
+  return out;
+}
+
+}  // namespace snug
