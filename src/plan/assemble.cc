@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/assemble.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "plan/liveness.h"
+#include "plan/validate.h"
+
+namespace snug::plan {
+
+Plan assemble(const Problem& problem, std::span<const OpId> schedule, std::string strategy,
+              const PlacementLimits& limits) {
+  Liveness live = analyse(problem, schedule);
+  Placement placement = place(live.ranges, limits);
+
+  Plan plan;
+  plan.strategy = std::move(strategy);
+  plan.arena_bytes = placement.height;
+  plan.load_bytes = live.load_bytes;
+  plan.peak_step = live.peak_step;
+  plan.seconds = live.seconds;
+  plan.steps.reserve(schedule.size());
+  // Ranges come in the order of the steps' outputs, scratch last: one cursor walks them.
+  std::vector<int64_t> current(problem.storages.size(), kResidentOffset);
+  size_t next_range = 0;
+  for (const OpId id : schedule) {
+    const Op& op = problem.ops[static_cast<size_t>(id)];
+    Step step;
+    step.op = id;
+    step.input_offsets.reserve(op.inputs.size());
+    step.output_offsets.reserve(op.outputs.size());
+    for (const StorageId input : op.inputs) {
+      step.input_offsets.push_back(current[static_cast<size_t>(input)]);
+    }
+    for (const StorageId output : op.outputs) {
+      if (!problem.storages[static_cast<size_t>(output)].resident) {
+        current[static_cast<size_t>(output)] = placement.offsets[next_range++];
+      }
+      step.output_offsets.push_back(current[static_cast<size_t>(output)]);
+    }
+    if (op.scratch_bytes > 0) step.scratch_offset = placement.offsets[next_range++];
+    plan.steps.push_back(std::move(step));
+  }
+  SNUG_CHECK(next_range == live.ranges.size(), "every range belongs to one step");
+  plan.live_ranges = std::move(live.ranges);
+  plan.offsets = std::move(placement.offsets);
+#ifndef NDEBUG
+  const auto violations = check(problem, plan);
+  SNUG_CHECK(violations.empty(), violations.empty() ? "" : violations.front());
+#endif
+  return plan;
+}
+
+}  // namespace snug::plan

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/liveness.h"
+
+#include <numeric>
+
+#include "base/check.h"
+
+namespace snug::plan {
+
+std::vector<OpId> given_order(const Problem& problem) {
+  std::vector<OpId> order(problem.ops.size());
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
+  Liveness result;
+  result.ranges.reserve(schedule.size() * 2);
+  const auto steps = static_cast<int32_t>(schedule.size());
+  std::vector<int32_t> current(problem.storages.size(), -1);  // the newest instance of each storage
+  for (int32_t step = 0; step < steps; ++step) {
+    const OpId id = schedule[static_cast<size_t>(step)];
+    const Op& op = problem.ops[static_cast<size_t>(id)];
+    result.seconds += op.seconds;
+    for (const StorageId input : op.inputs) {
+      if (problem.storages[static_cast<size_t>(input)].resident) continue;
+      const int32_t instance = current[static_cast<size_t>(input)];
+      SNUG_CHECK(instance >= 0, op.name + " reads what no step has made");
+      result.ranges[static_cast<size_t>(instance)].last = step;
+    }
+    for (const StorageId output : op.outputs) {
+      const Storage& storage = problem.storages[static_cast<size_t>(output)];
+      if (storage.resident) continue;
+      current[static_cast<size_t>(output)] = static_cast<int32_t>(result.ranges.size());
+      result.ranges.push_back({output, step, step, storage.bytes, false});
+    }
+    if (op.scratch_bytes > 0) result.ranges.push_back({id, step, step, op.scratch_bytes, true});
+  }
+  for (const StorageId kept : problem.keep) {
+    const int32_t instance = current[static_cast<size_t>(kept)];
+    if (instance >= 0) result.ranges[static_cast<size_t>(instance)].last = steps - 1;
+  }
+
+  std::vector<int64_t> change(schedule.size() + 1, 0);
+  for (const LiveRange& range : result.ranges) {
+    change[static_cast<size_t>(range.first)] += range.bytes;
+    change[static_cast<size_t>(range.last) + 1] -= range.bytes;
+  }
+  result.step_bytes.resize(schedule.size());
+  int64_t in_use = 0;
+  for (int32_t step = 0; step < steps; ++step) {
+    in_use += change[static_cast<size_t>(step)];
+    result.step_bytes[static_cast<size_t>(step)] = in_use;
+    if (in_use > result.load_bytes) {
+      result.load_bytes = in_use;
+      result.peak_step = step;
+    }
+  }
+  return result;
+}
+
+}  // namespace snug::plan
