@@ -33,6 +33,8 @@ class File {
   [[nodiscard]] static File open_read(const std::string& path);
   /// Creates or empties a file for writing.
   [[nodiscard]] static File create(const std::string& path);
+  /// Opens for reading and writing, keeps what is there; creates an empty file if there is none.
+  [[nodiscard]] static File open_or_create(const std::string& path);
   /// Opens or creates a file whose writes go to its end.
   [[nodiscard]] static File append(const std::string& path);
 

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of file.h that works on names: folders, existence, renames, removal.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/file.h"
+#include "snug/error.h"
+
+namespace snug::io {
+
+bool file_exists(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::string parent_folder(const std::string& path) {
+  size_t end = path.size();
+  while (end > 1 && path[end - 1] == '/') --end;
+  const size_t slash = path.rfind('/', end == 0 ? 0 : end - 1);
+  if (slash == std::string::npos) return ".";
+  size_t parent_end = slash;
+  while (parent_end > 1 && path[parent_end - 1] == '/') --parent_end;
+  return parent_end == 0 ? "/" : path.substr(0, parent_end);
+}
+
+void make_folders(const std::string& path) {
+  if (path.empty()) throw Error(ErrorCode::io, path, "cannot create a folder without a name");
+  if (::mkdir(path.c_str(), 0755) == 0) return;
+  if (errno == ENOENT) {
+    const std::string parent = parent_folder(path);
+    if (parent == path) throw_system_error(path, "create the folder", ENOENT);
+    make_folders(parent);
+    if (::mkdir(path.c_str(), 0755) == 0) return;
+  }
+  // Another process may have made it meanwhile.
+  const int error_number = errno;
+  if (is_folder(path)) return;
+  throw_system_error(path, "create the folder", error_number == EEXIST ? ENOTDIR : error_number,
+                     4096);
+}
+
+std::vector<std::string> list_folder(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
+  if (!folder) throw_system_error(path, "list the folder", errno);
+  std::vector<std::string> names;
+  while (true) {
+    errno = 0;
+    const dirent* entry = ::readdir(folder.get());
+    if (entry == nullptr) break;
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  if (errno != 0) throw_system_error(path, "list the folder", errno);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void remove_all(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return;
+    throw_system_error(path, "remove", errno);
+  }
+  if (S_ISDIR(status.st_mode)) {
+    for (const std::string& name : list_folder(path)) remove_all(path + "/" + name);
+    if (::rmdir(path.c_str()) != 0 && errno != ENOENT) throw_system_error(path, "remove", errno);
+    return;
+  }
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw_system_error(path, "remove", errno);
+}
+
+int64_t free_disk_bytes(const std::string& path) {
+  struct statvfs status {};
+  if (::statvfs(path.c_str(), &status) != 0) throw_system_error(path, "read the free space", errno);
+  return static_cast<int64_t>(status.f_bavail) * static_cast<int64_t>(status.f_frsize);
+}
+
+void sync_folder(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) throw_system_error(path, "open the folder", errno);
+  int error_number = 0;
+  while (::fsync(fd) != 0) {
+    if (errno == EINTR) continue;
+    // Some file systems (network, FUSE) have no fsync of folders; they order metadata themselves.
+    error_number = errno == EINVAL || errno == ENOTSUP ? 0 : errno;
+    break;
+  }
+  ::close(fd);
+  if (error_number != 0) throw_system_error(path, "force to the disk", error_number);
+}
+
+void replace_file(const std::string& path, std::string_view text) {
+  const std::string temporary = path + ".snug-new";
+  try {
+    write_file(temporary, text);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) {
+      throw_system_error(path, "replace the file", errno);
+    }
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_folder(parent_folder(path));
+}
+
+}  // namespace snug::io

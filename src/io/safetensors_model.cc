@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model's weights behind one name: single file, sharded index, or the folder that holds either.
+#include <algorithm>
+#include <utility>
+
+#include "io/json_file.h"
+#include "io/json_tree.h"
+#include "io/nearest.h"
+#include "io/safetensors.h"
+#include "snug/error.h"
+
+namespace snug::io {
+namespace {
+
+constexpr const char* kSingleName = "model.safetensors";
+constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr int64_t kMaxIndexBytes = int64_t{64} << 20;
+
+// The file to open for a path that may be a folder.
+std::string entry_of(const std::string& path) {
+  if (!is_folder(path)) return path;
+  for (const char* name : {kSingleName, kIndexName}) {
+    if (file_exists(path + "/" + name)) return path + "/" + name;
+  }
+  const bool has_torch = file_exists(path + "/pytorch_model.bin");
+  throw Error(ErrorCode::bad_data, path,
+              std::string("the folder holds no ") + kSingleName + " and no " + kIndexName,
+              has_torch ? "it holds pytorch_model.bin: convert it to safetensors"
+                        : "give the folder of a saved model");
+}
+
+// A shard must lie beside its index: a foreign file may not name other places.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+}  // namespace
+
+SafetensorsModel::SafetensorsModel(const std::string& path) : path_(entry_of(path)) {
+  if (!path_.ends_with(".json")) {
+    files_.emplace_back(path_);
+    tensors_ = files_[0].tensors();
+    for (const TensorInfo& tensor : tensors_) file_of_name_.emplace(tensor.name, 0);
+  } else {
+    const JsonValue map = load_json(path_, kMaxIndexBytes).at("weight_map");
+    std::map<std::string, size_t> opened;
+    for (const std::string& name : map.keys()) {
+      const JsonValue field = map.at(name);
+      const std::string shard = field.as_string();
+      if (!is_plain_name(shard))
+        field.fail("must be the name of a file in the same folder, found " + quote_json(shard));
+      const auto [entry, is_new] = opened.emplace(shard, files_.size());
+      if (is_new) files_.emplace_back(parent_folder(path_) + "/" + shard);
+      const TensorInfo* tensor = files_[entry->second].find(name);
+      if (tensor == nullptr)
+        field.fail("names the shard " + quote_json(shard) + ", which lacks this tensor");
+      tensors_.push_back(*tensor);
+      file_of_name_.emplace(name, entry->second);
+    }
+  }
+  std::sort(tensors_.begin(), tensors_.end(),
+            [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+}
+
+const TensorInfo* SafetensorsModel::find(std::string_view name) const {
+  const auto found = std::lower_bound(
+      tensors_.begin(), tensors_.end(), name,
+      [](const TensorInfo& tensor, std::string_view key) { return tensor.name < key; });
+  return found != tensors_.end() && found->name == name ? &*found : nullptr;
+}
+
+const SafetensorsFile& SafetensorsModel::file_of(std::string_view name) const {
+  const auto found = file_of_name_.find(name);
+  if (found != file_of_name_.end()) return files_[found->second];
+  std::vector<std::string> names;
+  names.reserve(tensors_.size());
+  for (const TensorInfo& tensor : tensors_) names.push_back(tensor.name);
+  const std::string nearest = nearest_name(name, names);
+  throw Error(ErrorCode::bad_data, path_, "there is no tensor " + quote_json(name),
+              nearest.empty() ? "check that the weights belong to this model"
+                              : "there is " + quote_json(nearest));
+}
+
+}  // namespace snug::io

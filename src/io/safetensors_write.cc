@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing: prefix, header, then every tensor straight from the caller's memory, hashed while it is
+// warm in cache.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/check.h"
+#include "io/file.h"
+#include "io/json_tree.h"
+#include "io/safetensors.h"
+#include "io/safetensors_header.h"
+#include "io/sha256.h"
+#include "snug/error.h"
+
+namespace snug::io {
+namespace {
+
+constexpr int64_t kChunkBytes = int64_t{1} << 20;
+// Dirty pages count in a control group's limit: force them out and drop them this often.
+constexpr int64_t kReleaseBytes = int64_t{64} << 20;
+
+int64_t size_of(const TensorToWrite& tensor) {
+  int64_t bytes = 0;
+  SNUG_CHECK(tensor_bytes(tensor.dtype, tensor.shape, bytes), tensor.name);
+  return bytes;
+}
+
+void check_names(std::span<const TensorToWrite> tensors) {
+  std::vector<std::string_view> names;
+  names.reserve(tensors.size());
+  for (const TensorToWrite& tensor : tensors) names.push_back(tensor.name);
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  SNUG_CHECK(twice == names.end(), "two tensors to write are named " + std::string(*twice));
+  SNUG_CHECK(!std::binary_search(names.begin(), names.end(), std::string_view("__metadata__")),
+             "reserved name");
+}
+
+class HashingWriter {
+ public:
+  explicit HashingWriter(const std::string& path) : file_(File::create(path)) {}
+
+  void write(const void* src, int64_t bytes) {
+    const auto* from = static_cast<const std::byte*>(src);
+    for (int64_t done = 0; done < bytes;) {
+      const int64_t chunk = std::min(kChunkBytes, bytes - done);
+      hash_.update(from + done, chunk);
+      file_.write_all(from + done, chunk);
+      done += chunk;
+      unreleased_bytes_ += chunk;
+      if (unreleased_bytes_ >= kReleaseBytes) release();
+    }
+  }
+  std::string finish() {
+    release();
+    file_.close();
+    return hash_.finish();
+  }
+
+ private:
+  void release() {
+    file_.sync();
+    file_.release_cache();
+    unreleased_bytes_ = 0;
+  }
+
+  File file_;
+  Sha256 hash_;
+  int64_t unreleased_bytes_ = 0;
+};
+
+}  // namespace
+
+int64_t safetensors_file_bytes(std::span<const TensorToWrite> tensors) {
+  int64_t bytes = 8 + static_cast<int64_t>(safetensors_header_text(tensors).size());
+  for (const TensorToWrite& tensor : tensors) bytes += size_of(tensor);
+  return bytes;
+}
+
+std::string write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors) {
+  check_names(tensors);
+  const std::string header = safetensors_header_text(tensors);
+  SNUG_CHECK(static_cast<int64_t>(header.size()) <= kMaxHeaderBytes, "the header fits the format");
+  std::array<char, 8> prefix{};
+  const uint64_t header_bytes = header.size();
+  std::memcpy(prefix.data(), &header_bytes, prefix.size());
+  HashingWriter writer(path);
+  writer.write(prefix.data(), 8);
+  writer.write(header.data(), static_cast<int64_t>(header.size()));
+  for (const TensorToWrite& tensor : tensors) writer.write(tensor.data, size_of(tensor));
+  return writer.finish();
+}
+
+}  // namespace snug::io
