@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "autodiff/autodiff.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "ops/registry.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+// Nodes that the rule builds for these wants, counted on a graph of this one node.
+size_t count_nodes(const GraphBuilder& builder, const Node& node, const std::vector<bool>& has_dy,
+                   const std::vector<bool>& wants) {
+  GraphBuilder scratch(op_registry(), "count");
+  std::map<ValueId, ValueId> copies;
+  const auto copy = [&](ValueId id) {
+    if (id == kNone) return kNone;
+    const auto [at, is_new] = copies.try_emplace(id, kNone);
+    if (is_new) at->second = scratch.input("v" + std::to_string(id), builder.type(id));
+    return at->second;
+  };
+  Node copied = node;
+  for (ValueId& id : copied.inputs) id = copy(id);
+  for (ValueId& id : copied.outputs) id = copy(id);
+  std::vector<ValueId> dy;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    dy.push_back(has_dy[i] ? scratch.input("dy" + std::to_string(i), builder.type(node.outputs[i])) : kNone);
+  }
+  (void)std::get<VjpFn>(*node.op->gradient)({scratch, copied, dy, wants});
+  return scratch.graph().nodes.size();
+}
+
+class ReverseMode {
+ public:
+  ReverseMode(GraphBuilder& builder, ValueId output, std::span<const ValueId> wrt, const GradientSink& sink)
+      : builder_(builder), output_(output), sink_(sink), wrt_(wrt.begin(), wrt.end()) {
+    const Graph& graph = builder_.graph();
+    needs_.assign(graph.values.size(), false);
+    reaches_.assign(graph.values.size(), false);
+    pending_.assign(graph.values.size(), 0);
+    mark_path();
+  }
+
+  [[nodiscard]] bool depends() const { return needs(output_); }
+
+  std::map<ValueId, ValueId> run(ValueId seed) {
+    gradients_[output_] = seed;
+    const PhaseGuard phase(builder_, Phase::backward);
+    const std::string scope = builder_.scope();
+    if (wrt_.count(output_) != 0) finish(output_);
+    for (auto id = static_cast<NodeId>(node_count_); id-- > 0;) {
+      const Node node = builder_.graph().node(id);
+      if (!is_on_path(node)) continue;
+      builder_.set_scope(node.scope);
+      visit(id, node);
+    }
+    builder_.set_scope(scope);
+    std::map<ValueId, ValueId> result;
+    for (ValueId id : wrt_) {
+      const auto found = gradients_.find(id);
+      if (found != gradients_.end()) result.insert(*found);
+    }
+    return result;
+  }
+
+ private:
+  [[nodiscard]] bool needs(ValueId id) const { return id != kNone && needs_[static_cast<size_t>(id)]; }
+
+  [[nodiscard]] bool is_on_path(const Node& node) const {
+    return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+      return needs(id) && reaches_[static_cast<size_t>(id)];
+    });
+  }
+
+  // needs_: the value depends on a wrt value by floating-point inputs. reaches_: the output depends on the value.
+  void mark_path() {
+    const Graph& graph = builder_.graph();
+    node_count_ = graph.nodes.size();
+    for (ValueId id : wrt_) needs_[static_cast<size_t>(id)] = true;
+    for (const Node& node : graph.nodes) {
+      const bool depends = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return needs(id); });
+      if (!depends) continue;
+      for (ValueId id : node.outputs) {
+        if (graph.type(id).dtype == DType::f32) needs_[static_cast<size_t>(id)] = true;
+      }
+    }
+    reaches_[static_cast<size_t>(output_)] = true;
+    for (size_t i = node_count_; i-- > 0;) {
+      const Node& node = graph.nodes[i];
+      if (!is_on_path(node)) continue;
+      for (ValueId id : node.inputs) {
+        if (!needs(id)) continue;
+        reaches_[static_cast<size_t>(id)] = true;
+        ++pending_[static_cast<size_t>(id)];
+      }
+    }
+  }
+
+  void visit(NodeId id, const Node& node) {
+    std::vector<ValueId> dy;
+    std::vector<bool> has_dy;
+    for (ValueId output : node.outputs) {
+      const auto found = gradients_.find(output);
+      dy.push_back(found == gradients_.end() ? kNone : found->second);
+      has_dy.push_back(dy.back() != kNone);
+    }
+    std::vector<bool> wants;
+    for (ValueId input : node.inputs) wants.push_back(needs(input));
+    const bool has_any = std::any_of(dy.begin(), dy.end(), [](ValueId g) { return g != kNone; });
+    const auto* rule = std::get_if<VjpFn>(&*node.op->gradient);
+    if (has_any && rule == nullptr) {
+      throw Error(ErrorCode::unsupported, describe(builder_.graph(), id),
+                  "op " + *node.op->name + " has no gradient: " + std::get<NotDifferentiable>(*node.op->gradient).reason);
+    }
+    if (!has_any) {
+      settle(node, wants);
+      return;
+    }
+    // Gradients that become final here go first where that costs no node: what the sink appends (an update, an
+    // accumulation) then frees them, and the node's own operands, before memory for the others is needed.
+    std::vector<bool> first;
+    std::vector<bool> second;
+    for (size_t i = 0; i < wants.size(); ++i) {
+      const bool is_final = wants[i] && sink_ && wrt_.count(node.inputs[i]) != 0 && uses_left(node.inputs[i]) == 1;
+      first.push_back(is_final);
+      second.push_back(wants[i] && !is_final);
+    }
+    const auto any = [](const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), true) != flags.end(); };
+    const bool is_split = any(first) && any(second) &&
+                          count_nodes(builder_, node, has_dy, first) + count_nodes(builder_, node, has_dy, second) ==
+                              count_nodes(builder_, node, has_dy, wants);
+    if (is_split) {
+      apply(id, node, *rule, dy, first);
+      apply(id, node, *rule, dy, second);
+    } else {
+      apply(id, node, *rule, dy, wants);
+    }
+  }
+
+  void apply(NodeId id, const Node& node, const VjpFn& rule, std::span<const ValueId> dy, const std::vector<bool>& wants) {
+    const std::vector<ValueId> found = rule({builder_, node, dy, wants});
+    SNUG_CHECK(found.size() == node.inputs.size(), *node.op->name);
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (!wants[i]) continue;
+      const ValueId input = node.inputs[i];
+      if (found[i] == kNone) {
+        throw Error(ErrorCode::unsupported, describe(builder_.graph(), id),
+                    "op " + *node.op->name + " has no gradient for its input " + std::to_string(i));
+      }
+      SNUG_CHECK(builder_.type(found[i]) == builder_.type(input), *node.op->name + ": gradient of another type");
+      const auto [at, is_first] = gradients_.try_emplace(input, found[i]);
+      if (!is_first) at->second = builder_.op1("add", {at->second, found[i]});
+    }
+    settle(node, wants);
+  }
+
+  [[nodiscard]] int uses_left(ValueId id) const { return pending_[static_cast<size_t>(id)]; }
+
+  // These inputs of this node have been dealt with; reports those that wait for nothing else.
+  void settle(const Node& node, const std::vector<bool>& wants) {
+    for (size_t i = 0; i < wants.size(); ++i) {
+      if (wants[i] && --pending_[static_cast<size_t>(node.inputs[i])] == 0) finish(node.inputs[i]);
+    }
+  }
+
+  void finish(ValueId id) {
+    if (!sink_ || wrt_.count(id) == 0 || gradients_.count(id) == 0) return;
+    const PhaseGuard phase(builder_, builder_.phase());
+    const ScopeRestore scope(builder_);
+    sink_(id, gradients_.at(id));
+  }
+
+  // What the sink sets does not leak into the following nodes.
+  struct ScopeRestore {
+    explicit ScopeRestore(GraphBuilder& b) : builder(b), before(b.scope()) {}
+    ~ScopeRestore() { builder.set_scope(before); }
+    ScopeRestore(const ScopeRestore&) = delete;
+    ScopeRestore& operator=(const ScopeRestore&) = delete;
+    GraphBuilder& builder;
+    std::string before;
+  };
+
+  GraphBuilder& builder_;
+  ValueId output_;
+  const GradientSink& sink_;
+  std::set<ValueId> wrt_;
+  size_t node_count_ = 0;
+  std::vector<bool> needs_;
+  std::vector<bool> reaches_;
+  std::vector<int> pending_;  // by value: uses on the path whose contribution is still to come
+  std::map<ValueId, ValueId> gradients_;
+};
+
+}  // namespace
+
+std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId output, ValueId seed,
+                                            std::span<const ValueId> wrt, const GradientSink& on_gradient) {
+  const auto fail = [&](const std::string& message) {
+    throw Error(ErrorCode::invalid_graph, builder.graph().name, "gradients: " + message);
+  };
+  const auto is_value = [&](ValueId id) { return id >= 0 && static_cast<size_t>(id) < builder.graph().values.size(); };
+  if (!is_value(output)) fail("the output is not a value of this graph");
+  const TensorType type = builder.type(output);
+  if (type.dtype != DType::f32) fail("the output is " + to_string(type) + ", not floating-point");
+  if (seed == kNone && element_count(type) != 1) fail("an output of type " + to_string(type) + " needs a seed");
+  if (seed != kNone && (!is_value(seed) || builder.type(seed) != type)) {
+    fail("the seed must be a value of type " + to_string(type));
+  }
+  for (ValueId id : wrt) {
+    if (!is_value(id)) fail("a value to differentiate by is not of this graph");
+    if (builder.type(id).dtype != DType::f32) {
+      fail("'" + builder.graph().value(id).name + "' is " + to_string(builder.type(id)) + " and has no gradient");
+    }
+  }
+  ReverseMode reverse(builder, output, wrt, on_gradient);
+  if (!reverse.depends()) return {};
+  if (seed == kNone) {
+    const PhaseGuard phase(builder, Phase::backward);
+    seed = builder.op1("fill", {}, {{"value", 1.0}, {"shape", type.shape}});
+  }
+  return reverse.run(seed);
+}
+
+}  // namespace snug

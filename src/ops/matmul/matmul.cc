@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/matmul/matmul.h"
+
+#include <algorithm>
+
+#include "ops/op_rules.h"
+
+namespace snug {
+namespace {
+
+// Shape of op(a) op(b); a and b are inputs `first` and `first + 1`.
+Shape product_shape(const InferArgs& args, size_t first) {
+  const Shape& a = args.inputs[first].shape;
+  const Shape& b = args.inputs[first + 1].shape;
+  const bool transpose_a = args.attrs.boolean("transpose_a");
+  const bool transpose_b = args.attrs.boolean("transpose_b");
+  require_dtype(args, first, DType::f32, "a");
+  require_dtype(args, first + 1, DType::f32, "b");
+  const std::string both = "a " + to_string(a) + " and b " + to_string(b);
+  if (a.size() < 2 || b.size() < 2) shape_error(args, both + " must have rank 2 or more");
+  const bool is_batched = b.size() > 2;
+  if (is_batched) {
+    if (a.size() != b.size() || !std::equal(a.begin(), a.end() - 2, b.begin())) {
+      shape_error(args, both + " must have the same leading dims, or b rank 2");
+    }
+  } else if (transpose_a && a.size() != 2) {
+    shape_error(args, "a " + to_string(a) + " can be transposed only where a and b have the same rank");
+  }
+  const size_t last = a.size() - 1;
+  const int64_t m = transpose_a ? a[last] : a[last - 1];
+  const int64_t k = transpose_a ? a[last - 1] : a[last];
+  const int64_t b_rows = b[b.size() - 2];
+  const int64_t b_columns = b[b.size() - 1];
+  if (k != (transpose_b ? b_columns : b_rows)) {
+    shape_error(args, "the summed dims of " + both + " differ: " + std::to_string(k) + " and " +
+                          std::to_string(transpose_b ? b_columns : b_rows));
+  }
+  Shape out(a.begin(), a.end() - 2);
+  out.push_back(m);
+  out.push_back(transpose_b ? b_rows : b_columns);
+  return out;
+}
+
+std::vector<TensorType> infer_matmul(const InferArgs& args) {
+  Shape out = product_shape(args, 0);
+  require_dtype(args, 2, DType::f32, "bias");
+  require_shape(args, 2, {out.back()}, "bias");
+  return {{DType::f32, std::move(out)}};
+}
+
+std::vector<TensorType> infer_accumulate(const InferArgs& args) {
+  require_dtype(args, 0, DType::f32, "acc");
+  require_rank(args, 1, 2, "a");
+  require_rank(args, 2, 2, "b");
+  require_shape(args, 0, product_shape(args, 1), "acc");
+  return {args.inputs[0]};
+}
+
+// (..., C) as (rows, C): a view.
+ValueId as_rows(GraphBuilder& builder, ValueId x) {
+  const Shape shape = builder.shape(x);
+  if (shape.size() == 2) return x;
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
+  return builder.op1("reshape", {x}, {{"shape", std::vector<int64_t>{rows, shape.back()}}});
+}
+
+// Gradients of b and bias come first: a dies with them, before the memory of da is needed.
+std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
+  GraphBuilder& builder = args.builder;
+  const ValueId a = args.in(0);
+  const ValueId b = args.in(1);
+  const ValueId dy = args.dy[0];
+  const bool transpose_a = args.node.attrs.boolean("transpose_a");
+  const bool transpose_b = args.node.attrs.boolean("transpose_b");
+  std::vector<ValueId> gradients(3, kNone);
+  if (args.wants[2]) {
+    std::vector<int64_t> axes;
+    for (int64_t i = 0; i + 1 < static_cast<int64_t>(args.type(dy).shape.size()); ++i) axes.push_back(i);
+    gradients[2] = builder.op1("reduce_sum", {dy}, {{"axes", axes}});
+  }
+  if (args.wants[1]) {
+    const bool sums_over_rows = args.type(b).shape.size() == 2;
+    const ValueId a_rows = sums_over_rows ? as_rows(builder, a) : a;
+    const ValueId dy_rows = sums_over_rows ? as_rows(builder, dy) : dy;
+    gradients[1] = transpose_b
+                       ? matmul(builder, dy_rows, a_rows, {.transpose_a = true, .transpose_b = transpose_a})
+                       : matmul(builder, a_rows, dy_rows, {.transpose_a = !transpose_a});
+  }
+  if (args.wants[0]) {
+    gradients[0] = transpose_a ? matmul(builder, b, dy, {.transpose_a = transpose_b, .transpose_b = true})
+                               : matmul(builder, dy, b, {.transpose_b = !transpose_b});
+  }
+  return gradients;
+}
+
+double product_flops(const CostArgs& args, size_t first) {
+  const MatmulDims d = matmul_dims(args.inputs[first].shape, args.inputs[first + 1].shape,
+                                   args.attrs.boolean("transpose_a"), args.attrs.boolean("transpose_b"));
+  return 2.0 * static_cast<double>(d.batch) * static_cast<double>(d.m) * static_cast<double>(d.n) *
+         static_cast<double>(d.k);
+}
+
+Cost cost_matmul(const CostArgs& args) {
+  const bool has_bias = args.inputs[2].dtype == DType::f32;
+  return streaming_cost(args, product_flops(args, 0) + (has_bias ? element_flops(args.outputs[0], 1) : 0));
+}
+Cost cost_accumulate(const CostArgs& args) {
+  return streaming_cost(args, product_flops(args, 1) + element_flops(args.outputs[0], 1));
+}
+
+}  // namespace
+
+MatmulDims matmul_dims(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
+  const size_t last = a.size() - 1;
+  MatmulDims dims{.m = transpose_a ? a[last] : a[last - 1],
+                  .n = transpose_b ? b[b.size() - 2] : b[b.size() - 1],
+                  .k = transpose_a ? a[last - 1] : a[last]};
+  int64_t leading = 1;
+  for (size_t i = 0; i + 2 < a.size(); ++i) leading *= a[i];
+  (b.size() > 2 ? dims.batch : dims.m) *= leading;
+  return dims;
+}
+
+ValueId matmul(GraphBuilder& builder, ValueId a, ValueId b, MatmulOptions options) {
+  return builder.op1("matmul", {a, b, options.bias},
+                     {{"transpose_a", options.transpose_a}, {"transpose_b", options.transpose_b}});
+}
+
+ValueId matmul_accumulate(GraphBuilder& builder, ValueId acc, ValueId a, ValueId b, MatmulOptions options) {
+  if (options.bias != kNone) throw Error(ErrorCode::invalid_graph, "matmul_accumulate", "it takes no bias");
+  return builder.op1("matmul_accumulate", {acc, a, b},
+                     {{"transpose_a", options.transpose_a}, {"transpose_b", options.transpose_b}});
+}
+
+std::span<const OpDef> matmul_ops() {
+  static const std::vector<AttrSpec> attrs = {{"transpose_a", false}, {"transpose_b", false}};
+  static const OpDef ops[] = {
+      {.name = "matmul",
+       .inputs = std::vector<InputSpec>{"a", "b", optional_input("bias")},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"y"},
+       .attrs = attrs,
+       .infer = infer_matmul,
+       .gradient = Gradient(vjp_matmul),
+       .keeps = Keeps{.inputs = 0b011},
+       .cost = cost_matmul,
+       .alias = never_in_place()},
+      {.name = "matmul_accumulate",
+       .inputs = std::vector<InputSpec>{"acc", "a", "b"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"sum"},
+       .attrs = attrs,
+       .infer = infer_accumulate,
+       .gradient = not_differentiable("it accumulates gradients"),
+       .keeps = Keeps{},
+       .cost = cost_accumulate,
+       .alias = must_overwrite({{0, 0}})},
+  };
+  return ops;
+}
+
+}  // namespace snug

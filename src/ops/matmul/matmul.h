@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products. M, N, K are the rows, columns and summed length of the product.
+//
+// matmul(a, b, bias?) {transpose_a, transpose_b} = op(a) op(b) + bias
+//   a     (..., M, K), or (..., K, M) with transpose_a
+//   b     (K, N) or (N, K): all leading dims of a are rows, and a is transposed only where its rank is 2;
+//         or (..., K, N) with the leading dims of a: one product a batch element
+//   bias  (N)
+//   Gradient: da = dy op(b)^T, db = op(a)^T dy (over all rows when b has rank 2), dbias = sum of dy over rows.
+//   Keeps a and b.
+// matmul_accumulate(acc, a, b) {transpose_a, transpose_b} = acc + op(a) op(b), rank 2 only, in acc's own bytes: a weight
+//   gradient without a temporary. Not differentiable.
+#pragma once
+
+#include "graph/builder.h"
+
+namespace snug {
+
+struct MatmulOptions {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  ValueId bias = kNone;
+};
+[[nodiscard]] ValueId matmul(GraphBuilder& builder, ValueId a, ValueId b, MatmulOptions options = {});
+[[nodiscard]] ValueId matmul_accumulate(GraphBuilder& builder, ValueId acc, ValueId a, ValueId b,
+                                        MatmulOptions options = {});
+
+/// The sizes of one product; shared by the shape rule, the cost and the kernels.
+struct MatmulDims {
+  int64_t batch = 1;  // separate products
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+};
+/// Of a node whose types have passed the shape rule.
+[[nodiscard]] MatmulDims matmul_dims(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b);
+
+}  // namespace snug
