@@ -12,9 +12,12 @@
 
 namespace snug {
 
+struct Onednn;
+
 struct CpuContext {
   int threads = 1;
   MachineProfile profile;
+  std::shared_ptr<const Onednn> onednn = nullptr;  // set by make_cpu_backend
 };
 
 /// One kernel of the list. Its choice may depend on spec and context.threads, never on a budget or on measured speed:

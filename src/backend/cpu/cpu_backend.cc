@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the kernel of a node in the lists of the op families. Holds no state between calls; one object may serve many
+// executables, from one thread at a time.
+#include "backend/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "backend/cpu/onednn.h"
+#include "base/check.h"
+#include "base/threads.h"
+#include "base/units.h"
+
+namespace snug {
+
+#define SNUG_OP_FAMILY(family) std::span<const CpuKernelDef> family##_cpu_kernels();
+#include "op_families_cpu.inc"
+#undef SNUG_OP_FAMILY
+
+namespace {
+
+// A cache line, and the width of the widest vector.
+constexpr int64_t kAlignmentBytes = 64;
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(CpuContext context) : context_(std::move(context)) {
+    context_.threads = std::max(context_.threads, 1);
+    context_.onednn = make_onednn();
+    const auto append = [this](std::span<const CpuKernelDef> family) {
+      for (const CpuKernelDef& kernel : family) kernels_[kernel.op].push_back(&kernel);
+    };
+#define SNUG_OP_FAMILY(family) append(family##_cpu_kernels());
+#include "op_families_cpu.inc"
+#undef SNUG_OP_FAMILY
+    (void)append;
+  }
+
+  [[nodiscard]] std::string name() const override { return "cpu"; }
+  [[nodiscard]] int64_t alignment() const override { return kAlignmentBytes; }
+  [[nodiscard]] int64_t storage_bytes(const TensorType& type) const override { return byte_count(type); }
+
+  [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
+    const CpuKernelDef& kernel = find(spec);
+    set_library_threads(context_.threads);  // oneDNN's blocking, hence its scratchpad, depends on it
+    const Cost cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
+    return {.kernel = kernel.kernel,
+            .scratch_bytes = round_up(kernel.scratch_bytes(spec, context_), kAlignmentBytes),
+            .seconds = context_.profile.seconds(*spec.op->name, cost)};
+  }
+
+  [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
+    const CpuKernelDef& kernel = find(spec);
+    set_library_threads(context_.threads);
+    return kernel.create(spec, context_);
+  }
+
+ private:
+  [[nodiscard]] const CpuKernelDef& find(const NodeSpec& spec) const {
+    const std::string& op = *spec.op->name;
+    std::string reasons;
+    const auto list = kernels_.find(op);
+    if (list != kernels_.end()) {
+      for (const CpuKernelDef* kernel : list->second) {
+        const std::string reason = kernel->accepts(spec, context_);
+        if (reason.empty()) return *kernel;
+        reasons += (reasons.empty() ? "" : "; ") + std::string(kernel->kernel) + ": " + reason;
+      }
+    }
+    throw Error(ErrorCode::unsupported, op,
+                "no CPU kernel takes " + signature_of(spec) + (reasons.empty() ? "" : " (" + reasons + ")"),
+                reasons.empty() ? "the reference backend runs every op" : "");
+  }
+
+  CpuContext context_;
+  std::map<std::string, std::vector<const CpuKernelDef*>, std::less<>> kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(CpuContext context) {
+  return std::make_unique<CpuBackend>(std::move(context));
+}
+
+}  // namespace snug

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cpu/onednn.h"
+
+#include "base/check.h"
+
+namespace snug {
+
+std::shared_ptr<const Onednn> make_onednn() {
+  dnnl::set_primitive_cache_capacity(0);
+  return std::make_shared<const Onednn>();
+}
+
+dnnl::primitive_attr onednn_attributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+size_t BoundPrimitive::add(int argument, const dnnl::memory::desc& desc) {
+  SNUG_CHECK(count_ < arguments_.size(), "a primitive with more than six arguments");
+  memories_[count_] = dnnl::memory(desc, onednn_->engine, DNNL_MEMORY_NONE);
+  arguments_[count_] = {argument, memories_[count_].get()};
+  return count_++;
+}
+
+void BoundPrimitive::set(size_t slot, const void* data) const noexcept {
+  // The C interface: no exception, no temporary.
+  (void)dnnl_memory_set_data_handle(arguments_[slot].memory, const_cast<void*>(data));
+}
+
+ErrorCode BoundPrimitive::execute() const noexcept {
+  const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), onednn_->stream.get(),
+                                                      static_cast<int>(count_), arguments_.data());
+  return status == dnnl_success ? ErrorCode::ok : ErrorCode::device;
+}
+
+}  // namespace snug

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// CPU kernels of matmul and matmul_accumulate, best first. oneDNN's blocked ("brgemm") implementation does the work; it
+// allocates nothing but argument lists. Which form is fastest depends on shapes alone (measured; see product_forms):
+//   onednn:matmul_transposed  dst^T = b^T a^T into scratch, then a transposition (gradients of wide weights)
+//   onednn:matmul_packed      b reordered into oneDNN's own layout in scratch first
+//   onednn:matmul             operands as they lie
+//   plain:matmul              whatever oneDNN refuses: empty operands, processors without AVX-512
+// Legend: B batches, M rows of dst, N columns of dst, K the summed dimension.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "backend/cpu/kernel.h"
+#include "backend/cpu/onednn.h"
+#include "backend/cpu/transpose.h"
+#include "base/threads.h"
+#include "base/units.h"
+
+namespace snug {
+namespace {
+
+using Desc = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+constexpr auto kF32 = dnnl::memory::data_type::f32;
+constexpr int64_t kScratchAlignment = 64;
+
+struct Product {
+  int64_t batches = 1;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  bool transpose_a = false;
+  bool transpose_b = false;
+  bool has_bias = false;
+  bool accumulates = false;
+  bool b_is_shared = true;  // rank 2: leading dimensions of a are rows
+  size_t a_input = 0;       // b follows a, bias follows b
+};
+
+Product product_of(const NodeSpec& spec) {
+  Product p;
+  p.accumulates = *spec.op->name == "matmul_accumulate";
+  p.a_input = p.accumulates ? 1 : 0;
+  p.has_bias = !p.accumulates && spec.present.size() > 2 && spec.present[2];
+  p.transpose_a = spec.attrs.boolean("transpose_a");
+  p.transpose_b = spec.attrs.boolean("transpose_b");
+  const Shape& a = spec.inputs[p.a_input].shape;
+  const Shape& b = spec.inputs[p.a_input + 1].shape;
+  const size_t rank = a.size();
+  p.m = p.transpose_a ? a[rank - 1] : a[rank - 2];
+  p.k = p.transpose_a ? a[rank - 2] : a[rank - 1];
+  p.n = p.transpose_b ? b[b.size() - 2] : b[b.size() - 1];
+  p.b_is_shared = b.size() == 2;
+  int64_t leading = 1;
+  for (size_t i = 0; i + 2 < rank; ++i) leading *= a[i];
+  (p.b_is_shared ? p.m : p.batches) *= leading;
+  return p;
+}
+
+// A (B, rows, cols) operand as oneDNN sees it; `transposed` says how the last two dimensions lie in memory.
+Desc matrix(const Product& p, int64_t rows, int64_t cols, bool transposed) {
+  const Dims strides = transposed ? Dims{1, rows} : Dims{cols, 1};
+  if (p.b_is_shared) return {{rows, cols}, kF32, strides};
+  return {{p.batches, rows, cols}, kF32, {rows * cols, strides[0], strides[1]}};
+}
+
+Desc bias_desc(const Product& p) {
+  if (p.b_is_shared) return {{1, p.n}, kF32, Dims{p.n, 1}};
+  return {{1, 1, p.n}, kF32, Dims{p.n, p.n, 1}};
+}
+
+enum class Form { plain_operands, packed_b, transposed };
+
+// oneDNN's descriptor of the product, or nothing where only an implementation that allocates its own packing buffers
+// (or the reference loop) would take it.
+std::optional<dnnl::matmul::primitive_desc> describe_product(const Product& p, Form form, const Onednn& onednn) {
+  if (p.batches * p.m * p.n * p.k == 0) return std::nullopt;
+  const Desc a = form == Form::transposed ? matrix(p, p.n, p.k, !p.transpose_b) : matrix(p, p.m, p.k, p.transpose_a);
+  Desc b = form == Form::transposed ? matrix(p, p.k, p.m, !p.transpose_a) : matrix(p, p.k, p.n, p.transpose_b);
+  if (form == Form::packed_b) b = Desc(b.dims(), kF32, dnnl::memory::format_tag::any);
+  const Desc dst = form == Form::transposed ? matrix(p, p.n, p.m, false) : matrix(p, p.m, p.n, false);
+  dnnl::primitive_attr attributes = onednn_attributes();
+  if (p.accumulates && form != Form::transposed) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0F);
+    attributes.set_post_ops(sum);
+  }
+  const dnnl::matmul::desc desc =
+      p.has_bias ? dnnl::matmul::desc(a, b, bias_desc(p), dst) : dnnl::matmul::desc(a, b, dst);
+  try {
+    dnnl::matmul::primitive_desc result(desc, attributes, onednn.engine);
+    if (std::string_view(result.impl_info_str()).substr(0, 4) == "brg:") return result;
+  } catch (const dnnl::error&) {
+    // No implementation: the list's next kernel takes the node.
+  }
+  return std::nullopt;
+}
+
+// Without a copy of b, brgemm reads it with a stride of N floats; from about 1,200 columns on, tiles of b then compete
+// for the same cache sets and pages (N = 3072 runs at a third of the speed). Powers of two are copied by oneDNN itself.
+bool reads_b_slowly(int64_t n, bool b_is_transposed) {
+  return !b_is_transposed && n > 1200 && !std::has_single_bit(static_cast<uint64_t>(n));
+}
+
+std::optional<Form> special_form(const Product& p) {
+  if (!p.b_is_shared || !reads_b_slowly(p.n, p.transpose_b)) return std::nullopt;
+  // A gradient of weights: both operands are read along K. Swapping their roles makes the narrow one "b".
+  if (p.transpose_a && !p.has_bias && !reads_b_slowly(p.m, false) && p.m >= 64 && p.k >= 256) return Form::transposed;
+  // Packing costs about as much as the product of 8 rows.
+  if (p.m >= 64) return Form::packed_b;
+  return std::nullopt;
+}
+
+dnnl::reorder::primitive_desc describe_packing(const Product& p, const Desc& packed, const Onednn& onednn) {
+  return {onednn.engine, matrix(p, p.k, p.n, p.transpose_b), onednn.engine, packed, onednn_attributes()};
+}
+
+// The scratchpad of both primitives, one after the other in the same bytes.
+int64_t scratchpad_bytes(const Product& p, Form form, const dnnl::matmul::primitive_desc& desc, const Onednn& onednn) {
+  size_t bytes = desc.scratchpad_desc().get_size();
+  if (form == Form::packed_b) {
+    bytes = std::max(bytes, describe_packing(p, desc.weights_desc(), onednn).scratchpad_desc().get_size());
+  }
+  return round_up(static_cast<int64_t>(bytes), kScratchAlignment);
+}
+
+// ---- onednn:matmul, onednn:matmul_packed, onednn:matmul_transposed: one kernel class, three shapes of work ----
+
+class OnednnMatmul final : public Kernel {
+ public:
+  OnednnMatmul(const Product& product, Form form, const CpuContext& context)
+      : product_(product), form_(form), threads_(context.threads) {
+    const auto desc = describe_product(product, form, *context.onednn);
+    scratch_offset_ = scratchpad_bytes(product, form, *desc, *context.onednn);
+    product_primitive_ = BoundPrimitive(context.onednn, dnnl::matmul(*desc));
+    src_ = product_primitive_.add(DNNL_ARG_SRC, desc->src_desc());
+    weights_ = product_primitive_.add(DNNL_ARG_WEIGHTS, desc->weights_desc());
+    dst_ = product_primitive_.add(DNNL_ARG_DST, desc->dst_desc());
+    scratchpad_ = product_primitive_.add(DNNL_ARG_SCRATCHPAD, desc->scratchpad_desc());
+    if (product.has_bias) bias_ = product_primitive_.add(DNNL_ARG_BIAS, desc->bias_desc());
+    if (form == Form::packed_b) {
+      const dnnl::reorder::primitive_desc packing = describe_packing(product, desc->weights_desc(), *context.onednn);
+      pack_ = BoundPrimitive(context.onednn, dnnl::reorder(packing));
+      pack_from_ = pack_.add(DNNL_ARG_FROM, packing.src_desc());
+      pack_to_ = pack_.add(DNNL_ARG_TO, desc->weights_desc());
+      pack_scratchpad_ = pack_.add(DNNL_ARG_SCRATCHPAD, packing.scratchpad_desc());
+    }
+  }
+
+  [[nodiscard]] ErrorCode run(const Launch& launch) const noexcept override {
+    set_library_threads(threads_);
+    const float* a = input<float>(launch, product_.a_input);
+    const float* b = input<float>(launch, product_.a_input + 1);
+    auto* dst = output<float>(launch);
+    if (product_.accumulates && input<float>(launch, 0) != dst) {
+      std::memcpy(dst, input<float>(launch, 0), static_cast<size_t>(product_.m * product_.n) * sizeof(float));
+    }
+    auto* second = scratch_at<float>(launch, scratch_offset_);  // packed b, or dst^T
+    if (form_ == Form::packed_b) {
+      pack_.set(pack_from_, b);
+      pack_.set(pack_to_, second);
+      pack_.set(pack_scratchpad_, launch.scratch);
+      if (const ErrorCode code = pack_.execute(); code != ErrorCode::ok) return code;
+      b = second;
+    }
+    const bool swaps = form_ == Form::transposed;
+    product_primitive_.set(src_, swaps ? b : a);
+    product_primitive_.set(weights_, swaps ? a : b);
+    product_primitive_.set(dst_, swaps ? second : dst);
+    product_primitive_.set(scratchpad_, launch.scratch);
+    if (product_.has_bias) product_primitive_.set(bias_, input<float>(launch, product_.a_input + 2));
+    if (const ErrorCode code = product_primitive_.execute(); code != ErrorCode::ok) return code;
+    if (swaps) transpose_matrix(threads_, second, dst, product_.n, product_.m, product_.accumulates);
+    return ErrorCode::ok;
+  }
+
+  static int64_t scratch_bytes(const Product& p, Form form, const CpuContext& context) {
+    const auto desc = describe_product(p, form, *context.onednn);
+    int64_t extra = 0;
+    const int64_t scratchpad = scratchpad_bytes(p, form, *desc, *context.onednn);
+    if (form == Form::transposed) extra = p.m * p.n * element_bytes(DType::f32);
+    if (form == Form::packed_b) extra = static_cast<int64_t>(desc->weights_desc().get_size());
+    return scratchpad + extra;
+  }
+
+ private:
+  Product product_;
+  Form form_;
+  int threads_;
+  int64_t scratch_offset_ = 0;
+  BoundPrimitive product_primitive_;
+  size_t src_ = 0, weights_ = 0, dst_ = 0, scratchpad_ = 0, bias_ = 0;
+  BoundPrimitive pack_;
+  size_t pack_from_ = 0, pack_to_ = 0, pack_scratchpad_ = 0;
+};
+
+template <Form form>
+std::string onednn_accepts(const NodeSpec& spec, const CpuContext& context) {
+  const Product p = product_of(spec);
+  if (form != Form::plain_operands && special_form(p) != form) return "not faster for this shape";
+  if (!describe_product(p, form, *context.onednn)) return "oneDNN has no blocked implementation for it";
+  return {};
+}
+template <Form form>
+int64_t onednn_scratch(const NodeSpec& spec, const CpuContext& context) {
+  return OnednnMatmul::scratch_bytes(product_of(spec), form, context);
+}
+template <Form form>
+std::unique_ptr<Kernel> onednn_create(const NodeSpec& spec, const CpuContext& context) {
+  return std::make_unique<OnednnMatmul>(product_of(spec), form, context);
+}
+
+// ---- plain:matmul ----
+
+// One row of dst: dst[j] (+)= sum_k a[k] b[k, j] in the order of k, whatever the number of threads.
+void plain_row(const Product& p, const float* a, int64_t a_step, const float* b, float* dst) {
+  if (p.transpose_b) {
+    for (int64_t j = 0; j < p.n; ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < p.k; ++k) sum += static_cast<double>(a[k * a_step]) * static_cast<double>(b[j * p.k + k]);
+      dst[j] += static_cast<float>(sum);
+    }
+    return;
+  }
+  for (int64_t k = 0; k < p.k; ++k) {
+    const float factor = a[k * a_step];
+    const float* line = b + k * p.n;
+    for (int64_t j = 0; j < p.n; ++j) dst[j] += factor * line[j];
+  }
+}
+
+std::unique_ptr<Kernel> plain_create(const NodeSpec& spec, const CpuContext& context) {
+  return make_kernel([p = product_of(spec), threads = context.threads](const Launch& launch) {
+    const float* a = input<float>(launch, p.a_input);
+    const float* b = input<float>(launch, p.a_input + 1);
+    const float* bias = p.has_bias ? input<float>(launch, p.a_input + 2) : nullptr;
+    const float* acc = p.accumulates ? input<float>(launch, 0) : nullptr;
+    auto* dst = output<float>(launch);
+    parallel_for(threads, p.batches * p.m, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t batch = row / p.m;
+        const int64_t i = row % p.m;
+        float* line = dst + row * p.n;
+        const auto row_bytes = static_cast<size_t>(p.n) * sizeof(float);
+        if (acc == nullptr && bias == nullptr) {
+          std::fill_n(line, p.n, 0.0F);
+        } else if (bias != nullptr) {
+          std::memcpy(line, bias, row_bytes);
+        } else if (acc != dst) {
+          std::memcpy(line, acc + row * p.n, row_bytes);
+        }
+        const float* a_matrix = a + batch * p.m * p.k;
+        plain_row(p, p.transpose_a ? a_matrix + i : a_matrix + i * p.k, p.transpose_a ? p.m : 1, b + batch * p.k * p.n,
+                  line);
+      }
+    });
+    return ErrorCode::ok;
+  });
+}
+
+constexpr CpuKernelDef onednn_def(const char* op, const char* kernel, auto form) {
+  return {.op = op,
+          .kernel = kernel,
+          .accepts = onednn_accepts<decltype(form)::value>,
+          .scratch_bytes = onednn_scratch<decltype(form)::value>,
+          .create = onednn_create<decltype(form)::value>};
+}
+template <Form form>
+using FormTag = std::integral_constant<Form, form>;
+
+}  // namespace
+
+std::span<const CpuKernelDef> matmul_cpu_kernels() {
+  static const CpuKernelDef kernels[] = {
+      onednn_def("matmul", "onednn:matmul_transposed", FormTag<Form::transposed>()),
+      onednn_def("matmul", "onednn:matmul_packed", FormTag<Form::packed_b>()),
+      onednn_def("matmul", "onednn:matmul", FormTag<Form::plain_operands>()),
+      {"matmul", "plain:matmul", always, no_scratch, plain_create},
+      onednn_def("matmul_accumulate", "onednn:matmul_transposed", FormTag<Form::transposed>()),
+      onednn_def("matmul_accumulate", "onednn:matmul_packed", FormTag<Form::packed_b>()),
+      onednn_def("matmul_accumulate", "onednn:matmul", FormTag<Form::plain_operands>()),
+      {"matmul_accumulate", "plain:matmul", always, no_scratch, plain_create},
+  };
+  return kernels;
+}
+
+}  // namespace snug
