@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `auto` sees: the limits of the process's control group and all its ancestors, and the memory
+// available now. Both hierarchies may be mounted at once; whichever holds the memory controller has
+// the files.
+#include <charconv>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "io/file.h"
+#include "snug/error.h"
+#include "snug/memory.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kMaxProcBytes = int64_t{8} << 20;
+// Version 1 writes "no limit" as the largest whole number of pages; nothing above this is a real
+// limit.
+constexpr int64_t kUnlimitedBytes = int64_t{1} << 60;
+
+struct Mount {
+  std::string root;   // of the hierarchy, as this process sees it
+  std::string point;  // where it is mounted
+};
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream stream(line);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+bool has_item(const std::string& list, const std::string& item) {
+  return ("," + list + ",").find("," + item + ",") != std::string::npos;
+}
+
+// mountinfo writes a space as \040 and the like.
+std::string unescape(const std::string& text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    int code = 0;
+    if (text[i] == '\\' && i + 3 < text.size() &&
+        std::from_chars(text.data() + i + 1, text.data() + i + 4, code, 8).ptr ==
+            text.data() + i + 4) {
+      plain += static_cast<char>(code);
+      i += 3;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+// Finds the mount of version 2, or of version 1's memory controller.
+std::optional<Mount> find_mount(const std::string& mountinfo, bool is_v2) {
+  std::istringstream lines(mountinfo);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t dash = line.find(" - ");
+    if (dash == std::string::npos) continue;
+    const std::vector<std::string> left = words_of(line.substr(0, dash));
+    const std::vector<std::string> right = words_of(line.substr(dash + 3));
+    if (left.size() < 5 || right.size() < 3) continue;
+    const bool is_match =
+        is_v2 ? right[0] == "cgroup2" : right[0] == "cgroup" && has_item(right[2], "memory");
+    if (is_match) return Mount{unescape(left[3]), unescape(left[4])};
+  }
+  return std::nullopt;
+}
+
+// The process's group in the hierarchy: lines are "id:controllers:/path".
+std::optional<std::string> find_group(const std::string& cgroups, bool is_v2) {
+  std::istringstream lines(cgroups);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool is_match = is_v2 ? line.substr(0, first) == "0" && controllers.empty()
+                                : has_item(controllers, "memory");
+    if (is_match) return line.substr(second + 1);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> read_if_there(const std::string& path) {
+  if (!io::file_exists(path)) return std::nullopt;
+  try {
+    return io::read_all(path, kMaxProcBytes);
+  } catch (const Error&) {
+    return std::nullopt;  // no permission, or the group vanished: then it states no limit to us
+  }
+}
+
+std::optional<int64_t> read_limit(const std::string& path) {
+  const std::optional<std::string> text = read_if_there(path);
+  if (!text) return std::nullopt;
+  int64_t bytes = 0;
+  const auto result = std::from_chars(text->data(), text->data() + text->size(), bytes);
+  if (result.ec != std::errc() || bytes >= kUnlimitedBytes) return std::nullopt;  // "max"
+  return bytes;
+}
+
+void tighten(std::optional<MemoryLimit>& limit, int64_t bytes, const std::string& source) {
+  if (!limit || bytes < limit->bytes) limit = MemoryLimit{bytes, source};
+}
+
+// Walks from the process's group up to the root of the mount.
+void read_hierarchy(const std::string& root, bool is_v2, std::optional<MemoryLimit>& limit) {
+  const std::optional<std::string> cgroups = read_if_there(root + "/proc/self/cgroup");
+  const std::optional<std::string> mountinfo = read_if_there(root + "/proc/self/mountinfo");
+  if (!cgroups || !mountinfo) return;
+  const std::optional<Mount> mount = find_mount(*mountinfo, is_v2);
+  std::optional<std::string> group = find_group(*cgroups, is_v2);
+  if (!mount || !group) return;
+  // In a container the mount may begin at the group itself: strip that part. A group outside the
+  // mount (or "/../..") cannot be seen; the mount's root is the nearest that can.
+  if (mount->root != "/") {
+    const bool is_inside = *group == mount->root || group->starts_with(mount->root + "/");
+    group = is_inside ? group->substr(mount->root.size()) : std::string();
+  }
+  if (group->find("..") != std::string::npos) group->clear();
+  while (!group->empty() && group->back() == '/') group->pop_back();
+  const std::string file = is_v2 ? "/memory.max" : "/memory.limit_in_bytes";
+  const std::string version = is_v2 ? "cgroup v2 limit of " : "cgroup v1 limit of ";
+  while (true) {
+    if (const auto bytes = read_limit(root + mount->point + *group + file)) {
+      tighten(limit, *bytes, version + (group->empty() ? "/" : *group));
+    }
+    if (group->empty()) break;
+    group->resize(group->rfind('/'));
+  }
+}
+
+int64_t available_bytes(const std::string& root) {
+  const std::string path = root + "/proc/meminfo";
+  const std::string text = io::read_all(path, kMaxProcBytes);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::vector<std::string> words = words_of(line);
+    if (words.size() < 2 || words[0] != "MemAvailable:") continue;
+    int64_t kib = 0;
+    const auto result = std::from_chars(words[1].data(), words[1].data() + words[1].size(), kib);
+    if (result.ec == std::errc() && kib >= 0 && kib < kUnlimitedBytes / 1024) return kib * 1024;
+  }
+  throw Error(ErrorCode::io, path, "there is no MemAvailable",
+              "give --memory as a number of bytes");
+}
+
+}  // namespace
+
+MemoryLimit machine_memory(const std::string& root) {
+  const std::string prefix = root == "/" ? "" : root;
+  std::optional<MemoryLimit> limit;
+  read_hierarchy(prefix, true, limit);
+  read_hierarchy(prefix, false, limit);
+  const int64_t available = available_bytes(prefix);
+  tighten(limit, available, "available memory");
+  return *limit;
+}
+
+}  // namespace snug

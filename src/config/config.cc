@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Setting, reading and checking values. Files: config_yaml.cc, config_json.cc; command line:
+// config_arguments.cc.
+#include "snug/config.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "config/option.h"
+#include "io/nearest.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace config {
+namespace {
+
+// Keys of other programs that people bring along, and what does the same here.
+constexpr std::pair<std::string_view, std::string_view> kForeignKeys[] = {
+    {"per_device_train_batch_size",
+     "give train_batch_size (the global batch); Snug picks the split, or micro_batch_size sets it"},
+    {"per_device_eval_batch_size", "give eval_batch_size"},
+    {"per_gpu_train_batch_size", "give train_batch_size (the global batch)"},
+    {"train_micro_batch_size_per_gpu", "give micro_batch_size"},
+    {"gradient_accumulation_steps", "it follows from train_batch_size and micro_batch_size"},
+    {"gradient_checkpointing", "give memory: Snug picks what to recompute, or recompute sets it"},
+    {"resume_from_checkpoint", "give resume"},
+    {"overwrite_output_dir", "give resume, or remove the folder"},
+    {"model_name_or_path", "give model"},
+    {"num_epochs", "give num_train_epochs"},
+    {"batch_size", "give train_batch_size (the global batch)"},
+    {"test_size", "give validation_split"},
+    {"logging_dir", "metrics go to output_dir"},
+};
+
+}  // namespace
+
+std::string normal_key(std::string_view key) {
+  std::string name(key);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+void set_option(RunConfig& config, std::string_view key, std::optional<std::string_view> value,
+                ConfigSource source, const std::string& where) {
+  const std::string name = normal_key(key);
+  const Option* option = find_option(name);
+  if (option == nullptr) throw_unknown_option(key, where);
+  const auto fail = [&](const std::string& message, std::string hint) {
+    throw Error(ErrorCode::bad_config, where, name + ": " + message, std::move(hint));
+  };
+  const std::string allowed =
+      option->info.range.empty() ? std::string() : "allowed: " + option->info.range;
+  if (!value && !option->info.is_switch) fail("a value is missing", allowed);
+  const std::string_view text = value ? *value : "true";
+  if (text.empty() && !option->may_be_empty) fail("the value is empty", allowed);
+  try {
+    option->set(config, text);
+  } catch (const BadValue& bad) {
+    fail(bad.what(), bad.hint.empty() ? allowed : bad.hint);
+  }
+  config.sources[name] = source;
+}
+
+}  // namespace config
+
+std::string_view to_string(ConfigSource source) {
+  switch (source) {
+    case ConfigSource::default_value:
+      return "default";
+    case ConfigSource::file:
+      return "file";
+    case ConfigSource::command_line:
+      return "command line";
+  }
+  return "default";
+}
+
+void throw_unknown_option(std::string_view key, const std::string& where) {
+  const std::string name = config::normal_key(key);
+  std::string hint;
+  for (const auto& [foreign, advice] : config::kForeignKeys) {
+    if (name == foreign) hint = advice;
+  }
+  if (hint.empty()) {
+    const std::string nearest = nearest_config_key(name);
+    hint = nearest.empty() ? "the keys are in docs/configuration.md"
+                           : "did you mean '" + nearest + "'?";
+  }
+  throw Error(ErrorCode::bad_config, where.empty() ? std::string(key) : where,
+              "unknown key '" + std::string(key) + "'", hint);
+}
+
+std::string nearest_config_key(std::string_view key) {
+  std::vector<std::string> names;
+  for (const config::Option& option : config::option_table()) names.push_back(option.info.name);
+  return io::nearest_name(config::normal_key(key), names);
+}
+
+void RunConfig::set(std::string_view key, std::optional<std::string_view> value,
+                    ConfigSource source) {
+  config::set_option(*this, key, value, source, "--" + std::string(key));
+}
+
+std::string RunConfig::get(std::string_view key) const {
+  const config::Option* option = config::find_option(config::normal_key(key));
+  if (option == nullptr) throw_unknown_option(key);
+  return option->get(*this);
+}
+
+ConfigSource RunConfig::source_of(std::string_view key) const {
+  const auto found = sources.find(config::normal_key(key));
+  return found == sources.end() ? ConfigSource::default_value : found->second;
+}
+
+bool RunConfig::is_greater_better() const {
+  return greater_is_better.value_or(metric_for_best_model != MetricKind::loss);
+}
+
+void RunConfig::validate() const {
+  const auto fail = [](const char* key, const std::string& message, const std::string& hint) {
+    throw Error(ErrorCode::bad_config, key, message, hint);
+  };
+  if (micro_batch_size > train_batch_size) {
+    fail("micro_batch_size",
+         "micro_batch_size " + std::to_string(micro_batch_size) +
+             " is larger than train_batch_size " + std::to_string(train_batch_size),
+         "train_batch_size is the global batch; give micro_batch_size: auto or at most that");
+  }
+  if (max_steps == 0)
+    fail("max_steps", "max_steps 0 would train nothing",
+         "give a number above 0, or -1 to train by epochs");
+  if (momentum > 0 && optim != OptimizerKind::sgd) {
+    fail("momentum", "momentum has no effect with optim " + get("optim"),
+         "give optim: sgd, or leave momentum out");
+  }
+  if (greater_is_better && *greater_is_better != (metric_for_best_model != MetricKind::loss)) {
+    fail("greater_is_better",
+         "greater_is_better " + get("greater_is_better") + " contradicts metric_for_best_model " +
+             get("metric_for_best_model"),
+         "leave greater_is_better out");
+  }
+}
+
+void RunConfig::require(std::initializer_list<std::string_view> keys) const {
+  for (const std::string_view key : keys) {
+    if (!get(key).empty()) continue;
+    const std::string name(key);
+    throw Error(
+        ErrorCode::bad_config, name, name + " is needed here and was not given",
+        "give --" + name + " VALUE, or write '" + name + ": VALUE' in the run configuration");
+  }
+}
+
+bool RunConfig::operator==(const RunConfig& other) const {
+  return std::all_of(
+      config::option_table().begin(), config::option_table().end(),
+      [&](const config::Option& option) { return option.get(*this) == option.get(other); });
+}
+
+std::vector<OptionInfo> config_options() {
+  std::vector<OptionInfo> infos;
+  for (const config::Option& option : config::option_table()) infos.push_back(option.info);
+  return infos;
+}
+
+}  // namespace snug

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Command-line words into configuration keys and the rest.
+#include <string>
+
+#include "config/option.h"
+#include "snug/config.h"
+
+namespace snug {
+namespace {
+
+// "-512MiB" is a value; "--seed" is the next option.
+bool is_value(const std::string& word) { return !word.starts_with("--"); }
+
+bool is_truth_word(const std::string& word) {
+  return word == "true" || word == "false" || word == "auto";
+}
+
+}  // namespace
+
+ConfigArguments split_config_arguments(std::span<const std::string> words) {
+  ConfigArguments split;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--") {  // everything behind it belongs to the program
+      split.rest.insert(split.rest.end(), words.begin() + static_cast<std::ptrdiff_t>(i),
+                        words.end());
+      break;
+    }
+    const size_t equals = word.find('=');
+    const std::string key =
+        word.starts_with("--")
+            ? config::normal_key(word.substr(2, equals == std::string::npos ? equals : equals - 2))
+            : std::string();
+    const config::Option* option = key.empty() ? nullptr : config::find_option(key);
+    if (option == nullptr) {
+      split.rest.push_back(word);
+      continue;
+    }
+    std::optional<std::string> value;
+    if (equals != std::string::npos) {
+      value = word.substr(equals + 1);
+    } else if (i + 1 < words.size() &&
+               (option->info.is_switch ? is_truth_word(words[i + 1]) : is_value(words[i + 1]))) {
+      value = words[++i];
+    }
+    split.overrides.emplace_back(key, std::move(value));
+  }
+  return split;
+}
+
+}  // namespace snug

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Help for the terminal and docs/configuration.md, both from the option table.
+#include <algorithm>
+#include <sstream>
+#include <string>
+
+#include "config/option.h"
+#include "snug/config.h"
+
+namespace snug {
+namespace {
+
+constexpr std::string_view kIntroduction = R"(# Configuration
+
+<!-- This file is generated. To renew it: SNUG_UPDATE_DOCS=1 build/release/src/config/config_test -->
+
+A run is described by one YAML file (`-c run.yaml`), and every key can also be given on the command line as
+`--key value` or `--key=value` (hyphens and underscores are the same there: `--train-batch-size`). One file serves
+every verb; a verb takes the keys it needs.
+
+* A value on the command line wins over the file, the file wins over the default. Given twice on the command line, the
+  last value wins; a key twice in a file is an error.
+* A key that nobody knows is an error that names the nearest known one.
+* Lists are written `[256, 128]` in YAML and `256,128` on the command line.
+* Switches may stand without a value on the command line: `--resume`.
+* Names and defaults are Hugging Face's or DeepSpeed's where they have one; `train_batch_size` is the global batch, as
+  in DeepSpeed.
+
+`memory` is the budget of the whole process:
+
+| form | meaning |
+|---|---|
+| `900MiB`, `2GiB`, `1.5GB` | that amount; 1 KiB = 1024 bytes, 1 KB = 1000 bytes |
+| `1073741824` | bytes |
+| `60%` | that share of what `auto` sees |
+| `-512MiB` | all that `auto` sees but this amount |
+| `auto` | the tightest limit of the process's control group and its ancestors (version 1 or 2), or the memory available now if that is less |
+
+The result is rounded down to whole pages of 4096 bytes.
+)";
+
+// Words of `text` in lines of at most `columns`, each behind `indent` spaces.
+std::string wrapped(const std::string& text, size_t indent, size_t columns) {
+  std::istringstream words(text);
+  std::string result;
+  size_t used = columns;  // forces a first line
+  for (std::string word; words >> word;) {
+    if (used + 1 + word.size() > columns) {
+      if (!result.empty()) result += "\n";
+      result += std::string(indent, ' ') + word;
+      used = indent + word.size();
+    } else {
+      result += " " + word;
+      used += 1 + word.size();
+    }
+  }
+  return result + "\n";
+}
+
+std::string cell(std::string text) {
+  for (size_t bar = text.find('|'); bar != std::string::npos; bar = text.find('|', bar + 2))
+    text.insert(bar, "\\");
+  return text;
+}
+
+std::string code(const std::string& text) { return text.empty() ? "" : "`" + text + "`"; }
+
+}  // namespace
+
+std::string config_help(int columns) {
+  const auto width = static_cast<size_t>(std::max(columns, 40));
+  std::string text;
+  std::string group;
+  for (const config::Option& option : config::option_table()) {
+    const OptionInfo& info = option.info;
+    if (info.group != group) {
+      group = info.group;
+      text += (text.empty() ? "" : "\n") + group + ":\n";
+    }
+    text += "  --" + info.name + (info.is_switch ? "" : " VALUE") + "\n";
+    std::string help = info.help;
+    if (!info.range.empty() && !info.is_switch) help += "; " + info.range;
+    if (!info.unit.empty()) help += " (" + info.unit + ")";
+    if (!info.default_value.empty()) help += " [" + info.default_value + "]";
+    text += wrapped(help, 6, width);
+  }
+  return text;
+}
+
+std::string config_markdown() {
+  std::string text(kIntroduction);
+  std::string group;
+  for (const config::Option& option : config::option_table()) {
+    const OptionInfo& info = option.info;
+    if (info.group != group) {
+      group = info.group;
+      text += "\n## " + group +
+              "\n\n| key | type | default | allowed | meaning |\n|---|---|---|---|---|\n";
+    }
+    text += "| `" + info.name + "` | " + info.type +
+            (info.unit.empty() ? "" : " (" + info.unit + ")") + " | " + code(info.default_value) +
+            " | " + cell(info.range) + " | " + cell(info.help) + " |\n";
+  }
+  return text;
+}
+
+}  // namespace snug

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The configuration inside a checkpoint: one JSON object with every key.
+#include <string>
+
+#include "config/option.h"
+#include "io/json_file.h"
+#include "io/json_tree.h"
+#include "snug/config.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+using config::ValueForm;
+
+std::string json_value(const config::Option& option, const std::string& text) {
+  const bool is_list = option.form == ValueForm::number_list || option.form == ValueForm::text_list;
+  if (is_list) {
+    std::vector<std::string> items =
+        text.empty() ? std::vector<std::string>() : config::split_list(text);
+    if (option.form == ValueForm::text_list) {
+      for (std::string& item : items) item = io::quote_json(item);
+    }
+    return "[" + config::join(items, ", ") + "]";
+  }
+  if (option.form == ValueForm::text || text == "auto") return io::quote_json(text);
+  return text;
+}
+
+std::string value_text(const io::JsonValue& value) {
+  if (value.is_string()) return value.as_string();
+  if (value.is_bool()) return value.as_bool() ? "true" : "false";
+  if (value.is_number()) return value.dump();
+  if (!value.is_array())
+    value.fail("must be a plain value or a list", "this file was not written by Snug");
+  std::vector<std::string> items;
+  for (int64_t i = 0; i < value.size(); ++i) {
+    const io::JsonValue item = value.at(i);
+    items.push_back(item.is_number() ? item.dump() : item.as_string());
+  }
+  return config::join(items, ",");
+}
+
+}  // namespace
+
+std::string RunConfig::to_json() const {
+  std::string text = "{";
+  for (const config::Option& option : config::option_table()) {
+    text += (text.size() > 1 ? ",\n  " : "\n  ") + io::quote_json(option.info.name) + ": " +
+            json_value(option, option.get(*this));
+  }
+  return text + "\n}\n";
+}
+
+RunConfig RunConfig::from_json(std::string_view json, const std::string& name) {
+  const io::JsonValue root = io::parse_json(json, name);
+  RunConfig config;
+  for (const std::string& key : root.keys()) {
+    config::set_option(config, key, value_text(root.at(key)), ConfigSource::file, name);
+  }
+  config.validate();
+  return config;
+}
+
+}  // namespace snug

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Run configurations as YAML: one flat mapping of keys to values or lists of values.
+#include <yaml-cpp/yaml.h>
+#include <map>
+#include <string>
+
+#include "config/option.h"
+#include "io/file.h"
+#include "io/json_tree.h"
+#include "snug/config.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kMaxFileBytes = int64_t{1} << 20;
+
+std::string place(const std::string& name, const YAML::Mark& mark) {
+  return mark.is_null() ? name : name + ":" + std::to_string(mark.line + 1);
+}
+
+[[noreturn]] void fail(const std::string& where, const std::string& message,
+                       const std::string& hint) {
+  throw Error(ErrorCode::bad_config, where, message, hint);
+}
+
+// The one document of the text; null where there is none.
+YAML::Node parse_document(const std::string& text, const std::string& name) {
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1)
+      fail(name, "the file holds " + std::to_string(documents.size()) + " YAML documents",
+           "keep one");
+    return documents.empty() ? YAML::Node() : documents.front();
+  } catch (const YAML::Exception& broken) {
+    fail(place(name, broken.mark), "broken YAML: " + io::clean_parser_message(broken.msg),
+         "write one 'key: value' a line");
+  }
+}
+
+// A scalar as it stands, a list joined by commas.
+std::string value_text(const YAML::Node& value, const std::string& key, const std::string& where) {
+  if (value.IsScalar()) return value.Scalar();
+  if (value.IsNull())
+    fail(where, key + ": the value is missing", "give one, or remove the line to take the default");
+  if (value.IsMap())
+    fail(where, key + ": a mapping stands where a value belongs",
+         "keys are not nested: write 'key: value'");
+  const config::Option* option = config::find_option(key);
+  const bool is_list = option != nullptr && (option->form == config::ValueForm::number_list ||
+                                             option->form == config::ValueForm::text_list);
+  if (option != nullptr && !is_list)
+    fail(where, key + ": a list stands where one value belongs", "write '" + key + ": VALUE'");
+  std::vector<std::string> items;
+  for (const YAML::Node& item : value) {
+    if (!item.IsScalar())
+      fail(where, key + ": the list holds something other than plain values", "write [a, b, c]");
+    if (item.Scalar().find(',') != std::string::npos)
+      fail(where, key + ": an element holds a comma", "split it");
+    items.push_back(item.Scalar());
+  }
+  return config::join(items, ",");
+}
+
+void apply_yaml(RunConfig& config, const std::string& text, const std::string& name) {
+  const YAML::Node root = parse_document(text, name);
+  if (!root.IsDefined() || root.IsNull()) return;
+  if (!root.IsMap())
+    fail(name, "a run configuration is a mapping of keys to values",
+         "write one 'key: value' a line");
+  std::map<std::string, std::string> lines;
+  for (const auto& entry : root) {
+    const std::string where = place(name, entry.first.Mark());
+    if (!entry.first.IsScalar())
+      fail(where, "a key must be a plain word", "write one 'key: value' a line");
+    const std::string key = config::normal_key(entry.first.Scalar());
+    const auto [first, is_new] = lines.emplace(key, where);
+    if (!is_new)
+      fail(where, "the key '" + key + "' stands twice, first at " + first->second,
+           "remove one of them");
+    if (config::find_option(key) == nullptr) throw_unknown_option(entry.first.Scalar(), where);
+    config::set_option(config, key, value_text(entry.second, key, where), ConfigSource::file,
+                       where);
+  }
+}
+
+void apply_overrides(RunConfig& config, const ConfigOverrides& overrides) {
+  for (const auto& [key, value] : overrides) {
+    config.set(key, value ? std::optional<std::string_view>(*value) : std::nullopt);
+  }
+}
+
+// A value as YAML writes it; quoted wherever it could be read as something else.
+std::string yaml_value(const config::Option& option, const std::string& text) {
+  using config::ValueForm;
+  if (option.form == ValueForm::number_list || option.form == ValueForm::text_list) {
+    std::vector<std::string> items =
+        text.empty() ? std::vector<std::string>() : config::split_list(text);
+    if (option.form == ValueForm::text_list) {
+      for (std::string& item : items) item = io::quote_json(item);
+    }
+    return "[" + config::join(items, ", ") + "]";
+  }
+  return option.form == ValueForm::text && option.info.type == "text" ? io::quote_json(text) : text;
+}
+
+}  // namespace
+
+RunConfig RunConfig::parse(std::string_view yaml, const std::string& name,
+                           const ConfigOverrides& overrides) {
+  RunConfig config;
+  apply_yaml(config, std::string(yaml), name);
+  apply_overrides(config, overrides);
+  config.validate();
+  return config;
+}
+
+RunConfig RunConfig::load(const std::string& yaml_file, const ConfigOverrides& overrides) {
+  return parse(yaml_file.empty() ? std::string() : io::read_all(yaml_file, kMaxFileBytes),
+               yaml_file, overrides);
+}
+
+std::string RunConfig::to_yaml() const {
+  std::string text;
+  std::string group;
+  for (const config::Option& option : config::option_table()) {
+    if (option.info.group != group) {
+      group = option.info.group;
+      text += (text.empty() ? "# " : "\n# ") + group + "\n";
+    }
+    text += option.info.name + ": " + yaml_value(option, option.get(*this)) + "  # " +
+            std::string(to_string(source_of(option.info.name))) + "\n";
+  }
+  return text;
+}
+
+}  // namespace snug

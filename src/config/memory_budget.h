@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The non-throwing part of snug/memory.h, for the option table, which words its own errors.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "snug/memory.h"
+
+namespace snug::config {
+
+inline constexpr std::string_view kMemoryForms =
+    "write for example 900MiB, 2GiB, 1073741824 (bytes), 60%, -512MiB (all but that) or auto";
+
+[[nodiscard]] std::optional<MemorySpec> try_parse_memory(std::string_view text);
+
+}  // namespace snug::config

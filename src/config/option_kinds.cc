@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/option_kinds.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "config/memory_budget.h"
+#include "io/nearest.h"
+
+namespace snug::config {
+namespace {
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+// The whole text must be one value.
+template <class T>
+T parse_number(std::string_view text, std::string_view what) {
+  T value{};
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status == std::errc::result_out_of_range) {
+    throw BadValue(quoted(text) + " is out of the range of numbers here");
+  }
+  if (status != std::errc() || end != text.data() + text.size()) {
+    throw BadValue(quoted(text) + " is not " + std::string(what));
+  }
+  return value;
+}
+
+double parse_double(std::string_view text, const Range& range) {
+  const auto value = parse_number<double>(text, "a number");
+  if (!std::isfinite(value)) throw BadValue(quoted(text) + " is not a finite number");
+  if (!range.holds(value))
+    throw BadValue(quoted(text) + " is out of range", "allowed: " + range.text());
+  return value;
+}
+
+int64_t parse_integer(std::string_view text, const Range& range) {
+  const auto value = parse_number<int64_t>(text, "an integer");
+  if (!range.holds(static_cast<double>(value))) {
+    throw BadValue(quoted(text) + " is out of range", "allowed: " + range.text());
+  }
+  return value;
+}
+
+bool parse_switch(std::string_view text) {
+  for (const char* word : {"true", "True", "TRUE", "yes", "on", "1"}) {
+    if (text == word) return true;
+  }
+  for (const char* word : {"false", "False", "FALSE", "no", "off", "0"}) {
+    if (text == word) return false;
+  }
+  throw BadValue(quoted(text) + " is neither true nor false");
+}
+
+// Well-formed UTF-8 (RFC 3629) without control characters, so that every dump can hold it.
+bool is_printable_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = [&](size_t at) {
+      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
+    };
+    const unsigned lead = byte(i);
+    const size_t length = lead < 0x80                   ? 1
+                          : lead >= 0xC2 && lead < 0xE0 ? 2
+                          : (lead & 0xF0u) == 0xE0      ? 3
+                          : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                        : 0;
+    if (length == 0 || lead < 32 || lead == 127) return false;
+    for (size_t k = 1; k < length; ++k) {
+      if ((byte(i + k) & 0xC0u) != 0x80) return false;
+    }
+    const unsigned second = byte(i + 1);
+    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F))
+      return false;  // overlong, surrogates
+    if ((lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return false;
+    i += length;
+  }
+  return true;
+}
+
+void check_text(std::string_view text) {
+  if (!is_printable_utf8(text))
+    throw BadValue("the value holds control characters or is not UTF-8");
+}
+
+Option make(About about, std::string type, ValueForm form) {
+  Option option;
+  option.info.name = std::move(about.name);
+  option.info.help = std::move(about.help);
+  option.info.unit = std::move(about.unit);
+  option.info.type = std::move(type);
+  option.form = form;
+  return option;
+}
+
+std::string or_auto(const std::string& range) {
+  return range.empty() ? "or auto" : range + " or auto";
+}
+
+}  // namespace
+
+bool Range::holds(double value) const {
+  return (is_low_open ? value > low : value >= low) &&
+         (is_high_open ? value < high : value <= high);
+}
+
+std::string Range::text() const {
+  if (std::isinf(low) && std::isinf(high)) return {};
+  if (std::isinf(high)) return (is_low_open ? "> " : ">= ") + number_text(low);
+  return std::string(is_low_open ? "(" : "[") + number_text(low) + ", " + number_text(high) +
+         (is_high_open ? ")" : "]");
+}
+
+std::string number_text(double value) {
+  // Whole numbers in full: 100000, not 1e+05.
+  if (std::trunc(value) == value && std::fabs(value) < 1e15)
+    return std::to_string(static_cast<int64_t>(value));
+  char text[40];
+  const auto result = std::to_chars(text, text + sizeof text, value);
+  return std::string(text, result.ptr);
+}
+
+std::string join(const std::vector<std::string>& items, std::string_view separator) {
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) text += separator;
+    text += items[i];
+  }
+  return text;
+}
+
+std::vector<std::string> split_list(std::string_view text) {
+  std::vector<std::string> items;
+  while (true) {
+    const size_t comma = text.find(',');
+    std::string_view item = text.substr(0, comma);
+    while (item.starts_with(' ')) item.remove_prefix(1);
+    while (item.ends_with(' ')) item.remove_suffix(1);
+    if (item.empty()) throw BadValue("the list has an empty element");
+    items.emplace_back(item);
+    if (comma == std::string_view::npos) return items;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Option text_option(About about, std::string RunConfig::*field, bool may_be_empty) {
+  Option option = make(std::move(about), "text", ValueForm::text);
+  option.may_be_empty = may_be_empty;
+  option.set = [field](RunConfig& config, std::string_view text) {
+    check_text(text);
+    config.*field = text;
+  };
+  option.get = [field](const RunConfig& config) { return config.*field; };
+  return option;
+}
+
+Option integer_option(About about, int64_t RunConfig::*field, Range range) {
+  Option option = make(std::move(about), "integer", ValueForm::number);
+  option.info.range = range.text();
+  option.set = [field, range](RunConfig& config, std::string_view text) {
+    config.*field = parse_integer(text, range);
+  };
+  option.get = [field](const RunConfig& config) { return std::to_string(config.*field); };
+  return option;
+}
+
+Option integer_or_auto_option(About about, int64_t RunConfig::*field, Range range) {
+  Option option = make(std::move(about), "integer", ValueForm::number);
+  option.info.range = or_auto(range.text());
+  option.set = [field, range](RunConfig& config, std::string_view text) {
+    config.*field = text == "auto" ? 0 : parse_integer(text, range);
+  };
+  option.get = [field](const RunConfig& config) {
+    return config.*field == 0 ? std::string("auto") : std::to_string(config.*field);
+  };
+  return option;
+}
+
+Option number_option(About about, double RunConfig::*field, Range range) {
+  Option option = make(std::move(about), "number", ValueForm::number);
+  option.info.range = range.text();
+  option.set = [field, range](RunConfig& config, std::string_view text) {
+    config.*field = parse_double(text, range);
+  };
+  option.get = [field](const RunConfig& config) { return number_text(config.*field); };
+  return option;
+}
+
+Option number_or_auto_option(About about, std::optional<double> RunConfig::*field, Range range) {
+  Option option = make(std::move(about), "number", ValueForm::number);
+  option.info.range = or_auto(range.text());
+  option.set = [field, range](RunConfig& config, std::string_view text) {
+    if (text == "auto") {
+      (config.*field).reset();
+    } else {
+      config.*field = parse_double(text, range);
+    }
+  };
+  option.get = [field](const RunConfig& config) {
+    return config.*field ? number_text(*(config.*field)) : std::string("auto");
+  };
+  return option;
+}
+
+Option switch_option(About about, bool RunConfig::*field) {
+  Option option = make(std::move(about), "switch", ValueForm::boolean);
+  option.info.range = "true, false";
+  option.info.is_switch = true;
+  option.set = [field](RunConfig& config, std::string_view text) {
+    config.*field = parse_switch(text);
+  };
+  option.get = [field](const RunConfig& config) {
+    return std::string(config.*field ? "true" : "false");
+  };
+  return option;
+}
+
+Option switch_or_auto_option(About about, std::optional<bool> RunConfig::*field) {
+  Option option = make(std::move(about), "switch", ValueForm::boolean);
+  option.info.range = "true, false or auto";
+  option.info.is_switch = true;
+  option.set = [field](RunConfig& config, std::string_view text) {
+    config.*field = text == "auto" ? std::nullopt : std::optional<bool>(parse_switch(text));
+  };
+  option.get = [field](const RunConfig& config) {
+    return std::string(!(config.*field) ? "auto" : *(config.*field) ? "true" : "false");
+  };
+  return option;
+}
+
+Option integers_option(About about, std::vector<int64_t> RunConfig::*field, Range range) {
+  Option option = make(std::move(about), "list of integers", ValueForm::number_list);
+  option.info.range = range.text();
+  option.set = [field, range](RunConfig& config, std::string_view text) {
+    std::vector<int64_t> values;
+    for (const std::string& item : split_list(text)) values.push_back(parse_integer(item, range));
+    config.*field = std::move(values);
+  };
+  option.get = [field](const RunConfig& config) {
+    std::vector<std::string> items;
+    for (const int64_t value : config.*field) items.push_back(std::to_string(value));
+    return join(items, ",");
+  };
+  return option;
+}
+
+Option texts_option(About about, std::vector<std::string> RunConfig::*field) {
+  Option option = make(std::move(about), "list of texts", ValueForm::text_list);
+  option.may_be_empty = true;
+  option.set = [field](RunConfig& config, std::string_view text) {
+    check_text(text);
+    config.*field = text.empty() ? std::vector<std::string>() : split_list(text);
+  };
+  option.get = [field](const RunConfig& config) { return join(config.*field, ","); };
+  return option;
+}
+
+Option memory_option(About about, MemorySpec RunConfig::*field) {
+  Option option = make(std::move(about), "memory", ValueForm::text);
+  option.info.range = "bytes, 900MiB, 60%, -512MiB or auto";
+  option.set = [field](RunConfig& config, std::string_view text) {
+    const std::optional<MemorySpec> spec = try_parse_memory(text);
+    if (!spec)
+      throw BadValue(quoted(text) + " is not an amount of memory", std::string(kMemoryForms));
+    config.*field = *spec;
+  };
+  option.get = [field](const RunConfig& config) { return to_string(config.*field); };
+  return option;
+}
+
+Option recompute_option(About about, RecomputeSetting RunConfig::*field) {
+  static constexpr std::string_view kWords[] = {"auto", "none", "all", "sqrt"};
+  Option option = make(std::move(about), "one of", ValueForm::text);
+  option.info.range = "auto, none, all, sqrt, every:K";
+  option.info.allowed = {"auto", "none", "all", "sqrt", "every:K"};
+  option.set = [field, range = option.info.range](RunConfig& config, std::string_view text) {
+    for (size_t i = 0; i < std::size(kWords); ++i) {
+      if (text == kWords[i]) {
+        config.*field = {.kind = static_cast<RecomputeSetting::Kind>(i)};
+        return;
+      }
+    }
+    if (!text.starts_with("every:"))
+      throw BadValue(quoted(text) + " is not allowed", "allowed: " + range);
+    config.*field = {.kind = RecomputeSetting::Kind::every,
+                     .every = parse_integer(text.substr(6), between(1, 1 << 20))};
+  };
+  option.get = [field](const RunConfig& config) {
+    const RecomputeSetting& value = config.*field;
+    return value.kind == RecomputeSetting::Kind::every
+               ? "every:" + std::to_string(value.every)
+               : std::string(kWords[static_cast<size_t>(value.kind)]);
+  };
+  return option;
+}
+
+Option choice_option_of(About about, std::vector<std::string> words,
+                        std::vector<std::pair<std::string, std::string>> aliases,
+                        std::function<void(RunConfig&, size_t)> set,
+                        std::function<size_t(const RunConfig&)> get) {
+  Option option = make(std::move(about), "one of", ValueForm::text);
+  option.info.allowed = words;
+  option.info.range = join(words, ", ");
+  option.set = [words, aliases = std::move(aliases), set = std::move(set)](RunConfig& config,
+                                                                           std::string_view text) {
+    std::string word(text);
+    for (const auto& [alias, canonical] : aliases) {
+      if (word == alias) word = canonical;
+    }
+    for (size_t i = 0; i < words.size(); ++i) {
+      if (word == words[i]) {
+        set(config, i);
+        return;
+      }
+    }
+    throw BadValue(quoted(text) + " is not allowed", "allowed: " + join(words, ", "));
+  };
+  option.get = [words, get = std::move(get)](const RunConfig& config) {
+    return words[get(config)];
+  };
+  return option;
+}
+
+}  // namespace snug::config

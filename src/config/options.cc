@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one declaration of every key of a run: name, help, unit, field, range. To add a key, add its
+// field to RunConfig (its initial value is the default) and one entry here, then run the
+// documentation test with SNUG_UPDATE_DOCS=1.
+#include <utility>
+
+#include "config/option_kinds.h"
+
+namespace snug::config {
+namespace {
+
+constexpr double kMaxCount = 1e15;  // counts stay exact in double
+
+void add_model(std::vector<Option>& all) {
+  all = {
+      text_option({"model",
+                   "bert-tiny, bert-mini, bert-small, bert-medium, bert-base, bert-large, mlp, a "
+                   "Hugging Face "
+                   "folder (its weights are loaded), or a config.json (weights are fresh)"},
+                  &RunConfig::model, true),
+      integers_option({"hidden_sizes", "of mlp: the layers after the mean of the word embeddings"},
+                      &RunConfig::hidden_sizes, between(1, 1 << 20)),
+      text_option(
+          {"tokenizer",
+           "vocab.txt, tokenizer.json or a folder that holds one; empty: the model's own, or a "
+           "vocabulary learned from the training text"},
+          &RunConfig::tokenizer, true),
+      integer_option(
+          {"vocab_size",
+           "upper limit of a learned vocabulary; the vocabulary of a plan without data", "tokens"},
+          &RunConfig::vocab_size, between(8, 1 << 24)),
+      integer_or_auto_option(
+          {"num_labels", "classes of the model; auto: those of the data, 2 without data"},
+          &RunConfig::num_labels, between(2, 1 << 20)),
+      number_or_auto_option(
+          {"hidden_dropout_prob", "dropout of embeddings and hidden states; auto: the model's own"},
+          &RunConfig::hidden_dropout_prob, below_one()),
+      number_or_auto_option(
+          {"attention_probs_dropout_prob", "dropout of attention weights; auto: the model's own"},
+          &RunConfig::attention_probs_dropout_prob, below_one()),
+      texts_option({"freeze",
+                    "name patterns of weights that are not trained, separated by commas; * matches "
+                    "any text"},
+                   &RunConfig::freeze),
+  };
+}
+
+void add_data(std::vector<Option>& all) {
+  all = {
+      text_option(
+          {"train_file", "training rows; the kind follows the suffix: .jsonl, .tsv or .csv"},
+          &RunConfig::train_file, true),
+      text_option({"validation_file", "rows for evaluation during training"},
+                  &RunConfig::validation_file, true),
+      text_option({"test_file", "rows for the eval and predict verbs"}, &RunConfig::test_file,
+                  true),
+      text_option({"text_column", "column or field of the text"}, &RunConfig::text_column, false),
+      text_option({"text_pair_column", "column of the second text; empty: none"},
+                  &RunConfig::text_pair_column, true),
+      text_option({"label_column", "column of the label"}, &RunConfig::label_column, false),
+      number_option({"validation_split",
+                     "share of the training rows that is held out (by seed) where there is no "
+                     "validation_file"},
+                    &RunConfig::validation_split, below_one()),
+      integer_option({"max_seq_length", "longer texts are cut and counted", "tokens"},
+                     &RunConfig::max_seq_length, between(1, 1 << 20)),
+      choice_option(
+          {"bad_rows",
+           "what a row that cannot be read does: stop the run, or be skipped and counted"},
+          &RunConfig::bad_rows, {"stop", "skip"}),
+      text_option({"cache_dir", "place of the token cache; empty: output_dir"},
+                  &RunConfig::cache_dir, true),
+  };
+}
+
+void add_memory(std::vector<Option>& all) {
+  all = {
+      memory_option({"memory",
+                     "the budget of the whole process: an amount, a share of what auto sees, all "
+                     "but an amount, "
+                     "or auto (control group limit or available memory)"},
+                    &RunConfig::memory),
+      recompute_option(
+          {"recompute",
+           "what is recomputed in the backward pass: auto follows the budget, every:K keeps the "
+           "input of every K-th block"},
+          &RunConfig::recompute),
+      integer_option({"train_batch_size", "the global batch: rows of one update", "rows"},
+                     &RunConfig::train_batch_size, between(1, 1 << 24)),
+      integer_or_auto_option(
+          {"micro_batch_size", "rows computed at once; auto: the fastest that fits", "rows"},
+          &RunConfig::micro_batch_size, between(1, 1 << 24)),
+      integer_or_auto_option(
+          {"eval_batch_size", "rows computed at once in evaluation and prediction; auto: what fits",
+           "rows"},
+          &RunConfig::eval_batch_size, between(1, 1 << 24)),
+      switch_option(
+          {"allow_new_split",
+           "lets a resumed run take another micro-batch than its checkpoint's when that no "
+           "longer fits; results then differ in the order of sums"},
+          &RunConfig::allow_new_split),
+      integer_or_auto_option({"threads", "worker threads; auto: every core this process may use"},
+                             &RunConfig::threads, between(1, 1024)),
+  };
+}
+
+void add_training(std::vector<Option>& all) {
+  all = {
+      choice_option(
+          {"optim",
+           "optimizer (Hugging Face's adamw_torch, adamw_torch_fused and adamw_hf mean adamw)"},
+          &RunConfig::optim, {"adamw", "sgd"},
+          {{"adamw_torch", "adamw"}, {"adamw_torch_fused", "adamw"}, {"adamw_hf", "adamw"}}),
+      number_option({"learning_rate", "highest learning rate"}, &RunConfig::learning_rate,
+                    at_least(0)),
+      number_option({"weight_decay", "decoupled decay of all weights but biases and layer norms"},
+                    &RunConfig::weight_decay, at_least(0)),
+      number_option({"adam_beta1", "decay of AdamW's first moment"}, &RunConfig::adam_beta1,
+                    below_one()),
+      number_option({"adam_beta2", "decay of AdamW's second moment"}, &RunConfig::adam_beta2,
+                    below_one()),
+      number_option({"adam_epsilon", "AdamW's epsilon"}, &RunConfig::adam_epsilon, above(0)),
+      number_option({"momentum", "momentum of sgd"}, &RunConfig::momentum, below_one()),
+      number_option(
+          {"max_grad_norm", "gradients are scaled down to this global norm; 0: no clipping"},
+          &RunConfig::max_grad_norm, at_least(0)),
+      choice_option({"lr_scheduler_type", "how the learning rate falls after the warm-up"},
+                    &RunConfig::lr_scheduler_type, {"linear", "cosine", "constant"},
+                    {{"constant_with_warmup", "constant"}}),
+      number_option(
+          {"warmup_ratio", "share of the updates in which the learning rate rises from 0"},
+          &RunConfig::warmup_ratio, between(0, 1)),
+      integer_option({"warmup_steps", "as warmup_ratio, in updates; above 0 it wins", "updates"},
+                     &RunConfig::warmup_steps, between(0, kMaxCount)),
+      number_option({"num_train_epochs", "passes over the training rows", "epochs"},
+                    &RunConfig::num_train_epochs, {.low = 0, .high = 1e6, .is_low_open = true}),
+      integer_option(
+          {"max_steps", "updates; above 0 it wins over num_train_epochs, -1: by epochs", "updates"},
+          &RunConfig::max_steps, between(-1, kMaxCount)),
+      number_option(
+          {"label_smoothing_factor", "share of the target that is spread over all labels"},
+          &RunConfig::label_smoothing_factor, below_one()),
+      integer_option({"seed", "of weights, dropout, shuffling, split and vocabulary"},
+                     &RunConfig::seed, between(0, 9007199254740992.0)),
+  };
+}
+
+void add_output(std::vector<Option>& all) {
+  all = {
+      text_option({"output_dir", "folder of everything a run writes"}, &RunConfig::output_dir,
+                  true),
+      integer_option({"logging_steps", "updates between two lines of metrics.jsonl", "updates"},
+                     &RunConfig::logging_steps, between(1, kMaxCount)),
+      integer_option({"eval_steps", "updates between two evaluations; 0: at the end of every epoch",
+                      "updates"},
+                     &RunConfig::eval_steps, between(0, kMaxCount)),
+      integer_option(
+          {"save_steps", "updates between two checkpoints; 0: at evaluations and the end only",
+           "updates"},
+          &RunConfig::save_steps, between(0, kMaxCount)),
+      integer_option({"save_total_limit", "checkpoint-N folders kept beside best and last"},
+                     &RunConfig::save_total_limit, between(0, 1e6)),
+      choice_option({"metric_for_best_model",
+                     "what decides best and early stopping (eval_ before the name is accepted)"},
+                    &RunConfig::metric_for_best_model, {"loss", "accuracy", "macro_f1"},
+                    {{"eval_loss", "loss"},
+                     {"eval_accuracy", "accuracy"},
+                     {"eval_macro_f1", "macro_f1"},
+                     {"f1", "macro_f1"},
+                     {"eval_f1", "macro_f1"}}),
+      switch_or_auto_option(
+          {"greater_is_better", "direction of metric_for_best_model; auto: as the metric wants"},
+          &RunConfig::greater_is_better),
+      integer_option(
+          {"early_stopping_patience",
+           "evaluations without improvement after which the run ends; 0: off", "evaluations"},
+          &RunConfig::early_stopping_patience, between(0, 1e6)),
+      number_option({"early_stopping_threshold", "an improvement of less than this does not count"},
+                    &RunConfig::early_stopping_threshold, at_least(0)),
+      switch_option({"resume",
+                     "goes on from the last complete checkpoint in output_dir, or begins where "
+                     "there is none"},
+                    &RunConfig::resume),
+  };
+}
+
+std::vector<Option> make_table() {
+  const std::pair<const char*, void (*)(std::vector<Option>&)> groups[] = {
+      {"Model", add_model},
+      {"Data", add_data},
+      {"Memory", add_memory},
+      {"Training", add_training},
+      {"Output", add_output}};
+  const RunConfig defaults;
+  std::vector<Option> table;
+  for (const auto& [group, add] : groups) {
+    std::vector<Option> members;
+    add(members);
+    for (Option& option : members) {
+      option.info.group = group;
+      option.info.default_value = option.get(defaults);
+      table.push_back(std::move(option));
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+const std::vector<Option>& option_table() {
+  static const std::vector<Option> table = make_table();
+  return table;
+}
+
+const Option* find_option(std::string_view name) {
+  for (const Option& option : option_table()) {
+    if (option.info.name == name) return &option;
+  }
+  return nullptr;
+}
+
+}  // namespace snug::config
