@@ -3,6 +3,7 @@
 // answers of a kernel list. The lambda captures what it needs by value and allocates nothing.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,6 +40,13 @@ template <class T>
 template <class T>
 [[nodiscard]] T* scratch_at(const Launch& launch, int64_t offset_bytes = 0) {
   return reinterpret_cast<T*>(launch.scratch + offset_bytes);
+}
+
+/// Brings the old contents of a must-overwrite output to its place where a caller gave it separate memory; the runtime
+/// binds both to the same bytes.
+inline void copy_overwritten(const Launch& launch, size_t output_index, size_t input_index, int64_t bytes) {
+  if (launch.outputs[output_index] == launch.inputs[input_index]) return;
+  std::memcpy(launch.outputs[output_index], launch.inputs[input_index], static_cast<size_t>(bytes));
 }
 
 // Answers for CpuKernelDef.

@@ -17,6 +17,7 @@
 #include "backend/cpu/transpose.h"
 #include "base/threads.h"
 #include "base/units.h"
+#include "ops/matmul/matmul.h"
 
 namespace snug {
 namespace {
@@ -48,14 +49,12 @@ Product product_of(const NodeSpec& spec) {
   p.transpose_b = spec.attrs.boolean("transpose_b");
   const Shape& a = spec.inputs[p.a_input].shape;
   const Shape& b = spec.inputs[p.a_input + 1].shape;
-  const size_t rank = a.size();
-  p.m = p.transpose_a ? a[rank - 1] : a[rank - 2];
-  p.k = p.transpose_a ? a[rank - 2] : a[rank - 1];
-  p.n = p.transpose_b ? b[b.size() - 2] : b[b.size() - 1];
+  const MatmulDims dims = matmul_dims(a, b, p.transpose_a, p.transpose_b);
+  p.batches = dims.batch;
+  p.m = dims.m;
+  p.n = dims.n;
+  p.k = dims.k;
   p.b_is_shared = b.size() == 2;
-  int64_t leading = 1;
-  for (size_t i = 0; i + 2 < rank; ++i) leading *= a[i];
-  (p.b_is_shared ? p.m : p.batches) *= leading;
   return p;
 }
 
@@ -154,9 +153,7 @@ class OnednnMatmul final : public Kernel {
     const float* a = input<float>(launch, product_.a_input);
     const float* b = input<float>(launch, product_.a_input + 1);
     auto* dst = output<float>(launch);
-    if (product_.accumulates && input<float>(launch, 0) != dst) {
-      std::memcpy(dst, input<float>(launch, 0), static_cast<size_t>(product_.m * product_.n) * sizeof(float));
-    }
+    if (product_.accumulates) copy_overwritten(launch, 0, 0, product_.m * product_.n * element_bytes(DType::f32));
     auto* second = scratch_at<float>(launch, scratch_offset_);  // packed b, or dst^T
     if (form_ == Form::packed_b) {
       pack_.set(pack_from_, b);
