@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/shape/shape.h"
+
+#include <algorithm>
+
+#include "ops/op_rules.h"
+
+namespace snug {
+namespace {
+
+int64_t rank_of(const TensorType& type) { return static_cast<int64_t>(type.shape.size()); }
+
+size_t axis_of(const InferArgs& args) {
+  return static_cast<size_t>(normalize_axis(args.attrs.int64("axis"), rank_of(args.inputs[0]), args.where));
+}
+size_t axis_of(const VjpArgs& args) {
+  return static_cast<size_t>(normalize_axis(args.node.attrs.int64("axis"), rank_of(args.type(args.in(0))), "axis"));
+}
+
+std::vector<TensorType> infer_reshape(const InferArgs& args) {
+  const TensorType& x = args.inputs[0];
+  Shape shape = args.attrs.ints("shape");
+  const std::string change = to_string(x.shape) + " to " + to_string(shape);
+  auto open = shape.end();
+  int64_t known = 1;
+  for (auto dim = shape.begin(); dim != shape.end(); ++dim) {
+    if (*dim == -1) {
+      if (open != shape.end()) shape_error(args, "cannot reshape " + change + ": more than one dim is -1");
+      open = dim;
+    } else if (*dim < 0 || __builtin_mul_overflow(known, *dim, &known)) {
+      shape_error(args, "cannot reshape " + change + ": a dim is out of range");
+    }
+  }
+  const int64_t count = element_count(x);
+  if (open != shape.end()) {
+    if (known == 0 || count % known != 0) {
+      shape_error(args, "cannot reshape " + change + ": no size fits the dim that is -1");
+    }
+    *open = count / known;
+    known = count;
+  }
+  if (known != count) {
+    shape_error(args, "cannot reshape " + change + ": " + std::to_string(count) + " and " + std::to_string(known) +
+                          " elements");
+  }
+  return {{x.dtype, std::move(shape)}};
+}
+
+std::vector<TensorType> infer_transpose(const InferArgs& args) {
+  const TensorType& x = args.inputs[0];
+  const std::vector<int64_t>& perm = args.attrs.ints("perm");
+  std::vector<int64_t> sorted = perm;
+  std::sort(sorted.begin(), sorted.end());
+  bool is_permutation = sorted.size() == x.shape.size();
+  for (size_t i = 0; is_permutation && i < sorted.size(); ++i) is_permutation = sorted[i] == static_cast<int64_t>(i);
+  if (!is_permutation) {
+    shape_error(args, "perm " + to_string(perm) + " is not an order of the " + std::to_string(x.shape.size()) +
+                          " dims of x " + to_string(x.shape));
+  }
+  TensorType y{x.dtype, {}};
+  for (int64_t from : perm) y.shape.push_back(x.shape[static_cast<size_t>(from)]);
+  return {std::move(y)};
+}
+
+std::vector<TensorType> infer_slice(const InferArgs& args) {
+  TensorType y = args.inputs[0];
+  const size_t axis = axis_of(args);
+  const int64_t start = args.attrs.int64("start");
+  const int64_t stop = args.attrs.int64("stop");
+  if (start < 0 || stop < start || stop > y.shape[axis]) {
+    shape_error(args, "[" + std::to_string(start) + ", " + std::to_string(stop) + ") is not a part of axis " +
+                          std::to_string(axis) + " of x " + to_string(y.shape));
+  }
+  y.shape[axis] = stop - start;
+  return {std::move(y)};
+}
+
+std::vector<TensorType> infer_pad(const InferArgs& args) {
+  TensorType y = args.inputs[0];
+  int64_t& dim = y.shape[axis_of(args)];
+  const int64_t before = args.attrs.int64("before");
+  const int64_t after = args.attrs.int64("after");
+  if (before < 0 || after < 0 || __builtin_add_overflow(dim, before, &dim) || __builtin_add_overflow(dim, after, &dim)) {
+    shape_error(args, "padding of " + std::to_string(before) + " and " + std::to_string(after) + " is out of range");
+  }
+  (void)element_count(y);
+  return {std::move(y)};
+}
+
+std::vector<TensorType> infer_concat(const InferArgs& args) {
+  TensorType y = args.inputs[0];
+  const size_t axis = axis_of(args);
+  for (size_t i = 1; i < args.inputs.size(); ++i) {
+    TensorType part = args.inputs[i];
+    const std::string message = "parts " + to_string(args.inputs[0]) + " and " + to_string(part) +
+                                " differ in more than axis " + std::to_string(axis);
+    if (part.shape.size() != y.shape.size()) shape_error(args, message);
+    const int64_t dim = part.shape[axis];
+    part.shape[axis] = y.shape[axis];
+    if (part != y) shape_error(args, message);
+    if (__builtin_add_overflow(y.shape[axis], dim, &y.shape[axis])) shape_error(args, "the result is too large");
+  }
+  (void)element_count(y);
+  return {std::move(y)};
+}
+
+void check_broadcast(const InferArgs& args, const Shape& from, const Shape& to) {
+  const bool has_negative = std::any_of(to.begin(), to.end(), [](int64_t dim) { return dim < 0; }) ||
+                            std::any_of(from.begin(), from.end(), [](int64_t dim) { return dim < 0; });
+  if (has_negative || from.size() > to.size() || broadcast_shapes(from, to, args.where) != to) {
+    shape_error(args, to_string(from) + " does not broadcast to " + to_string(to));
+  }
+}
+
+std::vector<TensorType> infer_broadcast_to(const InferArgs& args) {
+  TensorType y{args.inputs[0].dtype, args.attrs.ints("shape")};
+  check_broadcast(args, args.inputs[0].shape, y.shape);
+  (void)element_count(y);
+  return {std::move(y)};
+}
+
+std::vector<TensorType> infer_sum_to(const InferArgs& args) {
+  require_dtype(args, 0, DType::f32, "x");
+  TensorType y{DType::f32, args.attrs.ints("shape")};
+  check_broadcast(args, y.shape, args.inputs[0].shape);
+  return {std::move(y)};
+}
+
+std::vector<ValueId> vjp_reshape(const VjpArgs& args) {
+  return {reshape(args.builder, args.dy[0], args.type(args.in(0)).shape)};
+}
+
+std::vector<ValueId> vjp_transpose(const VjpArgs& args) {
+  const std::vector<int64_t>& perm = args.node.attrs.ints("perm");
+  std::vector<int64_t> inverse(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  return {transpose(args.builder, args.dy[0], inverse)};
+}
+
+std::vector<ValueId> vjp_slice(const VjpArgs& args) {
+  const size_t axis = axis_of(args);
+  const Attrs& attrs = args.node.attrs;
+  const int64_t dim = args.type(args.in(0)).shape[axis];
+  return {pad(args.builder, args.dy[0], static_cast<int64_t>(axis), attrs.int64("start"), dim - attrs.int64("stop"))};
+}
+
+std::vector<ValueId> vjp_pad(const VjpArgs& args) {
+  const size_t axis = axis_of(args);
+  const int64_t before = args.node.attrs.int64("before");
+  const int64_t dim = args.type(args.in(0)).shape[axis];
+  return {slice(args.builder, args.dy[0], static_cast<int64_t>(axis), before, before + dim)};
+}
+
+std::vector<ValueId> vjp_concat(const VjpArgs& args) {
+  const size_t axis = axis_of(args);
+  std::vector<ValueId> result(args.node.inputs.size(), kNone);
+  int64_t start = 0;
+  for (size_t i = 0; i < result.size(); ++i) {
+    const int64_t stop = start + args.type(args.in(i)).shape[axis];
+    if (args.wants[i]) result[i] = slice(args.builder, args.dy[0], static_cast<int64_t>(axis), start, stop);
+    start = stop;
+  }
+  return result;
+}
+
+std::vector<ValueId> vjp_broadcast_to(const VjpArgs& args) {
+  return {sum_to(args.builder, args.dy[0], args.type(args.in(0)).shape)};
+}
+
+std::vector<ValueId> vjp_sum_to(const VjpArgs& args) {
+  return {broadcast_to(args.builder, args.dy[0], args.type(args.in(0)).shape)};
+}
+
+Cost cost_move(const CostArgs& args) { return streaming_cost(args, 0); }
+Cost cost_view(const CostArgs&) { return {}; }
+Cost cost_slice(const CostArgs& args) {
+  const auto bytes = static_cast<double>(byte_count(args.outputs[0]));
+  return {.flops = 0, .bytes_read = bytes, .bytes_written = bytes};
+}
+Cost cost_sum(const CostArgs& args) { return streaming_cost(args, element_flops(args.inputs[0], 1)); }
+
+OpDef move_op(const char* name, std::vector<AttrSpec> attrs, InferFn infer, VjpFn vjp, CostFn cost) {
+  return {.name = name,
+          .inputs = std::vector<InputSpec>{"x"},
+          .is_variadic = false,
+          .outputs = std::vector<std::string>{"y"},
+          .attrs = std::move(attrs),
+          .infer = infer,
+          .gradient = Gradient(std::move(vjp)),
+          .keeps = Keeps{},
+          .cost = cost,
+          .alias = never_in_place()};
+}
+
+OpDef reshape_op(const AttrSpec& shape) {
+  OpDef op = move_op("reshape", {shape}, infer_reshape, vjp_reshape, cost_view);
+  op.alias = view_of_input();
+  return op;
+}
+OpDef concat_op(const AttrSpec& axis) {
+  OpDef op = move_op("concat", {axis}, infer_concat, vjp_concat, cost_move);
+  op.is_variadic = true;
+  return op;
+}
+
+}  // namespace
+
+std::span<const OpDef> shape_ops() {
+  static const auto whole = [](const char* name) { return required_attr(name, int64_t{0}); };
+  static const auto ints = [](const char* name) { return required_attr(name, std::vector<int64_t>{}); };
+  static const OpDef ops[] = {
+      reshape_op(ints("shape")),
+      move_op("transpose", {ints("perm")}, infer_transpose, vjp_transpose, cost_move),
+      move_op("slice", {whole("axis"), whole("start"), whole("stop")}, infer_slice, vjp_slice, cost_slice),
+      move_op("pad", {whole("axis"), whole("before"), whole("after")}, infer_pad, vjp_pad, cost_move),
+      concat_op(whole("axis")),
+      move_op("broadcast_to", {ints("shape")}, infer_broadcast_to, vjp_broadcast_to, cost_move),
+      move_op("sum_to", {ints("shape")}, infer_sum_to, vjp_sum_to, cost_sum),
+  };
+  return ops;
+}
+
+ValueId reshape(GraphBuilder& builder, ValueId x, const Shape& shape) {
+  return builder.op1("reshape", {x}, {{"shape", shape}});
+}
+ValueId transpose(GraphBuilder& builder, ValueId x, const std::vector<int64_t>& perm) {
+  return builder.op1("transpose", {x}, {{"perm", perm}});
+}
+ValueId slice(GraphBuilder& builder, ValueId x, int64_t axis, int64_t start, int64_t stop) {
+  return builder.op1("slice", {x}, {{"axis", axis}, {"start", start}, {"stop", stop}});
+}
+ValueId pad(GraphBuilder& builder, ValueId x, int64_t axis, int64_t before, int64_t after) {
+  return builder.op1("pad", {x}, {{"axis", axis}, {"before", before}, {"after", after}});
+}
+ValueId concat(GraphBuilder& builder, std::span<const ValueId> parts, int64_t axis) {
+  return builder.op1("concat", std::vector<ValueId>(parts.begin(), parts.end()), {{"axis", axis}});
+}
+ValueId broadcast_to(GraphBuilder& builder, ValueId x, const Shape& shape) {
+  return builder.shape(x) == shape ? x : builder.op1("broadcast_to", {x}, {{"shape", shape}});
+}
+ValueId sum_to(GraphBuilder& builder, ValueId x, const Shape& shape) {
+  return builder.shape(x) == shape ? x : builder.op1("sum_to", {x}, {{"shape", shape}});
+}
+
+}  // namespace snug
