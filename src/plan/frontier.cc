@@ -2,30 +2,182 @@
 #include "plan/frontier.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 #include "plan/assemble.h"
 #include "plan/bound.h"
+#include "plan/chain.h"
+#include "plan/improve.h"
 #include "plan/liveness.h"
+#include "plan/schedule.h"
 #include "plan/validate.h"
 #include "snug/error.h"
 
 namespace snug::plan {
 
+namespace {
+
+// A schedule that may become a plan.
+struct Candidate {
+  std::vector<OpId> schedule;
+  std::string strategy;
+  int64_t load_bytes = 0;
+  double seconds = 0;
+};
+
+// Everything the strategies share for one problem.
+struct Workshop {
+  explicit Workshop(const Problem& problem) : index(problem), chain(find_blocks(index)) {
+    if (index.backward_begin > 0 && index.backward_begin < index.op_count()) {
+      options = block_options(index, chain);
+    }
+    orders.push_back(given_backward_order(index));
+    std::vector<OpId> early = early_update_order(index);
+    if (early != orders.front()) orders.push_back(std::move(early));
+  }
+  [[nodiscard]] bool has_chain() const { return !options.empty(); }
+
+  ProblemIndex index;
+  Chain chain;
+  std::vector<BlockOptions> options;
+  std::vector<std::vector<OpId>> orders;  // of the backward part
+};
+
+void add_candidate(const Workshop& shop, std::vector<OpId> schedule, const std::string& strategy,
+                   std::vector<Candidate>& candidates) {
+  const int64_t load = analyse(shop.index.problem, schedule).load_bytes;
+  Candidate candidate{fill_slack(shop.index, schedule, load), strategy, 0, 0};
+  const Liveness live = analyse(shop.index.problem, candidate.schedule);
+  candidate.load_bytes = live.load_bytes;
+  candidate.seconds = live.seconds;
+  candidates.push_back(std::move(candidate));
+}
+
+// The schedules that no other beats in both load and seconds, smallest load first.
+std::vector<Candidate> front_of(std::vector<Candidate> candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
+  });
+  std::vector<Candidate> front;
+  for (Candidate& each : candidates) {
+    if (front.empty() || each.seconds < front.back().seconds) front.push_back(std::move(each));
+  }
+  return front;
+}
+
+// Every order × every nominal budget of the grid.
+void add_chain_candidates(const Workshop& shop, const FrontierOptions& options,
+                          std::vector<Candidate>& candidates) {
+  const auto& blocks = shop.chain.blocks;
+  const ChainSolver solver(blocks, shop.options);
+  const std::vector<int32_t> budgets = solver.distinct_budgets();
+  const auto points = std::min<size_t>(budgets.size(), static_cast<size_t>(options.grid_points));
+  const auto length = static_cast<int32_t>(blocks.size());
+  const auto root = static_cast<int32_t>(std::ceil(std::sqrt(static_cast<double>(length))));
+  for (const auto& order : shop.orders) {
+    const auto add = [&](const std::vector<ChainAction>& actions, const char* name) {
+      if (auto schedule = flatten(shop.index, shop.chain, actions, order)) {
+        add_candidate(shop, std::move(*schedule), name, candidates);
+      }
+    };
+    add(segment_actions(blocks, shop.options, length), "budget");
+    add(segment_actions(blocks, shop.options, 1), "budget");
+    add(segment_actions(blocks, shop.options, root), "budget");
+    for (size_t i = 0; i < points; ++i) {
+      const size_t at = points == 1 ? 0 : i * (budgets.size() - 1) / (points - 1);
+      add(solver.actions(budgets[at]), "budget");
+    }
+  }
+}
+
+// Peak-driven search from the smallest schedule found, and from keep-all where the chain has little to say.
+void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
+                         std::vector<Candidate>& candidates) {
+  const double size = static_cast<double>(shop.index.op_count()) + 1;
+  PeakSearch limits;
+  // Every trial costs a liveness pass: fewer rounds for longer problems.
+  limits.max_rounds = static_cast<int32_t>(std::min<double>(options.improvement_rounds, 4e4 / size + 8));
+  const auto search = [&](const std::vector<OpId>& start, size_t max_kept) {
+    auto found = lower_peak(shop.index, start, limits);
+    const size_t stride = std::max<size_t>(1, found.size() / std::max<size_t>(1, max_kept));
+    for (size_t i = found.size(); i-- > 0;) {
+      if ((found.size() - 1 - i) % stride == 0) add_candidate(shop, std::move(found[i]), "budget", candidates);
+    }
+  };
+  const auto smallest = std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
+  });
+  const std::vector<OpId> start = smallest->schedule;
+  search(start, 8);
+  if (shop.chain.blocks.size() < 6) {
+    const std::vector<OpId> keep_all = given_order(shop.index.problem);
+    if (keep_all != start) search(keep_all, 24);
+  }
+}
+
+int32_t segment_length(std::string_view strategy, size_t blocks) {
+  if (strategy == "recompute-all") return 1;
+  if (strategy == "sqrt") return static_cast<int32_t>(std::ceil(std::sqrt(static_cast<double>(blocks))));
+  int32_t every = 0;
+  constexpr std::string_view kEvery = "every:";
+  if (strategy.substr(0, kEvery.size()) == kEvery) {
+    const std::string_view number = strategy.substr(kEvery.size());
+    const auto [end, status] = std::from_chars(number.data(), number.data() + number.size(), every);
+    if (status == std::errc() && end == number.data() + number.size() && every > 0) return every;
+  }
+  throw Error(ErrorCode::bad_config, "recompute", "'" + std::string(strategy) + "' is not a strategy",
+              "use keep-all, recompute-all, sqrt or every:K with K of at least 1");
+}
+
+}  // namespace
+
 Frontier build_frontier(const Problem& problem, const FrontierOptions& options) {
   validate(problem);
+  const Workshop shop(problem);
   Frontier frontier;
   frontier.bound = working_set_bound(problem);
-  frontier.plans.push_back(assemble(problem, given_order(problem), "keep-all", options.placement));
-  frontier.keep_all_arena_bytes = frontier.plans.front().arena_bytes;
-  frontier.keep_all_seconds = frontier.plans.front().seconds;
+  Plan keep_all = assemble(problem, given_order(problem), "keep-all", options.placement);
+  frontier.keep_all_arena_bytes = keep_all.arena_bytes;
+  frontier.keep_all_seconds = keep_all.seconds;
+
+  std::vector<Candidate> candidates;
+  candidates.push_back({given_order(problem), "keep-all", keep_all.load_bytes, keep_all.seconds});
+  if (shop.has_chain()) add_chain_candidates(shop, options, candidates);
+  add_peak_candidates(shop, options, candidates);
+
+  std::vector<Plan> placed;
+  for (const Candidate& candidate : front_of(std::move(candidates))) {
+    if (candidate.strategy == "keep-all") {
+      placed.push_back(std::move(keep_all));
+    } else {
+      placed.push_back(assemble(problem, candidate.schedule, candidate.strategy, options.placement));
+    }
+  }
+  std::stable_sort(placed.begin(), placed.end(), [](const Plan& a, const Plan& b) {
+    return a.arena_bytes != b.arena_bytes ? a.arena_bytes < b.arena_bytes : a.seconds < b.seconds;
+  });
+  for (Plan& plan : placed) {
+    if (frontier.plans.empty() || plan.seconds < frontier.plans.back().seconds) {
+      frontier.plans.push_back(std::move(plan));
+    }
+  }
   return frontier;
 }
 
 Plan plan_strategy(const Problem& problem, std::string_view strategy, const FrontierOptions& options) {
   validate(problem);
-  if (strategy == "keep-all") return assemble(problem, given_order(problem), "keep-all", options.placement);
-  throw Error(ErrorCode::bad_config, "recompute", "'" + std::string(strategy) + "' is not a strategy",
-              "use keep-all, recompute-all, sqrt or every:K");
+  const std::vector<OpId> keep_all = given_order(problem);
+  if (strategy == "keep-all") return assemble(problem, keep_all, "keep-all", options.placement);
+  const Workshop shop(problem);
+  const int32_t segment = segment_length(strategy, shop.chain.blocks.size());
+  if (shop.has_chain()) {
+    const auto actions = segment_actions(shop.chain.blocks, shop.options, segment);
+    if (const auto schedule = flatten(shop.index, shop.chain, actions, shop.orders.front())) {
+      return assemble(problem, *schedule, std::string(strategy), options.placement);
+    }
+  }
+  return assemble(problem, keep_all, std::string(strategy), options.placement);
 }
 
 const Plan* fastest_within(const Frontier& frontier, int64_t arena_budget_bytes) {

@@ -18,10 +18,11 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
   result.ranges.reserve(schedule.size() * 2);
   const auto steps = static_cast<int32_t>(schedule.size());
   std::vector<int32_t> current(problem.storages.size(), -1);  // the newest instance of each storage
+  std::vector<int32_t> runs(problem.ops.size(), 0);
   for (int32_t step = 0; step < steps; ++step) {
     const OpId id = schedule[static_cast<size_t>(step)];
     const Op& op = problem.ops[static_cast<size_t>(id)];
-    result.seconds += op.seconds;
+    ++runs[static_cast<size_t>(id)];
     for (const StorageId input : op.inputs) {
       if (problem.storages[static_cast<size_t>(input)].resident) continue;
       const int32_t instance = current[static_cast<size_t>(input)];
@@ -36,6 +37,8 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
     }
     if (op.scratch_bytes > 0) result.ranges.push_back({id, step, step, op.scratch_bytes, true});
   }
+  // Summed in the order of the ops, so that the same runs in another order give the same number to the bit.
+  for (size_t id = 0; id < runs.size(); ++id) result.seconds += runs[id] * problem.ops[id].seconds;
   for (const StorageId kept : problem.keep) {
     const int32_t instance = current[static_cast<size_t>(kept)];
     if (instance >= 0) result.ranges[static_cast<size_t>(instance)].last = steps - 1;

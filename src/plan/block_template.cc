@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/block_template.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace snug::plan {
+namespace {
+
+// Bytes in use over a run of steps; instances are added as [first, last].
+class Profile {
+ public:
+  explicit Profile(size_t steps) : change_(steps + 1, 0) {}
+  void add(int32_t first, int32_t last, int64_t bytes) {
+    change_[static_cast<size_t>(first)] += bytes;
+    change_[static_cast<size_t>(last) + 1] -= bytes;
+  }
+  [[nodiscard]] int64_t peak() const {
+    int64_t in_use = 0;
+    int64_t peak = 0;
+    for (const int64_t delta : change_) peak = std::max(peak, in_use += delta);
+    return peak;
+  }
+
+ private:
+  std::vector<int64_t> change_;
+};
+
+}  // namespace
+
+int32_t BlockTemplate::local_of(StorageId id) const {
+  const auto found = std::lower_bound(sorted_ids_.begin(), sorted_ids_.end(), std::pair{id, 0});
+  return found != sorted_ids_.end() && found->first == id ? found->second : -1;
+}
+
+int32_t BlockTemplate::add_storage(const ProblemIndex& index, StorageId id) {
+  const int32_t known = local_of(id);
+  if (known >= 0) return known;
+  const int32_t local = storage_count();
+  TemplateStorage storage;
+  storage.id = id;
+  storage.bytes = index.arena_bytes(id);
+  storages_.push_back(storage);
+  producer_.push_back(-1);
+  const std::pair entry{id, local};
+  sorted_ids_.insert(std::lower_bound(sorted_ids_.begin(), sorted_ids_.end(), entry), entry);
+  return local;
+}
+
+BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Chain& chain, OpId id) {
+  const Op& op = index.op(id);
+  LocalOp local;
+  local.scratch_bytes = op.scratch_bytes;
+  local.seconds = op.seconds;
+  const auto add = [&](const std::vector<StorageId>& from, std::vector<int32_t>& to) {
+    for (const StorageId storage : from) {
+      if (index.storage(storage).resident) continue;
+      const bool is_forward = chain.block_of[static_cast<size_t>(storage)] >= 0;
+      if (is_forward && chain.is_pinned[static_cast<size_t>(storage)]) continue;
+      to.push_back(add_storage(index, storage));
+    }
+  };
+  add(op.inputs, local.inputs);
+  add(op.outputs, local.outputs);
+  return local;
+}
+
+BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block) {
+  if (block.input >= 0 && !chain.is_pinned[static_cast<size_t>(block.input)]) {
+    TemplateStorage& input = storages_[static_cast<size_t>(add_storage(index, block.input))];
+    input.is_input = true;
+    input.is_forward = true;
+  }
+  for (OpId op = block.first; op < block.end; ++op) {
+    forward_.push_back(add_op(index, chain, op));
+    forward_seconds_ += index.op(op).seconds;
+    for (const int32_t output : forward_.back().outputs) {
+      storages_[static_cast<size_t>(output)].is_forward = true;
+      producer_[static_cast<size_t>(output)] = static_cast<int32_t>(forward_.size()) - 1;
+    }
+  }
+  if (block.output >= 0) {
+    const int32_t output = local_of(block.output);
+    if (output >= 0) storages_[static_cast<size_t>(output)].is_output = true;
+  }
+  for (OpId op = block.backward_first; op < block.backward_end; ++op) {
+    backward_.push_back(add_op(index, chain, op));
+    for (const int32_t input : backward_.back().inputs) {
+      storages_[static_cast<size_t>(input)].is_read_by_backward = true;
+    }
+  }
+  for (TemplateStorage& storage : storages_) {
+    if (storage.is_forward) continue;
+    const OpId producer = index.producer[static_cast<size_t>(storage.id)];
+    const auto& consumers = index.consumers[static_cast<size_t>(storage.id)];
+    storage.is_live_at_entry = producer < block.backward_first;
+    storage.leaves = index.in_keep[static_cast<size_t>(storage.id)] ||
+                     (!consumers.empty() && consumers.back() >= block.backward_end);
+  }
+  if (block.backward_first >= block.backward_end) return;
+  for (StorageId id = 0; id < index.storage_count(); ++id) {
+    const OpId producer = index.producer[static_cast<size_t>(id)];
+    if (producer < index.backward_begin || producer >= block.backward_first) continue;
+    const auto& consumers = index.consumers[static_cast<size_t>(id)];
+    const bool is_live = index.in_keep[static_cast<size_t>(id)] ||
+                         (!consumers.empty() && consumers.back() >= block.backward_first);
+    if (!is_live) continue;
+    entry_bytes_ += index.arena_bytes(id);
+    if (local_of(id) < 0) foreign_bytes_ += index.arena_bytes(id);
+  }
+}
+
+int64_t BlockTemplate::forward_peak(const std::vector<bool>& is_saved) const {
+  if (forward_.empty()) return 0;
+  const auto end = static_cast<int32_t>(forward_.size()) - 1;
+  std::vector<int32_t> first(storages_.size(), -1);
+  std::vector<int32_t> last(storages_.size(), -1);
+  for (int32_t step = 0; step <= end; ++step) {
+    const LocalOp& op = forward_[static_cast<size_t>(step)];
+    for (const int32_t input : op.inputs) last[static_cast<size_t>(input)] = step;
+    for (const int32_t output : op.outputs) {
+      first[static_cast<size_t>(output)] = last[static_cast<size_t>(output)] = step;
+    }
+  }
+  Profile profile(forward_.size());
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    const TemplateStorage& storage = storages_[i];
+    if (!storage.is_forward) continue;
+    const bool stays = is_saved[i] || storage.is_input || storage.is_output;
+    profile.add(storage.is_input ? 0 : first[i], stays ? end : last[i], storage.bytes);
+  }
+  for (int32_t step = 0; step <= end; ++step) profile.add(step, step, forward_[static_cast<size_t>(step)].scratch_bytes);
+  return profile.peak();
+}
+
+bool BlockTemplate::append_closure(int32_t local, std::vector<uint8_t>& is_available,
+                                   std::vector<const LocalOp*>& run, double& seconds) const {
+  if (is_available[static_cast<size_t>(local)] != 0) return true;
+  const int32_t producer = producer_[static_cast<size_t>(local)];
+  if (producer < 0) return false;  // the input, not saved
+  const LocalOp& op = forward_[static_cast<size_t>(producer)];
+  for (const int32_t input : op.inputs) {
+    if (!append_closure(input, is_available, run, seconds)) return false;
+  }
+  for (const int32_t output : op.outputs) is_available[static_cast<size_t>(output)] = 1;
+  run.push_back(&op);
+  seconds += op.seconds;
+  return true;
+}
+
+std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_saved) const {
+  BlockOption option;
+  std::vector<uint8_t> is_available(storages_.size(), 0);
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    is_available[i] = !storages_[i].is_forward || is_saved[i] ? 1 : 0;
+    if (storages_[i].is_forward && is_saved[i]) {
+      option.saved.push_back(storages_[i].id);
+      option.saved_bytes += storages_[i].bytes;
+    }
+  }
+  std::vector<const LocalOp*> run;
+  run.reserve(op_count());
+  for (const LocalOp& op : backward_) {
+    for (const int32_t input : op.inputs) {
+      if (!append_closure(input, is_available, run, option.recompute_seconds)) return std::nullopt;
+    }
+    run.push_back(&op);
+  }
+  option.forward_peak_bytes = forward_peak(is_saved);
+  if (run.empty()) {
+    option.backward_peak_bytes = option.saved_bytes;
+    return option;
+  }
+  const auto end = static_cast<int32_t>(run.size()) - 1;
+  std::vector<int32_t> first(storages_.size(), -1);
+  std::vector<int32_t> last(storages_.size(), -1);
+  Profile profile(run.size());
+  for (int32_t step = 0; step <= end; ++step) {
+    const LocalOp& op = *run[static_cast<size_t>(step)];
+    profile.add(step, step, op.scratch_bytes);
+    for (const int32_t input : op.inputs) last[static_cast<size_t>(input)] = step;
+    for (const int32_t output : op.outputs) {
+      if (first[static_cast<size_t>(output)] < 0) first[static_cast<size_t>(output)] = step;
+      last[static_cast<size_t>(output)] = std::max(last[static_cast<size_t>(output)], step);
+    }
+  }
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    const TemplateStorage& storage = storages_[i];
+    const bool from_start = storage.is_forward ? is_saved[i] : storage.is_live_at_entry;
+    if (!from_start && first[i] < 0) continue;
+    const int32_t begin = from_start ? 0 : first[i];
+    const int32_t stop = storage.leaves ? end : std::max(last[i], begin);
+    profile.add(begin, stop, storage.bytes);
+  }
+  option.backward_peak_bytes = profile.peak();
+  return option;
+}
+
+}  // namespace snug::plan

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// One block on its own, with storages numbered in the order of first appearance, so that equal blocks number them
+// equally. Measures a save-set: peak of the forward run, peak and seconds of the backward run with the recomputation
+// inside it, each by exact liveness.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "plan/options.h"
+
+namespace snug::plan {
+
+struct TemplateStorage {
+  StorageId id = -1;
+  int64_t bytes = 0;
+  bool is_input = false;
+  bool is_output = false;
+  bool is_forward = false;           // the input, or made by the block's forward ops
+  bool is_read_by_backward = false;  // by this block's backward ops
+  bool is_live_at_entry = false;     // made by earlier backward ops
+  bool leaves = false;               // a backward storage that is used after this block's backward
+};
+
+class BlockTemplate {
+ public:
+  BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block);
+
+  /// Nothing where the set does not allow the backward to run (the input is needed but not saved).
+  [[nodiscard]] std::optional<BlockOption> measure(const std::vector<bool>& is_saved) const;
+  [[nodiscard]] int64_t forward_peak(const std::vector<bool>& is_saved) const;
+
+  [[nodiscard]] int32_t storage_count() const { return static_cast<int32_t>(storages_.size()); }
+  [[nodiscard]] const TemplateStorage& storage(int32_t local) const { return storages_[static_cast<size_t>(local)]; }
+  [[nodiscard]] int32_t local_of(StorageId id) const;
+  [[nodiscard]] size_t op_count() const { return forward_.size() + backward_.size(); }
+  [[nodiscard]] double forward_seconds() const { return forward_seconds_; }
+  [[nodiscard]] int64_t entry_bytes() const { return entry_bytes_; }
+  [[nodiscard]] int64_t foreign_bytes() const { return foreign_bytes_; }
+
+ private:
+  struct LocalOp {
+    std::vector<int32_t> inputs;  // local storages; pinned and resident ones are left out
+    std::vector<int32_t> outputs;
+    int64_t scratch_bytes = 0;
+    double seconds = 0;
+  };
+
+  int32_t add_storage(const ProblemIndex& index, StorageId id);
+  LocalOp add_op(const ProblemIndex& index, const Chain& chain, OpId id);
+  [[nodiscard]] bool append_closure(int32_t local, std::vector<uint8_t>& is_available,
+                                    std::vector<const LocalOp*>& run, double& seconds) const;
+
+  std::vector<TemplateStorage> storages_;
+  std::vector<std::pair<StorageId, int32_t>> sorted_ids_;
+  std::vector<LocalOp> forward_;
+  std::vector<LocalOp> backward_;
+  std::vector<int32_t> producer_;  // per local storage: index in forward_, or -1
+  double forward_seconds_ = 0;
+  int64_t entry_bytes_ = 0;
+  int64_t foreign_bytes_ = 0;
+};
+
+}  // namespace snug::plan

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dynamic programming over a chain of blocks with options, with recomputation nested as deep as the budget asks
+// (Rotor's recurrence, stated here in our terms):
+//
+//   T(a, b, m) = fewest seconds of forward runs to go from "input of block a is there" to "blocks b .. a have run
+//   backward" within m bytes, the input of a included:
+//     a == b   forward then backward of one block, with the best option that fits
+//     keep     run a with option k, solve (a+1, b) in m - saved(k), run a backward
+//     check    keep only the input of a, run a .. j-1 forward keeping nothing, solve (j, b) in m - input(a), then
+//              (a, j-1) in m
+//
+// Bytes are counted in slots, rounded up, so a nominal budget is only a way to name a schedule: what counts is the
+// flattened schedule, judged by exact liveness.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/options.h"
+
+namespace snug::plan {
+
+/// What to do next with a block. `hold` replaces what was held for the block before.
+struct ChainAction {
+  enum class Kind : uint8_t { forward, backward };
+  Kind kind = Kind::forward;
+  int32_t block = 0;
+  std::vector<StorageId> hold;  // forward: held until the block's backward or its next forward
+  bool needs_output = true;     // forward: false where the block's backward follows at once
+  bool operator==(const ChainAction&) const = default;
+};
+
+/// The solved table: one table answers every nominal budget up to its largest.
+class ChainSolver {
+ public:
+  ChainSolver(const std::vector<Block>& blocks, const std::vector<BlockOptions>& options);
+
+  /// Nominal budgets (in slots) at which the best time changes, smallest first. Empty where nothing is feasible.
+  [[nodiscard]] std::vector<int32_t> distinct_budgets() const;
+  [[nodiscard]] std::vector<ChainAction> actions(int32_t budget_slots) const;
+  /// Forward seconds of the whole chain at a nominal budget, recomputation included; infinite where infeasible.
+  [[nodiscard]] double seconds(int32_t budget_slots) const;
+
+ private:
+  [[nodiscard]] size_t cell(int32_t a, int32_t b) const;
+  [[nodiscard]] int32_t slots_of(int64_t bytes) const;
+  void solve_one(int32_t a, int32_t b);
+  void emit(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const;
+
+  const std::vector<Block>& blocks_;
+  const std::vector<BlockOptions>& options_;
+  int32_t length_ = 0;
+  int32_t slots_ = 0;
+  int64_t slot_bytes_ = 1;
+  std::vector<int32_t> input_slots_;
+  std::vector<int32_t> entry_slots_;
+  std::vector<int32_t> advance_slots_;
+  struct OptionSlots {
+    int32_t saved = 0;
+    int32_t forward_peak = 0;
+    int32_t backward_peak = 0;
+    float seconds = 0;
+  };
+  std::vector<std::vector<OptionSlots>> option_slots_;
+  std::vector<float> seconds_;   // [cell][m]
+  std::vector<int16_t> choice_;  // [cell][m]: option k >= 0, or -(j - a) for a checkpoint at j
+};
+
+/// The named strategies as actions. `segment` blocks share one kept input; the last segment keeps everything.
+[[nodiscard]] std::vector<ChainAction> segment_actions(const std::vector<Block>& blocks,
+                                                       const std::vector<BlockOptions>& options,
+                                                       int32_t segment);
+
+}  // namespace snug::plan

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/options.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "plan/block_template.h"
+
+namespace snug::plan {
+namespace {
+
+// Candidates to save, in groups that only make sense together: the outputs of one op that the backward reads.
+struct Group {
+  std::vector<int32_t> members;  // local storages
+  int64_t bytes = 0;
+  double seconds = 0;  // of the op that makes them
+};
+
+std::vector<Group> save_groups(const ProblemIndex& index, const BlockTemplate& block) {
+  std::map<OpId, Group> by_producer;
+  for (int32_t local = 0; local < block.storage_count(); ++local) {
+    const TemplateStorage& storage = block.storage(local);
+    if (!storage.is_forward) continue;
+    if (!storage.is_read_by_backward && !storage.is_input) continue;
+    // The block's input is a group of its own, made by nobody here.
+    const OpId key = storage.is_input ? -1 : index.producer[static_cast<size_t>(storage.id)];
+    Group& group = by_producer[key];
+    group.members.push_back(local);
+    group.bytes += storage.bytes;
+    if (key >= 0) group.seconds = index.op(key).seconds;
+  }
+  std::vector<Group> groups;
+  for (auto& [producer, group] : by_producer) groups.push_back(std::move(group));
+  return groups;
+}
+
+bool dominates(const BlockOption& a, const BlockOption& b) {
+  return a.saved_bytes <= b.saved_bytes && a.recompute_seconds <= b.recompute_seconds &&
+         a.forward_peak_bytes <= b.forward_peak_bytes && a.backward_peak_bytes <= b.backward_peak_bytes;
+}
+
+void keep_front(std::vector<BlockOption>& options, size_t max_options) {
+  std::stable_sort(options.begin(), options.end(), [](const BlockOption& a, const BlockOption& b) {
+    if (a.saved_bytes != b.saved_bytes) return a.saved_bytes > b.saved_bytes;
+    return a.recompute_seconds < b.recompute_seconds;
+  });
+  std::vector<BlockOption> front;
+  for (size_t i = 0; i < options.size(); ++i) {
+    bool is_dominated = false;
+    for (size_t j = 0; j < options.size() && !is_dominated; ++j) {
+      if (i == j || !dominates(options[j], options[i])) continue;
+      is_dominated = j < i || !dominates(options[i], options[j]);
+    }
+    if (!is_dominated) front.push_back(options[i]);
+  }
+  // Thin out: drop what changes the curve of seconds over saved bytes the least; ends and the lowest peak stay.
+  while (front.size() > max_options) {
+    size_t lowest_peak = 0;
+    for (size_t i = 1; i < front.size(); ++i) {
+      if (front[i].backward_peak_bytes < front[lowest_peak].backward_peak_bytes) lowest_peak = i;
+    }
+    size_t victim = 0;
+    double smallest = std::numeric_limits<double>::max();
+    for (size_t i = 1; i + 1 < front.size(); ++i) {
+      if (i == lowest_peak) continue;
+      const double bytes = static_cast<double>(front[i - 1].saved_bytes - front[i].saved_bytes);
+      const double seconds = front[i + 1].recompute_seconds - front[i].recompute_seconds;
+      const double area = bytes * seconds;
+      if (area < smallest) {
+        smallest = area;
+        victim = i;
+      }
+    }
+    if (victim == 0) break;
+    front.erase(front.begin() + static_cast<std::ptrdiff_t>(victim));
+  }
+  options = std::move(front);
+}
+
+std::vector<bool> flags_of(const BlockTemplate& block, const std::vector<Group>& groups, uint64_t mask) {
+  std::vector<bool> is_saved(static_cast<size_t>(block.storage_count()), false);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if ((mask >> g & 1) == 0) continue;
+    for (const int32_t member : groups[g].members) is_saved[static_cast<size_t>(member)] = true;
+  }
+  return is_saved;
+}
+
+void enumerate(const BlockTemplate& block, const std::vector<Group>& groups,
+               std::vector<BlockOption>& options) {
+  const uint64_t all = (uint64_t{1} << groups.size()) - 1;
+  for (uint64_t mask = all + 1; mask-- > 0;) {
+    if (auto option = block.measure(flags_of(block, groups, mask))) options.push_back(std::move(*option));
+  }
+}
+
+// Too many groups to enumerate: from keep-all, drop again and again the group that frees most bytes per second.
+void drop_greedily(const BlockTemplate& block, const std::vector<Group>& groups,
+                   std::vector<BlockOption>& options) {
+  std::vector<bool> is_saved(static_cast<size_t>(block.storage_count()), false);
+  for (const Group& group : groups) {
+    for (const int32_t member : group.members) is_saved[static_cast<size_t>(member)] = true;
+  }
+  auto current = block.measure(is_saved);
+  if (!current) return;
+  std::vector<bool> is_dropped(groups.size(), false);
+  options.push_back(*current);
+  while (true) {
+    size_t best = groups.size();
+    double best_price = std::numeric_limits<double>::max();
+    for (size_t g = 0; g < groups.size(); ++g) {
+      if (is_dropped[g] || groups[g].bytes == 0) continue;
+      auto trial_flags = is_saved;
+      for (const int32_t member : groups[g].members) trial_flags[static_cast<size_t>(member)] = false;
+      const auto trial = block.measure(trial_flags);
+      if (!trial) continue;
+      const double price = (trial->recompute_seconds - current->recompute_seconds) /
+                           static_cast<double>(groups[g].bytes);
+      if (price < best_price) {
+        best_price = price;
+        best = g;
+      }
+    }
+    if (best == groups.size()) break;
+    is_dropped[best] = true;
+    for (const int32_t member : groups[best].members) is_saved[static_cast<size_t>(member)] = false;
+    current = block.measure(is_saved);
+    options.push_back(*current);
+  }
+}
+
+// Moves a class's option to another block of the class: the same places in its own lists of storages.
+BlockOption translate(const BlockOption& option, const BlockTemplate& from, const BlockTemplate& to) {
+  BlockOption result = option;
+  for (StorageId& id : result.saved) id = to.storage(from.local_of(id)).id;
+  return result;
+}
+
+}  // namespace
+
+std::vector<BlockOptions> block_options(const ProblemIndex& index, const Chain& chain,
+                                        const OptionLimits& limits) {
+  std::vector<BlockOptions> result(chain.blocks.size());
+  std::vector<std::optional<BlockTemplate>> templates(static_cast<size_t>(chain.class_count));
+  std::vector<size_t> first_of_class(static_cast<size_t>(chain.class_count), 0);
+  for (size_t b = 0; b < chain.blocks.size(); ++b) {
+    const Block& block = chain.blocks[b];
+    BlockOptions& mine = result[b];
+    BlockTemplate shape(index, chain, block);
+    mine.forward_seconds = shape.forward_seconds();
+    if (block.input >= 0 && !chain.is_pinned[static_cast<size_t>(block.input)]) {
+      mine.input_bytes = index.arena_bytes(block.input);
+    }
+    mine.entry_bytes = shape.entry_bytes();
+    mine.foreign_bytes = shape.foreign_bytes();
+    auto& known = templates[static_cast<size_t>(block.class_id)];
+    if (known) {
+      const BlockOptions& twin = result[first_of_class[static_cast<size_t>(block.class_id)]];
+      mine.advance_peak_bytes = twin.advance_peak_bytes;
+      for (const BlockOption& option : twin.options) mine.options.push_back(translate(option, *known, shape));
+      continue;
+    }
+    mine.advance_peak_bytes =
+        shape.forward_peak(std::vector<bool>(static_cast<size_t>(shape.storage_count()), false));
+    const std::vector<Group> groups = save_groups(index, shape);
+    const auto exact_limit = static_cast<size_t>(limits.max_groups);
+    // The price of 2^groups measurements grows with the block: long blocks get fewer groups.
+    const size_t scaled = shape.op_count() > 200 ? std::min<size_t>(exact_limit, 6) : exact_limit;
+    if (groups.size() <= scaled) {
+      enumerate(shape, groups, mine.options);
+    } else {
+      drop_greedily(shape, groups, mine.options);
+      std::vector<Group> input_only;
+      for (const Group& group : groups) {
+        if (shape.storage(group.members.front()).is_input) input_only.push_back(group);
+      }
+      enumerate(shape, input_only, mine.options);
+    }
+    keep_front(mine.options, static_cast<size_t>(limits.max_options));
+    first_of_class[static_cast<size_t>(block.class_id)] = b;
+    known.emplace(std::move(shape));
+  }
+  return result;
+}
+
+}  // namespace snug::plan

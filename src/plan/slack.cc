@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "plan/improve.h"
+#include "plan/liveness.h"
+
+namespace snug::plan {
+namespace {
+
+// A schedule whose steps can be taken out, with liveness kept up to date.
+class SlackFiller {
+ public:
+  SlackFiller(const ProblemIndex& index, std::span<const OpId> schedule, int64_t limit_bytes)
+      : index_(index), schedule_(schedule), limit_bytes_(limit_bytes), is_removed_(schedule.size(), false) {
+    std::vector<int32_t> newest(static_cast<size_t>(index.storage_count()), -1);
+    first_instance_.reserve(schedule.size() + 1);
+    for (size_t step = 0; step < schedule.size(); ++step) {
+      const Op& op = index.op(schedule[step]);
+      for (const StorageId input : op.inputs) {
+        if (index.storage(input).resident) continue;
+        const int32_t instance = newest[static_cast<size_t>(input)];
+        instances_[static_cast<size_t>(instance)].readers.push_back(static_cast<int32_t>(step));
+        reads_.push_back(instance);
+      }
+      read_end_.push_back(static_cast<int32_t>(reads_.size()));
+      first_instance_.push_back(static_cast<int32_t>(instances_.size()));
+      for (const StorageId output : op.outputs) {
+        if (index.storage(output).resident) continue;
+        Instance made;
+        made.bytes = index.storage(output).bytes;
+        made.step = static_cast<int32_t>(step);
+        made.previous = newest[static_cast<size_t>(output)];
+        newest[static_cast<size_t>(output)] = static_cast<int32_t>(instances_.size());
+        instances_.push_back(std::move(made));
+      }
+    }
+    first_instance_.push_back(static_cast<int32_t>(instances_.size()));
+    for (const StorageId kept : index.problem.keep) {
+      const int32_t instance = newest[static_cast<size_t>(kept)];
+      if (instance >= 0) instances_[static_cast<size_t>(instance)].is_kept = true;
+    }
+    step_bytes_ = analyse(index.problem, schedule).step_bytes;
+  }
+
+  std::vector<OpId> run() {
+    std::vector<int32_t> repeats;
+    for (size_t step = 0; step < schedule_.size(); ++step) {
+      if (is_repeat(static_cast<int32_t>(step))) repeats.push_back(static_cast<int32_t>(step));
+    }
+    for (size_t i = repeats.size(); i-- > 0;) {
+      if (is_dead(repeats[i])) take_out(repeats[i]);
+    }
+    std::stable_sort(repeats.begin(), repeats.end(), [&](int32_t a, int32_t b) { return price(a) > price(b); });
+    for (int32_t round = 0; round < 3; ++round) {
+      bool is_changed = false;
+      for (const int32_t step : repeats) {
+        if (is_removed_[static_cast<size_t>(step)] || !fits_without(step)) continue;
+        take_out(step);
+        is_changed = true;
+      }
+      if (!is_changed) break;
+    }
+    std::vector<OpId> result;
+    for (size_t step = 0; step < schedule_.size(); ++step) {
+      if (!is_removed_[step]) result.push_back(schedule_[step]);
+    }
+    return result;
+  }
+
+ private:
+  struct Instance {
+    int64_t bytes = 0;
+    int32_t step = 0;
+    int32_t previous = -1;  // the instance of the same storage before
+    bool is_kept = false;
+    std::vector<int32_t> readers;  // ascending
+  };
+
+  [[nodiscard]] std::span<Instance> made_by(int32_t step) {
+    const auto begin = static_cast<size_t>(first_instance_[static_cast<size_t>(step)]);
+    const auto end = static_cast<size_t>(first_instance_[static_cast<size_t>(step) + 1]);
+    return std::span(instances_).subspan(begin, end - begin);
+  }
+  // A later run of an op: all its outputs exist from before.
+  [[nodiscard]] bool is_repeat(int32_t step) {
+    const auto made = made_by(step);
+    if (made.empty()) return false;
+    return std::all_of(made.begin(), made.end(), [](const Instance& each) { return each.previous >= 0; });
+  }
+  [[nodiscard]] bool is_dead(int32_t step) {
+    const auto made = made_by(step);
+    return std::all_of(made.begin(), made.end(),
+                       [](const Instance& each) { return each.readers.empty() && !each.is_kept; });
+  }
+  [[nodiscard]] double price(int32_t step) {
+    int64_t bytes = 1;
+    for (const Instance& each : made_by(step)) bytes += each.readers.empty() ? 0 : each.bytes;
+    return index_.op(schedule_[static_cast<size_t>(step)]).seconds / static_cast<double>(bytes);
+  }
+  [[nodiscard]] int32_t last_of(const Instance& instance) const {
+    if (instance.is_kept) return static_cast<int32_t>(schedule_.size()) - 1;
+    return instance.readers.empty() ? instance.step : std::max(instance.step, instance.readers.back());
+  }
+  // The newest earlier instance whose step still runs.
+  [[nodiscard]] Instance& earlier(const Instance& instance) {
+    int32_t id = instance.previous;
+    while (is_removed_[static_cast<size_t>(instances_[static_cast<size_t>(id)].step)]) {
+      id = instances_[static_cast<size_t>(id)].previous;
+    }
+    return instances_[static_cast<size_t>(id)];
+  }
+
+  [[nodiscard]] bool fits_without(int32_t step) {
+    // Every read output stays from its earlier instance; all of them together must fit.
+    int32_t begin = step;
+    for (Instance& each : made_by(step)) {
+      if (each.readers.empty() && !each.is_kept) continue;
+      begin = std::min(begin, last_of(earlier(each)) + 1);
+    }
+    for (int32_t t = begin; t < step; ++t) {
+      if (is_removed_[static_cast<size_t>(t)]) continue;
+      int64_t more = 0;
+      for (Instance& each : made_by(step)) {
+        if ((each.readers.empty() && !each.is_kept) || last_of(earlier(each)) >= t) continue;
+        more += each.bytes;
+      }
+      if (step_bytes_[static_cast<size_t>(t)] + more > limit_bytes_) return false;
+    }
+    return true;
+  }
+
+  void add_bytes(int32_t first, int32_t last, int64_t bytes) {
+    for (int32_t t = first; t <= last; ++t) step_bytes_[static_cast<size_t>(t)] += bytes;
+  }
+
+  void take_out(int32_t step) {
+    if (is_removed_[static_cast<size_t>(step)]) return;
+    for (Instance& each : made_by(step)) {
+      Instance& before = earlier(each);
+      const int32_t old_last = last_of(before);
+      const int32_t own_last = last_of(each);
+      add_bytes(each.step, own_last, -each.bytes);
+      if (!each.readers.empty() || each.is_kept) {
+        before.readers.insert(before.readers.end(), each.readers.begin(), each.readers.end());
+        before.is_kept = before.is_kept || each.is_kept;
+        add_bytes(old_last + 1, last_of(before), each.bytes);
+      }
+      each.readers.clear();
+      each.is_kept = false;
+    }
+    is_removed_[static_cast<size_t>(step)] = true;
+    const auto begin = step == 0 ? 0 : read_end_[static_cast<size_t>(step) - 1];
+    for (int32_t r = begin; r < read_end_[static_cast<size_t>(step)]; ++r) {
+      // The newest live instance took over the readers of those taken out.
+      int32_t id = reads_[static_cast<size_t>(r)];
+      while (is_removed_[static_cast<size_t>(instances_[static_cast<size_t>(id)].step)]) {
+        id = instances_[static_cast<size_t>(id)].previous;
+      }
+      Instance& read = instances_[static_cast<size_t>(id)];
+      const int32_t old_last = last_of(read);
+      std::erase(read.readers, step);
+      const int32_t new_last = last_of(read);
+      if (new_last < old_last) add_bytes(new_last + 1, old_last, -read.bytes);
+      if (is_repeat(read.step) && is_dead(read.step)) take_out(read.step);
+    }
+  }
+
+  const ProblemIndex& index_;
+  std::span<const OpId> schedule_;
+  int64_t limit_bytes_;
+  std::vector<bool> is_removed_;
+  std::vector<Instance> instances_;
+  std::vector<int32_t> first_instance_;  // per step
+  std::vector<int32_t> reads_;           // instances read, step by step
+  std::vector<int32_t> read_end_;
+  std::vector<int64_t> step_bytes_;
+};
+
+}  // namespace
+
+std::vector<OpId> fill_slack(const ProblemIndex& index, std::span<const OpId> schedule, int64_t limit_bytes) {
+  return SlackFiller(index, schedule, limit_bytes).run();
+}
+
+}  // namespace snug::plan

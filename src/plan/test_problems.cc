@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/test_problems.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+namespace snug::plan::testing {
+namespace {
+
+constexpr int64_t kUnit = 64;
+
+// Adds storages and ops with little ceremony.
+class Maker {
+ public:
+  StorageId storage(const std::string& name, int64_t bytes, bool resident = false) {
+    problem.storages.push_back({name, (bytes + 63) / 64 * 64, resident});
+    return static_cast<StorageId>(problem.storages.size()) - 1;
+  }
+  void op(const std::string& name, Phase phase, double seconds, std::vector<StorageId> inputs,
+          std::vector<StorageId> outputs, int64_t scratch_bytes = 0) {
+    Op made;
+    made.name = name;
+    made.scope = scope;
+    made.phase = phase;
+    made.seconds = seconds;
+    made.inputs = std::move(inputs);
+    made.outputs = std::move(outputs);
+    made.scratch_bytes = (scratch_bytes + 63) / 64 * 64;
+    made.may_recompute = phase == Phase::forward;
+    uint64_t hash = 1469598103934665603ull;
+    for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+    made.signature = hash;
+    problem.ops.push_back(std::move(made));
+  }
+  StorageId make(const std::string& name, Phase phase, double seconds, std::vector<StorageId> inputs,
+                 int64_t bytes, int64_t scratch_bytes = 0) {
+    const StorageId out = storage(scope + "/" + name, bytes);
+    op(name, phase, seconds, std::move(inputs), {out}, scratch_bytes);
+    return out;
+  }
+
+  Problem problem;
+  std::string scope;
+};
+
+Problem chain(int32_t n, bool reads_output) {
+  Maker maker;
+  std::vector<StorageId> y;
+  y.push_back(maker.make("input", Phase::forward, 0, {}, kUnit));
+  maker.problem.ops.back().may_recompute = false;
+  for (int32_t i = 1; i < n; ++i) y.push_back(maker.make("f", Phase::forward, 1, {y.back()}, kUnit));
+  StorageId dy = maker.make("loss_grad", Phase::backward, 0, {y.back()}, kUnit);
+  for (int32_t i = n - 1; i >= 1; --i) {
+    const StorageId read = y[static_cast<size_t>(reads_output ? i : i - 1)];
+    dy = maker.make("b", Phase::backward, 1, {read, dy}, kUnit);
+  }
+  maker.problem.keep = {dy};
+  return std::move(maker.problem);
+}
+
+}  // namespace
+
+Problem unit_chain(int32_t n) { return chain(n, true); }
+Problem input_chain(int32_t n) { return chain(n, false); }
+
+namespace {
+
+// One encoder layer forward and backward; m = matmul flops per second, e = element-wise bytes per second.
+class EncoderMaker {
+ public:
+  explicit EncoderMaker(const EncoderShape& shape) : s_(shape), unit_(shape.tokens * shape.hidden * 4) {}
+
+  Problem run() {
+    maker_.scope = "embeddings";
+    const StorageId ids = maker_.storage("input_ids", s_.tokens * 4, true);
+    const StorageId mask = maker_.make("mask", Phase::forward, elementwise(s_.tokens * 4), {ids}, s_.tokens * 4);
+    const StorageId table = maker_.storage("word", 30522 * s_.hidden * 4, true);
+    const StorageId word = maker_.make("embedding", Phase::forward, elementwise(2 * unit_), {ids, table}, unit_);
+    const StorageId position = maker_.make("embedding_position", Phase::forward, elementwise(2 * unit_), {ids}, unit_);
+    const StorageId sum = maker_.make("add", Phase::forward, elementwise(3 * unit_), {word, position}, unit_);
+    Norm front = layer_norm(sum);
+    StorageId x = front.y;
+    std::vector<Layer> layers;
+    for (int32_t i = 0; i < s_.layers; ++i) {
+      maker_.scope = "layer." + std::to_string(i);
+      layers.push_back(layer_forward(x, mask));
+      x = layers.back().ff_norm.y;
+    }
+    maker_.scope = "head";
+    const int64_t rows = s_.tokens / 128 * s_.hidden * 4;
+    const StorageId pooled = maker_.make("pooler", Phase::forward, elementwise(4 * rows), {x}, rows);
+    const StorageId logits = maker_.make("classifier", Phase::forward, elementwise(rows), {pooled}, s_.tokens);
+    const StorageId loss = maker_.make("loss", Phase::forward, 1e-6, {logits, ids}, 64);
+    maker_.problem.keep = {loss};
+    const StorageId dlogits = maker_.make("loss_grad", Phase::backward, 1e-6, {logits, ids}, s_.tokens);
+    const StorageId dpooled = maker_.make("classifier_grad", Phase::backward, elementwise(rows), {dlogits, pooled}, rows);
+    StorageId dx = maker_.make("pooler_grad", Phase::backward, elementwise(unit_), {dpooled, x}, unit_);
+    for (int32_t i = s_.layers - 1; i >= 0; --i) {
+      maker_.scope = "layer." + std::to_string(i);
+      dx = layer_backward(layers[static_cast<size_t>(i)], dx, mask);
+    }
+    maker_.scope = "embeddings";
+    const StorageId dsum = layer_norm_grad(front, dx);
+    weight_grad("embedding_grad", {dsum, ids}, table, 30522 * s_.hidden * 4, elementwise(2 * unit_));
+    maker_.scope = "update";
+    for (const auto& [w, g] : late_updates_) maker_.op("adamw", Phase::update, 1e-4, {w, g}, {w});
+    return std::move(maker_.problem);
+  }
+
+ private:
+  struct Norm {
+    StorageId x, y, mean, rstd;
+  };
+  struct Layer {
+    StorageId x, q, k, v, o, lse, h, g;
+    StorageId wq, wk, wv, wo, w1, w2;
+    Norm attention_norm, ff_norm;
+  };
+
+  [[nodiscard]] double matmul(double factor) const {
+    return 2.0 * static_cast<double>(s_.tokens) * static_cast<double>(s_.hidden * s_.hidden) * factor / 450e9;
+  }
+  [[nodiscard]] static double elementwise(int64_t bytes) { return static_cast<double>(bytes) / 10e9; }
+
+  Norm layer_norm(StorageId x) {
+    Norm norm{x, maker_.storage(maker_.scope + "/norm.y", unit_), maker_.storage(maker_.scope + "/norm.mean", s_.tokens * 4),
+              maker_.storage(maker_.scope + "/norm.rstd", s_.tokens * 4)};
+    maker_.op("layer_norm", Phase::forward, elementwise(2 * unit_), {x}, {norm.y, norm.mean, norm.rstd});
+    return norm;
+  }
+  StorageId layer_norm_grad(const Norm& norm, StorageId dy) {
+    return maker_.make("layer_norm_grad", Phase::backward, elementwise(3 * unit_), {norm.x, norm.mean, norm.rstd, dy}, unit_);
+  }
+  StorageId weight(const char* name, int64_t factor) {
+    return maker_.storage(maker_.scope + "/" + name, s_.hidden * s_.hidden * 4 * factor, true);
+  }
+
+  void weight_grad(const char* name, std::vector<StorageId> inputs, StorageId w, int64_t bytes, double seconds) {
+    const StorageId g = maker_.storage(maker_.scope + "/" + name, bytes, s_.accumulates);
+    maker_.op(name, Phase::backward, seconds, std::move(inputs), {g});
+    if (s_.accumulates || s_.updates_at_end) {
+      late_updates_.emplace_back(w, g);
+    } else {
+      maker_.op("adamw", Phase::update, 1e-4, {w, g}, {w});
+    }
+  }
+
+  Layer layer_forward(StorageId x, StorageId mask) {
+    Layer l{};
+    l.x = x;
+    l.wq = weight("wq", 1), l.wk = weight("wk", 1), l.wv = weight("wv", 1), l.wo = weight("wo", 1);
+    l.w1 = weight("w1", 4), l.w2 = weight("w2", 4);
+    l.q = maker_.make("query", Phase::forward, matmul(1), {x, l.wq}, unit_);
+    l.k = maker_.make("key", Phase::forward, matmul(1), {x, l.wk}, unit_);
+    l.v = maker_.make("value", Phase::forward, matmul(1), {x, l.wv}, unit_);
+    l.o = maker_.storage(maker_.scope + "/attention", unit_);
+    l.lse = maker_.storage(maker_.scope + "/attention.lse", s_.tokens * s_.heads * 4);
+    maker_.op("attention", Phase::forward, matmul(0.5), {l.q, l.k, l.v, mask}, {l.o, l.lse}, 65536);
+    const StorageId p = maker_.make("proj", Phase::forward, matmul(1), {l.o, l.wo}, unit_);
+    const StorageId pd = maker_.make("dropout", Phase::forward, elementwise(2 * unit_), {p}, unit_);
+    l.attention_norm = layer_norm(maker_.make("add", Phase::forward, elementwise(3 * unit_), {x, pd}, unit_));
+    l.h = maker_.make("ff1", Phase::forward, matmul(4), {l.attention_norm.y, l.w1}, 4 * unit_);
+    l.g = maker_.make("gelu", Phase::forward, elementwise(8 * unit_), {l.h}, 4 * unit_);
+    const StorageId f = maker_.make("ff2", Phase::forward, matmul(4), {l.g, l.w2}, unit_);
+    const StorageId fd = maker_.make("dropout", Phase::forward, elementwise(2 * unit_), {f}, unit_);
+    l.ff_norm = layer_norm(maker_.make("add", Phase::forward, elementwise(3 * unit_), {l.attention_norm.y, fd}, unit_));
+    return l;
+  }
+
+  StorageId layer_backward(const Layer& l, StorageId dy, StorageId mask) {
+    const auto add = [&](StorageId a, StorageId b) {
+      return maker_.make("add_grad", Phase::backward, elementwise(3 * unit_), {a, b}, unit_);
+    };
+    const auto dropout = [&](StorageId a) {
+      return maker_.make("dropout_grad", Phase::backward, elementwise(2 * unit_), {a}, unit_);
+    };
+    const auto linear = [&](const char* name, StorageId d, StorageId w, int64_t units, double factor) {
+      return maker_.make(name, Phase::backward, matmul(factor), {d, w}, units * unit_);
+    };
+    const int64_t square = s_.hidden * s_.hidden * 4;
+    const StorageId ds = layer_norm_grad(l.ff_norm, dy);
+    const StorageId df = dropout(ds);
+    const StorageId dg = linear("ff2.dx", df, l.w2, 4, 4);
+    weight_grad("ff2.dw", {df, l.g}, l.w2, 4 * square, matmul(4));
+    const StorageId dh = maker_.make("gelu_grad", Phase::backward, elementwise(12 * unit_), {dg, l.h}, 4 * unit_);
+    const StorageId dy1 = linear("ff1.dx", dh, l.w1, 1, 4);
+    weight_grad("ff1.dw", {dh, l.attention_norm.y}, l.w1, 4 * square, matmul(4));
+    const StorageId dt = layer_norm_grad(l.attention_norm, add(ds, dy1));
+    const StorageId dp = dropout(dt);
+    const StorageId d_o = linear("proj.dx", dp, l.wo, 1, 1);
+    weight_grad("proj.dw", {dp, l.o}, l.wo, square, matmul(1));
+    const StorageId dq = maker_.storage(maker_.scope + "/dq", unit_);
+    const StorageId dk = maker_.storage(maker_.scope + "/dk", unit_);
+    const StorageId dv = maker_.storage(maker_.scope + "/dv", unit_);
+    maker_.op("attention_grad", Phase::backward, matmul(1.25), {l.q, l.k, l.v, l.o, l.lse, d_o, mask}, {dq, dk, dv}, 131072);
+    StorageId dx = dt;
+    const StorageId grads[] = {dq, dk, dv};
+    const StorageId weights[] = {l.wq, l.wk, l.wv};
+    for (int i = 0; i < 3; ++i) {
+      const StorageId part = linear("qkv.dx", grads[i], weights[i], 1, 1);
+      weight_grad("qkv.dw", {grads[i], l.x}, weights[i], square, matmul(1));
+      dx = add(dx, part);
+    }
+    return dx;
+  }
+
+  EncoderShape s_;
+  int64_t unit_;
+  Maker maker_;
+  std::vector<std::pair<StorageId, StorageId>> late_updates_;
+};
+
+}  // namespace
+
+Problem encoder(const EncoderShape& shape) { return EncoderMaker(shape).run(); }
+
+Problem random_training_graph(uint64_t seed, const RandomShape& shape) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
+  Maker maker;
+  std::vector<StorageId> forward;
+  std::vector<StorageId> weights;
+  for (int32_t i = 0; i < shape.forward_ops; ++i) {
+    std::vector<StorageId> inputs;
+    const size_t wanted = forward.empty() ? 0 : 1 + below(static_cast<size_t>(shape.max_inputs));
+    for (size_t k = 0; k < wanted; ++k) {
+      // Mostly recent storages, sometimes an old one: a chain with skips.
+      const size_t reach = below(4) == 0 ? forward.size() : std::min<size_t>(forward.size(), 3);
+      const StorageId input = forward[forward.size() - 1 - below(reach)];
+      if (std::find(inputs.begin(), inputs.end(), input) == inputs.end()) inputs.push_back(input);
+    }
+    weights.push_back(maker.storage("w" + std::to_string(i), 64, true));
+    inputs.push_back(weights.back());
+    const auto seconds = static_cast<double>(1 + below(5));
+    const auto bytes = static_cast<int64_t>(64 * below(6));
+    std::vector<StorageId> outputs{maker.storage("y" + std::to_string(i), bytes)};
+    forward.push_back(outputs.front());
+    if (below(4) == 0) {
+      outputs.push_back(maker.storage("z" + std::to_string(i), static_cast<int64_t>(64 * below(3))));
+      forward.push_back(outputs.back());
+    }
+    maker.op("f" + std::to_string(i), Phase::forward, seconds, inputs, outputs, static_cast<int64_t>(64 * below(2)));
+    if (below(8) == 0) maker.problem.ops.back().may_recompute = false;
+  }
+  StorageId dy = maker.make("loss_grad", Phase::backward, 1, {forward.back()}, 64);
+  for (int32_t i = shape.forward_ops - 1; i >= 0; --i) {
+    const Op source = maker.problem.ops[static_cast<size_t>(i)];
+    std::vector<StorageId> inputs{dy};
+    for (const StorageId id : source.inputs) {
+      if (below(3) > 0) inputs.push_back(id);
+    }
+    if (below(2) == 0) inputs.push_back(source.outputs.front());
+    dy = maker.make("b" + std::to_string(i), Phase::backward, 2, inputs, static_cast<int64_t>(64 * (1 + below(4))));
+    if (!shape.has_updates) continue;
+    const StorageId w = weights[static_cast<size_t>(i)];
+    const StorageId dw = maker.make("dw" + std::to_string(i), Phase::backward, 1, {dy, source.outputs.front()}, 64);
+    maker.op("update" + std::to_string(i), Phase::update, 1, {w, dw}, {w});
+  }
+  maker.problem.keep = {dy};
+  return std::move(maker.problem);
+}
+
+Problem evaluation_chain(int32_t n) {
+  Maker maker;
+  StorageId y = maker.make("input", Phase::forward, 0, {}, kUnit);
+  for (int32_t i = 1; i < n; ++i) y = maker.make("f", Phase::forward, 1, {y}, kUnit);
+  maker.problem.keep = {y};
+  return std::move(maker.problem);
+}
+
+Problem update_only(int32_t n) {
+  Maker maker;
+  for (int32_t i = 0; i < n; ++i) {
+    const StorageId w = maker.storage("w", 640, true);
+    const StorageId g = maker.storage("g", 640, true);
+    maker.op("adamw", Phase::update, 1, {w, g}, {w}, 128);
+  }
+  return std::move(maker.problem);
+}
+
+Problem stale_weight_hazard() {
+  Maker maker;
+  const StorageId w = maker.storage("w", 64, true);
+  const StorageId x = maker.make("input", Phase::forward, 0, {}, kUnit);
+  maker.problem.ops.back().may_recompute = false;
+  const StorageId a = maker.make("f1", Phase::forward, 1, {x}, kUnit);
+  const StorageId big = maker.make("f2", Phase::forward, 1, {a, w}, 10 * kUnit);
+  const StorageId c = maker.make("f3", Phase::forward, 1, {big}, kUnit);
+  const StorageId wide = maker.make("f4", Phase::forward, 1, {c}, 10 * kUnit);
+  const StorageId d = maker.make("f5", Phase::forward, 1, {wide}, kUnit);
+  const StorageId dd = maker.make("loss_grad", Phase::backward, 1, {d}, kUnit);
+  const StorageId dw = maker.make("dw", Phase::backward, 1, {dd}, kUnit);
+  maker.op("update", Phase::update, 1, {w, dw}, {w});
+  const StorageId dc = maker.make("b4", Phase::backward, 1, {dd, wide}, 10 * kUnit);
+  // Reads f2's output after the update of w: f2 cannot run again here.
+  const StorageId db = maker.make("b2", Phase::backward, 1, {dc, big}, kUnit);
+  maker.problem.keep = {db};
+  return std::move(maker.problem);
+}
+
+}  // namespace snug::plan::testing
