@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads Hugging Face's tokenizer.json. The vocabulary goes from the parser into a list and never into a JSON document:
+// a document of 30,000 tokens would take ten times the bytes of the table, and would lose repeated tokens.
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "snug/error.h"
+#include "text/json_fields.h"
+#include "text/wordpiece_spec.h"
+
+namespace snug {
+namespace {
+
+using Json = nlohmann::json;
+
+struct VocabularyEntry {
+  int64_t id;
+  std::string token;
+};
+
+/// Parses the file; entries of /model/vocab go to `entries` instead of the document.
+Json parse_file(const std::filesystem::path& file, const std::string& where, std::vector<VocabularyEntry>& entries) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw Error(ErrorCode::io, where, "cannot open the tokenizer", "check the path of the tokenizer");
+  std::array<std::string, 4> path;  // keys of the objects around the parser, by depth
+  bool is_entry = false;            // the parser has read the key of an entry, its id comes next
+  const auto callback = [&](int depth, Json::parse_event_t event, Json& value) {
+    if (is_entry) {
+      is_entry = false;
+      const bool is_id =
+          event == Json::parse_event_t::value && value.is_number_integer() && value >= 0 && value < (int64_t{1} << 31);
+      if (!is_id) {
+        throw Error(ErrorCode::bad_data, where,
+                    "model.vocab gives '" + path[3] + "' an id that is no whole number from 0", "write the file again");
+      }
+      entries.push_back({value.get<int64_t>(), path[3]});
+    } else if (event == Json::parse_event_t::key && depth >= 1 && depth <= 3) {
+      path[static_cast<size_t>(depth)] = value.get<std::string>();
+      is_entry = depth == 3 && path[1] == "model" && path[2] == "vocab";
+      return !is_entry;  // a refused key keeps its value out of the document
+    }
+    return true;
+  };
+  try {
+    return Json::parse(in, callback);
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::bad_data, where, std::string("is not JSON: ") + error.what(),
+                "the file may be truncated; write it again");
+  }
+}
+
+/// A member of the document, or `none`: JsonFields keeps a reference, so there must be something to refer to.
+const Json& member(const Json& document, const char* key, const Json& none) {
+  return document.contains(key) ? document[key] : none;
+}
+
+void read_vocabulary(const Json& document, std::vector<VocabularyEntry>& entries, WordPieceSpec& spec) {
+  if (entries.empty()) {
+    throw Error(ErrorCode::bad_data, spec.where, "model.vocab is empty or missing", "name a WordPiece tokenizer");
+  }
+  if (!document["model"]["vocab"].is_object() || !document["model"]["vocab"].empty()) {
+    throw Error(ErrorCode::bad_data, spec.where, "model.vocab is not an object of tokens and ids",
+                "write the file again");
+  }
+  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const auto id = static_cast<int64_t>(i);
+    if (entries[i].id != id) {
+      const bool is_twice = entries[i].id < id;
+      throw Error(ErrorCode::bad_data, spec.where,
+                  is_twice ? "model.vocab gives id " + std::to_string(entries[i].id) + " to '" + entries[i - 1].token +
+                                 "' and '" + entries[i].token + "'"
+                           : "model.vocab has no token with id " + std::to_string(id),
+                  "ids must count from 0 without gaps");
+    }
+    add_vocabulary_token(spec, entries[i].token, "id " + std::to_string(id));
+  }
+}
+
+void read_normalizer(const Json& document, WordPieceSpec& spec) {
+  const Json none;
+  const Json& value = member(document, "normalizer", none);
+  if (value.is_null()) {
+    spec.normalizer = {.clean_text = false, .handle_chinese_chars = false, .strip_accents = false, .lowercase = false};
+    return;
+  }
+  const JsonFields fields(value, spec.where, "normalizer");
+  fields.require_type("BertNormalizer");
+  fields.allow_only({"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
+  spec.normalizer.clean_text = fields.boolean("clean_text").value_or(true);
+  spec.normalizer.handle_chinese_chars = fields.boolean("handle_chinese_chars").value_or(true);
+  spec.normalizer.strip_accents = fields.boolean("strip_accents");
+  spec.normalizer.lowercase = fields.boolean("lowercase").value_or(true);
+}
+
+void read_model(const Json& document, WordPieceSpec& spec) {
+  const Json none;
+  const JsonFields fields(member(document, "model", none), spec.where, "model");
+  if (fields.has("type")) fields.require_type("WordPiece");
+  fields.allow_only({"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
+  spec.roles.unk = fields.required_string("unk_token");
+  spec.prefix = fields.required_string("continuing_subword_prefix");
+  spec.max_input_chars_per_word = fields.required_count("max_input_chars_per_word");
+}
+
+void read_added_tokens(const Json& document, WordPieceSpec& spec) {
+  if (!document.contains("added_tokens") || document["added_tokens"].is_null()) return;
+  if (!document["added_tokens"].is_array()) {
+    throw Error(ErrorCode::bad_data, spec.where, "added_tokens is not a list", "write the file again");
+  }
+  for (const Json& value : document["added_tokens"]) {
+    const JsonFields fields(value, spec.where, "added_tokens");
+    AddedToken token = read_added_token(fields);
+    token.id = static_cast<int32_t>(fields.required_count("id"));
+    spec.added.push_back(std::move(token));
+  }
+  std::stable_sort(spec.added.begin(), spec.added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  int64_t next = spec.vocabulary.size();
+  for (size_t i = 0; i < spec.added.size(); ++i) {
+    const AddedToken& token = spec.added[i];
+    const int32_t known = spec.vocabulary.find(token.content);
+    const int64_t expected = known >= 0 ? known : next++;
+    if (token.id != expected || (i > 0 && spec.added[i - 1].id == token.id)) {
+      throw Error(ErrorCode::bad_data, spec.where,
+                  "added_tokens gives '" + token.content + "' id " + std::to_string(token.id) + "; it must be " +
+                      std::to_string(expected) + " and stand once",
+                  "added tokens have their id in model.vocab, or follow it without gaps");
+    }
+  }
+}
+
+/// One step of a template: the token it names, or "A" / "B" for a text; with the type id.
+std::string describe(const Json& steps, const JsonFields& fields) {
+  std::string text;
+  if (!steps.is_array()) fields.fail("is not a list of steps");
+  for (const Json& step : steps) {
+    const bool is_token = step.is_object() && step.contains("SpecialToken");
+    if (!is_token && !(step.is_object() && step.contains("Sequence")))
+      fields.fail("has an unknown step " + step.dump());
+    const JsonFields inner(step[is_token ? "SpecialToken" : "Sequence"], fields.where(), "post_processor");
+    text += (is_token ? inner.required_string("id") : "$" + inner.required_string("id")) + ":" +
+            std::to_string(inner.required_count("type_id")) + " ";
+  }
+  return text;
+}
+
+void read_post_processor(const Json& document, const TokenizerConfig& config, WordPieceSpec& spec) {
+  if (!document.contains("post_processor") || document["post_processor"].is_null()) return;
+  const JsonFields fields(document["post_processor"], spec.where, "post_processor");
+  const std::string type = fields.required_string("type");
+  std::string cls = config.roles.cls;
+  std::string sep = config.roles.sep;
+  if (type == "BertProcessing") {
+    for (const char* key : {"cls", "sep"}) {
+      const Json& pair = fields.at(key);
+      if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string())
+        fields.fail(std::string("has a strange ") + key);
+      (key[0] == 'c' ? cls : sep) = pair[0].get<std::string>();
+    }
+  } else if (type == "TemplateProcessing") {
+    fields.allow_only({"type", "single", "pair", "special_tokens"});
+    const std::string single = describe(fields.at("single"), fields);
+    const std::string pair = describe(fields.at("pair"), fields);
+    cls = single.substr(0, single.find(":0 "));
+    const size_t last = single.rfind(' ', single.size() < 2 ? 0 : single.size() - 2);
+    sep = last == std::string::npos ? "" : single.substr(last + 1);
+    sep = sep.substr(0, sep.find(":0 "));
+    const std::string head = cls + ":0 $A:0 " + sep + ":0 ";
+    if (single != head || pair != head + "$B:1 " + sep + ":1 ") {
+      fields.fail("is not BERT's template '[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1' but '" + single + "' and '" + pair + "'");
+    }
+    for (const auto& [name, token] : fields.at("special_tokens").items()) {
+      const JsonFields inner(token, spec.where, "post_processor.special_tokens");
+      if (inner.at("ids") != Json::array({spec.vocabulary.find(name)})) {
+        fields.fail("gives '" + name + "' other ids than model.vocab");
+      }
+    }
+  } else {
+    fields.fail("'" + type + "' is not supported");
+  }
+  spec.roles.cls = cls;
+  spec.roles.sep = sep;
+}
+
+void check_agreement(const TokenizerConfig& config, const WordPieceSpec& spec) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::bad_config, config.where, what + " disagrees with " + spec.where,
+                "remove the key from tokenizer_config.json or make the two agree");
+  };
+  const BertNormalizerOptions& normalizer = spec.normalizer;
+  if (config.lowercase && *config.lowercase != normalizer.lowercase) refuse("do_lower_case");
+  if (config.strip_accents && *config.strip_accents != normalizer.strips_accents()) refuse("strip_accents");
+  if (config.handle_chinese_chars && *config.handle_chinese_chars != normalizer.handle_chinese_chars) {
+    refuse("tokenize_chinese_chars");
+  }
+  if (config.names_unk && config.roles.unk != spec.roles.unk) refuse("unk_token");
+}
+
+}  // namespace
+
+WordPieceSpec read_tokenizer_json(const std::filesystem::path& file, const TokenizerConfig& config) {
+  WordPieceSpec spec;
+  spec.where = file.string();
+  spec.roles = config.roles;
+  std::vector<VocabularyEntry> entries;
+  const Json document = parse_file(file, spec.where, entries);
+  try {
+    const JsonFields fields(document, spec.where, "tokenizer");
+    fields.allow_only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
+                       "post_processor", "decoder", "model"});
+    read_model(document, spec);
+    read_vocabulary(document, entries, spec);
+    read_normalizer(document, spec);
+    const Json none;
+    const JsonFields splitter(member(document, "pre_tokenizer", none), spec.where, "pre_tokenizer");
+    splitter.require_type("BertPreTokenizer");
+    if (document.contains("truncation") && !document["truncation"].is_null()) {
+      const JsonFields truncation(document["truncation"], spec.where, "truncation");
+      truncation.require_string("direction", "Right");
+      truncation.require_string("strategy", "LongestFirst");
+    }
+    read_added_tokens(document, spec);
+    read_post_processor(document, config, spec);
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::bad_data, spec.where, std::string("has a field of the wrong type: ") + error.what(),
+                "write the file again");
+  }
+  check_agreement(config, spec);
+  return spec;
+}
+
+}  // namespace snug

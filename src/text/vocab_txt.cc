@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// vocab.txt, and what vocabularies of both kinds of file have in common.
+#include <array>
+#include <fstream>
+
+#include "snug/error.h"
+#include "text/wordpiece_spec.h"
+
+namespace snug {
+namespace {
+
+constexpr size_t kMaxTokenBytes = 4000;  // a line longer than this is no token
+
+bool serves_bert_text(std::string_view name) {
+  for (std::string_view known :
+       {"Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "SqueezeBert", "LayoutLM"}) {
+    for (std::string_view ending : {"Tokenizer", "TokenizerFast"}) {
+      if (name == std::string(known) + std::string(ending)) return true;
+    }
+  }
+  return name.empty() || name == "PreTrainedTokenizerFast" || name == "TokenizersBackend";
+}
+
+}  // namespace
+
+void add_vocabulary_token(WordPieceSpec& spec, std::string_view token, const std::string& line) {
+  if (token.empty()) {
+    throw Error(ErrorCode::bad_data, spec.where, line + " is empty; a vocabulary has one token each", "remove it");
+  }
+  if (token.size() > kMaxTokenBytes) {
+    throw Error(ErrorCode::bad_data, spec.where,
+                line + " has more than " + std::to_string(kMaxTokenBytes) + " bytes; this is no vocabulary",
+                "name a vocab.txt with one token a line, or a tokenizer.json");
+  }
+  check_utf8(token, spec.where + " " + line);
+  if (!spec.vocabulary.add(token)) {
+    throw Error(
+        ErrorCode::bad_data, spec.where,
+        line + " repeats the token '" + std::string(token) + "' of id " + std::to_string(spec.vocabulary.find(token)),
+        "remove one of them (the ids of all later tokens depend on it)");
+  }
+}
+
+void add_role_tokens(WordPieceSpec& spec) {
+  const TokenRoles& roles = spec.roles;
+  for (const std::string* name : {&roles.pad, &roles.unk, &roles.cls, &roles.sep, &roles.mask}) {
+    bool is_known = false;
+    for (const AddedToken& token : spec.added) is_known = is_known || token.content == *name;
+    const int32_t id = spec.vocabulary.find(*name);
+    if (is_known || id < 0) continue;
+    AddedToken token;
+    token.content = *name;
+    token.id = id;
+    spec.added.push_back(std::move(token));
+  }
+}
+
+WordPieceSpec read_vocab_txt(const std::filesystem::path& file, const TokenizerConfig& config) {
+  WordPieceSpec spec;
+  spec.where = file.string();
+  if (!serves_bert_text(config.tokenizer_class)) {
+    throw Error(ErrorCode::unsupported, config.where, "tokenizer_class '" + config.tokenizer_class + "' is not BERT's",
+                "use a folder with a tokenizer.json");
+  }
+  spec.roles = config.roles;
+  spec.normalizer.lowercase = config.lowercase.value_or(true);
+  spec.normalizer.strip_accents = config.strip_accents;
+  spec.normalizer.handle_chinese_chars = config.handle_chinese_chars.value_or(true);
+
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw Error(ErrorCode::io, spec.where, "cannot open the vocabulary", "check the path of the tokenizer");
+  std::array<char, kMaxTokenBytes + 4> buffer;
+  for (int64_t number = 1; in.peek() != std::ifstream::traits_type::eof(); ++number) {
+    in.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    const bool is_too_long = in.fail() && !in.eof() && !in.bad();
+    if (in.bad()) break;
+    auto length = static_cast<size_t>(in.gcount());
+    if (!is_too_long && !in.eof() && length > 0) --length;  // the newline is counted, not stored
+    std::string_view token(buffer.data(), length);
+    if (token.ends_with('\r')) token.remove_suffix(1);
+    add_vocabulary_token(spec, token, "line " + std::to_string(number));
+  }
+  if (in.bad()) throw Error(ErrorCode::io, spec.where, "cannot be read", "check that it is a file");
+  if (spec.vocabulary.size() == 0) {
+    throw Error(ErrorCode::bad_data, spec.where, "the vocabulary is empty", "name a vocab.txt with one token a line");
+  }
+  int64_t next = spec.vocabulary.size();
+  for (const AddedToken& token : config.added) {
+    const int32_t known = spec.vocabulary.find(token.content);
+    const int64_t expected = known >= 0 ? known : next++;
+    if (token.id != expected) {
+      throw Error(ErrorCode::bad_data, config.where,
+                  "added_tokens_decoder gives '" + token.content + "' id " + std::to_string(token.id) +
+                      "; by the vocabulary it is " + std::to_string(expected),
+                  "make the two files agree");
+    }
+    spec.added.push_back(token);
+  }
+  add_role_tokens(spec);
+  return spec;
+}
+
+}  // namespace snug
