@@ -22,7 +22,7 @@ struct AtomicFolderOptions {
   int64_t expected_bytes = 0;
   /// Called with the name of each step of commit() just before it; for tests that kill the process
   /// there.
-  std::function<void(std::string_view step)> on_step;
+  std::function<void(std::string_view step)> on_step = {};
   /// False: never use the atomic exchange of two folders, as on file systems that lack it.
   bool use_exchange = true;
 };

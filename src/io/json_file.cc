@@ -65,6 +65,8 @@ JsonValue load_json(const std::string& path, int64_t max_bytes) {
   return parse_json(read_all(path, max_bytes), path);
 }
 
+std::string JsonValue::dump() const { return dump_json_tree(node_of(node_)); }
+
 const std::string& JsonValue::file() const { return document_->name; }
 
 void JsonValue::fail(const std::string& message, std::string hint) const {

@@ -12,7 +12,7 @@
 namespace snug::io {
 namespace {
 
-constexpr int64_t kMaxNodes = 4'000'000;
+constexpr int64_t kMaxNodes = 1'000'000;
 
 // Receives the parser's events. Returning false stops the parser; `message` then says why.
 class TreeBuilder {

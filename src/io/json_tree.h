@@ -15,8 +15,8 @@ struct JsonNode {
   enum class Kind : uint8_t { null, boolean, integer, number, string, array, object };
   Kind kind = Kind::null;
   bool boolean = false;
-  int64_t integer = 0;            // of `integer`
-  double number = 0;              // of `integer` and `number`
+  int64_t integer = 0;                 // of `integer`
+  double number = 0;                   // of `integer` and `number`
   std::string text = {};               // of `string`
   std::vector<JsonNode> items = {};    // of `array` and `object`
   std::vector<std::string> keys = {};  // of `object`, one for each item

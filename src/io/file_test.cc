@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/file.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/lock.h"
+#include "io/nearest.h"
+#include "io/sha256.h"
+#include "io/test_folder.h"
+
+namespace snug::io {
+namespace {
+
+TEST(File, text_round_trips_and_replaces_whole) {
+  const TestFolder folder;
+  write_file(folder / "a", "one");
+  EXPECT_EQ(read_all(folder / "a", 3), "one");
+  replace_file(folder / "a", std::string("t\0o", 3));
+  EXPECT_EQ(read_all(folder / "a", 100), std::string("t\0o", 3));
+  copy_file(folder / "a", folder / "b");
+  EXPECT_EQ(read_all(folder / "b", 100), std::string("t\0o", 3));
+  EXPECT_EQ(list_folder(folder.path()), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(File, positions_append_and_truncate) {
+  const TestFolder folder;
+  {
+    File file = File::create(folder / "a");
+    file.write_all("abcdef");
+    file.write_at(2, "XY", 2);
+    file.truncate(5);
+    file.close();
+  }
+  File more = File::append(folder / "a");
+  more.write_all("!");
+  more.close();
+  EXPECT_EQ(read_all(folder / "a", 100), "abXYe!");
+  std::byte two[2];
+  File::open_read(folder / "a").read_at(2, two, 2);
+  EXPECT_EQ(static_cast<char>(two[1]), 'Y');
+  EXPECT_ERROR(File::open_read(folder / "a").read_at(5, two, 2),
+               "bad_data: [" + folder.path() + "/a] the file ends 1 bytes too early");
+}
+
+TEST(File, errors_name_path_operation_and_reason) {
+  const TestFolder folder;
+  EXPECT_ERROR((void)File::open_read(folder / "none"),
+               "io: [" + folder.path() + "/none] cannot read: No such file");
+  EXPECT_ERROR((void)File::open_read(folder.path()),
+               "Is a directory\nhint: this is a folder: give a file");
+  EXPECT_ERROR((void)File::open_read("/dev/null"), "not a regular file");
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_ERROR((void)File::open_read(folder / "pipe"), "not a regular file");
+  EXPECT_ERROR(write_file(folder / "no/such", "x"), "cannot create: No such file");
+  EXPECT_ERROR((void)read_all(folder / "none", 9), "cannot read");
+  write_file(folder / "ten", "0123456789");
+  EXPECT_ERROR((void)read_all(folder / "ten", 9), "bad_data");
+  EXPECT_ERROR(make_folders(folder / "ten/x"), "io: ");
+}
+
+TEST(File, a_full_disk_names_the_bytes_that_do_not_fit) {
+  File full = File::append("/dev/full");
+  EXPECT_ERROR(full.write_all("12345"),
+               "cannot write: No space left on device (5 bytes more are needed here)\nhint: free "
+               "some space");
+}
+
+TEST(File, proc_files_without_a_size_are_read_whole) {
+  EXPECT_NE(read_all("/proc/self/status", 1 << 20).find("VmRSS"), std::string::npos);
+  EXPECT_ERROR((void)read_all("/proc/self/status", 10), "bad_data");
+}
+
+TEST(Paths, parents_and_nested_folders) {
+  EXPECT_EQ(parent_folder("a/b/c"), "a/b");
+  EXPECT_EQ(parent_folder("a/b/"), "a");
+  EXPECT_EQ(parent_folder("c"), ".");
+  EXPECT_EQ(parent_folder("/c"), "/");
+  EXPECT_EQ(parent_folder("/"), "/");
+  EXPECT_EQ(parent_folder(""), ".");
+  const TestFolder folder;
+  make_folders(folder / "x/y/z");
+  make_folders(folder / "x/y/z");
+  EXPECT_TRUE(is_folder(folder / "x/y/z"));
+  ASSERT_EQ(::symlink(folder.path().c_str(), (folder / "x/link").c_str()), 0);
+  write_file(folder / "kept", "");
+  remove_all(folder / "x");
+  EXPECT_FALSE(is_folder(folder / "x"));
+  EXPECT_TRUE(file_exists(folder / "kept"));  // the link was removed, not followed
+  remove_all(folder / "x");
+  EXPECT_GT(free_disk_bytes(folder.path()), 0);
+}
+
+// FIPS 180-2 examples.
+TEST(Sha256, known_answers_match) {
+  EXPECT_EQ(sha256_of_bytes("abc", 3),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_of_bytes("", 0),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  const TestFolder folder;
+  const std::string million(1'000'000, 'a');
+  write_file(folder / "a", million);
+  EXPECT_EQ(sha256_of_file(folder / "a"),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  Sha256 parts;
+  parts.update("a", 1);
+  parts.update("bc", 2);
+  EXPECT_EQ(parts.finish(), sha256_of_bytes("abc", 3));
+  EXPECT_EQ(parts.finish(), sha256_of_bytes("", 0));
+}
+
+TEST(Nearest, finds_slips_and_nothing_far) {
+  const std::vector<std::string> names = {"train_file", "seed", "learning_rate"};
+  EXPECT_EQ(nearest_name("trian_file", names), "train_file");
+  EXPECT_EQ(nearest_name("learningrate", names), "learning_rate");
+  EXPECT_EQ(nearest_name("sed", names), "seed");
+  EXPECT_EQ(nearest_name("momentum", names), "");
+  EXPECT_EQ(nearest_name("", names), "");
+}
+
+TEST(FolderLock, a_second_owner_is_refused_by_pid_until_the_first_is_killed) {
+  const TestFolder folder;
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const FolderLock lock(folder.path());
+    const char done = lock.is_held() ? 'y' : 'n';
+    if (::write(ready[1], &done, 1) != 1) ::_exit(1);
+    ::pause();
+    ::_exit(0);
+  }
+  char done = 0;
+  ASSERT_EQ(::read(ready[0], &done, 1), 1);
+  ASSERT_EQ(done, 'y');
+  EXPECT_ERROR(FolderLock(folder.path()), "bad_config: [" + folder.path() +
+                                              "] the folder is in use by another run (process " +
+                                              std::to_string(child) + ")");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  {
+    const FolderLock lock(folder.path());
+    EXPECT_TRUE(lock.is_held());
+    EXPECT_EQ(read_all(folder / kLockFileName, 100), std::to_string(::getpid()) + "\n");
+    EXPECT_ERROR(FolderLock(folder.path()), "in use by another run");  // also within one process
+  }
+  EXPECT_TRUE(FolderLock(folder.path()).is_held());
+  EXPECT_ERROR(FolderLock(folder / "none"), "io: ");
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+}  // namespace
+}  // namespace snug::io
