@@ -96,7 +96,7 @@ int64_t resolve_memory(const MemorySpec& spec, const std::string& root) {
   int64_t bytes = limit.bytes;
   if (spec.kind == MemorySpec::Kind::all_but) bytes -= std::min(spec.bytes, bytes);
   if (spec.kind == MemorySpec::Kind::percent) {
-    bytes = static_cast<int64_t>(std::floor(static_cast<double>(bytes) * (spec.percent / 100.0)));
+    bytes = static_cast<int64_t>(std::floor(static_cast<double>(bytes) * spec.percent / 100.0));
   }
   if (bytes < kPageBytes) {
     throw Error(ErrorCode::bad_config, "memory",

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snug/config.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "io/file.h"
+#include "io/json_file.h"
+#include "io/test_folder.h"
+
+namespace snug {
+namespace {
+
+RunConfig from_yaml(const std::string& yaml, const ConfigOverrides& overrides = {}) {
+  return RunConfig::parse(yaml, "run.yaml", overrides);
+}
+RunConfig from_line(const ConfigOverrides& overrides) { return from_yaml("", overrides); }
+
+TEST(RunConfig, defaults_are_those_of_hugging_face_and_deepspeed) {
+  const RunConfig config = from_yaml("");
+  EXPECT_EQ(config, RunConfig());
+  const std::pair<const char*, const char*> wanted[] = {{"learning_rate", "5e-05"},
+                                                        {"adam_beta1", "0.9"},
+                                                        {"adam_beta2", "0.999"},
+                                                        {"adam_epsilon", "1e-08"},
+                                                        {"max_grad_norm", "1"},
+                                                        {"num_train_epochs", "3"},
+                                                        {"seed", "42"},
+                                                        {"weight_decay", "0"},
+                                                        {"max_steps", "-1"},
+                                                        {"lr_scheduler_type", "linear"},
+                                                        {"warmup_ratio", "0"},
+                                                        {"logging_steps", "500"},
+                                                        {"save_steps", "500"},
+                                                        {"train_batch_size", "32"},
+                                                        {"max_seq_length", "128"},
+                                                        {"memory", "auto"},
+                                                        {"recompute", "auto"},
+                                                        {"vocab_size", "30522"},
+                                                        {"micro_batch_size", "auto"},
+                                                        {"text_column", "text"},
+                                                        {"label_column", "label"},
+                                                        {"optim", "adamw"},
+                                                        {"metric_for_best_model", "loss"},
+                                                        {"resume", "false"},
+                                                        {"bad_rows", "stop"}};
+  for (const auto& [key, text] : wanted) EXPECT_EQ(config.get(key), text) << key;
+}
+
+TEST(RunConfig, every_key_of_the_contract_is_there_once) {
+  std::multiset<std::string> names;
+  for (const OptionInfo& info : config_options()) {
+    names.insert(info.name);
+    EXPECT_FALSE(info.help.empty()) << info.name;
+    EXPECT_FALSE(info.group.empty()) << info.name;
+  }
+  for (const char* key : {"model",
+                          "train_file",
+                          "validation_file",
+                          "test_file",
+                          "text_column",
+                          "text_pair_column",
+                          "label_column",
+                          "validation_split",
+                          "tokenizer",
+                          "vocab_size",
+                          "hidden_sizes",
+                          "max_seq_length",
+                          "train_batch_size",
+                          "micro_batch_size",
+                          "memory",
+                          "recompute",
+                          "freeze",
+                          "optim",
+                          "learning_rate",
+                          "weight_decay",
+                          "adam_beta1",
+                          "adam_beta2",
+                          "adam_epsilon",
+                          "max_grad_norm",
+                          "lr_scheduler_type",
+                          "warmup_ratio",
+                          "warmup_steps",
+                          "num_train_epochs",
+                          "max_steps",
+                          "label_smoothing_factor",
+                          "seed",
+                          "threads",
+                          "output_dir",
+                          "logging_steps",
+                          "eval_steps",
+                          "save_steps",
+                          "save_total_limit",
+                          "metric_for_best_model",
+                          "early_stopping_patience",
+                          "resume"}) {
+    EXPECT_EQ(names.count(key), 1u) << key;
+  }
+}
+
+TEST(RunConfig, default_then_file_then_command_line_and_last_wins) {
+  const RunConfig config = from_yaml(
+      "seed: 1\nlearning_rate: 1e-3\nhidden_sizes: [64, 32]\nfreeze: [\"a.*\", b]\nresume: yes\n",
+      {{"seed", "2"}, {"train-batch-size", "8"}, {"seed", "3"}});
+  EXPECT_EQ(config.seed, 3);
+  EXPECT_EQ(config.learning_rate, 1e-3);
+  EXPECT_EQ(config.train_batch_size, 8);
+  EXPECT_EQ(config.hidden_sizes, (std::vector<int64_t>{64, 32}));
+  EXPECT_EQ(config.freeze, (std::vector<std::string>{"a.*", "b"}));
+  EXPECT_TRUE(config.resume);
+  EXPECT_EQ(config.source_of("seed"), ConfigSource::command_line);
+  EXPECT_EQ(config.source_of("learning_rate"), ConfigSource::file);
+  EXPECT_EQ(config.source_of("adam_beta1"), ConfigSource::default_value);
+}
+
+TEST(RunConfig, values_of_every_kind_are_read) {
+  const RunConfig config = from_line({{"memory", "60%"},
+                                      {"recompute", "every:4"},
+                                      {"optim", "adamw_torch"},
+                                      {"metric_for_best_model", "eval_accuracy"},
+                                      {"greater_is_better", "true"},
+                                      {"hidden_dropout_prob", "0"},
+                                      {"freeze", "embeddings.*, *.layer.0.*"},
+                                      {"resume", std::nullopt},
+                                      {"bad_rows", "skip"},
+                                      {"threads", "2"},
+                                      {"num_train_epochs", "0.5"},
+                                      {"lr_scheduler_type", "constant_with_warmup"}});
+  EXPECT_EQ(config.memory, (MemorySpec{.kind = MemorySpec::Kind::percent, .percent = 60}));
+  EXPECT_EQ(config.recompute,
+            (RecomputeSetting{.kind = RecomputeSetting::Kind::every, .every = 4}));
+  EXPECT_EQ(config.optim, OptimizerKind::adamw);
+  EXPECT_EQ(config.metric_for_best_model, MetricKind::accuracy);
+  EXPECT_EQ(config.hidden_dropout_prob, 0.0);
+  EXPECT_EQ(config.freeze, (std::vector<std::string>{"embeddings.*", "*.layer.0.*"}));
+  EXPECT_TRUE(config.resume);
+  EXPECT_EQ(config.bad_rows, BadRows::skip);
+  EXPECT_EQ(config.lr_scheduler_type, ScheduleKind::constant);
+  EXPECT_TRUE(config.is_greater_better());
+  EXPECT_FALSE(RunConfig().is_greater_better());
+  EXPECT_EQ(from_line({{"momentum", "0.9"}, {"optim", "sgd"}}).momentum, 0.9);
+}
+
+// Each line: key, value, what the error says.
+TEST(RunConfig, bad_values_name_key_value_and_what_is_allowed) {
+  const char* cases[][3] = {
+      {"seed", "abc", "[--seed] seed: 'abc' is not an integer"},
+      {"seed", "1.5", "'1.5' is not an integer"},
+      {"seed", "-1", "seed: '-1' is out of range\nhint: allowed: >= 0"},
+      {"seed", "99999999999999999999", "is out of the range of numbers here"},
+      {"learning_rate", "nan", "'nan' is not a finite number"},
+      {"learning_rate", "inf", "'inf' is not a finite number"},
+      {"learning_rate", "1e999", "is out of the range of numbers here"},
+      {"learning_rate", "-1", "'-1' is out of range\nhint: allowed: >= 0"},
+      {"learning_rate", "1e-3x", "is not a number"},
+      {"learning_rate", "", "learning_rate: the value is empty"},
+      {"adam_beta1", "1", "allowed: [0, 1)"},
+      {"adam_epsilon", "0", "allowed: > 0"},
+      {"train_batch_size", "0", "'0' is out of range"},
+      {"micro_batch_size", "0", "or auto"},
+      {"optim", "lion", "optim: 'lion' is not allowed\nhint: allowed: adamw, sgd"},
+      {"lr_scheduler_type", "polynomial", "allowed: linear, cosine, constant"},
+      {"recompute", "every:0", "'0' is out of range"},
+      {"recompute", "some", "allowed: auto, none, all, sqrt, every:K"},
+      {"memory", "lots",
+       "memory: 'lots' is not an amount of memory\nhint: write for example 900MiB"},
+      {"hidden_sizes", "64,,32", "the list has an empty element"},
+      {"hidden_sizes", "64,x", "'x' is not an integer"},
+      {"resume", "maybe", "'maybe' is neither true nor false"},
+      {"model", "a\nb", "control characters"},
+      {"model", "\xff\xfe", "not UTF-8"},
+      {"model", "\xed\xa0\x80", "not UTF-8"},
+      {"label_column", "", "label_column: the value is empty"},
+      {"trian_file", "x",
+       "[--trian_file] unknown key 'trian_file'\nhint: did you mean 'train_file'?"},
+      {"gradient_accumulation_steps", "2", "it follows from train_batch_size and micro_batch_size"},
+      {"zzzzzzzz", "2", "the keys are in docs/configuration.md"},
+  };
+  for (const auto& [key, value, words] : cases) {
+    EXPECT_ERROR((void)from_line({{key, value}}), "bad_config: ");
+    EXPECT_ERROR((void)from_line({{key, value}}), words);
+  }
+  EXPECT_ERROR((void)from_line({{"seed", std::nullopt}}), "seed: a value is missing");
+}
+
+TEST(RunConfig, broken_files_name_the_line) {
+  const char* cases[][2] = {
+      {"seed: 1\nseed: 2\n", "[run.yaml:2] the key 'seed' stands twice, first at run.yaml:1"},
+      {"train_batch_size: 1\ntrain-batch-size: 2\n",
+       "[run.yaml:2] the key 'train_batch_size' stands twice"},
+      {"seed: 1\nsede: 2\n", "[run.yaml:2] unknown key 'sede'\nhint: did you mean 'seed'?"},
+      {"\n\nseed: many\n", "[run.yaml:3] seed: 'many' is not an integer"},
+      {"seed:\n", "[run.yaml:1] seed: the value is missing"},
+      {"seed: {a: 1}\n", "[run.yaml:1] seed: a mapping stands where a value belongs"},
+      {"seed: [1]\n", "seed: a list stands where one value belongs"},
+      {"hidden_sizes: [[1]]\n", "something other than plain values"},
+      {"freeze: [\"a,b\"]\n", "an element holds a comma"},
+      {"train:\n  seed: 1\n", "[run.yaml:1] unknown key 'train'"},
+      {"seed: 1\n  model: [\n", "[run.yaml:2] broken YAML: "},
+      {"- seed\n", "a run configuration is a mapping of keys to values"},
+      {"just text\n", "a run configuration is a mapping of keys to values"},
+      {"seed: 1\n---\nseed: 2\n", "holds 2 YAML documents"},
+      {"[a]: 1\n", "a key must be a plain word"},
+      {"<<: {seed: 1}\n", "unknown key '<<'"},
+  };
+  for (const auto& [yaml, words] : cases) {
+    EXPECT_ERROR((void)from_yaml(yaml), "bad_config: [run.yaml");
+    EXPECT_ERROR((void)from_yaml(yaml), words);
+  }
+  EXPECT_ERROR((void)from_yaml(std::string(100000, '[')), "bad_config: [run.yaml");
+  EXPECT_ERROR((void)from_yaml(std::string(100000, '{')), "bad_config: [run.yaml");
+  EXPECT_ERROR((void)RunConfig::load("/no/such/run.yaml"), "io: [/no/such/run.yaml] cannot read");
+}
+
+TEST(RunConfig, what_no_key_can_check_alone_is_checked_together) {
+  EXPECT_ERROR(
+      (void)from_line({{"micro_batch_size", "64"}}),
+      "bad_config: [micro_batch_size] micro_batch_size 64 is larger than train_batch_size 32");
+  EXPECT_ERROR((void)from_line({{"max_steps", "0"}}), "max_steps 0 would train nothing");
+  EXPECT_ERROR((void)from_line({{"momentum", "0.9"}}), "momentum has no effect with optim adamw");
+  EXPECT_ERROR((void)from_line({{"greater_is_better", "true"}}),
+               "greater_is_better true contradicts metric_for_best_model loss");
+  EXPECT_ERROR(RunConfig().require({"seed", "train_file"}),
+               "bad_config: [train_file] train_file is needed here and was not given\nhint: give "
+               "--train_file VALUE");
+  RunConfig config;
+  config.train_file = "a.jsonl";
+  config.require({"seed", "train_file"});
+}
+
+RunConfig unusual() {
+  return from_yaml(
+      "model: \"a: b # \\\"c\\\" 日本\"\nlearning_rate: 0.1\nadam_epsilon: 3.3333333333333335e-7\n"
+      "freeze: [\"*.bias\", \"x: y\"]\nhidden_sizes: [7]\nmemory: -512MiB\nrecompute: "
+      "every:3\nseed: 9007199254740992\n"
+      "greater_is_better: false\nhidden_dropout_prob: 0.25\nresume: true\nmicro_batch_size: "
+      "3\noutput_dir: \"1e5\"\n",
+      {{"text_column", "no"}});
+}
+
+TEST(RunConfig, yaml_and_json_round_trip) {
+  for (const RunConfig& config : {RunConfig(), unusual()}) {
+    EXPECT_EQ(RunConfig::parse(config.to_yaml(), "dump"), config) << config.to_yaml();
+    EXPECT_EQ(RunConfig::from_json(config.to_json(), "dump"), config) << config.to_json();
+  }
+  EXPECT_NE(unusual(), RunConfig());
+  EXPECT_NE(unusual().to_yaml().find("learning_rate: 0.1  # file\n"), std::string::npos);
+  EXPECT_NE(unusual().to_yaml().find("text_column: \"no\"  # command line\n"), std::string::npos);
+  EXPECT_NE(unusual().to_yaml().find("adam_beta1: 0.9  # default\n"), std::string::npos);
+  const io::JsonValue json = io::parse_json(unusual().to_json(), "dump");
+  EXPECT_EQ(json.get_double("learning_rate"), 0.1);
+  EXPECT_TRUE(json.get_bool("resume"));
+  EXPECT_EQ(json.at("hidden_sizes").at(0).as_int(), 7);
+  EXPECT_EQ(json.size(), static_cast<int64_t>(config_options().size()));
+  EXPECT_ERROR((void)RunConfig::from_json(R"({"sead": 1})", "c.json"),
+               "bad_config: [c.json] unknown key 'sead'");
+  EXPECT_ERROR((void)RunConfig::from_json(R"({"seed": {}})", "c.json"),
+               "bad_data: [c.json] \"seed\" must be a plain value");
+}
+
+// Each single option, set to its own default text and to every allowed word, survives both dumps.
+TEST(RunConfig, every_option_reads_what_it_writes) {
+  for (const OptionInfo& info : config_options()) {
+    RunConfig config;
+    if (!info.default_value.empty()) config.set(info.name, info.default_value);
+    EXPECT_EQ(config, RunConfig()) << info.name;
+    for (std::string word : info.allowed) {
+      if (word == "every:K") word = "every:2";
+      config.set(info.name, word);
+      EXPECT_EQ(config.get(info.name), word);
+      EXPECT_EQ(RunConfig::from_json(config.to_json(), "dump").get(info.name), word);
+    }
+  }
+}
+
+TEST(ConfigArguments, keys_are_taken_and_the_rest_stays) {
+  const std::vector<std::string> words = {"train",
+                                          "--seed",
+                                          "3",
+                                          "--json",
+                                          "--memory",
+                                          "-512MiB",
+                                          "--train-batch-size=64",
+                                          "--resume",
+                                          "--learning_rate",
+                                          "--model=a=b",
+                                          "--allow-new-split",
+                                          "false",
+                                          "-c",
+                                          "run.yaml",
+                                          "--text_pair_column=",
+                                          "--",
+                                          "--seed"};
+  const ConfigArguments split = split_config_arguments(words);
+  EXPECT_EQ(split.rest,
+            (std::vector<std::string>{"train", "--json", "-c", "run.yaml", "--", "--seed"}));
+  const ConfigOverrides wanted = {{"seed", "3"},
+                                  {"memory", "-512MiB"},
+                                  {"train_batch_size", "64"},
+                                  {"resume", std::nullopt},
+                                  {"learning_rate", std::nullopt},
+                                  {"model", "a=b"},
+                                  {"allow_new_split", "false"},
+                                  {"text_pair_column", ""}};
+  EXPECT_EQ(split.overrides, wanted);
+  EXPECT_ERROR(throw_unknown_option("--sead"), "bad_config: ");
+  EXPECT_EQ(nearest_config_key("learning-rat"), "learning_rate");
+}
+
+TEST(ConfigHelp, every_option_stands_there_and_lines_fit) {
+  const std::string help = config_help(80);
+  for (const OptionInfo& info : config_options())
+    EXPECT_NE(help.find("  --" + info.name), std::string::npos);
+  for (size_t begin = 0; begin < help.size();) {
+    const size_t end = help.find('\n', begin);
+    EXPECT_LE(end - begin, 80u) << help.substr(begin, end - begin);
+    begin = end + 1;
+  }
+}
+
+TEST(ConfigDocs, the_page_is_that_of_the_table) {
+  const std::string path = std::string(SNUG_SOURCE_DIR) + "/docs/configuration.md";
+  if (std::getenv("SNUG_UPDATE_DOCS") != nullptr) io::replace_file(path, config_markdown());
+  EXPECT_EQ(io::read_all(path, 1 << 20), config_markdown())
+      << "docs/configuration.md is stale; renew it with SNUG_UPDATE_DOCS=1 "
+      << "build/release/src/config/config_test";
+}
+
+}  // namespace
+}  // namespace snug
