@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU kernels of matrix products, shapes, reductions, embeddings and updates against the reference backend on shapes
+// that reach every path of theirs; bits over thread counts; the kernel that each product gets.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/reference/reference.h"
+#include "base/philox.h"
+#include "graph/builder.h"
+#include "ops/registry.h"
+
+namespace snug {
+namespace {
+
+struct Operand {
+  TensorType type = {};
+  double low = 0;   // integers: uniform in [low, high]; f32: N(0, 1), or its absolute value where low > 0
+  double high = 0;
+  bool is_present = true;
+};
+Operand f32(Shape shape) { return {.type = {DType::f32, std::move(shape)}}; }
+Operand positive(Shape shape) { return {.type = {DType::f32, std::move(shape)}, .low = 1}; }
+Operand ids(Shape shape, double rows) { return {.type = {DType::i32, std::move(shape)}, .high = rows - 1}; }
+Operand absent() { return {.is_present = false}; }
+
+struct Case {
+  std::string op;
+  std::vector<Operand> inputs;
+  Attrs attrs = {};
+};
+
+Graph graph_of(const Case& c) {
+  GraphBuilder builder(op_registry(), "case");
+  std::vector<ValueId> values;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    // State: must-overwrite ops take nothing else.
+    values.push_back(c.inputs[i].is_present ? builder.state("x" + std::to_string(i), c.inputs[i].type) : kNone);
+  }
+  builder.op(c.op, values, c.attrs);
+  return builder.take();
+}
+
+std::vector<double> draw(const Operand& operand, uint64_t stream) {
+  PhiloxStream random(7, stream);
+  std::vector<double> values(static_cast<size_t>(element_count(operand.type)));
+  for (double& value : values) {
+    if (operand.type.dtype == DType::f32) {
+      value = static_cast<double>(static_cast<float>(random.normal()));
+      if (operand.low > 0) value = 0.01 + std::fabs(value);
+      value = static_cast<double>(static_cast<float>(value));
+    } else {
+      value = operand.low + static_cast<double>(random.below(static_cast<uint64_t>(operand.high - operand.low) + 1));
+    }
+  }
+  return values;
+}
+
+// Memory that starts at a multiple of 64, as the runtime's does.
+class Buffer {
+ public:
+  explicit Buffer(int64_t bytes) : bytes_(static_cast<size_t>(bytes) + 64) {
+    const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
+    data_ = bytes_.data() + ((64 - address % 64) % 64);
+  }
+  [[nodiscard]] std::byte* data() const { return data_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::byte* data_;
+};
+
+void store(const std::vector<double>& values, DType dtype, std::byte* to) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    switch (dtype) {
+      case DType::f32: reinterpret_cast<float*>(to)[i] = static_cast<float>(values[i]); break;
+      case DType::i32: reinterpret_cast<int32_t*>(to)[i] = static_cast<int32_t>(values[i]); break;
+      case DType::i64: reinterpret_cast<int64_t*>(to)[i] = static_cast<int64_t>(values[i]); break;
+      case DType::boolean: reinterpret_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(values[i]); break;
+    }
+  }
+}
+
+struct Outcome {
+  ErrorCode code = ErrorCode::ok;
+  std::string kernel = {};
+  std::vector<std::vector<float>> outputs = {};
+};
+
+Outcome run_on_cpu(const Case& c, int threads) {
+  const Graph graph = graph_of(c);
+  const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
+  const NodeSpec spec = spec_of(graph, 0);
+  const KernelChoice choice = backend->select(spec);
+  const auto kernel = backend->create(spec);
+  std::vector<Buffer> buffers;
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    if (!c.inputs[i].is_present) {
+      inputs.push_back(nullptr);
+      continue;
+    }
+    buffers.emplace_back(byte_count(c.inputs[i].type));
+    store(draw(c.inputs[i], i), c.inputs[i].type.dtype, buffers.back().data());
+    inputs.push_back(buffers.back().data());
+  }
+  for (const TensorType& type : spec.outputs) {
+    buffers.emplace_back(byte_count(type));
+    std::memset(buffers.back().data(), 0xFF, static_cast<size_t>(byte_count(type)));  // NaN: every byte must be written
+    outputs.push_back(buffers.back().data());
+  }
+  const Alias& alias = *spec.op->alias;
+  if (alias.kind == AliasKind::must_overwrite) {
+    for (const auto& [out, in] : alias.pairs) {
+      outputs[static_cast<size_t>(out)] = const_cast<std::byte*>(inputs[static_cast<size_t>(in)]);
+    }
+  }
+  const Buffer scratch(choice.scratch_bytes + 64);
+  std::memset(scratch.data(), 0xFF, static_cast<size_t>(choice.scratch_bytes) + 64);
+  Outcome outcome{.kernel = choice.kernel};
+  outcome.code = kernel->run({.inputs = inputs, .outputs = outputs, .scratch = scratch.data()});
+  for (int64_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(scratch.data()[choice.scratch_bytes + i], std::byte{0xFF}) << c.op << " wrote beyond its scratch";
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto* from = reinterpret_cast<const float*>(outputs[i]);
+    outcome.outputs.emplace_back(from, from + element_count(spec.outputs[i]));
+  }
+  return outcome;
+}
+
+// Relative to the largest element of an output: the bound of a long float sum.
+void expect_close_to_reference(const Case& c, const Outcome& outcome) {
+  const Graph graph = graph_of(c);
+  RefValues feeds;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    if (c.inputs[i].is_present) feeds[graph.find("x" + std::to_string(i))] = draw(c.inputs[i], i);
+  }
+  const RefValues values = evaluate(graph, feeds);
+  for (size_t out = 0; out < outcome.outputs.size(); ++out) {
+    const std::vector<double>& expected = values.at(graph.node(0).outputs[out]);
+    ASSERT_EQ(expected.size(), outcome.outputs[out].size());
+    double scale = 1e-30;
+    for (const double value : expected) scale = std::max(scale, std::fabs(value));
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double error = std::fabs(static_cast<double>(outcome.outputs[out][i]) - expected[i]);
+      ASSERT_TRUE(error <= 4e-6 * scale) << c.op << " by " << outcome.kernel << ", output " << out << "[" << i << "]: "
+                                         << outcome.outputs[out][i] << " instead of " << expected[i];
+    }
+  }
+}
+
+Attrs sides(bool a, bool b) { return {{"transpose_a", a}, {"transpose_b", b}}; }
+using Ints = std::vector<int64_t>;
+
+std::vector<Case> product_cases() {
+  std::vector<Case> cases = {
+      {"matmul", {f32({5, 7}), f32({7, 3}), absent()}},
+      {"matmul", {f32({2, 3, 7}), f32({5, 7}), f32({5})}, sides(false, true)},
+      {"matmul", {f32({64, 32}), f32({64, 48}), absent()}, sides(true, false)},
+      {"matmul", {f32({33, 17}), f32({9, 33}), absent()}, sides(true, true)},
+      {"matmul", {f32({2, 4, 8, 16}), f32({2, 4, 16, 24}), absent()}},
+      {"matmul", {f32({2, 4, 8, 16}), f32({2, 4, 24, 16}), f32({24})}, sides(false, true)},
+      {"matmul", {f32({3, 16, 8}), f32({3, 16, 24}), absent()}, sides(true, false)},
+      {"matmul", {f32({1, 1}), f32({1, 1}), f32({1})}},
+      {"matmul", {f32({4, 0}), f32({0, 3}), f32({3})}},
+      {"matmul", {f32({0, 4}), f32({4, 3}), absent()}},
+      {"matmul", {f32({65, 40}), f32({40, 1536}), f32({1536})}},                         // packed
+      {"matmul", {f32({300, 72}), f32({300, 1504}), absent()}, sides(true, false)},      // transposed
+      {"matmul", {f32({64, 1408}), f32({64, 1504}), absent()}, sides(true, false)},      // packed, a transposed
+      {"matmul_accumulate", {f32({5, 3}), f32({5, 7}), f32({7, 3})}},
+      {"matmul_accumulate", {f32({64, 48}), f32({128, 64}), f32({128, 48})}, sides(true, false)},
+      {"matmul_accumulate", {f32({72, 1504}), f32({300, 72}), f32({300, 1504})}, sides(true, false)},
+      {"matmul_accumulate", {f32({64, 1504}), f32({64, 40}), f32({40, 1504})}},
+      {"matmul_accumulate", {f32({4, 3}), f32({4, 0}), f32({0, 3})}},
+  };
+  return cases;
+}
+
+std::vector<Case> other_cases() {
+  return {
+      {"transpose", {f32({70, 33})}, {{"perm", Ints{1, 0}}}},
+      {"transpose", {f32({2, 17, 3, 20})}, {{"perm", Ints{0, 2, 1, 3}}}},
+      {"transpose", {f32({2, 17, 3, 20})}, {{"perm", Ints{0, 2, 3, 1}}}},
+      {"transpose", {f32({3, 4, 5, 6})}, {{"perm", Ints{3, 2, 1, 0}}}},
+      {"transpose", {f32({3, 4, 5, 6})}, {{"perm", Ints{2, 0, 3, 1}}}},
+      {"transpose", {f32({1, 40, 1, 50})}, {{"perm", Ints{2, 3, 0, 1}}}},
+      {"transpose", {f32({3, 0, 4})}, {{"perm", Ints{2, 1, 0}}}},
+      {"transpose", {f32({500, 300})}, {{"perm", Ints{1, 0}}}},
+      {"slice", {f32({7, 11})}, {{"axis", int64_t{1}}, {"start", int64_t{3}}, {"stop", int64_t{9}}}},
+      {"slice", {f32({70, 1000})}, {{"axis", int64_t{-2}}, {"start", int64_t{3}}, {"stop", int64_t{60}}}},
+      {"pad", {f32({7, 11})}, {{"axis", int64_t{1}}, {"before", int64_t{2}}, {"after", int64_t{1}}}},
+      {"pad", {f32({7, 11})}, {{"axis", int64_t{0}}, {"before", int64_t{0}}, {"after", int64_t{4}}}},
+      {"concat", {f32({3, 4, 2}), f32({3, 1, 2}), f32({3, 7, 2})}, {{"axis", int64_t{1}}}},
+      {"broadcast_to", {f32({7})}, {{"shape", Ints{5, 7}}}},
+      {"broadcast_to", {f32({5, 1, 3, 1})}, {{"shape", Ints{2, 5, 4, 3, 6}}}},
+      {"broadcast_to", {f32({})}, {{"shape", Ints{300, 200}}}},
+      {"sum_to", {f32({2, 5, 4, 3, 6})}, {{"shape", Ints{5, 1, 3, 1}}}},
+      {"sum_to", {f32({1300, 700})}, {{"shape", Ints{700}}}},
+      {"sum_to", {f32({40, 30})}, {{"shape", Ints{}}}},
+      {"reduce_sum", {f32({1031, 67})}, {{"axes", Ints{0}}}},
+      {"reduce_sum", {f32({9, 131, 67})}, {{"axes", Ints{1}}, {"keep_dims", true}}},
+      {"reduce_sum", {f32({31, 1000})}, {{"axes", Ints{-1}}}},
+      {"reduce_sum", {f32({2, 70001})}, {{"axes", Ints{1}}}},
+      {"reduce_sum", {f32({5, 6, 7})}, {{"axes", Ints{0, 2}}}},
+      {"reduce_sum", {f32({5, 0, 7})}, {{"axes", Ints{1}}}},
+      {"reduce_sum", {f32({5, 7})}, {{"axes", Ints{}}}},
+      {"reduce_mean", {f32({5, 3, 70})}, {{"axes", Ints{0, 1}}}},
+      {"reduce_mean", {f32({5, 7, 3, 4})}, {{"axes", Ints{1, 3}}}},
+      {"reduce_max", {f32({5, 37})}, {{"axes", Ints{1}}}},
+      {"reduce_max", {f32({5, 37, 3})}, {{"axes", Ints{0, 2}}}},
+      {"sum_squares", {f32({70001})}},
+      {"sum_squares", {f32({})}},
+      {"embedding", {f32({50, 40}), ids({7, 300}, 50)}},
+      {"embedding_grad", {ids({7, 300}, 50), f32({7, 300, 40})}, {{"rows", int64_t{50}}}},
+      {"embedding_grad", {ids({3}, 9), f32({3, 5})}, {{"rows", int64_t{9}}}},
+      {"embedding_grad_accumulate", {f32({50, 40}), ids({600}, 50), f32({600, 40})}},
+      {"accumulate", {f32({20001}), f32({20001})}},
+      {"set_zero", {f32({20001})}},
+      {"global_norm", {positive({}), positive({}), positive({})}, {{"max_norm", 1.0}}},
+      {"global_norm", {positive({})}, {{"max_norm", 0.0}}},
+      {"adamw", {f32({20001}), f32({20001}), f32({20001}), positive({20001}), positive({4}), positive({})},
+       {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}},
+      {"adamw", {f32({3, 7}), f32({3, 7}), f32({3, 7}), positive({3, 7}), positive({4}), absent()},
+       {{"beta1", 0.8}, {"beta2", 0.99}, {"eps", 1e-6}, {"weight_decay", 0.0}}},
+      {"sgd", {f32({301}), f32({301}), positive({4}), positive({})}, {{"weight_decay", 0.1}}},
+      {"sgd_momentum", {f32({20001}), f32({20001}), f32({20001}), positive({4}), absent()},
+       {{"momentum", 0.9}, {"weight_decay", 0.1}}},
+      {"sgd_momentum", {f32({77}), f32({77}), f32({77}), positive({4}), positive({})},
+       {{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.1}}},
+  };
+}
+
+TEST(CpuKernels, Products_match_the_reference_with_every_kernel) {
+  std::map<std::string, int> kernels;
+  for (const Case& c : product_cases()) {
+    for (const int threads : {1, 2, 3}) {
+      const Outcome outcome = run_on_cpu(c, threads);
+      EXPECT_EQ(outcome.code, ErrorCode::ok);
+      expect_close_to_reference(c, outcome);
+      ++kernels[outcome.kernel];
+      const Outcome again = run_on_cpu(c, threads);
+      EXPECT_EQ(std::memcmp(outcome.outputs[0].data(), again.outputs[0].data(), outcome.outputs[0].size() * 4), 0);
+    }
+  }
+  EXPECT_GT(kernels["plain:matmul"], 0);
+  if (kernels["onednn:matmul"] > 0) {  // a processor that oneDNN's blocked product knows
+    EXPECT_GT(kernels["onednn:matmul_packed"], 0);
+    EXPECT_GT(kernels["onednn:matmul_transposed"], 0);
+  }
+}
+
+TEST(CpuKernels, Others_match_the_reference_and_their_bits_do_not_depend_on_threads) {
+  for (const Case& c : other_cases()) {
+    if (!op_registry().find(c.op)) continue;
+    const Outcome one = run_on_cpu(c, 1);
+    EXPECT_EQ(one.code, ErrorCode::ok);
+    expect_close_to_reference(c, one);
+    for (const int threads : {2, 3, 7}) {
+      const Outcome outcome = run_on_cpu(c, threads);
+      for (size_t out = 0; out < one.outputs.size(); ++out) {
+        EXPECT_EQ(std::memcmp(one.outputs[out].data(), outcome.outputs[out].data(), one.outputs[out].size() * 4), 0)
+            << c.op << " with " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(CpuKernels, An_id_out_of_range_is_bad_data) {
+  for (const double low : {-1.0, 50.0}) {
+    Operand bad = ids({30}, 50);
+    bad.low = bad.high = low;
+    EXPECT_EQ(run_on_cpu({"embedding", {f32({50, 4}), bad}}, 2).code, ErrorCode::bad_data);
+    EXPECT_EQ(run_on_cpu({"embedding_grad", {bad, f32({30, 4})}, {{"rows", int64_t{50}}}}, 2).code,
+              ErrorCode::bad_data);
+    EXPECT_EQ(run_on_cpu({"embedding_grad_accumulate", {f32({50, 4}), bad, f32({30, 4})}}, 2).code,
+              ErrorCode::bad_data);
+  }
+}
+
+TEST(CpuBackend, Choice_has_rounded_scratch_and_a_predicted_time) {
+  const Case c{"sum_squares", {f32({20000})}};
+  const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
+  const Graph graph = graph_of(c);
+  const KernelChoice choice = backend->select(spec_of(graph, 0));
+  EXPECT_EQ(choice.kernel, "simd:sum_squares");
+  EXPECT_EQ(choice.scratch_bytes, 64);  // two blocks, one double each
+  EXPECT_GT(choice.seconds, 0);
+  EXPECT_EQ(backend->alignment(), 64);
+  EXPECT_EQ(backend->storage_bytes({DType::f32, {3}}), 12);
+}
+
+TEST(CpuBackend, An_op_without_a_kernel_is_unsupported) {
+  const Graph graph = graph_of({"sum_squares", {f32({3})}});
+  const OpDef foreign{.name = "foreign", .inputs = std::vector<InputSpec>{"x"}, .is_variadic = false,
+                      .outputs = std::vector<std::string>{"y"}, .attrs = std::vector<AttrSpec>{},
+                      .infer = *graph.node(0).op->infer, .gradient = not_differentiable("test"), .keeps = Keeps{},
+                      .cost = *graph.node(0).op->cost, .alias = never_in_place()};
+  NodeSpec spec = spec_of(graph, 0);
+  spec.op = &foreign;
+  const auto backend = make_cpu_backend({.threads = 1, .profile = default_profile()});
+  try {
+    (void)backend->select(spec);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(std::string(error.what()).find("no CPU kernel takes foreign(f32[3])"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace snug
