@@ -37,14 +37,14 @@ enum class Domain : uint8_t {
 
 struct CaseInput {
   Domain domain = Domain::normal;
-  TensorType type;
+  TensorType type = {};
   double low = 0;
   double high = 1;
-  std::vector<double> values;
+  std::vector<double> values = {};
   // Of Domain::derived: the op, which inputs of this case it reads (-1: absent), its attributes, which output is taken.
-  std::string op;
-  std::vector<int> op_inputs;
-  Attrs op_attrs;
+  std::string op = {};
+  std::vector<int> op_inputs = {};
+  Attrs op_attrs = {};
   int op_output = 0;
   // False where the op offers no gradient for this input although it is f32 (row weights of a loss).
   bool has_gradient = true;

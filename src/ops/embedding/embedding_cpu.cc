@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU kernels of the embedding table. The gradient adds rows in the order of the ids; each thread owns a range of
-// columns, so bits do not depend on the number of threads and no scratch is needed.
+// CPU kernels of the embedding table. The gradient adds rows in the order of the ids; each thread
+// owns a range of columns, so bits do not depend on the number of threads and no scratch is needed.
 // Legend: V rows of the table, H columns, N ids.
 #include <cstring>
 
@@ -14,7 +14,7 @@ constexpr int64_t kWorthAThreadElements = 8192;
 constexpr int64_t kCacheLineFloats = 16;
 
 struct Lookup {
-  int64_t rows = 0;  // V
+  int64_t rows = 0;   // V
   int64_t width = 0;  // H
   int64_t count = 0;  // N
 };
@@ -45,15 +45,17 @@ std::unique_ptr<Kernel> create_gather(const NodeSpec& spec, const CpuContext& co
 }
 
 // dst[ids[i], :] += dy[i, :] for i = 0, 1, ...
-void scatter_add(int threads, const Lookup& lookup, const int32_t* ids, const float* dy, float* dst) {
+void scatter_add(int threads, const Lookup& lookup, const int32_t* ids, const float* dy,
+                 float* dst) {
   const bool is_small = lookup.count * lookup.width < kWorthAThreadElements;
-  parallel_for(is_small ? 1 : threads, lookup.width, kCacheLineFloats, [&](int64_t begin, int64_t end) {
-    for (int64_t i = 0; i < lookup.count; ++i) {
-      const float* from = dy + i * lookup.width;
-      float* to = dst + ids[i] * lookup.width;
-      for (int64_t j = begin; j < end; ++j) to[j] += from[j];
-    }
-  });
+  parallel_for(is_small ? 1 : threads, lookup.width, kCacheLineFloats,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = 0; i < lookup.count; ++i) {
+                   const float* from = dy + i * lookup.width;
+                   float* to = dst + ids[i] * lookup.width;
+                   for (int64_t j = begin; j < end; ++j) to[j] += from[j];
+                 }
+               });
 }
 
 std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
@@ -63,9 +65,10 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
     const auto* ids = input<int32_t>(launch, 0);
     auto* dst = output<float>(launch);
     if (!ids_are_valid(lookup, ids)) return ErrorCode::bad_data;
-    parallel_for(threads, lookup.rows * lookup.width, kWorthAThreadElements, [&](int64_t begin, int64_t end) {
-      std::memset(dst + begin, 0, static_cast<size_t>(end - begin) * sizeof(float));
-    });
+    parallel_for(threads, lookup.rows * lookup.width, kWorthAThreadElements,
+                 [&](int64_t begin, int64_t end) {
+                   std::memset(dst + begin, 0, static_cast<size_t>(end - begin) * sizeof(float));
+                 });
     scatter_add(threads, lookup, ids, input<float>(launch, 1), dst);
     return ErrorCode::ok;
   });
@@ -90,7 +93,8 @@ std::span<const CpuKernelDef> embedding_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"embedding", "plain:embedding", always, no_scratch, create_gather},
       {"embedding_grad", "plain:embedding_grad", always, no_scratch, create_grad},
-      {"embedding_grad_accumulate", "plain:embedding_grad_accumulate", always, no_scratch, create_grad_accumulate},
+      {"embedding_grad_accumulate", "plain:embedding_grad_accumulate", always, no_scratch,
+       create_grad_accumulate},
   };
   return kernels;
 }

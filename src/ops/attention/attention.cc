@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/attention/attention.h"
+
+#include "ops/op_rules.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kMaxTokens = 65536;
+constexpr int64_t kMaxHeads = 4095;
+constexpr int64_t kMaxOrdinal = (int64_t{1} << 20) - 1;
+
+void require_random_attrs(const InferArgs& args, size_t rng) {
+  const double rate = args.attrs.real("rate");
+  const int64_t ordinal = args.attrs.int64("ordinal");
+  if (!(rate >= 0 && rate < 1)) shape_error(args, "rate must be in [0, 1)");
+  if (ordinal < 0 || ordinal > kMaxOrdinal) {
+    shape_error(args, "ordinal " + std::to_string(ordinal) + " is not in [0, 2^20)");
+  }
+  if (rate > 0 && !args.present[rng]) shape_error(args, "a rate above 0 needs the input rng");
+  require_dtype(args, rng, DType::i64, "rng");
+  require_shape(args, rng, {3}, "rng");
+}
+
+// Checks q, k, v, mask (at input `mask`) and rng after it; returns the type of lse.
+TensorType require_operands(const InferArgs& args, size_t mask) {
+  require_dtype(args, 0, DType::f32, "q");
+  require_rank(args, 0, 3, "q");
+  const Shape& q = args.inputs[0].shape;
+  for (size_t i = 1; i <= 2; ++i) {
+    require_dtype(args, i, DType::f32, i == 1 ? "k" : "v");
+    require_shape(args, i, q, i == 1 ? "k" : "v");
+  }
+  const int64_t heads = args.attrs.int64("heads");
+  if (heads < 1 || heads > kMaxHeads || q[2] % heads != 0 || q[2] == 0) {
+    shape_error(args,
+                std::to_string(heads) + " heads do not divide the width " + std::to_string(q[2]));
+  }
+  if (q[1] > kMaxTokens) shape_error(args, "q has more than 65536 tokens: " + to_string(q));
+  require_dtype(args, mask, DType::boolean, "mask");
+  require_shape(args, mask, {q[0], q[1]}, "mask");
+  require_random_attrs(args, mask + 1);
+  return {DType::f32, {q[0], heads, q[1]}};
+}
+
+std::vector<TensorType> infer_forward(const InferArgs& args) {
+  const TensorType lse = require_operands(args, 3);
+  return {args.inputs[0], lse};
+}
+
+std::vector<TensorType> infer_grad(const InferArgs& args) {
+  const TensorType lse = require_operands(args, 6);
+  for (size_t i : {3, 4, 5}) require_dtype(args, i, DType::f32, "every tensor");
+  require_shape(args, 3, args.inputs[0].shape, "o");
+  require_shape(args, 4, lse.shape, "lse");
+  require_shape(args, 5, args.inputs[0].shape, "do");
+  return {args.inputs[0], args.inputs[0], args.inputs[0]};
+}
+
+std::vector<ValueId> vjp(const VjpArgs& args) {
+  if (args.dy[1] != kNone) {
+    throw Error(ErrorCode::unsupported, "attention", "the lse of attention has no gradient");
+  }
+  if (args.dy[0] == kNone) return {kNone, kNone, kNone, kNone, kNone};
+  const std::vector<ValueId> gradients =
+      args.builder.op("attention_grad",
+                      {args.in(0), args.in(1), args.in(2), args.out(0), args.out(1), args.dy[0],
+                       args.in(3), args.in(4)},
+                      args.node.attrs);
+  return {gradients[0], gradients[1], gradients[2], kNone, kNone};
+}
+
+// `products` matrix products of T x T x D a head, and what is done to each score.
+Cost cost_of(const CostArgs& args, double products) {
+  const Shape& q = args.inputs[0].shape;
+  const auto pairs =
+      static_cast<double>(q[0]) * static_cast<double>(q[1]) * static_cast<double>(q[1]);
+  const auto heads = static_cast<double>(args.attrs.int64("heads"));
+  const double per_score = args.attrs.real("rate") > 0 ? 36 : 16;
+  return streaming_cost(
+      args, 2 * products * pairs * static_cast<double>(q[2]) + per_score * pairs * heads);
+}
+Cost cost_forward(const CostArgs& args) { return cost_of(args, 2); }
+Cost cost_grad(const CostArgs& args) { return cost_of(args, 5); }
+
+}  // namespace
+
+AttentionOutputs attention(GraphBuilder& builder, ValueId q, ValueId k, ValueId v,
+                           const AttentionOptions& options) {
+  const bool is_random = options.rate > 0;
+  const int64_t ordinal = is_random ? builder.next_random_ordinal() : 0;
+  const std::vector<ValueId> outputs =
+      builder.op("attention", {q, k, v, options.mask, is_random ? options.rng : kNone},
+                 {{"heads", options.heads}, {"rate", options.rate}, {"ordinal", ordinal}});
+  return {outputs[0], outputs[1]};
+}
+
+std::span<const OpDef> attention_ops() {
+  static const std::vector<AttrSpec> attrs = {
+      required_attr("heads", int64_t{1}), {"rate", 0.0}, {"ordinal", int64_t{0}}};
+  static const OpDef ops[] = {
+      {.name = "attention",
+       .inputs =
+           std::vector<InputSpec>{"q", "k", "v", optional_input("mask"), optional_input("rng")},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"o", "lse"},
+       .attrs = attrs,
+       .infer = infer_forward,
+       .gradient = Gradient(vjp),
+       .keeps = Keeps{.inputs = 0b11111, .outputs = 0b11},
+       .cost = cost_forward,
+       .alias = never_in_place()},
+      {.name = "attention_grad",
+       .inputs = std::vector<InputSpec>{"q", "k", "v", "o", "lse", "do", optional_input("mask"),
+                                        optional_input("rng")},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"dq", "dk", "dv"},
+       .attrs = attrs,
+       .infer = infer_grad,
+       .gradient = not_differentiable("it is a gradient"),
+       .keeps = Keeps{},
+       .cost = cost_grad,
+       .alias = never_in_place()},
+  };
+  return ops;
+}
+
+}  // namespace snug

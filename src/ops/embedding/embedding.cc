@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/embedding/embedding.h"
+
+#include "ops/op_rules.h"
+
+namespace snug {
+namespace {
+
+std::vector<TensorType> infer_forward(const InferArgs& args) {
+  require_dtype(args, 0, DType::f32, "table");
+  require_rank(args, 0, 2, "table");
+  require_dtype(args, 1, DType::i32, "ids");
+  Shape shape = args.inputs[1].shape;
+  shape.push_back(args.inputs[0].shape[1]);
+  return {{DType::f32, shape}};
+}
+
+// Checks ids (input `ids`) against dy (the next input) and returns H.
+int64_t gradient_width(const InferArgs& args, size_t ids) {
+  require_dtype(args, ids, DType::i32, "ids");
+  require_dtype(args, ids + 1, DType::f32, "dy");
+  const Shape& dy = args.inputs[ids + 1].shape;
+  if (dy.empty()) shape_error(args, "dy must have rank 1 or more");
+  Shape wanted = args.inputs[ids].shape;
+  wanted.push_back(dy.back());
+  require_shape(args, ids + 1, wanted, "dy");
+  return dy.back();
+}
+
+std::vector<TensorType> infer_grad(const InferArgs& args) {
+  const int64_t rows = args.attrs.int64("rows");
+  if (rows < 0) shape_error(args, "rows must not be negative");
+  return {{DType::f32, {rows, gradient_width(args, 0)}}};
+}
+
+std::vector<TensorType> infer_accumulate(const InferArgs& args) {
+  require_dtype(args, 0, DType::f32, "acc");
+  require_rank(args, 0, 2, "acc");
+  require_shape(args, 0, {args.inputs[0].shape[0], gradient_width(args, 1)}, "acc");
+  return {args.inputs[0]};
+}
+
+std::vector<ValueId> vjp(const VjpArgs& args) {
+  const int64_t rows = args.type(args.in(0)).shape[0];
+  return {args.builder.op1("embedding_grad", {args.in(1), args.dy[0]}, {{"rows", rows}}), kNone};
+}
+
+// Only the rows that ids name are read.
+Cost cost_forward(const CostArgs& args) {
+  const auto bytes = static_cast<double>(byte_count(args.outputs[0]));
+  return {.flops = 0,
+          .bytes_read = bytes + static_cast<double>(byte_count(args.inputs[1])),
+          .bytes_written = bytes};
+}
+Cost cost_grad(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[1], 1));
+}
+// Only the rows that ids name are touched.
+Cost cost_accumulate(const CostArgs& args) {
+  const auto bytes = static_cast<double>(byte_count(args.inputs[2]));
+  return {.flops = element_flops(args.inputs[2], 1),
+          .bytes_read = 2 * bytes + static_cast<double>(byte_count(args.inputs[1])),
+          .bytes_written = bytes};
+}
+
+}  // namespace
+
+ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids) {
+  return builder.op1("embedding", {table, ids});
+}
+
+std::span<const OpDef> embedding_ops() {
+  static const OpDef ops[] = {
+      {.name = "embedding",
+       .inputs = std::vector<InputSpec>{"table", "ids"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"y"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_forward,
+       .gradient = Gradient(vjp),
+       .keeps = Keeps{.inputs = 0b10},
+       .cost = cost_forward,
+       .alias = never_in_place()},
+      {.name = "embedding_grad",
+       .inputs = std::vector<InputSpec>{"ids", "dy"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"dtable"},
+       .attrs = std::vector<AttrSpec>{required_attr("rows", int64_t{0})},
+       .infer = infer_grad,
+       .gradient = not_differentiable("it is a gradient"),
+       .keeps = Keeps{},
+       .cost = cost_grad,
+       .alias = never_in_place()},
+      {.name = "embedding_grad_accumulate",
+       .inputs = std::vector<InputSpec>{"acc", "ids", "dy"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"sum"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_accumulate,
+       .gradient = not_differentiable("it accumulates gradients"),
+       .keeps = Keeps{},
+       .cost = cost_accumulate,
+       .alias = must_overwrite({{0, 0}})},
+  };
+  return ops;
+}
+
+}  // namespace snug

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gathering rows of a table by id. V rows of H numbers; ids may have any shape.
+//
+// embedding(table (V, H), ids i32(...)) -> (..., H): row ids[i] of the table.
+// embedding_grad(ids, dy (..., H)) {rows} -> (rows, H): every dy row added to the row of its id,
+// zeros elsewhere. embedding_grad_accumulate(acc (V, H), ids, dy) = acc + embedding_grad(ids, dy),
+// in acc's own bytes. The gradient keeps ids. An id outside [0, V) is Error{bad_data} when the op
+// runs. The order of additions does not depend on the number of threads.
+#pragma once
+
+#include "graph/builder.h"
+
+namespace snug {
+
+[[nodiscard]] ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids);
+
+}  // namespace snug

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/layer_norm/layer_norm.h"
+
+#include "ops/op_rules.h"
+
+namespace snug {
+namespace {
+
+// The shape of the statistics of x; checks that x has a last axis of at least one element.
+Shape rows_shape(const InferArgs& args) {
+  require_dtype(args, 0, DType::f32, "x");
+  const Shape& x = args.inputs[0].shape;
+  if (x.empty() || x.back() == 0)
+    shape_error(args, "x " + to_string(x) + " has no last axis to normalise");
+  return {x.begin(), x.end() - 1};
+}
+
+std::vector<TensorType> infer_forward(const InferArgs& args) {
+  const Shape rows = rows_shape(args);
+  const Shape width = {args.inputs[0].shape.back()};
+  require_dtype(args, 1, DType::f32, "gamma");
+  require_shape(args, 1, width, "gamma");
+  require_dtype(args, 2, DType::f32, "beta");
+  require_shape(args, 2, width, "beta");
+  if (!(args.attrs.real("eps") >= 0)) shape_error(args, "eps must not be negative");
+  return {args.inputs[0], {DType::f32, rows}, {DType::f32, rows}};
+}
+
+std::vector<TensorType> infer_grad(const InferArgs& args) {
+  const Shape rows = rows_shape(args);
+  const Shape width = {args.inputs[0].shape.back()};
+  for (size_t i = 1; i < 5; ++i) require_dtype(args, i, DType::f32, "every input");
+  require_shape(args, 1, width, "gamma");
+  require_shape(args, 2, rows, "mean");
+  require_shape(args, 3, rows, "rstd");
+  require_shape(args, 4, args.inputs[0].shape, "dy");
+  return {args.inputs[0], {DType::f32, width}, {DType::f32, width}};
+}
+
+std::vector<ValueId> vjp(const VjpArgs& args) {
+  if (args.dy[1] != kNone || args.dy[2] != kNone) {
+    throw Error(ErrorCode::unsupported, "layer_norm",
+                "the mean and rstd of layer_norm have no gradient");
+  }
+  if (args.dy[0] == kNone) return {kNone, kNone, kNone};
+  return args.builder.op("layer_norm_grad",
+                         {args.in(0), args.in(1), args.out(1), args.out(2), args.dy[0]});
+}
+
+Cost cost_forward(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[0], 8));
+}
+Cost cost_grad(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[0], 15));
+}
+
+}  // namespace
+
+LayerNormOutputs layer_norm(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta,
+                            double eps) {
+  const std::vector<ValueId> outputs = builder.op("layer_norm", {x, gamma, beta}, {{"eps", eps}});
+  return {outputs[0], outputs[1], outputs[2]};
+}
+
+std::span<const OpDef> layer_norm_ops() {
+  static const OpDef ops[] = {
+      {.name = "layer_norm",
+       .inputs = std::vector<InputSpec>{"x", "gamma", "beta"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"y", "mean", "rstd"},
+       .attrs = std::vector<AttrSpec>{{"eps", 1e-12}},
+       .infer = infer_forward,
+       .gradient = Gradient(vjp),
+       .keeps = Keeps{.inputs = 0b011, .outputs = 0b110},
+       .cost = cost_forward,
+       .alias = may_overwrite({{0, 0}})},
+      {.name = "layer_norm_grad",
+       .inputs = std::vector<InputSpec>{"x", "gamma", "mean", "rstd", "dy"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"dx", "dgamma", "dbeta"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_grad,
+       .gradient = not_differentiable("it is a gradient"),
+       .keeps = Keeps{},
+       .cost = cost_grad,
+       .alias = never_in_place()},
+  };
+  return ops;
+}
+
+}  // namespace snug

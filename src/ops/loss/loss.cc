@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/loss/loss.h"
+
+#include "ops/op_rules.h"
+
+namespace snug {
+namespace {
+
+const TensorType kScalar = {DType::f32, {}};
+
+void require_scalar(const InferArgs& args, size_t input, const std::string& name) {
+  require_dtype(args, input, DType::f32, name);
+  require_shape(args, input, {}, name);
+}
+
+// Checks the first four inputs; returns N.
+int64_t require_classification(const InferArgs& args) {
+  require_dtype(args, 0, DType::f32, "logits");
+  require_rank(args, 0, 2, "logits");
+  const int64_t rows = args.inputs[0].shape[0];
+  if (args.inputs[0].shape[1] < 1) shape_error(args, "logits must have a class");
+  require_dtype(args, 1, DType::i32, "labels");
+  require_shape(args, 1, {rows}, "labels");
+  require_dtype(args, 2, DType::f32, "row_weights");
+  require_shape(args, 2, {rows}, "row_weights");
+  require_scalar(args, 3, "inv_total");
+  const double smoothing = args.attrs.real("label_smoothing");
+  if (!(smoothing >= 0 && smoothing <= 1)) shape_error(args, "label_smoothing must be in [0, 1]");
+  return rows;
+}
+
+std::vector<TensorType> infer_cross_entropy(const InferArgs& args) {
+  const int64_t rows = require_classification(args);
+  return {kScalar, {DType::f32, {rows}}};
+}
+
+std::vector<TensorType> infer_cross_entropy_grad(const InferArgs& args) {
+  const int64_t rows = require_classification(args);
+  require_dtype(args, 4, DType::f32, "lse");
+  require_shape(args, 4, {rows}, "lse");
+  require_scalar(args, 5, "dloss");
+  return {args.inputs[0]};
+}
+
+void require_regression(const InferArgs& args) {
+  require_dtype(args, 0, DType::f32, "pred");
+  const Shape& pred = args.inputs[0].shape;
+  if (pred.empty()) shape_error(args, "pred must have rank 1 or more");
+  require_dtype(args, 1, DType::f32, "target");
+  require_shape(args, 1, pred, "target");
+  require_dtype(args, 2, DType::f32, "row_weights");
+  require_shape(args, 2, {pred[0]}, "row_weights");
+  require_scalar(args, 3, "inv_total");
+}
+
+std::vector<TensorType> infer_squared(const InferArgs& args) {
+  require_regression(args);
+  return {kScalar};
+}
+
+std::vector<TensorType> infer_squared_grad(const InferArgs& args) {
+  require_regression(args);
+  require_scalar(args, 4, "dloss");
+  return {args.inputs[0]};
+}
+
+std::vector<ValueId> vjp_cross_entropy(const VjpArgs& args) {
+  if (args.dy[1] != kNone) {
+    throw Error(ErrorCode::unsupported, "softmax_cross_entropy", "its lse has no gradient");
+  }
+  const ValueId dlogits = args.builder.op1(
+      "softmax_cross_entropy_grad",
+      {args.in(0), args.in(1), args.in(2), args.in(3), args.out(1), args.dy[0]}, args.node.attrs);
+  return {dlogits, kNone, kNone, kNone};
+}
+
+std::vector<ValueId> vjp_squared(const VjpArgs& args) {
+  std::vector<ValueId> gradients(4, kNone);
+  const ValueId dpred = args.builder.op1(
+      "mean_squared_error_grad", {args.in(0), args.in(1), args.in(2), args.in(3), args.dy[0]});
+  if (args.wants[0]) gradients[0] = dpred;
+  if (args.wants[1]) gradients[1] = args.builder.op1("neg", {dpred});
+  return gradients;
+}
+
+Cost cost_cross_entropy(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[0], 14));
+}
+Cost cost_squared(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[0], 4));
+}
+
+}  // namespace
+
+CrossEntropyOutputs softmax_cross_entropy(GraphBuilder& builder, ValueId logits, ValueId labels,
+                                          ValueId row_weights, ValueId inv_total,
+                                          CrossEntropyOptions options) {
+  const std::vector<ValueId> outputs = builder.op(
+      "softmax_cross_entropy", {logits, labels, row_weights, inv_total},
+      {{"ignore_index", options.ignore_index}, {"label_smoothing", options.label_smoothing}});
+  return {outputs[0], outputs[1]};
+}
+
+ValueId mean_squared_error(GraphBuilder& builder, ValueId pred, ValueId target, ValueId row_weights,
+                           ValueId inv_total) {
+  return builder.op1("mean_squared_error", {pred, target, row_weights, inv_total});
+}
+
+std::span<const OpDef> loss_ops() {
+  static const std::vector<AttrSpec> attrs = {{"ignore_index", kIgnoreIndex},
+                                              {"label_smoothing", 0.0}};
+  static const OpDef ops[] = {
+      {.name = "softmax_cross_entropy",
+       .inputs = std::vector<InputSpec>{"logits", "labels", "row_weights", "inv_total"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"loss", "lse"},
+       .attrs = attrs,
+       .infer = infer_cross_entropy,
+       .gradient = Gradient(vjp_cross_entropy),
+       .keeps = Keeps{.inputs = 0b1111, .outputs = 0b10},
+       .cost = cost_cross_entropy,
+       .alias = never_in_place()},
+      {.name = "softmax_cross_entropy_grad",
+       .inputs =
+           std::vector<InputSpec>{"logits", "labels", "row_weights", "inv_total", "lse", "dloss"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"dlogits"},
+       .attrs = attrs,
+       .infer = infer_cross_entropy_grad,
+       .gradient = not_differentiable("it is a gradient"),
+       .keeps = Keeps{},
+       .cost = cost_cross_entropy,
+       .alias = may_overwrite({{0, 0}})},
+      {.name = "mean_squared_error",
+       .inputs = std::vector<InputSpec>{"pred", "target", "row_weights", "inv_total"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"loss"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_squared,
+       .gradient = Gradient(vjp_squared),
+       .keeps = Keeps{.inputs = 0b1111},
+       .cost = cost_squared,
+       .alias = never_in_place()},
+      {.name = "mean_squared_error_grad",
+       .inputs = std::vector<InputSpec>{"pred", "target", "row_weights", "inv_total", "dloss"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"dpred"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_squared_grad,
+       .gradient = not_differentiable("it is a gradient"),
+       .keeps = Keeps{},
+       .cost = cost_squared,
+       .alias = may_overwrite({{0, 0}, {0, 1}})},
+  };
+  return ops;
+}
+
+}  // namespace snug

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losses as sums over rows times one factor, so that a global batch split into micro-batches adds
+// up exactly: inv_total is 1 / (weight of the whole global batch), known before the first backward.
+// N rows, C classes.
+//
+// softmax_cross_entropy(logits (N, C), labels i32(N), row_weights (N), inv_total []) {ignore_index,
+// label_smoothing}
+//   -> loss [], lse (N)
+//   loss = inv_total * sum over rows of w * ((1 - s) * (lse - z[label]) + s / C * sum over c of
+//   (lse - z[c])), lse = log(sum(exp(z))). Rows whose label is ignore_index give 0. Any other label
+//   outside [0, C) is Error{bad_data} when the op runs.
+// softmax_cross_entropy_grad(logits, labels, row_weights, inv_total, lse, dloss []) {the same} ->
+// dlogits:
+//   dloss * inv_total * w * (softmax(z) - (1 - s) * [c = label] - s / C). At the label, softmax - 1
+//   is taken as minus the sum of the other probabilities, which does not cancel for a confident
+//   row.
+// mean_squared_error(pred (N, ...), target, row_weights (N), inv_total []) -> loss []
+//   loss = inv_total * sum over rows of w * mean over the row of (pred - target)^2.
+// mean_squared_error_grad(pred, target, row_weights, inv_total, dloss []) -> dpred:
+//   2 * dloss * inv_total * w * (pred - target) / (elements of a row). The target's gradient is its
+//   negative.
+// Gradients keep the inputs and lse. labels, row_weights, inv_total and lse have none. Rows of
+// weight 0 do not count, whatever finite values they hold.
+#pragma once
+
+#include "graph/builder.h"
+
+namespace snug {
+
+inline constexpr int64_t kIgnoreIndex = -100;
+
+struct CrossEntropyOptions {
+  int64_t ignore_index = kIgnoreIndex;
+  double label_smoothing = 0;
+};
+struct CrossEntropyOutputs {
+  ValueId loss = kNone;
+  ValueId lse = kNone;
+};
+[[nodiscard]] CrossEntropyOutputs softmax_cross_entropy(GraphBuilder& builder, ValueId logits,
+                                                        ValueId labels, ValueId row_weights,
+                                                        ValueId inv_total,
+                                                        CrossEntropyOptions options = {});
+[[nodiscard]] ValueId mean_squared_error(GraphBuilder& builder, ValueId pred, ValueId target,
+                                         ValueId row_weights, ValueId inv_total);
+
+}  // namespace snug
