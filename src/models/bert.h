@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The BERT encoder with pooler and sequence-classification head: the mathematics, parameter names and configuration of
-// Hugging Face's BertForSequenceClassification (post-layer-norm, absolute positions). Weights come from models/init.h or
-// from a file; nothing here allocates them.
+// The BERT encoder with pooler and sequence-classification head: the mathematics, parameter names
+// and configuration of Hugging Face's BertForSequenceClassification (post-layer-norm, absolute
+// positions). Weights come from models/init.h or from a file; nothing here allocates them.
 #pragma once
 
 #include <cstdint>
@@ -36,22 +36,25 @@ struct BertConfig {
   bool operator==(const BertConfig&) const = default;
 };
 
-/// "tiny", "mini", "small", "medium", "base", "large", also with "bert-" in front. Throws Error{bad_config}.
+/// "tiny", "mini", "small", "medium", "base", "large", also with "bert-" in front. Throws
+/// Error{bad_config}.
 [[nodiscard]] BertConfig bert_preset(std::string_view size);
 
-/// Reads a config.json; `file` stands for it in errors. A field of a wrong type or value, or one that asks for other
-/// mathematics, is Error{bad_config} naming file and key; fields that Snug does not know are ignored and, where
-/// `ignored` is given, listed there.
+/// Reads a config.json; `file` stands for it in errors. A field of a wrong type or value, or one
+/// that asks for other mathematics, is Error{bad_config} naming file and key; fields that Snug does
+/// not know are ignored and, where `ignored` is given, listed there.
 [[nodiscard]] BertConfig bert_config_from_json(std::string_view json, const std::string& file,
                                                std::vector<std::string>* ignored = nullptr);
 /// A config.json that Hugging Face reads.
 [[nodiscard]] std::string bert_config_to_json(const BertConfig& config);
-/// Throws Error{bad_config} at `where` for sizes that cannot be (heads that do not divide the width, a rate of 1).
+/// Throws Error{bad_config} at `where` for sizes that cannot be (heads that do not divide the
+/// width, a rate of 1).
 void validate(const BertConfig& config, const std::string& where);
 
-/// Builds the classifier into an empty builder. Throws Error{bad_config} for a length beyond the position table.
-SequenceModel build_bert_classifier(GraphBuilder& builder, const BertConfig& config, BatchShape shape,
-                                    const BuildOptions& options);
+/// Builds the classifier into an empty builder. Throws Error{bad_config} for a length beyond the
+/// position table.
+SequenceModel build_bert_classifier(GraphBuilder& builder, const BertConfig& config,
+                                    BatchShape shape, const BuildOptions& options);
 
 /// How Hugging Face initialises the parameter of this name.
 [[nodiscard]] InitRule bert_init_rule(const BertConfig& config, const std::string& parameter);

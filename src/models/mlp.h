@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smallest model of text: the mean of the word embeddings over the tokens that are there, linear layers with relu,
-// a linear classifier. Rows without tokens have the mean 0.
-//   embeddings.weight (vocab_size, embedding_size)   layers.I.weight, .bias   classifier.weight, .bias
+// The smallest model of text: the mean of the word embeddings over the tokens that are there,
+// linear layers with relu, a linear classifier. Rows without tokens have the mean 0.
+//   embeddings.weight (vocab_size, embedding_size)   layers.I.weight, .bias   classifier.weight,
+//   .bias
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct MlpConfig {
   int64_t vocab_size = 30522;
   int64_t embedding_size = 0;  // 0: the first of hidden_sizes
   std::vector<int64_t> hidden_sizes = {256};
-  double dropout = 0;  // after the mean and after every relu
+  double dropout = 0;        // after the mean and after every relu
   int64_t pad_token_id = 0;  // -1: none
   int64_t num_labels = 2;
   std::vector<std::string> labels;  // by id; empty: LABEL_0, LABEL_1, ... when written
@@ -36,7 +37,9 @@ void validate(const MlpConfig& config, const std::string& where);
 SequenceModel build_mlp_classifier(GraphBuilder& builder, const MlpConfig& config, BatchShape shape,
                                    const BuildOptions& options);
 
-/// Embeddings N(0, 0.1), linear weights N(0, 2 / fan-in) before a relu and N(0, 1 / fan-in) in the classifier.
-[[nodiscard]] InitRule mlp_init_rule(const MlpConfig& config, const std::string& parameter, const Shape& shape);
+/// Embeddings N(0, 0.1), linear weights N(0, 2 / fan-in) before a relu and N(0, 1 / fan-in) in the
+/// classifier.
+[[nodiscard]] InitRule mlp_init_rule(const MlpConfig& config, const std::string& parameter,
+                                     const Shape& shape);
 
 }  // namespace snug::models

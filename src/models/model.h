@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every model for classifying sequences offers: the shape of a micro-batch and the values that the trainer feeds
-// and reads, by one set of names.
+// What every model for classifying sequences offers: the shape of a micro-batch and the values that
+// the trainer feeds and reads, by one set of names.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,19 @@ struct BatchShape {
 };
 
 // Names of the fed values and of the outputs.
-inline constexpr const char* kInputIds = "input_ids";            // i32(B, T)
-inline constexpr const char* kTokenTypeIds = "token_type_ids";   // i32(B, T)
-inline constexpr const char* kAttentionMask = "attention_mask";  // bool(B, T): tokens that are there
-inline constexpr const char* kLabels = "labels";                 // i32(B); -100: none
-inline constexpr const char* kRowWeights = "row_weights";        // f32(B); 0 for padding rows
-inline constexpr const char* kInvTotal = "inv_total";            // f32[]: 1 / weight of the global batch
-inline constexpr const char* kRng = "rng";                       // i64[3]: seed, update, first slot
-inline constexpr const char* kLogits = "logits";                 // f32(B, num_labels)
-inline constexpr const char* kLoss = "loss";                     // f32[]: this micro-batch's share of the global mean
+inline constexpr const char* kInputIds = "input_ids";           // i32(B, T)
+inline constexpr const char* kTokenTypeIds = "token_type_ids";  // i32(B, T)
+inline constexpr const char* kAttentionMask =
+    "attention_mask";                                      // bool(B, T): tokens that are there
+inline constexpr const char* kLabels = "labels";           // i32(B); -100: none
+inline constexpr const char* kRowWeights = "row_weights";  // f32(B); 0 for padding rows
+inline constexpr const char* kInvTotal = "inv_total";      // f32[]: 1 / weight of the global batch
+inline constexpr const char* kRng = "rng";                 // i64[3]: seed, update, first slot
+inline constexpr const char* kLogits = "logits";           // f32(B, num_labels)
+inline constexpr const char* kLoss = "loss";  // f32[]: this micro-batch's share of the global mean
 
-/// Training adds dropout and the loss; evaluation ends in the logits and has neither labels, weights nor rng.
+/// Training adds dropout and the loss; evaluation ends in the logits and has neither labels,
+/// weights nor rng.
 struct BuildOptions {
   bool training = true;
   double label_smoothing = 0;
@@ -46,8 +48,8 @@ struct SequenceModel {
   ValueId loss = kNone;
 };
 
-/// Declares labels, row_weights and inv_total, appends the loss and marks logits and loss as outputs; in evaluation
-/// marks the logits alone.
+/// Declares labels, row_weights and inv_total, appends the loss and marks logits and loss as
+/// outputs; in evaluation marks the logits alone.
 void finish_classifier(GraphBuilder& builder, SequenceModel& model, const BuildOptions& options);
 
 }  // namespace snug::models

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers over the graph builder: each declares its parameters and appends its nodes. A layer `name` opens the scope of
-// that name, and its parameters are called after the scope: in scope "bert.pooler", linear(b, "dense", x, 8) declares
-// "bert.pooler.dense.weight" and "bert.pooler.dense.bias". Names and layouts are those of Hugging Face files.
+// Layers over the graph builder: each declares its parameters and appends its nodes. A layer `name`
+// opens the scope of that name, and its parameters are called after the scope: in scope
+// "bert.pooler", linear(b, "dense", x, 8) declares "bert.pooler.dense.weight" and
+// "bert.pooler.dense.bias". Names and layouts are those of Hugging Face files.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +22,19 @@ enum class Activation : uint8_t { gelu, gelu_tanh, relu, tanh, sigmoid };
 [[nodiscard]] std::string scoped(const GraphBuilder& builder, const std::string& name);
 
 /// x (..., in) -> x weight^T + bias (..., out); weight (out, in), bias (out).
-[[nodiscard]] ValueId linear(GraphBuilder& builder, const std::string& name, ValueId x, int64_t out_features);
+[[nodiscard]] ValueId linear(GraphBuilder& builder, const std::string& name, ValueId x,
+                             int64_t out_features);
 
 /// Over the last axis; weight ones and bias zeros at the start.
-[[nodiscard]] ValueId layer_norm(GraphBuilder& builder, const std::string& name, ValueId x, double eps);
+[[nodiscard]] ValueId layer_norm(GraphBuilder& builder, const std::string& name, ValueId x,
+                                 double eps);
 
 /// ids i32(...) -> rows of weight (rows, columns): (..., columns).
-[[nodiscard]] ValueId embedding(GraphBuilder& builder, const std::string& name, ValueId ids, int64_t rows,
-                                int64_t columns);
+[[nodiscard]] ValueId embedding(GraphBuilder& builder, const std::string& name, ValueId ids,
+                                int64_t rows, int64_t columns);
 
-/// x itself where the rate is 0 or `rng` is kNone (evaluation); takes the builder's next random ordinal otherwise.
+/// x itself where the rate is 0 or `rng` is kNone (evaluation); takes the builder's next random
+/// ordinal otherwise.
 [[nodiscard]] ValueId dropout(GraphBuilder& builder, ValueId x, ValueId rng, double rate);
 
 [[nodiscard]] ValueId activate(GraphBuilder& builder, ValueId x, Activation activation);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning-rate schedules with the values of transformers' get_scheduler. Pure functions of the number of updates.
+// Learning-rate schedules with the values of transformers' get_scheduler. Pure functions of the
+// number of updates.
 #pragma once
 
 #include <cstdint>
 
 namespace snug::optim {
 
-/// linear and cosine decay to 0 at the end; constant stays. All rise linearly during the warm-up (constant with a
-/// warm-up is transformers' constant_with_warmup).
+/// linear and cosine decay to 0 at the end; constant stays. All rise linearly during the warm-up
+/// (constant with a warm-up is transformers' constant_with_warmup).
 enum class ScheduleShape : uint8_t { linear, cosine, constant };
 
 struct Schedule {
@@ -16,10 +17,13 @@ struct Schedule {
   int64_t total_steps = 0;
 };
 
-/// Updates of the warm-up: `warmup_steps` where it is above 0, else warmup_ratio of all, rounded up.
-[[nodiscard]] int64_t resolve_warmup(int64_t warmup_steps, double warmup_ratio, int64_t total_steps);
+/// Updates of the warm-up: `warmup_steps` where it is above 0, else warmup_ratio of all, rounded
+/// up.
+[[nodiscard]] int64_t resolve_warmup(int64_t warmup_steps, double warmup_ratio,
+                                     int64_t total_steps);
 
-/// What the peak rate is multiplied by in the update after `completed` updates; the first update has completed = 0.
+/// What the peak rate is multiplied by in the update after `completed` updates; the first update
+/// has completed = 0.
 [[nodiscard]] double rate_factor(const Schedule& schedule, int64_t completed);
 
 }  // namespace snug::optim
