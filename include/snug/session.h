@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program `snug` does, as functions: plan, train, evaluate, predict, inspect, verify. Nothing is global and
+// What the program `snug` does, as functions: plan_run, train_model, evaluate_model, predict_rows, inspect_run, verify_run. Nothing is global and
 // nothing is printed: progress and logs go to callbacks, every failure is a snug::Error. Calls in different threads
 // do not disturb each other as long as their output folders differ.
 #pragma once
@@ -10,6 +10,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "snug/config.h"
@@ -68,12 +69,15 @@ struct RunOptions {
   const std::atomic<bool>* cancel = nullptr;
   /// The caller's memory for resident values and arena, page-aligned; empty: the library maps its own.
   std::span<std::byte> memory;
+  /// True where config.memory is the budget of the whole process, code and libraries included, as in the program `snug`;
+  /// false where this library is a part of a larger program and budgets resident values and arena alone.
+  bool budgets_whole_process = false;
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
   std::string profile_folder;
 };
 
 /// Plans without training. Without data keys: the full batch at max_seq_length. Throws Error{out_of_budget} with the proof.
-[[nodiscard]] PlanReport plan(const RunConfig& config, const RunOptions& options = {});
+[[nodiscard]] PlanReport plan_run(const RunConfig& config, const RunOptions& options = {});
 
 enum class RunStatus : uint8_t { completed, early_stopped, interrupted };
 
@@ -91,11 +95,11 @@ struct TrainSummary {
 };
 /// Trains into config.output_dir. Throws Error{out_of_budget} before any work, Error{numeric} for a loss or gradient that
 /// is not finite (the last checkpoint stays).
-[[nodiscard]] TrainSummary train(const RunConfig& config, const RunOptions& options = {});
+[[nodiscard]] TrainSummary train_model(const RunConfig& config, const RunOptions& options = {});
 
 /// Evaluates a trained model (config.model as a folder, else output_dir/best, else output_dir/last) on test_file, else
 /// validation_file, else the held-out share of train_file.
-[[nodiscard]] EvalMetrics evaluate(const RunConfig& config, const RunOptions& options = {});
+[[nodiscard]] EvalMetrics evaluate_model(const RunConfig& config, const RunOptions& options = {});
 [[nodiscard]] std::string to_json(const EvalMetrics& metrics);
 
 struct Prediction {
@@ -105,10 +109,10 @@ struct Prediction {
   [[nodiscard]] std::string to_json() const;
 };
 /// Labels the rows of test_file (else validation_file) in file order.
-void predict(const RunConfig& config, const std::function<void(const Prediction&)>& sink, const RunOptions& options = {});
+void predict_rows(const RunConfig& config, const std::function<void(const Prediction&)>& sink, const RunOptions& options = {});
 
 /// Text about a model, about data, or both, whatever the configuration names; with is_json one JSON object.
-[[nodiscard]] std::string inspect(const RunConfig& config, bool is_json, const RunOptions& options = {});
+[[nodiscard]] std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions& options = {});
 
 struct VerifyCheck {
   std::string name;
@@ -122,6 +126,6 @@ struct VerifyReport {
 };
 /// Runs two updates on the user's own model and data under the chosen plan, under other plans and with dead bytes
 /// poisoned, and compares weights, gradients and bytes. Writes nothing into output_dir.
-[[nodiscard]] VerifyReport verify(const RunConfig& config, const RunOptions& options = {});
+[[nodiscard]] VerifyReport verify_run(const RunConfig& config, const RunOptions& options = {});
 
 }  // namespace snug

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common.h"
+
+#include <signal.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <iostream>
+
+namespace snug::cli {
+namespace {
+
+std::atomic<bool> stop_requested{false};
+
+extern "C" void on_signal(int) { stop_requested.store(true); }
+
+}  // namespace
+
+void catch_signals() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second signal ends the process at once
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool was_interrupted() { return stop_requested.load(); }
+
+bool read_arguments(const std::string& verb, const std::string& summary, const std::vector<std::string>& words,
+                    Arguments& arguments) {
+  ConfigArguments split = split_config_arguments(words);
+  std::string file;
+  CLI::App app(summary, "snug " + verb);
+  app.add_option("-c,--config", file, "Run configuration (YAML); command-line values win")->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.add_flag("--json", arguments.is_json, "Print one JSON object and nothing else");
+  app.footer("Every key of a run configuration is an option as well (--key value):\n\n" + config_help());
+  std::reverse(split.rest.begin(), split.rest.end());  // CLI11 takes them from the back
+  try {
+    app.parse(split.rest);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return false;
+  } catch (const CLI::ExtrasError&) {
+    throw_unknown_option(app.remaining().empty() ? "" : app.remaining().front());
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorCode::bad_config, "snug " + verb, error.what(), "`snug " + verb + " --help` lists the options");
+  }
+  arguments.config = RunConfig::load(file, split.overrides);
+  return true;
+}
+
+RunOptions run_options(ProgressReporter& reporter) {
+  RunOptions options;
+  options.cancel = &stop_requested;
+  options.budgets_whole_process = true;
+  options.callbacks.on_progress = [&reporter](const Progress& progress) { reporter.show(progress); };
+  options.callbacks.on_message = [&reporter](const std::string& text) { reporter.line(text); };
+  return options;
+}
+
+}  // namespace snug::cli

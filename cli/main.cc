@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program `snug`: finds the verb, turns errors into texts and exit codes.
+#include <malloc.h>
+
+#include <cstdio>
+#include <iostream>
+#include <new>
+
+#include "common.h"
+
+namespace snug::cli {
+namespace {
+
+struct Verb {
+  const char* name;
+  const char* summary;
+  int (*run)(const std::vector<std::string>&);
+};
+
+constexpr Verb kVerbs[] = {
+    {"inspect", "what a model and a data set are made of", inspect_verb},
+    {"plan", "how a run fits its budget: bytes, time, price list", plan_verb},
+    {"train", "train within the budget", train_verb},
+    {"eval", "metrics of a trained model on a file", eval_verb},
+    {"predict", "labels and scores for the rows of a file", predict_verb},
+    {"verify", "prove on your model and data that plans do not change results", verify_verb},
+};
+
+void print_help(std::ostream& out) {
+  out << "snug trains neural networks in the memory you have.\n\nusage: snug VERB [-c run.yaml] [--key value ...]\n\n";
+  for (const Verb& verb : kVerbs) {
+    out << "  " << verb.name << std::string(10 - std::string(verb.name).size(), ' ') << verb.summary << "\n";
+  }
+  out << "\n`snug VERB --help` lists every key. Exit codes: 0 done, 1 user error, 2 does not fit, 3 loss or gradient not\n"
+         "finite, 4 verify found a difference, 70 a bug in snug, 130 interrupted after a checkpoint.\n";
+}
+
+int exit_code_of(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::out_of_budget: return kDoesNotFit;
+    case ErrorCode::numeric: return kNumeric;
+    case ErrorCode::cancelled: return kInterrupted;
+    case ErrorCode::internal: return kBug;
+    default: return kUserError;
+  }
+}
+
+int run(const std::vector<std::string>& words) {
+  if (words.empty() || words[0] == "-h" || words[0] == "--help" || words[0] == "help") {
+    print_help(words.empty() ? std::cerr : std::cout);
+    return words.empty() ? kUserError : kDone;
+  }
+  if (words[0] == "--version" || words[0] == "-v") {
+    std::cout << "snug " << SNUG_VERSION << "\n";
+    return kDone;
+  }
+  for (const Verb& verb : kVerbs) {
+    if (words[0] == verb.name) return verb.run({words.begin() + 1, words.end()});
+  }
+  throw Error(ErrorCode::bad_config, words[0], "there is no such verb", "inspect, plan, train, eval, predict and verify are; `snug --help` explains");
+}
+
+}  // namespace
+}  // namespace snug::cli
+
+int main(int argc, char** argv) {
+  // The heap counts in the budget: one arena, and freed blocks go back to the system.
+  mallopt(M_ARENA_MAX, 1);
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  mallopt(M_TRIM_THRESHOLD, 256 << 10);
+  snug::cli::catch_signals();
+  try {
+    return snug::cli::run({argv + 1, argv + argc});
+  } catch (const snug::Error& error) {
+    std::cerr << "error: " << error.what() << "\n";
+    return snug::cli::exit_code_of(error);
+  } catch (const std::bad_alloc&) {
+    std::cerr << "error: the system is out of memory\nhint: lower --memory\n";
+    return snug::cli::kDoesNotFit;
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << "\nhint: this is a bug in snug; please report it with the command that led here\n";
+    return snug::cli::kBug;
+  }
+}

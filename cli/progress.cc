@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "progress.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace snug::cli {
+namespace {
+
+constexpr int kBarWidth = 28;
+constexpr std::chrono::milliseconds kTerminalInterval{100};
+constexpr std::chrono::seconds kLogInterval{30};
+
+std::string remaining(double seconds) {
+  char text[32];
+  if (seconds < 90) {
+    std::snprintf(text, sizeof text, "%.0f s left", seconds);
+  } else {
+    std::snprintf(text, sizeof text, "%.0f min left", seconds / 60);
+  }
+  return text;
+}
+
+}  // namespace
+
+ProgressReporter::ProgressReporter() : is_terminal_(isatty(STDERR_FILENO) != 0) {}
+ProgressReporter::~ProgressReporter() { clear(); }
+
+void ProgressReporter::clear() {
+  if (has_bar_) std::fputs("\r\033[K", stderr);
+  has_bar_ = false;
+}
+
+void ProgressReporter::line(const std::string& text) {
+  clear();
+  std::fprintf(stderr, "%s\n", text.c_str());
+  std::fflush(stderr);
+}
+
+void ProgressReporter::show(const Progress& progress) {
+  const auto now = Clock::now();
+  const bool is_new = progress.stage != stage_;
+  if (is_new) {
+    stage_ = progress.stage;
+    stage_start_ = now;
+    last_shown_ = now;
+    stage_first_ = progress.done;
+    note_.clear();
+  }
+  const bool is_end = progress.done == progress.total;
+  if (is_terminal_) {
+    if (!is_new && !is_end && now - last_shown_ < kTerminalInterval) return;
+  } else if (is_new || is_end || now - last_shown_ < kLogInterval) {
+    return;  // short stages say nothing in a log
+  }
+  last_shown_ = now;
+  const double share = progress.total > 0 ? static_cast<double>(progress.done) / static_cast<double>(progress.total) : 0;
+  const std::chrono::duration<double> elapsed = now - stage_start_;
+  const int64_t made = progress.done - stage_first_;
+  std::string rest;
+  if (made > 0 && progress.total > progress.done && elapsed.count() > 1) {
+    rest = remaining(elapsed.count() / static_cast<double>(made) * static_cast<double>(progress.total - progress.done));
+  }
+  if (!is_terminal_) {
+    std::fprintf(stderr, "%s: %.0f %% %s %s\n", stage_.c_str(), 100 * share, rest.c_str(), note_.c_str());
+    std::fflush(stderr);
+    return;
+  }
+  std::string bar;
+  for (int i = 0; i < kBarWidth; ++i) bar += i < static_cast<int>(share * kBarWidth) ? "█" : "░";
+  std::fprintf(stderr, "\r\033[K%s %s %3.0f %% %s %s", stage_.c_str(), bar.c_str(), 100 * share, rest.c_str(), note_.c_str());
+  std::fflush(stderr);
+  has_bar_ = true;
+  if (is_end) clear();
+}
+
+}  // namespace snug::cli

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint.h"
+
+#include <vector>
+
+#include "io/atomic_folder.h"
+#include "io/file.h"
+#include "io/safetensors.h"
+#include "snug/error.h"
+
+namespace snug::train {
+namespace {
+
+constexpr int64_t kMaxStateBytes = 1 << 20;
+
+std::vector<io::TensorToWrite> tensors_of(const Engine& engine, ValueKind kind) {
+  std::vector<io::TensorToWrite> tensors;
+  for (const auto& [name, entry] : engine.plan().residents.entries()) {
+    // Accumulated gradients are zero between two updates: nothing to keep.
+    if (entry.kind != kind || name.starts_with(kGradientPrefix)) continue;
+    tensors.push_back({.name = name, .dtype = io::StoredType::f32, .shape = entry.type.shape, .data = engine.data(name)});
+  }
+  return tensors;
+}
+
+void read_values(const std::string& path, const Engine& engine, ValueKind kind) {
+  const io::SafetensorsFile file(path);
+  for (const io::TensorToWrite& wanted : tensors_of(engine, kind)) {
+    const io::TensorInfo* found = file.find(wanted.name);
+    if (found == nullptr) throw Error(ErrorCode::bad_data, path, "the checkpoint has no '" + wanted.name + "'");
+    if (found->shape != wanted.shape || found->dtype != io::StoredType::f32) {
+      throw Error(ErrorCode::bad_data, path, "'" + wanted.name + "' has shape " + to_string(found->shape) + ", the model needs " +
+                                                 to_string(wanted.shape),
+                  "resume with the model configuration that the run began with");
+    }
+    file.read(wanted.name, engine.data(wanted.name), found->size_bytes());
+  }
+}
+
+}  // namespace
+
+std::string save_checkpoint(const std::string& folder, const Engine& engine, const Model& model,
+                            const WordPieceTokenizer& tokenizer, const TrainState* state) {
+  const std::vector<io::TensorToWrite> weights = tensors_of(engine, ValueKind::parameter);
+  const std::vector<io::TensorToWrite> states =
+      state == nullptr ? std::vector<io::TensorToWrite>{} : tensors_of(engine, ValueKind::state);
+  io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights) + io::safetensors_file_bytes(states),
+                                   .on_step = {}});
+  io::write_file(target.file("config.json"), model.config_json());
+  tokenizer.save(target.path());
+  std::string sha256 = io::write_safetensors(target.file("model.safetensors"), weights);
+  if (state != nullptr) {
+    (void)io::write_safetensors(target.file("optimizer.safetensors"), states);
+    io::write_file(target.file("trainer_state.json"), state->to_json());
+  }
+  target.commit();
+  return sha256;
+}
+
+TrainState load_state(const std::string& folder) {
+  const std::string path = folder + "/trainer_state.json";
+  return TrainState::from_json(io::read_all(path, kMaxStateBytes), path);
+}
+
+void load_checkpoint(const std::string& folder, const Engine& engine) {
+  read_values(folder + "/model.safetensors", engine, ValueKind::parameter);
+  read_values(folder + "/optimizer.safetensors", engine, ValueKind::state);
+}
+
+}  // namespace snug::train

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints: a Hugging Face folder (config.json, model.safetensors, tokenizer) that appears whole or not at all; `last`
+// also holds optimizer.safetensors and trainer_state.json. Tensors are written straight from the run's memory.
+#pragma once
+
+#include <string>
+
+#include "text/wordpiece.h"
+#include "train/engine.h"
+#include "train/model.h"
+#include "train/state.h"
+
+namespace snug::train {
+
+struct RunFolder {
+  std::string path;
+  [[nodiscard]] std::string last() const { return path + "/last"; }
+  [[nodiscard]] std::string best() const { return path + "/best"; }
+  [[nodiscard]] std::string file(const std::string& name) const { return path + "/" + name; }
+};
+
+/// Writes weights, configuration and tokenizer, and with `state` all that resuming needs. Returns the SHA-256 of
+/// model.safetensors. Throws Error{io}; then the former folder is still there.
+std::string save_checkpoint(const std::string& folder, const Engine& engine, const Model& model,
+                            const WordPieceTokenizer& tokenizer, const TrainState* state);
+
+/// Reads trainer_state.json of a complete checkpoint.
+[[nodiscard]] TrainState load_state(const std::string& folder);
+/// Reads weights and optimizer states into the engine. Every value must be there with its shape.
+void load_checkpoint(const std::string& folder, const Engine& engine);
+
+}  // namespace snug::train

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// A planned run in memory: one block, all programs bound to it. Feeds and reads values by name; knows no files.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/executable.h"
+#include "train/run_plan.h"
+
+namespace snug::train {
+
+class Engine {
+ public:
+  /// Maps the memory (or takes the caller's), touches all of it, creates every kernel and binds every program.
+  Engine(const RunPlan& plan, const Backend& backend, std::span<std::byte> callers_memory = {});
+
+  [[nodiscard]] bool has(const std::string& name) const { return plan_.residents.has(name); }
+  /// A resident value as elements; T must have the size of its element type.
+  template <class T>
+  [[nodiscard]] std::span<T> values(const std::string& name) const {
+    const ResidentLayout::Entry& entry = plan_.residents.at(name);
+    return {reinterpret_cast<T*>(memory_.data() + entry.offset), static_cast<size_t>(entry.bytes) / sizeof(T)};
+  }
+  [[nodiscard]] std::byte* data(const std::string& name) const { return memory_.data() + plan_.residents.at(name).offset; }
+
+  /// Programs by bucket, in the order of the plan.
+  [[nodiscard]] Executable& train(size_t bucket) { return *train_[bucket]; }
+  [[nodiscard]] Executable& eval(size_t bucket) { return *eval_[bucket]; }
+  /// Null where the training program updates by itself.
+  [[nodiscard]] Executable* update() { return update_.get(); }
+  [[nodiscard]] size_t bucket_of(int64_t length) const;
+
+  /// Runs a program of this engine; with poisoning, every dead byte of the arena is NaN before each step.
+  void run(Executable& program) {
+    if (poisons_) {
+      program.run_poisoned();
+    } else {
+      program.run();
+    }
+  }
+  void set_poisoning(bool is_on) { poisons_ = is_on; }
+
+  [[nodiscard]] const RunPlan& plan() const { return plan_; }
+  /// Highest arena byte that any program touched so far.
+  [[nodiscard]] int64_t measured_arena_bytes() const;
+
+ private:
+  const RunPlan& plan_;
+  Memory memory_;
+  KernelCache kernels_;
+  std::vector<std::unique_ptr<Executable>> train_;
+  std::vector<std::unique_ptr<Executable>> eval_;
+  std::unique_ptr<Executable> update_;
+  bool poisons_ = false;
+};
+
+}  // namespace snug::train

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts one micro-batch of a global batch into the run's memory.
+#pragma once
+
+#include <cstdint>
+
+#include "data/sampler.h"
+#include "data/token_cache.h"
+#include "train/engine.h"
+
+namespace snug::train {
+
+struct FeedContext {
+  const data::TokenCache* cache = nullptr;
+  int32_t pad_id = 0;
+  uint64_t seed = 0;
+};
+
+/// Fills the inputs of bucket `batch.bucket_length` for slots [first_slot, first_slot + micro_batch). `update` counts
+/// updates from 0; the denominator is the label weight of the whole global batch.
+void feed_micro_batch(const Engine& engine, const FeedContext& context, const data::BatchPlan& batch, int64_t first_slot,
+                      int64_t update);
+
+}  // namespace snug::train

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model of a run, whichever it is: resolved from the run configuration once, then asked for graphs, initial weights
+// and its config.json.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "models/bert.h"
+#include "models/mlp.h"
+#include "snug/config.h"
+
+namespace snug::train {
+
+class Engine;
+
+struct Model {
+  std::string name;  // as the user wrote it
+  std::variant<models::BertConfig, models::MlpConfig> config;
+  std::string weights_folder;        // empty: fresh weights
+  std::vector<std::string> labels;   // by id
+  std::vector<std::string> ignored;  // fields of config.json that Snug does not know
+
+  [[nodiscard]] int64_t vocab_size() const;
+  /// Longest sequence the model takes; 0: any.
+  [[nodiscard]] int64_t max_positions() const;
+  [[nodiscard]] int64_t layers() const;
+  [[nodiscard]] std::string config_json() const;
+  models::SequenceModel build(GraphBuilder& builder, models::BatchShape shape, const models::BuildOptions& options) const;
+  [[nodiscard]] models::InitRule init_rule(const std::string& parameter, const Shape& shape) const;
+};
+
+/// What data and tokenizer say about the model. Zero or empty: not known, the configuration's own value stays.
+struct ModelFacts {
+  int64_t vocab_size = 0;
+  std::vector<std::string> labels;
+};
+
+/// Reads presets, config.json files and Hugging Face folders. Throws Error{bad_config|bad_data}.
+[[nodiscard]] Model resolve_model(const RunConfig& config, const ModelFacts& facts);
+
+/// True where `model` names a folder with weights.
+[[nodiscard]] bool is_model_folder(const std::string& model);
+
+/// Fills the engine's weights: from the folder where there is one (a classifier of another size or a missing pooler and
+/// classifier start fresh, and are listed in the result), else by the model's rule.
+[[nodiscard]] std::vector<std::string> initialize_weights(const Model& model, const Engine& engine, uint64_t seed, int threads);
+
+}  // namespace snug::train

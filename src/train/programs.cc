@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/programs.h"
+
+#include <map>
+
+#include "autodiff/autodiff.h"
+#include "graph/builder.h"
+#include "ops/registry.h"
+#include "optim/optimizer.h"
+#include "passes/pipeline.h"
+
+namespace snug::train {
+namespace {
+
+constexpr int64_t kAnyLength = 1;  // parameters do not depend on the batch's shape
+
+ValueId hyper_of(GraphBuilder& builder) { return builder.input(kHyperName, {DType::f32, {4}}); }
+
+/// Norm of all gradients, clipping, then every update: gradients live until here.
+void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe, const std::vector<ValueId>& weights,
+                            const std::vector<ValueId>& gradients) {
+  const PhaseGuard phase(builder, Phase::update);
+  const optim::Clip clip = optim::append_clip(builder, gradients, recipe.max_grad_norm);
+  builder.mark_output(clip.norm, kGradNormName);
+  const ValueId hyper = hyper_of(builder);
+  const ValueId coefficient = recipe.max_grad_norm > 0 ? clip.coefficient : kNone;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    optim::append_update(builder, weights[i], gradients[i], hyper, coefficient, recipe.optimizer);
+  }
+}
+
+}  // namespace
+
+std::vector<Value> parameters_of(const Model& model) {
+  std::vector<Value> parameters;
+  for (const Value& value : build_eval_graph(model, {1, kAnyLength}).values) {
+    if (value.kind == ValueKind::parameter) parameters.push_back(value);
+  }
+  return parameters;
+}
+
+Graph build_eval_graph(const Model& model, models::BatchShape shape) {
+  GraphBuilder builder(op_registry(), "evaluate");
+  (void)model.build(builder, shape, {.training = false, .label_smoothing = 0});
+  return run_pipeline(builder.take(), op_registry());
+}
+
+Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchShape shape, bool accumulates) {
+  GraphBuilder builder(op_registry(), "train");
+  const models::SequenceModel values = model.build(builder, shape, {.training = true, .label_smoothing = recipe.label_smoothing});
+  std::map<std::string, ValueId> by_name;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < builder.graph().values.size(); ++i) {
+    const Value& value = builder.graph().values[i];
+    if (value.kind != ValueKind::parameter) continue;
+    names.push_back(value.name);
+    by_name[value.name] = static_cast<ValueId>(i);
+  }
+  std::vector<ValueId> weights;
+  for (const std::string& name : trainable_names(names, recipe.freeze)) weights.push_back(by_name[name]);
+
+  const bool updates_at_once = !accumulates && recipe.max_grad_norm <= 0;
+  std::vector<ValueId> updated;
+  std::vector<ValueId> gradients;
+  std::vector<ValueId> squares;
+  const ValueId hyper = updates_at_once ? hyper_of(builder) : kNone;
+  append_gradients(builder, values.loss, kNone, weights, [&](ValueId weight, ValueId gradient) {
+    const std::string name = builder.graph().value(weight).name;
+    if (accumulates) {
+      const ValueId sum = builder.state(kGradientPrefix + name, builder.type(weight));
+      builder.op1("accumulate", {sum, gradient});
+      return;
+    }
+    updated.push_back(weight);
+    gradients.push_back(gradient);
+    if (!updates_at_once) return;
+    // The gradient dies here: its square joins the norm for the log, then the weight moves.
+    const PhaseGuard phase(builder, Phase::update);
+    squares.push_back(builder.op1("sum_squares", {gradient}));
+    optim::append_update(builder, weight, gradient, hyper, kNone, recipe.optimizer);
+  });
+  if (updates_at_once) {
+    const PhaseGuard phase(builder, Phase::update);
+    builder.mark_output(builder.op("global_norm", squares)[0], kGradNormName);
+  } else if (!accumulates) {
+    append_clipped_updates(builder, recipe, updated, gradients);
+  }
+  return run_pipeline(builder.take(), op_registry());
+}
+
+Graph build_update_graph(const Model& model, const Recipe& recipe) {
+  GraphBuilder builder(op_registry(), "update");
+  std::vector<std::string> names;
+  std::map<std::string, TensorType> types;
+  for (const Value& value : parameters_of(model)) {
+    names.push_back(value.name);
+    types[value.name] = value.type;
+  }
+  std::vector<ValueId> weights;
+  std::vector<ValueId> gradients;
+  for (const std::string& name : trainable_names(names, recipe.freeze)) {
+    weights.push_back(builder.parameter(name, types[name]));
+    gradients.push_back(builder.state(kGradientPrefix + name, types[name]));
+  }
+  append_clipped_updates(builder, recipe, weights, gradients);
+  const PhaseGuard phase(builder, Phase::update);
+  for (ValueId gradient : gradients) builder.op1("set_zero", {gradient});
+  return run_pipeline(builder.take(), op_registry());
+}
+
+}  // namespace snug::train

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/recipe.h"
+
+#include <algorithm>
+
+#include "optim/schedule.h"
+#include "snug/error.h"
+
+namespace snug::train {
+
+Recipe recipe_of(const RunConfig& config) {
+  return {.optimizer = {.algorithm = config.optim == OptimizerKind::sgd ? optim::Algorithm::sgd : optim::Algorithm::adamw,
+                        .beta1 = config.adam_beta1,
+                        .beta2 = config.adam_beta2,
+                        .epsilon = config.adam_epsilon,
+                        .momentum = config.momentum,
+                        .nesterov = false,
+                        .weight_decay = config.weight_decay},
+          .max_grad_norm = config.max_grad_norm,
+          .label_smoothing = config.label_smoothing_factor,
+          .freeze = config.freeze};
+}
+
+double learning_rate_at(const RunConfig& config, int64_t completed, int64_t total_steps) {
+  const optim::Schedule schedule{
+      .shape = config.lr_scheduler_type == ScheduleKind::cosine   ? optim::ScheduleShape::cosine
+               : config.lr_scheduler_type == ScheduleKind::linear ? optim::ScheduleShape::linear
+                                                                  : optim::ScheduleShape::constant,
+      .warmup_steps = optim::resolve_warmup(config.warmup_steps, config.warmup_ratio, total_steps),
+      .total_steps = total_steps};
+  return config.learning_rate * optim::rate_factor(schedule, completed);
+}
+
+bool matches(const std::string& pattern, const std::string& name) {
+  // Greedy with one backtracking point: linear for ordinary patterns.
+  size_t p = 0;
+  size_t n = 0;
+  size_t star = std::string::npos;
+  size_t resume = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != std::string::npos) {
+      p = star + 1;
+      n = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+std::vector<std::string> trainable_names(const std::vector<std::string>& names, const std::vector<std::string>& freeze) {
+  for (const std::string& pattern : freeze) {
+    const bool is_used = std::any_of(names.begin(), names.end(), [&](const std::string& n) { return matches(pattern, n); });
+    if (!is_used) {
+      throw Error(ErrorCode::bad_config, "freeze", "the pattern '" + pattern + "' matches no weight of the model",
+                  "`snug inspect` lists the names, for example '" + (names.empty() ? "" : names.front()) + "'");
+    }
+  }
+  std::vector<std::string> kept;
+  for (const std::string& name : names) {
+    const bool is_frozen =
+        std::any_of(freeze.begin(), freeze.end(), [&](const std::string& pattern) { return matches(pattern, name); });
+    if (!is_frozen) kept.push_back(name);
+  }
+  if (kept.empty()) throw Error(ErrorCode::bad_config, "freeze", "every weight is frozen: there is nothing to train");
+  return kept;
+}
+
+}  // namespace snug::train

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// How weights are trained, apart from the data: taken from the run configuration once.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "optim/optimizer.h"
+#include "snug/config.h"
+
+namespace snug::train {
+
+struct Recipe {
+  optim::Options optimizer;
+  double max_grad_norm = 1.0;  // 0: no clipping
+  double label_smoothing = 0;
+  std::vector<std::string> freeze;  // patterns; * matches any text
+};
+
+[[nodiscard]] Recipe recipe_of(const RunConfig& config);
+
+/// The learning rate of the update after `completed` updates.
+[[nodiscard]] double learning_rate_at(const RunConfig& config, int64_t completed, int64_t total_steps);
+
+/// True where `pattern` (with * for any text) matches the whole name.
+[[nodiscard]] bool matches(const std::string& pattern, const std::string& name);
+
+/// The names that no pattern freezes, in order. Throws Error{bad_config} for a pattern that matches nothing, and where
+/// nothing is left to train.
+[[nodiscard]] std::vector<std::string> trainable_names(const std::vector<std::string>& names,
+                                                       const std::vector<std::string>& freeze);
+
+}  // namespace snug::train

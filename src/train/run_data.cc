@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_data.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "io/file.h"
+#include "io/sha256.h"
+#include "snug/error.h"
+#include "text/vocabulary.h"
+#include "train/model.h"
+
+namespace snug::train {
+namespace {
+
+data::RowSchema schema_of(const RunConfig& config, bool needs_label) {
+  return {.text_column = config.text_column, .text_pair_column = config.text_pair_column, .label_column = config.label_column,
+          .needs_label = needs_label};
+}
+
+data::BadRows policy_of(const RunConfig& config) {
+  return config.bad_rows == BadRows::skip ? data::BadRows::skip : data::BadRows::stop;
+}
+
+std::string model_tokenizer_folder(const RunConfig& config) {
+  if (!io::is_folder(config.model)) return {};
+  const bool has_tokenizer =
+      io::file_exists(config.model + "/tokenizer.json") || io::file_exists(config.model + "/vocab.txt");
+  return has_tokenizer ? config.model : std::string();
+}
+
+std::unique_ptr<const WordPieceTokenizer> learn_tokenizer(const RunConfig& config, const RunOptions& options) {
+  config.require({"train_file"});
+  VocabularyLearner learner(
+      {.vocab_size = config.vocab_size, .seed = static_cast<uint64_t>(config.seed), .lowercase = true});
+  // Bad rows are reported by the pass that builds the cache; here they only do not count.
+  data::BadRowLog log{.policy = data::BadRows::skip};
+  const auto reader = data::open_rows(config.train_file, schema_of(config, false), log);
+  data::Row row;
+  int64_t count = 0;
+  while (reader->next(row)) {
+    learner.add(row.text);
+    if (!row.pair.empty()) learner.add(row.pair);
+    if (++count % 4096 != 0) continue;
+    if (options.cancel != nullptr && options.cancel->load()) {
+      throw Error(ErrorCode::cancelled, config.train_file, "stopped on request");
+    }
+    if (options.callbacks.on_progress) {
+      options.callbacks.on_progress({"reading words of " + config.train_file, reader->bytes_read(), reader->total_bytes()});
+    }
+  }
+  if (options.callbacks.on_message) {
+    options.callbacks.on_message("learning a vocabulary of at most " + std::to_string(config.vocab_size) + " tokens");
+  }
+  return std::make_unique<const WordPieceTokenizer>(WordPieceTokenizer::from_tokens(learner.learn(), {}));
+}
+
+std::string fingerprint(const WordPieceTokenizer& tokenizer) {
+  io::Sha256 hash;
+  for (int64_t i = 0; i < tokenizer.vocab_size(); ++i) {
+    const std::string line = std::string(tokenizer.token(i)) + "\n";
+    hash.update(line.data(), static_cast<int64_t>(line.size()));
+  }
+  const BertNormalizerOptions& options = tokenizer.normalizer_options();
+  const std::string flags = std::string(options.lowercase ? "l" : "-") + (options.strips_accents() ? "s" : "-") +
+                            (options.clean_text ? "c" : "-") + (options.handle_chinese_chars ? "h" : "-");
+  hash.update(flags.data(), static_cast<int64_t>(flags.size()));
+  return hash.finish();
+}
+
+data::EncodeFn encoder(const WordPieceTokenizer& tokenizer, int64_t max_length) {
+  return [&tokenizer, max_length, scratch = EncodeScratch(), encoding = Encoding()](
+             std::string_view text, const std::string* pair, data::EncodedRow& out) mutable {
+    const std::optional<std::string_view> second = pair != nullptr ? std::optional<std::string_view>(*pair) : std::nullopt;
+    tokenizer.encode(text, second, max_length, encoding, scratch);
+    out.ids.assign(encoding.ids.begin(), encoding.ids.end());
+    out.type_ids.assign(encoding.type_ids.begin(), encoding.type_ids.end());
+    out.truncated = encoding.truncated;
+  };
+}
+
+}  // namespace
+
+WorkFolder::WorkFolder(const RunConfig& config) {
+  path_ = !config.cache_dir.empty() ? config.cache_dir : config.output_dir;
+  if (!path_.empty()) {
+    io::make_folders(path_);
+    return;
+  }
+  const char* base = std::getenv("TMPDIR");
+  std::string pattern = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/snug-XXXXXX";
+  if (mkdtemp(pattern.data()) == nullptr) {
+    throw Error(ErrorCode::io, pattern, "cannot create a temporary folder", "set TMPDIR or cache_dir to a folder that can be written");
+  }
+  path_ = pattern;
+  is_temporary_ = true;
+}
+
+WorkFolder::~WorkFolder() {
+  if (!is_temporary_) return;
+  try {
+    io::remove_all(path_);
+  } catch (const Error&) {
+    // A temporary folder that cannot be removed is no reason to fail a run that is over.
+  }
+}
+
+bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_folder) {
+  return tokenizer_folder.empty() && config.tokenizer.empty() && model_tokenizer_folder(config).empty();
+}
+
+std::unique_ptr<const WordPieceTokenizer> open_tokenizer(const RunConfig& config, const RunOptions& options,
+                                                         const std::string& tokenizer_folder) {
+  if (learns_vocabulary(config, tokenizer_folder)) return learn_tokenizer(config, options);
+  std::string path = tokenizer_folder;
+  if (path.empty()) path = config.tokenizer;
+  if (path.empty()) path = model_tokenizer_folder(config);
+  return std::make_unique<const WordPieceTokenizer>(WordPieceTokenizer::load(path));
+}
+
+data::TokenCache open_file(const RunConfig& config, const RunOptions& options, const WordPieceTokenizer& tokenizer,
+                           const std::string& file, data::LabelUse use, const data::Labels& labels,
+                           const std::string& cache_path) {
+  const data::CacheSpec spec{.files = {file},
+                             .schema = schema_of(config, use != data::LabelUse::ignore),
+                             .bad_rows = policy_of(config),
+                             .label_use = use,
+                             .known_labels = labels,
+                             .max_seq_length = static_cast<int32_t>(config.max_seq_length),
+                             .vocab_size = static_cast<int32_t>(tokenizer.vocab_size()),
+                             .tokenizer_fingerprint = fingerprint(tokenizer)};
+  data::BuildHooks hooks{.progress = {}, .cancel = options.cancel};
+  if (options.callbacks.on_progress) {
+    hooks.progress = [&](const data::BuildProgress& progress) {
+      options.callbacks.on_progress({"tokenising " + file, progress.bytes_read, progress.total_bytes});
+    };
+  }
+  return data::open_or_build_token_cache(cache_path, spec, encoder(tokenizer, config.max_seq_length), hooks);
+}
+
+RunData open_training_data(const RunConfig& config, const RunOptions& options, const std::string& tokenizer_folder,
+                           const WorkFolder& work) {
+  config.require({"train_file"});
+  RunData run;
+  run.tokenizer = open_tokenizer(config, options, tokenizer_folder);
+  run.train.emplace(open_file(config, options, *run.tokenizer, config.train_file, data::LabelUse::find, {},
+                              work.path() + "/train.tokens"));
+  run.labels = run.train->labels();
+  const int64_t rows = run.train->rows();
+  if (!config.validation_file.empty()) {
+    run.validation.emplace(open_file(config, options, *run.tokenizer, config.validation_file, data::LabelUse::known, run.labels,
+                                     work.path() + "/validation.tokens"));
+    run.train_part = data::Part::all(rows);
+    run.validation_part = data::Part::all(run.validation->rows());
+  } else if (config.validation_split > 0) {
+    const data::Split split = data::split_rows(rows, config.validation_split, static_cast<uint64_t>(config.seed));
+    run.train_part = split.train;
+    run.validation_part = split.validation;
+  } else {
+    run.train_part = data::Part::all(rows);
+  }
+  const int32_t longest = std::max(run.train->max_length(), run.validation ? run.validation->max_length() : 0);
+  run.buckets = data::bucket_lengths(static_cast<int32_t>(config.max_seq_length), longest);
+  return run;
+}
+
+}  // namespace snug::train

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data of a run: tokenizer (read or learned), labels, token caches on disk, parts and length buckets.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/sampler.h"
+#include "data/split.h"
+#include "data/token_cache.h"
+#include "snug/session.h"
+#include "text/wordpiece.h"
+
+namespace snug::train {
+
+/// A folder for caches that removes itself where the run has no folder of its own.
+class WorkFolder {
+ public:
+  /// `cache_dir`, else `output_dir`, else a temporary folder.
+  explicit WorkFolder(const RunConfig& config);
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  ~WorkFolder();
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool is_temporary_ = false;
+};
+
+struct RunData {
+  std::unique_ptr<const WordPieceTokenizer> tokenizer;
+  data::Labels labels;
+  std::optional<data::TokenCache> train;
+  std::optional<data::TokenCache> validation;  // none: the held-out share of `train`
+  data::Part train_part;
+  data::Part validation_part;
+  std::vector<int32_t> buckets;
+
+  [[nodiscard]] const data::TokenCache& validation_cache() const { return validation ? *validation : *train; }
+};
+
+/// Where the tokenizer comes from: `tokenizer_folder` (a checkpoint) if not empty, else the configuration's tokenizer,
+/// else the model's folder, else it is learned from the training text.
+[[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_tokenizer(const RunConfig& config, const RunOptions& options,
+                                                                       const std::string& tokenizer_folder);
+/// True where open_tokenizer would have to learn a vocabulary.
+[[nodiscard]] bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_folder);
+
+/// Reads everything that training needs; each file is tokenised once into a cache in `work`.
+[[nodiscard]] RunData open_training_data(const RunConfig& config, const RunOptions& options, const std::string& tokenizer_folder,
+                                         const WorkFolder& work);
+
+/// One file for evaluation (labels known) or prediction (labels empty: not read).
+[[nodiscard]] data::TokenCache open_file(const RunConfig& config, const RunOptions& options, const WordPieceTokenizer& tokenizer,
+                                         const std::string& file, data::LabelUse use, const data::Labels& labels,
+                                         const std::string& cache_path);
+
+}  // namespace snug::train

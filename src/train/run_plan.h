@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses how a run fits its budget: among the splits of the global batch and, for each, the placed plans of its
+// frontier, the fastest that fits. The set of candidates does not depend on the budget, so more memory is never slower.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/lower.h"
+#include "runtime/memory.h"
+#include "snug/plan_report.h"
+#include "train/programs.h"
+
+namespace snug::train {
+
+struct PlannedProgram {
+  int64_t length = 0;  // of the bucket; 0 for the update
+  Graph graph;
+  Lowered lowered;
+  plan::Plan plan;
+};
+
+struct RunPlan {
+  PlanReport report;
+  int64_t micro_batch = 0;
+  int64_t accumulation_steps = 0;
+  std::vector<PlannedProgram> train;  // by bucket, ascending; empty for evaluation alone
+  std::optional<PlannedProgram> update;
+  std::vector<PlannedProgram> eval;  // by bucket, ascending
+  ResidentLayout residents;
+  int64_t arena_bytes = 0;
+};
+
+struct RunPlanRequest {
+  const Model* model = nullptr;
+  Recipe recipe;
+  int64_t global_batch = 0;
+  int64_t micro_batch = 0;  // 0: chosen here
+  std::vector<int64_t> lengths;  // buckets, ascending; the last decides
+  RecomputeSetting recompute;
+  int64_t budget_bytes = 0;   // of resident + arena + process_bytes
+  int64_t process_bytes = 0;  // 0 inside somebody else's process
+  int64_t startup_bytes = 0;  // what the steps before training need at least (learning a vocabulary)
+  bool trains = true;         // false: evaluation alone
+};
+
+/// Throws Error{out_of_budget} whose text has the proof, the smallest budget and the cheapest ways to fit.
+[[nodiscard]] RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend);
+
+/// The plan of one program with a named strategy ("keep-all", "recompute-all", "sqrt", "every:2"); for verification.
+[[nodiscard]] PlannedProgram plan_program(Graph graph, int64_t length, const Backend& backend, const std::string& strategy);
+
+}  // namespace snug::train

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// evaluate_model and predict_rows: a trained model over a file, within the budget.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "io/atomic_folder.h"
+#include "io/file.h"
+#include "snug/error.h"
+#include "train/evaluation.h"
+#include "train/process_memory.h"
+#include "train/session_setup.h"
+
+namespace snug {
+namespace {
+
+/// The configuration with `model` set to the trained folder.
+RunConfig with_trained_model(const RunConfig& config) {
+  if (train::is_model_folder(config.model)) return config;
+  RunConfig out = config;
+  for (const char* name : {"best", "last"}) {
+    const std::string folder = config.output_dir + "/" + name;
+    if (config.output_dir.empty() || !train::is_model_folder(folder)) continue;
+    out.model = folder;
+    return out;
+  }
+  throw Error(ErrorCode::bad_config, "model",
+              config.output_dir.empty() ? "'" + config.model + "' is not a folder with model.safetensors"
+                                        : config.output_dir + " holds no trained model (best/ or last/)",
+              "train first, or set model to a trained folder");
+}
+
+/// A trained model, its tokenizer and the run that evaluates it.
+struct Trained {
+  train::Machine machine;
+  std::unique_ptr<const WordPieceTokenizer> tokenizer;
+  train::Model model;
+  train::RunPlan plan;
+  std::unique_ptr<train::Engine> engine;
+};
+
+void open_model(const RunConfig& config, const RunOptions& options, Trained& trained) {
+  trained.machine = train::open_machine(config, options);
+  trained.tokenizer = train::open_tokenizer(config, options, {});
+  trained.model = train::resolve_model(config, {.vocab_size = trained.tokenizer->vocab_size(), .labels = {}});
+}
+
+void open_engine(const RunConfig& config, const RunOptions& options, const std::vector<int32_t>& buckets, Trained& trained) {
+  train::RunPlanRequest request{.model = &trained.model, .recipe = {},
+                                .global_batch = config.eval_batch_size > 0 ? config.eval_batch_size : config.train_batch_size,
+                                .micro_batch = config.eval_batch_size, .lengths = {buckets.begin(), buckets.end()},
+                                .recompute = {}, .budget_bytes = resolve_memory(config.memory), .process_bytes = 0,
+                                .startup_bytes = 0, .trains = false};
+  if (options.budgets_whole_process) {
+    request.process_bytes = train::process_reservation({.vocab_size = trained.model.vocab_size(), .layers = trained.model.layers(),
+                                                        .buckets = static_cast<int64_t>(buckets.size()),
+                                                        .global_batch = request.global_batch, .threads = trained.machine.threads});
+  }
+  trained.plan = train::make_run_plan(request, *trained.machine.backend);
+  trained.plan.report.model = config.model;
+  if (options.callbacks.on_plan) options.callbacks.on_plan(trained.plan.report);
+  train::release_heap(options);
+  trained.engine = std::make_unique<train::Engine>(trained.plan, *trained.machine.backend, options.memory);
+  const std::vector<std::string> fresh = train::initialize_weights(
+      trained.model, *trained.engine, static_cast<uint64_t>(config.seed), trained.machine.threads);
+  if (!fresh.empty()) {
+    throw Error(ErrorCode::bad_data, config.model, "the weights have no '" + fresh.front() + "' of the size that config.json says",
+                "train the model first");
+  }
+}
+
+train::EvalPass pass_over(const Trained& trained, const data::TokenCache& cache, data::Part part,
+                          const std::vector<int32_t>& buckets, const RunOptions& options) {
+  train::EvalPass pass{.engine = trained.engine.get(),
+                       .feed = {.cache = &cache, .pad_id = trained.tokenizer->pad_id(), .seed = 0},
+                       .part = std::move(part), .buckets = buckets, .cancel = options.cancel, .on_progress = {}};
+  if (options.callbacks.on_progress) {
+    pass.on_progress = [&options](int64_t done, int64_t total) { options.callbacks.on_progress({"evaluating", done, total}); };
+  }
+  return pass;
+}
+
+std::vector<int32_t> buckets_for(const RunConfig& config, const data::TokenCache& cache) {
+  return data::bucket_lengths(static_cast<int32_t>(config.max_seq_length), cache.max_length());
+}
+
+/// The first of test_file and validation_file that is set; empty where none is.
+std::string evaluation_file(const RunConfig& config) { return !config.test_file.empty() ? config.test_file : config.validation_file; }
+
+}  // namespace
+
+EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
+  const RunConfig config = with_trained_model(given);
+  const std::string file = evaluation_file(config);
+  if (file.empty()) config.require({"train_file"});
+  RunConfig scratch = config;
+  scratch.output_dir.clear();  // evaluation leaves the run's folder alone
+  const train::WorkFolder work(scratch);
+  Trained trained;
+  open_model(config, options, trained);
+  const data::Labels labels = data::Labels::from_names(trained.model.labels);
+  const data::TokenCache cache = train::open_file(config, options, *trained.tokenizer, file.empty() ? config.train_file : file,
+                                                  data::LabelUse::known, labels, work.path() + "/evaluation.tokens");
+  const data::Part part = file.empty() ? data::split_rows(cache.rows(), config.validation_split, static_cast<uint64_t>(config.seed)).validation
+                                       : data::Part::all(cache.rows());
+  const std::vector<int32_t> buckets = buckets_for(config, cache);
+  open_engine(config, options, buckets, trained);
+  return train::evaluate_part(pass_over(trained, cache, part, buckets, options), trained.model.labels);
+}
+
+void predict_rows(const RunConfig& given, const std::function<void(const Prediction&)>& sink, const RunOptions& options) {
+  const RunConfig config = with_trained_model(given);
+  const std::string file = evaluation_file(config);
+  if (file.empty()) config.require({"test_file"});
+  RunConfig scratch = config;
+  scratch.output_dir.clear();
+  const train::WorkFolder work(scratch);
+  Trained trained;
+  open_model(config, options, trained);
+  const data::TokenCache cache = train::open_file(config, options, *trained.tokenizer, file, data::LabelUse::ignore, {},
+                                                  work.path() + "/prediction.tokens");
+  const std::vector<int32_t> buckets = buckets_for(config, cache);
+  open_engine(config, options, buckets, trained);
+  // Rows come sorted by length inside a window; they wait here until all before them are out.
+  std::map<int64_t, Prediction> waiting;
+  int64_t next = 0;
+  train::for_each_row(pass_over(trained, cache, data::Part::all(cache.rows()), buckets, options),
+                      [&](int64_t row, int32_t, std::span<const float> logits) {
+                        const double top = *std::max_element(logits.begin(), logits.end());
+                        double sum = 0;
+                        for (float z : logits) sum += std::exp(static_cast<double>(z) - top);
+                        Prediction prediction{.row = row, .label = {}, .scores = {}};
+                        size_t best = 0;
+                        for (size_t i = 0; i < logits.size(); ++i) {
+                          if (logits[i] > logits[best]) best = i;
+                          prediction.scores.emplace_back(trained.model.labels[i], std::exp(static_cast<double>(logits[i]) - top) / sum);
+                        }
+                        prediction.label = trained.model.labels[best];
+                        waiting.emplace(row, std::move(prediction));
+                        for (auto first = waiting.begin(); first != waiting.end() && first->first == next; first = waiting.begin()) {
+                          sink(first->second);
+                          waiting.erase(first);
+                          ++next;
+                        }
+                      });
+}
+
+}  // namespace snug

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The results of the verbs as JSON: the contract of docs/files.md.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "snug/session.h"
+
+namespace snug {
+namespace {
+
+nlohmann::ordered_json json_of(const EvalMetrics& metrics) {
+  nlohmann::ordered_json json = {{"rows", metrics.rows}, {"loss", metrics.loss}, {"accuracy", metrics.accuracy},
+                                 {"macro_f1", metrics.macro_f1}};
+  json["classes"] = nlohmann::ordered_json::array();
+  for (const ClassScore& score : metrics.classes) {
+    json["classes"].push_back({{"label", score.label}, {"rows", score.rows}, {"precision", score.precision},
+                               {"recall", score.recall}, {"f1", score.f1}});
+  }
+  return json;
+}
+
+const char* text_of(RunStatus status) {
+  switch (status) {
+    case RunStatus::completed: return "completed";
+    case RunStatus::early_stopped: return "early_stopped";
+    case RunStatus::interrupted: return "interrupted";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string to_json(const EvalMetrics& metrics) { return json_of(metrics).dump(2); }
+
+std::string TrainSummary::to_json() const {
+  const nlohmann::ordered_json json = {{"status", text_of(status)},
+                                       {"steps", steps},
+                                       {"planned_peak_bytes", planned_peak_bytes},
+                                       {"planned_arena_bytes", planned_arena_bytes},
+                                       {"measured_arena_bytes", measured_arena_bytes},
+                                       {"measured_peak_rss_bytes", measured_peak_rss_bytes},
+                                       {"final_metrics", json_of(final_metrics)},
+                                       {"weights_sha256", weights_sha256},
+                                       {"seconds", seconds}};
+  return json.dump(2);
+}
+
+std::string Prediction::to_json() const {
+  nlohmann::ordered_json json = {{"label", label}};
+  json["scores"] = nlohmann::ordered_json::object();
+  for (const auto& [name, score] : scores) json["scores"][name] = score;
+  return json.dump();
+}
+
+bool VerifyReport::is_equal() const {
+  return std::all_of(checks.begin(), checks.end(), [](const VerifyCheck& check) { return check.is_equal; });
+}
+
+std::string VerifyReport::to_json() const {
+  nlohmann::ordered_json json = {{"is_equal", is_equal()}};
+  json["checks"] = nlohmann::ordered_json::array();
+  for (const VerifyCheck& check : checks) {
+    json["checks"].push_back({{"name", check.name}, {"is_equal", check.is_equal}, {"detail", check.detail}});
+  }
+  return json.dump(2);
+}
+
+}  // namespace snug

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan_run: the plan of a run, with or without its data.
+#include "train/session_setup.h"
+
+namespace snug {
+
+PlanReport plan_run(const RunConfig& config, const RunOptions& options) {
+  config.require({"model"});
+  const train::WorkFolder work(config);
+  const train::Machine machine = train::open_machine(config, options);
+  const train::RunSetup setup = train::open_setup(config, options, work, {});
+  return train::plan_setup(config, options, setup, machine, config.micro_batch_size).report;
+}
+
+}  // namespace snug

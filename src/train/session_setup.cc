@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/session_setup.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/threads.h"
+#include "base/units.h"
+#include "text/vocabulary.h"
+#include "train/process_memory.h"
+#include "train/trainer.h"
+
+namespace snug::train {
+namespace {
+
+std::string profile_file(const RunOptions& options) {
+  std::string folder = options.profile_folder;
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (folder.empty() && !variable("XDG_CACHE_HOME").empty()) folder = variable("XDG_CACHE_HOME") + "/snug";
+  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache/snug";
+  if (folder.empty()) folder = "/tmp";
+  return folder + "/machine.json";
+}
+
+int threads_of(const RunConfig& config) {
+  return config.threads > 0 ? static_cast<int>(config.threads) : available_threads();
+}
+
+}  // namespace
+
+Machine open_machine(const RunConfig& config, const RunOptions& options) {
+  Machine machine{.threads = threads_of(config), .backend = nullptr};
+  machine.backend = make_cpu_backend(
+      {.threads = machine.threads, .profile = load_or_measure_profile(profile_file(options), machine.threads)});
+  return machine;
+}
+
+RunSetup open_setup(const RunConfig& config, const RunOptions& options, const WorkFolder& work,
+                    const std::string& tokenizer_folder) {
+  RunSetup setup;
+  if (config.train_file.empty()) {
+    setup.model = resolve_model(config, {});
+    setup.lengths = {config.max_seq_length};
+    return setup;
+  }
+  setup.learns_vocabulary = learns_vocabulary(config, tokenizer_folder);
+  setup.data.emplace(open_training_data(config, options, tokenizer_folder, work));
+  setup.model = resolve_model(
+      config, {.vocab_size = setup.data->tokenizer->vocab_size(), .labels = setup.data->labels.names()});
+  setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
+  const data::TokenCache& cache = *setup.data->train;
+  const data::TrainSampler sampler(
+      setup.data->train_part,
+      [&](std::span<const int64_t> rows, std::span<int32_t> lengths) { cache.read_lengths(rows, lengths); },
+      {.batch_size = config.train_batch_size, .seed = static_cast<uint64_t>(config.seed), .buckets = setup.data->buckets});
+  setup.histogram = sampler.bucket_histogram();
+  setup.batches_per_epoch = sampler.batches_per_epoch();
+  return setup;
+}
+
+RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options, const RunSetup& setup, const Machine& machine,
+                            int64_t micro_batch) {
+  RunPlanRequest request{.model = &setup.model,
+                         .recipe = recipe_of(config),
+                         .global_batch = config.train_batch_size,
+                         .micro_batch = micro_batch,
+                         .lengths = setup.lengths,
+                         .recompute = config.recompute,
+                         .budget_bytes = resolve_memory(config.memory),
+                         .process_bytes = 0,
+                         .startup_bytes = 0,
+                         .trains = true};
+  if (options.budgets_whole_process) {
+    request.process_bytes = process_reservation({.vocab_size = setup.model.vocab_size(),
+                                                 .layers = setup.model.layers(),
+                                                 .buckets = static_cast<int64_t>(setup.lengths.size()),
+                                                 .global_batch = config.train_batch_size,
+                                                 .threads = machine.threads});
+    if (setup.learns_vocabulary) request.startup_bytes = request.process_bytes + kVocabularyLearnerBytes;
+  }
+  return request;
+}
+
+RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup, const Machine& machine,
+                   int64_t micro_batch) {
+  RunPlan run = make_run_plan(plan_request(config, options, setup, machine, micro_batch), *machine.backend);
+  PlanReport& report = run.report;
+  report.model = config.model;
+  if (setup.histogram.empty()) return run;
+  report.updates = total_steps(config, setup.batches_per_epoch);
+  double epoch_seconds = 0;
+  for (size_t i = 0; i < run.train.size(); ++i) {
+    const double update = static_cast<double>(run.accumulation_steps) * run.train[i].plan.seconds +
+                          (run.update ? run.update->plan.seconds : 0.0);
+    epoch_seconds += update * static_cast<double>(setup.histogram[i].batches);
+  }
+  report.run_seconds = epoch_seconds * static_cast<double>(report.updates) /
+                       static_cast<double>(std::max<int64_t>(setup.batches_per_epoch, 1));
+  return run;
+}
+
+void release_heap(const RunOptions& options) {
+  if (options.budgets_whole_process) malloc_trim(0);
+}
+
+}  // namespace snug::train

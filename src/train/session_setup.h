@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps that every verb begins with: backend, model, data, and the plan of a run.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "snug/session.h"
+#include "train/model.h"
+#include "train/run_data.h"
+#include "train/run_plan.h"
+
+namespace snug::train {
+
+struct Machine {
+  int threads = 1;
+  std::unique_ptr<Backend> backend;
+};
+/// Measures the machine's speed on first use (cached in a file).
+[[nodiscard]] Machine open_machine(const RunConfig& config, const RunOptions& options);
+
+/// What a plan needs to know of data and model. Without data: the full batch at max_seq_length.
+struct RunSetup {
+  std::optional<RunData> data;
+  Model model;
+  std::vector<int64_t> lengths;
+  std::vector<data::BucketCount> histogram;  // global batches an epoch; empty without data
+  int64_t batches_per_epoch = 0;
+  bool learns_vocabulary = false;
+};
+/// `tokenizer_folder`: a checkpoint's tokenizer on resume, else empty.
+[[nodiscard]] RunSetup open_setup(const RunConfig& config, const RunOptions& options, const WorkFolder& work,
+                                  const std::string& tokenizer_folder);
+
+/// `micro_batch` 0: chosen by the planner.
+[[nodiscard]] RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
+                                          const Machine& machine, int64_t micro_batch);
+/// Plans, and adds what only the data knows: updates and the duration of the whole run.
+[[nodiscard]] RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
+                                 const Machine& machine, int64_t micro_batch);
+
+/// Gives heap that planning used back to the system, where the budget is the whole process's.
+void release_heap(const RunOptions& options);
+
+}  // namespace snug::train

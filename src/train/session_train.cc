@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// train_model: from a configuration to a trained model in output_dir, resumable at every instant.
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "io/atomic_folder.h"
+#include "io/file.h"
+#include "io/lock.h"
+#include "snug/error.h"
+#include "train/session_setup.h"
+#include "train/trainer.h"
+
+namespace snug {
+namespace {
+
+using train::RunFolder;
+using train::TrainState;
+
+/// Keys that a resumed run may change: they decide where and how fast it runs, not what it computes.
+constexpr std::string_view kFreeKeys[] = {"memory",        "recompute",     "micro_batch_size", "allow_new_split", "threads",
+                                          "output_dir",    "cache_dir",     "resume",           "logging_steps",   "save_steps",
+                                          "save_total_limit", "eval_batch_size", "test_file",   "tokenizer"};
+
+void check_same_run(const RunConfig& now, const TrainState& state, const std::string& file) {
+  const RunConfig before = RunConfig::from_json(state.config_json, file);
+  for (const OptionInfo& option : config_options()) {
+    const bool is_free = std::find(std::begin(kFreeKeys), std::end(kFreeKeys), option.name) != std::end(kFreeKeys);
+    if (is_free || now.get(option.name) == before.get(option.name)) continue;
+    throw Error(ErrorCode::bad_config, option.name,
+                "the run in " + now.output_dir + " began with '" + before.get(option.name) + "', now it is '" +
+                    now.get(option.name) + "'",
+                "resume with the value it began with, or train into another output_dir");
+  }
+}
+
+void refuse_used_folder(const RunFolder& folder) {
+  for (const char* name : {"last", "best", "metrics.jsonl"}) {
+    if (!io::file_exists(folder.file(name)) && !io::is_folder(folder.file(name))) continue;
+    throw Error(ErrorCode::bad_config, "output_dir", folder.path + " already holds a run ('" + name + "')",
+                "add --resume to go on with it, or choose another output_dir");
+  }
+}
+
+/// The micro-batch of this run: the checkpoint's, unless the user permits another.
+int64_t micro_batch_of(const RunConfig& config, const std::optional<TrainState>& state) {
+  if (!state) return config.micro_batch_size;
+  if (config.allow_new_split) return config.micro_batch_size;
+  if (config.micro_batch_size > 0 && config.micro_batch_size != state->micro_batch) {
+    throw Error(ErrorCode::bad_config, "micro_batch_size",
+                "the checkpoint was made with micro-batches of " + std::to_string(state->micro_batch) + ", now " +
+                    std::to_string(config.micro_batch_size) + " is asked for",
+                "leave micro_batch_size away, or set allow_new_split (the order of sums, so the last bits, will differ)");
+  }
+  return state->micro_batch;
+}
+
+train::RunPlan plan_for(const RunConfig& config, const RunOptions& options, const train::RunSetup& setup,
+                        const train::Machine& machine, const std::optional<TrainState>& state) {
+  try {
+    return train::plan_setup(config, options, setup, machine, micro_batch_of(config, state));
+  } catch (const Error& error) {
+    if (!state || error.code() != ErrorCode::out_of_budget || config.allow_new_split) throw;
+    throw Error(ErrorCode::out_of_budget, error.where(),
+                std::string(error.what()) + "\n  the checkpoint's micro-batch of " + std::to_string(state->micro_batch) +
+                    " is kept on resume; --allow_new_split permits another (the last bits will differ)");
+  }
+}
+
+}  // namespace
+
+TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  config.require({"model", "train_file", "output_dir"});
+  const RunFolder folder{config.output_dir};
+  io::make_folders(folder.path);
+  const io::FolderLock lock(folder.path);
+  const bool has_last = io::recover_folder(folder.last());
+  (void)io::recover_folder(folder.best());
+  if (!config.resume) refuse_used_folder(folder);
+  std::optional<TrainState> state;
+  if (has_last) {
+    state = train::load_state(folder.last());
+    check_same_run(config, *state, folder.last() + "/trainer_state.json");
+  }
+
+  const train::WorkFolder work(config);
+  const train::Machine machine = train::open_machine(config, options);
+  const train::RunSetup setup = train::open_setup(config, options, work, has_last ? folder.last() : std::string());
+  const train::RunData& data = *setup.data;
+  if (state && state->content_hash != data.train->content_hash()) {
+    throw Error(ErrorCode::bad_data, config.train_file, "the rows or their tokens changed since the checkpoint was made",
+                "restore the file, or train into another output_dir");
+  }
+  const train::RunPlan plan = plan_for(config, options, setup, machine, state);
+  if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report);
+  io::replace_file(folder.file("plan.json"), plan.report.to_json() + "\n");
+  train::release_heap(options);
+
+  train::Engine engine(plan, *machine.backend, options.memory);
+  if (state) {
+    train::load_checkpoint(folder.last(), engine);
+    if (options.callbacks.on_message) options.callbacks.on_message("resuming after update " + std::to_string(state->step));
+  } else {
+    const std::vector<std::string> fresh =
+        train::initialize_weights(setup.model, engine, static_cast<uint64_t>(config.seed), machine.threads);
+    for (const std::string& name : fresh) {
+      if (options.callbacks.on_message) options.callbacks.on_message("fresh weights for " + name);
+    }
+    state.emplace();
+    state->content_hash = data.train->content_hash();
+  }
+  state->micro_batch = plan.micro_batch;
+  state->config_json = config.to_json();
+
+  const data::TokenCache& cache = *data.train;
+  data::TrainSampler sampler(
+      data.train_part, [&](std::span<const int64_t> rows, std::span<int32_t> lengths) { cache.read_lengths(rows, lengths); },
+      {.batch_size = config.train_batch_size, .seed = static_cast<uint64_t>(config.seed), .buckets = data.buckets});
+  const train::FeedContext feed{.cache = &cache, .pad_id = data.tokenizer->pad_id(), .seed = static_cast<uint64_t>(config.seed)};
+  train::Training training{.config = &config, .options = &options, .engine = &engine, .model = &setup.model,
+                           .tokenizer = data.tokenizer.get(), .feed = feed, .sampler = &sampler,
+                           .total_steps = train::total_steps(config, sampler.batches_per_epoch()),
+                           .validation = {.engine = &engine,
+                                          .feed = {.cache = &data.validation_cache(), .pad_id = feed.pad_id, .seed = 0},
+                                          .part = data.validation_part, .buckets = data.buckets, .cancel = nullptr,
+                                          .on_progress = {}},
+                           .folder = folder};
+  if (options.callbacks.on_progress) {
+    training.validation.on_progress = [&](int64_t done, int64_t total) {
+      options.callbacks.on_progress({"evaluating", done, total});
+    };
+  }
+  const train::TrainOutcome outcome = train::run_training(training, *state);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  TrainSummary summary{.status = outcome.status,
+                       .steps = train::load_state(folder.last()).step,
+                       .planned_peak_bytes = plan.report.planned_peak_bytes,
+                       .planned_arena_bytes = plan.arena_bytes,
+                       .measured_arena_bytes = engine.measured_arena_bytes(),
+                       .measured_peak_rss_bytes = peak_rss_bytes(),
+                       .final_metrics = outcome.final_metrics,
+                       .weights_sha256 = outcome.weights_sha256,
+                       .seconds = seconds.count()};
+  if (summary.status != RunStatus::interrupted) io::replace_file(folder.file("summary.json"), summary.to_json() + "\n");
+  return summary;
+}
+
+}  // namespace snug

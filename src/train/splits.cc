@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/splits.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "plan/bound.h"
+#include "train/programs.h"
+
+namespace snug::train {
+namespace {
+
+/// The frontier of a named strategy is that one plan.
+plan::Frontier single_plan(const plan::Problem& problem, const std::string& strategy) {
+  plan::Frontier frontier;
+  const plan::Plan keep_all = plan::plan_strategy(problem, "keep-all");
+  frontier.keep_all_arena_bytes = keep_all.arena_bytes;
+  frontier.keep_all_seconds = keep_all.seconds;
+  frontier.bound = plan::working_set_bound(problem);
+  frontier.plans.push_back(strategy == "keep-all" ? keep_all : plan::plan_strategy(problem, strategy));
+  return frontier;
+}
+
+}  // namespace
+
+std::string strategy_name(const RecomputeSetting& setting) {
+  using Kind = RecomputeSetting::Kind;
+  switch (setting.kind) {
+    case Kind::by_budget: return "";
+    case Kind::none: return "keep-all";
+    case Kind::all: return "recompute-all";
+    case Kind::sqrt: return "sqrt";
+    case Kind::every: return "every:" + std::to_string(setting.every);
+  }
+  return "";
+}
+
+std::vector<int64_t> micro_batches(int64_t global_batch) {
+  std::vector<int64_t> sizes;
+  const auto add = [&](int64_t pieces) {
+    if (pieces > global_batch) return;
+    const int64_t size = (global_batch + pieces - 1) / pieces;
+    if (sizes.empty() || sizes.back() > size) sizes.push_back(size);
+  };
+  add(1);
+  for (int64_t pieces = 2; pieces <= global_batch; pieces *= 2) {
+    add(pieces);
+    add(pieces + pieces / 2);
+  }
+  add(global_batch);
+  return sizes;
+}
+
+Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backend& backend) {
+  Split split{.micro_batch = micro_batch,
+              .accumulation_steps = (request.global_batch + micro_batch - 1) / micro_batch,
+              .resident_bytes = 0, .update_arena_bytes = 0, .update_seconds = 0, .problem = {}, .frontier = {}};
+  const models::BatchShape shape{micro_batch, request.lengths.back()};
+  const bool accumulates = split.accumulation_steps > 1;
+  ResidentLayout residents;
+  const Graph eval = build_eval_graph(*request.model, shape);
+  residents.add(eval, backend);
+  Graph graph = request.trains ? build_train_graph(*request.model, request.recipe, shape, accumulates) : eval;
+  residents.add(graph, backend);
+  if (request.trains && accumulates) {
+    const Graph update = build_update_graph(*request.model, request.recipe);
+    residents.add(update, backend);
+    const plan::Plan plan = plan::plan_strategy(lower(update, backend).problem, "keep-all");
+    split.update_arena_bytes = plan.arena_bytes;
+    split.update_seconds = plan.seconds;
+  }
+  split.resident_bytes = residents.place(backend.alignment());
+  split.problem = lower(graph, backend).problem;
+  const std::string strategy = request.trains ? strategy_name(request.recompute) : "keep-all";
+  split.frontier = strategy.empty() ? plan::build_frontier(split.problem) : single_plan(split.problem, strategy);
+  return split;
+}
+
+std::vector<Candidate> candidates_of(const std::vector<Split>& splits, const RunPlanRequest& request) {
+  std::vector<Candidate> all;
+  for (const Split& split : splits) {
+    for (const plan::Plan& plan : split.frontier.plans) {
+      Candidate candidate{.split = &split, .plan = &plan,
+                          .arena_bytes = std::max(plan.arena_bytes, split.update_arena_bytes), .peak_bytes = 0,
+                          .step_seconds = 0};
+      const int64_t whole = request.process_bytes + split.resident_bytes + round_up(candidate.arena_bytes, kPageBytes);
+      candidate.peak_bytes = std::max(whole, request.startup_bytes);
+      candidate.step_seconds = static_cast<double>(split.accumulation_steps) * plan.seconds + split.update_seconds;
+      all.push_back(candidate);
+    }
+  }
+  return all;
+}
+
+const Candidate* best_within(const std::vector<Candidate>& candidates, int64_t budget_bytes) {
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.peak_bytes > budget_bytes) continue;
+    const bool is_better = best == nullptr || candidate.step_seconds < best->step_seconds ||
+                           (candidate.step_seconds == best->step_seconds && candidate.peak_bytes < best->peak_bytes);
+    if (is_better) best = &candidate;
+  }
+  return best;
+}
+
+}  // namespace snug::train

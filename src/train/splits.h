@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The candidates of a run plan: one a split of the global batch, each with its resident bytes and placed plans.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/frontier.h"
+#include "train/run_plan.h"
+
+namespace snug::train {
+
+struct Split {
+  int64_t micro_batch = 0;
+  int64_t accumulation_steps = 0;
+  int64_t resident_bytes = 0;
+  int64_t update_arena_bytes = 0;
+  double update_seconds = 0;
+  plan::Problem problem;    // of the largest bucket
+  plan::Frontier frontier;  // of it; one plan for a named strategy
+};
+
+/// One way to run: a split and one of its plans.
+struct Candidate {
+  const Split* split = nullptr;
+  const plan::Plan* plan = nullptr;
+  int64_t arena_bytes = 0;
+  int64_t peak_bytes = 0;  // process + resident + arena
+  double step_seconds = 0;
+};
+
+/// Micro-batches to try: the batch in 1, 2, 3, 4, 6, 8, 12, ... pieces, down to single rows.
+[[nodiscard]] std::vector<int64_t> micro_batches(int64_t global_batch);
+
+[[nodiscard]] Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backend& backend);
+
+/// Every candidate of the splits, and the best: least seconds, then least bytes, that fits; null where none does.
+[[nodiscard]] std::vector<Candidate> candidates_of(const std::vector<Split>& splits, const RunPlanRequest& request);
+[[nodiscard]] const Candidate* best_within(const std::vector<Candidate>& candidates, int64_t budget_bytes);
+
+/// "keep-all", "sqrt", ... for a setting that names a strategy; empty for `auto`.
+[[nodiscard]] std::string strategy_name(const RecomputeSetting& setting);
+
+}  // namespace snug::train

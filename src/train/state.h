@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a run stands between two updates: with the weights and optimizer states, all that resuming needs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace snug::train {
+
+struct TrainState {
+  int64_t step = 0;  // updates done
+  int64_t epoch = 0;
+  int64_t batch = 0;  // of the epoch: the next one to draw
+  int64_t micro_batch = 0;
+  uint64_t content_hash = 0;  // of the training rows and their tokens
+  std::optional<double> best_metric;
+  int64_t stale_evaluations = 0;
+  double loss_sum = 0;  // since the last logged update
+  int64_t loss_count = 0;
+  int64_t metrics_bytes = 0;  // length of metrics.jsonl
+  bool is_finished = false;
+  std::string config_json;
+
+  [[nodiscard]] std::string to_json() const;
+  /// Throws Error{bad_data} naming the file and field.
+  [[nodiscard]] static TrainState from_json(const std::string& text, const std::string& file);
+};
+
+}  // namespace snug::train

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/trainer.h"
+
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include "snug/error.h"
+#include "train/metrics_log.h"
+
+namespace snug::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool is_cancelled(const RunOptions& options) { return options.cancel != nullptr && options.cancel->load(); }
+
+double metric_of(const EvalMetrics& metrics, MetricKind kind) {
+  switch (kind) {
+    case MetricKind::loss: return metrics.loss;
+    case MetricKind::accuracy: return metrics.accuracy;
+    case MetricKind::macro_f1: return metrics.macro_f1;
+  }
+  return metrics.loss;
+}
+
+/// Evaluates, keeps the best weights, and says whether patience is at its end.
+class Judge {
+ public:
+  Judge(Training& training, TrainState& state) : training_(training), state_(state) {}
+
+  [[nodiscard]] EvalMetrics evaluate() const {
+    const EvalMetrics metrics = evaluate_part(training_.validation, training_.model->labels);
+    if (training_.options->callbacks.on_evaluation) training_.options->callbacks.on_evaluation(state_.step, metrics);
+    return metrics;
+  }
+
+  [[nodiscard]] bool keep_best(const EvalMetrics& metrics) {
+    const RunConfig& config = *training_.config;
+    const double value = metric_of(metrics, config.metric_for_best_model);
+    const double sign = config.is_greater_better() ? 1.0 : -1.0;
+    // A value that is not a number is never best.
+    const bool is_best = std::isfinite(value) &&
+                         (!state_.best_metric || sign * (value - *state_.best_metric) > config.early_stopping_threshold);
+    if (is_best) {
+      state_.best_metric = value;
+      state_.stale_evaluations = 0;
+      (void)save_checkpoint(training_.folder.best(), *training_.engine, *training_.model, *training_.tokenizer, nullptr);
+      return false;
+    }
+    ++state_.stale_evaluations;
+    return config.early_stopping_patience > 0 && state_.stale_evaluations >= config.early_stopping_patience;
+  }
+
+ private:
+  Training& training_;
+  TrainState& state_;
+};
+
+int64_t tokens_in(const data::TokenCache& cache, std::span<const int64_t> rows) {
+  int64_t tokens = 0;
+  for (int64_t row : rows) tokens += cache.info(row).length;
+  return tokens;
+}
+
+void check_finite(const UpdateResult& result, int64_t step) {
+  if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) return;
+  throw Error(ErrorCode::numeric, "update " + std::to_string(step + 1),
+              "loss " + std::to_string(result.loss) + ", gradient norm " + std::to_string(result.grad_norm) +
+                  ": not finite; the last checkpoint is unchanged",
+              "lower learning_rate, raise warmup_steps, or set max_grad_norm");
+}
+
+}  // namespace
+
+int64_t total_steps(const RunConfig& config, int64_t batches_per_epoch) {
+  if (config.max_steps > 0) return config.max_steps;
+  return static_cast<int64_t>(std::ceil(config.num_train_epochs * static_cast<double>(batches_per_epoch)));
+}
+
+UpdateResult run_update(Engine& engine, const FeedContext& feed, const data::BatchPlan& batch, int64_t step,
+                        const RunConfig& config, int64_t total) {
+  const std::span<float> hyper = engine.values<float>(kHyperName);
+  const std::array<double, 4> values =
+      optim::hyper_values(recipe_of(config).optimizer, learning_rate_at(config, step, total), step + 1);
+  for (size_t i = 0; i < values.size(); ++i) hyper[i] = static_cast<float>(values[i]);
+  const size_t bucket = engine.bucket_of(batch.bucket_length);
+  Executable& program = engine.train(bucket);
+  UpdateResult result;
+  const auto scalar = [](const Executable& source, const char* name) {
+    return static_cast<double>(*reinterpret_cast<const float*>(source.data(name)));
+  };
+  const auto rows = static_cast<int64_t>(batch.rows.size());
+  for (int64_t piece = 0; piece < engine.plan().accumulation_steps; ++piece) {
+    const int64_t first_slot = piece * engine.plan().micro_batch;
+    if (first_slot >= rows) break;  // a partial last batch: the missing pieces have weight zero
+    feed_micro_batch(engine, feed, batch, first_slot, step);
+    engine.run(program);
+    result.loss += scalar(program, "loss");
+  }
+  if (engine.update() != nullptr) engine.run(*engine.update());
+  result.grad_norm = scalar(engine.update() != nullptr ? *engine.update() : program, kGradNormName);
+  return result;
+}
+
+TrainOutcome run_training(Training& training, TrainState state) {
+  const RunConfig& config = *training.config;
+  const RunOptions& options = *training.options;
+  Engine& engine = *training.engine;
+  MetricsLog log(training.folder.file("metrics.jsonl"), state.metrics_bytes);
+  Judge judge(training, state);
+  TrainOutcome outcome;
+  const bool has_validation = training.validation.part.size() > 0;
+  const auto save = [&] {
+    state.metrics_bytes = log.bytes();
+    outcome.weights_sha256 =
+        save_checkpoint(training.folder.last(), engine, *training.model, *training.tokenizer, &state);
+  };
+  training.sampler->seek(state.epoch, state.batch);
+  auto interval_start = Clock::now();
+  int64_t interval_tokens = 0;
+  bool must_stop = state.is_finished;
+  std::optional<EvalMetrics> newest;
+  while (!must_stop && state.step < training.total_steps) {
+    const data::BatchPlan batch = training.sampler->next();
+    const UpdateResult result = run_update(engine, training.feed, batch, state.step, config, training.total_steps);
+    check_finite(result, state.step);
+    interval_tokens += tokens_in(*training.feed.cache, batch.rows);
+    const double learning_rate = learning_rate_at(config, state.step, training.total_steps);
+    ++state.step;
+    state.loss_sum += result.loss;
+    ++state.loss_count;
+    state.epoch = training.sampler->epoch();
+    state.batch = training.sampler->batch();
+    const bool is_last = state.step == training.total_steps;
+    if (options.callbacks.on_progress) options.callbacks.on_progress({"training", state.step, training.total_steps});
+    if (is_last || (config.logging_steps > 0 && state.step % config.logging_steps == 0)) {
+      const std::chrono::duration<double> seconds = Clock::now() - interval_start;
+      const UpdateLog line{.step = state.step, .total_steps = training.total_steps,
+                           .epoch = static_cast<double>(batch.epoch) + static_cast<double>(batch.batch + 1) /
+                                        static_cast<double>(training.sampler->batches_per_epoch()),
+                           .loss = state.loss_sum / static_cast<double>(state.loss_count), .learning_rate = learning_rate,
+                           .grad_norm = result.grad_norm,
+                           .tokens_per_second = static_cast<double>(interval_tokens) / seconds.count(),
+                           .arena_peak_bytes = engine.measured_arena_bytes(), .rss_bytes = current_rss_bytes()};
+      log.write(line);
+      if (options.callbacks.on_update) options.callbacks.on_update(line);
+      state.loss_sum = 0;
+      state.loss_count = 0;
+      interval_tokens = 0;
+      interval_start = Clock::now();
+    }
+    const bool is_epoch_end = state.batch == 0;
+    const bool evaluates = config.eval_steps > 0 ? state.step % config.eval_steps == 0 : is_epoch_end;
+    if (has_validation && (evaluates || is_last)) {
+      const auto start = Clock::now();
+      newest = judge.evaluate();
+      if (judge.keep_best(*newest) && !is_last) {
+        outcome.status = RunStatus::early_stopped;
+        must_stop = true;
+      }
+      interval_start += Clock::now() - start;  // throughput counts training alone
+    } else {
+      newest.reset();
+    }
+    state.is_finished = must_stop || is_last;
+    if (is_cancelled(options) && !state.is_finished) {
+      save();
+      outcome.status = RunStatus::interrupted;
+      return outcome;
+    }
+    if (state.is_finished || (config.save_steps > 0 && state.step % config.save_steps == 0)) save();
+  }
+  // A finished run that is resumed: its last checkpoint is whole, only the summary is made again.
+  if (outcome.weights_sha256.empty()) save();
+  if (has_validation) outcome.final_metrics = newest ? *newest : judge.evaluate();
+  return outcome;
+}
+
+}  // namespace snug::train

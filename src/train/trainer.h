@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop: draw, accumulate, update, log, evaluate, checkpoint. Every step between two updates is a pure
+// function of (data, configuration, state), so a resumed run goes on to the same bits.
+#pragma once
+
+#include <string>
+
+#include "data/sampler.h"
+#include "snug/session.h"
+#include "train/checkpoint.h"
+#include "train/evaluation.h"
+#include "train/state.h"
+
+namespace snug::train {
+
+struct Training {
+  const RunConfig* config = nullptr;
+  const RunOptions* options = nullptr;
+  Engine* engine = nullptr;
+  const Model* model = nullptr;
+  const WordPieceTokenizer* tokenizer = nullptr;
+  FeedContext feed;                    // of the training rows
+  data::TrainSampler* sampler = nullptr;
+  int64_t total_steps = 0;
+  EvalPass validation;                 // an empty part: no evaluation
+  RunFolder folder;
+};
+
+struct TrainOutcome {
+  RunStatus status = RunStatus::completed;
+  EvalMetrics final_metrics;
+  std::string weights_sha256;
+};
+
+/// Number of updates of the whole run.
+[[nodiscard]] int64_t total_steps(const RunConfig& config, int64_t batches_per_epoch);
+
+/// Trains from `state` to the end. Throws Error{numeric} where a loss or gradient is not finite; nothing is saved then.
+[[nodiscard]] TrainOutcome run_training(Training& training, TrainState state);
+
+/// One update of the global batch `batch` (0-based number `step`): all micro-batches, then the optimizer.
+struct UpdateResult {
+  double loss = 0;
+  double grad_norm = 0;
+};
+[[nodiscard]] UpdateResult run_update(Engine& engine, const FeedContext& feed, const data::BatchPlan& batch, int64_t step,
+                                      const RunConfig& config, int64_t total_steps);
+
+}  // namespace snug::train
