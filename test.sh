@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Builds Snug and runs its tests.
+#   ./test.sh         release build, all tests, and the ASan + UBSan build of the parts that read foreign bytes
+#   ./test.sh --all   also: both compilers, the whole suite under ASan + UBSan, TSan, and the long runs
+set -euo pipefail
+cd "$(dirname "$0")"
+all=0
+for argument in "$@"; do
+  case "$argument" in
+    --all) all=1 ;;
+    *) echo "usage: ./test.sh [--all]" >&2; exit 1 ;;
+  esac
+done
+jobs=$(nproc)
+step() { printf '\n== %s\n' "$*"; }
+
+tools/install_packages.sh
+step "rules: includes, sizes, format"
+python3 tools/check_includes.py
+python3 tools/check_sizes.py
+tools/check_format.sh
+
+step "release build"
+cmake --preset ci >/dev/null
+cmake --build build/release -j "$jobs"
+step "all tests"
+ctest --test-dir build/release --output-on-failure -j "$jobs"
+
+step "ASan + UBSan: what reads foreign bytes"
+foreign=(graph text io config data)
+cmake --preset asan -DSNUG_BUILD_BENCHMARKS=OFF >/dev/null
+cmake --build build/asan -j "$jobs" --target "${foreign[@]/%/_test}"
+ctest --test-dir build/asan --output-on-failure -j "$jobs" -R "^($(IFS='|'; echo "${foreign[*]}"))\$"
+
+if [ "$all" -eq 1 ]; then
+  step "clang"
+  cmake --preset clang -DSNUG_WERROR=ON >/dev/null
+  cmake --build build/clang -j "$jobs"
+  ctest --test-dir build/clang --output-on-failure -j "$jobs"
+  step "clang-tidy"
+  tools/check_tidy.sh build/clang
+  step "the whole suite under ASan + UBSan"
+  cmake --build build/asan -j "$jobs"
+  ctest --test-dir build/asan --output-on-failure -j "$jobs"
+  step "TSan"
+  cmake --preset tsan -DSNUG_BUILD_BENCHMARKS=OFF >/dev/null
+  cmake --build build/tsan -j "$jobs"
+  TSAN_OPTIONS="suppressions=$PWD/tools/tsan.supp" ctest --test-dir build/tsan --output-on-failure -LE 'memory|long'
+  step "long runs"
+  python3 tests/long/run_all.py build/release/snug
+fi
+printf '\nall is well\n'

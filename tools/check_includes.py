@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Checks that every file includes only what its folder may.
+
+The edges are the DEPS of snug_folder() and snug_test() in src/*/CMakeLists.txt; this script reads those lines, so there is one
+statement of each edge. Two more rules: oneDNN's headers appear only under backend/cpu and in *_cpu*.cc, and cli/ includes
+nothing of src/.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SRC = ROOT / "src"
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
+
+
+def read_edges():
+    edges = {}
+    for file in sorted(SRC.rglob("CMakeLists.txt")):
+        for call in re.finditer(r"snug_(folder|test)\(\s*(\w+)([^)]*)\)", file.read_text()):
+            kind, name, body = call.groups()
+            match = re.search(r"\bDEPS\b(.*?)(?:\bLIBS\b|\bLABEL\b|$)", body, re.S)
+            edges[(kind, name)] = set(match.group(1).split()) if match else set()
+    return edges
+
+
+def folder_of(path):
+    """The target that a file belongs to."""
+    parts = path.relative_to(SRC).parts
+    if parts[0] == "backend" and len(parts) > 2:
+        return parts[1]
+    if parts[0] == "ops" and len(parts) > 2:
+        stem = path.stem
+        if re.search(r"_ref$", stem):
+            return "reference"
+        if re.search(r"_cpu(_\w+)?$", stem):
+            return "cpu"
+    return parts[0]
+
+
+def target_of_include(name):
+    parts = name.split("/")
+    if parts[0] == "backend" and len(parts) > 2:
+        return parts[1]
+    return parts[0]
+
+
+def main():
+    edges = read_edges()
+    folders = {name for kind, name in edges if kind == "folder"}
+    errors = []
+    for path in sorted([*SRC.rglob("*.h"), *SRC.rglob("*.cc"), *(ROOT / "cli").rglob("*.*"), *(ROOT / "include").rglob("*.h")]):
+        if path.suffix not in (".h", ".cc"):
+            continue
+        in_src = SRC in path.parents
+        is_test = path.stem.endswith("_test") or "test" in path.stem
+        own = folder_of(path) if in_src else None
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            quote, name = match.groups()
+            where = f"{path.relative_to(ROOT)}:{number}"
+            if "dnnl" in name and in_src and own != "cpu":
+                errors.append(f"{where}: oneDNN belongs to backend/cpu and *_cpu.cc")
+            if quote == "<" or name.startswith("snug/"):
+                continue
+            target = target_of_include(name)
+            if not in_src:
+                if target in folders and "/" in name:
+                    errors.append(f"{where}: only the public headers may be included here, not {name}")
+                continue
+            if target not in folders or target == own or is_test:
+                continue
+            if target not in edges.get(("folder", own), set()):
+                errors.append(f"{where}: {own} may not include {name}; its DEPS do not list {target}")
+    for error in errors:
+        print(error)
+    print(f"includes: {len(folders)} folders, {len(errors)} wrong edges")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
