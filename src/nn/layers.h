@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,8 +16,8 @@ namespace snug::nn {
 
 /// The activations of Hugging Face configurations that Snug knows.
 enum class Activation : uint8_t { gelu, gelu_tanh, relu, tanh, sigmoid };
-/// "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "tanh", "sigmoid"; false for any other name.
-[[nodiscard]] bool find_activation(std::string_view name, Activation& found);
+/// "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "tanh", "sigmoid"; nothing for any other name.
+[[nodiscard]] std::optional<Activation> find_activation(std::string_view name);
 
 /// "scope.name", or `name` at the root.
 [[nodiscard]] std::string scoped(const GraphBuilder& builder, const std::string& name);

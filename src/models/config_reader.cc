@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/config_reader.h"
+
+#include <sstream>
+
+namespace snug::models {
+
+std::string ConfigReader::io_number(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+void ConfigReader::require_text(const std::string& key, std::string_view only,
+                                const std::string& reason) {
+  const auto field = find(key);
+  if (!field || field->as_string() == only) return;
+  field->fail("is \"" + field->as_string() + "\": " + reason,
+              "only \"" + std::string(only) + "\" is supported");
+}
+
+void ConfigReader::require_bool(const std::string& key, bool only, const std::string& reason) {
+  const auto field = find(key);
+  if (!field || field->as_bool() == only) return;
+  field->fail(std::string(only ? "is false: " : "is true: ") + reason);
+}
+
+void ConfigReader::read_labels(int64_t& num_labels, std::vector<std::string>& labels) {
+  constexpr int64_t kMaxLabels = int64_t{1} << 24;
+  const auto count = find("num_labels");
+  if (count) num_labels = count->as_int(1, kMaxLabels);
+  expect({"label2id"});
+  const auto names = find("id2label");
+  if (!names) return;
+  labels.clear();
+  const int64_t size = names->size();
+  for (int64_t id = 0; id < size; ++id) {
+    const auto name = names->find(std::to_string(id));
+    if (!name) {
+      names->fail("has " + std::to_string(size) + " labels but none for id " + std::to_string(id),
+                  "ids are counted from 0 without gaps");
+    }
+    labels.push_back(name->as_string());
+  }
+  if (labels.empty()) names->fail("is empty");
+  if (count && num_labels != size) {
+    count->fail("is " + std::to_string(num_labels) + ", but id2label has " + std::to_string(size) +
+                " labels");
+  }
+  num_labels = size;
+}
+
+std::vector<std::string> ConfigReader::unknown() const {
+  std::vector<std::string> names;
+  for (const std::string& key : root_.keys()) {
+    if (known_.count(key) == 0) names.push_back(key);
+  }
+  return names;
+}
+
+std::vector<std::string> label_names(const std::vector<std::string>& labels, int64_t num_labels) {
+  if (!labels.empty()) return labels;
+  std::vector<std::string> names;
+  for (int64_t id = 0; id < num_labels; ++id) names.push_back("LABEL_" + std::to_string(id));
+  return names;
+}
+
+}  // namespace snug::models

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading a model's config.json: typed fields with defaults, and a record of which keys somebody
+// asked for, so that the rest can be named.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/json_file.h"
+
+namespace snug::models {
+
+class ConfigReader {
+ public:
+  ConfigReader(std::string_view json, const std::string& file)
+      : root_(io::parse_json(json, file)) {}
+
+  /// The field where it is there and not null.
+  [[nodiscard]] std::optional<io::JsonValue> find(const std::string& key) {
+    known_.insert(key);
+    return root_.find(key);
+  }
+  void read(const std::string& key, std::string& value) {
+    if (const auto field = find(key)) value = field->as_string();
+  }
+  void read(const std::string& key, bool& value) {
+    if (const auto field = find(key)) value = field->as_bool();
+  }
+  void read_int(const std::string& key, int64_t& value, int64_t min,
+                int64_t max = int64_t{1} << 31) {
+    if (const auto field = find(key)) value = field->as_int(min, max);
+  }
+  /// A number in [0, limit).
+  void read_number(const std::string& key, double& value, double limit) {
+    const auto field = find(key);
+    if (!field) return;
+    value = field->as_double();
+    if (!(value >= 0 && value < limit))
+      field->fail("must be at least 0 and below " + io_number(limit));
+  }
+  /// Fails where a field that asks for other mathematics is there with another value than this.
+  void require_text(const std::string& key, std::string_view only, const std::string& reason);
+  void require_bool(const std::string& key, bool only, const std::string& reason);
+
+  /// num_labels and the names in id2label; the two must agree.
+  void read_labels(int64_t& num_labels, std::vector<std::string>& labels);
+
+  /// These keys are known and change nothing.
+  void expect(std::initializer_list<const char*> keys) { known_.insert(keys.begin(), keys.end()); }
+  /// The keys that nobody asked for, in the file's order.
+  [[nodiscard]] std::vector<std::string> unknown() const;
+
+ private:
+  [[nodiscard]] static std::string io_number(double value);
+
+  io::JsonValue root_;
+  std::set<std::string> known_;
+};
+
+/// "LABEL_0", "LABEL_1", ... where there are no names.
+[[nodiscard]] std::vector<std::string> label_names(const std::vector<std::string>& labels,
+                                                   int64_t num_labels);
+
+}  // namespace snug::models

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/init.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/check.h"
+#include "base/philox.h"
+#include "base/threads.h"
+
+namespace snug::models {
+namespace {
+
+constexpr int64_t kParallelGrain = 1 << 14;  // a multiple of 4: a part starts at a whole counter
+
+// FNV-1a: the parameter's name as the upper half of the counter. Fixed for ever, since weights
+// depend on it.
+uint64_t hash_of(const std::string& name) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+double unit(uint32_t word) { return (static_cast<double>(word) + 0.5) * (1.0 / 4294967296.0); }
+
+// Two normal variates from two words (Box and Muller).
+void box_muller(uint32_t a, uint32_t b, double* out) {
+  const double radius = std::sqrt(-2.0 * std::log(unit(a)));
+  const double angle = 2.0 * std::numbers::pi * unit(b);
+  out[0] = radius * std::cos(angle);
+  out[1] = radius * std::sin(angle);
+}
+
+}  // namespace
+
+void initialize(std::span<float> weight, const Shape& shape, const InitRule& rule,
+                const std::string& parameter, uint64_t seed, int threads) {
+  SNUG_CHECK(static_cast<int64_t>(weight.size()) == element_count(shape), parameter);
+  if (rule.deviation == 0) {
+    std::fill(weight.begin(), weight.end(), static_cast<float>(rule.constant));
+  } else {
+    const uint64_t stream = hash_of(parameter);
+    parallel_for(threads, static_cast<int64_t>(weight.size()), kParallelGrain,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t first = begin; first < end; first += 4) {
+                     const auto block = static_cast<uint64_t>(first / 4);
+                     const PhiloxCounter words = philox4x32(
+                         {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                          static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
+                         seed);
+                     double normal[4];
+                     box_muller(words[0], words[1], normal);
+                     box_muller(words[2], words[3], normal + 2);
+                     for (int64_t i = first; i < std::min(first + 4, end); ++i) {
+                       weight[static_cast<size_t>(i)] =
+                           static_cast<float>(rule.deviation * normal[i - first]);
+                     }
+                   }
+                 });
+  }
+  const bool has_zero_row = rule.zero_row >= 0 && !shape.empty() && rule.zero_row < shape[0];
+  if (!has_zero_row) return;
+  const auto columns = weight.size() / static_cast<size_t>(shape[0]);
+  std::fill_n(weight.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(rule.zero_row) * columns),
+              columns, 0.0f);
+}
+
+}  // namespace snug::models

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// B rows, T tokens, E embedding size.
+#include "models/mlp.h"
+
+#include <cmath>
+
+#include "nn/layers.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "ops/reduce/reduce.h"
+#include "ops/shape/shape.h"
+#include "snug/error.h"
+
+namespace snug::models {
+namespace {
+
+constexpr double kEmbeddingDeviation = 0.1;
+
+bool ends_with(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// The sum over tokens is a product with the mask as a row of 0 and 1, so nothing of the size of the
+// embeddings is kept but the embeddings. A row without tokens is divided by 1.
+ValueId masked_mean(GraphBuilder& b, ValueId embedded, ValueId mask) {
+  const Shape shape = b.shape(embedded);
+  const ValueId weights = cast(b, mask, DType::f32);
+  const ValueId sum = matmul(b, reshape(b, weights, {shape[0], 1, shape[1]}), embedded);
+  const ValueId count = reduce_sum(b, weights, {1}, true);
+  const ValueId one = fill(b, 1, {});
+  const ValueId divisor = where(b, greater(b, count, one), count, one);
+  return div(b, reshape(b, sum, {shape[0], shape[2]}), divisor);
+}
+
+}  // namespace
+
+SequenceModel build_mlp_classifier(GraphBuilder& builder, const MlpConfig& config, BatchShape shape,
+                                   const BuildOptions& options) {
+  validate(config, "mlp");
+  if (shape.micro_batch < 1 || shape.length < 1) {
+    throw Error(ErrorCode::bad_config, "mlp", "a batch needs at least one row and one token");
+  }
+  SequenceModel model;
+  const Shape ids = {shape.micro_batch, shape.length};
+  model.input_ids = builder.input(kInputIds, {DType::i32, ids});
+  model.attention_mask = builder.input(kAttentionMask, {DType::boolean, ids});
+  if (options.training && config.dropout > 0) model.rng = builder.input(kRng, {DType::i64, {3}});
+  const int64_t width =
+      config.embedding_size > 0 ? config.embedding_size : config.hidden_sizes.front();
+  const ValueId embedded =
+      nn::embedding(builder, "embeddings", model.input_ids, config.vocab_size, width);
+  ValueId x = kNone;
+  {
+    const ScopeGuard scope(builder, "embeddings");
+    x = nn::dropout(builder, masked_mean(builder, embedded, model.attention_mask), model.rng,
+                    config.dropout);
+  }
+  for (size_t i = 0; i < config.hidden_sizes.size(); ++i) {
+    const std::string name = "layers." + std::to_string(i);
+    x = nn::linear(builder, name, x, config.hidden_sizes[i]);
+    const ScopeGuard scope(builder, name);
+    x = nn::dropout(builder, relu(builder, x), model.rng, config.dropout);
+  }
+  model.logits = nn::linear(builder, "classifier", x, config.num_labels);
+  finish_classifier(builder, model, options);
+  return model;
+}
+
+InitRule mlp_init_rule(const MlpConfig& config, const std::string& parameter, const Shape& shape) {
+  if (ends_with(parameter, ".bias")) return {};
+  if (parameter == "embeddings.weight")
+    return {.deviation = kEmbeddingDeviation, .zero_row = config.pad_token_id};
+  const double gain = parameter == "classifier.weight" ? 1 : 2;
+  return {.deviation = std::sqrt(gain / static_cast<double>(shape.back()))};
+}
+
+}  // namespace snug::models

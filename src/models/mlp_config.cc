@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// MlpConfig: validation, config.json in and out.
+#include <nlohmann/json.hpp>
+
+#include "models/config_reader.h"
+#include "models/mlp.h"
+#include "snug/error.h"
+
+namespace snug::models {
+
+void validate(const MlpConfig& config, const std::string& where) {
+  const auto refuse = [&where](const std::string& message) {
+    throw Error(ErrorCode::bad_config, where, message);
+  };
+  if (config.vocab_size < 1)
+    refuse("vocab_size must be at least 1, found " + std::to_string(config.vocab_size));
+  if (config.num_labels < 1)
+    refuse("num_labels must be at least 1, found " + std::to_string(config.num_labels));
+  if (config.embedding_size < 0) refuse("embedding_size must not be negative");
+  if (config.embedding_size == 0 && config.hidden_sizes.empty())
+    refuse("a model without hidden_sizes needs an embedding_size");
+  for (int64_t size : config.hidden_sizes) {
+    if (size < 1)
+      refuse("every size in hidden_sizes must be at least 1, found " + std::to_string(size));
+  }
+  if (!(config.dropout >= 0 && config.dropout < 1))
+    refuse("dropout must be at least 0 and below 1");
+  if (!config.labels.empty() && static_cast<int64_t>(config.labels.size()) != config.num_labels) {
+    refuse("num_labels is " + std::to_string(config.num_labels) + ", but there are " +
+           std::to_string(config.labels.size()) + " label names");
+  }
+}
+
+MlpConfig mlp_config_from_json(std::string_view json, const std::string& file,
+                               std::vector<std::string>* ignored) {
+  ConfigReader reader(json, file);
+  reader.require_text("model_type", "mlp", "the model is not an MLP");
+  MlpConfig config;
+  reader.read_int("vocab_size", config.vocab_size, 1);
+  reader.read_int("embedding_size", config.embedding_size, 0);
+  reader.read_int("pad_token_id", config.pad_token_id, -1);
+  reader.read_number("dropout", config.dropout, 1);
+  if (const auto sizes = reader.find("hidden_sizes")) {
+    config.hidden_sizes.clear();
+    if (!sizes->is_array()) sizes->fail("must be a list of sizes");
+    for (int64_t i = 0; i < sizes->size(); ++i)
+      config.hidden_sizes.push_back(sizes->at(i).as_int(1, int64_t{1} << 31));
+  }
+  reader.read_labels(config.num_labels, config.labels);
+  reader.expect({"architectures"});
+  validate(config, file);
+  if (ignored != nullptr) *ignored = reader.unknown();
+  return config;
+}
+
+std::string mlp_config_to_json(const MlpConfig& config) {
+  nlohmann::ordered_json json = {{"architectures", {"SnugMlpForSequenceClassification"}},
+                                 {"model_type", "mlp"},
+                                 {"vocab_size", config.vocab_size},
+                                 {"embedding_size", config.embedding_size},
+                                 {"hidden_sizes", config.hidden_sizes},
+                                 {"dropout", config.dropout},
+                                 {"pad_token_id", config.pad_token_id}};
+  const std::vector<std::string> names = label_names(config.labels, config.num_labels);
+  for (size_t id = 0; id < names.size(); ++id) {
+    json["id2label"][std::to_string(id)] = names[id];
+    json["label2id"][names[id]] = id;
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace snug::models

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layers.h"
+
+#include "ops/dropout/dropout.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/embedding/embedding.h"
+#include "ops/layer_norm/layer_norm.h"
+#include "ops/matmul/matmul.h"
+#include "snug/error.h"
+
+namespace snug::nn {
+
+std::optional<Activation> find_activation(std::string_view name) {
+  struct Entry {
+    std::string_view name;
+    Activation activation;
+  };
+  static constexpr Entry kEntries[] = {
+      {"gelu", Activation::gelu},
+      {"gelu_new", Activation::gelu_tanh},
+      {"gelu_pytorch_tanh", Activation::gelu_tanh},
+      {"relu", Activation::relu},
+      {"tanh", Activation::tanh},
+      {"sigmoid", Activation::sigmoid},
+  };
+  for (const Entry& entry : kEntries) {
+    if (entry.name == name) return entry.activation;
+  }
+  return std::nullopt;
+}
+
+std::string scoped(const GraphBuilder& builder, const std::string& name) {
+  return builder.scope().empty() ? name : builder.scope() + "." + name;
+}
+
+ValueId linear(GraphBuilder& builder, const std::string& name, ValueId x, int64_t out_features) {
+  const ScopeGuard scope(builder, name);
+  if (builder.shape(x).size() < 2) {
+    throw Error(ErrorCode::shape_mismatch, builder.scope(),
+                "a linear layer needs rows, not " + to_string(builder.type(x)));
+  }
+  const int64_t in_features = builder.shape(x).back();
+  const ValueId weight =
+      builder.parameter(scoped(builder, "weight"), {DType::f32, {out_features, in_features}});
+  const ValueId bias = builder.parameter(scoped(builder, "bias"), {DType::f32, {out_features}});
+  return matmul(builder, x, weight, {.transpose_b = true, .bias = bias});
+}
+
+ValueId layer_norm(GraphBuilder& builder, const std::string& name, ValueId x, double eps) {
+  const ScopeGuard scope(builder, name);
+  if (builder.shape(x).empty()) {
+    throw Error(ErrorCode::shape_mismatch, builder.scope(),
+                "layer norm needs an axis, not a scalar");
+  }
+  const TensorType width = {DType::f32, {builder.shape(x).back()}};
+  const ValueId weight = builder.parameter(scoped(builder, "weight"), width);
+  const ValueId bias = builder.parameter(scoped(builder, "bias"), width);
+  return snug::layer_norm(builder, x, weight, bias, eps).y;
+}
+
+ValueId embedding(GraphBuilder& builder, const std::string& name, ValueId ids, int64_t rows,
+                  int64_t columns) {
+  const ScopeGuard scope(builder, name);
+  const ValueId table = builder.parameter(scoped(builder, "weight"), {DType::f32, {rows, columns}});
+  return snug::embedding(builder, table, ids);
+}
+
+ValueId dropout(GraphBuilder& builder, ValueId x, ValueId rng, double rate) {
+  return rate == 0 || rng == kNone ? x : snug::dropout(builder, x, rng, rate);
+}
+
+ValueId activate(GraphBuilder& builder, ValueId x, Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      return gelu(builder, x, "none");
+    case Activation::gelu_tanh:
+      return gelu(builder, x, "tanh");
+    case Activation::relu:
+      return relu(builder, x);
+    case Activation::tanh:
+      return tanh(builder, x);
+    case Activation::sigmoid:
+      return sigmoid(builder, x);
+  }
+  throw Error(ErrorCode::internal, "activate", "an activation without an op");
+}
+
+}  // namespace snug::nn

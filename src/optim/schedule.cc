@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace snug::optim {
+
+int64_t resolve_warmup(int64_t warmup_steps, double warmup_ratio, int64_t total_steps) {
+  if (warmup_steps > 0) return warmup_steps;
+  return static_cast<int64_t>(std::ceil(static_cast<double>(total_steps) * warmup_ratio));
+}
+
+double rate_factor(const Schedule& schedule, int64_t completed) {
+  const auto at = static_cast<double>(completed);
+  const auto warmup = static_cast<double>(schedule.warmup_steps);
+  const auto total = static_cast<double>(schedule.total_steps);
+  if (completed < schedule.warmup_steps) return at / std::max(1.0, warmup);
+  const double decay_steps = std::max(1.0, total - warmup);
+  switch (schedule.shape) {
+    case ScheduleShape::linear:
+      return std::max(0.0, (total - at) / decay_steps);
+    case ScheduleShape::cosine:
+      return std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * (at - warmup) / decay_steps)));
+    case ScheduleShape::constant:
+      return 1;
+  }
+  return 1;
+}
+
+}  // namespace snug::optim
