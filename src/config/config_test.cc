@@ -178,7 +178,9 @@ TEST(RunConfig, bad_values_name_key_value_and_what_is_allowed) {
       {"gradient_accumulation_steps", "2", "it follows from train_batch_size and micro_batch_size"},
       {"zzzzzzzz", "2", "the keys are in docs/configuration.md"},
   };
-  for (const auto& [key, value, words] : cases) {
+  for (const auto& [key_text, value_text, words] : cases) {
+    const std::string key = key_text;
+    const std::string value = value_text;
     EXPECT_ERROR((void)from_line({{key, value}}), "bad_config: ");
     EXPECT_ERROR((void)from_line({{key, value}}), words);
   }
@@ -205,7 +207,8 @@ TEST(RunConfig, broken_files_name_the_line) {
       {"[a]: 1\n", "a key must be a plain word"},
       {"<<: {seed: 1}\n", "unknown key '<<'"},
   };
-  for (const auto& [yaml, words] : cases) {
+  for (const auto& [yaml_text, words] : cases) {
+    const std::string yaml = yaml_text;
     EXPECT_ERROR((void)from_yaml(yaml), "bad_config: [run.yaml");
     EXPECT_ERROR((void)from_yaml(yaml), words);
   }

@@ -156,6 +156,40 @@ TEST(AtomicFolder, a_full_disk_leaves_the_former_folder) {
   EXPECT_EQ(list_folder(root.path()), std::vector<std::string>{"last"});
 }
 
+// States that a kill inside a rename pair, a removal or a recovery leaves, built by hand.
+TEST(AtomicFolder, every_state_between_steps_recovers) {
+  struct State {
+    const char* target;  // text of a complete folder; "-": none; "~x": without marker
+    const char* fresh;
+    const char* former;
+    const char* wanted;
+  };
+  const State states[] = {{"old", "new", "-", "old"},  {"new", "~old", "-", "new"},
+                          {"-", "new", "old", "new"},  {"-", "~new", "old", "old"},
+                          {"new", "-", "~old", "new"}, {"-", "new", "-", "new"},
+                          {"-", "~new", "-", "-"},     {"-", "-", "~old", "-"}};
+  for (const State& state : states) {
+    const TestFolder root;
+    const auto build = [&](const std::string& path, const std::string& text) {
+      if (text == "-") return;
+      commit(root / "made", text);
+      if (text[0] == '~') remove_all(root / "made/.snug.complete");
+      ASSERT_EQ(::rename((root / "made").c_str(), path.c_str()), 0);
+    };
+    build(root / "last", state.target);
+    build(root / "last.snug-new", state.fresh);
+    build(root / "last.snug-old", state.former);
+    for (int again = 0; again < 2; ++again) {  // recovery itself may be repeated
+      const bool is_there = recover_folder(root / "last");
+      ASSERT_EQ(is_there, std::string(state.wanted) != "-");
+      if (is_there) {
+        EXPECT_EQ(read_all(root / "last/weights", 100), state.wanted);
+      }
+      EXPECT_EQ(list_folder(root.path()).size(), is_there ? 1u : 0u);
+    }
+  }
+}
+
 TEST(AtomicFolder, recovery_leaves_strange_places_alone) {
   const TestFolder root;
   EXPECT_FALSE(recover_folder(root / "none"));

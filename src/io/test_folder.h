@@ -2,9 +2,10 @@
 // For tests: an empty folder that goes away with its object, and what an error said.
 #pragma once
 
-#include <stdlib.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
 #include <string>
 
 #include "io/file.h"
@@ -15,10 +16,9 @@ namespace snug::io {
 class TestFolder {
  public:
   TestFolder() {
-    char name[] = "/tmp/snug-test-XXXXXX";
-    const char* made = ::mkdtemp(name);
-    if (made == nullptr) throw_system_error(name, "create", errno);
-    path_ = made;
+    const char* place = std::getenv("TMPDIR");
+    path_ = std::string(place != nullptr ? place : "/tmp") + "/snug-test-XXXXXX";
+    if (::mkdtemp(path_.data()) == nullptr) throw_system_error(path_, "create", errno);
   }
   TestFolder(const TestFolder&) = delete;
   TestFolder& operator=(const TestFolder&) = delete;
