@@ -21,7 +21,7 @@ inline constexpr int64_t kMaxBadExamples = 5;
 /// user to set.
 struct RowSchema {
   std::string text_column = "text";
-  std::string text_pair_column;  // empty: no pair
+  std::string text_pair_column{};  // empty: no pair
   std::string label_column = "label";
   bool needs_label = true;  // false: the label column may be absent
   bool operator==(const RowSchema&) const = default;

@@ -36,7 +36,7 @@ using LengthsFn = std::function<void(std::span<const int64_t> rows, std::span<in
 struct BatchPlan {
   int64_t epoch = 0;
   int64_t batch = 0;  // in the epoch
-  std::span<const int64_t> rows;
+  std::span<const int64_t> rows{};
   int32_t max_length = 0;
   int32_t bucket_length = 0;
 };

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checksums, keys and metadata of token cache files.
+#include "data/cache_format.h"
+
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "data/source.h"
+
+namespace snug::data {
+namespace {
+
+std::string hex(uint64_t value) {
+  std::string text(16, '0');
+  for (size_t i = 16; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
+  return text;
+}
+
+Error damaged(const std::string& where) {
+  return Error(ErrorCode::bad_data, where, "the metadata of the token cache are damaged",
+               "delete the file");
+}
+
+void append_field(std::string& text, const std::string& value) {
+  // The length in front keeps "ab" + "c" apart from "a" + "bc".
+  text += std::to_string(value.size()) + ":" + value;
+}
+
+int64_t count_at(const nlohmann::json& object, const char* name) {
+  const int64_t value = object.at(name).get<int64_t>();
+  if (value < 0) throw std::out_of_range(name);
+  return value;
+}
+
+std::vector<int64_t> counts_at(const nlohmann::json& object, const char* name) {
+  auto counts = object.at(name).get<std::vector<int64_t>>();
+  for (const int64_t count : counts) {
+    if (count < 0) throw std::out_of_range(name);
+  }
+  return counts;
+}
+
+}  // namespace
+
+void Checksum::add(std::span<const std::byte> bytes) {
+  // Every step is a bijection of the state for a given word, and of the word for a given state.
+  const auto mix = [this](uint64_t word) {
+    state_ = (state_ ^ word) * 0x9E3779B97F4A7C15u;
+    state_ ^= state_ >> 29;
+  };
+  uint64_t word = 0;
+  size_t at = 0;
+  for (; at + sizeof(word) <= bytes.size(); at += sizeof(word)) {
+    std::memcpy(&word, bytes.data() + at, sizeof(word));
+    mix(word);
+  }
+  if (at < bytes.size()) {
+    word = 0;
+    std::memcpy(&word, bytes.data() + at, bytes.size() - at);
+    mix(word);
+    mix(bytes.size() - at);
+  }
+}
+
+uint64_t header_checksum(const CacheHeader& header) {
+  Checksum checksum;
+  checksum.add(bytes_of(header).first(offsetof(CacheHeader, header_checksum)));
+  return checksum.value();
+}
+
+std::string cache_key(const CacheSpec& spec) {
+  std::string text = "cache " + std::to_string(kCacheVersion) + ";";
+  for (const std::string& file : spec.files) {
+    const FileStamp stamp = stamp_of(file);
+    append_field(text, file);
+    append_field(text, std::to_string(stamp.bytes) + "," + std::to_string(stamp.modified_ns));
+  }
+  append_field(text, spec.schema.text_column);
+  append_field(text, spec.schema.text_pair_column);
+  append_field(text, spec.schema.label_column);
+  append_field(text, std::to_string(static_cast<int>(spec.bad_rows)) + "," +
+                         std::to_string(static_cast<int>(spec.label_use)) + "," +
+                         std::to_string(spec.max_seq_length) + "," +
+                         std::to_string(spec.vocab_size));
+  append_field(text, spec.tokenizer_fingerprint);
+  if (spec.label_use == LabelUse::known) {
+    for (const std::string& name : spec.known_labels.names()) append_field(text, name);
+  }
+  Checksum first;
+  first.add(std::as_bytes(std::span(text)));
+  Checksum second;
+  second.add(bytes_of(first));
+  second.add(std::as_bytes(std::span(text)));
+  return hex(first.value()) + hex(second.value());
+}
+
+std::string to_json(const CacheMetadata& metadata) {
+  const DataReport& report = metadata.report;
+  const nlohmann::json json = {{"key", metadata.key},
+                               {"labels", metadata.labels.names()},
+                               {"report",
+                                {{"rows_read", report.rows_read},
+                                 {"kept", report.kept},
+                                 {"truncated", report.truncated},
+                                 {"dropped_empty", report.dropped_empty},
+                                 {"unlabelled", report.unlabelled},
+                                 {"bad", report.bad},
+                                 {"tokens", report.tokens},
+                                 {"max_length", report.max_length},
+                                 {"length_counts", report.length_counts},
+                                 {"label_counts", report.label_counts},
+                                 {"bad_examples", report.bad_examples}}}};
+  // Paths in bad_examples need not be UTF-8.
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+CacheMetadata metadata_from_json(const std::string& text, const std::string& where) {
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    const nlohmann::json& in = json.at("report");
+    CacheMetadata metadata{
+        .key = json.at("key").get<std::string>(),
+        .labels = Labels::from_names(json.at("labels").get<std::vector<std::string>>()),
+        .report = {}};
+    DataReport& report = metadata.report;
+    report.rows_read = count_at(in, "rows_read");
+    report.kept = count_at(in, "kept");
+    report.truncated = count_at(in, "truncated");
+    report.dropped_empty = count_at(in, "dropped_empty");
+    report.unlabelled = count_at(in, "unlabelled");
+    report.bad = count_at(in, "bad");
+    report.tokens = count_at(in, "tokens");
+    const int64_t max_length = count_at(in, "max_length");
+    if (max_length > kMaxSequenceLength) throw damaged(where);
+    report.max_length = static_cast<int32_t>(max_length);
+    report.length_counts = counts_at(in, "length_counts");
+    report.label_counts = counts_at(in, "label_counts");
+    report.bad_examples = in.at("bad_examples").get<std::vector<std::string>>();
+    if (report.label_counts.size() != metadata.labels.names().size()) throw damaged(where);
+    return metadata;
+  } catch (const nlohmann::json::exception&) {
+    throw damaged(where);
+  } catch (const std::out_of_range&) {
+    throw damaged(where);
+  } catch (const Error&) {
+    throw damaged(where);
+  }
+}
+
+void check_spec(const CacheSpec& spec) {
+  if (spec.files.empty()) throw Error(ErrorCode::bad_config, "train_file", "no data file is given");
+  if (spec.max_seq_length < 1 || spec.max_seq_length > kMaxSequenceLength) {
+    throw Error(ErrorCode::bad_config, "max_seq_length",
+                std::to_string(spec.max_seq_length) + " is out of range",
+                "use a number from 1 to " + std::to_string(kMaxSequenceLength));
+  }
+  if (spec.vocab_size < 1) {
+    throw Error(ErrorCode::bad_config, "vocab_size",
+                std::to_string(spec.vocab_size) + " is out of range");
+  }
+}
+
+}  // namespace snug::data

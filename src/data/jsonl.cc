@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON lines: one object a line. A streaming (SAX) parse keeps the wanted columns alone, so a line
+// of 16 MiB costs a few times its own size and never a document tree.
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "data/source.h"
+#include "data/utf8.h"
+
+namespace snug::data {
+namespace {
+
+constexpr size_t kMaxColumns = 32;
+constexpr size_t kMaxParserTextBytes = 160;
+constexpr const char* kLineHint =
+    "every line must be one complete JSON object; correct it, or set bad_rows to skip";
+
+// Returning false from a callback ends the parse; `problem` then says why.
+class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  RowHandler(const RowSchema& schema, Row& row, std::vector<std::string>* columns)
+      : schema_(schema), row_(row), columns_(columns) {}
+
+  std::string problem;
+  bool is_array = false;
+  bool has_text = false;
+  bool has_pair = false;
+  bool has_label = false;
+
+  bool null() override { return take("null", nullptr, /*is_null=*/true); }
+  bool boolean(bool value) override { return scalar("a boolean", value ? "true" : "false"); }
+  bool number_integer(number_integer_t value) override {
+    return scalar("a number", std::to_string(value));
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    return scalar("a number", std::to_string(value));
+  }
+  bool number_float(number_float_t value, const string_t& text) override {
+    if (depth_ == 1 && column_ == Column::label) {
+      if (!(std::trunc(value) == value && std::abs(value) < 1e15)) {
+        return fail("the label " + clip_text(text, 40) +
+                    " is not an integer: regression is not supported");
+      }
+      return scalar("a number", std::to_string(static_cast<int64_t>(value)));
+    }
+    return take("a number", nullptr, false);
+  }
+  bool string(string_t& value) override { return take("a string", &value, false); }
+  bool binary(binary_t&) override { return fail("binary data"); }
+  bool start_object(size_t) override {
+    if (depth_ == 1 && !take("an object", nullptr, false)) return false;
+    ++depth_;
+    return true;
+  }
+  bool end_object() override {
+    --depth_;
+    return true;
+  }
+  bool start_array(size_t) override {
+    if (depth_ == 0) {
+      is_array = true;
+      return fail("a JSON array where an object is expected");
+    }
+    if (depth_ == 1 && !take("an array", nullptr, false)) return false;
+    ++depth_;
+    return true;
+  }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (depth_ != 1) return true;
+    if (columns_ != nullptr && columns_->size() < kMaxColumns)
+      columns_->push_back(clip_text(name, 64));
+    if (name == schema_.text_column) return begin(Column::text, has_text, name);
+    if (!schema_.text_pair_column.empty() && name == schema_.text_pair_column) {
+      return begin(Column::pair, has_pair, name);
+    }
+    if (!schema_.label_column.empty() && name == schema_.label_column)
+      return begin(Column::label, has_label, name);
+    column_ = Column::other;
+    return true;
+  }
+  bool parse_error(size_t position, const std::string&,
+                   const nlohmann::json::exception& error) override {
+    // "[json.exception.parse_error.101] parse error at line 1, column 7: syntax error while ..."
+    const std::string text = error.what();
+    const size_t colon = text.find(": ");
+    const std::string reason = colon == std::string::npos ? text : text.substr(colon + 2);
+    return fail("broken JSON at column " + std::to_string(position) + ": " +
+                clip_text(reason, kMaxParserTextBytes));
+  }
+
+ private:
+  enum class Column : uint8_t { other, text, pair, label };
+
+  bool fail(std::string text) {
+    problem = std::move(text);
+    return false;
+  }
+  bool begin(Column column, bool& seen, const std::string& name) {
+    if (seen) return fail("the column '" + name + "' occurs twice");
+    seen = true;
+    column_ = column;
+    return true;
+  }
+  bool scalar(const char* kind, std::string text) {
+    if (depth_ == 1 && column_ == Column::label) {
+      row_.label = std::move(text);
+      return true;
+    }
+    return take(kind, nullptr, false);
+  }
+  // A value of the given kind; `text` is null unless it is a string.
+  bool take(const char* kind, std::string* text, bool is_null) {
+    if (depth_ == 0) return fail(std::string(kind) + " where a JSON object is expected");
+    if (depth_ != 1 || column_ == Column::other) return true;
+    if (column_ == Column::label) {
+      if (is_null) return true;
+      if (text == nullptr) return fail("the label is " + std::string(kind));
+      if (!text->empty()) row_.label = *text;
+      return true;
+    }
+    const std::string& name =
+        column_ == Column::text ? schema_.text_column : schema_.text_pair_column;
+    if (text == nullptr) return fail("the column '" + name + "' is " + kind + ", not a string");
+    (column_ == Column::text ? row_.text : row_.pair) = *text;
+    return true;
+  }
+
+  const RowSchema& schema_;
+  Row& row_;
+  std::vector<std::string>* columns_;
+  Column column_ = Column::other;
+  int64_t depth_ = 0;
+};
+
+class JsonlReader final : public RowReader {
+ public:
+  JsonlReader(const std::string& file, const RowSchema& schema, BadRowLog& log)
+      : source_(file), schema_(schema), log_(log) {}
+
+  bool next(Row& row) override {
+    for (;;) {
+      const SourceFile::Line status = source_.read_line(line_);
+      if (status == SourceFile::Line::end) return false;
+      ++line_number_;
+      try {
+        if (status == SourceFile::Line::too_long) throw row_too_long(place());
+        if (line_.find_first_not_of(" \t") == std::string::npos) continue;
+        parse(row);
+        return true;
+      } catch (const RowError& error) {
+        log_.report(error);
+      }
+    }
+  }
+  const std::vector<std::string>& columns() const override { return columns_; }
+  int64_t bytes_read() const override { return source_.position(); }
+  int64_t total_bytes() const override { return source_.total_bytes(); }
+
+ private:
+  std::string place() const { return place_of(source_.path(), line_number_); }
+
+  void parse(Row& row) {
+    check_text(line_, source_.path(), line_number_);
+    row.text.clear();
+    row.pair.clear();
+    row.label.reset();
+    row.line = line_number_;
+    const bool is_first = columns_.empty();
+    RowHandler handler(schema_, row, is_first ? &columns_ : nullptr);
+    if (!nlohmann::json::sax_parse(line_, &handler)) {
+      if (is_first) columns_.clear();
+      if (handler.is_array && is_first) {
+        throw Error(ErrorCode::bad_data, place(), handler.problem,
+                    "write one object a line: jq -c '.[]' in.json > out.jsonl");
+      }
+      throw RowError(ErrorCode::bad_data, place(), handler.problem, kLineHint);
+    }
+    check_columns(handler, is_first);
+    for (const std::string* field : {&row.text, &row.pair}) {
+      if (field->find('\0') != std::string::npos) fail_nul();
+    }
+    if (row.label && row.label->find('\0') != std::string::npos) fail_nul();
+  }
+
+  [[noreturn]] void fail_nul() const {
+    throw RowError(ErrorCode::bad_data, place(), "the text holds a NUL character (\\u0000)",
+                   "remove it, or set bad_rows to skip");
+  }
+
+  void check_columns(const RowHandler& handler, bool is_first) {
+    const bool lacks_pair = !schema_.text_pair_column.empty() && !handler.has_pair;
+    if (handler.has_text && !lacks_pair) return;
+    const std::string& column = handler.has_text ? schema_.text_pair_column : schema_.text_column;
+    const char* key = handler.has_text ? "text_pair_column" : "text_column";
+    // The first object without the column: the configuration is wrong, not a row.
+    if (is_first) throw missing_column(place(), column, key, columns_);
+    std::vector<std::string> names;
+    Row ignored;
+    RowHandler again(schema_, ignored, &names);
+    (void)nlohmann::json::sax_parse(line_, &again);
+    throw RowError(ErrorCode::bad_data, place(),
+                   "there is no column '" + column + "'; the columns are: " + list_columns(names),
+                   "add the column, or set bad_rows to skip");
+  }
+
+  SourceFile source_;
+  RowSchema schema_;
+  BadRowLog& log_;
+  std::string line_;
+  int64_t line_number_ = 0;
+  std::vector<std::string> columns_;
+};
+
+}  // namespace
+
+std::unique_ptr<RowReader> open_jsonl(const std::string& file, const RowSchema& schema,
+                                      BadRowLog& log) {
+  return std::make_unique<JsonlReader>(file, schema, log);
+}
+
+}  // namespace snug::data

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Label tables of labels.h.
+#include "data/labels.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <utility>
+
+namespace snug::data {
+namespace {
+
+constexpr size_t kMaxContinuousLabels = 64;
+
+std::optional<int64_t> as_integer(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool is_number(std::string_view text) {
+  double value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return status == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+Labels Labels::from_names(std::vector<std::string> names) {
+  Labels labels;
+  labels.names_ = std::move(names);
+  for (size_t id = 0; id < labels.names_.size(); ++id) {
+    if (!labels.ids_.emplace(labels.names_[id], static_cast<int32_t>(id)).second) {
+      throw Error(ErrorCode::bad_config, "id2label",
+                  "the label '" + labels.names_[id] + "' occurs twice");
+    }
+  }
+  return labels;
+}
+
+std::optional<int32_t> Labels::find(std::string_view name) const {
+  const auto found = ids_.find(name);
+  if (found == ids_.end()) return std::nullopt;
+  return found->second;
+}
+
+Error unseen_label(const std::string& where, std::string_view label, const Labels& labels) {
+  std::string known;
+  for (int32_t id = 0; id < std::min(labels.size(), 8); ++id) {
+    known += (id == 0 ? "" : ", ") + labels.name(id);
+  }
+  if (labels.size() > 8) known += ", ... (" + std::to_string(labels.size()) + " in all)";
+  return Error(ErrorCode::bad_data, where,
+               "the label '" + std::string(label.substr(0, kMaxLabelBytes)) +
+                   "' does not occur in the training data",
+               "the known labels are " + known + "; correct the row, or set bad_rows to skip");
+}
+
+int32_t LabelFinder::add(std::string_view label, const std::string& where) {
+  const auto found = ids_.find(label);
+  if (found != ids_.end()) return found->second;
+  if (static_cast<int64_t>(label.size()) > kMaxLabelBytes) {
+    throw Error(ErrorCode::bad_data, where,
+                "a label of " + std::to_string(label.size()) + " bytes (at most " +
+                    std::to_string(kMaxLabelBytes) + ")",
+                "set label_column to the column that holds the class");
+  }
+  if (static_cast<int64_t>(ids_.size()) == kMaxLabels) {
+    throw Error(ErrorCode::unsupported, where,
+                "more than " + std::to_string(kMaxLabels) + " different labels",
+                "set label_column to the column that holds the class");
+  }
+  const auto id = static_cast<int32_t>(ids_.size());
+  ids_.emplace(std::string(label), id);
+  return id;
+}
+
+LabelFinder::Result LabelFinder::finish() const {
+  std::vector<const std::pair<const std::string, int32_t>*> entries;  // bytewise, as in the map
+  bool all_integers = true;
+  bool all_numbers = true;
+  for (const auto& entry : ids_) {
+    entries.push_back(&entry);
+    all_integers = all_integers && as_integer(entry.first).has_value();
+    all_numbers = all_numbers && is_number(entry.first);
+  }
+  if (all_integers) {
+    std::stable_sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) {
+      return *as_integer(a->first) < *as_integer(b->first);
+    });
+  } else if (all_numbers && entries.size() > kMaxContinuousLabels) {
+    throw Error(ErrorCode::unsupported, "label_column",
+                "the labels are " + std::to_string(entries.size()) + " different numbers such as " +
+                    entries.front()->first + ": regression is not supported",
+                "name the classes, or set label_column to the column that holds them");
+  }
+  Result result;
+  result.final_id.resize(entries.size());
+  std::vector<std::string> names;
+  for (size_t id = 0; id < entries.size(); ++id) {
+    result.final_id[static_cast<size_t>(entries[id]->second)] = static_cast<int32_t>(id);
+    names.push_back(entries[id]->first);
+  }
+  result.labels = Labels::from_names(std::move(names));
+  return result;
+}
+
+}  // namespace snug::data

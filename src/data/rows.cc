@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the reader of a file by its suffix, and keeps the log of bad rows.
+#include "data/rows.h"
+
+#include <string_view>
+#include <utility>
+
+#include "data/source.h"
+#include "data/utf8.h"
+
+namespace snug::data {
+namespace {
+
+constexpr size_t kMaxExampleBytes = 240;
+
+void check_distinct(const RowSchema& schema) {
+  const std::pair<const char*, const std::string*> columns[] = {
+      {"text_column", &schema.text_column},
+      {"text_pair_column", &schema.text_pair_column},
+      {"label_column", &schema.label_column}};
+  for (size_t i = 0; i < 3; ++i) {
+    for (size_t j = i + 1; j < 3; ++j) {
+      if (columns[j].second->empty() || *columns[i].second != *columns[j].second) continue;
+      throw Error(
+          ErrorCode::bad_config, columns[j].first,
+          std::string("names the column '") + *columns[j].second + "', as does " + columns[i].first,
+          "name two different columns");
+    }
+  }
+  if (schema.text_column.empty())
+    throw Error(ErrorCode::bad_config, "text_column", "is empty", "name a column");
+  if (schema.label_column.empty() && schema.needs_label) {
+    throw Error(ErrorCode::bad_config, "label_column", "is empty", "name a column");
+  }
+}
+
+}  // namespace
+
+void BadRowLog::report(const Error& error) {
+  if (policy == BadRows::stop) throw Error(error);
+  ++count;
+  if (static_cast<int64_t>(examples.size()) >= kMaxBadExamples) return;
+  const std::string text = error.what();
+  const size_t from = error.where().size() + 3;  // "[where] "
+  const size_t end = error.hint().empty() ? text.size() : text.find("\nhint: ");
+  examples.push_back(error.where() + ": " +
+                     clip_text(text.substr(from, end - from), kMaxExampleBytes));
+}
+
+std::unique_ptr<RowReader> open_rows(const std::string& file, const RowSchema& schema,
+                                     BadRowLog& log) {
+  check_distinct(schema);
+  if (file.ends_with(".jsonl") || file.ends_with(".json")) return open_jsonl(file, schema, log);
+  if (file.ends_with(".tsv")) return open_delimited(file, schema, '\t', log);
+  if (file.ends_with(".csv")) return open_delimited(file, schema, ',', log);
+  throw Error(ErrorCode::bad_config, file, "the kind of the file is unknown",
+              "name it .jsonl (one JSON object a line), .tsv or .csv");
+}
+
+}  // namespace snug::data

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row readers: what they accept, and every way a file can be bad, with code and text.
+#include "data/rows.h"
+#include "data/data_testing.h"
+#include "data/utf8.h"
+
+namespace snug::data {
+namespace {
+
+struct Read {
+  std::vector<Row> rows;
+  BadRowLog log;
+};
+
+Read read(const std::string& file, const RowSchema& schema = {}, BadRows policy = BadRows::stop) {
+  Read result;
+  result.log.policy = policy;
+  const auto reader = open_rows(file, schema, result.log);
+  Row row;
+  while (reader->next(row)) result.rows.push_back(row);
+  return result;
+}
+
+TEST(Utf8, strict_validation_finds_the_first_bad_byte) {
+  for (const char* good :
+       {"", "plain", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
+        "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF", "0123456789\xE2\x82\xAC 0123456789"}) {
+    EXPECT_FALSE(first_invalid_utf8(good)) << good;
+  }
+  for (const char* bad :
+       {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
+        "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "\xC3", "\xE2\x82", "\xF0\x90\x80"}) {
+    EXPECT_EQ(first_invalid_utf8(bad), 0u);
+    EXPECT_EQ(first_invalid_utf8("0123456789abc" + std::string(bad) + "x"), 13u);
+  }
+  EXPECT_EQ(clip_text("a\xE2\x82\xAC", 3), "a...");
+  EXPECT_EQ(clip_text("abc", 3), "abc");
+}
+
+TEST(Jsonl, rows_labels_lines_and_escapes) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.jsonl",
+                                 "\xEF\xBB\xBF{\"text\": \"one \\u00e9\\n\", \"label\": \"x\", "
+                                 "\"other\": {\"text\": [1, {\"label\": 2}]}}\r\n"
+                                 "\n"
+                                 "{\"label\": -3, \"text\": \"\"}\n"
+                                 "{\"label\": true, \"text\": \"t\"}\n"
+                                 "{\"label\": 2.0, \"text\": \"t\"}\n"
+                                 "{\"label\": null, \"text\": \"t\"}\n"
+                                 "{\"text\": \"t\"}\n"
+                                 "{\"text\": \"last\", \"label\": \"\"}");
+  const Read got = read(file);
+  ASSERT_EQ(got.rows.size(), 7u);
+  EXPECT_EQ(got.rows[0].text, "one \xC3\xA9\n");
+  EXPECT_EQ(got.rows[0].label, "x");
+  EXPECT_EQ(got.rows[1].label, "-3");
+  EXPECT_EQ(got.rows[1].line, 3);
+  EXPECT_EQ(got.rows[2].label, "true");
+  EXPECT_EQ(got.rows[3].label, "2");
+  EXPECT_FALSE(got.rows[4].label);
+  EXPECT_FALSE(got.rows[5].label);
+  EXPECT_FALSE(got.rows[6].label);
+  EXPECT_EQ(got.rows[6].line, 8);
+}
+
+TEST(Jsonl, every_bad_row_is_named_with_file_and_line) {
+  const TemporaryFolder folder;
+  const std::pair<std::string, std::string> cases[] = {
+      {"{\"text\": \"a\"", "broken JSON at column"},
+      {"{\"text\": \"a\"} x", "broken JSON at column"},
+      {"{\"text\": \"\\ud800\"}", "broken JSON"},
+      {"5", "a number where a JSON object is expected"},
+      {"[1]", "a JSON array where an object is expected"},
+      {"{\"text\": 5}", "the column 'text' is a number, not a string"},
+      {"{\"text\": null}", "the column 'text' is null, not a string"},
+      {"{\"text\": [\"a\"]}", "the column 'text' is an array, not a string"},
+      {"{\"text\": \"a\", \"label\": {\"x\": 1}}", "the label is an object"},
+      {"{\"text\": \"a\", \"label\": 3.5}", "regression is not supported"},
+      {"{\"text\": \"a\", \"text\": \"b\"}", "the column 'text' occurs twice"},
+      {"{\"body\": \"a\", \"label\": 1}",
+       "there is no column 'text'; the columns are: body, label"},
+      {"{\"text\": \"a\xFF\"}", "invalid UTF-8: byte 0xFF at offset 11"},
+      {std::string("{\"text\": \"a\0\"}", 14), "a NUL byte at offset 11"},
+      {"{\"text\": \"a\\u0000\"}", "holds a NUL character"},
+      {std::string("{\"text\": \"") + std::string(static_cast<size_t>(kMaxRowBytes), 'a') + "\"}",
+       "longer than 16 MiB"},
+  };
+  for (const auto& [line, text] : cases) {
+    const std::string good = "{\"text\": \"ok\", \"label\": 1}\n";
+    const auto file = folder.write("bad.jsonl", good + line + "\n" + good);
+    expect_error([&] { (void)read(file); }, ErrorCode::bad_data, "bad.jsonl:2] ");
+    expect_error([&] { (void)read(file); }, ErrorCode::bad_data, text);
+    const Read skipped = read(file, {}, BadRows::skip);
+    EXPECT_EQ(skipped.rows.size(), 2u) << text;
+    EXPECT_EQ(skipped.rows.back().line, 3);
+    EXPECT_EQ(skipped.log.count, 1);
+    ASSERT_EQ(skipped.log.examples.size(), 1u);
+    EXPECT_NE(skipped.log.examples[0].find("bad.jsonl:2: "), std::string::npos)
+        << skipped.log.examples[0];
+  }
+}
+
+TEST(Jsonl, a_column_that_the_first_row_lacks_is_a_configuration_error) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.jsonl", "{\"sentence\": \"a\", \"label\": 1}\n");
+  expect_error([&] { (void)read(file, {}, BadRows::skip); }, ErrorCode::bad_config,
+               "there is no column 'text'; the columns are: sentence, label\nhint: set text_column "
+               "to one of them");
+  expect_error([&] { (void)read(file, {.text_column = "sentence", .text_pair_column = "b"}); },
+               ErrorCode::bad_config, "set text_pair_column");
+  EXPECT_EQ(read(file, {.text_column = "sentence"}).rows.at(0).text, "a");
+  const auto array = folder.write("array.json", "[\n{\"text\": \"a\"}]\n");
+  expect_error([&] { (void)read(array, {}, BadRows::skip); }, ErrorCode::bad_data, "jq -c");
+}
+
+TEST(Jsonl, hostile_nesting_and_numbers_are_survived) {
+  const TemporaryFolder folder;
+  const std::string deep = "{\"x\": " + std::string(2'000'000, '[') + "\n";
+  expect_error([&] { (void)read(folder.write("deep.jsonl", deep)); }, ErrorCode::bad_data,
+               "broken JSON");
+  expect_error(
+      [&] { (void)read(folder.write("big.jsonl", "{\"label\": 1e999, \"text\": \"a\"}\n")); },
+      ErrorCode::bad_data, "big.jsonl:1");
+}
+
+TEST(BadRowLog, keeps_the_first_few_examples_only) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "broken\n";
+  const Read got = read(folder.write("a.jsonl", text), {}, BadRows::skip);
+  EXPECT_EQ(got.log.count, 100);
+  EXPECT_EQ(static_cast<int64_t>(got.log.examples.size()), kMaxBadExamples);
+}
+
+TEST(Tsv, fields_are_split_at_tabs_and_quotes_are_text) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.tsv", "id\tlabel\ttext\r\n0\tx\tsaid \"no\r\n\n1\t\tb\n");
+  const Read got = read(file);
+  ASSERT_EQ(got.rows.size(), 2u);
+  EXPECT_EQ(got.rows[0].text, "said \"no");
+  EXPECT_EQ(got.rows[0].label, "x");
+  EXPECT_FALSE(got.rows[1].label);
+  EXPECT_EQ(got.rows[1].line, 4);
+}
+
+TEST(Tsv, bad_rows_and_headers_are_named) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.tsv", "text\tlabel\na\tx\nb\nc\tx\ty\n\xC3\tx\nd\tz\n");
+  expect_error([&] { (void)read(file); }, ErrorCode::bad_data,
+               "a.tsv:3] 1 fields where the header has 2");
+  const Read got = read(file, {}, BadRows::skip);
+  EXPECT_EQ(got.rows.size(), 2u);
+  EXPECT_EQ(got.log.count, 3);
+  expect_error([&] { (void)read(folder.write("b.tsv", "a\tb\n1\t2\n")); }, ErrorCode::bad_config,
+               "b.tsv:1] there is no column 'text'; the columns are: a, b\nhint: set text_column");
+  expect_error([&] { (void)read(folder.write("c.tsv", "text\tb\n1\t2\n")); }, ErrorCode::bad_config,
+               "set label_column");
+  EXPECT_EQ(read(folder.file("c.tsv"), {.needs_label = false}).rows.size(), 1u);
+  expect_error([&] { (void)read(folder.write("d.tsv", "text\ttext\tlabel\n")); },
+               ErrorCode::bad_data, "occurs twice");
+  expect_error([&] { (void)read(folder.write("e.tsv", "")); }, ErrorCode::bad_data,
+               "a header line is expected");
+}
+
+TEST(Csv, rfc_4180_quotes_delimiters_and_line_breaks) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.csv",
+                                 "text,\"label\"\r\n"
+                                 "plain,1\r\n"
+                                 "\"a, b\",2\n"
+                                 "\"say \"\"hi\"\"\",3\n"
+                                 "\"two\r\nlines\n\",4\n"
+                                 "\n"
+                                 "\"\",5\n"
+                                 ",6\n"
+                                 " spaced ,\"\"\n"
+                                 "end,\"7\"");
+  const Read got = read(file);
+  ASSERT_EQ(got.rows.size(), 8u);
+  EXPECT_EQ(got.rows[0].text, "plain");
+  EXPECT_EQ(got.rows[1].text, "a, b");
+  EXPECT_EQ(got.rows[2].text, "say \"hi\"");
+  EXPECT_EQ(got.rows[3].text, "two\r\nlines\n");
+  EXPECT_EQ(got.rows[3].line, 5);
+  EXPECT_EQ(got.rows[4].text, "");
+  EXPECT_EQ(got.rows[4].line, 9);
+  EXPECT_EQ(got.rows[5].label, "6");
+  EXPECT_EQ(got.rows[6].text, " spaced ");
+  EXPECT_FALSE(got.rows[6].label);
+  EXPECT_EQ(got.rows[7].label, "7");
+}
+
+TEST(Csv, stray_quotes_are_errors_and_reading_goes_on_at_the_next_line) {
+  const TemporaryFolder folder;
+  const std::pair<std::string, std::string> cases[] = {
+      {"a 5\" disk,x", "a quote inside a field"},
+      {"\"a\"b,x", "text after the closing quote"},
+      {"a\rb,x", "a carriage return without a line feed"},
+      {"a,b,c", "3 fields where the header has 2"},
+      {"a", "1 fields where the header has 2"},
+      {"\"\xE2\x82\",x", "invalid UTF-8"},
+      {std::string("a\0,x", 4), "a NUL byte"},
+      {std::string(static_cast<size_t>(kMaxRowBytes) + 9, 'a') + ",x", "longer than 16 MiB"},
+  };
+  for (const auto& [line, text] : cases) {
+    const auto file = folder.write("bad.csv", "text,label\nok,1\n" + line + "\nok,2\n");
+    expect_error([&] { (void)read(file); }, ErrorCode::bad_data, "bad.csv:3] ");
+    expect_error([&] { (void)read(file); }, ErrorCode::bad_data, text);
+    const Read got = read(file, {}, BadRows::skip);
+    ASSERT_EQ(got.rows.size(), 2u) << text;
+    EXPECT_EQ(got.rows[1].line, 4) << text;
+    EXPECT_EQ(got.log.count, 1);
+  }
+}
+
+TEST(Csv, an_open_quote_is_never_skipped) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.csv", "text,label\nok,1\n\"open,2\nrow,3\n");
+  expect_error([&] { (void)read(file, {}, BadRows::skip); }, ErrorCode::bad_data,
+               "a.csv:3] the quote that opens here is not closed");
+  const auto header = folder.write("b.csv", "te\"xt,label\nok,1\n");
+  expect_error([&] { (void)read(header, {}, BadRows::skip); }, ErrorCode::bad_data,
+               "b.csv:1] a quote inside a field");
+}
+
+TEST(Rows, files_that_cannot_be_read_at_all) {
+  const TemporaryFolder folder;
+  expect_error([&] { (void)read(folder.file("none.jsonl")); }, ErrorCode::io,
+               "cannot open the file: No such file");
+  expect_error([&] { (void)read(folder.write("a.parquet", "x")); }, ErrorCode::bad_config,
+               "name it .jsonl");
+  std::filesystem::create_directory(folder.file("d.csv"));
+  expect_error([&] { (void)read(folder.file("d.csv")); }, ErrorCode::io, "is not a regular file");
+  expect_error([&] { (void)read(folder.write("u.csv", "\xFF\xFEt")); }, ErrorCode::bad_data,
+               "UTF-16");
+  expect_error([&] { (void)read(folder.write("z.jsonl", "\x1F\x8B\x08")); }, ErrorCode::bad_data,
+               "compressed");
+  EXPECT_TRUE(read(folder.write("empty.jsonl", "")).rows.empty());
+  const auto file = folder.write("a.tsv", "a\tb\n1\t2\n");
+  expect_error([&] { (void)read(file, {.text_column = "a", .label_column = "a"}); },
+               ErrorCode::bad_config, "[label_column] names the column 'a', as does text_column");
+  expect_error([&] { (void)read(file, {.text_column = ""}); }, ErrorCode::bad_config,
+               "[text_column] is empty");
+}
+
+TEST(Rows, text_pairs_come_from_their_column) {
+  const TemporaryFolder folder;
+  const RowSchema schema{.text_column = "a", .text_pair_column = "b"};
+  for (const auto& file :
+       {folder.write("a.jsonl", "{\"a\": \"1\", \"b\": \"2\", \"label\": \"x\"}\n"),
+        folder.write("a.tsv", "a\tb\tlabel\n1\t2\tx\n"),
+        folder.write("a.csv", "a,b,label\n1,2,x\n")}) {
+    const Read got = read(file, schema);
+    EXPECT_EQ(got.rows.at(0).text, "1");
+    EXPECT_EQ(got.rows.at(0).pair, "2");
+  }
+}
+
+}  // namespace
+}  // namespace snug::data

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads token caches. open() checks everything but the ids of the rows; read_row checks those,
+// since a cache may be far larger than what is worth reading at every start.
+#include "data/token_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "base/check.h"
+#include "data/cache_format.h"
+#include "data/source.h"
+
+namespace snug::data {
+namespace {
+
+constexpr size_t kChunkBytes = 4096;
+constexpr size_t kCheckRecords = 1024;
+// A cache above this size is dropped from the page cache each time about this much of it was
+// touched.
+constexpr int64_t kReleaseBytes = int64_t{256} << 20;
+
+Error damaged(const std::string& path, const std::string& what) {
+  return Error(ErrorCode::bad_data, path, "the token cache is damaged: " + what,
+               "delete the file; it is built again");
+}
+
+}  // namespace
+
+struct TokenCache::State {
+  std::string path;
+  int fd = -1;
+  CacheHeader header;
+  uint64_t index_offset = 0;
+  std::vector<std::string> files;
+  CacheMetadata metadata;
+  uint64_t content_hash = 0;
+  std::atomic<int64_t> touched_bytes{0};
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (fd >= 0) ::close(fd);
+  }
+
+  void read_at(uint64_t offset, std::span<std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t got = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw io_error(path, "reading failed", errno);
+      if (got == 0) throw damaged(path, "it ends too early");
+      offset += static_cast<uint64_t>(got);
+      bytes = bytes.subspan(static_cast<size_t>(got));
+    }
+  }
+
+  void release_behind(int64_t bytes) {
+    if (static_cast<int64_t>(index_offset) < kReleaseBytes) return;
+    const int64_t touched =
+        bytes + static_cast<int64_t>(kChunkBytes);  // a read touches a page or two
+    if (touched_bytes.fetch_add(touched, std::memory_order_relaxed) + touched < kReleaseBytes)
+      return;
+    touched_bytes.store(0, std::memory_order_relaxed);
+    (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  }
+
+  // The limits of one record; holds for any bytes that a file can contain.
+  void check(const IndexRecord& record) const {
+    const uint64_t bytes = uint64_t{record.length} * header.token_bytes;
+    const bool is_good =
+        record.length <= header.max_seq_length && record.first_segment <= record.length &&
+        record.offset <= header.tokens_bytes && bytes <= header.tokens_bytes - record.offset &&
+        record.file < files.size() && record.line <= uint64_t{1} << 62 &&
+        (record.label == kIgnoredLabel ||
+         (record.label >= 0 && record.label < metadata.labels.size()));
+    if (!is_good) throw damaged(path, "a row record is out of bounds");
+  }
+
+  IndexRecord record_of(int64_t row) {
+    SNUG_CHECK(row >= 0 && static_cast<uint64_t>(row) < header.rows, "row out of range");
+    IndexRecord record;
+    read_at(index_offset + static_cast<uint64_t>(row) * sizeof(IndexRecord),
+            std::as_writable_bytes(std::span(&record, 1)));
+    check(record);
+    return record;
+  }
+
+  void open_file(const std::string& cache_path);
+  void read_header(const CacheSpec& spec);
+  void read_metadata(const CacheSpec& spec);
+  void check_index();
+};
+
+void TokenCache::State::open_file(const std::string& cache_path) {
+  path = cache_path;
+  fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) throw io_error(path, "cannot open the token cache", errno);
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) throw io_error(path, "cannot read the token cache", errno);
+  if (!S_ISREG(status.st_mode)) throw damaged(path, "it is not a regular file");
+  (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+}
+
+void TokenCache::State::read_header(const CacheSpec& spec) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) throw io_error(path, "cannot read the token cache", errno);
+  const auto file_bytes = static_cast<uint64_t>(status.st_size);
+  if (file_bytes < sizeof(CacheHeader)) throw damaged(path, "it is shorter than its header");
+  read_at(0, std::as_writable_bytes(std::span(&header, 1)));
+  if (header.magic == 0 && header.complete == 0) throw damaged(path, "it was never completed");
+  if (header.magic != kCacheMagic) throw damaged(path, "it is not a token cache");
+  if (header.version != kCacheVersion) throw damaged(path, "it is of another version");
+  if (header.complete != kCacheComplete) throw damaged(path, "it was never completed");
+  if (header.header_checksum != header_checksum(header))
+    throw damaged(path, "the header does not match its checksum");
+  // Bound every term before adding: no sum below can overflow.
+  const bool is_bounded =
+      header.tokens_bytes <= file_bytes && header.metadata_bytes <= file_bytes &&
+      header.metadata_bytes <= kMaxMetadataBytes && header.rows <= file_bytes / sizeof(IndexRecord);
+  if (!is_bounded || sizeof(CacheHeader) + header.tokens_bytes + header.rows * sizeof(IndexRecord) +
+                             header.metadata_bytes !=
+                         file_bytes) {
+    throw damaged(path, "its size does not match its header");
+  }
+  const bool fits = header.max_seq_length == static_cast<uint32_t>(spec.max_seq_length) &&
+                    header.vocab_size == static_cast<uint32_t>(spec.vocab_size) &&
+                    header.token_bytes == token_bytes_for(spec.vocab_size);
+  if (!fits)
+    throw Error(ErrorCode::bad_data, path, "the token cache was made from other data or settings");
+  index_offset = sizeof(CacheHeader) + header.tokens_bytes;
+}
+
+void TokenCache::State::read_metadata(const CacheSpec& spec) {
+  std::string text(header.metadata_bytes, '\0');
+  read_at(index_offset + header.rows * sizeof(IndexRecord),
+          std::as_writable_bytes(std::span(text)));
+  Checksum checksum;
+  checksum.add(std::as_bytes(std::span(std::as_const(text))));
+  if (checksum.value() != header.metadata_checksum) {
+    throw damaged(path, "the metadata do not match their checksum");
+  }
+  metadata = metadata_from_json(text, path);
+  if (metadata.key != cache_key(spec)) {
+    throw Error(ErrorCode::bad_data, path, "the token cache was made from other data or settings");
+  }
+  files = spec.files;
+  Checksum content;
+  content.add(bytes_of(header.index_checksum));
+  for (const std::string& name : metadata.labels.names()) {
+    content.add(bytes_of(name.size()));
+    content.add(std::as_bytes(std::span(name)));
+  }
+  content_hash = content.value();
+}
+
+// Streams through the index: checksum, limits, rows end to end, and totals equal to the report's.
+void TokenCache::State::check_index() {
+  std::vector<IndexRecord> records(kCheckRecords);
+  Checksum checksum;
+  uint64_t offset = 0;
+  uint64_t tokens = 0;
+  uint32_t max_length = 0;
+  for (uint64_t row = 0; row < header.rows; row += records.size()) {
+    records.resize(static_cast<size_t>(std::min<uint64_t>(header.rows - row, kCheckRecords)));
+    read_at(index_offset + row * sizeof(IndexRecord), std::as_writable_bytes(std::span(records)));
+    checksum.add(std::as_bytes(std::span(std::as_const(records))));
+    for (const IndexRecord& record : records) {
+      check(record);
+      if (record.offset != offset) throw damaged(path, "its rows do not follow each other");
+      offset += uint64_t{record.length} * header.token_bytes;
+      tokens += record.length;
+      max_length = std::max(max_length, record.length);
+    }
+  }
+  if (checksum.value() != header.index_checksum)
+    throw damaged(path, "the row index does not match its checksum");
+  const DataReport& report = metadata.report;
+  if (offset != header.tokens_bytes || static_cast<uint64_t>(report.kept) != header.rows ||
+      static_cast<uint64_t>(report.tokens) != tokens ||
+      static_cast<uint32_t>(report.max_length) != max_length ||
+      report.length_counts.size() != size_t{max_length} + 1) {
+    throw damaged(path, "its report does not match its rows");
+  }
+}
+
+TokenCache::TokenCache(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TokenCache::TokenCache(TokenCache&&) noexcept = default;
+TokenCache& TokenCache::operator=(TokenCache&&) noexcept = default;
+TokenCache::~TokenCache() = default;
+
+TokenCache TokenCache::open(const std::string& path, const CacheSpec& spec) {
+  check_spec(spec);
+  auto state = std::make_unique<State>();
+  state->open_file(path);
+  state->read_header(spec);
+  state->read_metadata(spec);
+  state->check_index();
+  return TokenCache(std::move(state));
+}
+
+int64_t TokenCache::rows() const { return static_cast<int64_t>(state_->header.rows); }
+const Labels& TokenCache::labels() const { return state_->metadata.labels; }
+const DataReport& TokenCache::report() const { return state_->metadata.report; }
+const std::vector<std::string>& TokenCache::files() const { return state_->files; }
+uint64_t TokenCache::content_hash() const { return state_->content_hash; }
+
+namespace {
+
+RowInfo info_of(const IndexRecord& record) {
+  return {.length = static_cast<int32_t>(record.length),
+          .first_segment = static_cast<int32_t>(record.first_segment),
+          .label = record.label,
+          .file = static_cast<int32_t>(record.file),
+          .line = static_cast<int64_t>(record.line)};
+}
+
+}  // namespace
+
+RowInfo TokenCache::info(int64_t row) const { return info_of(state_->record_of(row)); }
+
+void TokenCache::read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const {
+  SNUG_CHECK(lengths.size() >= rows.size(), "too little room for the lengths");
+  for (size_t i = 0; i < rows.size(); ++i)
+    lengths[i] = static_cast<int32_t>(state_->record_of(rows[i]).length);
+}
+
+RowInfo TokenCache::read_row(int64_t row, std::span<int32_t> ids) const {
+  const IndexRecord record = state_->record_of(row);
+  SNUG_CHECK(ids.size() >= record.length, "too little room for a row");
+  const size_t token_bytes = state_->header.token_bytes;
+  const size_t total = record.length * token_bytes;
+  alignas(int32_t) std::array<std::byte, kChunkBytes> chunk;
+  Checksum checksum;
+  uint32_t largest = 0;
+  size_t written = 0;
+  for (size_t done = 0; done < total; done += kChunkBytes) {
+    const std::span<std::byte> part = std::span(chunk).first(std::min(kChunkBytes, total - done));
+    state_->read_at(sizeof(CacheHeader) + record.offset + done, part);
+    checksum.add(part);
+    for (size_t at = 0; at < part.size(); at += token_bytes) {
+      uint32_t id = 0;
+      std::copy_n(part.begin() + static_cast<std::ptrdiff_t>(at), token_bytes,
+                  reinterpret_cast<std::byte*>(&id));
+      largest = std::max(largest, id);
+      ids[written++] = static_cast<int32_t>(id);
+    }
+  }
+  if (checksum.folded() != record.checksum) {
+    throw damaged(state_->path, "row " + std::to_string(row) + " does not match its checksum");
+  }
+  if (total > 0 && largest >= state_->header.vocab_size) {
+    throw damaged(state_->path,
+                  "row " + std::to_string(row) + " holds an id outside the vocabulary");
+  }
+  state_->release_behind(static_cast<int64_t>(total));
+  return info_of(record);
+}
+
+TokenCache open_or_build_token_cache(const std::string& path, const CacheSpec& spec,
+                                     const EncodeFn& encode, const BuildHooks& hooks) {
+  check_spec(spec);
+  try {
+    return TokenCache::open(path, spec);
+  } catch (const Error& error) {
+    // Missing, damaged or of other data: build it. Whatever stands in the way of that says so
+    // itself.
+    if (error.code() != ErrorCode::io && error.code() != ErrorCode::bad_data) throw;
+  }
+  build_token_cache(path, spec, encode, hooks);
+  return TokenCache::open(path, spec);
+}
+
+}  // namespace snug::data

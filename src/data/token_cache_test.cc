@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0
+// Token cache: round trip, report, labels, damage at every byte, memory bound, cancellation, full
+// disk.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <sstream>
+
+#include "data/cache_format.h"
+#include "data/data_testing.h"
+
+namespace snug::data {
+namespace {
+
+constexpr int32_t kVocabulary = 302;
+
+CacheSpec spec_of(const std::string& file, int32_t max_seq_length = 16) {
+  return {.files = {file},
+          .max_seq_length = max_seq_length,
+          .vocab_size = kVocabulary,
+          .tokenizer_fingerprint = "toy"};
+}
+
+std::string slurp(const std::string& path) {
+  std::ostringstream bytes;
+  bytes << std::ifstream(path, std::ios::binary).rdbuf();
+  return bytes.str();
+}
+
+std::string text_of(const TokenCache& cache, int64_t row) {
+  std::vector<int32_t> ids(64);
+  const RowInfo info = cache.read_row(row, ids);
+  std::string text;
+  for (int32_t i = 0; i < info.length; ++i) {
+    const int32_t id = ids[static_cast<size_t>(i)];
+    text += id == 300 ? "<" : id == 301 ? ">" : std::string(1, static_cast<char>(id));
+  }
+  return text;
+}
+
+TEST(TokenCache, rows_come_back_with_labels_lines_and_report) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.tsv",
+                                 "text\tlabel\n"
+                                 "hello\tzebra\n"
+                                 "  \tzebra\n"
+                                 "no label\t\n"
+                                 "broken\n"
+                                 "a long text that is cut\tape\n"
+                                 "hi\tzebra\n");
+  CacheSpec spec = spec_of(file);
+  spec.bad_rows = BadRows::skip;
+  const TokenCache cache = open_or_build_token_cache(folder.file("cache"), spec, toy_encoder(16));
+  ASSERT_EQ(cache.rows(), 3);
+  EXPECT_EQ(cache.labels().names(), (std::vector<std::string>{"ape", "zebra"}));
+  EXPECT_EQ(text_of(cache, 0), "<hello>");
+  EXPECT_EQ(text_of(cache, 1), "<a long text tha");
+  EXPECT_EQ(text_of(cache, 2), "<hi>");
+  EXPECT_EQ(cache.info(0).label, 1);
+  EXPECT_EQ(cache.info(1).label, 0);
+  EXPECT_EQ(cache.info(2).label, 1);
+  EXPECT_EQ(cache.info(1).line, 6);
+  const DataReport& report = cache.report();
+  EXPECT_EQ(report.rows_read, 6);
+  EXPECT_EQ(report.kept, 3);
+  EXPECT_EQ(report.truncated, 1);
+  EXPECT_EQ(report.dropped_empty, 1);
+  EXPECT_EQ(report.unlabelled, 1);
+  EXPECT_EQ(report.bad, 1);
+  EXPECT_EQ(report.tokens, 7 + 16 + 4);
+  EXPECT_EQ(report.max_length, 16);
+  EXPECT_EQ(report.length_counts.at(7), 1);
+  EXPECT_EQ(report.length_counts.size(), 17u);
+  EXPECT_EQ(report.label_counts, (std::vector<int64_t>{1, 2}));
+  ASSERT_EQ(report.bad_examples.size(), 1u);
+  EXPECT_NE(report.bad_examples[0].find("a.tsv:5: 1 fields"), std::string::npos);
+  EXPECT_EQ(folder.entries(), 2);  // no temporary file is left
+}
+
+TEST(TokenCache, pairs_keep_their_segments_in_both_widths) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.csv", "text,pair,label\nab,cde,0\nx,,1\n");
+  for (int32_t vocabulary : {kVocabulary, 65536, 65537, 200000}) {
+    CacheSpec spec = spec_of(file);
+    spec.schema.text_pair_column = "pair";
+    spec.vocab_size = vocabulary;
+    const EncodeFn toy = toy_encoder(16);
+    const EncodeFn encode = [&](std::string_view text, const std::string* pair, EncodedRow& out) {
+      toy(text, pair, out);
+      out.ids.back() = vocabulary - 1;
+    };
+    const TokenCache cache = open_or_build_token_cache(folder.file("cache"), spec, encode);
+    std::vector<int32_t> ids(16);
+    const RowInfo info = cache.read_row(0, ids);
+    EXPECT_EQ(info.length, 8);
+    EXPECT_EQ(info.first_segment, 4);
+    EXPECT_EQ(ids[7], vocabulary - 1);
+    EXPECT_EQ(cache.info(1).first_segment, 3);
+    EXPECT_EQ(cache.info(1).length, 4);
+  }
+}
+
+TEST(TokenCache, a_second_open_does_not_build_and_any_change_does) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.tsv", "text\tlabel\na\t1\nb\t2\n");
+  int encoded = 0;
+  const EncodeFn toy = toy_encoder(16);
+  const EncodeFn encode = [&](std::string_view text, const std::string* pair, EncodedRow& out) {
+    ++encoded;
+    toy(text, pair, out);
+  };
+  const auto builds = [&](const CacheSpec& spec) {
+    encoded = 0;
+    (void)open_or_build_token_cache(folder.file("cache"), spec, encode);
+    return encoded > 0;
+  };
+  CacheSpec spec = spec_of(file);
+  EXPECT_TRUE(builds(spec));
+  EXPECT_FALSE(builds(spec));
+  spec.tokenizer_fingerprint = "other";
+  EXPECT_TRUE(builds(spec));
+  spec.max_seq_length = 17;
+  EXPECT_TRUE(builds(spec));
+  spec.bad_rows = BadRows::skip;
+  EXPECT_TRUE(builds(spec));
+  spec.label_use = LabelUse::known;
+  spec.known_labels = Labels::from_names({"2", "1"});
+  EXPECT_TRUE(builds(spec));
+  spec.known_labels = Labels::from_names({"1", "2"});
+  EXPECT_TRUE(builds(spec));
+  EXPECT_FALSE(builds(spec));
+  (void)folder.write("a.tsv", "text\tlabel\na\t1\nb\t1\n");  // same size, later time
+  std::filesystem::last_write_time(
+      file, std::filesystem::last_write_time(file) + std::chrono::seconds(2));
+  EXPECT_TRUE(builds(spec));
+  EXPECT_FALSE(builds(spec));
+}
+
+TEST(TokenCache, equal_input_gives_equal_bytes_and_labels_change_the_content_hash) {
+  const TemporaryFolder folder;
+  const auto a = folder.write("a.tsv", "text\tlabel\na\t1\nb\t2\n");
+  const auto b = folder.write("b.tsv", "text\tlabel\na\t1\nb\t3\n");
+  build_token_cache(folder.file("1"), spec_of(a), toy_encoder(16));
+  build_token_cache(folder.file("2"), spec_of(a), toy_encoder(16));
+  EXPECT_EQ(slurp(folder.file("1")), slurp(folder.file("2")));
+  build_token_cache(folder.file("3"), spec_of(b), toy_encoder(16));
+  EXPECT_NE(TokenCache::open(folder.file("1"), spec_of(a)).content_hash(),
+            TokenCache::open(folder.file("3"), spec_of(b)).content_hash());
+}
+
+// Opens a cache and reads all of it.
+void read_all(const std::string& path, const CacheSpec& spec) {
+  const TokenCache cache = TokenCache::open(path, spec);
+  std::vector<int32_t> ids(static_cast<size_t>(cache.max_length()));
+  for (int64_t row = 0; row < cache.rows(); ++row) (void)cache.read_row(row, ids);
+}
+
+TEST(TokenCache, truncation_at_any_byte_is_found_when_opening) {
+  const TemporaryFolder folder;
+  const CacheSpec spec = spec_of(folder.write("a.tsv", "text\tlabel\nhello\t1\nb\t2\n"));
+  const auto path = folder.file("cache");
+  build_token_cache(path, spec, toy_encoder(16));
+  const std::string bytes = slurp(path);
+  const auto cut = folder.write("cut", bytes);
+  for (size_t size = bytes.size(); size-- > 0;) {
+    std::filesystem::resize_file(cut, size);
+    expect_error([&] { (void)TokenCache::open(cut, spec); }, ErrorCode::bad_data,
+                 "the token cache is damaged");
+  }
+  const auto longer = folder.write("cut", bytes + "x");
+  expect_error([&] { (void)TokenCache::open(longer, spec); }, ErrorCode::bad_data,
+               "its size does not match");
+}
+
+TEST(TokenCache, any_changed_byte_is_found_and_the_cache_is_built_again) {
+  const TemporaryFolder folder;
+  const CacheSpec spec = spec_of(folder.write("a.tsv", "text\tlabel\nhello\t1\nb\t2\n"));
+  const auto path = folder.file("cache");
+  build_token_cache(path, spec, toy_encoder(16));
+  const std::string bytes = slurp(path);
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  const auto put = [&](size_t at, int byte) {
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(byte)).flush();
+  };
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    put(at, bytes[at] ^ (at % 3 == 0 ? 0xFF : 1 << at % 8));
+    expect_error([&] { read_all(path, spec); }, ErrorCode::bad_data, "token cache");
+    put(at, bytes[at]);
+  }
+  ASSERT_NO_THROW(read_all(path, spec));
+  std::string header_only = bytes;
+  header_only[0] = 'X';
+  (void)folder.write("cache", header_only);
+  EXPECT_EQ(open_or_build_token_cache(path, spec, toy_encoder(16)).rows(), 2);
+  EXPECT_EQ(slurp(path), bytes);
+}
+
+// A forger makes the checksums right: the limits must hold by themselves.
+TEST(TokenCache, hostile_fields_with_right_checksums_are_refused) {
+  const TemporaryFolder folder;
+  const CacheSpec spec = spec_of(folder.write("a.tsv", "text\tlabel\nhello\t1\nb\t2\n"));
+  const auto path = folder.file("cache");
+  build_token_cache(path, spec, toy_encoder(16));
+  const std::string bytes = slurp(path);
+  CacheHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const size_t index_at = sizeof(header) + header.tokens_bytes;
+
+  const auto with_record = [&](auto change) {
+    std::string forged = bytes;
+    std::vector<IndexRecord> records(2);
+    std::memcpy(records.data(), forged.data() + index_at, 2 * sizeof(IndexRecord));
+    change(records[1]);
+    std::memcpy(forged.data() + index_at, records.data(), 2 * sizeof(IndexRecord));
+    CacheHeader changed = header;
+    Checksum checksum;
+    checksum.add(std::as_bytes(std::span(records)));
+    changed.index_checksum = checksum.value();
+    changed.header_checksum = header_checksum(changed);
+    std::memcpy(forged.data(), &changed, sizeof(changed));
+    (void)folder.write("cache", forged);
+    expect_error([&] { read_all(path, spec); }, ErrorCode::bad_data, "the token cache is damaged");
+  };
+  with_record([](IndexRecord& record) { record.offset = ~uint64_t{0}; });
+  with_record([](IndexRecord& record) { record.offset = 0; });
+  with_record([](IndexRecord& record) { record.length = ~uint32_t{0}; });
+  with_record([](IndexRecord& record) { record.length = 4; });
+  with_record([](IndexRecord& record) { record.first_segment = 17; });
+  with_record([](IndexRecord& record) { record.label = 2; });
+  with_record([](IndexRecord& record) { record.label = -1; });
+  with_record([](IndexRecord& record) { record.file = 1; });
+  with_record([](IndexRecord& record) { record.line = ~uint64_t{0}; });
+
+  const auto with_header = [&](auto change) {
+    std::string forged = bytes;
+    CacheHeader changed = header;
+    change(changed);
+    changed.header_checksum = header_checksum(changed);
+    std::memcpy(forged.data(), &changed, sizeof(changed));
+    (void)folder.write("cache", forged);
+    expect_error([&] { read_all(path, spec); }, ErrorCode::bad_data, "token cache");
+  };
+  with_header([](CacheHeader& h) { h.rows = ~uint64_t{0} / 40 + 1; });
+  with_header([](CacheHeader& h) { h.tokens_bytes = ~uint64_t{0}; });
+  with_header([](CacheHeader& h) { h.metadata_bytes = ~uint64_t{0} - 100; });
+  with_header([](CacheHeader& h) { h.token_bytes = 0; });
+  with_header([](CacheHeader& h) { h.max_seq_length = 1u << 30; });
+  with_header([](CacheHeader& h) { h.complete = 0; });
+  with_header([](CacheHeader& h) { h.version = 2; });
+
+  // An id outside the vocabulary under a right row checksum.
+  std::string forged = bytes;
+  forged[sizeof(header) + 1] = '\x7F';
+  Checksum row;
+  row.add(std::as_bytes(std::span(forged)).subspan(sizeof(header), 14));
+  std::vector<IndexRecord> records(2);
+  std::memcpy(records.data(), forged.data() + index_at, 2 * sizeof(IndexRecord));
+  records[0].checksum = row.folded();
+  std::memcpy(forged.data() + index_at, records.data(), 2 * sizeof(IndexRecord));
+  CacheHeader changed = header;
+  Checksum index;
+  index.add(std::as_bytes(std::span(records)));
+  changed.index_checksum = index.value();
+  changed.header_checksum = header_checksum(changed);
+  std::memcpy(forged.data(), &changed, sizeof(changed));
+  (void)folder.write("cache", forged);
+  expect_error([&] { read_all(path, spec); }, ErrorCode::bad_data,
+               "holds an id outside the vocabulary");
+}
+
+TEST(TokenCache, metadata_of_any_wrong_shape_are_refused) {
+  for (const char* text : {"", "{", "[]", "{}", "{\"key\": 1, \"labels\": [], \"report\": {}}",
+                           "{\"key\": \"k\", \"labels\": [\"a\", \"a\"], \"report\": {}}"}) {
+    expect_error([&] { (void)metadata_from_json(text, "cache"); }, ErrorCode::bad_data,
+                 "the metadata of the token cache are damaged");
+  }
+  CacheMetadata metadata{.key = "k", .labels = Labels::from_names({"a"}), .report = {}};
+  metadata.report.label_counts = {3};
+  EXPECT_EQ(metadata_from_json(to_json(metadata), "cache").report, metadata.report);
+  metadata.report.label_counts = {};
+  expect_error([&] { (void)metadata_from_json(to_json(metadata), "cache"); }, ErrorCode::bad_data,
+               "damaged");
+  metadata.report.label_counts = {-1};
+  expect_error([&] { (void)metadata_from_json(to_json(metadata), "cache"); }, ErrorCode::bad_data,
+               "damaged");
+}
+
+TEST(Labels, integers_sort_as_numbers_and_names_by_bytes) {
+  const auto order = [](std::vector<std::string> names) {
+    LabelFinder finder;
+    for (const std::string& name : names) (void)finder.add(name, "f:1");
+    return finder.finish().labels.names();
+  };
+  EXPECT_EQ(order({"10", "9", "-1"}), (std::vector<std::string>{"-1", "9", "10"}));
+  EXPECT_EQ(order({"10", "9", "x"}), (std::vector<std::string>{"10", "9", "x"}));
+  EXPECT_EQ(order({"b", "a", "B"}), (std::vector<std::string>{"B", "a", "b"}));
+  EXPECT_EQ(order({"1.5", "0.5"}), (std::vector<std::string>{"0.5", "1.5"}));
+  std::vector<std::string> scores;
+  for (int i = 0; i < 65; ++i) scores.push_back(std::to_string(i) + ".5");
+  expect_error([&] { (void)order(scores); }, ErrorCode::unsupported, "regression is not supported");
+  LabelFinder finder;
+  expect_error([&] { (void)finder.add(std::string(257, 'x'), "f:3"); }, ErrorCode::bad_data,
+               "[f:3] a label of 257 bytes");
+  for (int64_t i = 0; i < kMaxLabels; ++i) (void)finder.add("l" + std::to_string(i), "f:1");
+  expect_error([&] { (void)finder.add("one more", "f:4"); }, ErrorCode::unsupported,
+               "more than 16384 different labels");
+  expect_error(
+      [] {
+        (void)Labels::from_names({"a", "b", "a"});
+      },
+      ErrorCode::bad_config, "the label 'a' occurs twice");
+}
+
+TEST(Labels, one_unseen_in_training_is_named_with_file_and_line) {
+  const TemporaryFolder folder;
+  CacheSpec spec = spec_of(folder.write("valid.tsv", "text\tlabel\na\tyes\nb\tmaybe\nc\tno\n"));
+  spec.label_use = LabelUse::known;
+  spec.known_labels = Labels::from_names({"no", "yes"});
+  expect_error([&] { build_token_cache(folder.file("c"), spec, toy_encoder(16)); },
+               ErrorCode::bad_data,
+               "valid.tsv:3] the label 'maybe' does not occur in the training data\nhint: the "
+               "known labels are no, yes");
+  EXPECT_EQ(folder.entries(), 1);
+  spec.bad_rows = BadRows::skip;
+  const DataReport report = build_token_cache(folder.file("c"), spec, toy_encoder(16));
+  EXPECT_EQ(report.rows_read, 3);
+  EXPECT_EQ(report.kept, 2);
+  EXPECT_EQ(report.bad, 1);
+  EXPECT_EQ(report.label_counts, (std::vector<int64_t>{1, 1}));
+}
+
+TEST(TokenCache, prediction_keeps_every_row_in_order_and_needs_no_label) {
+  const TemporaryFolder folder;
+  CacheSpec spec = spec_of(folder.write(
+      "p.jsonl", "{\"text\": \"a\"}\n{\"text\": \"\"}\n{\"text\": \"c\", \"label\": [1]}\n"));
+  spec.label_use = LabelUse::ignore;
+  const TokenCache cache = open_or_build_token_cache(folder.file("c"), spec, toy_encoder(16));
+  ASSERT_EQ(cache.rows(), 3);
+  EXPECT_EQ(text_of(cache, 1), "<>");
+  EXPECT_EQ(text_of(cache, 2), "<c>");
+  EXPECT_EQ(cache.info(0).label, kIgnoredLabel);
+}
+
+TEST(TokenCache, data_without_a_usable_row_are_refused) {
+  const TemporaryFolder folder;
+  const auto build = [&](const std::string& file) {
+    build_token_cache(folder.file("c"), spec_of(file), toy_encoder(16));
+  };
+  expect_error([&] { build(folder.write("a.jsonl", "")); }, ErrorCode::bad_data,
+               "the file holds no rows");
+  expect_error([&] { build(folder.write("b.jsonl", "{\"text\": \"a\", \"class\": 1}\n")); },
+               ErrorCode::bad_config,
+               "there is no column 'label'; the columns are: text, class\nhint: set label_column");
+  expect_error([&] { build(folder.write("c.tsv", "text\tlabel\n\t1\na\t\n")); },
+               ErrorCode::bad_data,
+               "no row can be used: of 2 rows 1 have no label, 1 are empty and 0 are bad");
+  expect_error([&] { build(folder.file("none.tsv")); }, ErrorCode::io, "No such file");
+  expect_error([&] { build_token_cache(folder.file("c"), spec_of("x.tsv", 0), toy_encoder(1)); },
+               ErrorCode::bad_config, "[max_seq_length]");
+  expect_error([&] { build_token_cache(folder.file("c"), {}, toy_encoder(1)); },
+               ErrorCode::bad_config, "no data file is given");
+}
+
+TEST(TokenCache, several_files_are_one_set_of_rows) {
+  const TemporaryFolder folder;
+  CacheSpec spec = spec_of(folder.write("a.tsv", "text\tlabel\na\t1\n"));
+  spec.files.push_back(folder.write("b.jsonl", "{\"text\": \"b\", \"label\": 2}\n"));
+  const TokenCache cache = open_or_build_token_cache(folder.file("c"), spec, toy_encoder(16));
+  ASSERT_EQ(cache.rows(), 2);
+  EXPECT_EQ(cache.info(1).file, 1);
+  EXPECT_EQ(cache.info(1).line, 1);
+  EXPECT_EQ(cache.info(1).label, 1);
+}
+
+TEST(TokenCache, cancelling_leaves_the_old_cache_and_no_other_file) {
+  const TemporaryFolder folder;
+  std::string text = "text\tlabel\n";
+  for (int i = 0; i < 5000; ++i) text += "row " + std::to_string(i) + "\t1\n";
+  const CacheSpec spec = spec_of(folder.write("a.tsv", text));
+  std::atomic<bool> cancel{false};
+  int64_t reported = 0;
+  const BuildHooks hooks{.progress =
+                             [&](const BuildProgress& progress) {
+                               reported = progress.rows;
+                               EXPECT_LE(progress.bytes_read, progress.total_bytes);
+                               cancel = progress.rows >= 2000;
+                             },
+                         .cancel = &cancel};
+  expect_error([&] { build_token_cache(folder.file("c"), spec, toy_encoder(16), hooks); },
+               ErrorCode::cancelled, "was cancelled");
+  EXPECT_EQ(reported, 2000);
+  EXPECT_EQ(folder.entries(), 1);
+}
+
+TEST(TokenCache, an_encoder_that_throws_leaves_no_file) {
+  const TemporaryFolder folder;
+  const CacheSpec spec = spec_of(folder.write("a.tsv", "text\tlabel\na\t1\n"));
+  const EncodeFn encode = [](std::string_view, const std::string*, EncodedRow&) {
+    throw Error(ErrorCode::bad_config, "tokenizer", "no");
+  };
+  expect_error([&] { build_token_cache(folder.file("c"), spec, encode); }, ErrorCode::bad_config,
+               "[tokenizer] no");
+  const EncodeFn outside = [](std::string_view, const std::string*, EncodedRow& out) {
+    out.ids = {kVocabulary};
+  };
+  expect_error([&] { build_token_cache(folder.file("c"), spec, outside); }, ErrorCode::internal,
+               "outside the vocabulary");
+  EXPECT_EQ(folder.entries(), 1);
+}
+
+TEST(TokenCache, a_full_disk_is_an_io_error_and_a_second_writer_is_refused) {
+  const TemporaryFolder folder;
+  std::string text = "text\tlabel\n";
+  for (int i = 0; i < 40000; ++i) text += "a row of some length\t1\n";
+  const CacheSpec spec = spec_of(folder.write("a.tsv", text));
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{.rlim_cur = 600'000, .rlim_max = old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  expect_error([&] { build_token_cache(folder.file("c"), spec, toy_encoder(16)); }, ErrorCode::io,
+               "writing failed");
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(folder.entries(), 1);
+
+  const int fd = ::open(folder.file("c.tmp").c_str(), O_RDWR | O_CREAT, 0644);
+  ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  expect_error([&] { build_token_cache(folder.file("c"), spec, toy_encoder(16)); }, ErrorCode::io,
+               "another process is writing");
+  ::close(fd);
+  EXPECT_EQ(build_token_cache(folder.file("c"), spec, toy_encoder(16)).kept,
+            40000);  // the left-over is taken over
+}
+
+TEST(TokenCache, building_from_a_large_file_stays_within_a_few_mebibytes) {
+  const TemporaryFolder folder;
+  const auto file = folder.file("large.jsonl");
+  {
+    std::ofstream out(file, std::ios::binary);
+    const std::string filler(220, 'x');
+    for (int i = 0; i < 200'000; ++i) {
+      out << "{\"text\": \"row " << i << " " << filler << "\", \"label\": \"class " << i % 45
+          << "\"}\n";
+    }
+  }
+  ASSERT_GT(std::filesystem::file_size(file), 50u << 20);
+  const int64_t before = AllocationCounter::live_bytes();
+  AllocationCounter::restart_peak();
+  const CacheSpec spec = spec_of(file, 128);
+  const TokenCache cache = open_or_build_token_cache(folder.file("c"), spec, toy_encoder(128));
+  EXPECT_LT(AllocationCounter::peak_bytes() - before, int64_t{2} << 20);
+  EXPECT_EQ(cache.rows(), 200'000);
+  EXPECT_EQ(cache.labels().size(), 45);
+  std::vector<int32_t> ids(128);
+  const int64_t calls = AllocationCounter::calls();
+  for (int64_t row = 0; row < cache.rows(); row += 1009)
+    EXPECT_EQ(cache.read_row(row, ids).length, 128);
+  EXPECT_EQ(AllocationCounter::calls(), calls);
+}
+
+}  // namespace
+}  // namespace snug::data

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strict validation of UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace snug::data {
+
+/// Returns the offset of the first byte that is not part of valid UTF-8; none where all of it is.
+[[nodiscard]] std::optional<size_t> first_invalid_utf8(std::string_view text);
+
+/// At most `max_bytes` of a valid text, cut between characters, "..." appended where something is
+/// cut.
+[[nodiscard]] std::string clip_text(std::string_view text, size_t max_bytes);
+
+}  // namespace snug::data
