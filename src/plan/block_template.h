@@ -4,6 +4,7 @@
 // inside it, each by exact liveness.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>

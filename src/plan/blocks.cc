@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <map>
 
 namespace snug::plan {
 namespace {
 
 constexpr size_t kMaxCarryTrials = 24;
-constexpr double kSmallBlock = 0.125;  // of the typical block's seconds: merged into its predecessor
+constexpr double kSmallBlock = 0.125;  // of the typical block's seconds: merged into a neighbour
 
 // Steps from the making of a storage to its last forward use; 0 where it does not leave its op.
 std::vector<int32_t> forward_spans(const ProblemIndex& index) {
@@ -139,6 +138,22 @@ void append(Block& block, const Block& next) {
   block.output = next.output;
 }
 
+// Whether the backward part reads what a cheap block takes in or makes inside. Then the cut belongs in front of it: its
+// input alone is kept and all else made again cheaply (a layer norm). Otherwise it belongs behind it (a relu).
+bool is_better_with_successor(const ProblemIndex& index, const Block& block) {
+  const auto is_read_backward = [&](StorageId id) {
+    const auto& consumers = index.consumers[static_cast<size_t>(id)];
+    return !consumers.empty() && consumers.back() >= index.backward_begin;
+  };
+  bool reads_inside = block.input >= 0 && is_read_backward(block.input);
+  for (OpId op = block.first; op < block.end; ++op) {
+    for (const StorageId output : index.op(op).outputs) {
+      if (output != block.output && is_read_backward(output)) reads_inside = true;
+    }
+  }
+  return reads_inside || block.output < 0 || !is_read_backward(block.output);
+}
+
 void merge_small(const ProblemIndex& index, std::vector<Block>& blocks) {
   double sum = 0;
   double squares = 0;
@@ -149,16 +164,27 @@ void merge_small(const ProblemIndex& index, std::vector<Block>& blocks) {
   }
   const double limit = sum > 0 ? kSmallBlock * squares / sum : 0;
   std::vector<Block> merged;
-  double pending = std::numeric_limits<double>::max();  // seconds of the newest block so far
-  for (const Block& block : blocks) {
-    const double seconds = block_seconds(index, block);
-    if (!merged.empty() && (seconds < limit || pending < limit)) {
-      append(merged.back(), block);
-      pending += seconds;
-    } else {
-      merged.push_back(block);
-      pending = seconds;
+  Block pending;  // cheap blocks that wait for their successor
+  bool has_pending = false;
+  for (Block block : blocks) {
+    if (has_pending) {
+      append(pending, block);
+      block = pending;
+      has_pending = false;
     }
+    if (block_seconds(index, block) >= limit) {
+      merged.push_back(block);
+    } else if (merged.empty() || is_better_with_successor(index, block)) {
+      pending = block;
+      has_pending = true;
+    } else {
+      append(merged.back(), block);
+    }
+  }
+  if (has_pending && merged.empty()) {
+    merged.push_back(pending);
+  } else if (has_pending) {
+    append(merged.back(), pending);
   }
   blocks = std::move(merged);
 }

@@ -1,19 +1,155 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/bound.h"
 
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "plan/index.h"
+#include "plan/min_cut.h"
+
 namespace snug::plan {
+namespace {
+
+constexpr int32_t kMaxCuts = 40;  // evaluations of the dual function
+
+int64_t operand_bytes(const Problem& problem, const Op& op) {
+  int64_t bytes = op.scratch_bytes;
+  for (const auto* operands : {&op.inputs, &op.outputs}) {
+    for (const StorageId id : *operands) {
+      const Storage& storage = problem.storages[static_cast<size_t>(id)];
+      if (!storage.resident) bytes += storage.bytes;
+    }
+  }
+  return bytes;
+}
+
+// The relaxation at one instant: the first run of an op, `moment`. All its ancestors have run; all its descendants are
+// still to come. What they read of the ancestors' storages is either live now, in what the moment's own operands leave of
+// the budget, or made again later at the price of its op, whose inputs are then wanted in the same way. Choosing what to
+// keep under a price per byte is a smallest cut; the best price gives the bound (Lagrangian duality: any price is valid).
+class MomentBound {
+ public:
+  MomentBound(const ProblemIndex& index, OpId moment)
+      : index_(index), network_(index.storage_count() + index.op_count() + 2) {
+    const auto ops = static_cast<size_t>(index.op_count());
+    std::vector<bool> is_ancestor(ops, false);
+    std::vector<bool> is_descendant(ops, false);
+    is_ancestor[static_cast<size_t>(moment)] = is_descendant[static_cast<size_t>(moment)] = true;
+    for (OpId id = moment; id >= 0; --id) {
+      if (!is_ancestor[static_cast<size_t>(id)]) continue;
+      for (const StorageId input : index.op(id).inputs) {
+        const OpId producer = index.producer[static_cast<size_t>(input)];
+        if (producer >= 0) is_ancestor[static_cast<size_t>(producer)] = true;
+      }
+    }
+    for (OpId id = moment + 1; id < index.op_count(); ++id) {
+      for (const StorageId input : index.op(id).inputs) {
+        const OpId producer = index.producer[static_cast<size_t>(input)];
+        if (producer >= 0 && is_descendant[static_cast<size_t>(producer)]) is_descendant[static_cast<size_t>(id)] = true;
+      }
+    }
+    is_ancestor[static_cast<size_t>(moment)] = false;
+
+    const auto is_made_before = [&](StorageId id) {
+      const OpId producer = index.producer[static_cast<size_t>(id)];
+      return producer >= 0 && is_ancestor[static_cast<size_t>(producer)];
+    };
+    std::vector<bool> is_wanted(static_cast<size_t>(index.storage_count()), false);
+    for (OpId id = moment + 1; id < index.op_count(); ++id) {
+      if (!is_descendant[static_cast<size_t>(id)]) continue;
+      for (const StorageId input : index.op(id).inputs) is_wanted[static_cast<size_t>(input)] = true;
+    }
+    for (const StorageId kept : index.problem.keep) is_wanted[static_cast<size_t>(kept)] = true;
+    std::vector<bool> is_operand(is_wanted.size(), false);
+    for (const StorageId input : index.op(moment).inputs) is_operand[static_cast<size_t>(input)] = true;
+
+    for (StorageId id = 0; id < index.storage_count(); ++id) {
+      if (!is_made_before(id)) continue;
+      if (is_wanted[static_cast<size_t>(id)]) network_.add_arc(source(), id, MinCut::kInfinite);
+      const bool is_free = is_operand[static_cast<size_t>(id)];
+      const int32_t arc = network_.add_arc(id, node_of(index.producer[static_cast<size_t>(id)]), 0);
+      if (!is_free) kept_arcs_.push_back({id, arc});
+    }
+    for (OpId id = 0; id < moment; ++id) {
+      if (!is_ancestor[static_cast<size_t>(id)]) continue;
+      const bool is_fixed = index.runs_once[static_cast<size_t>(id)];
+      network_.add_arc(node_of(id), sink(), is_fixed ? MinCut::kInfinite : index.op(id).seconds);
+      for (const StorageId input : index.op(id).inputs) {
+        if (is_made_before(input)) network_.add_arc(node_of(id), input, MinCut::kInfinite);
+      }
+    }
+    own_bytes_ = operand_bytes(index.problem, index.op(moment));
+    for (const Op& op : index.problem.ops) total_seconds_ += op.seconds;
+  }
+
+  /// Seconds beyond one run of every op.
+  [[nodiscard]] double extra_seconds(int64_t budget_bytes) {
+    const auto room = static_cast<double>(budget_bytes - own_bytes_);
+    if (room < 0) return std::numeric_limits<double>::infinity();
+    // Two lines of the concave dual: nothing is dropped at price 0, everything droppable at a high price.
+    Point low = evaluate(0, room);
+    low.kept = 0;
+    for (const auto& [id, arc] : kept_arcs_) low.kept += static_cast<double>(index_.arena_bytes(id));
+    low.seconds = 0;
+    if (low.kept <= room) return 0;
+    // Above this price even the smallest storage (of one alignment unit) is not worth keeping.
+    Point high = evaluate(total_seconds_ + 1e-9, room);
+    double best = std::max({0.0, low.value, high.value});
+    if (high.kept >= room) return best;
+    for (int32_t i = 0; i < kMaxCuts; ++i) {
+      const double price = (high.seconds - low.seconds) / (low.kept - high.kept);
+      if (!(price > 0)) break;
+      const Point middle = evaluate(price, room);
+      best = std::max(best, middle.value);
+      const double line = low.seconds + price * (low.kept - room);
+      if (middle.value >= line * (1 - 1e-9) - 1e-15) break;
+      (middle.kept > room ? low : high) = middle;
+    }
+    // Rounding of the flow must never make the bound larger than it is.
+    return std::max(0.0, best * (1 - 1e-9));
+  }
+
+ private:
+  struct Point {
+    double value = 0;    // of the dual function: a valid bound
+    double kept = 0;     // bytes kept by the cut
+    double seconds = 0;  // run again by the cut
+  };
+
+  Point evaluate(double price, double room) {
+    for (const auto& [id, arc] : kept_arcs_) {
+      network_.set_capacity(arc, price * static_cast<double>(index_.arena_bytes(id)));
+    }
+    const double cut = network_.solve(source(), sink(), total_seconds_ * 1e-13);
+    Point point;
+    point.value = cut - price * room;
+    for (const auto& [id, arc] : kept_arcs_) {
+      const bool is_kept = network_.is_on_source_side(id) &&
+                           !network_.is_on_source_side(node_of(index_.producer[static_cast<size_t>(id)]));
+      if (is_kept) point.kept += static_cast<double>(index_.arena_bytes(id));
+    }
+    point.seconds = cut - price * point.kept;
+    return point;
+  }
+
+  [[nodiscard]] int32_t node_of(OpId op) const { return index_.storage_count() + op; }
+  [[nodiscard]] int32_t source() const { return index_.storage_count() + index_.op_count(); }
+  [[nodiscard]] int32_t sink() const { return source() + 1; }
+
+  const ProblemIndex& index_;
+  MinCut network_;
+  std::vector<std::pair<StorageId, int32_t>> kept_arcs_;
+  int64_t own_bytes_ = 0;
+  double total_seconds_ = 0;
+};
+
+}  // namespace
 
 WorkingSetBound working_set_bound(const Problem& problem) {
   WorkingSetBound bound;
   for (size_t i = 0; i < problem.ops.size(); ++i) {
-    const Op& op = problem.ops[i];
-    int64_t bytes = op.scratch_bytes;
-    for (const auto* operands : {&op.inputs, &op.outputs}) {
-      for (const StorageId id : *operands) {
-        const Storage& storage = problem.storages[static_cast<size_t>(id)];
-        if (!storage.resident) bytes += storage.bytes;
-      }
-    }
+    const int64_t bytes = operand_bytes(problem, problem.ops[i]);
     if (bound.op < 0 || bytes > bound.bytes) bound = {bytes, static_cast<OpId>(i)};
   }
   return bound;
@@ -22,8 +158,18 @@ WorkingSetBound working_set_bound(const Problem& problem) {
 double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes) {
   double seconds = 0;
   for (const Op& op : problem.ops) seconds += op.seconds;
-  (void)arena_budget_bytes;
-  return seconds;
+  const ProblemIndex index(problem);
+  const OpId tail = index.op_count() - index.backward_begin;
+  double extra = 0;
+  // The loss instant, and a few moments of the backward part.
+  OpId before = -1;
+  for (const OpId eighths : {0, 1, 2, 4}) {
+    const OpId moment = index.backward_begin + tail * eighths / 8;
+    if (tail <= 0 || moment == before) continue;
+    before = moment;
+    extra = std::max(extra, MomentBound(index, moment).extra_seconds(arena_budget_bytes));
+  }
+  return seconds + extra;
 }
 
 }  // namespace snug::plan

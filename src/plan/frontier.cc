@@ -18,6 +18,8 @@ namespace snug::plan {
 
 namespace {
 
+constexpr double kGridBend = 1.6;
+
 // A schedule that may become a plan.
 struct Candidate {
   std::vector<OpId> schedule;
@@ -85,7 +87,9 @@ void add_chain_candidates(const Workshop& shop, const FrontierOptions& options,
     add(segment_actions(blocks, shop.options, 1), "budget");
     add(segment_actions(blocks, shop.options, root), "budget");
     for (size_t i = 0; i < points; ++i) {
-      const size_t at = points == 1 ? 0 : i * (budgets.size() - 1) / (points - 1);
+      // Denser at small budgets, where a byte buys most.
+      const double part = points == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(points - 1);
+      const auto at = static_cast<size_t>(std::llround(std::pow(part, kGridBend) * static_cast<double>(budgets.size() - 1)));
       add(solver.actions(budgets[at]), "budget");
     }
   }

@@ -19,7 +19,7 @@ namespace snug::plan {
 struct FrontierOptions {
   int32_t grid_points = 40;           // nominal budgets tried between the smallest and keep-all
   int32_t improvement_rounds = 400;   // moves of the peak-driven search
-  PlacementLimits placement = {.local_search_rounds = 30, .exact_search_nodes = 2'000};
+  PlacementLimits placement = {.local_search_rounds = 8, .exact_search_nodes = 2'000};
 };
 
 /// Builds the frontier. Validates the problem first (Error{invalid_graph}).

@@ -13,6 +13,8 @@
 namespace snug::plan {
 namespace {
 
+constexpr size_t kSmallPart = 320;
+
 struct Item {
   int32_t id = 0;     // index in the caller's ranges
   int32_t begin = 0;  // sections [begin, end)
@@ -58,30 +60,30 @@ class ExactSearch {
   bool run() {
     std::vector<int32_t> all(items_.size());
     std::iota(all.begin(), all.end(), 0);
-    return solve_parts(std::move(all));
+    std::stable_sort(all.begin(), all.end(), [&](int32_t a, int32_t b) { return item(a).begin < item(b).begin; });
+    return solve_parts(all);
   }
   [[nodiscard]] const std::vector<int64_t>& offsets() const { return offsets_; }
 
  private:
-  // Splits the unplaced items where no one crosses a time, and solves the parts one after another.
-  bool solve_parts(std::vector<int32_t> items) {
-    std::sort(items.begin(), items.end(), [&](int32_t a, int32_t b) {
-      const Item& left = item(a);
-      const Item& right = item(b);
-      return left.begin != right.begin ? left.begin < right.begin : a < b;
-    });
-    std::vector<std::vector<int32_t>> parts;
+  // Splits the unplaced items (by rising begin) where no one crosses a time, and solves the parts one after another.
+  bool solve_parts(const std::vector<int32_t>& items) {
+    bool is_whole = true;
     int32_t reach = -1;
+    for (const int32_t i : items) {
+      is_whole = is_whole && (reach < 0 || item(i).begin < reach);
+      reach = std::max(reach, item(i).end);
+    }
+    if (is_whole) return solve(items);
+    std::vector<std::vector<int32_t>> parts;
+    reach = -1;
     for (const int32_t i : items) {
       if (item(i).begin >= reach) parts.emplace_back();
       parts.back().push_back(i);
       reach = std::max(reach, item(i).end);
     }
-    // The tightest part first: if it fails, the others need not be tried.
-    if (parts.size() > 1) {
-      std::stable_sort(parts.begin(), parts.end(),
-                       [](const auto& a, const auto& b) { return a.size() < b.size(); });
-    }
+    // The smallest part first: if it fails, the others need not be tried.
+    std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
     for (const auto& part : parts) {
       if (!solve(part)) return false;
     }
@@ -91,7 +93,8 @@ class ExactSearch {
   bool solve(const std::vector<int32_t>& items) {
     if (items.empty()) return true;
     if (--nodes_left_ < 0) return false;
-    if (!fits(items)) return false;
+    // The full test is linear in all lifetimes: on large parts only now and then, so that a dive stays cheap.
+    if ((items.size() <= kSmallPart || nodes_left_ % 8 == 0) && !fits(items)) return false;
 
     // An item whose lowest offset is not below the lowest possible end of another is dominated: the other goes first.
     int64_t lowest_end = std::numeric_limits<int64_t>::max();
@@ -118,6 +121,9 @@ class ExactSearch {
     const Item& placed = item(chosen);
     const int64_t offset = lowest(chosen);
     const int64_t end = offset + placed.bytes;
+    for (int32_t s = placed.begin; s < placed.end; ++s) {
+      if (offset + remaining_[static_cast<size_t>(s)] > capacity_) return false;
+    }
     std::vector<std::pair<int32_t, int64_t>> undo;
     std::vector<int32_t> rest;
     rest.reserve(items.size());
@@ -134,7 +140,7 @@ class ExactSearch {
     }
     for (int32_t s = placed.begin; s < placed.end; ++s) remaining_[static_cast<size_t>(s)] -= placed.bytes;
     offsets_[static_cast<size_t>(placed.id)] = offset;
-    const bool solved = solve_parts(std::move(rest));
+    const bool solved = solve_parts(rest);
     for (int32_t s = placed.begin; s < placed.end; ++s) remaining_[static_cast<size_t>(s)] += placed.bytes;
     for (const auto& [i, value] : undo) lowest_[static_cast<size_t>(i)] = value;
     return solved;

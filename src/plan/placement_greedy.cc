@@ -139,12 +139,16 @@ Placement place_portfolio(std::span<const LiveRange> ranges, int64_t load_bytes)
 Placement place(std::span<const LiveRange> ranges, const PlacementLimits& limits) {
   const int64_t load = load_of(ranges);
   Placement best = place_portfolio(ranges, load);
+  const auto search_exactly = [&](int64_t max_nodes) {
+    if (best.height <= load || max_nodes <= 0) return;
+    if (auto exact = place_exact(ranges, load, max_nodes)) best = std::move(*exact);
+  };
+  // A first dive of the exact search costs little more than one greedy run and often ends at the load.
+  search_exactly(std::min(limits.exact_search_nodes, static_cast<int64_t>(ranges.size()) * 2 + 64));
   if (best.height > load && limits.local_search_rounds > 0) {
     best = place_local_search(ranges, load, std::move(best), limits.local_search_rounds);
   }
-  if (best.height > load && limits.exact_search_nodes > 0) {
-    if (auto exact = place_exact(ranges, load, limits.exact_search_nodes)) best = std::move(*exact);
-  }
+  search_exactly(limits.exact_search_nodes);
   return best;
 }
 
