@@ -168,12 +168,12 @@ std::unique_ptr<Kernel> create_transpose_of(const Permutation& p, int threads) {
     const T* src = input<T>(launch, 0);
     T* dst = output<T>(launch);
     const int64_t length = p.sizes[unit];
-    const int64_t strips = (length + kTransposeTile - 1) / kTransposeTile;
-    const int64_t grain = std::max<int64_t>(1, kWorthAThreadBytes / (width * kTransposeTile * static_cast<int64_t>(sizeof(T))));
+    const int64_t strips = (length + kTransposeStrip - 1) / kTransposeStrip;
+    const int64_t grain = std::max<int64_t>(1, kWorthAThreadBytes / (width * kTransposeStrip * static_cast<int64_t>(sizeof(T))));
     parallel_for(threads, elements / length / width * strips, grain, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
         const int64_t plane = item / strips;
-        const int64_t first = item % strips * kTransposeTile;
+        const int64_t first = item % strips * kTransposeStrip;
         // The plane's offset in dst: dst's dimensions without `unit` and the last.
         int64_t dst_offset = 0;
         int64_t rest = plane;
@@ -185,9 +185,14 @@ std::unique_ptr<Kernel> create_transpose_of(const Permutation& p, int threads) {
           }
           stride *= p.sizes[dim];
         }
-        transpose_strided<false>(src + offset_of(p, last, unit, plane) + first, p.src_strides[last],
-                                 dst + dst_offset + first * unit_dst_stride, unit_dst_stride, width,
-                                 std::min(kTransposeTile, length - first));
+        const T* from = src + offset_of(p, last, unit, plane) + first;
+        T* to = dst + dst_offset + first * unit_dst_stride;
+        const int64_t cols = std::min(kTransposeStrip, length - first);
+        if constexpr (std::is_same_v<T, float>) {
+          transpose_strided_f32(from, p.src_strides[last], to, unit_dst_stride, width, cols, false);
+        } else {
+          transpose_strided(from, p.src_strides[last], to, unit_dst_stride, width, cols);
+        }
       }
     });
     return ErrorCode::ok;
@@ -199,7 +204,7 @@ std::unique_ptr<Kernel> create_transpose(const NodeSpec& spec, const CpuContext&
   switch (element_bytes(spec.inputs[0].dtype)) {
     case 1: return create_transpose_of<uint8_t>(p, context.threads);
     case 8: return create_transpose_of<uint64_t>(p, context.threads);
-    default: return create_transpose_of<uint32_t>(p, context.threads);
+    default: return create_transpose_of<float>(p, context.threads);
   }
 }
 

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Speed of the CPU kernels by op and shape: GFLOP/s and GB/s from the op's own cost, and the share of what this machine
+// can do (its best matrix product for products, else a threaded copy). One line of the table below a benchmark.
+//
+//   snug_bench_kernels --benchmark_filter='matmul.*2048' --threads=2
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/threads.h"
+#include "base/units.h"
+#include "graph/builder.h"
+#include "ops/registry.h"
+
+namespace snug {
+namespace {
+
+struct BenchSpec {
+  std::string name;
+  std::string op;
+  std::vector<TensorType> inputs;  // i32 inputs hold ids below `ids_below`; rank 0 with dim -1 is absent
+  Attrs attrs = {};
+  int64_t ids_below = 1;
+};
+
+TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
+TensorType i32(Shape shape) { return {DType::i32, std::move(shape)}; }
+TensorType absent() { return {DType::i32, {-1}}; }
+bool is_absent(const TensorType& type) { return type.shape == Shape{-1}; }
+
+// The products of a dense layer y = x w^T + bias over T rows.
+void append_layer(std::vector<BenchSpec>& specs, int64_t T, int64_t in, int64_t out) {
+  const std::string size = std::to_string(T) + "x" + std::to_string(in) + "->" + std::to_string(out);
+  specs.push_back({"forward/" + size, "matmul", {f32({T, in}), f32({out, in}), f32({out})}, {{"transpose_b", true}}});
+  specs.push_back({"dx/" + size, "matmul", {f32({T, out}), f32({out, in}), absent()}});
+  specs.push_back({"dw/" + size, "matmul", {f32({T, out}), f32({T, in}), absent()}, {{"transpose_a", true}}});
+  specs.push_back({"dw_accumulate/" + size, "matmul_accumulate", {f32({out, in}), f32({T, out}), f32({T, in})},
+                   {{"transpose_a", true}}});
+}
+
+std::vector<BenchSpec> all_specs() {
+  std::vector<BenchSpec> specs;
+  // BERT-base at batch 16 x 128 and a small micro-batch, BERT-mini at 64 x 128.
+  for (const int64_t T : {2048, 128}) {
+    append_layer(specs, T, 768, 768);
+    append_layer(specs, T, 768, 3072);
+    append_layer(specs, T, 3072, 768);
+  }
+  append_layer(specs, 8192, 256, 256);
+  append_layer(specs, 8192, 256, 1024);
+  append_layer(specs, 8192, 1024, 256);
+
+  using Ints = std::vector<int64_t>;
+  specs.push_back({"bias_gradient", "reduce_sum", {f32({2048, 3072})}, {{"axes", Ints{0}}}});
+  specs.push_back({"bias_gradient", "reduce_sum", {f32({8192, 256})}, {{"axes", Ints{0}}}});
+  specs.push_back({"rows", "reduce_sum", {f32({8192, 1024})}, {{"axes", Ints{1}}}});
+  specs.push_back({"clip", "sum_squares", {f32({3072, 768})}});
+  specs.push_back({"matrix", "transpose", {f32({2048, 3072})}, {{"perm", Ints{1, 0}}}});
+  specs.push_back({"heads", "transpose", {f32({16, 128, 12, 64})}, {{"perm", Ints{0, 2, 1, 3}}}});
+  specs.push_back({"rows", "slice", {f32({2048, 3072})}, {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", int64_t{768}}}});
+  specs.push_back({"bias", "broadcast_to", {f32({3072})}, {{"shape", Ints{2048, 3072}}}});
+  specs.push_back({"words", "embedding", {f32({30522, 768}), i32({2048})}, {}, 30522});
+  specs.push_back({"words", "embedding_grad", {i32({2048}), f32({2048, 768})}, {{"rows", int64_t{30522}}}, 30522});
+  specs.push_back({"words", "embedding_grad_accumulate", {f32({30522, 768}), i32({2048}), f32({2048, 768})}, {}, 30522});
+  specs.push_back({"types", "embedding_grad", {i32({2048}), f32({2048, 768})}, {{"rows", int64_t{2}}}, 2});
+  const TensorType w = f32({3072, 768});
+  specs.push_back({"ffn", "adamw", {w, w, w, w, f32({4}), f32({})},
+                   {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}});
+  specs.push_back({"ffn", "sgd_momentum", {w, w, w, f32({4}), absent()}, {{"momentum", 0.9}, {"weight_decay", 0.0}}});
+  specs.push_back({"ffn", "accumulate", {w, w}});
+  specs.push_back({"ffn", "set_zero", {w}});
+  const TensorType hidden = f32({2048, 3072});
+  const TensorType states = f32({2048, 768});
+  specs.push_back({"ffn", "gelu", {hidden}});
+  specs.push_back({"ffn", "gelu_grad", {hidden, hidden}});
+  specs.push_back({"residual", "add", {states, states}});
+  specs.push_back({"states", "layer_norm", {states, f32({768}), f32({768})}});
+  specs.push_back({"states", "layer_norm_grad", {states, f32({768}), f32({2048}), f32({2048}), states}});
+  specs.push_back({"scores", "softmax", {f32({24576, 128})}});
+  return specs;
+}
+
+class AlignedBytes {
+ public:
+  explicit AlignedBytes(int64_t bytes) : data_(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(round_up(bytes + 1, 64))))) {}
+  [[nodiscard]] std::byte* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+};
+
+// One node with its memory, ready to run.
+class BoundNode {
+ public:
+  BoundNode(const Backend& backend, const BenchSpec& bench) {
+    GraphBuilder builder(op_registry(), "bench");
+    std::vector<ValueId> values;
+    for (size_t i = 0; i < bench.inputs.size(); ++i) {
+      values.push_back(is_absent(bench.inputs[i]) ? kNone : builder.state("x" + std::to_string(i), bench.inputs[i]));
+    }
+    builder.op(bench.op, values, bench.attrs);
+    spec = spec_of(builder.graph(), 0);
+    choice = backend.select(spec);
+    kernel_ = backend.create(spec);
+    cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
+    for (size_t i = 0; i < bench.inputs.size(); ++i) inputs_.push_back(is_absent(bench.inputs[i]) ? nullptr : filled(bench, i));
+    for (const TensorType& type : spec.outputs) outputs_.push_back(allocate(byte_count(type)));
+    const Alias& alias = *spec.op->alias;
+    if (alias.kind == AliasKind::must_overwrite) {
+      for (const auto& [out, in] : alias.pairs) {
+        outputs_[static_cast<size_t>(out)] = const_cast<std::byte*>(inputs_[static_cast<size_t>(in)]);
+      }
+    }
+    scratch_ = allocate(choice.scratch_bytes);
+  }
+  [[nodiscard]] ErrorCode run() const {
+    return kernel_->run({.inputs = inputs_, .outputs = outputs_, .scratch = scratch_});
+  }
+
+  NodeSpec spec;
+  KernelChoice choice;
+  Cost cost;
+
+ private:
+  std::byte* allocate(int64_t bytes) {
+    memory_.emplace_back(bytes);
+    std::memset(memory_.back().data(), 0, static_cast<size_t>(bytes));
+    return memory_.back().data();
+  }
+  std::byte* filled(const BenchSpec& bench, size_t input) {
+    const TensorType& type = bench.inputs[input];
+    std::byte* data = allocate(byte_count(type));
+    for (int64_t i = 0; i < element_count(type); ++i) {
+      const uint32_t noise = (static_cast<uint32_t>(i) * 2654435761U) >> 8;
+      if (type.dtype == DType::i32) {
+        reinterpret_cast<int32_t*>(data)[i] = static_cast<int32_t>(noise % static_cast<uint32_t>(bench.ids_below));
+      } else {
+        reinterpret_cast<float*>(data)[i] = 1e-3F + static_cast<float>(noise) * 0x1p-24F;
+      }
+    }
+    return data;
+  }
+
+  std::unique_ptr<Kernel> kernel_;
+  std::vector<AlignedBytes> memory_;
+  std::vector<const std::byte*> inputs_;
+  std::vector<std::byte*> outputs_;
+  std::byte* scratch_ = nullptr;
+};
+
+template <class Run>
+double best_seconds(Run run) {
+  double best = 1e30;
+  for (int i = 0; i < 12; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    run();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best;
+}
+
+struct Peak {
+  double flops_per_second = 0;
+  double bytes_per_second = 0;  // read and written
+};
+Peak measure_peak(const Backend& backend, int threads) {
+  const BoundNode product(backend, {"peak", "matmul", {f32({2048, 768}), f32({768, 768}), absent()}});
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  const AlignedBytes from(kBytes), to(kBytes);
+  std::memset(from.data(), 1, kBytes);
+  std::memset(to.data(), 1, kBytes);
+  const double copy = best_seconds([&] {
+    parallel_for(threads, kBytes, 4096, [&](int64_t begin, int64_t end) {
+      std::memcpy(to.data() + begin, from.data() + begin, static_cast<size_t>(end - begin));
+    });
+  });
+  return {.flops_per_second = product.cost.flops / best_seconds([&] { (void)product.run(); }),
+          .bytes_per_second = 2.0 * kBytes / copy};
+}
+
+void run_benchmark(benchmark::State& state, const Backend& backend, const BenchSpec& bench, const Peak& peak) try {
+  const BoundNode node(backend, bench);
+  for (auto _ : state) {
+    if (node.run() != ErrorCode::ok) state.SkipWithError("the kernel refused its data");
+  }
+  const auto runs = static_cast<double>(state.iterations());
+  const double bytes = node.cost.bytes_read + node.cost.bytes_written;
+  const bool is_product = bench.op.rfind("matmul", 0) == 0;
+  using benchmark::Counter;
+  state.counters["GFLOP/s"] = Counter(node.cost.flops * runs * 1e-9, Counter::kIsRate);
+  state.counters["GB/s"] = Counter(bytes * runs * 1e-9, Counter::kIsRate);
+  state.counters["of_peak"] = is_product ? Counter(node.cost.flops * runs / peak.flops_per_second, Counter::kIsRate)
+                                         : Counter(bytes * runs / peak.bytes_per_second, Counter::kIsRate);
+  state.SetLabel(node.choice.kernel + ", scratch " + format_bytes(node.choice.scratch_bytes));
+} catch (const Error& error) {
+  state.SkipWithError(error.what());
+}
+
+}  // namespace
+}  // namespace snug
+
+int main(int argc, char** argv) {
+  using namespace snug;
+  int threads = available_threads();
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]).rfind("--threads=", 0) == 0) {
+      threads = std::max(1, std::atoi(argv[i] + 10));
+      std::rotate(argv + i, argv + i + 1, argv + argc);
+      --argc;
+    }
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
+  const Peak peak = measure_peak(*backend, threads);
+  std::fprintf(stderr, "%d threads: matrix product %.0f GFLOP/s, copy %.1f GB/s\n", threads,
+               peak.flops_per_second * 1e-9, peak.bytes_per_second * 1e-9);
+  const std::vector<BenchSpec> specs = all_specs();
+  for (const BenchSpec& spec : specs) {
+    std::string shape;
+    for (const TensorType& type : spec.inputs) shape += is_absent(type) ? "" : to_string(type.shape);
+    benchmark::RegisterBenchmark((spec.op + "/" + spec.name + "/" + shape).c_str(), [&](benchmark::State& state) {
+      run_benchmark(state, *backend, spec, peak);
+    })->Unit(benchmark::kMillisecond)->UseRealTime();
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
