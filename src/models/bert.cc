@@ -20,9 +20,11 @@ class BertGraph {
  public:
   BertGraph(GraphBuilder& builder, const BertConfig& config, BatchShape shape,
             const BuildOptions& options)
-      : b_(builder), config_(config), shape_(shape), training_(options.training) {
-    nn::find_activation(config.hidden_act, activation_);
-  }
+      : b_(builder),
+        config_(config),
+        shape_(shape),
+        training_(options.training),
+        activation_(nn::find_activation(config.hidden_act).value()) {}
 
   SequenceModel build() {
     const TensorType ids = {DType::i32, {shape_.micro_batch, shape_.length}};
