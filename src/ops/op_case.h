@@ -48,6 +48,8 @@ struct CaseInput {
   int op_output = 0;
   // False where the op offers no gradient for this input although it is f32 (row weights of a loss).
   bool has_gradient = true;
+  // The gradient by this input is zero by construction in this case.
+  bool zero_gradient = false;
 };
 
 inline CaseInput absent() { return {.domain = Domain::absent, .type = {DType::i32, {0}}, .values = {}}; }
@@ -92,6 +94,10 @@ inline CaseInput without_gradient(CaseInput input) {
   input.has_gradient = false;
   return input;
 }
+inline CaseInput with_zero_gradient(CaseInput input) {
+  input.zero_gradient = true;
+  return input;
+}
 
 struct OpCase {
   std::string op;
@@ -102,7 +108,7 @@ struct OpCase {
   std::vector<double> magnitudes = {1, 4};
   /// The outputs that receive a cotangent; the others are statistics whose gradient the op refuses.
   std::vector<int> differentiated_outputs = {0};
-  /// The gradient is zero by construction (everything masked); elsewhere a zero gradient is a failure.
+  /// The gradient by every input is zero by construction (everything masked); elsewhere a zero gradient is a failure.
   bool zero_gradient = false;
   /// Sums and products only: on small whole numbers every kernel must give the exact result.
   bool is_exact_on_integers = false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
+#include <ostream>
 
 namespace snug {
 
@@ -48,5 +49,7 @@ std::string test_name(const OpCase& op_case) {
   }
   return name;
 }
+
+void PrintTo(const OpCase& op_case, std::ostream* out) { *out << op_case.op << " " << op_case.name; }
 
 }  // namespace snug

@@ -2,6 +2,7 @@
 // The cases of all op families, and their names for GoogleTest.
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -15,5 +16,6 @@ namespace snug {
 [[nodiscard]] std::vector<OpCase> bad_op_cases();
 /// "matmul_transpose_a": letters, digits and underscores.
 [[nodiscard]] std::string test_name(const OpCase& op_case);
+void PrintTo(const OpCase& op_case, std::ostream* out);  // GoogleTest's name for it
 
 }  // namespace snug

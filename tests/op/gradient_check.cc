@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kFullJacobianElements = 64;
 constexpr size_t kDirections = 8;
 constexpr double kStep = 1e-6;
+constexpr double kDirectionStep = 1e-5;  // sums over many elements carry more rounding
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
@@ -59,7 +60,7 @@ FiniteDifference::FiniteDifference(const Graph& graph, RefValues feeds, ValueId 
   }
   for (size_t i = 0; i < kDirections; ++i) {
     directions_.push_back(random_normal(static_cast<int64_t>(point.size()), 977 + i));
-    slopes_.push_back(slope(directions_.back(), kStep));
+    slopes_.push_back(slope(directions_.back(), kDirectionStep));
   }
 }
 

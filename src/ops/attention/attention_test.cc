@@ -16,6 +16,11 @@ std::vector<CaseInput> qkv(int64_t samples, int64_t length, int64_t width,
   return {tokens(samples, length, width), tokens(samples, length, width),
           tokens(samples, length, width), std::move(mask), std::move(rng)};
 }
+// The same with one key to choose: its weight is 1 whatever q and k are.
+std::vector<CaseInput> weightless(std::vector<CaseInput> inputs) {
+  for (size_t i : {0u, 1u}) inputs[i] = with_zero_gradient(inputs[i]);
+  return inputs;
+}
 // The inputs of attention_grad with o and lse as attention gives them; the mask and rng of a
 // gradient are tested by the cases of attention, whose gradients run through it.
 std::vector<CaseInput> grad_inputs(int64_t samples, int64_t length, int64_t width,
@@ -36,14 +41,14 @@ std::vector<OpCase> forward_cases() {
   return {
       {.op = "attention", .name = "one_head", .inputs = qkv(1, 5, 4), .attrs = heads(1)},
       {.op = "attention", .name = "heads_of_odd_width", .inputs = qkv(2, 3, 9), .attrs = heads(3)},
-      {.op = "attention", .name = "one_token", .inputs = qkv(2, 1, 4), .attrs = heads(2)},
+      {.op = "attention", .name = "one_token", .inputs = weightless(qkv(2, 1, 4)), .attrs = heads(2)},
       {.op = "attention",
        .name = "masked_keys",
        .inputs = qkv(2, 4, 6, bool_values({2, 4}, {1, 1, 1, 0, 0, 1, 0, 1})),
        .attrs = heads(2)},
       {.op = "attention",
        .name = "one_visible_key",
-       .inputs = qkv(1, 4, 4, bool_values({1, 4}, {0, 0, 1, 0})),
+       .inputs = weightless(qkv(1, 4, 4, bool_values({1, 4}, {0, 0, 1, 0}))),
        .attrs = heads(2)},
       {.op = "attention",
        .name = "one_sample_fully_masked",

@@ -22,7 +22,8 @@ std::vector<OpCase> softmax_cases() {
       {.op = "softmax",
        .name = "far_from_zero",
        .inputs = {f32_normal({3, 5})},
-       .magnitudes = {64}},
+       .magnitudes = {64},
+       .differentiated_outputs = {}},  // saturated: differences have no digits
       {.op = "softmax", .name = "empty", .inputs = {f32_normal({0, 5})}, .zero_gradient = true},
       {.op = "softmax",
        .name = "bad_axis",
