@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ops of neural networks and optimizers against PyTorch in float64 (testdata/nn_ops.txt,
+// written by tools/golden/ops.py), on the reference backend. Shapes, errors and gradients of single
+// ops are the op harness's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/attention/attention.h"
+#include "ops/layer_norm/layer_norm.h"
+#include "ops/loss/loss.h"
+#include "ops/optimizer/optimizer.h"
+#include "ops/reduce/reduce.h"
+#include "ops/ref_graph.h"
+
+namespace snug {
+namespace {
+
+constexpr double kTolerance = 1e-11;  // relative to the largest element, or to 0.01
+
+const GoldenText& goldens() {
+  static const GoldenText text(SNUG_SOURCE_DIR "/src/ops/testdata/nn_ops.txt");
+  return text;
+}
+
+void expect_close(const std::vector<double>& found, const std::vector<double>& wanted,
+                  const std::string& what) {
+  ASSERT_EQ(found.size(), wanted.size()) << what;
+  double scale = 0.01;
+  for (double x : wanted) scale = std::max(scale, std::abs(x));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const double error = std::abs(found[i] - wanted[i]);
+    EXPECT_TRUE(error <= kTolerance * scale)
+        << what << "[" << i << "] = " << found[i] << ", not " << wanted[i];
+  }
+}
+
+// Gradients of `output` for the cotangent, by parameter.
+std::map<ValueId, ValueId> differentiate(RefGraph& graph, ValueId output,
+                                         const GoldenTensor& cotangent,
+                                         const std::vector<ValueId>& wrt) {
+  const ValueId seed = graph.parameter(cotangent);
+  return append_gradients(graph.builder, output, seed, wrt);
+}
+
+class Attention_golden : public testing::TestWithParam<std::pair<const char*, int64_t>> {};
+
+TEST_P(Attention_golden, equals_pytorch) {
+  const auto [name, heads] = GetParam();
+  const auto golden = [prefix = "attention." + std::string(name) +
+                                "."](const std::string& key) -> const GoldenTensor& {
+    return goldens().at(prefix + key);
+  };
+  RefGraph graph;
+  const ValueId q = graph.parameter(golden("q"));
+  const ValueId k = graph.parameter(golden("k"));
+  const ValueId v = graph.parameter(golden("v"));
+  const ValueId mask = graph.input(DType::boolean, golden("mask").shape, golden("mask").data);
+  const AttentionOutputs out = attention(graph.builder, q, k, v, {.heads = heads, .mask = mask});
+  const auto gradients = differentiate(graph, out.o, golden("do"), {q, k, v});
+  expect_close(graph.value(out.o), golden("o").data, "o");
+  expect_close(graph.value(out.lse), golden("lse").data, "lse");
+  expect_close(graph.value(gradients.at(q)), golden("dq").data, "dq");
+  expect_close(graph.value(gradients.at(k)), golden("dk").data, "dk");
+  expect_close(graph.value(gradients.at(v)), golden("dv").data, "dv");
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Attention_golden,
+                         testing::Values(std::pair{"plain", 3}, std::pair{"masked", 2},
+                                         std::pair{"one_sample_masked", 2},
+                                         std::pair{"one_visible_key", 1},
+                                         std::pair{"one_token", 2}));
+
+TEST(Attention, without_mask_equals_a_mask_of_ones) {
+  const GoldenTensor& q = goldens().at("attention.plain.q");
+  RefGraph graph;
+  const ValueId x = graph.parameter(q);
+  const ValueId plain = attention(graph.builder, x, x, x, {.heads = 2}).o;
+  const ValueId ones = graph.input(DType::boolean, {2, 5}, std::vector<double>(10, 1));
+  const ValueId masked = attention(graph.builder, x, x, x, {.heads = 2, .mask = ones}).o;
+  EXPECT_EQ(graph.value(plain), graph.value(masked));
+}
+
+TEST(Attention, gradient_of_lse_is_refused) {
+  RefGraph graph;
+  const ValueId x = graph.parameter({1, 2, 2}, {1, 2, 3, 4});
+  const AttentionOutputs out = attention(graph.builder, x, x, x, {.heads = 1});
+  const ValueId loss = reduce_sum(graph.builder, out.lse, {0, 1, 2});
+  try {
+    (void)append_gradients(graph.builder, loss, kNone, std::vector<ValueId>{x});
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(std::string(error.what()).find("lse of attention has no gradient"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Layer_norm, equals_pytorch_far_from_zero) {
+  for (const std::string name : {"bert", "gpt"}) {
+    const std::string prefix = "layer_norm." + name + ".";
+    RefGraph graph;
+    const ValueId x = graph.parameter(goldens().at(prefix + "x"));
+    const ValueId gamma = graph.parameter(goldens().at(prefix + "gamma"));
+    const ValueId beta = graph.parameter(goldens().at(prefix + "beta"));
+    const double eps = goldens().at(prefix + "eps").data[0];
+    const ValueId y = layer_norm(graph.builder, x, gamma, beta, eps).y;
+    const auto gradients = differentiate(graph, y, goldens().at(prefix + "dy"), {x, gamma, beta});
+    expect_close(graph.value(y), goldens().at(prefix + "y").data, prefix + "y");
+    expect_close(graph.value(gradients.at(x)), goldens().at(prefix + "dx").data, prefix + "dx");
+    expect_close(graph.value(gradients.at(gamma)), goldens().at(prefix + "dgamma").data,
+                 prefix + "dgamma");
+    expect_close(graph.value(gradients.at(beta)), goldens().at(prefix + "dbeta").data,
+                 prefix + "dbeta");
+  }
+}
+
+TEST(Cross_entropy, equals_pytorch) {
+  for (const std::string name : {"plain", "smoothed"}) {
+    const auto golden = [prefix = "cross_entropy." + name +
+                                  "."](const std::string& key) -> const GoldenTensor& {
+      return goldens().at(prefix + key);
+    };
+    RefGraph graph;
+    const ValueId logits = graph.parameter(golden("logits"));
+    const ValueId labels = graph.input(DType::i32, golden("labels").shape, golden("labels").data);
+    const ValueId weights = graph.parameter(golden("weights"));
+    const ValueId inv_total = graph.parameter(golden("inv_total"));
+    const ValueId loss = softmax_cross_entropy(graph.builder, logits, labels, weights, inv_total,
+                                               {.label_smoothing = golden("smoothing").data[0]})
+                             .loss;
+    const auto gradients =
+        append_gradients(graph.builder, loss, kNone, std::vector<ValueId>{logits});
+    expect_close(graph.value(loss), golden("loss").data, name + " loss");
+    expect_close(graph.value(gradients.at(logits)), golden("dlogits").data, name + " dlogits");
+  }
+}
+
+TEST(Cross_entropy, confident_row_keeps_its_loss_and_gradient) {
+  RefGraph graph;
+  const ValueId logits = graph.parameter({1, 3}, {40, 0, -3});
+  const ValueId labels = graph.input(DType::i32, {1}, {0});
+  const ValueId one = graph.parameter({1}, {1});
+  const ValueId inv_total = graph.parameter({}, {1});
+  const ValueId loss = softmax_cross_entropy(graph.builder, logits, labels, one, inv_total).loss;
+  const auto gradients = append_gradients(graph.builder, loss, kNone, std::vector<ValueId>{logits});
+  const double others = std::exp(-40.0) + std::exp(-43.0);
+  EXPECT_NEAR(graph.value(loss)[0] / others, 1, 1e-12);
+  EXPECT_NEAR(graph.value(gradients.at(logits))[0] / -others, 1, 1e-12);
+}
+
+// Splitting the rows over two losses with the same inv_total gives the loss of all.
+TEST(Cross_entropy, losses_of_a_split_batch_add_up) {
+  const std::vector<double>& all = goldens().at("cross_entropy.smoothed.logits").data;
+  const std::vector<double>& labels = goldens().at("cross_entropy.smoothed.labels").data;
+  const std::vector<double>& weights = goldens().at("cross_entropy.smoothed.weights").data;
+  double sum = 0;
+  for (size_t first : {size_t{0}, size_t{3}}) {
+    const size_t rows = first == 0 ? 3 : 1;
+    const auto part = [first, rows](const std::vector<double>& data, size_t width) {
+      const auto begin = data.begin() + static_cast<ptrdiff_t>(first * width);
+      return std::vector<double>(begin, begin + static_cast<ptrdiff_t>(rows * width));
+    };
+    RefGraph graph;
+    const auto count = static_cast<int64_t>(rows);
+    const ValueId loss =
+        softmax_cross_entropy(graph.builder, graph.parameter({count, 5}, part(all, 5)),
+                              graph.input(DType::i32, {count}, part(labels, 1)),
+                              graph.parameter({count}, part(weights, 1)),
+                              graph.parameter(goldens().at("cross_entropy.smoothed.inv_total")),
+                              {.label_smoothing = 0.125})
+            .loss;
+    sum += graph.value(loss)[0];
+  }
+  EXPECT_NEAR(sum, goldens().at("cross_entropy.smoothed.loss").data[0], 1e-13);
+}
+
+// Runs one optimizer op step by step: `step(graph, w, g, hyper, states)` returns the new weight and
+// states.
+using Step = std::function<std::vector<ValueId>(RefGraph&, ValueId, ValueId, ValueId,
+                                                const std::vector<ValueId>&)>;
+
+void expect_steps(const std::string& name, double rate, double beta1, double beta2, size_t states,
+                  const Step& step) {
+  std::vector<double> w = goldens().at(name + ".w").data;
+  const GoldenTensor& gradients = goldens().at(name + ".gradients");
+  const GoldenTensor& weights = goldens().at(name + ".weights");
+  const auto width = static_cast<int64_t>(w.size());
+  std::vector<std::vector<double>> state(states, std::vector<double>(w.size(), 0));
+  for (int64_t t = 0; t < gradients.shape[0]; ++t) {
+    const auto row = [t, width](const GoldenTensor& tensor) {
+      const auto begin = tensor.data.begin() + t * width;
+      return std::vector<double>(begin, begin + width);
+    };
+    RefGraph graph;
+    const auto count = static_cast<double>(t + 1);
+    const ValueId parameter = graph.parameter({width}, w);
+    const ValueId gradient = graph.parameter({width}, row(gradients));
+    const ValueId hyper =
+        graph.parameter({4}, {rate, 1 - std::pow(beta1, count), 1 - std::pow(beta2, count), 0});
+    std::vector<ValueId> ids;
+    for (const std::vector<double>& data : state) ids.push_back(graph.parameter({width}, data));
+    const std::vector<ValueId> results = step(graph, parameter, gradient, hyper, ids);
+    w = graph.value(results[0]);
+    for (size_t i = 0; i < states; ++i) state[i] = graph.value(results[i + 1]);
+    expect_close(w, row(weights), name + " step " + std::to_string(t + 1));
+  }
+}
+
+TEST(Adamw, ten_steps_equal_pytorch) {
+  for (const double decay : {0.1, 0.0}) {
+    expect_steps(decay > 0 ? "adamw" : "adamw_without_decay", 0.01, 0.9, 0.98, 2,
+                 [decay](RefGraph& graph, ValueId w, ValueId g, ValueId hyper,
+                         const std::vector<ValueId>& states) {
+                   const AdamWOutputs out =
+                       adamw(graph.builder, w, g, states[0], states[1], hyper, kNone,
+                             {.beta1 = 0.9, .beta2 = 0.98, .eps = 1e-6, .weight_decay = decay});
+                   return std::vector<ValueId>{out.w, out.m, out.v};
+                 });
+  }
+}
+
+TEST(Sgd, steps_equal_pytorch) {
+  expect_steps("sgd", 0.1, 0, 0, 0,
+               [](RefGraph& graph, ValueId w, ValueId g, ValueId hyper, const auto&) {
+                 return std::vector<ValueId>{sgd(graph.builder, w, g, hyper, kNone, 0.01)};
+               });
+  for (const bool nesterov : {false, true}) {
+    expect_steps(nesterov ? "nesterov" : "momentum", 0.1, 0, 0, 1,
+                 [nesterov](RefGraph& graph, ValueId w, ValueId g, ValueId hyper,
+                            const std::vector<ValueId>& states) {
+                   const SgdMomentumOutputs out =
+                       sgd_momentum(graph.builder, w, g, states[0], hyper, kNone,
+                                    {.momentum = 0.9, .nesterov = nesterov, .weight_decay = 0.01});
+                   return std::vector<ValueId>{out.w, out.buffer};
+                 });
+  }
+}
+
+// The clipped gradient of PyTorch is ours times the coefficient, which the steps multiply it by.
+TEST(Global_norm, coefficient_equals_pytorch) {
+  for (const std::string name : {"above", "below"}) {
+    RefGraph graph;
+    std::vector<ValueId> sums;
+    for (const char* i : {"0", "1"}) {
+      sums.push_back(sum_squares(graph.builder,
+                                 graph.parameter(goldens().at("clip." + name + ".gradient" + i))));
+    }
+    const GlobalNormOutputs out =
+        global_norm(graph.builder, sums, goldens().at("clip." + name + ".max_norm").data[0]);
+    const double coefficient = graph.value(out.coefficient)[0];
+    expect_close(graph.value(out.norm), goldens().at("clip." + name + ".norm").data,
+                 name + " norm");
+    EXPECT_EQ(coefficient < 1, name == "above");
+    for (const char* i : {"0", "1"}) {
+      std::vector<double> clipped = goldens().at("clip." + name + ".gradient" + i).data;
+      for (double& x : clipped) x *= coefficient;
+      expect_close(clipped, goldens().at("clip." + name + ".clipped" + i).data,
+                   name + " gradient " + i);
+    }
+  }
+}
+
+TEST(Global_norm, coefficient_scales_every_step) {
+  RefGraph graph;
+  const ValueId w = graph.parameter({2}, {1, 2});
+  const ValueId g = graph.parameter({2}, {0.5, -4});
+  const ValueId half = graph.parameter({2}, {0.25, -2});
+  const ValueId zero = graph.parameter({2}, {0, 0});
+  const ValueId hyper = graph.parameter({4}, {0.1, 0.1, 0.001, 0});
+  const ValueId coefficient = graph.parameter({}, {0.5});
+  const auto same = [&](ValueId clipped, ValueId plain) {
+    EXPECT_EQ(graph.value(clipped), graph.value(plain));
+  };
+  GraphBuilder& b = graph.builder;
+  const AdamWOptions options = {.weight_decay = 0.1};
+  same(adamw(b, w, g, zero, zero, hyper, coefficient, options).w,
+       adamw(b, w, half, zero, zero, hyper, kNone, options).w);
+  same(sgd(b, w, g, hyper, coefficient, 0.1), sgd(b, w, half, hyper, kNone, 0.1));
+  same(sgd_momentum(b, w, g, zero, hyper, coefficient, {.weight_decay = 0.1}).w,
+       sgd_momentum(b, w, half, zero, hyper, kNone, {.weight_decay = 0.1}).w);
+}
+
+TEST(Global_norm, what_is_not_finite_passes_through) {
+  for (const double bad : {std::nan(""), HUGE_VAL}) {
+    RefGraph graph;
+    const std::vector<ValueId> sums = {graph.parameter({}, {bad}), graph.parameter({}, {1})};
+    const GlobalNormOutputs out = global_norm(graph.builder, sums, 1);
+    EXPECT_FALSE(std::isfinite(graph.value(out.norm)[0]));
+    EXPECT_TRUE(std::isnan(graph.value(out.coefficient)[0]));
+  }
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes src/ops/testdata/nn_ops.txt: results of PyTorch in float64 for attention, layer norm, losses, optimizer steps
+and gradient clipping. One tensor a line: name, shape ("2x3", "-" for a scalar), values in row-major order.
+
+    python3 tools/golden/ops.py src/ops/testdata/nn_ops.txt
+"""
+import sys
+
+import torch
+import torch.nn.functional as F
+
+SEED = 7
+LINES = []
+
+
+def put(name, tensor):
+    tensor = torch.as_tensor(tensor).detach().to(torch.float64)
+    shape = "x".join(str(dim) for dim in tensor.shape) or "-"
+    LINES.append(" ".join([name, shape] + [repr(x) for x in tensor.reshape(-1).tolist()]))
+
+
+def normal(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def attention(name, samples, length, width, heads, mask=None):
+    """Samples without a visible key are left out of the computation: their results are zeros."""
+    q, k, v = (normal(samples, length, width).requires_grad_() for _ in range(3))
+    do = normal(samples, length, width)
+    mask = torch.ones(samples, length, dtype=torch.bool) if mask is None else torch.tensor(mask, dtype=torch.bool)
+    visible = mask.any(dim=1)
+
+    def split(x):
+        return x[visible].reshape(-1, length, heads, width // heads).transpose(1, 2)
+
+    keys = mask[visible][:, None, None, :]
+    part = F.scaled_dot_product_attention(split(q), split(k), split(v), attn_mask=keys)
+    scores = split(q) @ split(k).transpose(2, 3) / (width // heads) ** 0.5
+    o = torch.zeros(samples, length, width, dtype=torch.float64)
+    o[visible] = part.transpose(1, 2).reshape(-1, length, width)
+    lse = torch.zeros(samples, heads, length, dtype=torch.float64)
+    lse[visible] = scores.masked_fill(~keys, -torch.inf).logsumexp(-1)
+    o.backward(do)
+    for key, tensor in dict(q=q, k=k, v=v, mask=mask, do=do, o=o, lse=lse, dq=q.grad, dk=k.grad, dv=v.grad).items():
+        put(f"attention.{name}.{key}", tensor)
+
+
+def layer_norm(name, rows, width, eps):
+    x = (normal(rows, width) * 3 + 50).requires_grad_()
+    gamma, beta = normal(width).requires_grad_(), normal(width).requires_grad_()
+    dy = normal(rows, width)
+    y = F.layer_norm(x, (width,), gamma, beta, eps)
+    y.backward(dy)
+    for key, tensor in dict(x=x, gamma=gamma, beta=beta, dy=dy, eps=eps, y=y, dx=x.grad, dgamma=gamma.grad,
+                            dbeta=beta.grad).items():
+        put(f"layer_norm.{name}.{key}", tensor)
+
+
+def cross_entropy(name, logits, labels, weights, smoothing):
+    logits = logits.requires_grad_()
+    labels, weights = torch.tensor(labels), torch.tensor(weights, dtype=torch.float64)
+    inv_total = 1 / weights[labels != -100].sum()
+    rows = F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing, ignore_index=-100)
+    loss = (rows * weights).sum() * inv_total
+    loss.backward()
+    for key, tensor in dict(logits=logits, labels=labels, weights=weights, inv_total=inv_total, smoothing=smoothing,
+                            loss=loss, dlogits=logits.grad).items():
+        put(f"cross_entropy.{name}.{key}", tensor)
+
+
+def steps(name, make, count):
+    """The weight after every step of an optimizer, for random gradients."""
+    w = torch.nn.Parameter(normal(7))
+    put(f"{name}.w", w)
+    optimizer = make([w])
+    gradients, weights = [], []
+    for _ in range(count):
+        gradients.append(normal(7))
+        w.grad = gradients[-1].clone()
+        optimizer.step()
+        weights.append(w.detach().clone())
+    put(f"{name}.gradients", torch.stack(gradients))
+    put(f"{name}.weights", torch.stack(weights))
+
+
+def clip(name, scale, max_norm):
+    parameters = [torch.nn.Parameter(normal(n)) for n in (5, 3)]
+    for i, p in enumerate(parameters):
+        p.grad = normal(p.numel()) * scale
+        put(f"clip.{name}.gradient{i}", p.grad)
+    put(f"clip.{name}.norm", torch.nn.utils.clip_grad_norm_(parameters, max_norm))
+    put(f"clip.{name}.max_norm", max_norm)
+    for i, p in enumerate(parameters):
+        put(f"clip.{name}.clipped{i}", p.grad)
+
+
+def main():
+    torch.manual_seed(SEED)
+    attention("plain", 2, 5, 6, 3)
+    attention("masked", 2, 5, 6, 2, [[1, 1, 1, 0, 0], [0, 1, 0, 1, 1]])
+    attention("one_sample_masked", 2, 4, 4, 2, [[1, 1, 0, 1], [0, 0, 0, 0]])
+    attention("one_visible_key", 1, 4, 4, 1, [[0, 0, 1, 0]])
+    attention("one_token", 2, 1, 6, 2)
+    layer_norm("bert", 5, 7, 1e-12)
+    layer_norm("gpt", 2, 33, 1e-5)
+    cross_entropy("plain", normal(4, 5), [0, 4, 2, 2], [1, 1, 1, 1], 0.0)
+    cross_entropy("smoothed", normal(4, 5) * 3, [1, -100, 0, 3], [0.5, 1, 2, 0], 0.125)  # PyTorch rounds 0.1 to float32
+    adamw = dict(lr=0.01, betas=(0.9, 0.98), eps=1e-6)
+    steps("adamw", lambda p: torch.optim.AdamW(p, weight_decay=0.1, **adamw), 10)
+    steps("adamw_without_decay", lambda p: torch.optim.AdamW(p, weight_decay=0, **adamw), 3)
+    steps("sgd", lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.01), 3)
+    steps("momentum", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01), 5)
+    steps("nesterov", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01), 5)
+    clip("above", 3.0, 1.0)
+    clip("below", 0.01, 1.0)
+    header = f"# tools/golden/ops.py, torch {torch.__version__}, float64, seed {SEED}"
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        file.write("\n".join([header] + LINES) + "\n")
+
+
+main()
