@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs each op on small operands and fits its rate. Operands are measured both in cache and driven out of it: in a
+// training step what was just written is read again from the cache, what was kept from the forward pass is not.
+#include "backend/cpu/measure_profile.h"
+
+#include <dnnl.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/units.h"
+#include "graph/builder.h"
+#include "ops/registry.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace snug {
+namespace {
+
+constexpr int64_t kPoolBytes = int64_t{23} << 20;
+
+// One node to measure.
+struct Probe {
+  std::string op;
+  std::vector<TensorType> inputs;  // shape {-1}: absent
+  Attrs attrs = {};
+};
+
+TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
+TensorType i32(Shape shape) { return {DType::i32, std::move(shape)}; }
+TensorType boolean(Shape shape) { return {DType::boolean, std::move(shape)}; }
+TensorType rng() { return {DType::i64, {3}}; }
+TensorType absent() { return {DType::i32, {-1}}; }
+
+// All memory of the measurement: operands are laid out from its start for every probe.
+class Pool {
+ public:
+  Pool() : bytes_(static_cast<std::byte*>(std::aligned_alloc(4096, kPoolBytes))) {
+    if (!bytes_) throw std::bad_alloc();
+    // 0.5 as floats; ids, labels and keys are cleared by take().
+    for (int64_t i = 0; i < kPoolBytes / 4; ++i) reinterpret_cast<float*>(bytes_.get())[i] = 0.5F;
+  }
+  void reset() { used_ = 0; }
+  [[nodiscard]] bool fits(int64_t bytes) const { return used_ + round_up(bytes, 64) <= kPoolBytes; }
+  std::byte* take(int64_t bytes) {
+    std::byte* data = bytes_.get() + used_;
+    used_ += round_up(bytes, 64);
+    return data;
+  }
+  void drive_out_of_cache() const {
+#if defined(__x86_64__)
+    for (int64_t i = 0; i < used_; i += 64) _mm_clflush(bytes_.get() + i);
+    _mm_mfence();
+#endif
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::unique_ptr<std::byte, Free> bytes_;
+  int64_t used_ = 0;
+};
+
+void fill(std::byte* data, const TensorType& type) {
+  const int64_t count = element_count(type);
+  if (type.dtype == DType::f32) {
+    std::fill_n(reinterpret_cast<float*>(data), count, 0.5F);
+  } else {
+    std::memset(data, type.dtype == DType::boolean ? 1 : 0, static_cast<size_t>(byte_count(type)));
+  }
+}
+
+template <class Run>
+double fastest_seconds(int repeats, Run run) {
+  double best = 1e30;
+  for (int i = 0; i < repeats; ++i) best = std::min(best, run());
+  return best;
+}
+
+// False where there is no kernel for the op, or no room.
+bool measure(const Backend& backend, Pool& pool, const Probe& probe, RatePoint& point) {
+  if (op_registry().find(probe.op) == nullptr) return false;
+  GraphBuilder builder(op_registry(), "probe");
+  std::vector<ValueId> values;
+  for (size_t i = 0; i < probe.inputs.size(); ++i) {
+    const bool is_absent = probe.inputs[i].shape == Shape{-1};
+    values.push_back(is_absent ? kNone : builder.state("x" + std::to_string(i), probe.inputs[i]));
+  }
+  builder.op(probe.op, values, probe.attrs);
+  const NodeSpec spec = spec_of(builder.graph(), 0);
+  KernelChoice choice;
+  try {
+    choice = backend.select(spec);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::unsupported) return false;
+    throw;
+  }
+  int64_t needed = choice.scratch_bytes + 4096;
+  for (size_t i = 0; i < spec.inputs.size(); ++i) needed += round_up(byte_count(spec.inputs[i]), 64);
+  for (const TensorType& type : spec.outputs) needed += round_up(byte_count(type), 64);
+  pool.reset();
+  if (!pool.fits(needed)) return false;
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    inputs.push_back(nullptr);
+    if (!spec.present[i]) continue;
+    std::byte* data = pool.take(byte_count(spec.inputs[i]));
+    fill(data, spec.inputs[i]);
+    inputs.back() = data;
+  }
+  for (const TensorType& type : spec.outputs) outputs.push_back(pool.take(byte_count(type)));
+  const Alias& alias = *spec.op->alias;
+  if (alias.kind == AliasKind::must_overwrite) {
+    for (const auto& [out, in] : alias.pairs) {
+      outputs[static_cast<size_t>(out)] = const_cast<std::byte*>(inputs[static_cast<size_t>(in)]);
+    }
+  }
+  const Launch launch{.inputs = inputs, .outputs = outputs, .scratch = pool.take(choice.scratch_bytes)};
+  const auto kernel = backend.create(spec);
+  const auto timed_run = [&] {
+    const auto start = std::chrono::steady_clock::now();
+    (void)kernel->run(launch);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  if (kernel->run(launch) != ErrorCode::ok) return false;
+  const double warm = fastest_seconds(5, timed_run);
+  const double cold = fastest_seconds(3, [&] {
+    pool.drive_out_of_cache();
+    return timed_run();
+  });
+  const Cost cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
+  point = {.flops = cost.flops, .bytes = cost.bytes_read + cost.bytes_written,
+           .seconds = std::max(1e-9, 0.5 * (warm + cold))};
+  return true;
+}
+
+struct ProbeGroup {
+  RateBasis basis;
+  std::vector<Probe> probes;  // of one op
+};
+
+void append_products(std::vector<ProbeGroup>& groups) {
+  const Attrs b_across = {{"transpose_b", true}};
+  const Attrs a_across = {{"transpose_a", true}};
+  groups.push_back({RateBasis::both,
+                    {{"matmul", {f32({512, 768}), f32({768, 768}), f32({768})}, b_across},
+                     {"matmul", {f32({512, 1024}), f32({256, 1024}), f32({256})}, b_across},
+                     {"matmul", {f32({1024, 256}), f32({256, 1024}), absent()}},
+                     {"matmul", {f32({256, 768}), f32({768, 1536}), absent()}},
+                     {"matmul", {f32({512, 768}), f32({512, 768}), absent()}, a_across},
+                     {"matmul", {f32({2048, 256}), f32({2048, 256}), absent()}, a_across},
+                     {"matmul", {f32({64, 768}), f32({768, 768}), absent()}, b_across},
+                     {"matmul", {f32({8, 256}), f32({256, 256}), absent()}, b_across}}});
+  groups.push_back({RateBasis::both,
+                    {{"matmul_accumulate", {f32({768, 768}), f32({512, 768}), f32({512, 768})}, a_across},
+                     {"matmul_accumulate", {f32({256, 256}), f32({2048, 256}), f32({2048, 256})}, a_across},
+                     {"matmul_accumulate", {f32({1024, 256}), f32({1024, 1024}), f32({1024, 256})}, a_across},
+                     {"matmul_accumulate", {f32({256, 256}), f32({16, 256}), f32({16, 256})}, a_across}}});
+}
+
+void append_attention(std::vector<ProbeGroup>& groups) {
+  const Attrs attrs = {{"heads", int64_t{4}}, {"rate", 0.1}, {"ordinal", int64_t{0}}};
+  ProbeGroup forward{RateBasis::flops, {}};
+  ProbeGroup backward{RateBasis::flops, {}};
+  for (const int64_t B : {1, 6}) {
+    const TensorType x = f32({B, 128, 256});
+    forward.probes.push_back({"attention", {x, x, x, boolean({B, 128}), rng()}, attrs});
+    backward.probes.push_back(
+        {"attention_grad", {x, x, x, x, f32({B, 4, 128}), x, boolean({B, 128}), rng()}, attrs});
+  }
+  groups.push_back(forward);
+  groups.push_back(backward);
+}
+
+// Ops that read and write every element once, on a few rows and on many.
+void append_streams(std::vector<ProbeGroup>& groups) {
+  constexpr int64_t W = 256;
+  using Ints = std::vector<int64_t>;
+  const auto both_sizes = [&groups](auto probe_of_rows) {
+    groups.push_back({RateBasis::bytes, {probe_of_rows(int64_t{16}), probe_of_rows(int64_t{3072})}});
+  };
+  for (const char* op : {"add", "sub", "mul", "div"}) {
+    both_sizes([op](int64_t rows) { return Probe{op, {f32({rows, W}), f32({rows, W})}}; });
+  }
+  for (const char* op : {"neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "gelu"}) {
+    both_sizes([op](int64_t rows) { return Probe{op, {f32({rows, W})}}; });
+  }
+  const auto matrix = [](int64_t rows) { return f32({rows, W}); };
+  both_sizes([&](int64_t r) { return Probe{"gelu_grad", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Probe{"scale", {matrix(r)}, {{"factor", 0.5}}}; });
+  both_sizes([&](int64_t r) { return Probe{"where", {boolean({r, W}), matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Probe{"greater", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Probe{"dropout", {matrix(r), rng()}, {{"rate", 0.1}, {"ordinal", int64_t{0}}}}; });
+  both_sizes([&](int64_t r) { return Probe{"softmax", {matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Probe{"masked_softmax", {matrix(r), boolean({r, W})}}; });
+  both_sizes([&](int64_t r) { return Probe{"softmax_grad", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Probe{"layer_norm", {matrix(r), f32({W}), f32({W})}}; });
+  both_sizes([&](int64_t r) { return Probe{"layer_norm_grad", {matrix(r), f32({W}), f32({r}), f32({r}), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Probe{"transpose", {f32({r / 16, 16, 4, W / 4})}, {{"perm", Ints{0, 2, 1, 3}}}}; });
+  both_sizes([&](int64_t r) { return Probe{"slice", {matrix(r)}, {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", W / 2}}}; });
+  both_sizes([&](int64_t r) { return Probe{"pad", {matrix(r)}, {{"axis", int64_t{1}}, {"before", int64_t{0}}, {"after", W}}}; });
+  both_sizes([&](int64_t r) { return Probe{"concat", {matrix(r), matrix(r)}, {{"axis", int64_t{1}}}}; });
+  both_sizes([&](int64_t r) { return Probe{"broadcast_to", {f32({W})}, {{"shape", Ints{r, W}}}}; });
+  both_sizes([&](int64_t r) { return Probe{"sum_to", {matrix(r)}, {{"shape", Ints{W}}}}; });
+  both_sizes([&](int64_t r) { return Probe{"reduce_sum", {matrix(r)}, {{"axes", Ints{0}}}}; });
+  both_sizes([&](int64_t r) { return Probe{"sum_squares", {matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Probe{"embedding", {f32({1024, W}), i32({r})}}; });
+  both_sizes([&](int64_t r) { return Probe{"embedding_grad", {i32({r}), matrix(r)}, {{"rows", r}}}; });
+  both_sizes([&](int64_t r) { return Probe{"embedding_grad_accumulate", {f32({1024, W}), i32({r}), matrix(r)}}; });
+  both_sizes([&](int64_t r) {
+    return Probe{"adamw", {matrix(r), matrix(r), matrix(r), matrix(r), f32({4}), absent()},
+                 {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}};
+  });
+  both_sizes([&](int64_t r) { return Probe{"sgd", {matrix(r), matrix(r), f32({4}), absent()}, {{"weight_decay", 0.0}}}; });
+  both_sizes([&](int64_t r) {
+    return Probe{"sgd_momentum", {matrix(r), matrix(r), matrix(r), f32({4}), absent()},
+                 {{"momentum", 0.9}, {"weight_decay", 0.0}}};
+  });
+  both_sizes([&](int64_t r) { return Probe{"accumulate", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Probe{"set_zero", {matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Probe{"softmax_cross_entropy", {matrix(r), i32({r}), f32({r}), f32({})}}; });
+  both_sizes([&](int64_t r) {
+    return Probe{"softmax_cross_entropy_grad", {matrix(r), i32({r}), f32({r}), f32({}), f32({r}), f32({})}};
+  });
+}
+
+}  // namespace
+
+std::string machine_key(int threads) {
+  std::string model = "unknown CPU";
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos) {
+      model = line.substr(line.find(": ") + 2);
+      break;
+    }
+  }
+  const dnnl::version_t* version = dnnl::version();
+  return model + ", " + std::to_string(threads) + " threads, oneDNN " + std::to_string(version->major) + "." +
+         std::to_string(version->minor) + "." + std::to_string(version->patch);
+}
+
+MachineProfile measure_profile(int threads) {
+  // Rates of ops that cannot be measured stay built-in ones.
+  MachineProfile profile = default_profile();
+  profile.machine = machine_key(threads);
+  const auto backend = make_cpu_backend({.threads = threads, .profile = profile});
+  Pool pool;
+  std::vector<ProbeGroup> groups;
+  append_products(groups);
+  append_attention(groups);
+  append_streams(groups);
+  for (const ProbeGroup& group : groups) {
+    std::vector<RatePoint> points;
+    for (const Probe& probe : group.probes) {
+      RatePoint point;
+      if (measure(*backend, pool, probe, point)) points.push_back(point);
+    }
+    if (!points.empty()) profile.rates[group.probes.front().op] = fit_rate(points, group.basis);
+  }
+  if (const auto add = profile.rates.find("add"); add != profile.rates.end()) profile.rates[""] = add->second;
+  return profile;
+}
+
+}  // namespace snug

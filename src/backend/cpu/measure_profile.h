@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The measurement behind a MachineProfile; machine_profile.h is what others use.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "backend/cpu/machine_profile.h"
+
+namespace snug {
+
+/// CPU model, cores used and library version: what rates depend on.
+[[nodiscard]] std::string machine_key(int threads);
+
+/// Runs every kind of kernel on small operands (about a second, at most 24 MiB).
+[[nodiscard]] MachineProfile measure_profile(int threads);
+
+/// Seconds that one run of a node took.
+struct RatePoint {
+  double flops = 0;
+  double bytes = 0;
+  double seconds = 0;
+};
+enum class RateBasis { flops, bytes, both };
+/// The rate, without negative parts, whose predictions have the smallest relative squared error over the points.
+[[nodiscard]] KernelRate fit_rate(std::span<const RatePoint> points, RateBasis basis);
+
+/// The text of a cache file, and its reading; false for text that is not a profile of this machine.
+[[nodiscard]] std::string write_profile(const MachineProfile& profile);
+[[nodiscard]] bool read_profile(const std::string& text, const std::string& machine, MachineProfile& profile);
+
+}  // namespace snug

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cache file of a machine profile: JSON, written to a temporary file and renamed, so that a reader sees the old or
+// the new one. A file that is damaged or of another machine is measured anew; one that cannot be written is no error,
+// the next run measures again.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "backend/cpu/measure_profile.h"
+
+namespace snug {
+namespace {
+
+constexpr int kFormat = 1;
+constexpr int64_t kMaxFileBytes = 1 << 20;
+constexpr const char* kParts[] = {"per_call", "per_flop", "per_byte"};
+
+bool read_part(const nlohmann::json& rate, const char* name, double& part) {
+  const auto field = rate.find(name);
+  if (field == rate.end() || !field->is_number()) return false;
+  part = field->get<double>();
+  return std::isfinite(part) && part >= 0;
+}
+
+std::string read_text(const std::string& path) {
+  std::error_code failed;
+  const auto bytes = std::filesystem::file_size(path, failed);
+  if (failed || bytes > static_cast<uintmax_t>(kMaxFileBytes)) return {};
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+bool write_text(const std::string& path, const std::string& text) {
+  std::error_code failed;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, failed);
+  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) return false;
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(file, text.data() + done, text.size() - done);
+    if (written <= 0) break;
+    done += static_cast<size_t>(written);
+  }
+  const bool is_complete = done == text.size() && ::fsync(file) == 0;
+  ::close(file);
+  if (is_complete && ::rename(temporary.c_str(), path.c_str()) == 0) return true;
+  ::unlink(temporary.c_str());
+  return false;
+}
+
+}  // namespace
+
+std::string write_profile(const MachineProfile& profile) {
+  nlohmann::json rates = nlohmann::json::object();
+  for (const auto& [op, rate] : profile.rates) {
+    rates[op] = {{kParts[0], rate.per_call}, {kParts[1], rate.per_flop}, {kParts[2], rate.per_byte}};
+  }
+  return nlohmann::json{{"format", kFormat}, {"machine", profile.machine}, {"rates", rates}}.dump(1) + "\n";
+}
+
+bool read_profile(const std::string& text, const std::string& machine, MachineProfile& profile) {
+  const nlohmann::json document = nlohmann::json::parse(text, nullptr, false);
+  if (!document.is_object()) return false;
+  const auto format = document.find("format");
+  const auto name = document.find("machine");
+  const auto rates = document.find("rates");
+  if (format == document.end() || !format->is_number_integer() || *format != kFormat) return false;
+  if (name == document.end() || !name->is_string() || *name != machine) return false;
+  if (rates == document.end() || !rates->is_object() || !rates->contains("")) return false;
+  MachineProfile read{.machine = machine, .rates = {}};
+  for (const auto& [op, parts] : rates->items()) {
+    KernelRate rate;
+    if (!parts.is_object() || !read_part(parts, kParts[0], rate.per_call) ||
+        !read_part(parts, kParts[1], rate.per_flop) || !read_part(parts, kParts[2], rate.per_byte)) {
+      return false;
+    }
+    read.rates[op] = rate;
+  }
+  profile = std::move(read);
+  return true;
+}
+
+MachineProfile load_or_measure_profile(const std::string& cache_file, int threads) {
+  MachineProfile profile;
+  if (!cache_file.empty() && read_profile(read_text(cache_file), machine_key(threads), profile)) return profile;
+  profile = measure_profile(threads);
+  if (!cache_file.empty()) (void)write_text(cache_file, write_profile(profile));
+  return profile;
+}
+
+}  // namespace snug
