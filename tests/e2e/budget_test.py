@@ -1,0 +1,92 @@
+"""The budget is a limit: planned = measured, refusal one page below the smallest, hard limits of the system."""
+import json
+
+import common
+from common import PAGE, Case, MemoryLimit, options, run
+
+KEYS = """budget_bytes process_bytes resident_bytes arena_bytes planned_peak_bytes keep_all_arena_bytes load_bytes
+working_set_bound_bytes smallest_budget_bytes micro_batch accumulation_steps step_seconds recompute_overhead
+lower_bound_overhead strategy peak_op""".split()
+
+
+class Budget(Case):
+    def test_plan_without_data_has_every_key_and_is_one_object(self):
+        plan = self.plan(model="bert-base", train_batch_size=32, max_seq_length=128, memory="4GiB")
+        for key in KEYS:
+            self.assertIn(key, plan)
+        self.assertLessEqual(plan["planned_peak_bytes"], plan["budget_bytes"])
+        self.assertEqual(plan["smallest_budget_bytes"] % PAGE, 0)
+        self.assertGreaterEqual(plan["arena_bytes"], plan["load_bytes"])
+        self.assertGreaterEqual(plan["micro_batch"] * plan["accumulation_steps"], 32)
+
+    def test_plan_for_more_memory_than_the_machine_has(self):
+        plan = self.plan(model="bert-large", train_batch_size=64, max_seq_length=512, memory="4TiB")
+        self.assertEqual(plan["recompute_overhead"], 0)
+        self.assertEqual(plan["accumulation_steps"], 1)
+
+    def test_step_seconds_never_rise_with_memory(self):
+        base = dict(model="bert-mini", train_batch_size=64, max_seq_length=128)
+        smallest = self.plan(memory="64GiB", **base)["smallest_budget_bytes"]
+        largest = self.plan(memory="64GiB", **base)["keep_all_peak_bytes"]
+        last = None
+        for i in range(8):
+            plan = self.plan(memory=smallest + (largest - smallest) * i // 7, **base)
+            self.assertLessEqual(plan["planned_peak_bytes"], plan["budget_bytes"])
+            if last is not None:
+                self.assertLessEqual(plan["step_seconds"], last)
+            last = plan["step_seconds"]
+
+    def test_five_budgets_run_as_planned(self):
+        base = self.base(model="bert-mini", train_batch_size=64, max_steps=4, eval_steps=2, save_steps=2)
+        whole = self.plan(**dict(base, memory="64GiB"))
+        low, high = whole["smallest_budget_bytes"], whole["keep_all_peak_bytes"]
+        for i in range(5):
+            budget = (low + (high - low) * i // 4 + PAGE - 1) // PAGE * PAGE
+            planned = self.plan(**dict(base, memory=budget))
+            out = self.train(f"b{i}", **dict(base, memory=budget))
+            summary = self.summary(out)
+            self.assertEqual(summary["measured_arena_bytes"], planned["arena_bytes"])
+            self.assertLessEqual(summary["measured_peak_rss_bytes"], budget)
+            written = json.loads((out / "plan.json").read_text())
+            for key in KEYS:
+                self.assertEqual(written[key], planned[key], key)
+
+    def test_one_page_below_the_smallest_is_refused_with_proof_and_the_smallest_runs(self):
+        base = self.base(max_steps=2)
+        smallest = self.plan(**base)["smallest_budget_bytes"]
+        refused = run("train", *options(**dict(base, memory=smallest - PAGE, output_dir=self.folder / "no")))
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertRegex(refused.stderr, "proof|no plan found")
+        self.assertIn(str(smallest), refused.stderr)
+        self.assertLessEqual(len(refused.stderr.splitlines()), 25)
+        self.assertFalse((self.folder / "no/last").exists())
+        self.train("yes", **dict(base, memory=smallest))
+
+    def test_the_smallest_runs_under_a_hard_limit_with_evaluation_checkpoint_and_resume(self):
+        base = self.base(max_steps=4, eval_steps=2, save_steps=2)
+        smallest = self.plan(**base)["smallest_budget_bytes"]
+        out = self.folder / "limited"
+        with MemoryLimit(self, smallest) as limit:
+            first = run("train", *options(**dict(base, memory=smallest, output_dir=out)), prefix=limit.prefix)
+            self.assertEqual(first.returncode, 0, first.stderr)
+            again = run("train", *options(**dict(base, memory=smallest, output_dir=out, resume=True)), prefix=limit.prefix)
+            self.assertEqual(again.returncode, 0, again.stderr)
+            automatic = run("eval", *options(**dict(base, memory="auto", output_dir=out)), prefix=limit.prefix)
+            self.assertEqual(automatic.returncode, 0, automatic.stderr)
+
+    def test_evaluation_and_prediction_keep_the_budget(self):
+        out = self.train("run")
+        for verb in ("eval", "predict"):
+            words = options(**self.base(output_dir=out, memory="1MiB"))
+            self.assertEqual(run(verb, *words).returncode, 2)
+            self.ok(verb, **self.base(output_dir=out, memory="256MiB"))
+
+    def test_forms_of_memory(self):
+        for text in ("900MiB", "60%", "-512MiB", "auto", "943718400"):
+            plan = self.plan(**self.base(memory=text))
+            self.assertEqual(plan["budget_bytes"] % PAGE, 0)
+        self.assertEqual(self.plan(**self.base(memory="900MiB"))["budget_bytes"], 900 << 20)
+
+
+if __name__ == "__main__":
+    common.main()

@@ -1,0 +1,160 @@
+"""What the end-to-end tests share: a small data set, the program as a process, weights as numbers, memory limits."""
+import array
+import hashlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SNUG = os.environ.get("SNUG", str(pathlib.Path(__file__).resolve().parents[2] / "build/release/snug"))
+PAGE = 4096
+
+TOPICS = {
+    "animal": "cat dog horse bird fish lion tiger whale mouse rabbit fur paw tail wing nest".split(),
+    "food": "bread cheese apple soup rice sugar salt butter grape honey cook eat taste bake plate".split(),
+    "tool": "hammer nail saw drill wrench screw bolt glue blade handle cut fix build bend lever".split(),
+}
+
+
+def make_rows(count, seed=1, longest=24):
+    generator = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        label = generator.choice(sorted(TOPICS))
+        words = [generator.choice(TOPICS[label] if generator.random() < 0.5 else sum(TOPICS.values(), []))
+                 for _ in range(generator.randint(1, longest))]
+        rows.append({"text": " ".join(words), "label": label})
+    return rows
+
+
+def write_jsonl(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def run(*words, env=None, timeout=600, prefix=()):
+    """Runs the program; returns the finished process with text output."""
+    merged = dict(os.environ, **(env or {}))
+    return subprocess.run([*prefix, SNUG, *map(str, words)], capture_output=True, text=True, timeout=timeout, env=merged)
+
+
+def options(**values):
+    """Keyword arguments as command-line words."""
+    words = []
+    for key, value in values.items():
+        words += [f"--{key}"] if value is True else [f"--{key}", str(value)]
+    return words
+
+
+def read_safetensors(path):
+    """Name -> array of floats, standard library alone."""
+    data = pathlib.Path(path).read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    tensors = {}
+    for name, info in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = info["data_offsets"]
+        values = array.array("f")
+        values.frombytes(data[8 + length + begin:8 + length + end])
+        tensors[name] = values
+    return tensors
+
+
+def relative_l2(a, b):
+    """Over all tensors together."""
+    difference = sum((x - y) ** 2 for name in a for x, y in zip(a[name], b[name]))
+    whole = sum(x * x for name in a for x in a[name])
+    return (difference / whole) ** 0.5
+
+
+def sha256(path):
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+
+
+class MemoryLimit:
+    """A control group with a hard limit, as context manager; skips the test with the reason where none can be made."""
+
+    def __init__(self, test, limit_bytes):
+        self.test, self.limit = test, limit_bytes
+        self.folder = None
+
+    def __enter__(self):
+        v1, v2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
+        try:
+            if (v1 / "memory.limit_in_bytes").exists():
+                self.folder = pathlib.Path(tempfile.mkdtemp(prefix="snug-", dir=v1))
+                (self.folder / "memory.limit_in_bytes").write_text(str(self.limit))
+                if (self.folder / "memory.swappiness").exists():
+                    (self.folder / "memory.swappiness").write_text("0")
+            elif (v2 / "cgroup.controllers").exists():
+                self.folder = pathlib.Path(tempfile.mkdtemp(prefix="snug-", dir=v2))
+                (self.folder / "memory.max").write_text(str(self.limit))
+            else:
+                self.test.skipTest("no memory control group is mounted")
+        except OSError as error:
+            self.__exit__()
+            self.test.skipTest(f"no memory control group can be made here: {error}")
+        return self
+
+    @property
+    def prefix(self):
+        """A command that enters the group and becomes the program."""
+        return ("sh", "-c", f'echo $$ > {self.folder}/cgroup.procs && exec "$@"', "sh")
+
+    def __exit__(self, *_):
+        if self.folder is not None and self.folder.exists():
+            try:
+                self.folder.rmdir()
+            except OSError:
+                pass
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own, a data set in it, and speeds measured once for all tests."""
+
+    rows = 200
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="snug-e2e-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.train_file = self.folder / "train.jsonl"
+        self.valid_file = self.folder / "valid.jsonl"
+        write_jsonl(self.train_file, make_rows(self.rows))
+        write_jsonl(self.valid_file, make_rows(40, seed=2))
+
+    def base(self, **more):
+        values = dict(model="bert-tiny", train_file=self.train_file, validation_file=self.valid_file, vocab_size=400,
+                      max_seq_length=32, train_batch_size=8, max_steps=6, learning_rate=1e-3, memory="1GiB", threads=2,
+                      logging_steps=1, seed=3)
+        values.update(more)
+        return {key: value for key, value in values.items() if value is not None}
+
+    def ok(self, verb, **values):
+        done = run(verb, *options(**values))
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        return done
+
+    def plan(self, **values):
+        return json.loads(self.ok("plan", json=True, **values).stdout)
+
+    def train(self, name, **more):
+        """Trains into a folder of this name and returns it."""
+        out = self.folder / name
+        self.ok("train", **self.base(output_dir=out, **more))
+        return out
+
+    def summary(self, out):
+        return json.loads((out / "summary.json").read_text())
+
+
+def main():
+    if not os.access(SNUG, os.X_OK):
+        sys.exit(f"{SNUG} is not built")
+    unittest.main(verbosity=2)

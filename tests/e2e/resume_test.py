@@ -1,0 +1,121 @@
+"""Nothing is lost: kills, signals, resume under another budget, full disks, folders in use."""
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+import common
+from common import SNUG, Case, options, run, sha256
+
+KILLS = int(os.environ.get("SNUG_KILLS", "4"))
+
+
+class Resume(Case):
+    def start(self, **values):
+        return subprocess.Popen([SNUG, "train", *options(**values)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def wait_for_step(self, out, step, process):
+        """Until metrics.jsonl shows this update."""
+        for _ in range(3000):
+            lines = (out / "metrics.jsonl").read_text().splitlines() if (out / "metrics.jsonl").exists() else []
+            if len(lines) >= step or process.poll() is not None:
+                return
+            time.sleep(0.02)
+        self.fail("the run does not move")
+
+    def test_kill_9_at_random_moments_and_resume_gives_the_uninterrupted_weights(self):
+        base = self.base(max_steps=200, save_steps=7, eval_steps=50, train_batch_size=8)
+        wanted = self.train("whole", **base)
+        out = self.folder / "killed"
+        begin = time.monotonic()
+        self.train("timing", **base)
+        duration = time.monotonic() - begin
+        generator = random.Random(7)
+        for _ in range(KILLS):
+            process = self.start(**dict(base, output_dir=out, resume=True))
+            time.sleep(generator.uniform(0.05, 0.8 * duration))
+            process.kill()
+            process.communicate()
+        self.ok("train", **dict(base, output_dir=out, resume=True))
+        for name in ("last/model.safetensors", "last/optimizer.safetensors", "best/model.safetensors"):
+            self.assertEqual(sha256(out / name), sha256(wanted / name), name)
+        steps = [json.loads(line)["step"] for line in (out / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(steps, list(range(1, 201)))
+
+    def test_signals_finish_the_update_checkpoint_and_exit_130(self):
+        base = self.base(max_steps=5000, save_steps=100000)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            out = self.folder / f"signal{number}"
+            process = self.start(**dict(base, output_dir=out))
+            self.wait_for_step(out, 3, process)
+            process.send_signal(number)
+            _, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, errors)
+            state = json.loads((out / "last/trainer_state.json").read_text())
+            self.assertGreaterEqual(state["global_step"], 3)
+
+    def test_resume_under_another_budget_goes_on_to_the_same_bits(self):
+        base = self.base(max_steps=8, train_batch_size=32, micro_batch_size=None, save_steps=1)
+        smallest = self.plan(**base)["smallest_budget_bytes"]
+        wanted = self.train("whole", **base)
+        out = self.folder / "moved"
+        process = self.start(**dict(base, output_dir=out))
+        self.wait_for_step(out, 4, process)
+        process.kill()
+        process.communicate()
+        fixed = json.loads((out / "last/trainer_state.json").read_text())["micro_batch"] if (out / "last").exists() else 32
+        small = self.plan(**dict(base, micro_batch_size=fixed))["smallest_budget_bytes"]
+        self.assertGreaterEqual(small, smallest)
+        self.ok("train", **dict(base, output_dir=out, resume=True, memory=small))
+        self.assertEqual(sha256(out / "last/model.safetensors"), sha256(wanted / "last/model.safetensors"))
+
+    def test_resume_keeps_the_micro_batch_or_names_the_key(self):
+        out = self.train("run", train_batch_size=32, micro_batch_size=32, max_steps=2)
+        refused = run("train", *options(**self.base(output_dir=out, train_batch_size=32, micro_batch_size=8, max_steps=2, resume=True)))
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("allow_new_split", refused.stderr)
+
+    def test_a_used_folder_without_resume_and_a_folder_in_use_are_refused(self):
+        out = self.train("run")
+        used = run("train", *options(**self.base(output_dir=out)))
+        self.assertEqual(used.returncode, 1)
+        self.assertIn("--resume", used.stderr)
+        other = self.folder / "busy"
+        process = self.start(**self.base(output_dir=other, max_steps=5000))
+        self.wait_for_step(other, 1, process)
+        busy = run("train", *options(**self.base(output_dir=other, resume=True)))
+        process.kill()
+        process.communicate()
+        self.assertEqual(busy.returncode, 1)
+        self.assertIn(str(process.pid), busy.stderr)
+
+    def test_resume_of_a_finished_run_changes_nothing(self):
+        out = self.train("run")
+        before = sha256(out / "last/model.safetensors")
+        self.ok("train", **self.base(output_dir=out, resume=True))
+        self.assertEqual(sha256(out / "last/model.safetensors"), before)
+
+    def test_changed_settings_are_refused_on_resume(self):
+        out = self.train("run")
+        changed = run("train", *options(**self.base(output_dir=out, resume=True, learning_rate=0.5)))
+        self.assertEqual(changed.returncode, 1)
+        self.assertIn("learning_rate", changed.stderr)
+
+    def test_a_loss_that_is_not_finite_stops_with_3_and_keeps_the_last_checkpoint(self):
+        out = self.folder / "nan"
+        done = run("train", *options(**self.base(output_dir=out, learning_rate=1e30, max_grad_norm=0, optim="sgd", max_steps=50,
+                                                 save_steps=1)))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        weights = common.read_safetensors(out / "last/model.safetensors") if (out / "last").exists() else {}
+        self.assertTrue(all(value == value for tensor in weights.values() for value in tensor))
+
+    def test_early_stopping(self):
+        out = self.train("stop", learning_rate=1e-12, eval_steps=1, early_stopping_patience=2, max_steps=50)
+        self.assertEqual(self.summary(out)["status"], "early_stopped")
+        self.assertLess(self.summary(out)["steps"], 10)
+
+
+if __name__ == "__main__":
+    common.main()
