@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes src/ops/testdata/nn_ops.txt: results of PyTorch in float64 for attention, layer norm, losses, optimizer steps
+"""Writes tests/golden/nn_ops.txt: results of PyTorch in float64 for attention, layer norm, losses, optimizer steps
 and gradient clipping. One tensor a line: name, shape ("2x3", "-" for a scalar), values in row-major order.
 
-    python3 tools/golden/ops.py src/ops/testdata/nn_ops.txt
+    python3 tools/golden/ops.py tests/golden/nn_ops.txt
 """
 import sys
 

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nn/ref_graph.h"
 #include "ops/attention/attention.h"
 #include "ops/dropout/dropout.h"
-#include "ops/ref_graph.h"
 
 namespace snug {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of neural networks and optimizers against PyTorch in float64 (testdata/nn_ops.txt,
+// The ops of neural networks and optimizers against PyTorch in float64 (tests/golden/nn_ops.txt,
 // written by tools/golden/ops.py), on the reference backend. Shapes, errors and gradients of single
 // ops are the op harness's.
 #include <gtest/gtest.h>
@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nn/ref_graph.h"
 #include "ops/attention/attention.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/loss/loss.h"
 #include "ops/optimizer/optimizer.h"
 #include "ops/reduce/reduce.h"
-#include "ops/ref_graph.h"
 
 namespace snug {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 constexpr double kTolerance = 1e-11;  // relative to the largest element, or to 0.01
 
 const GoldenText& goldens() {
-  static const GoldenText text(SNUG_SOURCE_DIR "/src/ops/testdata/nn_ops.txt");
+  static const GoldenText text(SNUG_SOURCE_DIR "/tests/golden/nn_ops.txt");
   return text;
 }
 

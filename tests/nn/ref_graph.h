@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: a graph that is built and fed at once and runs on the reference backend, and the text
-// goldens in testdata
+// goldens in tests/golden
 // ("name shape values..." a line, shape "2x3" or "-").
 #pragma once
 
