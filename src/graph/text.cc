@@ -5,7 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
-#include <map>
+#include <memory>
 
 #include "graph/verify.h"
 #include "snug/error.h"
@@ -54,7 +54,10 @@ class Parser {
     expect_word("graph");
     graph_.name = string();
     expect('{');
-    while (!accept('}')) statement();
+    while (!accept('}')) {
+      statement();
+      made_ = static_cast<int64_t>(graph_.values.size());
+    }
     skip();
     if (at_ < text_.size()) fail("text after the closing brace");
     verify(graph_);
@@ -62,11 +65,12 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& message) const {
-    int line = 1;
-    for (size_t i = 0; i < at_ && i < text_.size(); ++i) line += text_[i] == '\n' ? 1 : 0;
-    throw Error(ErrorCode::invalid_graph, "line " + std::to_string(line), message);
+  [[nodiscard]] std::string line() const {
+    int number = 1;
+    for (size_t i = 0; i < at_ && i < text_.size(); ++i) number += text_[i] == '\n' ? 1 : 0;
+    return "line " + std::to_string(number);
   }
+  [[noreturn]] void fail(const std::string& message) const { throw Error(ErrorCode::invalid_graph, line(), message); }
   void skip() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
   }
@@ -123,7 +127,7 @@ class Parser {
     if (accept('_')) return kNone;
     expect('%');
     const int64_t id = integer();
-    if (id < 0 || id >= static_cast<int64_t>(graph_.values.size())) fail("%" + std::to_string(id) + " is not made yet");
+    if (id < 0 || id >= made_) fail("%" + std::to_string(id) + " is not made yet");
     return static_cast<ValueId>(id);
   }
   TensorType type() {
@@ -145,7 +149,10 @@ class Parser {
       if (peek() != ']') expect(',');
     }
     if (result.shape.size() > 8) fail("more than 8 dimensions");
-    (void)element_count(result);
+    int64_t bytes = element_bytes(result.dtype);
+    for (int64_t dim : result.shape) {
+      if (__builtin_mul_overflow(bytes, dim, &bytes)) fail("the tensor has more than 2^63 bytes");
+    }
     return result;
   }
   AttrValue attr_value() {
@@ -187,6 +194,12 @@ class Parser {
     value.type = type();
     graph_.values[static_cast<size_t>(id)] = std::move(value);
   }
+  [[nodiscard]] std::vector<TensorType> infer(const Node& node) const {
+    const auto present = std::make_unique<bool[]>(node.inputs.size() + 1);
+    for (size_t i = 0; i < node.inputs.size(); ++i) present[i] = node.inputs[i] != kNone;
+    return infer_types(*node.op, input_types(graph_, node), std::span<const bool>(present.get(), node.inputs.size()),
+                       node.attrs, line());
+  }
   void node(std::vector<ValueId> outputs, const std::string& name) {
     Node result{.op = registry_.find(name), .inputs = {}, .outputs = std::move(outputs), .attrs = {}, .scope = {}};
     if (result.op == nullptr) fail("there is no op named '" + name + "'");
@@ -199,17 +212,23 @@ class Parser {
     if (accept('{')) {
       while (!accept('}')) {
         const std::string key = word();
+        if (attrs.has(key)) fail("attribute '" + key + "' is given twice");
         expect('=');
         attrs.set(key, attr_value());
         if (peek() != '}') expect(',');
       }
     }
-    result.attrs = complete_attrs(*result.op, std::move(attrs), name);
+    result.attrs = complete_attrs(*result.op, std::move(attrs), line());
+    const std::vector<TensorType> inferred = infer(result);
+    if (inferred.size() != result.outputs.size()) {
+      fail(name + " has " + std::to_string(inferred.size()) + " outputs, not " + std::to_string(result.outputs.size()));
+    }
     expect(':');
     for (size_t i = 0; i < result.outputs.size(); ++i) {
       if (i > 0) expect(',');
       Value& value = graph_.values[static_cast<size_t>(result.outputs[i])];
       value.type = type();
+      if (value.type != inferred[i]) fail("the type is " + to_string(inferred[i]) + ", not " + to_string(value.type));
       value.producer = static_cast<NodeId>(graph_.nodes.size());
       value.output_index = static_cast<int32_t>(i);
     }
@@ -233,6 +252,8 @@ class Parser {
     const std::string name = string();
     const ValueId id = used_id();
     if (id == kNone) fail("an output needs a value");
+    if (name.empty()) fail("an output needs a name");
+    if (!graph_.value(id).name.empty()) fail("%" + std::to_string(id) + " has the name '" + graph_.value(id).name + "' already");
     graph_.values[static_cast<size_t>(id)].name = name;
     graph_.outputs.push_back(id);
   }
@@ -240,6 +261,7 @@ class Parser {
   std::string_view text_;
   const OpRegistry& registry_;
   Graph graph_;
+  int64_t made_ = 0;  // values of the statements before this one
   size_t at_ = 0;
 };
 

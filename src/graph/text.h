@@ -19,7 +19,8 @@
 namespace snug {
 
 [[nodiscard]] std::string print(const Graph& graph);
-/// Throws Error{invalid_graph} with "line N" as its place.
+/// Throws Error{invalid_graph}, or {shape_mismatch} where types do not fit, with "line N" as its place; what verify()
+/// alone can see (a resident that is read after it was overwritten) has the node as its place.
 [[nodiscard]] Graph parse_graph(std::string_view text, const OpRegistry& registry);
 
 }  // namespace snug
