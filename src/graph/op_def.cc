@@ -24,7 +24,7 @@ const OpDef* OpRegistry::find(std::string_view name) const {
 
 Attrs complete_attrs(const OpDef& op, Attrs given, const std::string& where) {
   for (const auto& [name, value] : given.items()) {
-    const auto spec = std::find_if(op.attrs->begin(), op.attrs->end(), [&](const AttrSpec& s) { return s.name == name; });
+    const auto spec = std::find_if(op.attrs->begin(), op.attrs->end(), [&wanted = name](const AttrSpec& s) { return s.name == wanted; });
     if (spec == op.attrs->end()) {
       throw Error(ErrorCode::invalid_graph, where, "op " + *op.name + " has no attribute '" + name + "'");
     }
