@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of element-wise CPU kernels, and the ops that need no vector code of their own: where, cast, comparisons and
+// fill are plain loops that compilers vectorise.
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+
+#include "ops/elementwise/elementwise_cpu.h"
+
+namespace snug {
+namespace {
+
+// The parts [begin, end) of n elements.
+template <class Body>
+void for_each_chunk(int threads, int64_t n, const Body& body) {
+  parallel_for(threads, n, kElementwiseChunk, body);
+}
+
+BroadcastPlan plan_of(const NodeSpec& spec) {
+  std::vector<Shape> operands;
+  for (const TensorType& type : spec.inputs) operands.push_back(type.shape);
+  return plan_broadcast(spec.outputs[0].shape, operands);
+}
+
+std::unique_ptr<Kernel> create_unary(const NodeSpec& spec, const CpuContext& context) {
+  const std::string& op = *spec.op->name;
+  const UnaryRow row = find_unary_row(op, op == "gelu" ? spec.attrs.text("approximate") : "");
+  const float factor = op == "scale" ? static_cast<float>(spec.attrs.real("factor")) : 1.0F;
+  return make_kernel([=, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
+    const float* x = input<float>(launch, 0);
+    auto* y = output<float>(launch);
+    for_each_chunk(threads, n, [&](int64_t begin, int64_t end) { row(x + begin, y + begin, end - begin, factor); });
+    return ErrorCode::ok;
+  });
+}
+
+std::unique_ptr<Kernel> create_gelu_grad(const NodeSpec& spec, const CpuContext& context) {
+  const GeluGradRow row = find_gelu_grad_row(spec.attrs.text("approximate"));
+  return make_kernel([=, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
+    const float* x = input<float>(launch, 0);
+    const float* dy = input<float>(launch, 1);
+    auto* dx = output<float>(launch);
+    for_each_chunk(threads, n, [&](int64_t begin, int64_t end) { row(x + begin, dy + begin, dx + begin, end - begin); });
+    return ErrorCode::ok;
+  });
+}
+
+std::unique_ptr<Kernel> create_binary(const NodeSpec& spec, const CpuContext& context) {
+  const BinaryRow row = find_binary_row(*spec.op->name);
+  return make_kernel([row, plan = plan_of(spec), threads = context.threads](const Launch& launch) {
+    const float* a = input<float>(launch, 0);
+    const float* b = input<float>(launch, 1);
+    auto* y = output<float>(launch);
+    for_each_piece(plan, threads, [&](const auto& offsets, int64_t at, int64_t n) {
+      row(a + offsets[0], plan.step(0), b + offsets[1], plan.step(1), y + at, n);
+    });
+    return ErrorCode::ok;
+  });
+}
+
+template <class T, class Compare>
+std::unique_ptr<Kernel> comparison_kernel(const NodeSpec& spec, const CpuContext& context) {
+  return make_kernel([plan = plan_of(spec), threads = context.threads](const Launch& launch) {
+    const T* a = input<T>(launch, 0);
+    const T* b = input<T>(launch, 1);
+    auto* y = output<uint8_t>(launch);
+    for_each_piece(plan, threads, [&](const auto& offsets, int64_t at, int64_t n) {
+      const T* row_a = a + offsets[0];
+      const T* row_b = b + offsets[1];
+      for (int64_t i = 0; i < n; ++i) {
+        y[at + i] = Compare()(row_a[i * plan.step(0)], row_b[i * plan.step(1)]) ? 1 : 0;
+      }
+    });
+    return ErrorCode::ok;
+  });
+}
+
+template <template <class> class Compare>
+std::unique_ptr<Kernel> create_comparison(const NodeSpec& spec, const CpuContext& context) {
+  if (spec.inputs[0].dtype == DType::i32) return comparison_kernel<int32_t, Compare<int32_t>>(spec, context);
+  return comparison_kernel<float, Compare<float>>(spec, context);
+}
+
+// Elements are moved as unsigned integers of their size.
+template <class T>
+std::unique_ptr<Kernel> where_kernel(const NodeSpec& spec, const CpuContext& context) {
+  return make_kernel([plan = plan_of(spec), threads = context.threads](const Launch& launch) {
+    const auto* condition = input<uint8_t>(launch, 0);
+    const T* a = input<T>(launch, 1);
+    const T* b = input<T>(launch, 2);
+    auto* y = output<T>(launch);
+    for_each_piece(plan, threads, [&](const auto& offsets, int64_t at, int64_t n) {
+      const uint8_t* c = condition + offsets[0];
+      const T* row_a = a + offsets[1];
+      const T* row_b = b + offsets[2];
+      for (int64_t i = 0; i < n; ++i) {
+        y[at + i] = c[i * plan.step(0)] != 0 ? row_a[i * plan.step(1)] : row_b[i * plan.step(2)];
+      }
+    });
+    return ErrorCode::ok;
+  });
+}
+
+std::unique_ptr<Kernel> create_where(const NodeSpec& spec, const CpuContext& context) {
+  switch (element_bytes(spec.outputs[0].dtype)) {
+    case 1: return where_kernel<uint8_t>(spec, context);
+    case 8: return where_kernel<uint64_t>(spec, context);
+    default: return where_kernel<uint32_t>(spec, context);
+  }
+}
+
+template <class To, class From>
+To convert(From x) {
+  if constexpr (std::is_same_v<To, uint8_t>) {
+    return x != From{} ? 1 : 0;
+  } else if constexpr (std::is_same_v<To, int32_t> && std::is_same_v<From, float>) {
+    // 2^31 is the first f32 that does not fit.
+    if (std::isnan(x)) return 0;
+    if (x >= 2147483648.0F) return std::numeric_limits<int32_t>::max();
+    if (x < -2147483648.0F) return std::numeric_limits<int32_t>::min();
+    return static_cast<int32_t>(x);
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+template <class To, class From>
+std::unique_ptr<Kernel> cast_kernel(const NodeSpec& spec, const CpuContext& context) {
+  return make_kernel([n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
+    const From* x = input<From>(launch, 0);
+    auto* y = output<To>(launch);
+    for_each_chunk(threads, n, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] = convert<To, From>(x[i]);
+    });
+    return ErrorCode::ok;
+  });
+}
+
+template <class To>
+std::unique_ptr<Kernel> cast_to(const NodeSpec& spec, const CpuContext& context) {
+  switch (spec.inputs[0].dtype) {
+    case DType::i32: return cast_kernel<To, int32_t>(spec, context);
+    case DType::boolean: return cast_kernel<To, uint8_t>(spec, context);
+    default: return cast_kernel<To, float>(spec, context);
+  }
+}
+
+std::unique_ptr<Kernel> create_cast(const NodeSpec& spec, const CpuContext& context) {
+  switch (spec.outputs[0].dtype) {
+    case DType::i32: return cast_to<int32_t>(spec, context);
+    case DType::boolean: return cast_to<uint8_t>(spec, context);
+    default: return cast_to<float>(spec, context);
+  }
+}
+
+std::unique_ptr<Kernel> create_fill(const NodeSpec& spec, const CpuContext& context) {
+  const auto value = static_cast<float>(spec.attrs.real("value"));
+  return make_kernel([value, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
+    auto* y = output<float>(launch);
+    for_each_chunk(threads, n, [&](int64_t begin, int64_t end) { std::fill(y + begin, y + end, value); });
+    return ErrorCode::ok;
+  });
+}
+
+}  // namespace
+
+std::span<const CpuKernelDef> elementwise_cpu_kernels() {
+  static const CpuKernelDef kernels[] = {
+      {"add", "simd:add", broadcast_reason, no_scratch, create_binary},
+      {"sub", "simd:sub", broadcast_reason, no_scratch, create_binary},
+      {"mul", "simd:mul", broadcast_reason, no_scratch, create_binary},
+      {"div", "simd:div", broadcast_reason, no_scratch, create_binary},
+      {"neg", "simd:neg", always, no_scratch, create_unary},
+      {"exp", "simd:exp", always, no_scratch, create_unary},
+      {"log", "simd:log", always, no_scratch, create_unary},
+      {"sqrt", "simd:sqrt", always, no_scratch, create_unary},
+      {"rsqrt", "simd:rsqrt", always, no_scratch, create_unary},
+      {"tanh", "simd:tanh", always, no_scratch, create_unary},
+      {"erf", "simd:erf", always, no_scratch, create_unary},
+      {"sigmoid", "simd:sigmoid", always, no_scratch, create_unary},
+      {"relu", "simd:relu", always, no_scratch, create_unary},
+      {"gelu", "simd:gelu", always, no_scratch, create_unary},
+      {"gelu_grad", "simd:gelu_grad", always, no_scratch, create_gelu_grad},
+      {"scale", "simd:scale", always, no_scratch, create_unary},
+      {"where", "plain:where", broadcast_reason, no_scratch, create_where},
+      {"cast", "plain:cast", always, no_scratch, create_cast},
+      {"equal", "plain:equal", broadcast_reason, no_scratch, create_comparison<std::equal_to>},
+      {"not_equal", "plain:not_equal", broadcast_reason, no_scratch, create_comparison<std::not_equal_to>},
+      {"less", "plain:less", broadcast_reason, no_scratch, create_comparison<std::less>},
+      {"less_equal", "plain:less_equal", broadcast_reason, no_scratch, create_comparison<std::less_equal>},
+      {"greater", "plain:greater", broadcast_reason, no_scratch, create_comparison<std::greater>},
+      {"greater_equal", "plain:greater_equal", broadcast_reason, no_scratch, create_comparison<std::greater_equal>},
+      {"fill", "plain:fill", always, no_scratch, create_fill},
+  };
+  return kernels;
+}
+
+}  // namespace snug
