@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The BERT classifier against Hugging Face's in float64 (tests/golden/bert.safetensors, written by
+// tools/golden/bert.py): names, logits, loss, every gradient, and ten updates with clipping, decay
+// and schedule.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "io/safetensors.h"
+#include "models/bert.h"
+#include "nn/ref_graph.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+
+namespace snug {
+namespace {
+
+constexpr double kTolerance = 1e-9;  // relative L2
+constexpr int64_t kSteps = 10;
+constexpr double kRate = 0.01;
+constexpr double kMaxNorm = 0.5;
+const optim::Options kAdamW = {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-7, .weight_decay = 0.1};
+
+class Bert_parity : public testing::Test {
+ protected:
+  [[nodiscard]] std::vector<double> golden(const std::string& name) const {
+    const io::TensorInfo* info = file_.find(name);
+    if (info == nullptr) throw std::runtime_error("no golden " + name);
+    std::vector<double> data(static_cast<size_t>(info->elements()));
+    file_.read_f64(name, data);
+    return data;
+  }
+
+  void expect_equal(const std::vector<double>& found, const std::string& name) const {
+    const std::vector<double> wanted = golden(name);
+    ASSERT_EQ(found.size(), wanted.size()) << name;
+    double error = 0;
+    double norm = 0;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      error += (found[i] - wanted[i]) * (found[i] - wanted[i]);
+      norm += wanted[i] * wanted[i];
+    }
+    // The gradient of key biases is 0 in exact arithmetic: there both are rounding errors.
+    EXPECT_TRUE(std::sqrt(error) <= kTolerance * std::sqrt(norm) + 1e-15)
+        << name << ": " << std::sqrt(error) << " of " << std::sqrt(norm);
+  }
+
+  // Builds the classifier and feeds the golden's batch and weights.
+  void build(const std::string& hidden_act) {
+    models::BertConfig config;
+    config.vocab_size = 23;
+    config.hidden_size = 12;
+    config.num_hidden_layers = 2;
+    config.num_attention_heads = 3;
+    config.intermediate_size = 17;
+    config.max_position_embeddings = 9;
+    config.num_labels = 4;
+    config.hidden_act = hidden_act;
+    config.hidden_dropout_prob = 0;
+    config.attention_probs_dropout_prob = 0;
+    model_ = models::build_bert_classifier(builder_, config, {.micro_batch = 3, .length = 7}, {});
+    feeds_ = {{model_.input_ids, golden("inputs/input_ids")},
+              {model_.token_type_ids, golden("inputs/token_type_ids")},
+              {model_.attention_mask, golden("inputs/attention_mask")},
+              {model_.labels, golden("inputs/labels")},
+              {model_.row_weights, golden("inputs/row_weights")},
+              {model_.inv_total, {1 / 3.5}}};
+    const Graph& graph = builder_.graph();
+    for (size_t id = 0; id < graph.values.size(); ++id) {
+      if (graph.values[id].kind != ValueKind::parameter) continue;
+      parameters_.push_back(static_cast<ValueId>(id));
+      feeds_[parameters_.back()] = golden("weights/" + graph.values[id].name);
+    }
+  }
+  [[nodiscard]] std::string name_of(ValueId id) const { return builder_.graph().value(id).name; }
+
+  io::SafetensorsFile file_{SNUG_SOURCE_DIR "/tests/golden/bert.safetensors"};
+  GraphBuilder builder_{op_registry(), "bert"};
+  models::SequenceModel model_;
+  RefValues feeds_;
+  std::vector<ValueId> parameters_;
+};
+
+TEST_F(Bert_parity, parameters_have_hugging_face_names_and_shapes) {
+  build("gelu");
+  std::map<std::string, Shape> found;
+  for (ValueId id : parameters_) found[name_of(id)] = builder_.shape(id);
+  std::map<std::string, Shape> wanted;
+  const std::string prefix = "weights/";
+  for (const io::TensorInfo& tensor : file_.tensors()) {
+    if (tensor.name.rfind(prefix, 0) == 0) wanted[tensor.name.substr(prefix.size())] = tensor.shape;
+  }
+  EXPECT_EQ(found, wanted);
+}
+
+TEST_F(Bert_parity, logits_loss_and_every_gradient_are_equal) {
+  for (const std::string act : {"gelu", "gelu_new"}) {
+    builder_ = GraphBuilder(op_registry(), "bert");
+    parameters_.clear();
+    build(act);
+    const auto gradients = append_gradients(builder_, model_.loss, kNone, parameters_);
+    const RefValues values = evaluate(builder_.graph(), feeds_);
+    expect_equal(values.at(model_.logits), act + "/logits");
+    expect_equal(values.at(model_.loss), act + "/loss");
+    ASSERT_EQ(gradients.size(), parameters_.size());
+    for (const auto& [parameter, gradient] : gradients) {
+      expect_equal(values.at(gradient), act + "/grad/" + name_of(parameter));
+    }
+  }
+}
+
+TEST_F(Bert_parity, ten_updates_are_equal) {
+  build("gelu");
+  const ValueId hyper = builder_.input("hyper", {DType::f32, {4}});
+  const auto gradients = append_gradients(builder_, model_.loss, kNone, parameters_);
+  std::vector<ValueId> all;
+  for (ValueId id : parameters_) all.push_back(gradients.at(id));
+  const optim::Clip clip = optim::append_clip(builder_, all, kMaxNorm);
+  std::map<ValueId, ValueId> next;  // of parameters and states: the value after the update
+  for (ValueId id : parameters_) {
+    const std::vector<ValueId> after =
+        optim::append_update(builder_, id, gradients.at(id), hyper, clip.coefficient, kAdamW);
+    const std::vector<std::string> states = optim::state_names(kAdamW, name_of(id));
+    next[id] = after[0];
+    for (size_t i = 0; i < states.size(); ++i) {
+      const ValueId state = builder_.graph().find(states[i]);
+      next[state] = after[i + 1];
+      feeds_[state] = std::vector<double>(feeds_.at(id).size(), 0);
+    }
+  }
+  const optim::Schedule schedule = {
+      .shape = optim::ScheduleShape::linear, .warmup_steps = 0, .total_steps = kSteps};
+  std::vector<double> losses;
+  std::vector<double> norms;
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    const auto values =
+        optim::hyper_values(kAdamW, kRate * optim::rate_factor(schedule, step - 1), step);
+    feeds_[hyper] = {values.begin(), values.end()};
+    const RefValues results = evaluate(builder_.graph(), feeds_);
+    losses.push_back(results.at(model_.loss)[0]);
+    norms.push_back(results.at(clip.norm)[0]);
+    for (const auto& [before, after] : next) feeds_[before] = results.at(after);
+    if (step != 1 && step != 2 && step != kSteps) continue;
+    for (ValueId id : parameters_)
+      expect_equal(feeds_.at(id), "step" + std::to_string(step) + "/" + name_of(id));
+  }
+  expect_equal(losses, "losses");
+  expect_equal(norms, "norms");
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Learning-rate schedules against transformers' get_scheduler (tests/golden/schedules.txt, written
+// by tools/golden/schedules.py).
+#include <gtest/gtest.h>
+
+#include "nn/ref_graph.h"
+#include "optim/schedule.h"
+
+namespace snug {
+namespace {
+
+struct ScheduleCase {
+  const char* golden;
+  optim::Schedule schedule;
+};
+
+TEST(Schedule, factors_equal_transformers) {
+  using enum optim::ScheduleShape;
+  const GoldenText goldens(SNUG_SOURCE_DIR "/tests/golden/schedules.txt");
+  const ScheduleCase cases[] = {
+      {"linear.10.0", {linear, 0, 10}},   {"linear.10.3", {linear, 3, 10}},
+      {"linear.7.7", {linear, 7, 7}},     {"linear.1.0", {linear, 0, 1}},
+      {"linear.1.1", {linear, 1, 1}},     {"linear.5.8", {linear, 8, 5}},
+      {"cosine.10.0", {cosine, 0, 10}},   {"cosine.11.4", {cosine, 4, 11}},
+      {"cosine.3.3", {cosine, 3, 3}},     {"constant.6.0", {constant, 0, 6}},
+      {"constant.6.4", {constant, 4, 6}},
+  };
+  for (const ScheduleCase& c : cases) {
+    const std::vector<double>& wanted = goldens.at(c.golden).data;
+    ASSERT_EQ(static_cast<int64_t>(wanted.size()), c.schedule.total_steps) << c.golden;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      EXPECT_NEAR(optim::rate_factor(c.schedule, static_cast<int64_t>(i)), wanted[i], 1e-15)
+          << c.golden << " " << i;
+    }
+  }
+}
+
+// Hugging Face's TrainingArguments.get_warmup_steps.
+TEST(Schedule, warmup_steps_win_over_the_ratio_which_rounds_up) {
+  EXPECT_EQ(optim::resolve_warmup(5, 0.5, 100), 5);
+  EXPECT_EQ(optim::resolve_warmup(0, 0.1, 101), 11);
+  EXPECT_EQ(optim::resolve_warmup(0, 0.1, 100), 10);
+  EXPECT_EQ(optim::resolve_warmup(0, 0, 100), 0);
+}
+
+TEST(Schedule, rate_stays_at_0_after_the_end) {
+  EXPECT_EQ(optim::rate_factor({optim::ScheduleShape::linear, 2, 10}, 12), 0);
+}
+
+}  // namespace
+}  // namespace snug
