@@ -29,15 +29,17 @@ size_t count_nodes(const GraphBuilder& builder, const Node& node, const std::vec
   for (ValueId& id : copied.outputs) id = copy(id);
   std::vector<ValueId> dy;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    dy.push_back(has_dy[i] ? scratch.input("dy" + std::to_string(i), builder.type(node.outputs[i])) : kNone);
+    dy.push_back(has_dy[i] ? scratch.input("dy" + std::to_string(i), builder.type(node.outputs[i]))
+                           : kNone);
   }
-  (void)std::get<VjpFn>(*node.op->gradient)({scratch, copied, dy, wants});
+  (void)std::get<VjpFn> (*node.op->gradient)({scratch, copied, dy, wants});
   return scratch.graph().nodes.size();
 }
 
 class ReverseMode {
  public:
-  ReverseMode(GraphBuilder& builder, ValueId output, std::span<const ValueId> wrt, const GradientSink& sink)
+  ReverseMode(GraphBuilder& builder, ValueId output, std::span<const ValueId> wrt,
+              const GradientSink& sink)
       : builder_(builder), output_(output), sink_(sink), wrt_(wrt.begin(), wrt.end()) {
     const Graph& graph = builder_.graph();
     needs_.assign(graph.values.size(), false);
@@ -69,21 +71,24 @@ class ReverseMode {
   }
 
  private:
-  [[nodiscard]] bool needs(ValueId id) const { return id != kNone && needs_[static_cast<size_t>(id)]; }
-
-  [[nodiscard]] bool is_on_path(const Node& node) const {
-    return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
-      return needs(id) && reaches_[static_cast<size_t>(id)];
-    });
+  [[nodiscard]] bool needs(ValueId id) const {
+    return id != kNone && needs_[static_cast<size_t>(id)];
   }
 
-  // needs_: the value depends on a wrt value by floating-point inputs. reaches_: the output depends on the value.
+  [[nodiscard]] bool is_on_path(const Node& node) const {
+    return std::any_of(node.outputs.begin(), node.outputs.end(),
+                       [&](ValueId id) { return needs(id) && reaches_[static_cast<size_t>(id)]; });
+  }
+
+  // needs_: the value depends on a wrt value by floating-point inputs. reaches_: the output depends
+  // on the value.
   void mark_path() {
     const Graph& graph = builder_.graph();
     node_count_ = graph.nodes.size();
     for (ValueId id : wrt_) needs_[static_cast<size_t>(id)] = true;
     for (const Node& node : graph.nodes) {
-      const bool depends = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return needs(id); });
+      const bool depends = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                       [&](ValueId id) { return needs(id); });
       if (!depends) continue;
       for (ValueId id : node.outputs) {
         if (graph.type(id).dtype == DType::f32) needs_[static_cast<size_t>(id)] = true;
@@ -115,25 +120,31 @@ class ReverseMode {
     const auto* rule = std::get_if<VjpFn>(&*node.op->gradient);
     if (has_any && rule == nullptr) {
       throw Error(ErrorCode::unsupported, describe(builder_.graph(), id),
-                  "op " + *node.op->name + " has no gradient: " + std::get<NotDifferentiable>(*node.op->gradient).reason);
+                  "op " + *node.op->name + " has no gradient: " +
+                      std::get<NotDifferentiable>(*node.op->gradient).reason);
     }
     if (!has_any) {
       settle(node, wants);
       return;
     }
-    // Gradients that become final here go first where that costs no node: what the sink appends (an update, an
-    // accumulation) then frees them, and the node's own operands, before memory for the others is needed.
+    // Gradients that become final here go first where that costs no node: what the sink appends (an
+    // update, an accumulation) then frees them, and the node's own operands, before memory for the
+    // others is needed.
     std::vector<bool> first;
     std::vector<bool> second;
     for (size_t i = 0; i < wants.size(); ++i) {
-      const bool is_final = wants[i] && sink_ && wrt_.count(node.inputs[i]) != 0 && uses_left(node.inputs[i]) == 1;
+      const bool is_final =
+          wants[i] && sink_ && wrt_.count(node.inputs[i]) != 0 && uses_left(node.inputs[i]) == 1;
       first.push_back(is_final);
       second.push_back(wants[i] && !is_final);
     }
-    const auto any = [](const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), true) != flags.end(); };
-    const bool is_split = any(first) && any(second) &&
-                          count_nodes(builder_, node, has_dy, first) + count_nodes(builder_, node, has_dy, second) ==
-                              count_nodes(builder_, node, has_dy, wants);
+    const auto any = [](const std::vector<bool>& flags) {
+      return std::find(flags.begin(), flags.end(), true) != flags.end();
+    };
+    const bool is_split =
+        any(first) && any(second) &&
+        count_nodes(builder_, node, has_dy, first) + count_nodes(builder_, node, has_dy, second) ==
+            count_nodes(builder_, node, has_dy, wants);
     if (is_split) {
       apply(id, node, *rule, dy, first);
       apply(id, node, *rule, dy, second);
@@ -142,7 +153,8 @@ class ReverseMode {
     }
   }
 
-  void apply(NodeId id, const Node& node, const VjpFn& rule, std::span<const ValueId> dy, const std::vector<bool>& wants) {
+  void apply(NodeId id, const Node& node, const VjpFn& rule, std::span<const ValueId> dy,
+             const std::vector<bool>& wants) {
     const std::vector<ValueId> found = rule({builder_, node, dy, wants});
     SNUG_CHECK(found.size() == node.inputs.size(), *node.op->name);
     for (size_t i = 0; i < found.size(); ++i) {
@@ -152,7 +164,8 @@ class ReverseMode {
         throw Error(ErrorCode::unsupported, describe(builder_.graph(), id),
                     "op " + *node.op->name + " has no gradient for its input " + std::to_string(i));
       }
-      SNUG_CHECK(builder_.type(found[i]) == builder_.type(input), *node.op->name + ": gradient of another type");
+      SNUG_CHECK(builder_.type(found[i]) == builder_.type(input),
+                 *node.op->name + ": gradient of another type");
       const auto [at, is_first] = gradients_.try_emplace(input, found[i]);
       if (!is_first) at->second = builder_.op1("add", {at->second, found[i]});
     }
@@ -199,22 +212,27 @@ class ReverseMode {
 }  // namespace
 
 std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId output, ValueId seed,
-                                            std::span<const ValueId> wrt, const GradientSink& on_gradient) {
+                                            std::span<const ValueId> wrt,
+                                            const GradientSink& on_gradient) {
   const auto fail = [&](const std::string& message) {
     throw Error(ErrorCode::invalid_graph, builder.graph().name, "gradients: " + message);
   };
-  const auto is_value = [&](ValueId id) { return id >= 0 && static_cast<size_t>(id) < builder.graph().values.size(); };
+  const auto is_value = [&](ValueId id) {
+    return id >= 0 && static_cast<size_t>(id) < builder.graph().values.size();
+  };
   if (!is_value(output)) fail("the output is not a value of this graph");
   const TensorType type = builder.type(output);
   if (type.dtype != DType::f32) fail("the output is " + to_string(type) + ", not floating-point");
-  if (seed == kNone && element_count(type) != 1) fail("an output of type " + to_string(type) + " needs a seed");
+  if (seed == kNone && element_count(type) != 1)
+    fail("an output of type " + to_string(type) + " needs a seed");
   if (seed != kNone && (!is_value(seed) || builder.type(seed) != type)) {
     fail("the seed must be a value of type " + to_string(type));
   }
   for (ValueId id : wrt) {
     if (!is_value(id)) fail("a value to differentiate by is not of this graph");
     if (builder.type(id).dtype != DType::f32) {
-      fail("'" + builder.graph().value(id).name + "' is " + to_string(builder.type(id)) + " and has no gradient");
+      fail("'" + builder.graph().value(id).name + "' is " + to_string(builder.type(id)) +
+           " and has no gradient");
     }
   }
   ReverseMode reverse(builder, output, wrt, on_gradient);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reverse-mode differentiation, graph to graph: appends backward nodes to the graph that is being built. Relies on the
-// ops' own gradient rules; knows no op but `fill` (the seed of a scalar) and `add` (sums of contributions).
+// Reverse-mode differentiation, graph to graph: appends backward nodes to the graph that is being
+// built. Relies on the ops' own gradient rules; knows no op but `fill` (the seed of a scalar) and
+// `add` (sums of contributions).
 //
-// Design: freezing is dead-code elimination. Only nodes on a path from `wrt` to the output get a gradient, and a rule is
-// told which inputs need one, so nothing is built or kept for a frozen weight. Backward nodes come in the reverse order
-// of forward nodes and carry their scope. Contributions to one value are summed as soon as two exist.
+// Design: freezing is dead-code elimination. Only nodes on a path from `wrt` to the output get a
+// gradient, and a rule is told which inputs need one, so nothing is built or kept for a frozen
+// weight. Backward nodes come in the reverse order of forward nodes and carry their scope.
+// Contributions to one value are summed as soon as two exist.
 #pragma once
 
 #include <functional>
@@ -15,16 +17,17 @@
 
 namespace snug {
 
-/// Told the gradient of a `wrt` value as soon as it is final, so that its update or accumulation can be appended right
-/// there and the gradient dies at once. It may append nodes to the builder.
+/// Told the gradient of a `wrt` value as soon as it is final, so that its update or accumulation
+/// can be appended right there and the gradient dies at once. It may append nodes to the builder.
 using GradientSink = std::function<void(ValueId wrt, ValueId gradient)>;
 
-/// Appends the gradients of `output` with respect to `wrt` and returns them by value. `seed` is the gradient of `output`
-/// itself, of its type; kNone stands for 1 and wants a scalar. A `wrt` value on which the output does not depend is
-/// absent from the result and never reported to the sink.
-/// Throws Error{unsupported} that names the node where an op on the path has no gradient, Error{invalid_graph} for a
-/// wrong output, seed or wrt.
+/// Appends the gradients of `output` with respect to `wrt` and returns them by value. `seed` is the
+/// gradient of `output` itself, of its type; kNone stands for 1 and wants a scalar. A `wrt` value
+/// on which the output does not depend is absent from the result and never reported to the sink.
+/// Throws Error{unsupported} that names the node where an op on the path has no gradient,
+/// Error{invalid_graph} for a wrong output, seed or wrt.
 std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId output, ValueId seed,
-                                            std::span<const ValueId> wrt, const GradientSink& on_gradient = {});
+                                            std::span<const ValueId> wrt,
+                                            const GradientSink& on_gradient = {});
 
 }  // namespace snug

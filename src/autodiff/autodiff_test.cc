@@ -62,8 +62,8 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 }
 
 int count_ops(const Graph& graph, const std::string& op) {
-  return static_cast<int>(
-      std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return *node.op->name == op; }));
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                                        [&](const Node& node) { return *node.op->name == op; }));
 }
 
 // x -> linear -> gelu -> linear -> mean of squares
@@ -107,18 +107,31 @@ TEST(Autodiff, gradients_of_random_graphs_equal_finite_differences) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     PhiloxStream random(seed, 3);
     GraphBuilder b(op_registry(), "random");
-    std::vector<ValueId> wrt = {b.parameter("a", f32({2, 3})), b.parameter("b", f32({3})), b.parameter("c", f32({2, 1}))};
+    std::vector<ValueId> wrt = {b.parameter("a", f32({2, 3})), b.parameter("b", f32({3})),
+                                b.parameter("c", f32({2, 1}))};
     std::vector<ValueId> values = wrt;
     for (int i = 0; i < 12; ++i) {
       const ValueId left = values[static_cast<size_t>(random.below(values.size()))];
       const ValueId right = values[static_cast<size_t>(random.below(values.size()))];
       switch (random.below(6)) {
-        case 0: values.push_back(add(b, left, right)); break;
-        case 1: values.push_back(mul(b, tanh(b, left), sigmoid(b, right))); break;
-        case 2: values.push_back(sub(b, left, scale(b, right, 0.5))); break;
-        case 3: values.push_back(gelu(b, left)); break;
-        case 4: values.push_back(reduce_mean(b, left, {-1}, true)); break;
-        default: values.push_back(tanh(b, mul(b, left, left))); break;
+        case 0:
+          values.push_back(add(b, left, right));
+          break;
+        case 1:
+          values.push_back(mul(b, tanh(b, left), sigmoid(b, right)));
+          break;
+        case 2:
+          values.push_back(sub(b, left, scale(b, right, 0.5)));
+          break;
+        case 3:
+          values.push_back(gelu(b, left));
+          break;
+        case 4:
+          values.push_back(reduce_mean(b, left, {-1}, true));
+          break;
+        default:
+          values.push_back(tanh(b, mul(b, left, left)));
+          break;
       }
     }
     ValueId loss = kNone;
@@ -134,7 +147,8 @@ TEST(Autodiff, gradients_of_random_graphs_equal_finite_differences) {
     const RefValues feeds = random_feeds(forward, seed);
     const RefValues all = evaluate(b.graph(), feeds);
     for (ValueId id : wrt) {
-      EXPECT_LE(distance(all.at(gradients.at(id)), differences(forward, feeds, loss, id)), 1e-6) << "seed " << seed;
+      EXPECT_LE(distance(all.at(gradients.at(id)), differences(forward, feeds, loss, id)), 1e-6)
+          << "seed " << seed;
     }
   }
 }
@@ -192,13 +206,16 @@ TEST(Autodiff, uses_of_one_value_are_summed) {
   const ValueId loss = sum_squares(b, y);
   const Graph forward = b.graph();
   int reports = 0;
-  const auto gradients = append_gradients(b, loss, kNone, std::vector<ValueId>{w}, [&](ValueId wrt, ValueId) {
-    EXPECT_EQ(wrt, w);
-    ++reports;
-  });
+  const auto gradients =
+      append_gradients(b, loss, kNone, std::vector<ValueId>{w}, [&](ValueId wrt, ValueId) {
+        EXPECT_EQ(wrt, w);
+        ++reports;
+      });
   EXPECT_EQ(reports, 1);
   const RefValues feeds = random_feeds(forward, 3);
-  EXPECT_LE(distance(evaluate(b.graph(), feeds).at(gradients.at(w)), differences(forward, feeds, loss, w)), 1e-7);
+  EXPECT_LE(distance(evaluate(b.graph(), feeds).at(gradients.at(w)),
+                     differences(forward, feeds, loss, w)),
+            1e-7);
 }
 
 TEST(Autodiff, an_operand_used_twice_by_one_node_gets_both_shares) {
@@ -209,24 +226,29 @@ TEST(Autodiff, an_operand_used_twice_by_one_node_gets_both_shares) {
   EXPECT_EQ(evaluate(b.graph(), {{x, {3}}}).at(gradients.at(x)), std::vector<double>{6});
 }
 
-// What the sink appends stands right behind the gradient, before the gradient of the node's other operand.
+// What the sink appends stands right behind the gradient, before the gradient of the node's other
+// operand.
 TEST(Autodiff, sink_runs_as_soon_as_a_gradient_is_final) {
   Mlp net;
   std::vector<ValueId> order;
-  (void)append_gradients(net.b, net.loss, kNone, net.parameters(), [&](ValueId wrt, ValueId gradient) {
-    order.push_back(wrt);
-    const PhaseGuard phase(net.b, Phase::update);
-    net.b.set_scope("update");
-    (void)scale(net.b, gradient, -0.1);
-  });
+  (void)append_gradients(net.b, net.loss, kNone, net.parameters(),
+                         [&](ValueId wrt, ValueId gradient) {
+                           order.push_back(wrt);
+                           const PhaseGuard phase(net.b, Phase::update);
+                           net.b.set_scope("update");
+                           (void)scale(net.b, gradient, -0.1);
+                         });
   EXPECT_EQ(order, (std::vector<ValueId>{net.w2, net.b2, net.w1, net.b1}));
   const Graph& graph = net.b.graph();
   verify(graph);
   std::vector<std::string> tail;
-  for (size_t i = graph.nodes.size() - 10; i < graph.nodes.size(); ++i) tail.push_back(*graph.nodes[i].op->name);
-  // Layer 1: gradients of b2 and w2 with their updates, only then the gradient of its input; then layer 0.
-  EXPECT_EQ(tail, (std::vector<std::string>{"reduce_sum", "matmul", "scale", "scale", "matmul", "gelu_grad",
-                                            "reduce_sum", "matmul", "scale", "scale"}));
+  for (size_t i = graph.nodes.size() - 10; i < graph.nodes.size(); ++i)
+    tail.push_back(*graph.nodes[i].op->name);
+  // Layer 1: gradients of b2 and w2 with their updates, only then the gradient of its input; then
+  // layer 0.
+  EXPECT_EQ(tail,
+            (std::vector<std::string>{"reduce_sum", "matmul", "scale", "scale", "matmul",
+                                      "gelu_grad", "reduce_sum", "matmul", "scale", "scale"}));
   for (const Node& node : graph.nodes) {
     EXPECT_EQ(node.phase == Phase::update, node.scope == "update") << *node.op->name;
   }
@@ -239,7 +261,8 @@ TEST(Autodiff, seed_is_the_gradient_of_the_output) {
   const ValueId y = scale(b, x, 3);
   const auto gradients = append_gradients(b, y, dy, std::vector<ValueId>{x, y});
   EXPECT_EQ(gradients.at(y), dy);
-  EXPECT_EQ(evaluate(b.graph(), {{x, {0, 0}}, {dy, {1, -2}}}).at(gradients.at(x)), (std::vector<double>{3, -6}));
+  EXPECT_EQ(evaluate(b.graph(), {{x, {0, 0}}, {dy, {1, -2}}}).at(gradients.at(x)),
+            (std::vector<double>{3, -6}));
 }
 
 TEST(Autodiff, integers_cut_the_path) {
@@ -277,7 +300,8 @@ TEST(Autodiff, wrong_requests_are_refused) {
                [&] { append_gradients(b, ids, kNone, wrt); });
   expect_error(ErrorCode::invalid_graph, "[g] gradients: 'ids' is i32[2] and has no gradient",
                [&] { append_gradients(b, y, x, std::vector<ValueId>{ids}); });
-  expect_error(ErrorCode::invalid_graph, "[g] gradients: a value to differentiate by is not of this graph",
+  expect_error(ErrorCode::invalid_graph,
+               "[g] gradients: a value to differentiate by is not of this graph",
                [&] { append_gradients(b, y, x, std::vector<ValueId>{kNone}); });
 }
 
@@ -289,7 +313,8 @@ TEST(Autodiff, an_op_without_gradient_on_the_path_is_named) {
     const ScopeGuard scope(b, "head");
     y = gelu_grad(b, x, x);
   }
-  expect_error(ErrorCode::unsupported, "[%1 head/gelu_grad] op gelu_grad has no gradient: second derivatives are not built",
+  expect_error(ErrorCode::unsupported,
+               "[%1 head/gelu_grad] op gelu_grad has no gradient: second derivatives are not built",
                [&] { append_gradients(b, y, x, std::vector<ValueId>{x}); });
 }
 

@@ -23,7 +23,9 @@ const T& get(const std::map<std::string, AttrValue>& items, const std::string& n
 bool Attrs::boolean(const std::string& name) const { return get<bool>(items_, name); }
 int64_t Attrs::int64(const std::string& name) const { return get<int64_t>(items_, name); }
 double Attrs::real(const std::string& name) const { return get<double>(items_, name); }
-const std::string& Attrs::text(const std::string& name) const { return get<std::string>(items_, name); }
+const std::string& Attrs::text(const std::string& name) const {
+  return get<std::string>(items_, name);
+}
 const std::vector<int64_t>& Attrs::ints(const std::string& name) const {
   return get<std::vector<int64_t>>(items_, name);
 }
@@ -32,8 +34,10 @@ AttrKind kind_of(const AttrValue& value) { return static_cast<AttrKind>(value.in
 
 std::string to_string(const AttrValue& value) {
   switch (kind_of(value)) {
-    case AttrKind::boolean: return std::get<bool>(value) ? "true" : "false";
-    case AttrKind::int64: return std::to_string(std::get<int64_t>(value));
+    case AttrKind::boolean:
+      return std::get<bool>(value) ? "true" : "false";
+    case AttrKind::int64:
+      return std::to_string(std::get<int64_t>(value));
     case AttrKind::real: {
       char text[40];
       std::snprintf(text, sizeof text, "%.17g", std::get<double>(value));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of a node: data, so that equality, hashing, printing and parsing are written once for all ops.
+// Attributes of a node: data, so that equality, hashing, printing and parsing are written once for
+// all ops.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ class Attrs {
   [[nodiscard]] bool has(const std::string& name) const { return items_.count(name) != 0; }
   [[nodiscard]] const std::map<std::string, AttrValue>& items() const { return items_; }
 
-  // Throw Error{internal} when the attribute is absent or of another kind: the op's schema has already been checked.
+  // Throw Error{internal} when the attribute is absent or of another kind: the op's schema has
+  // already been checked.
   [[nodiscard]] bool boolean(const std::string& name) const;
   [[nodiscard]] int64_t int64(const std::string& name) const;
   [[nodiscard]] double real(const std::string& name) const;

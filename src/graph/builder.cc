@@ -13,15 +13,18 @@ GraphBuilder::GraphBuilder(const OpRegistry& registry, std::string name) : regis
   graph_.name = std::move(name);
 }
 
-GraphBuilder::GraphBuilder(const OpRegistry& registry, Graph graph) : registry_(&registry), graph_(std::move(graph)) {
+GraphBuilder::GraphBuilder(const OpRegistry& registry, Graph graph)
+    : registry_(&registry), graph_(std::move(graph)) {
   for (const Node& node : graph_.nodes) {
-    if (node.attrs.has("ordinal")) random_ordinal_ = std::max(random_ordinal_, node.attrs.int64("ordinal") + 1);
+    if (node.attrs.has("ordinal"))
+      random_ordinal_ = std::max(random_ordinal_, node.attrs.int64("ordinal") + 1);
   }
 }
 
 ValueId GraphBuilder::add_resident(const std::string& name, TensorType type, ValueKind kind) {
   if (name.empty() || graph_.find(name) != kNone) {
-    throw Error(ErrorCode::invalid_graph, graph_.name, "the value name '" + name + "' is empty or taken");
+    throw Error(ErrorCode::invalid_graph, graph_.name,
+                "the value name '" + name + "' is empty or taken");
   }
   graph_.values.push_back({.type = std::move(type), .kind = kind, .name = name});
   return static_cast<ValueId>(graph_.values.size() - 1);
@@ -37,28 +40,39 @@ ValueId GraphBuilder::state(const std::string& name, TensorType type) {
   return add_resident(name, std::move(type), ValueKind::state);
 }
 
-std::vector<ValueId> GraphBuilder::op(std::string_view name, std::vector<ValueId> inputs, Attrs attrs) {
+std::vector<ValueId> GraphBuilder::op(std::string_view name, std::vector<ValueId> inputs,
+                                      Attrs attrs) {
   const auto id = static_cast<NodeId>(graph_.nodes.size());
-  const std::string where = "%" + std::to_string(graph_.values.size()) + " " + (scope_.empty() ? "" : scope_ + "/") +
-                            std::string(name);
+  const std::string where = "%" + std::to_string(graph_.values.size()) + " " +
+                            (scope_.empty() ? "" : scope_ + "/") + std::string(name);
   const OpDef* def = registry_->find(name);
-  if (def == nullptr) throw Error(ErrorCode::invalid_graph, where, "there is no op named '" + std::string(name) + "'");
-  Node node{.op = def, .inputs = std::move(inputs), .outputs = {}, .attrs = complete_attrs(*def, std::move(attrs), where),
-            .scope = scope_, .phase = phase_};
+  if (def == nullptr)
+    throw Error(ErrorCode::invalid_graph, where,
+                "there is no op named '" + std::string(name) + "'");
+  Node node{.op = def,
+            .inputs = std::move(inputs),
+            .outputs = {},
+            .attrs = complete_attrs(*def, std::move(attrs), where),
+            .scope = scope_,
+            .phase = phase_};
   std::vector<TensorType> types;
   const auto present = std::make_unique<bool[]>(node.inputs.size() + 1);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId input = node.inputs[i];
     if (input != kNone && (input < 0 || static_cast<size_t>(input) >= graph_.values.size())) {
-      throw Error(ErrorCode::invalid_graph, where, "input " + std::to_string(i) + " is not a value of this graph");
+      throw Error(ErrorCode::invalid_graph, where,
+                  "input " + std::to_string(i) + " is not a value of this graph");
     }
     present[i] = input != kNone;
     types.push_back(present[i] ? graph_.type(input) : TensorType{DType::i32, {0}});
   }
-  std::vector<TensorType> result =
-      infer_types(*def, types, std::span<const bool>(present.get(), node.inputs.size()), node.attrs, where);
+  std::vector<TensorType> result = infer_types(
+      *def, types, std::span<const bool>(present.get(), node.inputs.size()), node.attrs, where);
   for (size_t i = 0; i < result.size(); ++i) {
-    graph_.values.push_back({.type = std::move(result[i]), .kind = ValueKind::computed, .name = {}, .producer = id,
+    graph_.values.push_back({.type = std::move(result[i]),
+                             .kind = ValueKind::computed,
+                             .name = {},
+                             .producer = id,
                              .output_index = static_cast<int32_t>(i)});
     node.outputs.push_back(static_cast<ValueId>(graph_.values.size() - 1));
   }
@@ -74,7 +88,8 @@ ValueId GraphBuilder::op1(std::string_view name, std::vector<ValueId> inputs, At
 }
 
 void GraphBuilder::mark_output(ValueId id, const std::string& name) {
-  if (graph_.find(name) != kNone) throw Error(ErrorCode::invalid_graph, graph_.name, "the name '" + name + "' is taken");
+  if (graph_.find(name) != kNone)
+    throw Error(ErrorCode::invalid_graph, graph_.name, "the name '" + name + "' is taken");
   SNUG_CHECK(!graph_.is_resident(id) && graph_.value(id).name.empty(), name);
   graph_.values[static_cast<size_t>(id)].name = name;
   graph_.outputs.push_back(id);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds a graph node by node; types are inferred and checked at every call. One builder, one graph.
+// Builds a graph node by node; types are inferred and checked at every call. One builder, one
+// graph.
 #pragma once
 
 #include <initializer_list>
@@ -55,7 +56,8 @@ class GraphBuilder {
 /// Appends `name` to the scope for its lifetime: ScopeGuard guard(b, "layer.3").
 class ScopeGuard {
  public:
-  ScopeGuard(GraphBuilder& builder, const std::string& name) : builder_(builder), before_(builder.scope()) {
+  ScopeGuard(GraphBuilder& builder, const std::string& name)
+      : builder_(builder), before_(builder.scope()) {
     builder.set_scope(before_.empty() ? name : before_ + "." + name);
   }
   ~ScopeGuard() { builder_.set_scope(before_); }

@@ -14,10 +14,14 @@ ValueId Graph::find(const std::string& wanted) const {
 
 const char* to_string(Phase phase) {
   switch (phase) {
-    case Phase::prologue: return "prologue";
-    case Phase::forward: return "forward";
-    case Phase::backward: return "backward";
-    case Phase::update: return "update";
+    case Phase::prologue:
+      return "prologue";
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
+    case Phase::update:
+      return "update";
   }
   return "?";
 }
@@ -30,7 +34,8 @@ std::string describe(const Graph& graph, NodeId id) {
 
 std::vector<TensorType> input_types(const Graph& graph, const Node& node) {
   std::vector<TensorType> types;
-  for (ValueId id : node.inputs) types.push_back(id == kNone ? TensorType{DType::i32, {0}} : graph.type(id));
+  for (ValueId id : node.inputs)
+    types.push_back(id == kNone ? TensorType{DType::i32, {0}} : graph.type(id));
   return types;
 }
 

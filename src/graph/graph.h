@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph: values in single assignment and nodes in a valid order. A plain value; behaviour lives in free functions
-// (text.h, verify.h) and in the builder. Relies on op_def.h for what a node computes.
+// The graph: values in single assignment and nodes in a valid order. A plain value; behaviour lives
+// in free functions (text.h, verify.h) and in the builder. Relies on op_def.h for what a node
+// computes.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +20,17 @@ using ValueId = int32_t;
 using NodeId = int32_t;
 inline constexpr int32_t kNone = -1;
 
-/// When a node runs: prologue once an update (casts and packings of weights), update once an update, the rest once a
-/// micro-batch.
+/// When a node runs: prologue once an update (casts and packings of weights), update once an
+/// update, the rest once a micro-batch.
 enum class Phase : uint8_t { prologue, forward, backward, update };
 
-/// How a value comes to be. All but `computed` are resident: they live outside the arena for the whole run.
+/// How a value comes to be. All but `computed` are resident: they live outside the arena for the
+/// whole run.
 ///   input      fed by the caller before each step
 ///   parameter  a trainable (or frozen) weight
 ///   state      an optimizer state or a gradient accumulator
-///   computed   the output of a node; lives in the arena, or in the storage of the resident value that it overwrites
+///   computed   the output of a node; lives in the arena, or in the storage of the resident value
+///   that it overwrites
 enum class ValueKind : uint8_t { input, parameter, state, computed };
 
 /// Where a value lives; one space today, so that transfers can later be ordinary nodes.

@@ -36,18 +36,22 @@ TEST(Types, counts_strides_and_names) {
   EXPECT_EQ(byte_count({DType::boolean, {3}}), 3);
   EXPECT_EQ(strides_of({2, 3, 4}), (Shape{12, 4, 1}));
   const int64_t half = int64_t{1} << 32;
-  expect_error(ErrorCode::shape_mismatch, "[[4294967296,4294967296]] the tensor has more than 2^63 elements",
-               [&] { (void)element_count(Shape{half, half}); });
+  expect_error(ErrorCode::shape_mismatch,
+               "[[4294967296,4294967296]] the tensor has more than 2^63 elements", [&] {
+                 (void)element_count(Shape{half, half});
+               });
 }
 
 TEST(Types, shapes_broadcast_as_in_numpy) {
   EXPECT_EQ(broadcast_shapes({3, 1}, {4}, "t"), (Shape{3, 4}));
   EXPECT_EQ(broadcast_shapes({}, {2, 3}, "t"), (Shape{2, 3}));
   EXPECT_EQ(broadcast_shapes({1}, {0}, "t"), (Shape{0}));
-  expect_error(ErrorCode::shape_mismatch, "[t] shapes [2,3] and [2] do not broadcast",
-               [] { (void)broadcast_shapes({2, 3}, {2}, "t"); });
+  expect_error(ErrorCode::shape_mismatch, "[t] shapes [2,3] and [2] do not broadcast", [] {
+    (void)broadcast_shapes({2, 3}, {2}, "t");
+  });
   EXPECT_EQ(normalize_axis(-2, 2, "t"), 0);
-  expect_error(ErrorCode::shape_mismatch, "[t] axis -3 is out of range for rank 2", [] { (void)normalize_axis(-3, 2, "t"); });
+  expect_error(ErrorCode::shape_mismatch, "[t] axis -3 is out of range for rank 2",
+               [] { (void)normalize_axis(-3, 2, "t"); });
 }
 
 TEST(Attrs, compare_and_print) {
@@ -87,14 +91,20 @@ TEST(Builder, mistakes_name_the_node) {
   GraphBuilder b(op_registry(), "g");
   const ValueId x = b.input("x", f32({2}));
   const ScopeGuard scope(b, "head");
-  expect_error(ErrorCode::invalid_graph, "[g] the value name 'x' is empty or taken", [&] { (void)b.input("x", f32({})); });
-  expect_error(ErrorCode::invalid_graph, "[%1 head/exq] there is no op named 'exq'", [&] { (void)b.op("exq", {x}); });
+  expect_error(ErrorCode::invalid_graph, "[g] the value name 'x' is empty or taken",
+               [&] { (void)b.input("x", f32({})); });
+  expect_error(ErrorCode::invalid_graph, "[%1 head/exq] there is no op named 'exq'",
+               [&] { (void)b.op("exq", {x}); });
   expect_error(ErrorCode::invalid_graph, "[%1 head/exp] input 0 is not a value of this graph",
                [&] { (void)b.op("exp", {99}); });
-  expect_error(ErrorCode::invalid_graph, "[%1 head/exp] op exp takes 1 inputs, not 2", [&] { (void)b.op("exp", {x, x}); });
-  expect_error(ErrorCode::invalid_graph, "[%1 head/exp] op exp has no attribute 'axis'",
-               [&] { (void)b.op("exp", {x}, {{"axis", int64_t{0}}}); });
-  expect_error(ErrorCode::invalid_graph, "[g] the name 'x' is taken", [&] { b.mark_output(b.op1("exp", {x}), "x"); });
+  expect_error(ErrorCode::invalid_graph, "[%1 head/exp] op exp takes 1 inputs, not 2", [&] {
+    (void)b.op("exp", {x, x});
+  });
+  expect_error(ErrorCode::invalid_graph, "[%1 head/exp] op exp has no attribute 'axis'", [&] {
+    (void)b.op("exp", {x}, {{"axis", int64_t{0}}});
+  });
+  expect_error(ErrorCode::invalid_graph, "[g] the name 'x' is taken",
+               [&] { b.mark_output(b.op1("exp", {x}), "x"); });
   EXPECT_EQ(b.graph().nodes.size(), 1u) << "a refused node leaves nothing behind";
 }
 
@@ -129,15 +139,20 @@ TEST(Verify, damaged_graphs_are_refused) {
   const Graph good = b.graph();
   verify(good);
   const std::pair<const char*, std::function<void(Graph&)>> damages[] = {
-      {"[node 0 exp] output type is f32[3,2] but should be f32[2,3]", [&](Graph& g) { g.values[1].type = f32({3, 2}); }},
+      {"[node 0 exp] output type is f32[3,2] but should be f32[2,3]",
+       [&](Graph& g) {
+         g.values[1].type = f32({3, 2});
+       }},
       {"[node 1 add] %2 is read before it is made", [&](Graph& g) { g.nodes[1].inputs[1] = z; }},
       {"[node 1 add] an input is out of range", [&](Graph& g) { g.nodes[1].inputs[1] = 17; }},
       {"[node 1 add] input 'b' of add is absent", [&](Graph& g) { g.nodes[1].inputs[1] = kNone; }},
-      {"[node 0 gelu] attributes are not complete", [&](Graph& g) { g.nodes[0].op = op_registry().find("gelu"); }},
+      {"[node 0 gelu] attributes are not complete",
+       [&](Graph& g) { g.nodes[0].op = op_registry().find("gelu"); }},
       {"[node 0 ?] it has no op", [&](Graph& g) { g.nodes[0].op = nullptr; }},
       {"[%1] its producer does not list it", [&](Graph& g) { g.values[1].producer = 1; }},
       {"[%1] no such producer", [&](Graph& g) { g.values[1].producer = 9; }},
-      {"[%0] kind and producer disagree", [&](Graph& g) { g.values[0].kind = ValueKind::computed; }},
+      {"[%0] kind and producer disagree",
+       [&](Graph& g) { g.values[0].kind = ValueKind::computed; }},
       {"[%2] the name 'x' is used twice", [&](Graph& g) { g.values[2].name = "x"; }},
       {"[%0] a resident value needs a name", [&](Graph& g) { g.values[0].name.clear(); }},
       {"[g] an output is not a computed value", [&](Graph& g) { g.outputs[0] = x; }},

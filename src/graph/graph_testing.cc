@@ -12,7 +12,8 @@ namespace {
 
 class Generator {
  public:
-  explicit Generator(uint64_t seed) : random_(seed, 99), builder_(op_registry(), "random " + std::to_string(seed)) {
+  explicit Generator(uint64_t seed)
+      : random_(seed, 99), builder_(op_registry(), "random " + std::to_string(seed)) {
     const Shape shapes[] = {{}, {3}, {2, 3}, {3, 2}, {2, 2}, {1, 3}, {2, 3, 4}, {4}};
     for (const Shape& shape : shapes) {
       const std::string name = to_string(shape);
@@ -27,14 +28,16 @@ class Generator {
   void try_node() {
     const std::vector<const OpDef*>& ops = builder_registry();
     const OpDef& op = *ops[below(ops.size())];
-    // Most random operands do not fit: a few tries an op, so that those with many operands occur too.
+    // Most random operands do not fit: a few tries an op, so that those with many operands occur
+    // too.
     for (int attempt = 0; attempt < 40; ++attempt) {
       const std::vector<ValueId> inputs = choose_inputs(op);
       if (!may_overwrite(op, inputs)) continue;
       builder_.set_scope(below(3) == 0 ? "" : "block." + std::to_string(below(4)));
       builder_.set_phase(static_cast<Phase>(below(4)));
       try {
-        for (ValueId output : builder_.op(*op.name, inputs, choose_attrs(op))) pool_.push_back(output);
+        for (ValueId output : builder_.op(*op.name, inputs, choose_attrs(op)))
+          pool_.push_back(output);
       } catch (const Error&) {
         continue;  // refused before anything was built
       }
@@ -50,9 +53,13 @@ class Generator {
   }
 
  private:
-  [[nodiscard]] const std::vector<const OpDef*>& builder_registry() const { return op_registry().all(); }
+  [[nodiscard]] const std::vector<const OpDef*>& builder_registry() const {
+    return op_registry().all();
+  }
   size_t below(size_t bound) { return static_cast<size_t>(random_.below(bound)); }
-  int64_t small(int64_t low, int64_t high) { return low + static_cast<int64_t>(below(static_cast<size_t>(high - low + 1))); }
+  int64_t small(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(below(static_cast<size_t>(high - low + 1)));
+  }
 
   std::vector<ValueId> choose_inputs(const OpDef& op) {
     std::vector<ValueId> inputs;
@@ -69,10 +76,18 @@ class Generator {
     for (const AttrSpec& spec : *op.attrs) {
       if (!spec.is_required && below(2) == 0) continue;
       switch (kind_of(spec.default_value)) {
-        case AttrKind::boolean: attrs.set(spec.name, below(2) == 0); break;
-        case AttrKind::int64: attrs.set(spec.name, small(-1, 3)); break;
-        case AttrKind::real: attrs.set(spec.name, random_.uniform()); break;
-        case AttrKind::text: attrs.set(spec.name, spec.default_value); break;
+        case AttrKind::boolean:
+          attrs.set(spec.name, below(2) == 0);
+          break;
+        case AttrKind::int64:
+          attrs.set(spec.name, small(-1, 3));
+          break;
+        case AttrKind::real:
+          attrs.set(spec.name, random_.uniform());
+          break;
+        case AttrKind::text:
+          attrs.set(spec.name, spec.default_value);
+          break;
         case AttrKind::ints: {
           std::vector<int64_t> items(below(4));
           for (int64_t& item : items) item = small(-1, 4);
@@ -87,15 +102,17 @@ class Generator {
   // What is overwritten must be resident, and read in no other place of the node.
   [[nodiscard]] bool may_overwrite(const OpDef& op, const std::vector<ValueId>& inputs) const {
     if (op.alias->kind != AliasKind::must_overwrite) return true;
-    return std::all_of(op.alias->pairs.begin(), op.alias->pairs.end(), [&](const std::pair<int, int>& pair) {
-      const ValueId source = inputs[static_cast<size_t>(pair.second)];
-      return source != kNone && builder_.graph().is_resident(source) &&
-             std::count(inputs.begin(), inputs.end(), source) == 1;
-    });
+    return std::all_of(op.alias->pairs.begin(), op.alias->pairs.end(),
+                       [&](const std::pair<int, int>& pair) {
+                         const ValueId source = inputs[static_cast<size_t>(pair.second)];
+                         return source != kNone && builder_.graph().is_resident(source) &&
+                                std::count(inputs.begin(), inputs.end(), source) == 1;
+                       });
   }
 
   void forget_overwritten(const OpDef& op, const std::vector<ValueId>& inputs) {
-    for (const auto& pair : op.alias->pairs) std::erase(pool_, inputs[static_cast<size_t>(pair.second)]);
+    for (const auto& pair : op.alias->pairs)
+      std::erase(pool_, inputs[static_cast<size_t>(pair.second)]);
   }
 
   PhiloxStream random_;

@@ -6,7 +6,8 @@
 
 namespace snug {
 
-/// About `attempts` nodes minus those whose random operands or attributes an op refused; the same graph for a seed.
+/// About `attempts` nodes minus those whose random operands or attributes an op refused; the same
+/// graph for a seed.
 [[nodiscard]] Graph random_graph(uint64_t seed, int attempts);
 
 }  // namespace snug

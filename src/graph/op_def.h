@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpDef: the one place that says what an op is. No field is optional; what does not apply is said explicitly
-// (not_differentiable("why"), never_in_place()). Kernels are not here: backends list theirs by the op's name.
+// OpDef: the one place that says what an op is. No field is optional; what does not apply is said
+// explicitly (not_differentiable("why"), never_in_place()). Kernels are not here: backends list
+// theirs by the op's name.
 #pragma once
 
 #include <functional>
@@ -21,11 +22,13 @@ class GraphBuilder;
 template <class T>
 class Required {
  public:
-  Required(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor): a transparent wrapper
+  Required(T value)
+      : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor): a transparent wrapper
   template <class U>
-    requires(std::is_constructible_v<T, U &&> && !std::is_same_v<std::remove_cvref_t<U>, Required<T>> &&
-             !std::is_same_v<std::remove_cvref_t<U>, T>)
-  Required(U&& value) : value_(std::forward<U>(value)) {}  // NOLINT(google-explicit-constructor)
+  requires(std::is_constructible_v<T, U&&> &&
+           !std::is_same_v<std::remove_cvref_t<U>, Required<T>> &&
+           !std::is_same_v<std::remove_cvref_t<U>, T>) Required(U&& value)
+      : value_(std::forward<U>(value)) {}  // NOLINT(google-explicit-constructor)
   const T& operator*() const { return value_; }
   const T* operator->() const { return &value_; }
 
@@ -52,7 +55,8 @@ inline AttrSpec required_attr(std::string name, AttrValue kind_sample) {
   return {std::move(name), std::move(kind_sample), true};
 }
 
-/// Types of the outputs from types of the inputs; throws Error{shape_mismatch} whose place is `where`.
+/// Types of the outputs from types of the inputs; throws Error{shape_mismatch} whose place is
+/// `where`.
 struct InferArgs {
   std::span<const TensorType> inputs;
   std::span<const bool> present;  // false for an optional input that is not given
@@ -61,8 +65,9 @@ struct InferArgs {
 };
 using InferFn = std::vector<TensorType> (*)(const InferArgs&);
 
-/// Builds the gradient of one node from ordinary nodes. dy[i] is the gradient of output i, or kNone where nothing flows
-/// back; wants[i] says whether input i needs a gradient. Returns one value (or kNone) an input.
+/// Builds the gradient of one node from ordinary nodes. dy[i] is the gradient of output i, or kNone
+/// where nothing flows back; wants[i] says whether input i needs a gradient. Returns one value (or
+/// kNone) an input.
 struct VjpArgs {
   GraphBuilder& builder;
   const Node& node;  // a copy: building does not invalidate it
@@ -79,10 +84,12 @@ struct NotDifferentiable {
   std::string reason;
 };
 using Gradient = std::variant<VjpFn, NotDifferentiable>;
-inline Gradient not_differentiable(std::string reason) { return NotDifferentiable{std::move(reason)}; }
+inline Gradient not_differentiable(std::string reason) {
+  return NotDifferentiable{std::move(reason)};
+}
 
-/// What the gradient rule reads, so that planners know it without building the backward graph. Bit i of `inputs` /
-/// `outputs` stands for input / output i.
+/// What the gradient rule reads, so that planners know it without building the backward graph. Bit
+/// i of `inputs` / `outputs` stands for input / output i.
 struct Keeps {
   uint32_t inputs = 0;
   uint32_t outputs = 0;
@@ -103,9 +110,10 @@ using CostFn = Cost (*)(const CostArgs&);
 /// Which output shares bytes with which input.
 enum class AliasKind : uint8_t {
   none,
-  view,             // output 0 is input 0's bytes under another shape; no kernel runs
-  may_overwrite,    // output i may be written over input j where j dies here; planners decide
-  must_overwrite,   // output i is input j's storage after the op (an update or accumulation of a resident)
+  view,            // output 0 is input 0's bytes under another shape; no kernel runs
+  may_overwrite,   // output i may be written over input j where j dies here; planners decide
+  must_overwrite,  // output i is input j's storage after the op (an update or accumulation of a
+                   // resident)
 };
 struct Alias {
   AliasKind kind = AliasKind::none;
@@ -113,7 +121,9 @@ struct Alias {
 };
 inline Alias never_in_place() { return {}; }
 inline Alias view_of_input() { return {AliasKind::view, {{0, 0}}}; }
-inline Alias may_overwrite(std::vector<std::pair<int, int>> pairs) { return {AliasKind::may_overwrite, std::move(pairs)}; }
+inline Alias may_overwrite(std::vector<std::pair<int, int>> pairs) {
+  return {AliasKind::may_overwrite, std::move(pairs)};
+}
 inline Alias must_overwrite(std::vector<std::pair<int, int>> pairs) {
   return {AliasKind::must_overwrite, std::move(pairs)};
 }
@@ -143,10 +153,12 @@ class OpRegistry {
   std::vector<const OpDef*> ops_;  // sorted by name
 };
 
-/// Checks the attributes against the op's schema and fills in defaults; throws Error{invalid_graph} at `where`.
+/// Checks the attributes against the op's schema and fills in defaults; throws Error{invalid_graph}
+/// at `where`.
 [[nodiscard]] Attrs complete_attrs(const OpDef& op, Attrs given, const std::string& where);
 /// Checks arity and infers the output types.
-[[nodiscard]] std::vector<TensorType> infer_types(const OpDef& op, std::span<const TensorType> inputs,
+[[nodiscard]] std::vector<TensorType> infer_types(const OpDef& op,
+                                                  std::span<const TensorType> inputs,
                                                   std::span<const bool> present, const Attrs& attrs,
                                                   const std::string& where);
 

@@ -15,10 +15,14 @@ namespace {
 
 const char* keyword(ValueKind kind) {
   switch (kind) {
-    case ValueKind::input: return "input";
-    case ValueKind::parameter: return "parameter";
-    case ValueKind::state: return "state";
-    case ValueKind::computed: break;
+    case ValueKind::input:
+      return "input";
+    case ValueKind::parameter:
+      return "parameter";
+    case ValueKind::state:
+      return "state";
+    case ValueKind::computed:
+      break;
   }
   return "";
 }
@@ -27,7 +31,8 @@ std::string quoted(const std::string& text) { return to_string(AttrValue{text});
 
 void print_node(const Graph& graph, const Node& node, std::string& out) {
   out += "  ";
-  for (size_t i = 0; i < node.outputs.size(); ++i) out += (i ? ", %" : "%") + std::to_string(node.outputs[i]);
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    out += (i ? ", %" : "%") + std::to_string(node.outputs[i]);
   out += " = " + *node.op->name + "(";
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     out += i ? ", " : "";
@@ -42,7 +47,8 @@ void print_node(const Graph& graph, const Node& node, std::string& out) {
   }
   if (!attrs.empty()) out += " {" + attrs + "}";
   out += " : ";
-  for (size_t i = 0; i < node.outputs.size(); ++i) out += (i ? ", " : "") + to_string(graph.type(node.outputs[i]));
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    out += (i ? ", " : "") + to_string(graph.type(node.outputs[i]));
   out += " @" + quoted(node.scope) + " " + to_string(node.phase) + "\n";
 }
 
@@ -70,7 +76,9 @@ class Parser {
     for (size_t i = 0; i < at_ && i < text_.size(); ++i) number += text_[i] == '\n' ? 1 : 0;
     return "line " + std::to_string(number);
   }
-  [[noreturn]] void fail(const std::string& message) const { throw Error(ErrorCode::invalid_graph, line(), message); }
+  [[noreturn]] void fail(const std::string& message) const {
+    throw Error(ErrorCode::invalid_graph, line(), message);
+  }
   void skip() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
   }
@@ -89,7 +97,9 @@ class Parser {
   std::string word() {
     skip();
     const size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_')) ++at_;
+    while (at_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_'))
+      ++at_;
     if (at_ == begin) fail("a word is expected");
     return std::string(text_.substr(begin, at_ - begin));
   }
@@ -109,7 +119,8 @@ class Parser {
   int64_t integer() {
     skip();
     int64_t value = 0;
-    const auto [end, status] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    const auto [end, status] =
+        std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
     if (status != std::errc()) fail("a whole number is expected");
     at_ = static_cast<size_t>(end - text_.data());
     return value;
@@ -168,7 +179,9 @@ class Parser {
       return items;
     }
     size_t end = at_;
-    while (end < text_.size() && std::string_view(",} \n\t").find(text_[end]) == std::string_view::npos) ++end;
+    while (end < text_.size() &&
+           std::string_view(",} \n\t").find(text_[end]) == std::string_view::npos)
+      ++end;
     const std::string token(text_.substr(at_, end - at_));
     if (token == "true" || token == "false") {
       at_ = end;
@@ -197,11 +210,16 @@ class Parser {
   [[nodiscard]] std::vector<TensorType> infer(const Node& node) const {
     const auto present = std::make_unique<bool[]>(node.inputs.size() + 1);
     for (size_t i = 0; i < node.inputs.size(); ++i) present[i] = node.inputs[i] != kNone;
-    return infer_types(*node.op, input_types(graph_, node), std::span<const bool>(present.get(), node.inputs.size()),
-                       node.attrs, line());
+    return infer_types(*node.op, input_types(graph_, node),
+                       std::span<const bool>(present.get(), node.inputs.size()), node.attrs,
+                       line());
   }
   void node(std::vector<ValueId> outputs, const std::string& name) {
-    Node result{.op = registry_.find(name), .inputs = {}, .outputs = std::move(outputs), .attrs = {}, .scope = {}};
+    Node result{.op = registry_.find(name),
+                .inputs = {},
+                .outputs = std::move(outputs),
+                .attrs = {},
+                .scope = {}};
     if (result.op == nullptr) fail("there is no op named '" + name + "'");
     expect('(');
     while (!accept(')')) {
@@ -221,14 +239,16 @@ class Parser {
     result.attrs = complete_attrs(*result.op, std::move(attrs), line());
     const std::vector<TensorType> inferred = infer(result);
     if (inferred.size() != result.outputs.size()) {
-      fail(name + " has " + std::to_string(inferred.size()) + " outputs, not " + std::to_string(result.outputs.size()));
+      fail(name + " has " + std::to_string(inferred.size()) + " outputs, not " +
+           std::to_string(result.outputs.size()));
     }
     expect(':');
     for (size_t i = 0; i < result.outputs.size(); ++i) {
       if (i > 0) expect(',');
       Value& value = graph_.values[static_cast<size_t>(result.outputs[i])];
       value.type = type();
-      if (value.type != inferred[i]) fail("the type is " + to_string(inferred[i]) + ", not " + to_string(value.type));
+      if (value.type != inferred[i])
+        fail("the type is " + to_string(inferred[i]) + ", not " + to_string(value.type));
       value.producer = static_cast<NodeId>(graph_.nodes.size());
       value.output_index = static_cast<int32_t>(i);
     }
@@ -244,7 +264,8 @@ class Parser {
       expect('=');
       const std::string name = word();
       for (ValueKind kind : {ValueKind::input, ValueKind::parameter, ValueKind::state}) {
-        if (name == keyword(kind) && outputs.size() == 1 && peek() == '"') return resident(outputs[0], kind);
+        if (name == keyword(kind) && outputs.size() == 1 && peek() == '"')
+          return resident(outputs[0], kind);
       }
       return node(std::move(outputs), name);
     }
@@ -253,7 +274,8 @@ class Parser {
     const ValueId id = used_id();
     if (id == kNone) fail("an output needs a value");
     if (name.empty()) fail("an output needs a name");
-    if (!graph_.value(id).name.empty()) fail("%" + std::to_string(id) + " has the name '" + graph_.value(id).name + "' already");
+    if (!graph_.value(id).name.empty())
+      fail("%" + std::to_string(id) + " has the name '" + graph_.value(id).name + "' already");
     graph_.values[static_cast<size_t>(id)].name = name;
     graph_.outputs.push_back(id);
   }
@@ -274,16 +296,19 @@ std::string print(const Graph& graph) {
   for (size_t id = 0; id < graph.values.size(); ++id) {
     const Value& value = graph.values[id];
     if (value.producer == kNone) {
-      out += "  %" + std::to_string(id) + " = " + keyword(value.kind) + " " + quoted(value.name) + " : " +
-             to_string(value.type) + "\n";
+      out += "  %" + std::to_string(id) + " = " + keyword(value.kind) + " " + quoted(value.name) +
+             " : " + to_string(value.type) + "\n";
     } else if (value.output_index == 0) {
       print_node(graph, graph.nodes[next_node++], out);
     }
   }
-  for (ValueId id : graph.outputs) out += "  output " + quoted(graph.value(id).name) + " %" + std::to_string(id) + "\n";
+  for (ValueId id : graph.outputs)
+    out += "  output " + quoted(graph.value(id).name) + " %" + std::to_string(id) + "\n";
   return out + "}\n";
 }
 
-Graph parse_graph(std::string_view text, const OpRegistry& registry) { return Parser(text, registry).parse(); }
+Graph parse_graph(std::string_view text, const OpRegistry& registry) {
+  return Parser(text, registry).parse();
+}
 
 }  // namespace snug

@@ -7,8 +7,8 @@
 //     %2 = matmul(%0, %1) {transpose_b=true} : f32[8,3] @"layer.0" forward
 //     output "y" %2
 //   }
-// A node with several outputs reads "%3, %4 = op(...) : type, type". An absent optional input is "_". Attributes that
-// have their default value are not printed.
+// A node with several outputs reads "%3, %4 = op(...) : type, type". An absent optional input is
+// "_". Attributes that have their default value are not printed.
 #pragma once
 
 #include <string>
@@ -19,8 +19,9 @@
 namespace snug {
 
 [[nodiscard]] std::string print(const Graph& graph);
-/// Throws Error{invalid_graph}, or {shape_mismatch} where types do not fit, with "line N" as its place; what verify()
-/// alone can see (a resident that is read after it was overwritten) has the node as its place.
+/// Throws Error{invalid_graph}, or {shape_mismatch} where types do not fit, with "line N" as its
+/// place; what verify() alone can see (a resident that is read after it was overwritten) has the
+/// node as its place.
 [[nodiscard]] Graph parse_graph(std::string_view text, const OpRegistry& registry);
 
 }  // namespace snug

@@ -62,10 +62,12 @@ TEST(Graph_text, reads_as_documented) {
 }
 
 TEST(Graph_text, reals_come_back_to_the_bit) {
-  for (double factor : {0.1, -0.0, 1e300, 5e-324, 1.0 / 3, 3.0, 1e20, std::numeric_limits<double>::infinity()}) {
+  for (double factor :
+       {0.1, -0.0, 1e300, 5e-324, 1.0 / 3, 3.0, 1e20, std::numeric_limits<double>::infinity()}) {
     GraphBuilder builder(op_registry(), "reals");
     (void)builder.op1("scale", {builder.input("x", {DType::f32, {}})}, {{"factor", factor}});
-    const double read = parse_graph(print(builder.graph()), op_registry()).nodes[0].attrs.real("factor");
+    const double read =
+        parse_graph(print(builder.graph()), op_registry()).nodes[0].attrs.real("factor");
     EXPECT_EQ(std::signbit(read), std::signbit(factor));
     EXPECT_EQ(read, factor);
   }
@@ -84,7 +86,8 @@ TEST(Graph_text, quotes_and_newlines_in_names_survive) {
 }
 
 struct BadText {
-  const char* statement;  // third line of a graph that has x: f32[2,3], ids: i32[2] and total: f32[2,3]
+  const char*
+      statement;  // third line of a graph that has x: f32[2,3], ids: i32[2] and total: f32[2,3]
   const char* message;
   ErrorCode code = ErrorCode::invalid_graph;
 };
@@ -102,18 +105,23 @@ constexpr BadText kBadTexts[] = {
     {"%3 = exp(%0) : f32[2,-3] @\"\" forward", "[line 4] a dimension is negative"},
     {"%3 = exp(%0) : f32[2,x] @\"\" forward", "[line 4] a whole number is expected"},
     {"%3 = exp(%0) : f32[1,1,1,1,1,1,1,2,3] @\"\" forward", "[line 4] more than 8 dimensions"},
-    {"%3 = input \"big\" : f32[4294967296,4294967296]", "[line 4] the tensor has more than 2^63 bytes"},
+    {"%3 = input \"big\" : f32[4294967296,4294967296]",
+     "[line 4] the tensor has more than 2^63 bytes"},
     {"%3 = input \"big\" : f32[99999999999999999999]", "[line 4] a whole number is expected"},
     {"%3 = exp(%0) : f32[2,3] @\"\" sideways", "[line 4] there is no phase 'sideways'"},
     {"%3 = exp(%0) : f32[2,3] forward", "[line 4] '@' expected"},
     {"%3 = exp(%0) {speed=1} : f32[2,3] @\"\" forward", "[line 4] op exp has no attribute 'speed'"},
     {"%3 = scale(%0) : f32[2,3] @\"\" forward", "[line 4] op scale needs the attribute 'factor'"},
-    {"%3 = scale(%0) {factor=2} : f32[2,3] @\"\" forward", "[line 4] attribute 'factor' of scale has the wrong kind: 2"},
-    {"%3 = scale(%0) {factor=2.0.0} : f32[2,3] @\"\" forward", "[line 4] '2.0.0' is not an attribute value"},
+    {"%3 = scale(%0) {factor=2} : f32[2,3] @\"\" forward",
+     "[line 4] attribute 'factor' of scale has the wrong kind: 2"},
+    {"%3 = scale(%0) {factor=2.0.0} : f32[2,3] @\"\" forward",
+     "[line 4] '2.0.0' is not an attribute value"},
     {"%3 = scale(%0) {factor=} : f32[2,3] @\"\" forward", "[line 4] a whole number is expected"},
-    {"%3 = scale(%0) {factor=2.0, factor=3.0} : f32[2,3] @\"\" forward", "[line 4] attribute 'factor' is given twice"},
+    {"%3 = scale(%0) {factor=2.0, factor=3.0} : f32[2,3] @\"\" forward",
+     "[line 4] attribute 'factor' is given twice"},
     {"%3, %4 = exp(%0) : f32[2,3], f32[2,3] @\"\" forward", "[line 4] exp has 1 outputs, not 2"},
-    {"%3 = exp(%1) : f32[2] @\"\" forward", "[line 4] x must be f32, not i32[2]", ErrorCode::shape_mismatch},
+    {"%3 = exp(%1) : f32[2] @\"\" forward", "[line 4] x must be f32, not i32[2]",
+     ErrorCode::shape_mismatch},
     {"%3 = slice(%0) {axis=9, start=0, stop=1} : f32[2,3] @\"\" forward",
      "[line 4] axis 9 is out of range for rank 2", ErrorCode::shape_mismatch},
     {"output \"y\" _", "[line 4] an output needs a value"},
@@ -130,9 +138,11 @@ constexpr BadText kBadTexts[] = {
 
 TEST(Graph_text, every_error_names_line_and_reason) {
   for (const BadText& bad : kBadTexts) {
-    const std::string text = "graph \"g\" { %0 = input \"x\" : f32[2,3]\n%1 = input \"ids\" : i32[2]\n%2 = state \"total\" : "
-                             "f32[2,3]\n" +
-                             std::string(bad.statement) + "\n}\n";
+    const std::string text =
+        "graph \"g\" { %0 = input \"x\" : f32[2,3]\n%1 = input \"ids\" : i32[2]\n%2 = state "
+        "\"total\" : "
+        "f32[2,3]\n" +
+        std::string(bad.statement) + "\n}\n";
     try {
       (void)parse_graph(text, op_registry());
       ADD_FAILURE() << "no error for: " << bad.statement;
@@ -185,9 +195,15 @@ TEST(Graph_text, mutated_texts_are_refused_cleanly_or_read) {
       const auto at = static_cast<size_t>(random.below(text.size()));
       const char c = alphabet[static_cast<size_t>(random.below(alphabet.size()))];
       switch (random.below(3)) {
-        case 0: text[at] = c; break;
-        case 1: text.insert(at, 1, c); break;
-        default: text.erase(at, 1 + static_cast<size_t>(random.below(5))); break;
+        case 0:
+          text[at] = c;
+          break;
+        case 1:
+          text.insert(at, 1, c);
+          break;
+        default:
+          text.erase(at, 1 + static_cast<size_t>(random.below(5)));
+          break;
       }
     }
     parse_hostile(text);

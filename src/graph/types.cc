@@ -10,10 +10,14 @@ namespace snug {
 
 const char* to_string(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "f32";
-    case DType::i32: return "i32";
-    case DType::i64: return "i64";
-    case DType::boolean: return "bool";
+    case DType::f32:
+      return "f32";
+    case DType::i32:
+      return "i32";
+    case DType::i64:
+      return "i64";
+    case DType::boolean:
+      return "bool";
   }
   return "?";
 }
@@ -21,9 +25,12 @@ const char* to_string(DType dtype) {
 int64_t element_bytes(DType dtype) {
   switch (dtype) {
     case DType::f32:
-    case DType::i32: return 4;
-    case DType::i64: return 8;
-    case DType::boolean: return 1;
+    case DType::i32:
+      return 4;
+    case DType::i64:
+      return 8;
+    case DType::boolean:
+      return 1;
   }
   return 0;
 }
@@ -34,20 +41,25 @@ std::string to_string(const Shape& shape) {
   return text + "]";
 }
 
-std::string to_string(const TensorType& type) { return to_string(type.dtype) + to_string(type.shape); }
+std::string to_string(const TensorType& type) {
+  return to_string(type.dtype) + to_string(type.shape);
+}
 
 int64_t element_count(const Shape& shape) {
   int64_t count = 1;
   for (int64_t dim : shape) {
     SNUG_CHECK(dim >= 0, "negative dimension");
     if (__builtin_mul_overflow(count, dim, &count)) {
-      throw Error(ErrorCode::shape_mismatch, to_string(shape), "the tensor has more than 2^63 elements");
+      throw Error(ErrorCode::shape_mismatch, to_string(shape),
+                  "the tensor has more than 2^63 elements");
     }
   }
   return count;
 }
 
-int64_t byte_count(const TensorType& type) { return element_count(type) * element_bytes(type.dtype); }
+int64_t byte_count(const TensorType& type) {
+  return element_count(type) * element_bytes(type.dtype);
+}
 
 Shape broadcast_shapes(const Shape& a, const Shape& b, const std::string& where) {
   Shape out(std::max(a.size(), b.size()));
@@ -71,8 +83,9 @@ Shape strides_of(const Shape& shape) {
 
 int64_t normalize_axis(int64_t axis, int64_t rank, const std::string& where) {
   if (axis < -rank || axis >= rank) {
-    throw Error(ErrorCode::shape_mismatch, where,
-                "axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
+    throw Error(
+        ErrorCode::shape_mismatch, where,
+        "axis " + std::to_string(axis) + " is out of range for rank " + std::to_string(rank));
   }
   return axis < 0 ? axis + rank : axis;
 }

@@ -26,7 +26,9 @@ struct TensorType {
 [[nodiscard]] std::string to_string(const Shape& shape);
 
 [[nodiscard]] int64_t element_count(const Shape& shape);
-[[nodiscard]] inline int64_t element_count(const TensorType& type) { return element_count(type.shape); }
+[[nodiscard]] inline int64_t element_count(const TensorType& type) {
+  return element_count(type.shape);
+}
 [[nodiscard]] int64_t byte_count(const TensorType& type);
 
 /// Numpy's broadcasting of two shapes; throws Error{shape_mismatch} naming `where`.

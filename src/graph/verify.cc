@@ -20,11 +20,15 @@ void verify_values(const Graph& graph) {
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
     const std::string where = "%" + std::to_string(i);
-    if (!value.name.empty() && !names.insert(value.name).second) fail(where, "the name '" + value.name + "' is used twice");
-    if ((value.kind == ValueKind::computed) != (value.producer != kNone)) fail(where, "kind and producer disagree");
-    if (value.kind != ValueKind::computed && value.name.empty()) fail(where, "a resident value needs a name");
+    if (!value.name.empty() && !names.insert(value.name).second)
+      fail(where, "the name '" + value.name + "' is used twice");
+    if ((value.kind == ValueKind::computed) != (value.producer != kNone))
+      fail(where, "kind and producer disagree");
+    if (value.kind != ValueKind::computed && value.name.empty())
+      fail(where, "a resident value needs a name");
     if (value.producer == kNone) continue;
-    if (value.producer < 0 || static_cast<size_t>(value.producer) >= graph.nodes.size()) fail(where, "no such producer");
+    if (value.producer < 0 || static_cast<size_t>(value.producer) >= graph.nodes.size())
+      fail(where, "no such producer");
     const Node& node = graph.node(value.producer);
     const auto index = static_cast<size_t>(value.output_index);
     if (index >= node.outputs.size() || node.outputs[index] != static_cast<ValueId>(i)) {
@@ -39,47 +43,59 @@ void verify(const Graph& graph) {
   verify_values(graph);
   std::vector<bool> is_defined(graph.values.size(), false);
   std::vector<bool> is_overwritten(graph.values.size(), false);  // by storage
-  for (size_t i = 0; i < graph.values.size(); ++i) is_defined[i] = graph.values[i].producer == kNone;
+  for (size_t i = 0; i < graph.values.size(); ++i)
+    is_defined[i] = graph.values[i].producer == kNone;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    const std::string where = "node " + std::to_string(i) + " " + (node.op == nullptr ? "?" : *node.op->name);
+    const std::string where =
+        "node " + std::to_string(i) + " " + (node.op == nullptr ? "?" : *node.op->name);
     if (node.op == nullptr) fail(where, "it has no op");
     const auto present = std::make_unique<bool[]>(node.inputs.size() + 1);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId input = node.inputs[k];
       present[k] = input != kNone;
       if (!present[k]) continue;
-      if (input < 0 || static_cast<size_t>(input) >= graph.values.size()) fail(where, "an input is out of range");
-      if (!is_defined[static_cast<size_t>(input)]) fail(where, "%" + std::to_string(input) + " is read before it is made");
+      if (input < 0 || static_cast<size_t>(input) >= graph.values.size())
+        fail(where, "an input is out of range");
+      if (!is_defined[static_cast<size_t>(input)])
+        fail(where, "%" + std::to_string(input) + " is read before it is made");
       if (is_overwritten[static_cast<size_t>(input)]) {
         fail(where, "%" + std::to_string(input) + " is read after it was overwritten");
       }
     }
-    if (complete_attrs(*node.op, node.attrs, where) != node.attrs) fail(where, "attributes are not complete");
+    if (complete_attrs(*node.op, node.attrs, where) != node.attrs)
+      fail(where, "attributes are not complete");
     const std::vector<TensorType> types =
-        infer_types(*node.op, input_types(graph, node), std::span<const bool>(present.get(), node.inputs.size()),
-                    node.attrs, where);
+        infer_types(*node.op, input_types(graph, node),
+                    std::span<const bool>(present.get(), node.inputs.size()), node.attrs, where);
     if (types.size() != node.outputs.size()) fail(where, "wrong number of outputs");
     for (size_t k = 0; k < types.size(); ++k) {
       const ValueId output = node.outputs[k];
-      if (output < 0 || static_cast<size_t>(output) >= graph.values.size()) fail(where, "an output is out of range");
-      if (is_defined[static_cast<size_t>(output)]) fail(where, "%" + std::to_string(output) + " is made twice");
-      if (graph.value(output).producer != static_cast<NodeId>(i)) fail(where, "an output has another producer");
+      if (output < 0 || static_cast<size_t>(output) >= graph.values.size())
+        fail(where, "an output is out of range");
+      if (is_defined[static_cast<size_t>(output)])
+        fail(where, "%" + std::to_string(output) + " is made twice");
+      if (graph.value(output).producer != static_cast<NodeId>(i))
+        fail(where, "an output has another producer");
       if (graph.type(output) != types[k]) {
-        fail(where, "output type is " + to_string(graph.type(output)) + " but should be " + to_string(types[k]));
+        fail(where, "output type is " + to_string(graph.type(output)) + " but should be " +
+                        to_string(types[k]));
       }
       is_defined[static_cast<size_t>(output)] = true;
     }
     if (node.op->alias->kind != AliasKind::must_overwrite) continue;
     for (const auto& [output, input] : node.op->alias->pairs) {
       const ValueId source = node.inputs[static_cast<size_t>(input)];
-      if (graph.type(source) != graph.type(node.outputs[static_cast<size_t>(output)])) fail(where, "overwrites another type");
-      if (!graph.is_resident(storage_of(graph, source))) fail(where, "only resident values may be overwritten");
+      if (graph.type(source) != graph.type(node.outputs[static_cast<size_t>(output)]))
+        fail(where, "overwrites another type");
+      if (!graph.is_resident(storage_of(graph, source)))
+        fail(where, "only resident values may be overwritten");
       is_overwritten[static_cast<size_t>(source)] = true;
     }
   }
   for (ValueId id : graph.outputs) {
-    if (id < 0 || static_cast<size_t>(id) >= graph.values.size() || graph.value(id).producer == kNone) {
+    if (id < 0 || static_cast<size_t>(id) >= graph.values.size() ||
+        graph.value(id).producer == kNone) {
       fail(graph.name, "an output is not a computed value");
     }
   }

@@ -6,8 +6,9 @@
 
 namespace snug {
 
-/// Throws Error{invalid_graph} that names the node: ids in range, single assignment, producers before users, types as
-/// inferred, names unique, residents overwritten at most once and not read in their old version afterwards.
+/// Throws Error{invalid_graph} that names the node: ids in range, single assignment, producers
+/// before users, types as inferred, names unique, residents overwritten at most once and not read
+/// in their old version afterwards.
 void verify(const Graph& graph);
 
 }  // namespace snug

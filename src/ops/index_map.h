@@ -30,7 +30,8 @@ inline std::vector<int64_t> broadcast_map(const Shape& from, const Shape& to) {
   const size_t missing = to.size() - from.size();
   for (size_t i = 0; i < map.size(); ++i) {
     const std::vector<int64_t> at = coordinates_of(static_cast<int64_t>(i), to);
-    for (size_t d = 0; d < from.size(); ++d) map[i] = map[i] * from[d] + (from[d] == 1 ? 0 : at[missing + d]);
+    for (size_t d = 0; d < from.size(); ++d)
+      map[i] = map[i] * from[d] + (from[d] == 1 ? 0 : at[missing + d]);
   }
   return map;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What shape rules and costs of most ops have in common. Messages name the input by its name in the op's definition.
+// What shape rules and costs of most ops have in common. Messages name the input by its name in the
+// op's definition.
 #pragma once
 
 #include <string>
@@ -12,27 +13,35 @@ namespace snug {
 [[noreturn]] inline void shape_error(const InferArgs& args, const std::string& message) {
   throw Error(ErrorCode::shape_mismatch, args.where, message);
 }
-inline void require_dtype(const InferArgs& args, size_t input, DType dtype, const std::string& name) {
+inline void require_dtype(const InferArgs& args, size_t input, DType dtype,
+                          const std::string& name) {
   if (args.present[input] && args.inputs[input].dtype != dtype) {
-    shape_error(args, name + " must be " + to_string(dtype) + ", not " + to_string(args.inputs[input]));
+    shape_error(args,
+                name + " must be " + to_string(dtype) + ", not " + to_string(args.inputs[input]));
   }
 }
-inline void require_shape(const InferArgs& args, size_t input, const Shape& shape, const std::string& name) {
+inline void require_shape(const InferArgs& args, size_t input, const Shape& shape,
+                          const std::string& name) {
   if (args.present[input] && args.inputs[input].shape != shape) {
-    shape_error(args, name + " must have shape " + to_string(shape) + ", not " + to_string(args.inputs[input].shape));
+    shape_error(args, name + " must have shape " + to_string(shape) + ", not " +
+                          to_string(args.inputs[input].shape));
   }
 }
-inline void require_rank(const InferArgs& args, size_t input, size_t rank, const std::string& name) {
+inline void require_rank(const InferArgs& args, size_t input, size_t rank,
+                         const std::string& name) {
   if (args.present[input] && args.inputs[input].shape.size() != rank) {
-    shape_error(args, name + " must have rank " + std::to_string(rank) + ", not " + to_string(args.inputs[input]));
+    shape_error(args, name + " must have rank " + std::to_string(rank) + ", not " +
+                          to_string(args.inputs[input]));
   }
 }
 
 /// Every input read once, every output written once.
 inline Cost streaming_cost(const CostArgs& args, double flops) {
   Cost cost{.flops = flops};
-  for (const TensorType& type : args.inputs) cost.bytes_read += static_cast<double>(byte_count(type));
-  for (const TensorType& type : args.outputs) cost.bytes_written += static_cast<double>(byte_count(type));
+  for (const TensorType& type : args.inputs)
+    cost.bytes_read += static_cast<double>(byte_count(type));
+  for (const TensorType& type : args.outputs)
+    cost.bytes_written += static_cast<double>(byte_count(type));
   return cost;
 }
 inline double element_flops(const TensorType& type, double flops_per_element) {

@@ -154,7 +154,7 @@ bool is_better_with_successor(const ProblemIndex& index, const Block& block) {
   return reads_inside || block.output < 0 || !is_read_backward(block.output);
 }
 
-void merge_small(const ProblemIndex& index, std::vector<Block>& blocks) {
+void merge_small(const ProblemIndex& index, bool merges_backward, std::vector<Block>& blocks) {
   double sum = 0;
   double squares = 0;
   for (const Block& block : blocks) {
@@ -174,7 +174,7 @@ void merge_small(const ProblemIndex& index, std::vector<Block>& blocks) {
     }
     if (block_seconds(index, block) >= limit) {
       merged.push_back(block);
-    } else if (merged.empty() || is_better_with_successor(index, block)) {
+    } else if (merged.empty() || (!merges_backward && is_better_with_successor(index, block))) {
       pending = block;
       has_pending = true;
     } else {
@@ -290,7 +290,7 @@ Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits) {
   if (index.backward_begin == 0) return chain;
 
   chain.blocks = make_blocks(index, find_cuts(index, spans, is_carried));
-  merge_small(index, chain.blocks);
+  merge_small(index, limits.merges_backward, chain.blocks);
   while (static_cast<int32_t>(chain.blocks.size()) > limits.max_blocks) merge_pairs(chain.blocks);
   for (size_t b = 0; b < chain.blocks.size(); ++b) {
     for (OpId op = chain.blocks[b].first; op < chain.blocks[b].end; ++op) {

@@ -30,7 +30,8 @@ struct Candidate {
 
 // Everything the strategies share for one problem.
 struct Workshop {
-  explicit Workshop(const Problem& problem) : index(problem), chain(find_blocks(index)) {
+  explicit Workshop(const Problem& problem, const BlockLimits& limits = {})
+      : index(problem), chain(find_blocks(index, limits)) {
     if (index.backward_begin > 0 && index.backward_begin < index.op_count()) {
       options = block_options(index, chain);
     }
@@ -68,13 +69,13 @@ std::vector<Candidate> front_of(std::vector<Candidate> candidates) {
   return front;
 }
 
-// Every order × every nominal budget of the grid.
-void add_chain_candidates(const Workshop& shop, const FrontierOptions& options,
+// Every order × every nominal budget of a grid that reaches up to `largest_share` of those that matter.
+void add_chain_candidates(const Workshop& shop, int32_t grid_points, double largest_share,
                           std::vector<Candidate>& candidates) {
   const auto& blocks = shop.chain.blocks;
   const ChainSolver solver(blocks, shop.options);
   const std::vector<int32_t> budgets = solver.distinct_budgets();
-  const auto points = std::min<size_t>(budgets.size(), static_cast<size_t>(options.grid_points));
+  const auto points = std::min<size_t>(budgets.size(), static_cast<size_t>(grid_points));
   const auto length = static_cast<int32_t>(blocks.size());
   const auto root = static_cast<int32_t>(std::ceil(std::sqrt(static_cast<double>(length))));
   for (const auto& order : shop.orders) {
@@ -89,7 +90,8 @@ void add_chain_candidates(const Workshop& shop, const FrontierOptions& options,
     for (size_t i = 0; i < points; ++i) {
       // Denser at small budgets, where a byte buys most.
       const double part = points == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(points - 1);
-      const auto at = static_cast<size_t>(std::llround(std::pow(part, kGridBend) * static_cast<double>(budgets.size() - 1)));
+      const auto at = static_cast<size_t>(std::llround(
+          largest_share * std::pow(part, kGridBend) * static_cast<double>(budgets.size() - 1)));
       add(solver.actions(budgets[at]), "budget");
     }
   }
@@ -147,7 +149,15 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
 
   std::vector<Candidate> candidates;
   candidates.push_back({given_order(problem), "keep-all", keep_all.load_bytes, keep_all.seconds});
-  if (shop.has_chain()) add_chain_candidates(shop, options, candidates);
+  if (shop.has_chain()) {
+    add_chain_candidates(shop, options.grid_points, 1.0, candidates);
+    // The other way to cut, for the smallest budgets.
+    const Workshop low(problem, {.merges_backward = true});
+    const bool is_same = low.chain.blocks.size() == shop.chain.blocks.size() &&
+                         std::equal(low.chain.blocks.begin(), low.chain.blocks.end(), shop.chain.blocks.begin(),
+                                    [](const Block& a, const Block& b) { return a.first == b.first; });
+    if (!is_same) add_chain_candidates(low, options.grid_points / 4, 0.15, candidates);
+  }
   add_peak_candidates(shop, options, candidates);
 
   std::vector<Plan> placed;

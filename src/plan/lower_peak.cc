@@ -114,6 +114,7 @@ std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view, int
 std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index, std::span<const OpId> schedule,
                                           const PeakSearch& limits) {
   std::vector<std::vector<OpId>> found;
+  if (schedule.empty()) return found;
   View view = view_of(index.problem, {schedule.begin(), schedule.end()});
   int64_t best_load = view.live.load_bytes;
   for (int32_t round = 0; round < limits.max_rounds; ++round) {

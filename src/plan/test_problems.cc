@@ -10,6 +10,12 @@ namespace {
 
 constexpr int64_t kUnit = 64;
 
+std::string numbered(const char* name, int32_t number) {
+  std::string text(name);
+  text += std::to_string(number);
+  return text;
+}
+
 // Adds storages and ops with little ceremony.
 class Maker {
  public:
@@ -83,7 +89,7 @@ class EncoderMaker {
     StorageId x = front.y;
     std::vector<Layer> layers;
     for (int32_t i = 0; i < s_.layers; ++i) {
-      maker_.scope = "layer." + std::to_string(i);
+      maker_.scope = numbered("layer.", i);
       layers.push_back(layer_forward(x, mask));
       x = layers.back().ff_norm.y;
     }
@@ -97,7 +103,7 @@ class EncoderMaker {
     const StorageId dpooled = maker_.make("classifier_grad", Phase::backward, elementwise(rows), {dlogits, pooled}, rows);
     StorageId dx = maker_.make("pooler_grad", Phase::backward, elementwise(unit_), {dpooled, x}, unit_);
     for (int32_t i = s_.layers - 1; i >= 0; --i) {
-      maker_.scope = "layer." + std::to_string(i);
+      maker_.scope = numbered("layer.", i);
       dx = layer_backward(layers[static_cast<size_t>(i)], dx, mask);
     }
     maker_.scope = "embeddings";
@@ -230,17 +236,17 @@ Problem random_training_graph(uint64_t seed, const RandomShape& shape) {
       const StorageId input = forward[forward.size() - 1 - below(reach)];
       if (std::find(inputs.begin(), inputs.end(), input) == inputs.end()) inputs.push_back(input);
     }
-    weights.push_back(maker.storage("w" + std::to_string(i), 64, true));
+    weights.push_back(maker.storage(numbered("w", i), 64, true));
     inputs.push_back(weights.back());
     const auto seconds = static_cast<double>(1 + below(5));
     const auto bytes = static_cast<int64_t>(64 * below(6));
-    std::vector<StorageId> outputs{maker.storage("y" + std::to_string(i), bytes)};
+    std::vector<StorageId> outputs{maker.storage(numbered("y", i), bytes)};
     forward.push_back(outputs.front());
     if (below(4) == 0) {
-      outputs.push_back(maker.storage("z" + std::to_string(i), static_cast<int64_t>(64 * below(3))));
+      outputs.push_back(maker.storage(numbered("z", i), static_cast<int64_t>(64 * below(3))));
       forward.push_back(outputs.back());
     }
-    maker.op("f" + std::to_string(i), Phase::forward, seconds, inputs, outputs, static_cast<int64_t>(64 * below(2)));
+    maker.op(numbered("f", i), Phase::forward, seconds, inputs, outputs, static_cast<int64_t>(64 * below(2)));
     if (below(8) == 0) maker.problem.ops.back().may_recompute = false;
   }
   StorageId dy = maker.make("loss_grad", Phase::backward, 1, {forward.back()}, 64);
@@ -251,11 +257,11 @@ Problem random_training_graph(uint64_t seed, const RandomShape& shape) {
       if (below(3) > 0) inputs.push_back(id);
     }
     if (below(2) == 0) inputs.push_back(source.outputs.front());
-    dy = maker.make("b" + std::to_string(i), Phase::backward, 2, inputs, static_cast<int64_t>(64 * (1 + below(4))));
+    dy = maker.make(numbered("b", i), Phase::backward, 2, inputs, static_cast<int64_t>(64 * (1 + below(4))));
     if (!shape.has_updates) continue;
     const StorageId w = weights[static_cast<size_t>(i)];
-    const StorageId dw = maker.make("dw" + std::to_string(i), Phase::backward, 1, {dy, source.outputs.front()}, 64);
-    maker.op("update" + std::to_string(i), Phase::update, 1, {w, dw}, {w});
+    const StorageId dw = maker.make(numbered("dw", i), Phase::backward, 1, {dy, source.outputs.front()}, 64);
+    maker.op(numbered("update", i), Phase::update, 1, {w, dw}, {w});
   }
   maker.problem.keep = {dy};
   return std::move(maker.problem);

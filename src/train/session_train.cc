@@ -117,14 +117,20 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
       data.train_part, [&](std::span<const int64_t> rows, std::span<int32_t> lengths) { cache.read_lengths(rows, lengths); },
       {.batch_size = config.train_batch_size, .seed = static_cast<uint64_t>(config.seed), .buckets = data.buckets});
   const train::FeedContext feed{.cache = &cache, .pad_id = data.tokenizer->pad_id(), .seed = static_cast<uint64_t>(config.seed)};
-  train::Training training{.config = &config, .options = &options, .engine = &engine, .model = &setup.model,
-                           .tokenizer = data.tokenizer.get(), .feed = feed, .sampler = &sampler,
-                           .total_steps = train::total_steps(config, sampler.batches_per_epoch()),
-                           .validation = {.engine = &engine,
-                                          .feed = {.cache = &data.validation_cache(), .pad_id = feed.pad_id, .seed = 0},
-                                          .part = data.validation_part, .buckets = data.buckets, .cancel = nullptr,
-                                          .on_progress = {}},
-                           .folder = folder};
+  train::Training training;
+  training.config = &config;
+  training.options = &options;
+  training.engine = &engine;
+  training.model = &setup.model;
+  training.tokenizer = data.tokenizer.get();
+  training.feed = feed;
+  training.sampler = &sampler;
+  training.total_steps = train::total_steps(config, sampler.batches_per_epoch());
+  training.validation.engine = &engine;
+  training.validation.feed = {.cache = &data.validation_cache(), .pad_id = feed.pad_id, .seed = 0};
+  training.validation.part = data.validation_part;
+  training.validation.buckets = data.buckets;
+  training.folder = folder;
   if (options.callbacks.on_progress) {
     training.validation.on_progress = [&](int64_t done, int64_t total) {
       options.callbacks.on_progress({"evaluating", done, total});

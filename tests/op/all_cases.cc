@@ -50,6 +50,8 @@ std::string test_name(const OpCase& op_case) {
   return name;
 }
 
-void PrintTo(const OpCase& op_case, std::ostream* out) { *out << op_case.op << " " << op_case.name; }
+void PrintTo(const OpCase& op_case, std::ostream* out) {
+  *out << op_case.op << " " << op_case.name;
+}
 
 }  // namespace snug

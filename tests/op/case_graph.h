@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One op case as a graph of one node, with its inputs drawn from the case's domains: the same numbers every time.
+// One op case as a graph of one node, with its inputs drawn from the case's domains: the same
+// numbers every time.
 #pragma once
 
 #include <vector>
@@ -13,9 +14,9 @@ namespace snug {
 struct CaseGraph {
   GraphBuilder builder;
   NodeId node = 0;
-  std::vector<ValueId> inputs;   // kNone where absent
+  std::vector<ValueId> inputs;  // kNone where absent
   std::vector<ValueId> outputs;
-  RefValues feeds;               // f32 data is exact in f32
+  RefValues feeds;  // f32 data is exact in f32
 };
 
 enum class Fill : uint8_t {
@@ -24,6 +25,7 @@ enum class Fill : uint8_t {
 };
 
 /// Throws what the op throws for a case that must fail.
-[[nodiscard]] CaseGraph build_case(const OpCase& op_case, double magnitude, Fill fill = Fill::domain);
+[[nodiscard]] CaseGraph build_case(const OpCase& op_case, double magnitude,
+                                   Fill fill = Fill::domain);
 
 }  // namespace snug

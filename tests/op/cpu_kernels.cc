@@ -28,7 +28,8 @@ constexpr std::byte kPoison{0xFF};
 // Exactly `size` bytes at an aligned address, with red zones around them.
 class GuardedBytes {
  public:
-  explicit GuardedBytes(size_t size) : size_(size), memory_(size + 2 * kRedZoneBytes + kAlignmentBytes, kRed) {
+  explicit GuardedBytes(size_t size)
+      : size_(size), memory_(size + 2 * kRedZoneBytes + kAlignmentBytes, kRed) {
     const auto address = reinterpret_cast<uintptr_t>(memory_.data()) + kRedZoneBytes;
     begin_ = kRedZoneBytes + (kAlignmentBytes - address % kAlignmentBytes) % kAlignmentBytes;
     fill(kPoison);
@@ -64,10 +65,14 @@ std::vector<std::byte> encode_as(const std::vector<double>& data) {
 
 std::vector<std::byte> encode(DType dtype, const std::vector<double>& data) {
   switch (dtype) {
-    case DType::f32: return encode_as<float>(data);
-    case DType::i32: return encode_as<int32_t>(data);
-    case DType::i64: return encode_as<int64_t>(data);
-    case DType::boolean: return encode_as<uint8_t>(data);
+    case DType::f32:
+      return encode_as<float>(data);
+    case DType::i32:
+      return encode_as<int32_t>(data);
+    case DType::i64:
+      return encode_as<int64_t>(data);
+    case DType::boolean:
+      return encode_as<uint8_t>(data);
   }
   return {};
 }
@@ -87,10 +92,14 @@ std::vector<double> decode_as(const std::vector<std::byte>& bytes) {
 
 std::vector<double> decode(const TensorType& type, const std::vector<std::byte>& bytes) {
   switch (type.dtype) {
-    case DType::f32: return decode_as<float>(bytes);
-    case DType::i32: return decode_as<int32_t>(bytes);
-    case DType::i64: return decode_as<int64_t>(bytes);
-    case DType::boolean: return decode_as<uint8_t>(bytes);
+    case DType::f32:
+      return decode_as<float>(bytes);
+    case DType::i32:
+      return decode_as<int32_t>(bytes);
+    case DType::i64:
+      return decode_as<int64_t>(bytes);
+    case DType::boolean:
+      return decode_as<uint8_t>(bytes);
   }
   return {};
 }
@@ -129,10 +138,12 @@ CpuRun run_cpu_kernel(const CpuKernelDef& def, const CaseGraph& graph, int threa
     inputs.emplace_back(before.back().size());
     std::copy(before.back().begin(), before.back().end(), inputs.back().data());
   }
-  for (const TensorType& type : spec.outputs) outputs.emplace_back(static_cast<size_t>(byte_count(type)));
+  for (const TensorType& type : spec.outputs)
+    outputs.emplace_back(static_cast<size_t>(byte_count(type)));
   std::vector<const std::byte*> input_pointers;
   std::vector<std::byte*> output_pointers;
-  for (size_t i = 0; i < inputs.size(); ++i) input_pointers.push_back(spec.present[i] ? inputs[i].data() : nullptr);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    input_pointers.push_back(spec.present[i] ? inputs[i].data() : nullptr);
   for (GuardedBytes& bytes : outputs) output_pointers.push_back(bytes.data());
   std::vector<bool> is_overwritten(inputs.size(), false);
   if (spec.op->alias->kind == AliasKind::must_overwrite) {
@@ -161,7 +172,8 @@ CpuRun run_cpu_kernel(const CpuKernelDef& def, const CaseGraph& graph, int threa
     }
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].is_intact()) result.violation += "it writes outside output " + std::to_string(i) + "; ";
+    if (!outputs[i].is_intact())
+      result.violation += "it writes outside output " + std::to_string(i) + "; ";
     result.outputs.push_back(outputs[i].bytes());
   }
   return result;
@@ -170,8 +182,9 @@ CpuRun run_cpu_kernel(const CpuKernelDef& def, const CaseGraph& graph, int threa
 std::vector<std::vector<double>> error_bounds(const CaseGraph& graph) {
   constexpr int kTrials = 6;
   constexpr double kEpsilon = std::numeric_limits<float>::epsilon() / 2;
-  constexpr double kFactor = 4;         // roundings of a few operations an element
-  constexpr double kTensorShare = 0.25;  // an element may also carry roundings of its larger neighbours
+  constexpr double kFactor = 4;  // roundings of a few operations an element
+  constexpr double kTensorShare =
+      0.25;  // an element may also carry roundings of its larger neighbours
   const Graph& g = graph.builder.graph();
   const RefValues exact = evaluate(g, graph.feeds);
   std::vector<std::vector<double>> sensitivity;
@@ -186,7 +199,8 @@ std::vector<std::vector<double>> error_bounds(const CaseGraph& graph) {
     const RefValues values = evaluate(g, moved);
     for (size_t i = 0; i < graph.outputs.size(); ++i) {
       for (size_t j = 0; j < sensitivity[i].size(); ++j) {
-        const double change = std::abs(values.at(graph.outputs[i])[j] - exact.at(graph.outputs[i])[j]);
+        const double change =
+            std::abs(values.at(graph.outputs[i])[j] - exact.at(graph.outputs[i])[j]);
         sensitivity[i][j] = std::max(sensitivity[i][j], change);
       }
     }
@@ -201,9 +215,10 @@ std::vector<std::vector<double>> error_bounds(const CaseGraph& graph) {
     double largest = 0;
     for (double x : values) largest = std::max(largest, std::abs(x));
     for (size_t j = 0; j < values.size(); ++j) {
-      sensitivity[i][j] = kFactor * growth *
-                              (sensitivity[i][j] + kEpsilon * (std::abs(values[j]) + kTensorShare * largest)) +
-                          std::numeric_limits<float>::min();
+      sensitivity[i][j] =
+          kFactor * growth *
+              (sensitivity[i][j] + kEpsilon * (std::abs(values[j]) + kTensorShare * largest)) +
+          std::numeric_limits<float>::min();
     }
   }
   return sensitivity;

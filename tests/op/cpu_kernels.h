@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one CPU kernel of one case in guarded, poisoned memory, and the computed error bound that it must keep.
+// Runs one CPU kernel of one case in guarded, poisoned memory, and the computed error bound that it
+// must keep.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +22,18 @@ struct CpuRun {
   std::vector<std::vector<std::byte>> outputs;  // exact bytes
   std::string violation;  // a red zone or an input that was written; empty where all is well
 };
-/// Outputs and scratch hold 0xFF (NaN) before the run; behind and before each tensor lies a red zone. Runs the kernel
-/// `times` times, poisoning again in between, and reports the last run.
-[[nodiscard]] CpuRun run_cpu_kernel(const CpuKernelDef& def, const CaseGraph& graph, int threads, int times);
+/// Outputs and scratch hold 0xFF (NaN) before the run; behind and before each tensor lies a red
+/// zone. Runs the kernel `times` times, poisoning again in between, and reports the last run.
+[[nodiscard]] CpuRun run_cpu_kernel(const CpuKernelDef& def, const CaseGraph& graph, int threads,
+                                    int times);
 
 /// The elements of one output as numbers.
-[[nodiscard]] std::vector<double> decode(const TensorType& type, const std::vector<std::byte>& bytes);
+[[nodiscard]] std::vector<double> decode(const TensorType& type,
+                                         const std::vector<std::byte>& bytes);
 
-/// For every element of every output: how far a backward stable f32 kernel may be from the reference. Computed from the
-/// reference's own sensitivity to rounding of the inputs, the size of the result and the length of its sums.
+/// For every element of every output: how far a backward stable f32 kernel may be from the
+/// reference. Computed from the reference's own sensitivity to rounding of the inputs, the size of
+/// the result and the length of its sums.
 [[nodiscard]] std::vector<std::vector<double>> error_bounds(const CaseGraph& graph);
 
 }  // namespace snug

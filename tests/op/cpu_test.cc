@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every CPU kernel that accepts a case, against the reference: values within the computed bound, exact on whole numbers
-// for sums and products, the same bits for every thread count and run, and no byte written outside its own memory.
+// Every CPU kernel that accepts a case, against the reference: values within the computed bound,
+// exact on whole numbers for sums and products, the same bits for every thread count and run, and
+// no byte written outside its own memory.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,12 +24,15 @@ std::vector<const CpuKernelDef*> accepting_kernels(const CaseGraph& graph, const
   const NodeSpec spec = spec_of(graph.builder.graph(), graph.node);
   std::vector<const CpuKernelDef*> found = cpu_kernels_of(op);
   const CpuContext context = cpu_test_context(2);
-  std::erase_if(found, [&](const CpuKernelDef* kernel) { return !kernel->accepts(spec, context).empty(); });
+  std::erase_if(
+      found, [&](const CpuKernelDef* kernel) { return !kernel->accepts(spec, context).empty(); });
   return found;
 }
 
-// "output 1, element 5: 0.25 instead of 0.5, allowed 1e-07"; empty where all elements are within their bounds.
-std::string compare(const CaseGraph& graph, const CpuRun& run, const std::vector<std::vector<double>>& bounds) {
+// "output 1, element 5: 0.25 instead of 0.5, allowed 1e-07"; empty where all elements are within
+// their bounds.
+std::string compare(const CaseGraph& graph, const CpuRun& run,
+                    const std::vector<std::vector<double>>& bounds) {
   const RefValues expected = evaluate(graph.builder.graph(), graph.feeds);
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     const TensorType& type = graph.builder.type(graph.outputs[i]);
@@ -39,7 +43,8 @@ std::string compare(const CaseGraph& graph, const CpuRun& run, const std::vector
       if (found[j] == want[j] || std::abs(found[j] - want[j]) <= bound) continue;
       if (std::isnan(found[j]) && std::isnan(want[j])) continue;
       char text[160];
-      std::snprintf(text, sizeof text, "output %zu, element %zu: %.9g instead of %.9g, allowed %.3g", i, j, found[j],
+      std::snprintf(text, sizeof text,
+                    "output %zu, element %zu: %.9g instead of %.9g, allowed %.3g", i, j, found[j],
                     want[j], bound);
       return text;
     }
@@ -47,8 +52,11 @@ std::string compare(const CaseGraph& graph, const CpuRun& run, const std::vector
   return {};
 }
 
-// The library may split a sum among threads; its own kernels are bit-equal for a given number of threads only.
-bool is_library_kernel(const CpuKernelDef& def) { return std::string(def.kernel).rfind("onednn:", 0) == 0; }
+// The library may split a sum among threads; its own kernels are bit-equal for a given number of
+// threads only.
+bool is_library_kernel(const CpuKernelDef& def) {
+  return std::string(def.kernel).rfind("onednn:", 0) == 0;
+}
 
 TEST_P(Cpu_kernel, agrees_with_the_reference_for_every_thread_count) {
   const OpCase& c = GetParam();
@@ -56,7 +64,8 @@ TEST_P(Cpu_kernel, agrees_with_the_reference_for_every_thread_count) {
     const CaseGraph graph = build_case(c, magnitude);
     if (is_view(graph)) return;
     const std::vector<const CpuKernelDef*> kernels = accepting_kernels(graph, c.op);
-    ASSERT_FALSE(kernels.empty()) << "no CPU kernel takes " << signature_of(spec_of(graph.builder.graph(), graph.node));
+    ASSERT_FALSE(kernels.empty()) << "no CPU kernel takes "
+                                  << signature_of(spec_of(graph.builder.graph(), graph.node));
     const std::vector<std::vector<double>> bounds = error_bounds(graph);
     for (const CpuKernelDef* kernel : kernels) {
       SCOPED_TRACE(std::string(kernel->kernel) + " magnitude " + std::to_string(magnitude));
@@ -68,10 +77,12 @@ TEST_P(Cpu_kernel, agrees_with_the_reference_for_every_thread_count) {
         const CpuRun again = run_cpu_kernel(*kernel, graph, threads, 2);
         EXPECT_EQ(again.violation, "") << threads << " threads";
         if (threads == 1 || !is_library_kernel(*kernel)) {
-          EXPECT_TRUE(again.outputs == one.outputs) << "other bits with " << threads << " threads, second run";
+          EXPECT_TRUE(again.outputs == one.outputs)
+              << "other bits with " << threads << " threads, second run";
         } else {
           EXPECT_EQ(compare(graph, again, bounds), "") << threads << " threads";
-          EXPECT_TRUE(run_cpu_kernel(*kernel, graph, threads, 1).outputs == again.outputs) << threads << " threads";
+          EXPECT_TRUE(run_cpu_kernel(*kernel, graph, threads, 1).outputs == again.outputs)
+              << threads << " threads";
         }
       }
     }
@@ -140,7 +151,9 @@ TEST(Cpu_harness, notices_wrong_values_and_red_zones) {
       .kernel = "planted",
       .accepts = [](const NodeSpec&, const CpuContext&) { return std::string(); },
       .scratch_bytes = [](const NodeSpec&, const CpuContext&) { return int64_t{0}; },
-      .create = [](const NodeSpec&, const CpuContext&) -> std::unique_ptr<Kernel> { return std::make_unique<Planted>(); }};
+      .create = [](const NodeSpec&, const CpuContext&) -> std::unique_ptr<Kernel> {
+        return std::make_unique<Planted>();
+      }};
   EXPECT_EQ(compare(graph, run_cpu_kernel(planted, graph, 1, 1), bounds), "");
   EXPECT_EQ(run_cpu_kernel(planted, graph, 1, 1).violation, "");
   nudge = 1e-5F;

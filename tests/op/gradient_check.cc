@@ -38,7 +38,8 @@ std::vector<double> random_normal(int64_t count, uint64_t seed) {
 FiniteDifference::FiniteDifference(const Graph& graph, RefValues feeds, ValueId output,
                                    const std::vector<double>& cotangent, ValueId wrt) {
   const std::vector<double> point = feeds.at(wrt);
-  // The slope along `direction` at steps of `step`; differences of elements come before the sum, against cancellation.
+  // The slope along `direction` at steps of `step`; differences of elements come before the sum,
+  // against cancellation.
   const auto slope = [&](const std::vector<double>& direction, double step) {
     std::vector<double>& x = feeds[wrt];
     for (size_t i = 0; i < point.size(); ++i) x[i] = point[i] + step * direction[i];
@@ -76,20 +77,25 @@ double FiniteDifference::error_of(const std::vector<double>& gradient) const {
   return scale == 0 ? std::sqrt(distance) : std::sqrt(distance) / scale;
 }
 
-std::string check_gradient(const FiniteDifference& difference, const std::vector<double>& gradient) {
+std::string check_gradient(const FiniteDifference& difference,
+                           const std::vector<double>& gradient) {
   if (!(largest(gradient) > 0)) return "the gradient is zero";
   const double error = difference.error_of(gradient);
-  if (!(error <= kGradientTolerance)) return "relative error " + std::to_string(error * 1e6) + "e-6";
+  if (!(error <= kGradientTolerance))
+    return "relative error " + std::to_string(error * 1e6) + "e-6";
 
   std::vector<double> scaled = gradient;
   for (double& x : scaled) x *= 1.01;
-  if (difference.error_of(scaled) <= kGradientTolerance) return "a gradient scaled by 1.01 was not noticed";
+  if (difference.error_of(scaled) <= kGradientTolerance)
+    return "a gradient scaled by 1.01 was not noticed";
   std::vector<double> flipped = gradient;
   for (double& x : flipped) x = -x;
   if (difference.error_of(flipped) <= kGradientTolerance) return "a flipped sign was not noticed";
   std::vector<double> dropped = gradient;
-  *std::max_element(dropped.begin(), dropped.end(), [](double a, double b) { return std::abs(a) < std::abs(b); }) = 0;
-  if (difference.error_of(dropped) <= kGradientTolerance) return "a dropped element was not noticed";
+  *std::max_element(dropped.begin(), dropped.end(),
+                    [](double a, double b) { return std::abs(a) < std::abs(b); }) = 0;
+  if (difference.error_of(dropped) <= kGradientTolerance)
+    return "a dropped element was not noticed";
   return {};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every differentiable op, every case, every magnitude: autodiff against finite differences on the reference backend.
+// Every differentiable op, every case, every magnitude: autodiff against finite differences on the
+// reference backend.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +22,9 @@ bool is_differentiable(const OpCase& c) {
 
 std::vector<OpCase> gradient_cases() {
   std::vector<OpCase> cases = good_op_cases();
-  std::erase_if(cases, [](const OpCase& c) { return !is_differentiable(c) || c.differentiated_outputs.empty(); });
+  std::erase_if(cases, [](const OpCase& c) {
+    return !is_differentiable(c) || c.differentiated_outputs.empty();
+  });
   return cases;
 }
 
@@ -29,7 +32,8 @@ std::vector<ValueId> differentiable_inputs(const OpCase& c, const CaseGraph& gra
   std::vector<ValueId> wrt;
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const ValueId id = graph.inputs[i];
-    if (id != kNone && c.inputs[i].has_gradient && graph.builder.type(id).dtype == DType::f32) wrt.push_back(id);
+    if (id != kNone && c.inputs[i].has_gradient && graph.builder.type(id).dtype == DType::f32)
+      wrt.push_back(id);
   }
   return wrt;
 }
@@ -47,7 +51,8 @@ void check_output(const OpCase& c, const CaseGraph& forward, ValueId output) {
   feeds[seed] = cotangent;
   const RefValues values = evaluate(builder.graph(), feeds);
   const auto is_zero = [&](ValueId id) {
-    const auto index = static_cast<size_t>(std::find(forward.inputs.begin(), forward.inputs.end(), id) - forward.inputs.begin());
+    const auto index = static_cast<size_t>(
+        std::find(forward.inputs.begin(), forward.inputs.end(), id) - forward.inputs.begin());
     return c.zero_gradient || cotangent.empty() || c.inputs[index].zero_gradient;
   };
   for (ValueId id : wrt) {
@@ -55,9 +60,11 @@ void check_output(const OpCase& c, const CaseGraph& forward, ValueId output) {
     const std::vector<double>& gradient = values.at(gradients.at(id));
     ASSERT_EQ(gradient.size(), forward.feeds.at(id).size());
     if (gradient.empty()) continue;
-    const FiniteDifference difference(forward.builder.graph(), forward.feeds, output, cotangent, id);
+    const FiniteDifference difference(forward.builder.graph(), forward.feeds, output, cotangent,
+                                      id);
     if (is_zero(id)) {
-      EXPECT_TRUE(std::all_of(gradient.begin(), gradient.end(), [](double g) { return std::abs(g) <= 1e-12; }));
+      EXPECT_TRUE(std::all_of(gradient.begin(), gradient.end(),
+                              [](double g) { return std::abs(g) <= 1e-12; }));
       EXPECT_LE(difference.norm(), 1e-9);
     } else {
       EXPECT_EQ(check_gradient(difference, gradient), "") << builder.graph().value(id).name;
@@ -70,7 +77,8 @@ TEST_P(Gradient_of, case_equals_finite_differences) {
   for (double magnitude : c.magnitudes) {
     SCOPED_TRACE("magnitude " + std::to_string(magnitude));
     const CaseGraph forward = build_case(c, magnitude);
-    for (int output : c.differentiated_outputs) check_output(c, forward, forward.outputs[static_cast<size_t>(output)]);
+    for (int output : c.differentiated_outputs)
+      check_output(c, forward, forward.outputs[static_cast<size_t>(output)]);
   }
 }
 
@@ -81,7 +89,9 @@ TEST(Gradient_harness, every_differentiable_op_has_a_case) {
   const std::vector<OpCase> cases = gradient_cases();
   for (const OpDef* op : op_registry().all()) {
     if (!std::holds_alternative<VjpFn>(*op->gradient)) continue;
-    EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const OpCase& c) { return c.op == *op->name; })) << *op->name;
+    EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const OpCase& c) {
+      return c.op == *op->name;
+    })) << *op->name;
   }
 }
 

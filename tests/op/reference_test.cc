@@ -41,11 +41,14 @@ TEST_P(Reference_backend, kernel_fills_its_outputs_and_nothing_else) {
   RefValues feeds = graph.feeds;
   double nothing = 0;
   for (ValueId id : graph.inputs) {
-    const double* data = id == kNone ? nullptr : feeds.at(id).empty() ? &nothing : feeds.at(id).data();
+    const double* data = id == kNone            ? nullptr
+                         : feeds.at(id).empty() ? &nothing
+                                                : feeds.at(id).data();
     input_pointers.push_back(reinterpret_cast<const std::byte*>(data));
   }
   for (ValueId id : graph.outputs) {
-    outputs.push_back(guarded(static_cast<size_t>(element_count(graph.builder.type(id))), std::nan("")));
+    outputs.push_back(
+        guarded(static_cast<size_t>(element_count(graph.builder.type(id))), std::nan("")));
     output_pointers.push_back(reinterpret_cast<std::byte*>(outputs.back().data() + kRedZone));
   }
   // What must be overwritten is its input's storage.
@@ -99,15 +102,19 @@ TEST(Reference, missing_and_misshapen_feeds_are_refused) {
   }
 }
 
-// By hand: the reference is the definition of correct, so it is compared with numbers, not with itself.
+// By hand: the reference is the definition of correct, so it is compared with numbers, not with
+// itself.
 TEST(Reference, known_values) {
-  const auto run = [](const char* op, std::vector<std::pair<TensorType, std::vector<double>>> inputs, Attrs attrs = {}) {
+  const auto run = [](const char* op,
+                      std::vector<std::pair<TensorType, std::vector<double>>> inputs,
+                      Attrs attrs = {}) {
     GraphBuilder builder(op_registry(), "known");
     RefValues feeds;
     std::vector<ValueId> ids;
     for (auto& [type, data] : inputs) {
-      ids.push_back(type.dtype == DType::i32 && data.empty() ? kNone
-                                                             : builder.input("x" + std::to_string(ids.size()), type));
+      ids.push_back(type.dtype == DType::i32 && data.empty()
+                        ? kNone
+                        : builder.input("x" + std::to_string(ids.size()), type));
       if (ids.back() != kNone) feeds[ids.back()] = data;
     }
     const ValueId y = builder.op(op, ids, std::move(attrs))[0];
@@ -116,20 +123,33 @@ TEST(Reference, known_values) {
   const auto f32 = [](Shape shape) { return TensorType{DType::f32, std::move(shape)}; };
   const TensorType none{DType::i32, {0}};
   using V = std::vector<double>;
-  EXPECT_EQ(run("matmul", {{f32({2, 3}), {1, 2, 3, 4, 5, 6}}, {f32({3, 2}), {7, 8, 9, 10, 11, 12}}, {f32({2}), {1, -1}}}),
+  EXPECT_EQ(run("matmul", {{f32({2, 3}), {1, 2, 3, 4, 5, 6}},
+                           {f32({3, 2}), {7, 8, 9, 10, 11, 12}},
+                           {f32({2}), {1, -1}}}),
             (V{59, 63, 140, 153}));
   EXPECT_EQ(run("matmul", {{f32({2, 2}), {1, 2, 3, 4}}, {f32({2, 2}), {5, 6, 7, 8}}, {none, {}}},
                 {{"transpose_a", true}, {"transpose_b", true}}),
             (V{23, 31, 34, 46}));
-  EXPECT_EQ(run("sub", {{f32({2, 1}), {1, 2}}, {f32({3}), {10, 20, 30}}}), (V{-9, -19, -29, -8, -18, -28}));
-  EXPECT_EQ(run("reduce_mean", {{f32({2, 3}), {1, 2, 3, 4, 5, 9}}}, {{"axes", std::vector<int64_t>{1}}}), (V{2, 6}));
-  EXPECT_EQ(run("reduce_max", {{f32({2, 3}), {1, 7, 3, -4, -5, -9}}}, {{"axes", std::vector<int64_t>{-1}}}), (V{7, -4}));
+  EXPECT_EQ(run("sub", {{f32({2, 1}), {1, 2}}, {f32({3}), {10, 20, 30}}}),
+            (V{-9, -19, -29, -8, -18, -28}));
+  EXPECT_EQ(
+      run("reduce_mean", {{f32({2, 3}), {1, 2, 3, 4, 5, 9}}}, {{"axes", std::vector<int64_t>{1}}}),
+      (V{2, 6}));
+  EXPECT_EQ(run("reduce_max", {{f32({2, 3}), {1, 7, 3, -4, -5, -9}}},
+                {{"axes", std::vector<int64_t>{-1}}}),
+            (V{7, -4}));
   EXPECT_EQ(run("sum_squares", {{f32({3}), {1, -2, 3}}}), (V{14}));
-  EXPECT_EQ(run("sum_to", {{f32({2, 3}), {1, 2, 3, 4, 5, 6}}}, {{"shape", std::vector<int64_t>{3}}}), (V{5, 7, 9}));
-  EXPECT_EQ(run("transpose", {{f32({2, 3}), {1, 2, 3, 4, 5, 6}}}, {{"perm", std::vector<int64_t>{1, 0}}}), (V{1, 4, 2, 5, 3, 6}));
-  EXPECT_EQ(run("pad", {{f32({2}), {1, 2}}}, {{"axis", int64_t{0}}, {"before", int64_t{1}}, {"after", int64_t{2}}}),
+  EXPECT_EQ(
+      run("sum_to", {{f32({2, 3}), {1, 2, 3, 4, 5, 6}}}, {{"shape", std::vector<int64_t>{3}}}),
+      (V{5, 7, 9}));
+  EXPECT_EQ(
+      run("transpose", {{f32({2, 3}), {1, 2, 3, 4, 5, 6}}}, {{"perm", std::vector<int64_t>{1, 0}}}),
+      (V{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(run("pad", {{f32({2}), {1, 2}}},
+                {{"axis", int64_t{0}}, {"before", int64_t{1}}, {"after", int64_t{2}}}),
             (V{0, 1, 2, 0, 0}));
-  EXPECT_EQ(run("cast", {{f32({4}), {-2.7, 2.7, 0, 3e9}}}, {{"to", std::string("i32")}}), (V{-2, 2, 0, 2147483647}));
+  EXPECT_EQ(run("cast", {{f32({4}), {-2.7, 2.7, 0, 3e9}}}, {{"to", std::string("i32")}}),
+            (V{-2, 2, 0, 2147483647}));
   // torch.nn.functional.gelu in float64.
   const V exact = run("gelu", {{f32({3}), {-1, 0.5, 2}}});
   EXPECT_NEAR(exact[0], -0.15865525393145707, 1e-15);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an op promises beside its mathematics: shape rule, cost, what its gradient keeps, its text form, its errors.
+// What an op promises beside its mathematics: shape rule, cost, what its gradient keeps, its text
+// form, its errors.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,11 +26,13 @@ void differentiate(const OpCase& c, CaseGraph& graph) {
   std::vector<ValueId> wrt;
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const ValueId id = graph.inputs[i];
-    if (id != kNone && c.inputs[i].has_gradient && graph.builder.type(id).dtype == DType::f32) wrt.push_back(id);
+    if (id != kNone && c.inputs[i].has_gradient && graph.builder.type(id).dtype == DType::f32)
+      wrt.push_back(id);
   }
   for (int index : c.differentiated_outputs) {
     const ValueId output = graph.outputs[static_cast<size_t>(index)];
-    const ValueId seed = graph.builder.input("dy" + std::to_string(index), graph.builder.type(output));
+    const ValueId seed =
+        graph.builder.input("dy" + std::to_string(index), graph.builder.type(output));
     (void)append_gradients(graph.builder, output, seed, wrt);
   }
 }
@@ -80,7 +83,8 @@ TEST_P(Op, cost_counts_work_and_bytes) {
     bytes += static_cast<double>(byte_count(type));
     elements += element_count(type);
   }
-  for (double part : {cost.flops, cost.bytes_read, cost.bytes_written}) EXPECT_TRUE(std::isfinite(part) && part >= 0);
+  for (double part : {cost.flops, cost.bytes_read, cost.bytes_written})
+    EXPECT_TRUE(std::isfinite(part) && part >= 0);
   if (spec.op->alias->kind == AliasKind::view) {
     EXPECT_EQ(cost.flops + cost.bytes_read + cost.bytes_written, 0);
   } else if (elements > 0) {
@@ -98,7 +102,8 @@ TEST_P(Bad_op, case_fails_with_code_and_text) {
     EXPECT_EQ(to_string(error.code()), to_string(c.error)) << error.what();
     EXPECT_FALSE(c.error_text.empty());
     EXPECT_NE(std::string(error.what()).find(c.error_text), std::string::npos) << error.what();
-    EXPECT_NE(error.where().find(c.op), std::string::npos) << "the place is '" << error.where() << "'";
+    EXPECT_NE(error.where().find(c.op), std::string::npos)
+        << "the place is '" << error.where() << "'";
   }
 }
 

@@ -11,7 +11,8 @@ namespace snug {
 
 namespace {
 
-// Nominal rates of a slow machine: plans for the reference backend need an order of sizes, not real times.
+// Nominal rates of a slow machine: plans for the reference backend need an order of sizes, not real
+// times.
 constexpr double kSecondsPerFlop = 1e-9;
 constexpr double kSecondsPerByte = 1e-9;
 constexpr double kSecondsPerCall = 1e-6;
@@ -29,13 +30,15 @@ RefFn find_kernel(const std::string& op) {
     return all;
   }();
   const auto found = kernels.find(op);
-  if (found == kernels.end()) throw Error(ErrorCode::unsupported, op, "the reference backend has no kernel for this op");
+  if (found == kernels.end())
+    throw Error(ErrorCode::unsupported, op, "the reference backend has no kernel for this op");
   return found->second;
 }
 
 class ReferenceKernel final : public Kernel {
  public:
-  explicit ReferenceKernel(const NodeSpec& spec) : attrs_(spec.attrs), run_(find_kernel(*spec.op->name)) {
+  explicit ReferenceKernel(const NodeSpec& spec)
+      : attrs_(spec.attrs), run_(find_kernel(*spec.op->name)) {
     for (const TensorType& type : spec.inputs) inputs_.push_back({type, nullptr});
     for (const TensorType& type : spec.outputs) outputs_.push_back({type, nullptr});
     copies_.resize(inputs_.size());
@@ -48,7 +51,8 @@ class ReferenceKernel final : public Kernel {
 
   ErrorCode run(const Launch& launch) const noexcept override {
     try {
-      for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].data = reinterpret_cast<double*>(launch.outputs[i]);
+      for (size_t i = 0; i < outputs_.size(); ++i)
+        outputs_[i].data = reinterpret_cast<double*>(launch.outputs[i]);
       for (size_t i = 0; i < inputs_.size(); ++i) bind_input(i, launch.inputs[i]);
       run_({inputs_, outputs_, attrs_});
       return ErrorCode::ok;
@@ -81,7 +85,9 @@ class ReferenceBackend final : public Backend {
  public:
   std::string name() const override { return "reference"; }
   int64_t alignment() const override { return 64; }
-  int64_t storage_bytes(const TensorType& type) const override { return element_count(type) * kElementBytes; }
+  int64_t storage_bytes(const TensorType& type) const override {
+    return element_count(type) * kElementBytes;
+  }
   KernelChoice select(const NodeSpec& spec) const override {
     (void)find_kernel(*spec.op->name);
     const Cost cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
@@ -90,7 +96,9 @@ class ReferenceBackend final : public Backend {
             .seconds = kSecondsPerCall + kSecondsPerFlop * cost.flops +
                        kSecondsPerByte * (cost.bytes_read + cost.bytes_written)};
   }
-  std::unique_ptr<Kernel> create(const NodeSpec& spec) const override { return std::make_unique<ReferenceKernel>(spec); }
+  std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
+    return std::make_unique<ReferenceKernel>(spec);
+  }
 };
 
 }  // namespace
@@ -114,11 +122,12 @@ RefValues evaluate(const Graph& graph, const RefValues& feeds) {
       }
       if (static_cast<int64_t>(found->second.size()) != element_count(graph.type(input))) {
         throw Error(ErrorCode::shape_mismatch, where,
-                    "%" + std::to_string(input) + " is " + to_string(graph.type(input)) + " but was fed " +
-                        std::to_string(found->second.size()) + " elements");
+                    "%" + std::to_string(input) + " is " + to_string(graph.type(input)) +
+                        " but was fed " + std::to_string(found->second.size()) + " elements");
       }
       // An empty tensor is still there: kernels tell an absent input by its null pointer.
-      inputs.push_back({graph.type(input), found->second.empty() ? &nothing : found->second.data()});
+      inputs.push_back(
+          {graph.type(input), found->second.empty() ? &nothing : found->second.data()});
     }
     for (ValueId output : node.outputs) {
       std::vector<double>& data = values[output];
@@ -126,7 +135,7 @@ RefValues evaluate(const Graph& graph, const RefValues& feeds) {
       outputs.push_back({graph.type(output), data.data()});
     }
     try {
-      find_kernel(*node.op->name)({inputs, outputs, node.attrs});
+      find_kernel (*node.op->name)({inputs, outputs, node.attrs});
     } catch (const Error& error) {
       throw Error(error.code(), where, error.what());
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference backend: every op in double, slow and obvious. It is the definition of correct: kernels, gradients and
-// goldens are compared with it. All element types are held as doubles (integers below 2^53 are exact).
+// The reference backend: every op in double, slow and obvious. It is the definition of correct:
+// kernels, gradients and goldens are compared with it. All element types are held as doubles
+// (integers below 2^53 are exact).
 #pragma once
 
 #include <map>
@@ -20,8 +21,9 @@ struct RefTensor {
   [[nodiscard]] int64_t size() const { return element_count(type); }
 };
 struct RefArgs {
-  std::span<const RefTensor> inputs;   // read only
-  std::span<const RefTensor> outputs;  // for must-overwrite ops these are separate memory: copy, then change
+  std::span<const RefTensor> inputs;  // read only
+  std::span<const RefTensor>
+      outputs;  // for must-overwrite ops these are separate memory: copy, then change
   const Attrs& attrs;
 };
 /// Throws Error for data that the op cannot accept (an id out of range).

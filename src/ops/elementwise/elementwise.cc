@@ -25,7 +25,8 @@ std::vector<TensorType> infer_comparison(const InferArgs& args) {
   const TensorType& a = args.inputs[0];
   const TensorType& b = args.inputs[1];
   if (a.dtype != b.dtype || (a.dtype != DType::f32 && a.dtype != DType::i32)) {
-    shape_error(args, "a and b must both be f32 or both i32, not " + to_string(a) + " and " + to_string(b));
+    shape_error(
+        args, "a and b must both be f32 or both i32, not " + to_string(a) + " and " + to_string(b));
   }
   return {{DType::boolean, broadcast_shapes(a.shape, b.shape, args.where)}};
 }
@@ -35,7 +36,8 @@ std::vector<TensorType> infer_where(const InferArgs& args) {
   const TensorType& a = args.inputs[1];
   const TensorType& b = args.inputs[2];
   if (a.dtype != b.dtype) {
-    shape_error(args, "a and b must have one element type, not " + to_string(a) + " and " + to_string(b));
+    shape_error(args,
+                "a and b must have one element type, not " + to_string(a) + " and " + to_string(b));
   }
   const Shape sides = broadcast_shapes(a.shape, b.shape, args.where);
   return {{a.dtype, broadcast_shapes(args.inputs[0].shape, sides, args.where)}};
@@ -44,7 +46,8 @@ std::vector<TensorType> infer_where(const InferArgs& args) {
 void check_approximation(const InferArgs& args) {
   const std::string& approximate = args.attrs.text("approximate");
   if (approximate == "none" || approximate == "tanh") return;
-  throw Error(ErrorCode::invalid_graph, args.where, "approximate must be \"none\" or \"tanh\", not \"" + approximate + "\"");
+  throw Error(ErrorCode::invalid_graph, args.where,
+              "approximate must be \"none\" or \"tanh\", not \"" + approximate + "\"");
 }
 
 std::vector<TensorType> infer_gelu(const InferArgs& args) {
@@ -66,7 +69,8 @@ std::vector<TensorType> infer_cast(const InferArgs& args) {
   for (DType dtype : {DType::f32, DType::i32, DType::boolean}) {
     if (to == to_string(dtype)) return {{dtype, args.inputs[0].shape}};
   }
-  throw Error(ErrorCode::invalid_graph, args.where, "to must be \"f32\", \"i32\" or \"bool\", not \"" + to + "\"");
+  throw Error(ErrorCode::invalid_graph, args.where,
+              "to must be \"f32\", \"i32\" or \"bool\", not \"" + to + "\"");
 }
 
 std::vector<TensorType> infer_fill(const InferArgs& args) {
@@ -171,7 +175,8 @@ OpDef fill_op() {
           .inputs = std::vector<InputSpec>{},
           .is_variadic = false,
           .outputs = std::vector<std::string>{"y"},
-          .attrs = std::vector<AttrSpec>{required_attr("value", 0.0), required_attr("shape", std::vector<int64_t>{})},
+          .attrs = std::vector<AttrSpec>{required_attr("value", 0.0),
+                                         required_attr("shape", std::vector<int64_t>{})},
           .infer = infer_fill,
           .gradient = not_differentiable("it has no inputs"),
           .keeps = Keeps{},
@@ -245,11 +250,19 @@ ValueId cast(GraphBuilder& builder, ValueId x, DType to) {
   return builder.op1("cast", {x}, {{"to", std::string(to_string(to))}});
 }
 ValueId equal(GraphBuilder& builder, ValueId a, ValueId b) { return builder.op1("equal", {a, b}); }
-ValueId not_equal(GraphBuilder& builder, ValueId a, ValueId b) { return builder.op1("not_equal", {a, b}); }
+ValueId not_equal(GraphBuilder& builder, ValueId a, ValueId b) {
+  return builder.op1("not_equal", {a, b});
+}
 ValueId less(GraphBuilder& builder, ValueId a, ValueId b) { return builder.op1("less", {a, b}); }
-ValueId less_equal(GraphBuilder& builder, ValueId a, ValueId b) { return builder.op1("less_equal", {a, b}); }
-ValueId greater(GraphBuilder& builder, ValueId a, ValueId b) { return builder.op1("greater", {a, b}); }
-ValueId greater_equal(GraphBuilder& builder, ValueId a, ValueId b) { return builder.op1("greater_equal", {a, b}); }
+ValueId less_equal(GraphBuilder& builder, ValueId a, ValueId b) {
+  return builder.op1("less_equal", {a, b});
+}
+ValueId greater(GraphBuilder& builder, ValueId a, ValueId b) {
+  return builder.op1("greater", {a, b});
+}
+ValueId greater_equal(GraphBuilder& builder, ValueId a, ValueId b) {
+  return builder.op1("greater_equal", {a, b});
+}
 ValueId fill(GraphBuilder& builder, double value, const Shape& shape) {
   return builder.op1("fill", {}, {{"value", value}, {"shape", shape}});
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise ops. All data are f32 unless it says otherwise; two or three operands broadcast as in numpy, and the
-// gradient of a broadcast operand is summed back to its shape (sum_to).
+// Element-wise ops. All data are f32 unless it says otherwise; two or three operands broadcast as
+// in numpy, and the gradient of a broadcast operand is summed back to its shape (sum_to).
 //
 //   op                          gradient                        keeps
 //   add a + b, sub a - b        dy; dy, -dy                     nothing
@@ -16,9 +16,9 @@
 //   cast                        cast(dy) (f32 to f32 only)      nothing
 // gelu {approximate}: "none" x Phi(x), or "tanh" x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 // cast {to}: to i32 it cuts toward zero (saturating, NaN is 0), to bool it is x != 0.
-// Comparisons take f32 or i32, both the same, and give bool. where takes any element type, a and b the same.
-// fill {value, shape} has no inputs and gives f32.
-// In place: an operand may be overwritten where it has as many bytes as the result.
+// Comparisons take f32 or i32, both the same, and give bool. where takes any element type, a and b
+// the same. fill {value, shape} has no inputs and gives f32. In place: an operand may be
+// overwritten where it has as many bytes as the result.
 #pragma once
 
 #include <string>
@@ -41,8 +41,10 @@ namespace snug {
 [[nodiscard]] ValueId erf(GraphBuilder& builder, ValueId x);
 [[nodiscard]] ValueId sigmoid(GraphBuilder& builder, ValueId x);
 [[nodiscard]] ValueId relu(GraphBuilder& builder, ValueId x);
-[[nodiscard]] ValueId gelu(GraphBuilder& builder, ValueId x, const std::string& approximate = "none");
-[[nodiscard]] ValueId gelu_grad(GraphBuilder& builder, ValueId x, ValueId dy, const std::string& approximate = "none");
+[[nodiscard]] ValueId gelu(GraphBuilder& builder, ValueId x,
+                           const std::string& approximate = "none");
+[[nodiscard]] ValueId gelu_grad(GraphBuilder& builder, ValueId x, ValueId dy,
+                                const std::string& approximate = "none");
 [[nodiscard]] ValueId scale(GraphBuilder& builder, ValueId x, double factor);
 
 [[nodiscard]] ValueId where(GraphBuilder& builder, ValueId condition, ValueId a, ValueId b);

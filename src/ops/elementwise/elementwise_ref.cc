@@ -15,7 +15,8 @@ using BinaryFn = double (*)(double, double);
 
 template <UnaryFn kFunction>
 void unary(const RefArgs& args) {
-  for (int64_t i = 0; i < args.outputs[0].size(); ++i) args.outputs[0].data[i] = kFunction(args.inputs[0].data[i]);
+  for (int64_t i = 0; i < args.outputs[0].size(); ++i)
+    args.outputs[0].data[i] = kFunction(args.inputs[0].data[i]);
 }
 
 template <BinaryFn kFunction>
@@ -46,7 +47,9 @@ double sqrt(double x) { return std::sqrt(x); }
 double rsqrt(double x) { return 1 / std::sqrt(x); }
 double tanh(double x) { return std::tanh(x); }
 double erf(double x) { return std::erf(x); }
-double sigmoid(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
+double sigmoid(double x) {
+  return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
+}
 double relu(double x) { return x > 0 ? x : (x == x ? 0 : x); }  // NaN stays NaN
 
 // Phi(x) by erfc: no cancellation for negative x.
@@ -74,13 +77,15 @@ void run_gelu_grad(const RefArgs& args) {
   const bool is_tanh = args.attrs.text("approximate") == "tanh";
   for (int64_t i = 0; i < args.outputs[0].size(); ++i) {
     const double x = args.inputs[0].data[i];
-    args.outputs[0].data[i] = args.inputs[1].data[i] * (is_tanh ? gelu_tanh_slope(x) : gelu_exact_slope(x));
+    args.outputs[0].data[i] =
+        args.inputs[1].data[i] * (is_tanh ? gelu_tanh_slope(x) : gelu_exact_slope(x));
   }
 }
 
 void run_scale(const RefArgs& args) {
   const double factor = args.attrs.real("factor");
-  for (int64_t i = 0; i < args.outputs[0].size(); ++i) args.outputs[0].data[i] = factor * args.inputs[0].data[i];
+  for (int64_t i = 0; i < args.outputs[0].size(); ++i)
+    args.outputs[0].data[i] = factor * args.inputs[0].data[i];
 }
 
 void run_where(const RefArgs& args) {
@@ -96,17 +101,21 @@ void run_where(const RefArgs& args) {
 double to_int(double x) {
   if (std::isnan(x)) return 0;
   using Limits = std::numeric_limits<int32_t>;
-  return std::trunc(std::clamp(x, static_cast<double>(Limits::min()), static_cast<double>(Limits::max())));
+  return std::trunc(
+      std::clamp(x, static_cast<double>(Limits::min()), static_cast<double>(Limits::max())));
 }
 double to_bool(double x) { return x != 0 ? 1 : 0; }
 double same(double x) { return x; }
 
 void run_cast(const RefArgs& args) {
   switch (args.outputs[0].type.dtype) {
-    case DType::i32: return unary<to_int>(args);
-    case DType::boolean: return unary<to_bool>(args);
+    case DType::i32:
+      return unary<to_int>(args);
+    case DType::boolean:
+      return unary<to_bool>(args);
     case DType::f32:
-    case DType::i64: return unary<same>(args);
+    case DType::i64:
+      return unary<same>(args);
   }
 }
 
@@ -118,30 +127,18 @@ void run_fill(const RefArgs& args) {
 
 std::span<const RefKernelDef> elementwise_ref_kernels() {
   static const RefKernelDef kernels[] = {
-      {"add", binary<add>},
-      {"sub", binary<sub>},
-      {"mul", binary<mul>},
-      {"div", binary<div>},
-      {"equal", binary<equal>},
-      {"not_equal", binary<not_equal>},
-      {"less", binary<less>},
-      {"less_equal", binary<less_equal>},
-      {"greater", binary<greater>},
-      {"greater_equal", binary<greater_equal>},
-      {"neg", unary<neg>},
-      {"exp", unary<exp>},
-      {"log", unary<log>},
-      {"sqrt", unary<sqrt>},
-      {"rsqrt", unary<rsqrt>},
-      {"tanh", unary<tanh>},
-      {"erf", unary<erf>},
-      {"sigmoid", unary<sigmoid>},
-      {"relu", unary<relu>},
-      {"gelu", run_gelu},
-      {"gelu_grad", run_gelu_grad},
-      {"scale", run_scale},
-      {"where", run_where},
-      {"cast", run_cast},
+      {"add", binary<add>},         {"sub", binary<sub>},
+      {"mul", binary<mul>},         {"div", binary<div>},
+      {"equal", binary<equal>},     {"not_equal", binary<not_equal>},
+      {"less", binary<less>},       {"less_equal", binary<less_equal>},
+      {"greater", binary<greater>}, {"greater_equal", binary<greater_equal>},
+      {"neg", unary<neg>},          {"exp", unary<exp>},
+      {"log", unary<log>},          {"sqrt", unary<sqrt>},
+      {"rsqrt", unary<rsqrt>},      {"tanh", unary<tanh>},
+      {"erf", unary<erf>},          {"sigmoid", unary<sigmoid>},
+      {"relu", unary<relu>},        {"gelu", run_gelu},
+      {"gelu_grad", run_gelu_grad}, {"scale", run_scale},
+      {"where", run_where},         {"cast", run_cast},
       {"fill", run_fill},
   };
   return kernels;

@@ -35,7 +35,8 @@ Values sub(const VjpArgs& args) {
 Values mul(const VjpArgs& args) {
   Values result(2, kNone);
   for (size_t i : {0u, 1u}) {
-    if (args.wants[i]) result[i] = to_operand(args, i, snug::mul(args.builder, args.dy[0], args.in(1 - i)));
+    if (args.wants[i])
+      result[i] = to_operand(args, i, snug::mul(args.builder, args.dy[0], args.in(1 - i)));
   }
   return result;
 }
@@ -45,7 +46,8 @@ Values div(const VjpArgs& args) {
   Values result(2, kNone);
   const ValueId quotient = snug::div(b, args.dy[0], args.in(1));
   if (args.wants[0]) result[0] = to_operand(args, 0, quotient);
-  if (args.wants[1]) result[1] = snug::neg(b, to_operand(args, 1, snug::mul(b, quotient, args.out(0))));
+  if (args.wants[1])
+    result[1] = snug::neg(b, to_operand(args, 1, snug::mul(b, quotient, args.out(0))));
   return result;
 }
 
@@ -93,7 +95,8 @@ Values relu(const VjpArgs& args) {
 }
 
 Values gelu(const VjpArgs& args) {
-  return {snug::gelu_grad(args.builder, args.in(0), args.dy[0], args.node.attrs.text("approximate"))};
+  return {
+      snug::gelu_grad(args.builder, args.in(0), args.dy[0], args.node.attrs.text("approximate"))};
 }
 
 Values scale(const VjpArgs& args) {

@@ -24,7 +24,8 @@ Shape product_shape(const InferArgs& args, size_t first) {
       shape_error(args, both + " must have the same leading dims, or b rank 2");
     }
   } else if (transpose_a && a.size() != 2) {
-    shape_error(args, "a " + to_string(a) + " can be transposed only where a and b have the same rank");
+    shape_error(args,
+                "a " + to_string(a) + " can be transposed only where a and b have the same rank");
   }
   const size_t last = a.size() - 1;
   const int64_t m = transpose_a ? a[last] : a[last - 1];
@@ -76,34 +77,38 @@ std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
   std::vector<ValueId> gradients(3, kNone);
   if (args.wants[2]) {
     std::vector<int64_t> axes;
-    for (int64_t i = 0; i + 1 < static_cast<int64_t>(args.type(dy).shape.size()); ++i) axes.push_back(i);
+    for (int64_t i = 0; i + 1 < static_cast<int64_t>(args.type(dy).shape.size()); ++i)
+      axes.push_back(i);
     gradients[2] = builder.op1("reduce_sum", {dy}, {{"axes", axes}});
   }
   if (args.wants[1]) {
     const bool sums_over_rows = args.type(b).shape.size() == 2;
     const ValueId a_rows = sums_over_rows ? as_rows(builder, a) : a;
     const ValueId dy_rows = sums_over_rows ? as_rows(builder, dy) : dy;
-    gradients[1] = transpose_b
-                       ? matmul(builder, dy_rows, a_rows, {.transpose_a = true, .transpose_b = transpose_a})
-                       : matmul(builder, a_rows, dy_rows, {.transpose_a = !transpose_a});
+    gradients[1] = transpose_b ? matmul(builder, dy_rows, a_rows,
+                                        {.transpose_a = true, .transpose_b = transpose_a})
+                               : matmul(builder, a_rows, dy_rows, {.transpose_a = !transpose_a});
   }
   if (args.wants[0]) {
-    gradients[0] = transpose_a ? matmul(builder, b, dy, {.transpose_a = transpose_b, .transpose_b = true})
-                               : matmul(builder, dy, b, {.transpose_b = !transpose_b});
+    gradients[0] = transpose_a
+                       ? matmul(builder, b, dy, {.transpose_a = transpose_b, .transpose_b = true})
+                       : matmul(builder, dy, b, {.transpose_b = !transpose_b});
   }
   return gradients;
 }
 
 double product_flops(const CostArgs& args, size_t first) {
-  const MatmulDims d = matmul_dims(args.inputs[first].shape, args.inputs[first + 1].shape,
-                                   args.attrs.boolean("transpose_a"), args.attrs.boolean("transpose_b"));
+  const MatmulDims d =
+      matmul_dims(args.inputs[first].shape, args.inputs[first + 1].shape,
+                  args.attrs.boolean("transpose_a"), args.attrs.boolean("transpose_b"));
   return 2.0 * static_cast<double>(d.batch) * static_cast<double>(d.m) * static_cast<double>(d.n) *
          static_cast<double>(d.k);
 }
 
 Cost cost_matmul(const CostArgs& args) {
   const bool has_bias = args.inputs[2].dtype == DType::f32;
-  return streaming_cost(args, product_flops(args, 0) + (has_bias ? element_flops(args.outputs[0], 1) : 0));
+  return streaming_cost(
+      args, product_flops(args, 0) + (has_bias ? element_flops(args.outputs[0], 1) : 0));
 }
 Cost cost_accumulate(const CostArgs& args) {
   return streaming_cost(args, product_flops(args, 1) + element_flops(args.outputs[0], 1));
@@ -127,8 +132,10 @@ ValueId matmul(GraphBuilder& builder, ValueId a, ValueId b, MatmulOptions option
                      {{"transpose_a", options.transpose_a}, {"transpose_b", options.transpose_b}});
 }
 
-ValueId matmul_accumulate(GraphBuilder& builder, ValueId acc, ValueId a, ValueId b, MatmulOptions options) {
-  if (options.bias != kNone) throw Error(ErrorCode::invalid_graph, "matmul_accumulate", "it takes no bias");
+ValueId matmul_accumulate(GraphBuilder& builder, ValueId acc, ValueId a, ValueId b,
+                          MatmulOptions options) {
+  if (options.bias != kNone)
+    throw Error(ErrorCode::invalid_graph, "matmul_accumulate", "it takes no bias");
   return builder.op1("matmul_accumulate", {acc, a, b},
                      {{"transpose_a", options.transpose_a}, {"transpose_b", options.transpose_b}});
 }

@@ -3,12 +3,14 @@
 //
 // matmul(a, b, bias?) {transpose_a, transpose_b} = op(a) op(b) + bias
 //   a     (..., M, K), or (..., K, M) with transpose_a
-//   b     (K, N) or (N, K): all leading dims of a are rows, and a is transposed only where its rank is 2;
+//   b     (K, N) or (N, K): all leading dims of a are rows, and a is transposed only where its rank
+//   is 2;
 //         or (..., K, N) with the leading dims of a: one product a batch element
 //   bias  (N)
-//   Gradient: da = dy op(b)^T, db = op(a)^T dy (over all rows when b has rank 2), dbias = sum of dy over rows.
-//   Keeps a and b.
-// matmul_accumulate(acc, a, b) {transpose_a, transpose_b} = acc + op(a) op(b), rank 2 only, in acc's own bytes: a weight
+//   Gradient: da = dy op(b)^T, db = op(a)^T dy (over all rows when b has rank 2), dbias = sum of dy
+//   over rows. Keeps a and b.
+// matmul_accumulate(acc, a, b) {transpose_a, transpose_b} = acc + op(a) op(b), rank 2 only, in
+// acc's own bytes: a weight
 //   gradient without a temporary. Not differentiable.
 #pragma once
 
@@ -21,7 +23,8 @@ struct MatmulOptions {
   bool transpose_b = false;
   ValueId bias = kNone;
 };
-[[nodiscard]] ValueId matmul(GraphBuilder& builder, ValueId a, ValueId b, MatmulOptions options = {});
+[[nodiscard]] ValueId matmul(GraphBuilder& builder, ValueId a, ValueId b,
+                             MatmulOptions options = {});
 [[nodiscard]] ValueId matmul_accumulate(GraphBuilder& builder, ValueId acc, ValueId a, ValueId b,
                                         MatmulOptions options = {});
 
@@ -33,6 +36,7 @@ struct MatmulDims {
   int64_t k = 0;
 };
 /// Of a node whose types have passed the shape rule.
-[[nodiscard]] MatmulDims matmul_dims(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b);
+[[nodiscard]] MatmulDims matmul_dims(const Shape& a, const Shape& b, bool transpose_a,
+                                     bool transpose_b);
 
 }  // namespace snug

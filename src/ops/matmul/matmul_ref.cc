@@ -5,7 +5,8 @@
 namespace snug {
 namespace {
 
-// y += op(a) op(b). The summed index is the middle loop, so that every row of op(b) is read in order.
+// y += op(a) op(b). The summed index is the middle loop, so that every row of op(b) is read in
+// order.
 void add_product(const RefTensor& a, const RefTensor& b, const Attrs& attrs, double* y) {
   const bool transpose_a = attrs.boolean("transpose_a");
   const bool transpose_b = attrs.boolean("transpose_b");
@@ -29,7 +30,8 @@ void run_matmul(const RefArgs& args) {
   const RefTensor& bias = args.inputs[2];
   const RefTensor& y = args.outputs[0];
   const int64_t columns = y.type.shape.back();
-  for (int64_t i = 0; i < y.size(); ++i) y.data[i] = bias.data == nullptr ? 0 : bias.data[i % columns];
+  for (int64_t i = 0; i < y.size(); ++i)
+    y.data[i] = bias.data == nullptr ? 0 : bias.data[i % columns];
   add_product(args.inputs[0], args.inputs[1], args.attrs, y.data);
 }
 
@@ -42,7 +44,8 @@ void run_accumulate(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> matmul_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"matmul", run_matmul}, {"matmul_accumulate", run_accumulate}};
+  static const RefKernelDef kernels[] = {{"matmul", run_matmul},
+                                         {"matmul_accumulate", run_accumulate}};
   return kernels;
 }
 

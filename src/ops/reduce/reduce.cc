@@ -16,8 +16,10 @@ std::vector<TensorType> infer_sum(const InferArgs& args) {
   const std::vector<int64_t>& axes = args.attrs.ints("axes");
   std::vector<bool> is_reduced(x.size(), false);
   for (int64_t axis : axes) {
-    const auto index = static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(x.size()), args.where));
-    if (is_reduced[index]) shape_error(args, "axes " + to_string(axes) + " name a dim of x " + to_string(x) + " twice");
+    const auto index =
+        static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(x.size()), args.where));
+    if (is_reduced[index])
+      shape_error(args, "axes " + to_string(axes) + " name a dim of x " + to_string(x) + " twice");
     is_reduced[index] = true;
   }
   TensorType y{DType::f32, {}};
@@ -33,7 +35,8 @@ std::vector<TensorType> infer_of_some(const InferArgs& args) {
   const Shape& x = args.inputs[0].shape;
   for (int64_t axis : args.attrs.ints("axes")) {
     const int64_t index = axis < 0 ? axis + static_cast<int64_t>(x.size()) : axis;
-    if (x[static_cast<size_t>(index)] == 0) shape_error(args, "there is nothing to reduce along an axis of x " + to_string(x));
+    if (x[static_cast<size_t>(index)] == 0)
+      shape_error(args, "there is nothing to reduce along an axis of x " + to_string(x));
   }
   return result;
 }
@@ -71,15 +74,20 @@ std::vector<ValueId> vjp_sum_squares(const VjpArgs& args) {
   return {mul(args.builder, args.in(0), scale(args.builder, args.dy[0], 2))};
 }
 
-Cost cost_reduce(const CostArgs& args) { return streaming_cost(args, element_flops(args.inputs[0], 1)); }
-Cost cost_sum_squares(const CostArgs& args) { return streaming_cost(args, element_flops(args.inputs[0], 2)); }
+Cost cost_reduce(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[0], 1));
+}
+Cost cost_sum_squares(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[0], 2));
+}
 
 OpDef reduce_op(const char* name, InferFn infer, VjpFn vjp, Keeps keeps) {
   return {.name = name,
           .inputs = std::vector<InputSpec>{"x"},
           .is_variadic = false,
           .outputs = std::vector<std::string>{"y"},
-          .attrs = std::vector<AttrSpec>{required_attr("axes", std::vector<int64_t>{}), {"keep_dims", false}},
+          .attrs = std::vector<AttrSpec>{required_attr("axes", std::vector<int64_t>{}),
+                                         {"keep_dims", false}},
           .infer = infer,
           .gradient = Gradient(std::move(vjp)),
           .keeps = keeps,
@@ -94,7 +102,8 @@ OpDef sum_squares_op() {
   return op;
 }
 
-ValueId reduce(GraphBuilder& builder, const char* op, ValueId x, std::vector<int64_t> axes, bool keep_dims) {
+ValueId reduce(GraphBuilder& builder, const char* op, ValueId x, std::vector<int64_t> axes,
+               bool keep_dims) {
   return builder.op1(op, {x}, {{"axes", std::move(axes)}, {"keep_dims", keep_dims}});
 }
 
@@ -102,7 +111,8 @@ ValueId reduce(GraphBuilder& builder, const char* op, ValueId x, std::vector<int
 
 Shape reduced_shape(const Shape& x, const std::vector<int64_t>& axes) {
   Shape shape = x;
-  for (int64_t axis : axes) shape[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(x.size()) : axis)] = 1;
+  for (int64_t axis : axes)
+    shape[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(x.size()) : axis)] = 1;
   return shape;
 }
 

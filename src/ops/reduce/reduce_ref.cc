@@ -14,7 +14,8 @@ template <class Combine>
 void reduce(const RefArgs& args, double start, Combine combine) {
   const RefTensor& x = args.inputs[0];
   const RefTensor& y = args.outputs[0];
-  const std::vector<int64_t> to = broadcast_map(reduced_shape(x.type.shape, args.attrs.ints("axes")), x.type.shape);
+  const std::vector<int64_t> to =
+      broadcast_map(reduced_shape(x.type.shape, args.attrs.ints("axes")), x.type.shape);
   std::fill_n(y.data, y.size(), start);
   for (size_t i = 0; i < to.size(); ++i) y.data[to[i]] = combine(y.data[to[i]], x.data[i]);
 }
@@ -25,7 +26,8 @@ void run_sum(const RefArgs& args) {
 
 void run_mean(const RefArgs& args) {
   run_sum(args);
-  const auto count = static_cast<double>(args.inputs[0].size()) / static_cast<double>(args.outputs[0].size());
+  const auto count =
+      static_cast<double>(args.inputs[0].size()) / static_cast<double>(args.outputs[0].size());
   for (int64_t i = 0; i < args.outputs[0].size(); ++i) args.outputs[0].data[i] /= count;
 }
 
@@ -36,15 +38,18 @@ void run_max(const RefArgs& args) {
 
 void run_sum_squares(const RefArgs& args) {
   double sum = 0;
-  for (int64_t i = 0; i < args.inputs[0].size(); ++i) sum += args.inputs[0].data[i] * args.inputs[0].data[i];
+  for (int64_t i = 0; i < args.inputs[0].size(); ++i)
+    sum += args.inputs[0].data[i] * args.inputs[0].data[i];
   args.outputs[0].data[0] = sum;
 }
 
 }  // namespace
 
 std::span<const RefKernelDef> reduce_ref_kernels() {
-  static const RefKernelDef kernels[] = {
-      {"reduce_sum", run_sum}, {"reduce_mean", run_mean}, {"reduce_max", run_max}, {"sum_squares", run_sum_squares}};
+  static const RefKernelDef kernels[] = {{"reduce_sum", run_sum},
+                                         {"reduce_mean", run_mean},
+                                         {"reduce_max", run_max},
+                                         {"sum_squares", run_sum_squares}};
   return kernels;
 }
 

@@ -11,10 +11,12 @@ namespace {
 int64_t rank_of(const TensorType& type) { return static_cast<int64_t>(type.shape.size()); }
 
 size_t axis_of(const InferArgs& args) {
-  return static_cast<size_t>(normalize_axis(args.attrs.int64("axis"), rank_of(args.inputs[0]), args.where));
+  return static_cast<size_t>(
+      normalize_axis(args.attrs.int64("axis"), rank_of(args.inputs[0]), args.where));
 }
 size_t axis_of(const VjpArgs& args) {
-  return static_cast<size_t>(normalize_axis(args.node.attrs.int64("axis"), rank_of(args.type(args.in(0))), "axis"));
+  return static_cast<size_t>(
+      normalize_axis(args.node.attrs.int64("axis"), rank_of(args.type(args.in(0))), "axis"));
 }
 
 std::vector<TensorType> infer_reshape(const InferArgs& args) {
@@ -25,7 +27,8 @@ std::vector<TensorType> infer_reshape(const InferArgs& args) {
   int64_t known = 1;
   for (auto dim = shape.begin(); dim != shape.end(); ++dim) {
     if (*dim == -1) {
-      if (open != shape.end()) shape_error(args, "cannot reshape " + change + ": more than one dim is -1");
+      if (open != shape.end())
+        shape_error(args, "cannot reshape " + change + ": more than one dim is -1");
       open = dim;
     } else if (*dim < 0 || __builtin_mul_overflow(known, *dim, &known)) {
       shape_error(args, "cannot reshape " + change + ": a dim is out of range");
@@ -40,8 +43,8 @@ std::vector<TensorType> infer_reshape(const InferArgs& args) {
     known = count;
   }
   if (known != count) {
-    shape_error(args, "cannot reshape " + change + ": " + std::to_string(count) + " and " + std::to_string(known) +
-                          " elements");
+    shape_error(args, "cannot reshape " + change + ": " + std::to_string(count) + " and " +
+                          std::to_string(known) + " elements");
   }
   return {{x.dtype, std::move(shape)}};
 }
@@ -52,10 +55,11 @@ std::vector<TensorType> infer_transpose(const InferArgs& args) {
   std::vector<int64_t> sorted = perm;
   std::sort(sorted.begin(), sorted.end());
   bool is_permutation = sorted.size() == x.shape.size();
-  for (size_t i = 0; is_permutation && i < sorted.size(); ++i) is_permutation = sorted[i] == static_cast<int64_t>(i);
+  for (size_t i = 0; is_permutation && i < sorted.size(); ++i)
+    is_permutation = sorted[i] == static_cast<int64_t>(i);
   if (!is_permutation) {
-    shape_error(args, "perm " + to_string(perm) + " is not an order of the " + std::to_string(x.shape.size()) +
-                          " dims of x " + to_string(x.shape));
+    shape_error(args, "perm " + to_string(perm) + " is not an order of the " +
+                          std::to_string(x.shape.size()) + " dims of x " + to_string(x.shape));
   }
   TensorType y{x.dtype, {}};
   for (int64_t from : perm) y.shape.push_back(x.shape[static_cast<size_t>(from)]);
@@ -68,8 +72,9 @@ std::vector<TensorType> infer_slice(const InferArgs& args) {
   const int64_t start = args.attrs.int64("start");
   const int64_t stop = args.attrs.int64("stop");
   if (start < 0 || stop < start || stop > y.shape[axis]) {
-    shape_error(args, "[" + std::to_string(start) + ", " + std::to_string(stop) + ") is not a part of axis " +
-                          std::to_string(axis) + " of x " + to_string(y.shape));
+    shape_error(args, "[" + std::to_string(start) + ", " + std::to_string(stop) +
+                          ") is not a part of axis " + std::to_string(axis) + " of x " +
+                          to_string(y.shape));
   }
   y.shape[axis] = stop - start;
   return {std::move(y)};
@@ -80,8 +85,10 @@ std::vector<TensorType> infer_pad(const InferArgs& args) {
   int64_t& dim = y.shape[axis_of(args)];
   const int64_t before = args.attrs.int64("before");
   const int64_t after = args.attrs.int64("after");
-  if (before < 0 || after < 0 || __builtin_add_overflow(dim, before, &dim) || __builtin_add_overflow(dim, after, &dim)) {
-    shape_error(args, "padding of " + std::to_string(before) + " and " + std::to_string(after) + " is out of range");
+  if (before < 0 || after < 0 || __builtin_add_overflow(dim, before, &dim) ||
+      __builtin_add_overflow(dim, after, &dim)) {
+    shape_error(args, "padding of " + std::to_string(before) + " and " + std::to_string(after) +
+                          " is out of range");
   }
   (void)element_count(y);
   return {std::move(y)};
@@ -98,15 +105,17 @@ std::vector<TensorType> infer_concat(const InferArgs& args) {
     const int64_t dim = part.shape[axis];
     part.shape[axis] = y.shape[axis];
     if (part != y) shape_error(args, message);
-    if (__builtin_add_overflow(y.shape[axis], dim, &y.shape[axis])) shape_error(args, "the result is too large");
+    if (__builtin_add_overflow(y.shape[axis], dim, &y.shape[axis]))
+      shape_error(args, "the result is too large");
   }
   (void)element_count(y);
   return {std::move(y)};
 }
 
 void check_broadcast(const InferArgs& args, const Shape& from, const Shape& to) {
-  const bool has_negative = std::any_of(to.begin(), to.end(), [](int64_t dim) { return dim < 0; }) ||
-                            std::any_of(from.begin(), from.end(), [](int64_t dim) { return dim < 0; });
+  const bool has_negative =
+      std::any_of(to.begin(), to.end(), [](int64_t dim) { return dim < 0; }) ||
+      std::any_of(from.begin(), from.end(), [](int64_t dim) { return dim < 0; });
   if (has_negative || from.size() > to.size() || broadcast_shapes(from, to, args.where) != to) {
     shape_error(args, to_string(from) + " does not broadcast to " + to_string(to));
   }
@@ -133,7 +142,8 @@ std::vector<ValueId> vjp_reshape(const VjpArgs& args) {
 std::vector<ValueId> vjp_transpose(const VjpArgs& args) {
   const std::vector<int64_t>& perm = args.node.attrs.ints("perm");
   std::vector<int64_t> inverse(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < perm.size(); ++i)
+    inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
   return {transpose(args.builder, args.dy[0], inverse)};
 }
 
@@ -141,7 +151,8 @@ std::vector<ValueId> vjp_slice(const VjpArgs& args) {
   const size_t axis = axis_of(args);
   const Attrs& attrs = args.node.attrs;
   const int64_t dim = args.type(args.in(0)).shape[axis];
-  return {pad(args.builder, args.dy[0], static_cast<int64_t>(axis), attrs.int64("start"), dim - attrs.int64("stop"))};
+  return {pad(args.builder, args.dy[0], static_cast<int64_t>(axis), attrs.int64("start"),
+              dim - attrs.int64("stop"))};
 }
 
 std::vector<ValueId> vjp_pad(const VjpArgs& args) {
@@ -157,7 +168,8 @@ std::vector<ValueId> vjp_concat(const VjpArgs& args) {
   int64_t start = 0;
   for (size_t i = 0; i < result.size(); ++i) {
     const int64_t stop = start + args.type(args.in(i)).shape[axis];
-    if (args.wants[i]) result[i] = slice(args.builder, args.dy[0], static_cast<int64_t>(axis), start, stop);
+    if (args.wants[i])
+      result[i] = slice(args.builder, args.dy[0], static_cast<int64_t>(axis), start, stop);
     start = stop;
   }
   return result;
@@ -177,9 +189,12 @@ Cost cost_slice(const CostArgs& args) {
   const auto bytes = static_cast<double>(byte_count(args.outputs[0]));
   return {.flops = 0, .bytes_read = bytes, .bytes_written = bytes};
 }
-Cost cost_sum(const CostArgs& args) { return streaming_cost(args, element_flops(args.inputs[0], 1)); }
+Cost cost_sum(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[0], 1));
+}
 
-OpDef move_op(const char* name, std::vector<AttrSpec> attrs, InferFn infer, VjpFn vjp, CostFn cost) {
+OpDef move_op(const char* name, std::vector<AttrSpec> attrs, InferFn infer, VjpFn vjp,
+              CostFn cost) {
   return {.name = name,
           .inputs = std::vector<InputSpec>{"x"},
           .is_variadic = false,
@@ -207,12 +222,16 @@ OpDef concat_op(const AttrSpec& axis) {
 
 std::span<const OpDef> shape_ops() {
   static const auto whole = [](const char* name) { return required_attr(name, int64_t{0}); };
-  static const auto ints = [](const char* name) { return required_attr(name, std::vector<int64_t>{}); };
+  static const auto ints = [](const char* name) {
+    return required_attr(name, std::vector<int64_t>{});
+  };
   static const OpDef ops[] = {
       reshape_op(ints("shape")),
       move_op("transpose", {ints("perm")}, infer_transpose, vjp_transpose, cost_move),
-      move_op("slice", {whole("axis"), whole("start"), whole("stop")}, infer_slice, vjp_slice, cost_slice),
-      move_op("pad", {whole("axis"), whole("before"), whole("after")}, infer_pad, vjp_pad, cost_move),
+      move_op("slice", {whole("axis"), whole("start"), whole("stop")}, infer_slice, vjp_slice,
+              cost_slice),
+      move_op("pad", {whole("axis"), whole("before"), whole("after")}, infer_pad, vjp_pad,
+              cost_move),
       concat_op(whole("axis")),
       move_op("broadcast_to", {ints("shape")}, infer_broadcast_to, vjp_broadcast_to, cost_move),
       move_op("sum_to", {ints("shape")}, infer_sum_to, vjp_sum_to, cost_sum),

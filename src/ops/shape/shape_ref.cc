@@ -30,7 +30,8 @@ void run_transpose(const RefArgs& args) {
 
 // Copies `part` into `whole` (or the other way round) where it starts at `start` along the axis.
 enum class Direction : uint8_t { into_whole, out_of_whole };
-void copy_part(const RefTensor& part, const RefTensor& whole, size_t axis, int64_t start, Direction direction) {
+void copy_part(const RefTensor& part, const RefTensor& whole, size_t axis, int64_t start,
+               Direction direction) {
   for (int64_t i = 0; i < part.size(); ++i) {
     std::vector<int64_t> at = coordinates_of(i, part.type.shape);
     at[axis] += start;
@@ -44,12 +45,14 @@ void copy_part(const RefTensor& part, const RefTensor& whole, size_t axis, int64
 }
 
 void run_slice(const RefArgs& args) {
-  copy_part(args.outputs[0], args.inputs[0], axis_of(args), args.attrs.int64("start"), Direction::out_of_whole);
+  copy_part(args.outputs[0], args.inputs[0], axis_of(args), args.attrs.int64("start"),
+            Direction::out_of_whole);
 }
 
 void run_pad(const RefArgs& args) {
   std::fill_n(args.outputs[0].data, args.outputs[0].size(), 0.0);
-  copy_part(args.inputs[0], args.outputs[0], axis_of(args), args.attrs.int64("before"), Direction::into_whole);
+  copy_part(args.inputs[0], args.outputs[0], axis_of(args), args.attrs.int64("before"),
+            Direction::into_whole);
 }
 
 void run_concat(const RefArgs& args) {
@@ -62,12 +65,14 @@ void run_concat(const RefArgs& args) {
 }
 
 void run_broadcast_to(const RefArgs& args) {
-  const std::vector<int64_t> from = broadcast_map(args.inputs[0].type.shape, args.outputs[0].type.shape);
+  const std::vector<int64_t> from =
+      broadcast_map(args.inputs[0].type.shape, args.outputs[0].type.shape);
   for (size_t i = 0; i < from.size(); ++i) args.outputs[0].data[i] = args.inputs[0].data[from[i]];
 }
 
 void run_sum_to(const RefArgs& args) {
-  const std::vector<int64_t> to = broadcast_map(args.outputs[0].type.shape, args.inputs[0].type.shape);
+  const std::vector<int64_t> to =
+      broadcast_map(args.outputs[0].type.shape, args.inputs[0].type.shape);
   std::fill_n(args.outputs[0].data, args.outputs[0].size(), 0.0);
   for (size_t i = 0; i < to.size(); ++i) args.outputs[0].data[to[i]] += args.inputs[0].data[i];
 }
@@ -76,8 +81,9 @@ void run_sum_to(const RefArgs& args) {
 
 std::span<const RefKernelDef> shape_ref_kernels() {
   static const RefKernelDef kernels[] = {
-      {"reshape", run_reshape}, {"transpose", run_transpose},       {"slice", run_slice},   {"pad", run_pad},
-      {"concat", run_concat},   {"broadcast_to", run_broadcast_to}, {"sum_to", run_sum_to},
+      {"reshape", run_reshape}, {"transpose", run_transpose}, {"slice", run_slice},
+      {"pad", run_pad},         {"concat", run_concat},       {"broadcast_to", run_broadcast_to},
+      {"sum_to", run_sum_to},
   };
   return kernels;
 }

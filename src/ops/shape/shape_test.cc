@@ -5,7 +5,9 @@ namespace snug {
 namespace {
 
 Attrs ints(const char* name, std::vector<int64_t> value) { return {{name, std::move(value)}}; }
-Attrs part(int64_t axis, int64_t start, int64_t stop) { return {{"axis", axis}, {"start", start}, {"stop", stop}}; }
+Attrs part(int64_t axis, int64_t start, int64_t stop) {
+  return {{"axis", axis}, {"start", start}, {"stop", stop}};
+}
 Attrs zeros(int64_t axis, int64_t before, int64_t after) {
   return {{"axis", axis}, {"before", before}, {"after", after}};
 }
@@ -14,19 +16,32 @@ Attrs zeros(int64_t axis, int64_t before, int64_t after) {
 
 std::vector<OpCase> shape_cases() {
   const auto good = [](const char* op, std::string name, Shape x, Attrs attrs) {
-    return OpCase{.op = op, .name = std::move(name), .inputs = {f32_normal(std::move(x))}, .attrs = std::move(attrs),
+    return OpCase{.op = op,
+                  .name = std::move(name),
+                  .inputs = {f32_normal(std::move(x))},
+                  .attrs = std::move(attrs),
                   .is_exact_on_integers = true};
   };
   const auto integral = [](const char* op, std::string name, CaseInput x, Attrs attrs) {
-    return OpCase{.op = op, .name = std::move(name), .inputs = {std::move(x)}, .attrs = std::move(attrs),
+    return OpCase{.op = op,
+                  .name = std::move(name),
+                  .inputs = {std::move(x)},
+                  .attrs = std::move(attrs),
                   .differentiated_outputs = {}};
   };
   const auto bad = [](const char* op, std::string name, Shape x, Attrs attrs, std::string text) {
-    return OpCase{.op = op, .name = std::move(name), .inputs = {f32_normal(std::move(x))}, .attrs = std::move(attrs),
-                  .error = ErrorCode::shape_mismatch, .error_text = std::move(text)};
+    return OpCase{.op = op,
+                  .name = std::move(name),
+                  .inputs = {f32_normal(std::move(x))},
+                  .attrs = std::move(attrs),
+                  .error = ErrorCode::shape_mismatch,
+                  .error_text = std::move(text)};
   };
   const auto join = [](std::string name, std::vector<CaseInput> parts, int64_t axis) {
-    return OpCase{.op = "concat", .name = std::move(name), .inputs = std::move(parts), .attrs = {{"axis", axis}},
+    return OpCase{.op = "concat",
+                  .name = std::move(name),
+                  .inputs = std::move(parts),
+                  .attrs = {{"axis", axis}},
                   .is_exact_on_integers = true};
   };
   std::vector<OpCase> cases = {
@@ -35,12 +50,16 @@ std::vector<OpCase> shape_cases() {
       good("reshape", "scalar", {1, 1}, ints("shape", {})),
       good("reshape", "empty", {0, 4}, ints("shape", {-1, 4})),
       integral("reshape", "i32", i32_between({6}, 0, 9), ints("shape", {2, 3})),
-      bad("reshape", "count", {2, 3}, ints("shape", {7}), "cannot reshape [2,3] to [7]: 6 and 7 elements"),
+      bad("reshape", "count", {2, 3}, ints("shape", {7}),
+          "cannot reshape [2,3] to [7]: 6 and 7 elements"),
       bad("reshape", "two_open", {2, 3}, ints("shape", {-1, -1}), "more than one dim is -1"),
-      bad("reshape", "no_size_fits", {2, 3}, ints("shape", {4, -1}), "no size fits the dim that is -1"),
-      bad("reshape", "open_beside_zero", {0, 3}, ints("shape", {0, -1}), "no size fits the dim that is -1"),
+      bad("reshape", "no_size_fits", {2, 3}, ints("shape", {4, -1}),
+          "no size fits the dim that is -1"),
+      bad("reshape", "open_beside_zero", {0, 3}, ints("shape", {0, -1}),
+          "no size fits the dim that is -1"),
       bad("reshape", "negative", {2, 3}, ints("shape", {-2, -3}), "a dim is out of range"),
-      bad("reshape", "huge", {2, 3}, ints("shape", {1ll << 40, 1ll << 40}), "a dim is out of range"),
+      bad("reshape", "huge", {2, 3}, ints("shape", {1ll << 40, 1ll << 40}),
+          "a dim is out of range"),
 
       good("transpose", "matrix", {3, 5}, ints("perm", {1, 0})),
       good("transpose", "heads", {2, 3, 4, 5}, ints("perm", {0, 2, 1, 3})),
@@ -53,9 +72,11 @@ std::vector<OpCase> shape_cases() {
       good("transpose", "empty", {0, 3}, ints("perm", {1, 0})),
       integral("transpose", "i32", i32_between({3, 5}, -9, 9), ints("perm", {1, 0})),
       integral("transpose", "bool", bool_random({3, 5}), ints("perm", {1, 0})),
-      bad("transpose", "repeated", {2, 3}, ints("perm", {0, 0}), "perm [0,0] is not an order of the 2 dims of x [2,3]"),
+      bad("transpose", "repeated", {2, 3}, ints("perm", {0, 0}),
+          "perm [0,0] is not an order of the 2 dims of x [2,3]"),
       bad("transpose", "short", {2, 3}, ints("perm", {0}), "is not an order of the 2 dims"),
-      bad("transpose", "out_of_range", {2, 3}, ints("perm", {0, 7}), "is not an order of the 2 dims"),
+      bad("transpose", "out_of_range", {2, 3}, ints("perm", {0, 7}),
+          "is not an order of the 2 dims"),
 
       good("slice", "first_axis", {5, 3}, part(0, 1, 4)),
       good("slice", "last_axis", {5, 3}, part(-1, 1, 3)),
@@ -86,8 +107,11 @@ std::vector<OpCase> shape_cases() {
       join("middle", {f32_normal({2, 1, 3}), f32_normal({2, 2, 3})}, 1),
       join("with_nothing", {f32_normal({0, 3}), f32_normal({2, 3})}, 0),
       join("long", {f32_normal({5, 333}), f32_normal({5, 64})}, 1),
-      {.op = "concat", .name = "i32", .inputs = {i32_between({2, 3}, 0, 9), i32_between({1, 3}, 0, 9)},
-       .attrs = {{"axis", int64_t{0}}}, .differentiated_outputs = {}},
+      {.op = "concat",
+       .name = "i32",
+       .inputs = {i32_between({2, 3}, 0, 9), i32_between({1, 3}, 0, 9)},
+       .attrs = {{"axis", int64_t{0}}},
+       .differentiated_outputs = {}},
 
       good("broadcast_to", "row", {3}, ints("shape", {4, 3})),
       good("broadcast_to", "column", {4, 1}, ints("shape", {4, 3})),
@@ -98,7 +122,8 @@ std::vector<OpCase> shape_cases() {
       good("broadcast_to", "empty", {1, 3}, ints("shape", {0, 3})),
       integral("broadcast_to", "bool", bool_random({3, 1}), ints("shape", {2, 3, 4})),
       bad("broadcast_to", "smaller", {4, 3}, ints("shape", {3}), "[4,3] does not broadcast to [3]"),
-      bad("broadcast_to", "other", {4, 3}, ints("shape", {4, 1}), "[4,3] does not broadcast to [4,1]"),
+      bad("broadcast_to", "other", {4, 3}, ints("shape", {4, 1}),
+          "[4,3] does not broadcast to [4,1]"),
       bad("broadcast_to", "negative", {1}, ints("shape", {-3}), "[1] does not broadcast to [-3]"),
 
       good("sum_to", "row", {4, 3}, ints("shape", {3})),
