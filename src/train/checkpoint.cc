@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "io/atomic_folder.h"
@@ -55,6 +57,25 @@ std::string save_checkpoint(const std::string& folder, const Engine& engine, con
   }
   target.commit();
   return sha256;
+}
+
+void archive_checkpoint(const RunFolder& folder, int64_t step, int64_t limit) {
+  const std::string prefix = "checkpoint-";
+  io::AtomicFolder target(folder.file(prefix + std::to_string(step)));
+  for (const std::string& name : io::list_folder(folder.last())) {
+    if (name != io::kCompleteMarkerName) io::copy_file(folder.last() + "/" + name, target.file(name));
+  }
+  target.commit();
+  std::vector<std::pair<int64_t, std::string>> kept;  // by update
+  for (const std::string& name : io::list_folder(folder.path)) {
+    const bool is_archive = name.starts_with(prefix) && name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+    if (is_archive && name.size() < prefix.size() + 18) kept.emplace_back(std::stoll("0" + name.substr(prefix.size())), name);
+  }
+  std::sort(kept.begin(), kept.end());
+  while (static_cast<int64_t>(kept.size()) > limit) {
+    io::remove_all(folder.file(kept.front().second));
+    kept.erase(kept.begin());
+  }
 }
 
 TrainState load_state(const std::string& folder) {

@@ -24,6 +24,9 @@ struct RunFolder {
 std::string save_checkpoint(const std::string& folder, const Engine& engine, const Model& model,
                             const WordPieceTokenizer& tokenizer, const TrainState* state);
 
+/// Copies last/ to checkpoint-N and removes the oldest of these folders beyond `limit`. Call after update `step`.
+void archive_checkpoint(const RunFolder& folder, int64_t step, int64_t limit);
+
 /// Reads trainer_state.json of a complete checkpoint.
 [[nodiscard]] TrainState load_state(const std::string& folder);
 /// Reads weights and optimizer states into the engine. Every value must be there with its shape.

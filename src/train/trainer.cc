@@ -169,7 +169,11 @@ TrainOutcome run_training(Training& training, TrainState state) {
       outcome.status = RunStatus::interrupted;
       return outcome;
     }
-    if (state.is_finished || (config.save_steps > 0 && state.step % config.save_steps == 0)) save();
+    const bool is_save_step = config.save_steps > 0 && state.step % config.save_steps == 0;
+    if (state.is_finished || is_save_step) save();
+    if (is_save_step && config.save_total_limit > 0) {
+      archive_checkpoint(training.folder, state.step, config.save_total_limit);
+    }
   }
   // A finished run that is resumed: its last checkpoint is whole, only the summary is made again.
   if (outcome.weights_sha256.empty()) save();
