@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner as a whole: every plan of every frontier is valid, frontiers are monotone and deterministic, chains reach
+// the known peaks, and nothing beats the certificates.
+#include "plan/frontier.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/bound.h"
+#include "plan/brute_force.h"
+#include "plan/liveness.h"
+#include "plan/test_problems.h"
+#include "plan/validate.h"
+#include "snug/error.h"
+
+namespace snug::plan {
+namespace {
+
+void expect_sound(const Problem& problem, const Frontier& frontier) {
+  ASSERT_FALSE(frontier.plans.empty());
+  for (size_t i = 0; i < frontier.plans.size(); ++i) {
+    const Plan& plan = frontier.plans[i];
+    const auto violations = check(problem, plan);
+    ASSERT_TRUE(violations.empty()) << plan.strategy << ": " << violations.front();
+    ASSERT_LE(plan.load_bytes, plan.arena_bytes);
+    ASSERT_GE(plan.load_bytes, frontier.bound.bytes);
+    ASSERT_GE(plan.seconds, lower_bound_seconds(problem, plan.arena_bytes) * (1 - 1e-9));
+    if (i == 0) continue;
+    ASSERT_GT(plan.arena_bytes, frontier.plans[i - 1].arena_bytes);
+    ASSERT_LT(plan.seconds, frontier.plans[i - 1].seconds);
+  }
+  ASSERT_EQ(frontier.plans.back().seconds, frontier.keep_all_seconds);
+  ASSERT_LE(frontier.plans.back().arena_bytes, frontier.keep_all_arena_bytes);
+}
+
+TEST(Frontier, Every_plan_of_random_graphs_is_valid_and_the_frontier_is_monotone) {
+  size_t recomputing = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    for (const bool has_updates : {false, true}) {
+      const Problem problem = testing::random_training_graph(
+          seed, {.forward_ops = 3 + static_cast<int32_t>(seed % 25), .has_updates = has_updates});
+      const Frontier frontier = build_frontier(problem);
+      SCOPED_TRACE(seed);
+      ASSERT_NO_FATAL_FAILURE(expect_sound(problem, frontier));
+      recomputing += frontier.plans.size() - 1;
+    }
+  }
+  EXPECT_GT(recomputing, 500u);
+}
+
+TEST(Frontier, Encoder_plans_are_valid_small_and_cheap) {
+  for (const bool accumulates : {true, false}) {
+    for (const bool late : {false, true}) {
+      if (accumulates && late) continue;
+      const Problem problem = testing::encoder({.layers = 4, .accumulates = accumulates, .updates_at_end = late});
+      const Frontier frontier = build_frontier(problem);
+      ASSERT_NO_FATAL_FAILURE(expect_sound(problem, frontier));
+      // Training plans are stack-like: placed without loss.
+      for (const Plan& plan : frontier.plans) EXPECT_LE(plan.arena_bytes, plan.load_bytes * 102 / 100);
+    }
+  }
+}
+
+TEST(Frontier, Encoder_of_twelve_layers_meets_its_marks) {
+  const Problem problem = testing::encoder({});
+  const Frontier frontier = build_frontier(problem);
+  const auto overhead_at = [&](double share) {
+    const Plan* plan = fastest_within(frontier, static_cast<int64_t>(share * static_cast<double>(frontier.keep_all_arena_bytes)));
+    return plan == nullptr ? 1e9 : plan->seconds / frontier.keep_all_seconds - 1;
+  };
+  EXPECT_EQ(overhead_at(1.0), 0.0);
+  EXPECT_LE(overhead_at(0.70), 0.035);
+  EXPECT_LE(overhead_at(0.50), 0.085);
+  EXPECT_LE(overhead_at(0.30), 0.155);
+  EXPECT_LE(overhead_at(0.15), 0.25);
+  EXPECT_LE(frontier.plans.front().arena_bytes, frontier.keep_all_arena_bytes * 8 / 100);
+  // The certificate is close where most people train.
+  for (const double share : {0.3, 0.5}) {
+    const auto budget = static_cast<int64_t>(share * static_cast<double>(frontier.keep_all_arena_bytes));
+    const Plan* plan = fastest_within(frontier, budget);
+    ASSERT_NE(plan, nullptr);
+    EXPECT_LE(plan->seconds - lower_bound_seconds(problem, budget), 0.025 * frontier.keep_all_seconds);
+  }
+}
+
+TEST(Frontier, Is_the_same_when_built_twice) {
+  for (const Problem& problem : {testing::encoder({.layers = 3, .accumulates = false}),
+                                 testing::random_training_graph(7, {.forward_ops = 30, .has_updates = true})}) {
+    EXPECT_EQ(build_frontier(problem).plans, build_frontier(problem).plans);
+  }
+}
+
+TEST(Frontier, More_memory_is_never_slower) {
+  const Frontier frontier = build_frontier(testing::encoder({.layers = 3}));
+  double before = 1e300;
+  for (int32_t i = 0; i <= 200; ++i) {
+    const int64_t budget = frontier.keep_all_arena_bytes * i / 190;
+    const Plan* plan = fastest_within(frontier, budget);
+    if (plan == nullptr) {
+      EXPECT_LT(budget, frontier.plans.front().arena_bytes);
+      continue;
+    }
+    EXPECT_LE(plan->arena_bytes, budget);
+    EXPECT_LE(plan->seconds, before);
+    before = plan->seconds;
+  }
+  EXPECT_EQ(before, frontier.keep_all_seconds);
+}
+
+TEST(Frontier, Unit_chains_reach_at_least_the_square_root_with_one_extra_forward) {
+  const std::pair<int32_t, int64_t> marks[] = {{20, 9}, {50, 13}, {100, 17}, {200, 23}};
+  for (const auto& [n, units] : marks) {
+    const Problem problem = testing::unit_chain(n);
+    const Frontier frontier = build_frontier(problem);
+    const Plan* plan = fastest_within(frontier, units * 64);
+    ASSERT_NE(plan, nullptr) << n;
+    EXPECT_LE(plan->seconds, frontier.keep_all_seconds + n - 1) << n;
+    EXPECT_LE(frontier.plans.front().arena_bytes, 6 * 64) << n;
+    ASSERT_TRUE(check(problem, frontier.plans.front()).empty());
+  }
+}
+
+TEST(Frontier, Tiny_chains_reach_the_smallest_peak_there_is) {
+  for (int32_t n = 2; n <= 6; ++n) {
+    for (const Problem& problem : {testing::unit_chain(n), testing::input_chain(n)}) {
+      const Frontier frontier = build_frontier(problem);
+      EXPECT_EQ(frontier.plans.front().load_bytes, testing::smallest_load(problem)) << n;
+    }
+  }
+}
+
+TEST(Frontier, Tiny_chains_are_as_fast_as_any_schedule_at_every_budget) {
+  for (int32_t n = 2; n <= 6; ++n) {
+    const Problem problem = testing::unit_chain(n);
+    const Frontier frontier = build_frontier(problem);
+    for (int64_t budget = frontier.plans.front().arena_bytes; budget <= frontier.keep_all_arena_bytes; budget += 64) {
+      const auto optimum = testing::fewest_seconds(problem, budget);
+      ASSERT_TRUE(optimum.has_value());
+      EXPECT_EQ(fastest_within(frontier, budget)->seconds, *optimum) << n << " units, budget " << budget / 64;
+    }
+  }
+}
+
+TEST(Frontier, Lower_bound_is_never_above_the_true_optimum) {
+  int32_t informative = 0;
+  const auto expect_below = [&](const Problem& problem) {
+    const Frontier frontier = build_frontier(problem);
+    for (int64_t budget = frontier.bound.bytes; budget <= frontier.keep_all_arena_bytes; budget += 64) {
+      const auto optimum = testing::fewest_seconds(problem, budget);
+      const double bound = lower_bound_seconds(problem, budget);
+      if (optimum) {
+        ASSERT_LE(bound, *optimum + 1e-9) << "budget " << budget;
+        const Plan* plan = fastest_within(frontier, budget);
+        if (plan != nullptr) {
+          ASSERT_GE(plan->seconds, *optimum - 1e-9);
+        }
+      }
+      if (bound > frontier.keep_all_seconds + 1e-9) ++informative;
+    }
+  };
+  for (int32_t n = 3; n <= 5; ++n) ASSERT_NO_FATAL_FAILURE(expect_below(testing::unit_chain(n)));
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Problem problem = testing::random_training_graph(seed, {.forward_ops = 4, .max_inputs = 2});
+    // The resident weights are not needed here and would widen the search's states.
+    ASSERT_NO_FATAL_FAILURE(expect_below(problem)) << seed;
+  }
+  EXPECT_GT(informative, 10);
+}
+
+TEST(Frontier, A_recomputation_never_reads_an_updated_weight) {
+  const Problem problem = testing::stale_weight_hazard();
+  const Frontier frontier = build_frontier(problem);
+  ASSERT_NO_FATAL_FAILURE(expect_sound(problem, frontier));
+  for (const char* name : {"recompute-all", "sqrt", "every:2"}) {
+    EXPECT_TRUE(check(problem, plan_strategy(problem, name)).empty()) << name;
+  }
+}
+
+TEST(Frontier, Evaluation_and_update_only_problems_have_plans) {
+  const Problem evaluation = testing::evaluation_chain(30);
+  Frontier frontier = build_frontier(evaluation);
+  ASSERT_NO_FATAL_FAILURE(expect_sound(evaluation, frontier));
+  EXPECT_EQ(frontier.plans.back().arena_bytes, 128);
+  const Problem update = testing::update_only(5);
+  frontier = build_frontier(update);
+  ASSERT_NO_FATAL_FAILURE(expect_sound(update, frontier));
+  EXPECT_EQ(frontier.keep_all_arena_bytes, 128);  // the scratch
+  const Problem nothing;
+  EXPECT_EQ(build_frontier(nothing).plans.size(), 1u);
+}
+
+TEST(Strategies, Named_ones_are_valid_and_ordered_in_memory) {
+  const Problem problem = testing::encoder({.layers = 6});
+  const Plan keep = plan_strategy(problem, "keep-all");
+  const Plan all = plan_strategy(problem, "recompute-all");
+  const Plan root = plan_strategy(problem, "sqrt");
+  const Plan two = plan_strategy(problem, "every:2");
+  for (const Plan* plan : {&keep, &all, &root, &two}) {
+    EXPECT_TRUE(check(problem, *plan).empty()) << plan->strategy;
+  }
+  EXPECT_EQ(keep.steps.size(), problem.ops.size());
+  EXPECT_LT(all.arena_bytes, keep.arena_bytes / 2);
+  EXPECT_GT(all.seconds, keep.seconds);
+  EXPECT_LT(root.arena_bytes, keep.arena_bytes);
+  EXPECT_EQ(plan_strategy(problem, "every:1").steps, all.steps);
+  EXPECT_EQ(plan_strategy(problem, "every:1000").seconds, keep.seconds);
+  // Never more than one extra forward.
+  double forward = 0;
+  for (const Op& op : problem.ops) forward += op.phase == Phase::forward ? op.seconds : 0;
+  for (const Plan* plan : {&all, &root, &two}) EXPECT_LE(plan->seconds, keep.seconds + forward) << plan->strategy;
+}
+
+TEST(Strategies, Unknown_names_are_refused) {
+  const Problem problem = testing::unit_chain(5);
+  for (const char* name : {"", "magic", "every:", "every:0", "every:-2", "every:2x", "every:99999999999"}) {
+    try {
+      (void)plan_strategy(problem, name);
+      FAIL() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_config);
+      EXPECT_NE(std::string(error.what()).find("'" + std::string(name) + "' is not a strategy"), std::string::npos);
+    }
+  }
+}
+
+TEST(Refusal, Names_the_op_and_tells_proof_from_failure) {
+  const Problem problem = testing::encoder({.layers = 2});
+  const Frontier frontier = build_frontier(problem);
+  const Refusal proved = refuse(problem, frontier, frontier.bound.bytes - 1);
+  EXPECT_TRUE(proved.is_proved);
+  EXPECT_EQ(proved.op_name, problem.ops[static_cast<size_t>(frontier.bound.op)].name);
+  int64_t sum = 0;
+  for (const auto& operand : proved.operands) sum += operand.bytes;
+  EXPECT_EQ(sum, frontier.bound.bytes);
+  EXPECT_TRUE(std::is_sorted(proved.operands.begin(), proved.operands.end(),
+                             [](const auto& a, const auto& b) { return a.bytes > b.bytes; }));
+  const int64_t smallest = frontier.plans.front().arena_bytes;
+  const Refusal open = refuse(problem, frontier, smallest - 1);
+  EXPECT_FALSE(open.is_proved);
+  EXPECT_EQ(open.smallest_arena_bytes, smallest);
+  EXPECT_EQ(open.gap_bytes, smallest - frontier.bound.bytes);
+  EXPECT_EQ(fastest_within(frontier, smallest - 1), nullptr);
+  EXPECT_NE(fastest_within(frontier, smallest), nullptr);
+  EXPECT_TRUE(std::isinf(lower_bound_seconds(problem, 0)));
+}
+
+}  // namespace
+}  // namespace snug::plan

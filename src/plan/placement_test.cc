@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <numeric>
+#include <random>
+#include <string>
+
+namespace snug::plan {
+namespace {
+
+bool is_disjoint(const std::vector<LiveRange>& ranges, const Placement& placement) {
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    for (size_t j = i + 1; j < ranges.size(); ++j) {
+      const bool in_time = ranges[i].first <= ranges[j].last && ranges[j].first <= ranges[i].last;
+      const bool in_bytes = placement.offsets[i] < placement.offsets[j] + ranges[j].bytes &&
+                            placement.offsets[j] < placement.offsets[i] + ranges[i].bytes;
+      if (in_time && in_bytes && ranges[i].bytes > 0 && ranges[j].bytes > 0) return false;
+    }
+  }
+  return true;
+}
+
+int64_t height_of(const std::vector<LiveRange>& ranges, const Placement& placement) {
+  int64_t height = 0;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (ranges[i].bytes > 0) height = std::max(height, placement.offsets[i] + ranges[i].bytes);
+  }
+  return height;
+}
+
+std::vector<LiveRange> random_ranges(uint64_t seed, size_t count, int32_t steps, int64_t max_units) {
+  std::mt19937_64 random(seed);
+  std::vector<LiveRange> ranges;
+  for (size_t i = 0; i < count; ++i) {
+    const auto a = static_cast<int32_t>(random() % static_cast<uint64_t>(steps));
+    const auto b = static_cast<int32_t>(random() % static_cast<uint64_t>(steps));
+    ranges.push_back({static_cast<StorageId>(i), std::min(a, b), std::max(a, b),
+                      static_cast<int64_t>(random() % static_cast<uint64_t>(max_units + 1)), false});
+  }
+  return ranges;
+}
+
+// The true optimum: every order, each range at its lowest free offset, contains an optimal placement.
+int64_t brute_force_height(const std::vector<LiveRange>& ranges) {
+  std::vector<int32_t> order(ranges.size());
+  std::iota(order.begin(), order.end(), 0);
+  int64_t best = std::numeric_limits<int64_t>::max();
+  do {
+    best = std::min(best, internal::place_in_order(ranges, order, internal::Fit::first, best).height);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return best;
+}
+
+std::vector<LiveRange> read_csv(const std::string& name) {
+  std::ifstream file(std::string(SNUG_SOURCE_DIR) + "/tests/data/placement/" + name);
+  std::vector<LiveRange> ranges;
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    long long id = 0, lower = 0, upper = 0, size = 0;
+    if (std::sscanf(line.c_str(), "%lld,%lld,%lld,%lld", &id, &lower, &upper, &size) != 4) continue;
+    ranges.push_back({static_cast<StorageId>(id), static_cast<int32_t>(lower), static_cast<int32_t>(upper) - 1, size, false});
+  }
+  return ranges;
+}
+
+TEST(Placement, Nothing_and_zero_bytes_take_no_room) {
+  EXPECT_EQ(place({}).height, 0);
+  const std::vector<LiveRange> ranges = {{0, 0, 5, 0, false}, {1, 0, 5, 64, false}, {2, 2, 2, 0, false}};
+  const Placement placement = place(ranges);
+  EXPECT_EQ(placement.height, 64);
+  EXPECT_EQ(placement.offsets.size(), 3u);
+}
+
+TEST(Placement, Random_ranges_are_disjoint_and_the_height_is_true) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const auto ranges = random_ranges(seed, 5 + seed * 3, 40, 9);
+    for (const Placement& each :
+         {place_portfolio(ranges, load_of(ranges)), place(ranges, {.local_search_rounds = 10, .exact_search_nodes = 500}),
+          place_local_search(ranges, load_of(ranges), place_portfolio(ranges, 0), 10)}) {
+      ASSERT_TRUE(is_disjoint(ranges, each)) << seed;
+      ASSERT_EQ(each.height, height_of(ranges, each)) << seed;
+      ASSERT_GE(each.height, load_of(ranges)) << seed;
+    }
+  }
+}
+
+TEST(Placement, Exact_search_equals_brute_force_on_small_instances) {
+  int32_t harder_than_greedy = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    const auto ranges = random_ranges(seed, 7, 6, 5);
+    const int64_t best = brute_force_height(ranges);
+    const auto found = place_exact(ranges, best, 1'000'000);
+    ASSERT_TRUE(found.has_value()) << seed;
+    ASSERT_TRUE(is_disjoint(ranges, *found)) << seed;
+    ASSERT_LE(found->height, best) << seed;
+    if (best > 0) {
+      ASSERT_FALSE(place_exact(ranges, best - 1, 1'000'000).has_value()) << seed;
+    }
+    const int64_t greedy = place_portfolio(ranges, load_of(ranges)).height;
+    ASSERT_LE(best, greedy) << seed;
+    if (greedy > best) ++harder_than_greedy;
+  }
+  EXPECT_GE(harder_than_greedy, 1);  // else the search was never needed
+}
+
+TEST(Placement, A_hard_instance_is_solved_at_its_load) {
+  const auto ranges = read_csv("F.csv");
+  ASSERT_EQ(ranges.size(), 296u);
+  EXPECT_GT(place_portfolio(ranges, load_of(ranges)).height, 1'048'576);
+  const auto found = place_exact(ranges, 1'048'576, 200'000);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_TRUE(is_disjoint(ranges, *found));
+  EXPECT_LE(found->height, 1'048'576);
+}
+
+TEST(Placement, A_hard_instance_is_placed_validly_within_limits_and_always_alike) {
+  const auto ranges = read_csv("A.csv");
+  ASSERT_EQ(ranges.size(), 154u);
+  const PlacementLimits limits{.local_search_rounds = 20, .exact_search_nodes = 2'000};
+  const Placement first = place(ranges, limits);
+  EXPECT_TRUE(is_disjoint(ranges, first));
+  EXPECT_LT(first.height, 1'048'576 * 4 / 3);
+  EXPECT_EQ(first.offsets, place(ranges, limits).offsets);
+}
+
+TEST(Placement, A_stack_of_two_thousand_ranges_hits_the_load) {
+  std::vector<LiveRange> ranges;
+  for (int32_t i = 0; i < 1000; ++i) {
+    ranges.push_back({i, i, 4000 - i, 64 * (1 + i % 7), false});          // nested
+    ranges.push_back({i, 2 * i, 2 * i + 1, 64 * (1 + i % 5), false});     // short-lived beside them
+  }
+  const Placement placement = place(ranges);
+  EXPECT_EQ(placement.height, load_of(ranges));
+  EXPECT_TRUE(is_disjoint(ranges, placement));
+}
+
+}  // namespace
+}  // namespace snug::plan

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The validator accepts what is right and finds every planted error.
+#include "plan/validate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "plan/assemble.h"
+#include "plan/frontier.h"
+#include "plan/liveness.h"
+#include "plan/test_problems.h"
+#include "snug/error.h"
+
+namespace snug::plan {
+namespace {
+
+void expect_rejected(const Problem& problem, const std::string& part) {
+  try {
+    validate(problem);
+    FAIL() << "accepted; expected: " << part;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_graph);
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+TEST(Validate, Broken_problems_are_rejected_by_name) {
+  const Problem good = testing::unit_chain(4);
+  EXPECT_NO_THROW(validate(good));
+  const auto with = [&](const std::function<void(Problem&)>& change) {
+    Problem bad = good;
+    change(bad);
+    return bad;
+  };
+  expect_rejected(with([](Problem& p) { p.ops[1].inputs = {99}; }), "99 is not a storage");
+  expect_rejected(with([](Problem& p) { p.ops[1].outputs = {-1}; }), "-1 is not a storage");
+  expect_rejected(with([](Problem& p) { p.ops[1].inputs.push_back(p.ops[1].inputs[0]); }), "listed twice");
+  expect_rejected(with([](Problem& p) { p.storages[0].bytes = -64; }), "negative size");
+  expect_rejected(with([](Problem& p) { p.storages[0].bytes = 63; }), "not a multiple of the alignment 64");
+  expect_rejected(with([](Problem& p) { p.ops[1].scratch_bytes = 1; }), "f (scratch)");
+  expect_rejected(with([](Problem& p) { std::swap(p.ops[1], p.ops[2]); }), "before any op has made it");
+  expect_rejected(with([](Problem& p) { p.ops[2].outputs = p.ops[1].outputs; }), "which another op has made");
+  expect_rejected(with([](Problem& p) { p.ops[1].seconds = -1; }), "no valid duration");
+  expect_rejected(with([](Problem& p) { p.keep = {99}; }), "99 is not a storage");
+  expect_rejected(with([](Problem& p) {
+                    p.storages.push_back({"orphan", 64, false});
+                    p.keep = {static_cast<StorageId>(p.storages.size()) - 1};
+                  }),
+                  "'orphan' is made by no op");
+  expect_rejected(with([](Problem& p) { p.alignment = 0; }), "alignment must be positive");
+}
+
+class CheckMutations : public ::testing::Test {
+ protected:
+  // The smallest plan of an encoder: recomputation, reuse of bytes, updates.
+  CheckMutations()
+      : problem_(testing::encoder({.layers = 2, .tokens = 1024, .hidden = 64, .heads = 2, .accumulates = false})),
+        plan_(build_frontier(problem_).plans.front()) {}
+
+  void expect_found(const std::function<void(Plan&)>& change, const std::string& part) {
+    Plan mutant = plan_;
+    change(mutant);
+    const auto violations = check(problem_, mutant);
+    const bool is_found = std::any_of(violations.begin(), violations.end(), [&](const std::string& each) {
+      return each.find(part) != std::string::npos;
+    });
+    EXPECT_TRUE(is_found) << "expected: " << part << "; got: " << (violations.empty() ? "nothing" : violations.front());
+  }
+
+  Problem problem_;
+  Plan plan_;
+};
+
+TEST_F(CheckMutations, The_plan_itself_is_valid_and_recomputes) {
+  EXPECT_TRUE(check(problem_, plan_).empty());
+  EXPECT_GT(plan_.steps.size(), problem_.ops.size());
+}
+
+TEST_F(CheckMutations, Wrong_numbers_are_found) {
+  expect_found([](Plan& p) { p.arena_bytes += 64; }, "arena_bytes is");
+  expect_found([](Plan& p) { p.load_bytes -= 64; }, "load_bytes is");
+  expect_found([](Plan& p) { p.seconds *= 1.01; }, "seconds is");
+  expect_found([](Plan& p) { p.peak_step = 0; }, "does not reach the load");
+  expect_found([](Plan& p) { p.live_ranges.pop_back(); }, "ranges");
+  expect_found([](Plan& p) { p.live_ranges[3].last += 1; }, "differ from the steps");
+}
+
+TEST_F(CheckMutations, Every_shifted_output_is_found) {
+  for (size_t i = 0; i < plan_.steps.size(); ++i) {
+    const auto& outputs = plan_.steps[i].output_offsets;
+    if (outputs.empty() || outputs[0] == kResidentOffset) continue;
+    Plan mutant = plan_;
+    mutant.steps[i].output_offsets[0] += 64;
+    ASSERT_FALSE(check(problem_, mutant).empty()) << "step " << i;
+  }
+}
+
+TEST_F(CheckMutations, Every_dropped_or_swapped_step_is_found_or_harmless) {
+  size_t found = 0;
+  for (size_t i = 0; i < plan_.steps.size(); ++i) {
+    Plan mutant = plan_;
+    mutant.steps.erase(mutant.steps.begin() + static_cast<std::ptrdiff_t>(i));
+    ASSERT_FALSE(check(problem_, mutant).empty()) << "dropped step " << i;
+  }
+  for (size_t i = 0; i + 1 < plan_.steps.size(); ++i) {
+    Plan mutant = plan_;
+    std::swap(mutant.steps[i], mutant.steps[i + 1]);
+    if (!check(problem_, mutant).empty()) ++found;
+  }
+  EXPECT_GT(found, plan_.steps.size() / 2);
+}
+
+TEST_F(CheckMutations, A_once_only_op_may_not_run_twice) {
+  expect_found(
+      [&](Plan& p) {
+        for (const Step& step : p.steps) {
+          if (problem_.ops[static_cast<size_t>(step.op)].phase != Phase::update) continue;
+          p.steps.push_back(step);
+          return;
+        }
+      },
+      "must run once");
+  expect_found([](Plan& p) { p.steps.front().op = 1'000'000; }, "is not an op");
+  expect_found([](Plan& p) { p.steps[5].input_offsets.push_back(0); }, "other operands");
+}
+
+TEST(Check, Overlap_is_found_also_between_input_output_and_scratch_of_one_step) {
+  Problem problem;
+  problem.storages = {{"x", 64, false}, {"y", 64, false}};
+  problem.ops = {{.name = "make", .scope = "", .inputs = {}, .outputs = {0}},
+                 {.name = "use", .scope = "", .inputs = {0}, .outputs = {1}, .scratch_bytes = 64}};
+  problem.keep = {1};
+  const Plan good = assemble(problem, given_order(problem), "keep-all");
+  ASSERT_TRUE(check(problem, good).empty());
+  EXPECT_EQ(good.arena_bytes, 192);
+  Plan bad = good;
+  bad.steps[1].output_offsets[0] = bad.steps[1].input_offsets[0];
+  const auto violations = check(problem, bad);
+  ASSERT_FALSE(violations.empty());
+  EXPECT_NE(violations.front().find("overlaps"), std::string::npos) << violations.front();
+  bad = good;
+  bad.steps[1].scratch_offset = bad.steps[1].input_offsets[0];
+  EXPECT_FALSE(check(problem, bad).empty());
+}
+
+TEST(Check, Resident_versions_must_be_those_of_the_given_order) {
+  const Problem problem = testing::stale_weight_hazard();
+  std::vector<OpId> schedule = given_order(problem);
+  EXPECT_TRUE(check_schedule(problem, schedule).empty());
+  const auto update = std::find_if(problem.ops.begin(), problem.ops.end(),
+                                   [](const Op& op) { return op.phase == Phase::update; });
+  const auto position = update - problem.ops.begin();
+  schedule.insert(schedule.begin() + position + 1, 2);  // f2 reads w, again, after w's update
+  const auto violations = check_schedule(problem, schedule);
+  ASSERT_EQ(violations.size(), 1u);
+  EXPECT_EQ(violations.front(), "step 9: op 'f2' sees 'w' after 1 writes, in the given order after 0");
+}
+
+}  // namespace
+}  // namespace snug::plan
