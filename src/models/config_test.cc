@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json of BERT and MLP: what is read, what is refused and with which words.
+#include <gtest/gtest.h>
+
+#include "models/bert.h"
+#include "models/mlp.h"
+#include "snug/error.h"
+
+namespace snug::models {
+namespace {
+
+TEST(Bert_config, fields_are_read_and_unknown_ones_named) {
+  std::vector<std::string> ignored;
+  const BertConfig config = bert_config_from_json(
+      R"({"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": 100, "hidden_size": 24,
+          "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 96, "hidden_act": "gelu_new",
+          "hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0, "classifier_dropout": 0.3,
+          "max_position_embeddings": 64, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "initializer_range": 0.1,
+          "pad_token_id": 3, "id2label": {"1": "b", "0": "a", "2": "c"}, "label2id": {"a": 0}, "directionality": "bidi",
+          "chunk_size_feed_forward": 8, "pooler_fc_size": 768, "transformers_version": "5"})",
+      "config.json", &ignored);
+  BertConfig wanted;
+  wanted.vocab_size = 100;
+  wanted.hidden_size = 24;
+  wanted.num_hidden_layers = 3;
+  wanted.num_attention_heads = 4;
+  wanted.intermediate_size = 96;
+  wanted.hidden_act = "gelu_new";
+  wanted.hidden_dropout_prob = 0.2;
+  wanted.attention_probs_dropout_prob = 0;
+  wanted.classifier_dropout = 0.3;
+  wanted.max_position_embeddings = 64;
+  wanted.type_vocab_size = 1;
+  wanted.layer_norm_eps = 1e-5;
+  wanted.initializer_range = 0.1;
+  wanted.pad_token_id = 3;
+  wanted.num_labels = 3;
+  wanted.labels = {"a", "b", "c"};
+  EXPECT_EQ(config, wanted);
+  EXPECT_EQ(ignored, (std::vector<std::string>{"directionality", "pooler_fc_size"}));
+}
+
+TEST(Bert_config, absent_and_null_fields_have_hugging_faces_defaults) {
+  EXPECT_EQ(
+      bert_config_from_json(R"({"classifier_dropout": null, "hidden_size": null})", "config.json"),
+      BertConfig{});
+}
+
+TEST(Bert_config, json_reads_back) {
+  BertConfig config = bert_preset("small");
+  config.num_labels = 2;
+  config.labels = {"neg", "pos \"quoted\""};
+  config.classifier_dropout = 0.25;
+  config.layer_norm_eps = 1e-7;
+  std::vector<std::string> ignored;
+  EXPECT_EQ(bert_config_from_json(bert_config_to_json(config), "config.json", &ignored), config);
+  EXPECT_TRUE(ignored.empty()) << ignored[0];
+  config.labels.clear();
+  const BertConfig read = bert_config_from_json(bert_config_to_json(config), "config.json");
+  EXPECT_EQ(read.labels, (std::vector<std::string>{"LABEL_0", "LABEL_1"}));
+}
+
+struct BadConfig {
+  const char* json;
+  ErrorCode code;
+  const char* text;  // part of the message
+};
+
+template <class Read>
+void expect_refusals(const std::vector<BadConfig>& cases, Read read) {
+  for (const BadConfig& bad : cases) {
+    try {
+      (void)read(bad.json);
+      ADD_FAILURE() << "no error for " << bad.json;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), bad.code) << bad.json;
+      EXPECT_EQ(error.where(), "dir/config.json") << bad.json;
+      EXPECT_NE(std::string(error.what()).find(bad.text), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Bert_config, wrong_types_and_values_name_the_key) {
+  using enum ErrorCode;
+  expect_refusals(
+      {
+          {R"({"hidden_size": "768"})", bad_data, "\"hidden_size\" must be"},
+          {R"({"hidden_size": 12.5})", bad_data, "\"hidden_size\" must be"},
+          {R"({"num_hidden_layers": 0})", bad_data, "\"num_hidden_layers\""},
+          {R"({"hidden_dropout_prob": 1})", bad_data,
+           "\"hidden_dropout_prob\" must be at least 0 and below 1"},
+          {R"({"hidden_dropout_prob": true})", bad_data, "\"hidden_dropout_prob\" must be"},
+          {R"({"layer_norm_eps": -1})", bad_data, "\"layer_norm_eps\" must be at least 0"},
+          {R"({"hidden_act": 3})", bad_data, "\"hidden_act\" must be a text"},
+          {R"({"hidden_act": "silu"})", bad_data,
+           "\"hidden_act\" is \"silu\", which is not supported"},
+          {R"({"id2label": {"1": "a"}})", bad_data, "none for id 0"},
+          {R"({"id2label": {}})", bad_data, "\"id2label\" is empty"},
+          {R"({"num_labels": 3, "id2label": {"0": "a"}})", bad_data,
+           "\"num_labels\" is 3, but id2label has 1 labels"},
+          {R"({"num_attention_heads": 5})", bad_config,
+           "5 num_attention_heads do not divide hidden_size 768"},
+          {R"([])", bad_data, "must be an object"},
+          {R"({"hidden_size": )", bad_data, ""},
+      },
+      [](const char* json) { return bert_config_from_json(json, "dir/config.json"); });
+}
+
+TEST(Bert_config, other_mathematics_is_refused) {
+  using enum ErrorCode;
+  expect_refusals(
+      {
+          {R"({"model_type": "roberta"})", bad_data,
+           "\"model_type\" is \"roberta\": the model is not BERT"},
+          {R"({"position_embedding_type": "relative_key"})", bad_data,
+           "relative positions are not supported"},
+          {R"({"problem_type": "regression"})", bad_data, "\"problem_type\" is \"regression\""},
+          {R"({"is_decoder": true})", bad_data, "\"is_decoder\" is true"},
+          {R"({"add_cross_attention": true})", bad_data, "\"add_cross_attention\" is true"},
+          {R"({"is_decoder": 1})", bad_data, "\"is_decoder\" must be true or false"},
+          {R"({"pruned_heads": {"0": [1]}})", bad_data, "\"pruned_heads\" is not empty"},
+          {R"({"quantization_config": {}})", bad_data, "\"quantization_config\""},
+      },
+      [](const char* json) { return bert_config_from_json(json, "dir/config.json"); });
+  const BertConfig same = bert_config_from_json(
+      R"({"is_decoder": false, "add_cross_attention": false, "position_embedding_type": "absolute", "pruned_heads": {}})",
+      "config.json");
+  EXPECT_EQ(same, BertConfig{});
+}
+
+TEST(Bert_config, unknown_preset_is_refused) {
+  try {
+    (void)bert_preset("bert-huge");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_config);
+    EXPECT_EQ(error.where(), "model");
+    EXPECT_NE(std::string(error.what()).find("no BERT size \"bert-huge\""), std::string::npos);
+  }
+}
+
+TEST(Mlp_config, json_reads_back) {
+  MlpConfig config;
+  config.vocab_size = 50;
+  config.embedding_size = 7;
+  config.hidden_sizes = {8, 4};
+  config.dropout = 0.1;
+  config.num_labels = 2;
+  config.labels = {"x", "y"};
+  std::vector<std::string> ignored;
+  EXPECT_EQ(mlp_config_from_json(mlp_config_to_json(config), "config.json", &ignored), config);
+  EXPECT_TRUE(ignored.empty());
+}
+
+TEST(Mlp_config, bad_fields_are_refused) {
+  using enum ErrorCode;
+  expect_refusals(
+      {
+          {R"({"model_type": "bert"})", bad_data, "the model is not an MLP"},
+          {R"({"hidden_sizes": 5})", bad_data, "\"hidden_sizes\" must be a list of sizes"},
+          {R"({"hidden_sizes": [5, 0]})", bad_data, "\"hidden_sizes[1]\" must be"},
+          {R"({"hidden_sizes": []})", bad_config,
+           "a model without hidden_sizes needs an embedding_size"},
+          {R"({"dropout": 2})", bad_data, "\"dropout\" must be at least 0 and below 1"},
+      },
+      [](const char* json) { return mlp_config_from_json(json, "dir/config.json"); });
+}
+
+}  // namespace
+}  // namespace snug::models
