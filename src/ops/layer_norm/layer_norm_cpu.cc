@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// CPU kernels of layer_norm and layer_norm_grad. The variance is taken around the mean in a second pass over the row,
+// which is in cache by then. dgamma and dbeta are summed over blocks of rows whose bounds depend on the shape alone, then
+// over the blocks in order, so bits do not depend on the number of threads.
+// Legend: R rows, C columns.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/layer_norm/layer_norm_cpu.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+#include <cmath>
+
+#include "backend/cpu/math-inl.h"
+#include "backend/cpu/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace snug {
+namespace HWY_NAMESPACE {
+
+void layer_norm_row(const float* x, const float* gamma, const float* beta, float* y, float* mean, float* rstd, int64_t n,
+                    double eps) {
+  const auto count = static_cast<float>(n);
+  *mean = sum_row(x, n, [](V32 v) HWY_ATTR { return v; }) / count;
+  const V32 center = constant(*mean);
+  const float squares = sum_row(x, n, [=](V32 v) HWY_ATTR {
+    const V32 centered = hn::Sub(v, center);
+    return hn::Mul(centered, centered);
+  });
+  *rstd = static_cast<float>(1 / std::sqrt(static_cast<double>(squares / count) + eps));
+  const V32 scale = constant(*rstd);
+  const auto normalize = [&](int64_t i, int64_t tail) HWY_ATTR {
+    const V32 normal = hn::Mul(hn::Sub(load_at(x, i, tail), center), scale);
+    store_at(hn::MulAdd(normal, load_at(gamma, i, tail), load_at(beta, i, tail)), y, i, tail);
+  };
+  const int64_t lanes = lanes_f32();
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) normalize(i, -1);
+  if (i < n) normalize(i, n - i);
+}
+
+// One row of dx; adds the row's share to dgamma and dbeta.
+//   g = dy gamma, n = (x - mean) rstd, dx = rstd (g - mean(g) - n mean(g n))
+void layer_norm_grad_row(const float* x, const float* gamma, float mean, float rstd, const float* dy, float* dx,
+                         float* dgamma, float* dbeta, int64_t n) {
+  const F32 d;
+  const V32 center = constant(mean);
+  const V32 scale = constant(rstd);
+  V32 sum_g0 = hn::Zero(d);
+  V32 sum_g1 = sum_g0;
+  V32 sum_gn0 = sum_g0;
+  V32 sum_gn1 = sum_g0;
+  const auto add = [&](int64_t i, int64_t tail, V32& sum_g, V32& sum_gn) HWY_ATTR {
+    const V32 normal = hn::Mul(hn::Sub(load_at(x, i, tail), center), scale);
+    const V32 slope = load_at(dy, i, tail);
+    // Tails are padded with zeros, so is g.
+    const V32 g = hn::Mul(slope, load_at(gamma, i, tail));
+    sum_g = hn::Add(sum_g, g);
+    sum_gn = hn::MulAdd(g, normal, sum_gn);
+    store_at(hn::MulAdd(slope, normal, load_at(dgamma, i, tail)), dgamma, i, tail);
+    store_at(hn::Add(slope, load_at(dbeta, i, tail)), dbeta, i, tail);
+  };
+  const int64_t lanes = lanes_f32();
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    add(i, -1, sum_g0, sum_gn0);
+    add(i + lanes, -1, sum_g1, sum_gn1);
+  }
+  for (; i + lanes <= n; i += lanes) add(i, -1, sum_g0, sum_gn0);
+  if (i < n) add(i, n - i, sum_g1, sum_gn1);
+  const V32 inverse_count = constant(1.0F / static_cast<float>(n));
+  const V32 mean_g = hn::Mul(hn::SumOfLanes(d, hn::Add(sum_g0, sum_g1)), inverse_count);
+  const V32 mean_gn = hn::Mul(hn::SumOfLanes(d, hn::Add(sum_gn0, sum_gn1)), inverse_count);
+  const auto finish = [&](int64_t at, int64_t tail) HWY_ATTR {
+    const V32 normal = hn::Mul(hn::Sub(load_at(x, at, tail), center), scale);
+    const V32 g = hn::Mul(load_at(dy, at, tail), load_at(gamma, at, tail));
+    store_at(hn::Mul(scale, hn::NegMulAdd(normal, mean_gn, hn::Sub(g, mean_g))), dx, at, tail);
+  };
+  for (i = 0; i + lanes <= n; i += lanes) finish(i, -1);
+  if (i < n) finish(i, n - i);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace snug
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/kernel.h"
+#include "base/threads.h"
+
+namespace snug {
+namespace {
+
+HWY_EXPORT(layer_norm_row);
+HWY_EXPORT(layer_norm_grad_row);
+
+constexpr int64_t kWorthAThreadElements = 8192;
+// Partial sums of dgamma and dbeta: enough blocks for many cores, few enough to be small beside x.
+constexpr int64_t kMinBlockRows = 32;
+constexpr int64_t kMaxBlocks = 32;
+constexpr int64_t kCacheLineFloats = 16;
+
+struct Norm {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t block_rows = 1;
+  int64_t blocks = 0;
+};
+
+Norm norm_of(const NodeSpec& spec) {
+  Norm norm;
+  norm.columns = spec.inputs[0].shape.back();
+  norm.rows = element_count(spec.inputs[0]) / norm.columns;
+  const int64_t wanted = std::clamp<int64_t>(norm.rows / kMinBlockRows, 1, kMaxBlocks);
+  norm.block_rows = std::max<int64_t>(1, (norm.rows + wanted - 1) / wanted);
+  norm.blocks = (norm.rows + norm.block_rows - 1) / norm.block_rows;
+  return norm;
+}
+
+std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& context) {
+  const Norm norm = norm_of(spec);
+  const double eps = spec.attrs.real("eps");
+  const auto row_fn = HWY_DYNAMIC_DISPATCH(layer_norm_row);
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    const float* x = input<float>(launch, 0);
+    const float* gamma = input<float>(launch, 1);
+    const float* beta = input<float>(launch, 2);
+    auto* y = output<float>(launch, 0);
+    auto* mean = output<float>(launch, 1);
+    auto* rstd = output<float>(launch, 2);
+    const int64_t grain = std::max<int64_t>(1, kWorthAThreadElements / norm.columns);
+    parallel_for(threads, norm.rows, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row * norm.columns;
+        row_fn(x + at, gamma, beta, y + at, mean + row, rstd + row, norm.columns, eps);
+      }
+    });
+    return ErrorCode::ok;
+  });
+}
+
+int64_t grad_scratch(const NodeSpec& spec, const CpuContext&) {
+  const Norm norm = norm_of(spec);
+  return norm.blocks * 2 * norm.columns * static_cast<int64_t>(sizeof(float));
+}
+
+// dst = sum over blocks of partials[block * 2 * columns + ...], columns [begin, end).
+void sum_blocks(const Norm& norm, const float* partials, float* dst, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) dst[i] = 0;
+  for (int64_t block = 0; block < norm.blocks; ++block) {
+    const float* partial = partials + block * 2 * norm.columns;
+    for (int64_t i = begin; i < end; ++i) dst[i] += partial[i];
+  }
+}
+
+std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
+  const Norm norm = norm_of(spec);
+  const auto row_fn = HWY_DYNAMIC_DISPATCH(layer_norm_grad_row);
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    const float* x = input<float>(launch, 0);
+    const float* gamma = input<float>(launch, 1);
+    const float* mean = input<float>(launch, 2);
+    const float* rstd = input<float>(launch, 3);
+    const float* dy = input<float>(launch, 4);
+    auto* dx = output<float>(launch, 0);
+    auto* partials = scratch_at<float>(launch);
+    const int64_t columns = norm.columns;
+    parallel_for(threads, norm.blocks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) {
+        float* dgamma = partials + block * 2 * columns;
+        std::memset(dgamma, 0, static_cast<size_t>(2 * columns) * sizeof(float));
+        const int64_t last = std::min(norm.rows, (block + 1) * norm.block_rows);
+        for (int64_t row = block * norm.block_rows; row < last; ++row) {
+          const int64_t at = row * columns;
+          row_fn(x + at, gamma, mean[row], rstd[row], dy + at, dx + at, dgamma, dgamma + columns, columns);
+        }
+      }
+    });
+    auto* dgamma = output<float>(launch, 1);
+    auto* dbeta = output<float>(launch, 2);
+    const bool is_small = norm.blocks * columns < kWorthAThreadElements;
+    parallel_for(is_small ? 1 : threads, columns, kCacheLineFloats, [&](int64_t begin, int64_t end) {
+      sum_blocks(norm, partials, dgamma, begin, end);
+      sum_blocks(norm, partials + columns, dbeta, begin, end);
+    });
+    return ErrorCode::ok;
+  });
+}
+
+}  // namespace
+
+std::span<const CpuKernelDef> layer_norm_cpu_kernels() {
+  static const CpuKernelDef kernels[] = {
+      {"layer_norm", "simd:layer_norm", always, no_scratch, create_forward},
+      {"layer_norm_grad", "simd:layer_norm_grad", always, grad_scratch, create_grad},
+  };
+  return kernels;
+}
+
+}  // namespace snug
+#endif  // HWY_ONCE

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// CPU kernels of the losses. Every row is computed by one thread and leaves its share of the loss, in double, in scratch;
+// the shares are added in the order of the rows. Labels are checked before anything is written.
+// Legend: N rows, C classes or elements of a row.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/loss/loss_cpu.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+#include <cmath>
+#include <limits>
+
+#include "backend/cpu/math-inl.h"
+#include "backend/cpu/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace snug {
+namespace HWY_NAMESPACE {
+
+// First i with x[i] == value, or n.
+HWY_INLINE int64_t find_in_row(const float* x, int64_t n, float value) {
+  const F32 d;
+  const V32 wanted = hn::Set(d, value);
+  const int64_t lanes = lanes_f32();
+  int64_t i = 0;
+  while (i + lanes <= n && hn::AllFalse(d, hn::Eq(hn::LoadU(d, x + i), wanted))) i += lanes;
+  while (i < n && x[i] != value) ++i;
+  return i;
+}
+
+// log(sum(exp(z))) of one row as top + above, where top is the largest logit: the small part keeps its digits. The sum
+// leaves the largest term, which is 1, out. `distances`, where wanted, is the sum of top - z.
+void log_sum_exp_row(const float* z, int64_t n, bool wants_distances, float* top, double* above, double* distances) {
+  const float largest = max_row(z, n);
+  const int64_t at = find_in_row(z, n, largest);
+  if (at == n) {  // a NaN
+    *top = std::numeric_limits<float>::quiet_NaN();
+    *above = 0;
+    *distances = 0;
+    return;
+  }
+  const V32 shift = constant(largest);
+  const auto term = [=](V32 v) HWY_ATTR { return exp_flushed(hn::Sub(v, shift)); };
+  const double others = static_cast<double>(sum_row(z, at, term)) + sum_row(z + at + 1, n - at - 1, term);
+  *top = largest;
+  *above = std::log1p(others);
+  *distances = wants_distances ? sum_row(z, n, [=](V32 v) HWY_ATTR { return hn::Sub(shift, v); }) : 0.0F;
+}
+
+// dz = factor (softmax - uniform - (1 - smoothing) [c = label]). dz may be z.
+void cross_entropy_grad_row(const float* z, float lse, int64_t label, float factor, float uniform, float smoothing,
+                            float* dz, int64_t n) {
+  const V32 shift = constant(lse);
+  const V32 scale = constant(factor);
+  const V32 base = constant(uniform);
+  float others = 0;
+  const auto write = [&](int64_t begin, int64_t end) HWY_ATTR {
+    others += sum_vectors(end - begin, [&](int64_t i, int64_t tail) HWY_ATTR {
+      const V32 p = exp_flushed(hn::Sub(load_at(z, begin + i, tail), shift));
+      store_at(hn::Mul(hn::Sub(p, base), scale), dz, begin + i, tail);
+      return p;
+    });
+  };
+  write(0, label);
+  write(label + 1, n);
+  dz[label] = (smoothing - uniform - others) * factor;
+}
+
+// Sum of squared differences, in double over pieces of the row.
+double squared_distance_row(const float* a, const float* b, int64_t n) {
+  constexpr int64_t kPiece = 4096;
+  double total = 0;
+  for (int64_t i = 0; i < n; i += kPiece) {
+    total += sum_row(a + i, b + i, n - i < kPiece ? n - i : kPiece, [](V32 va, V32 vb) HWY_ATTR {
+      const V32 difference = hn::Sub(va, vb);
+      return hn::Mul(difference, difference);
+    });
+  }
+  return total;
+}
+
+void scaled_difference_row(const float* a, const float* b, float factor, float* dst, int64_t n) {
+  const V32 scale = constant(factor);
+  map_vectors(dst, a, b, n, [=](V32 va, V32 vb) HWY_ATTR { return hn::Mul(scale, hn::Sub(va, vb)); });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace snug
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+
+#include "backend/cpu/kernel.h"
+#include "base/threads.h"
+
+namespace snug {
+namespace {
+
+HWY_EXPORT(log_sum_exp_row);
+HWY_EXPORT(cross_entropy_grad_row);
+HWY_EXPORT(squared_distance_row);
+HWY_EXPORT(scaled_difference_row);
+
+constexpr int64_t kWorthAThreadElements = 4096;
+
+struct Classes {
+  int64_t rows = 0;
+  int64_t classes = 1;
+  int64_t ignore_index = 0;
+  double smoothing = 0;
+
+  [[nodiscard]] bool are_valid(const int32_t* labels) const {
+    bool valid = true;
+    for (int64_t i = 0; i < rows; ++i) {
+      valid &= labels[i] == ignore_index || (labels[i] >= 0 && labels[i] < classes);
+    }
+    return valid;
+  }
+  [[nodiscard]] bool counts(int32_t label, float weight) const { return label != ignore_index && weight != 0; }
+  [[nodiscard]] int64_t grain() const { return std::max<int64_t>(1, kWorthAThreadElements / classes); }
+};
+
+Classes classes_of(const NodeSpec& spec) {
+  const Shape& logits = spec.inputs[0].shape;
+  return {.rows = logits[0], .classes = logits[1], .ignore_index = spec.attrs.int64("ignore_index"),
+          .smoothing = spec.attrs.real("label_smoothing")};
+}
+
+// One double a row.
+int64_t row_scratch(const NodeSpec& spec, const CpuContext&) {
+  return spec.inputs[0].shape[0] * static_cast<int64_t>(sizeof(double));
+}
+
+double sum_in_order(const double* terms, int64_t n) {
+  double total = 0;
+  for (int64_t i = 0; i < n; ++i) total += terms[i];
+  return total;
+}
+
+std::unique_ptr<Kernel> create_cross_entropy(const NodeSpec& spec, const CpuContext& context) {
+  const Classes c = classes_of(spec);
+  const auto row_fn = HWY_DYNAMIC_DISPATCH(log_sum_exp_row);
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    const float* logits = input<float>(launch, 0);
+    const auto* labels = input<int32_t>(launch, 1);
+    const float* weights = input<float>(launch, 2);
+    auto* lse = output<float>(launch, 1);
+    auto* terms = scratch_at<double>(launch);
+    if (!c.are_valid(labels)) return ErrorCode::bad_data;
+    parallel_for(threads, c.rows, c.grain(), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const float* z = logits + row * c.classes;
+        float top = 0;
+        double above = 0;
+        double distances = 0;
+        row_fn(z, c.classes, c.smoothing > 0, &top, &above, &distances);
+        lse[row] = static_cast<float>(top + above);
+        terms[row] = 0;
+        if (!c.counts(labels[row], weights[row])) continue;
+        const double at_label = (static_cast<double>(top) - z[labels[row]]) + above;
+        const double everywhere = above + distances / static_cast<double>(c.classes);
+        terms[row] = weights[row] * ((1 - c.smoothing) * at_label + c.smoothing * everywhere);
+      }
+    });
+    const double inv_total = *input<float>(launch, 3);
+    *output<float>(launch, 0) = static_cast<float>(inv_total * sum_in_order(terms, c.rows));
+    return ErrorCode::ok;
+  });
+}
+
+std::unique_ptr<Kernel> create_cross_entropy_grad(const NodeSpec& spec, const CpuContext& context) {
+  const Classes c = classes_of(spec);
+  const auto row_fn = HWY_DYNAMIC_DISPATCH(cross_entropy_grad_row);
+  const auto smoothing = static_cast<float>(c.smoothing);
+  const auto uniform = static_cast<float>(c.smoothing / static_cast<double>(c.classes));
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    const float* logits = input<float>(launch, 0);
+    const auto* labels = input<int32_t>(launch, 1);
+    const float* weights = input<float>(launch, 2);
+    const float* lse = input<float>(launch, 4);
+    const double scale = static_cast<double>(*input<float>(launch, 3)) * *input<float>(launch, 5);
+    auto* dlogits = output<float>(launch);
+    if (!c.are_valid(labels)) return ErrorCode::bad_data;
+    parallel_for(threads, c.rows, c.grain(), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        float* dz = dlogits + row * c.classes;
+        if (!c.counts(labels[row], weights[row])) {
+          std::fill_n(dz, c.classes, 0.0F);
+          continue;
+        }
+        row_fn(logits + row * c.classes, lse[row], labels[row], static_cast<float>(scale * weights[row]), uniform,
+               smoothing, dz, c.classes);
+      }
+    });
+    return ErrorCode::ok;
+  });
+}
+
+// (rows, elements of a row).
+struct Targets {
+  int64_t rows = 0;
+  int64_t row_size = 0;
+  [[nodiscard]] int64_t grain() const { return std::max<int64_t>(1, kWorthAThreadElements / std::max<int64_t>(1, row_size)); }
+};
+
+Targets targets_of(const NodeSpec& spec) {
+  const int64_t rows = spec.inputs[0].shape[0];
+  return {.rows = rows, .row_size = rows == 0 ? 0 : element_count(spec.inputs[0]) / rows};
+}
+
+std::unique_ptr<Kernel> create_squared(const NodeSpec& spec, const CpuContext& context) {
+  const Targets t = targets_of(spec);
+  const auto row_fn = HWY_DYNAMIC_DISPATCH(squared_distance_row);
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    const float* pred = input<float>(launch, 0);
+    const float* target = input<float>(launch, 1);
+    const float* weights = input<float>(launch, 2);
+    auto* terms = scratch_at<double>(launch);
+    parallel_for(threads, t.rows, t.grain(), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        terms[row] = 0;
+        if (weights[row] == 0 || t.row_size == 0) continue;
+        const int64_t at = row * t.row_size;
+        terms[row] = weights[row] * row_fn(pred + at, target + at, t.row_size) / static_cast<double>(t.row_size);
+      }
+    });
+    const double inv_total = *input<float>(launch, 3);
+    *output<float>(launch) = static_cast<float>(inv_total * sum_in_order(terms, t.rows));
+    return ErrorCode::ok;
+  });
+}
+
+std::unique_ptr<Kernel> create_squared_grad(const NodeSpec& spec, const CpuContext& context) {
+  const Targets t = targets_of(spec);
+  const auto row_fn = HWY_DYNAMIC_DISPATCH(scaled_difference_row);
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    const float* pred = input<float>(launch, 0);
+    const float* target = input<float>(launch, 1);
+    const float* weights = input<float>(launch, 2);
+    const double scale = 2.0 * *input<float>(launch, 3) * *input<float>(launch, 4) / static_cast<double>(t.row_size);
+    auto* dpred = output<float>(launch);
+    if (t.row_size == 0) return ErrorCode::ok;
+    parallel_for(threads, t.rows, t.grain(), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t at = row * t.row_size;
+        if (weights[row] == 0) {
+          std::fill_n(dpred + at, t.row_size, 0.0F);
+        } else {
+          row_fn(pred + at, target + at, static_cast<float>(scale * weights[row]), dpred + at, t.row_size);
+        }
+      }
+    });
+    return ErrorCode::ok;
+  });
+}
+
+}  // namespace
+
+std::span<const CpuKernelDef> loss_cpu_kernels() {
+  static const CpuKernelDef kernels[] = {
+      {"softmax_cross_entropy", "simd:softmax_cross_entropy", always, row_scratch, create_cross_entropy},
+      {"softmax_cross_entropy_grad", "simd:softmax_cross_entropy_grad", always, no_scratch, create_cross_entropy_grad},
+      {"mean_squared_error", "simd:mean_squared_error", always, row_scratch, create_squared},
+      {"mean_squared_error_grad", "simd:mean_squared_error_grad", always, no_scratch, create_squared_grad},
+  };
+  return kernels;
+}
+
+}  // namespace snug
+#endif  // HWY_ONCE

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// CPU kernels of softmax, masked_softmax and softmax_grad. Along the last axis a row is contiguous; along another axis
+// one vector holds neighbouring rows. Each row is computed by one thread, so bits do not depend on their number.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/softmax/softmax_cpu.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+#include <limits>
+
+#include "backend/cpu/math-inl.h"
+#include "backend/cpu/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace snug {
+namespace HWY_NAMESPACE {
+
+void softmax_row(const float* x, float* y, int64_t n) {
+  // Subtract the maximum: exp stays <= 1.
+  const V32 largest = constant(max_row(x, n));
+  const float sum = sum_vectors(n, [&](int64_t i, int64_t count) HWY_ATTR {
+    const V32 e = exp_flushed(hn::Sub(load_at(x, i, count), largest));
+    store_at(e, y, i, count);
+    return e;
+  });
+  const V32 factor = constant(1.0F / sum);
+  map_vectors(y, y, n, [=](V32 e) HWY_ATTR { return hn::Mul(e, factor); });
+}
+
+// mask[i * step] says whether element i takes part.
+void masked_softmax_row(const float* x, const uint8_t* mask, int64_t step, float* y, int64_t n) {
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  bool sees_any = false;
+  if (step == 1) {
+    for (int64_t i = 0; i < n; ++i) {
+      sees_any |= mask[i] != 0;
+      y[i] = mask[i] != 0 ? x[i] : kLowest;
+    }
+  } else {
+    sees_any = *mask != 0;
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i];
+  }
+  if (sees_any) {
+    softmax_row(y, y, n);
+  } else {
+    for (int64_t i = 0; i < n; ++i) y[i] = 0;
+  }
+}
+
+void softmax_grad_row(const float* y, const float* dy, float* dx, int64_t n) {
+  const V32 dot = constant(sum_row(y, dy, n, [](V32 a, V32 b) HWY_ATTR { return hn::Mul(a, b); }));
+  map_vectors(dx, y, dy, n, [=](V32 a, V32 b) HWY_ATTR { return hn::Mul(a, hn::Sub(b, dot)); });
+}
+
+// `columns` (at most one vector) rows side by side, each of n elements that lie `stride` apart. count is -1 for a whole
+// vector.
+void softmax_columns(const float* x, float* y, int64_t n, int64_t stride, int64_t count) {
+  V32 largest = constant(-std::numeric_limits<float>::infinity());
+  for (int64_t i = 0; i < n; ++i) largest = hn::Max(largest, load_at(x, i * stride, count));
+  V32 sum = constant(0.0F);
+  for (int64_t i = 0; i < n; ++i) {
+    const V32 e = exp_flushed(hn::Sub(load_at(x, i * stride, count), largest));
+    sum = hn::Add(sum, e);
+    store_at(e, y, i * stride, count);
+  }
+  const V32 factor = reciprocal(sum);
+  for (int64_t i = 0; i < n; ++i) store_at(hn::Mul(load_at(y, i * stride, count), factor), y, i * stride, count);
+}
+
+void softmax_grad_columns(const float* y, const float* dy, float* dx, int64_t n, int64_t stride, int64_t count) {
+  V32 dot = constant(0.0F);
+  for (int64_t i = 0; i < n; ++i) {
+    dot = hn::MulAdd(load_at(y, i * stride, count), load_at(dy, i * stride, count), dot);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const V32 slope = hn::Sub(load_at(dy, i * stride, count), dot);
+    store_at(hn::Mul(load_at(y, i * stride, count), slope), dx, i * stride, count);
+  }
+}
+
+int64_t softmax_lanes() { return lanes_f32(); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace snug
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <vector>
+
+#include "backend/cpu/kernel.h"
+#include "base/threads.h"
+
+namespace snug {
+namespace {
+
+HWY_EXPORT(softmax_row);
+HWY_EXPORT(masked_softmax_row);
+HWY_EXPORT(softmax_grad_row);
+HWY_EXPORT(softmax_columns);
+HWY_EXPORT(softmax_grad_columns);
+HWY_EXPORT(softmax_lanes);
+
+constexpr int64_t kWorthAThreadElements = 4096;
+
+// The rows along one axis: (outer, count, stride).
+struct Rows {
+  int64_t outer = 0;
+  int64_t count = 0;
+  int64_t stride = 1;
+};
+
+Rows rows_of(const NodeSpec& spec, int64_t axis) {
+  const Shape& shape = spec.inputs[0].shape;
+  const auto at = static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(shape.size()), "softmax"));
+  Rows rows{.outer = 1, .count = shape[at], .stride = 1};
+  for (size_t i = 0; i < at; ++i) rows.outer *= shape[i];
+  for (size_t i = at + 1; i < shape.size(); ++i) rows.stride *= shape[i];
+  return rows;
+}
+
+// Calls body(offset, count) for every contiguous row (count -1), or for every group of neighbouring rows: whole vectors
+// (count -1) and tails.
+template <class Body>
+void for_each_row(int threads, const Rows& rows, int64_t lanes, const Body& body) {
+  if (rows.outer * rows.count * rows.stride == 0) return;
+  const int64_t groups = rows.stride == 1 ? 1 : (rows.stride + lanes - 1) / lanes;
+  const int64_t group_size = rows.count * (rows.stride == 1 ? 1 : lanes);
+  const int64_t grain = std::max<int64_t>(1, kWorthAThreadElements / group_size);
+  parallel_for(threads, rows.outer * groups, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t first = unit % groups * lanes;
+      const int64_t offset = unit / groups * rows.count * rows.stride + (rows.stride == 1 ? 0 : first);
+      body(offset, first + lanes <= rows.stride ? -1 : rows.stride - first);
+    }
+  });
+}
+
+std::unique_ptr<Kernel> create_softmax(const NodeSpec& spec, const CpuContext& context) {
+  const Rows rows = rows_of(spec, spec.attrs.int64("axis"));
+  const auto row_fn = HWY_DYNAMIC_DISPATCH(softmax_row);
+  const auto columns_fn = HWY_DYNAMIC_DISPATCH(softmax_columns);
+  const int64_t lanes = HWY_DYNAMIC_DISPATCH(softmax_lanes)();
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    const float* x = input<float>(launch, 0);
+    auto* y = output<float>(launch);
+    for_each_row(threads, rows, lanes, [&](int64_t offset, int64_t count) {
+      if (rows.stride == 1) {
+        row_fn(x + offset, y + offset, rows.count);
+      } else {
+        columns_fn(x + offset, y + offset, rows.count, rows.stride, count);
+      }
+    });
+    return ErrorCode::ok;
+  });
+}
+
+std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
+  const Rows rows = rows_of(spec, spec.attrs.int64("axis"));
+  const auto row_fn = HWY_DYNAMIC_DISPATCH(softmax_grad_row);
+  const auto columns_fn = HWY_DYNAMIC_DISPATCH(softmax_grad_columns);
+  const int64_t lanes = HWY_DYNAMIC_DISPATCH(softmax_lanes)();
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    const float* y = input<float>(launch, 0);
+    const float* dy = input<float>(launch, 1);
+    auto* dx = output<float>(launch);
+    for_each_row(threads, rows, lanes, [&](int64_t offset, int64_t count) {
+      if (rows.stride == 1) {
+        row_fn(y + offset, dy + offset, dx + offset, rows.count);
+      } else {
+        columns_fn(y + offset, dy + offset, dx + offset, rows.count, rows.stride, count);
+      }
+    });
+    return ErrorCode::ok;
+  });
+}
+
+// How a row index of x finds its row of the mask.
+struct MaskRows {
+  std::vector<int64_t> dims;     // of x, but the last
+  std::vector<int64_t> strides;  // of the mask in them, 0 where it is broadcast
+  int64_t step = 0;              // along the last axis
+
+  [[nodiscard]] int64_t offset(int64_t row) const {
+    int64_t offset = 0;
+    for (size_t i = dims.size(); i-- > 0;) {
+      offset += row % dims[i] * strides[i];
+      row /= dims[i];
+    }
+    return offset;
+  }
+};
+
+MaskRows mask_rows(const Shape& x, const Shape& mask) {
+  MaskRows rows{.dims = {x.begin(), x.end() - 1}, .strides = std::vector<int64_t>(x.size() - 1, 0)};
+  const std::vector<int64_t> own = strides_of(mask);
+  const size_t shift = x.size() - mask.size();
+  for (size_t i = 0; i < mask.size(); ++i) {
+    const int64_t stride = mask[i] == 1 ? 0 : own[i];
+    if (i + shift + 1 == x.size()) {
+      rows.step = stride;
+    } else {
+      rows.strides[i + shift] = stride;
+    }
+  }
+  return rows;
+}
+
+std::unique_ptr<Kernel> create_masked(const NodeSpec& spec, const CpuContext& context) {
+  const Rows rows = rows_of(spec, -1);
+  const auto row_fn = HWY_DYNAMIC_DISPATCH(masked_softmax_row);
+  return make_kernel([=, mask_of = mask_rows(spec.inputs[0].shape, spec.inputs[1].shape),
+                      threads = context.threads](const Launch& launch) {
+    const float* x = input<float>(launch, 0);
+    const auto* mask = input<uint8_t>(launch, 1);
+    auto* y = output<float>(launch);
+    for_each_row(threads, rows, 1, [&](int64_t offset, int64_t) {
+      row_fn(x + offset, mask + mask_of.offset(offset / rows.count), mask_of.step, y + offset, rows.count);
+    });
+    return ErrorCode::ok;
+  });
+}
+
+}  // namespace
+
+std::span<const CpuKernelDef> softmax_cpu_kernels() {
+  static const CpuKernelDef kernels[] = {
+      {"softmax", "simd:softmax", always, no_scratch, create_softmax},
+      {"masked_softmax", "simd:masked_softmax", always, no_scratch, create_masked},
+      {"softmax_grad", "simd:softmax_grad", always, no_scratch, create_grad},
+  };
+  return kernels;
+}
+
+}  // namespace snug
+#endif  // HWY_ONCE
