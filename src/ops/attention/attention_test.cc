@@ -21,8 +21,7 @@ std::vector<CaseInput> weightless(std::vector<CaseInput> inputs) {
   for (size_t i : {0u, 1u}) inputs[i] = with_zero_gradient(inputs[i]);
   return inputs;
 }
-// The inputs of attention_grad with o and lse as attention gives them; the mask and rng of a
-// gradient are tested by the cases of attention, whose gradients run through it.
+// The inputs of attention_grad with o and lse as attention gives them without mask and rng.
 std::vector<CaseInput> grad_inputs(int64_t samples, int64_t length, int64_t width,
                                    const Attrs& attrs) {
   CaseInput o = derived("attention", {0, 1, 2, -1, -1}, attrs, 0);
@@ -37,11 +36,48 @@ std::vector<CaseInput> grad_inputs(int64_t samples, int64_t length, int64_t widt
           absent()};
 }
 
+// With a mask or rng, o and lse are any numbers: the formula is defined for them, and a kernel must
+// follow it.
+OpCase masked_grad(const char* name, int64_t samples, int64_t length, int64_t width, Attrs attrs,
+                   CaseInput mask, CaseInput rng) {
+  return {.op = "attention_grad",
+          .name = name,
+          .inputs = {tokens(samples, length, width), tokens(samples, length, width),
+                     tokens(samples, length, width), tokens(samples, length, width),
+                     f32_normal({samples, attrs.int64("heads"), length}),
+                     tokens(samples, length, width), std::move(mask), std::move(rng)},
+          .attrs = std::move(attrs),
+          .magnitudes = {1}};
+}
+
+std::vector<OpCase> grad_cases() {
+  return {
+      {.op = "attention_grad",
+       .name = "two_heads",
+       .inputs = grad_inputs(2, 5, 6, heads(2)),
+       .attrs = heads(2)},
+      {.op = "attention_grad",
+       .name = "longer_than_a_tile",
+       .inputs = grad_inputs(1, 67, 16, heads(2)),
+       .attrs = heads(2)},
+      masked_grad("masked_keys", 2, 5, 6, heads(2),
+                  bool_values({2, 5}, {1, 1, 0, 1, 0, 0, 1, 1, 1, 1}), absent()),
+      masked_grad("one_sample_fully_masked", 2, 3, 4, heads(2),
+                  bool_values({2, 3}, {1, 0, 1, 0, 0, 0}), absent()),
+      masked_grad("dropout", 2, 5, 6, heads(3, 0.3, 4), absent(), rng_input()),
+      masked_grad("long_with_dropout_and_mask", 2, 67, 16, heads(2, 0.2, 9),
+                  bool_random({2, 67}, 0.7), rng_input()),
+  };
+}
+
 std::vector<OpCase> forward_cases() {
   return {
       {.op = "attention", .name = "one_head", .inputs = qkv(1, 5, 4), .attrs = heads(1)},
       {.op = "attention", .name = "heads_of_odd_width", .inputs = qkv(2, 3, 9), .attrs = heads(3)},
-      {.op = "attention", .name = "one_token", .inputs = weightless(qkv(2, 1, 4)), .attrs = heads(2)},
+      {.op = "attention",
+       .name = "one_token",
+       .inputs = weightless(qkv(2, 1, 4)),
+       .attrs = heads(2)},
       {.op = "attention",
        .name = "masked_keys",
        .inputs = qkv(2, 4, 6, bool_values({2, 4}, {1, 1, 1, 0, 0, 1, 0, 1})),
@@ -133,14 +169,7 @@ std::vector<OpCase> error_cases() {
 
 std::vector<OpCase> attention_cases() {
   std::vector<OpCase> cases = forward_cases();
-  cases.push_back({.op = "attention_grad",
-                   .name = "two_heads",
-                   .inputs = grad_inputs(2, 5, 6, heads(2)),
-                   .attrs = heads(2)});
-  cases.push_back({.op = "attention_grad",
-                   .name = "longer_than_a_tile",
-                   .inputs = grad_inputs(1, 67, 16, heads(2)),
-                   .attrs = heads(2)});
+  for (OpCase& c : grad_cases()) cases.push_back(std::move(c));
   for (OpCase& c : error_cases()) cases.push_back(std::move(c));
   return cases;
 }
