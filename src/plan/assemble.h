@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a schedule to a finished plan: liveness, placement, and the offsets of every operand of every step.
+// From a schedule to a finished plan: liveness, placement, and the offsets of every operand of
+// every step.
 #pragma once
 
 #include <span>

@@ -48,7 +48,8 @@ int32_t BlockTemplate::add_storage(const ProblemIndex& index, StorageId id) {
   return local;
 }
 
-BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Chain& chain, OpId id) {
+BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Chain& chain,
+                                             OpId id) {
   const Op& op = index.op(id);
   LocalOp local;
   local.scratch_bytes = op.scratch_bytes;
@@ -130,7 +131,8 @@ int64_t BlockTemplate::forward_peak(const std::vector<bool>& is_saved) const {
     const bool stays = is_saved[i] || storage.is_input || storage.is_output;
     profile.add(storage.is_input ? 0 : first[i], stays ? end : last[i], storage.bytes);
   }
-  for (int32_t step = 0; step <= end; ++step) profile.add(step, step, forward_[static_cast<size_t>(step)].scratch_bytes);
+  for (int32_t step = 0; step <= end; ++step)
+    profile.add(step, step, forward_[static_cast<size_t>(step)].scratch_bytes);
   return profile.peak();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block on its own, with storages numbered in the order of first appearance, so that equal blocks number them
-// equally. Measures a save-set: peak of the forward run, peak and seconds of the backward run with the recomputation
-// inside it, each by exact liveness.
+// One block on its own, with storages numbered in the order of first appearance, so that equal
+// blocks number them equally. Measures a save-set: peak of the forward run, peak and seconds of the
+// backward run with the recomputation inside it, each by exact liveness.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,9 @@ class BlockTemplate {
   [[nodiscard]] int64_t forward_peak(const std::vector<bool>& is_saved) const;
 
   [[nodiscard]] int32_t storage_count() const { return static_cast<int32_t>(storages_.size()); }
-  [[nodiscard]] const TemplateStorage& storage(int32_t local) const { return storages_[static_cast<size_t>(local)]; }
+  [[nodiscard]] const TemplateStorage& storage(int32_t local) const {
+    return storages_[static_cast<size_t>(local)];
+  }
   [[nodiscard]] int32_t local_of(StorageId id) const;
   [[nodiscard]] size_t op_count() const { return forward_.size() + backward_.size(); }
   [[nodiscard]] double forward_seconds() const { return forward_seconds_; }

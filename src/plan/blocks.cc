@@ -19,15 +19,16 @@ std::vector<int32_t> forward_spans(const ProblemIndex& index) {
     const OpId producer = index.producer[position];
     if (producer < 0 || producer >= index.backward_begin) continue;
     for (const OpId consumer : index.consumers[position]) {
-      if (consumer < index.backward_begin) spans[position] = std::max(spans[position], consumer - producer);
+      if (consumer < index.backward_begin)
+        spans[position] = std::max(spans[position], consumer - producer);
     }
   }
   return spans;
 }
 
 struct Cut {
-  OpId after;           // the last forward op before the cut
-  StorageId crossing;   // -1: nothing crosses
+  OpId after;          // the last forward op before the cut
+  StorageId crossing;  // -1: nothing crosses
 };
 
 std::vector<Cut> find_cuts(const ProblemIndex& index, const std::vector<int32_t>& spans,
@@ -56,7 +57,8 @@ std::vector<Cut> find_cuts(const ProblemIndex& index, const std::vector<int32_t>
   return cuts;
 }
 
-// What recomputing every block would need: carried + articulations + the largest block. The carried set is chosen for it.
+// What recomputing every block would need: carried + articulations + the largest block. The carried
+// set is chosen for it.
 int64_t recompute_all_estimate(const ProblemIndex& index, const std::vector<bool>& is_carried,
                                const std::vector<Cut>& cuts) {
   int64_t total = 0;
@@ -138,8 +140,9 @@ void append(Block& block, const Block& next) {
   block.output = next.output;
 }
 
-// Whether the backward part reads what a cheap block takes in or makes inside. Then the cut belongs in front of it: its
-// input alone is kept and all else made again cheaply (a layer norm). Otherwise it belongs behind it (a relu).
+// Whether the backward part reads what a cheap block takes in or makes inside. Then the cut belongs
+// in front of it: its input alone is kept and all else made again cheaply (a layer norm). Otherwise
+// it belongs behind it (a relu).
 bool is_better_with_successor(const ProblemIndex& index, const Block& block) {
   const auto is_read_backward = [&](StorageId id) {
     const auto& consumers = index.consumers[static_cast<size_t>(id)];
@@ -220,14 +223,16 @@ void attribute_backward(const ProblemIndex& index, Chain& chain) {
   chain.blocks[static_cast<size_t>(current)].backward_end = index.op_count();
 }
 
-// A storage read by the backward of a block that neither makes it nor takes it as input stays for good.
+// A storage read by the backward of a block that neither makes it nor takes it as input stays for
+// good.
 void pin_straddling(const ProblemIndex& index, Chain& chain) {
   for (int32_t b = 0; b < static_cast<int32_t>(chain.blocks.size()); ++b) {
     const Block& block = chain.blocks[static_cast<size_t>(b)];
     for (OpId op = block.backward_first; op < block.backward_end; ++op) {
       for (const StorageId input : index.op(op).inputs) {
         const int32_t home = chain.block_of[static_cast<size_t>(input)];
-        if (home >= 0 && home != b && input != block.input) chain.is_pinned[static_cast<size_t>(input)] = true;
+        if (home >= 0 && home != b && input != block.input)
+          chain.is_pinned[static_cast<size_t>(input)] = true;
       }
     }
   }
@@ -274,7 +279,8 @@ void classify(const ProblemIndex& index, Chain& chain) {
                           (!consumers.empty() && consumers.back() >= block.backward_end);
       if (leaves) key.push_back(-10 - place);
     }
-    block.class_id = classes.emplace(std::move(key), static_cast<int32_t>(classes.size())).first->second;
+    block.class_id =
+        classes.emplace(std::move(key), static_cast<int32_t>(classes.size())).first->second;
   }
   chain.class_count = static_cast<int32_t>(classes.size());
 }
@@ -297,7 +303,8 @@ Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits) {
       for (const StorageId output : index.op(op).outputs) {
         if (index.storage(output).resident) continue;
         chain.block_of[static_cast<size_t>(output)] = static_cast<int32_t>(b);
-        if (index.runs_once[static_cast<size_t>(op)]) chain.is_pinned[static_cast<size_t>(output)] = true;
+        if (index.runs_once[static_cast<size_t>(op)])
+          chain.is_pinned[static_cast<size_t>(output)] = true;
       }
     }
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts the forward part of a problem into blocks at its articulation storages: a cut is allowed where at most one
-// storage made before is used after. What many blocks use (a mask made once at the front, a long skip) is carried:
-// kept for the whole step and outside that test. Backward ops belong to the block whose storages they read.
+// Cuts the forward part of a problem into blocks at its articulation storages: a cut is allowed
+// where at most one storage made before is used after. What many blocks use (a mask made once at
+// the front, a long skip) is carried: kept for the whole step and outside that test. Backward ops
+// belong to the block whose storages they read.
 #pragma once
 
 #include <vector>
@@ -11,19 +12,19 @@
 namespace snug::plan {
 
 struct Block {
-  OpId first = 0;         // forward ops [first, end)
+  OpId first = 0;  // forward ops [first, end)
   OpId end = 0;
-  StorageId input = -1;   // the articulation storages; -1 where nothing crosses the cut
+  StorageId input = -1;  // the articulation storages; -1 where nothing crosses the cut
   StorageId output = -1;
   OpId backward_first = 0;  // ops [backward_first, backward_end) of the backward part
   OpId backward_end = 0;
-  int32_t class_id = 0;   // equal for blocks with the same ops, shapes and structure
+  int32_t class_id = 0;  // equal for blocks with the same ops, shapes and structure
 };
 
 struct Chain {
   std::vector<Block> blocks;
-  /// Per storage: never discarded once made. Carried storages, outputs of ops that run once, what is kept at the end,
-  /// and what backward ops outside their block read.
+  /// Per storage: never discarded once made. Carried storages, outputs of ops that run once, what
+  /// is kept at the end, and what backward ops outside their block read.
   std::vector<bool> is_pinned;
   std::vector<int32_t> block_of;  // per storage: the block that makes it in the forward part, or -1
   int32_t class_count = 0;
@@ -31,8 +32,9 @@ struct Chain {
 
 struct BlockLimits {
   int32_t max_blocks = 112;  // more are merged pairwise; the chain's programming is cubic in them
-  /// Cheap blocks go to a neighbour. By default where fewest bytes are kept; true: always behind the cut before them, which
-  /// costs kept bytes but needs less beside them while a block runs (for the smallest budgets).
+  /// Cheap blocks go to a neighbour. By default where fewest bytes are kept; true: always behind
+  /// the cut before them, which costs kept bytes but needs less beside them while a block runs (for
+  /// the smallest budgets).
   bool merges_backward = false;
 };
 

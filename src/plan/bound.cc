@@ -24,10 +24,11 @@ int64_t operand_bytes(const Problem& problem, const Op& op) {
   return bytes;
 }
 
-// The relaxation at one instant: the first run of an op, `moment`. All its ancestors have run; all its descendants are
-// still to come. What they read of the ancestors' storages is either live now, in what the moment's own operands leave of
-// the budget, or made again later at the price of its op, whose inputs are then wanted in the same way. Choosing what to
-// keep under a price per byte is a smallest cut; the best price gives the bound (Lagrangian duality: any price is valid).
+// The relaxation at one instant: the first run of an op, `moment`. All its ancestors have run; all
+// its descendants are still to come. What they read of the ancestors' storages is either live now,
+// in what the moment's own operands leave of the budget, or made again later at the price of its
+// op, whose inputs are then wanted in the same way. Choosing what to keep under a price per byte is
+// a smallest cut; the best price gives the bound (Lagrangian duality: any price is valid).
 class MomentBound {
  public:
   MomentBound(const ProblemIndex& index, OpId moment)
@@ -46,7 +47,8 @@ class MomentBound {
     for (OpId id = moment + 1; id < index.op_count(); ++id) {
       for (const StorageId input : index.op(id).inputs) {
         const OpId producer = index.producer[static_cast<size_t>(input)];
-        if (producer >= 0 && is_descendant[static_cast<size_t>(producer)]) is_descendant[static_cast<size_t>(id)] = true;
+        if (producer >= 0 && is_descendant[static_cast<size_t>(producer)])
+          is_descendant[static_cast<size_t>(id)] = true;
       }
     }
     is_ancestor[static_cast<size_t>(moment)] = false;
@@ -58,11 +60,13 @@ class MomentBound {
     std::vector<bool> is_wanted(static_cast<size_t>(index.storage_count()), false);
     for (OpId id = moment + 1; id < index.op_count(); ++id) {
       if (!is_descendant[static_cast<size_t>(id)]) continue;
-      for (const StorageId input : index.op(id).inputs) is_wanted[static_cast<size_t>(input)] = true;
+      for (const StorageId input : index.op(id).inputs)
+        is_wanted[static_cast<size_t>(input)] = true;
     }
     for (const StorageId kept : index.problem.keep) is_wanted[static_cast<size_t>(kept)] = true;
     std::vector<bool> is_operand(is_wanted.size(), false);
-    for (const StorageId input : index.op(moment).inputs) is_operand[static_cast<size_t>(input)] = true;
+    for (const StorageId input : index.op(moment).inputs)
+      is_operand[static_cast<size_t>(input)] = true;
 
     for (StorageId id = 0; id < index.storage_count(); ++id) {
       if (!is_made_before(id)) continue;
@@ -87,10 +91,12 @@ class MomentBound {
   [[nodiscard]] double extra_seconds(int64_t budget_bytes) {
     const auto room = static_cast<double>(budget_bytes - own_bytes_);
     if (room < 0) return std::numeric_limits<double>::infinity();
-    // Two lines of the concave dual: nothing is dropped at price 0, everything droppable at a high price.
+    // Two lines of the concave dual: nothing is dropped at price 0, everything droppable at a high
+    // price.
     Point low = evaluate(0, room);
     low.kept = 0;
-    for (const auto& [id, arc] : kept_arcs_) low.kept += static_cast<double>(index_.arena_bytes(id));
+    for (const auto& [id, arc] : kept_arcs_)
+      low.kept += static_cast<double>(index_.arena_bytes(id));
     low.seconds = 0;
     if (low.kept <= room) return 0;
     // Above this price even the smallest storage (of one alignment unit) is not worth keeping.
@@ -125,8 +131,9 @@ class MomentBound {
     Point point;
     point.value = cut - price * room;
     for (const auto& [id, arc] : kept_arcs_) {
-      const bool is_kept = network_.is_on_source_side(id) &&
-                           !network_.is_on_source_side(node_of(index_.producer[static_cast<size_t>(id)]));
+      const bool is_kept =
+          network_.is_on_source_side(id) &&
+          !network_.is_on_source_side(node_of(index_.producer[static_cast<size_t>(id)]));
       if (is_kept) point.kept += static_cast<double>(index_.arena_bytes(id));
     }
     point.seconds = cut - price * point.kept;

@@ -8,12 +8,14 @@
 
 namespace snug::plan {
 
-/// The op whose arena inputs, outputs and scratch are the largest together. {0, -1} for a problem without ops.
+/// The op whose arena inputs, outputs and scratch are the largest together. {0, -1} for a problem
+/// without ops.
 [[nodiscard]] WorkingSetBound working_set_bound(const Problem& problem);
 
-/// A number of seconds that no valid schedule within `arena_budget_bytes` can beat; at least the time of running every
-/// op once. Valid for any schedule, not only for those this planner makes: a cut relaxation at the loss and at moments of
-/// the backward part. Infinite where an op's own operands exceed the budget. O(cuts of a network of ops and storages).
+/// A number of seconds that no valid schedule within `arena_budget_bytes` can beat; at least the
+/// time of running every op once. Valid for any schedule, not only for those this planner makes: a
+/// cut relaxation at the loss and at moments of the backward part. Infinite where an op's own
+/// operands exceed the budget. O(cuts of a network of ops and storages).
 [[nodiscard]] double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes);
 
 }  // namespace snug::plan

@@ -39,7 +39,9 @@ std::optional<double> fewest_seconds(const Problem& problem, int64_t budget_byte
 
   // Dijkstra; dropping a storage costs nothing.
   std::map<State, double> best;
-  std::priority_queue<std::pair<double, State>, std::vector<std::pair<double, State>>, std::greater<>> queue;
+  std::priority_queue<std::pair<double, State>, std::vector<std::pair<double, State>>,
+                      std::greater<>>
+      queue;
   const auto reach = [&](const State& state, double seconds) {
     const auto [found, is_new] = best.emplace(state, seconds);
     if (!is_new && found->second <= seconds) return;

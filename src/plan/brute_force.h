@@ -9,8 +9,9 @@
 
 namespace snug::plan::testing {
 
-/// Fewest seconds of any valid schedule whose load stays within `budget_bytes`; nothing where none exists. Searches the
-/// states (what is in memory, which ops have run); at most about 10 ops. Resident storages must not be written.
+/// Fewest seconds of any valid schedule whose load stays within `budget_bytes`; nothing where none
+/// exists. Searches the states (what is in memory, which ops have run); at most about 10 ops.
+/// Resident storages must not be written.
 [[nodiscard]] std::optional<double> fewest_seconds(const Problem& problem, int64_t budget_bytes);
 
 /// The smallest load of any valid schedule, in steps of the alignment.

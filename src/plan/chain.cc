@@ -27,8 +27,8 @@ int32_t ChainSolver::slots_of(int64_t bytes) const {
 ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<BlockOptions>& options)
     : blocks_(blocks), options_(options), length_(static_cast<int32_t>(blocks.size())) {
   const double cubes = static_cast<double>(length_) * length_ * length_ / 6 + 1;
-  slots_ = static_cast<int32_t>(std::clamp(kWork / cubes, static_cast<double>(kMinSlots),
-                                           static_cast<double>(kMaxSlots)));
+  slots_ = static_cast<int32_t>(
+      std::clamp(kWork / cubes, static_cast<double>(kMinSlots), static_cast<double>(kMaxSlots)));
   // The largest budget that can matter: everything kept, at the worst moment.
   int64_t saved = 0;
   int64_t most = 1;
@@ -38,7 +38,8 @@ ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<Blo
       return;
     }
     const BlockOption& keep = block.options.front();
-    most = std::max({most, saved + keep.forward_peak_bytes, saved + keep.backward_peak_bytes + block.foreign_bytes,
+    most = std::max({most, saved + keep.forward_peak_bytes,
+                     saved + keep.backward_peak_bytes + block.foreign_bytes,
                      saved + block.advance_peak_bytes + block.entry_bytes});
     saved += keep.saved_bytes;
   }
@@ -72,7 +73,8 @@ void ChainSolver::solve_one(int32_t a, int32_t b) {
   const auto& list = option_slots_[static_cast<size_t>(a)];
   for (size_t k = 0; k < list.size(); ++k) {
     const OptionSlots& option = list[k];
-    const int32_t need = std::max({option.forward_peak + beside, option.backward_peak, option.saved});
+    const int32_t need =
+        std::max({option.forward_peak + beside, option.backward_peak, option.saved});
     const float* const rest = a < b ? &seconds_[cell(a + 1, b)] : nullptr;
     for (int32_t m = need; m <= slots_; ++m) {
       const float time = option.seconds + (rest == nullptr ? 0.0f : rest[m - option.saved]);
@@ -88,7 +90,8 @@ void ChainSolver::solve_one(int32_t a, int32_t b) {
   for (int32_t j = a + 1; j <= b; ++j) {
     const auto previous = static_cast<size_t>(j - 1);
     advance += static_cast<float>(options_[previous].forward_seconds);
-    advance_need = std::max(advance_need, advance_slots_[previous] + (j - 1 > a ? input : 0) + beside);
+    advance_need =
+        std::max(advance_need, advance_slots_[previous] + (j - 1 > a ? input : 0) + beside);
     const float* const right = &seconds_[cell(j, b)];
     const float* const left = &seconds_[cell(a, j - 1)];
     const auto code = static_cast<int16_t>(a - j);
@@ -146,7 +149,8 @@ std::vector<ChainAction> ChainSolver::actions(int32_t budget_slots) const {
 }
 
 std::vector<ChainAction> segment_actions(const std::vector<Block>& blocks,
-                                         const std::vector<BlockOptions>& options, int32_t segment) {
+                                         const std::vector<BlockOptions>& options,
+                                         int32_t segment) {
   using Kind = ChainAction::Kind;
   const auto length = static_cast<int32_t>(blocks.size());
   std::vector<ChainAction> result;
@@ -168,7 +172,8 @@ std::vector<ChainAction> segment_actions(const std::vector<Block>& blocks,
   for (int32_t begin = last_begin; begin >= 0; begin -= segment) {
     const int32_t end = std::min(begin + segment, length);
     if (begin != last_begin) {
-      for (int32_t b = begin; b + 1 < end; ++b) result.push_back({Kind::forward, b, keep_all(b), true});
+      for (int32_t b = begin; b + 1 < end; ++b)
+        result.push_back({Kind::forward, b, keep_all(b), true});
       // The segment's last block: its backward makes just what it needs.
       const StorageId input = blocks[static_cast<size_t>(end - 1)].input;
       ChainAction last{Kind::forward, end - 1, {}, false};

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dynamic programming over a chain of blocks with options, with recomputation nested as deep as the budget asks
-// (Rotor's recurrence, stated here in our terms):
+// Dynamic programming over a chain of blocks with options, with recomputation nested as deep as the
+// budget asks (Rotor's recurrence, stated here in our terms):
 //
-//   T(a, b, m) = fewest seconds of forward runs to go from "input of block a is there" to "blocks b .. a have run
-//   backward" within m bytes, the input of a included:
+//   T(a, b, m) = fewest seconds of forward runs to go from "input of block a is there" to "blocks b
+//   .. a have run backward" within m bytes, the input of a included:
 //     a == b   forward then backward of one block, with the best option that fits
 //     keep     run a with option k, solve (a+1, b) in m - saved(k), run a backward
-//     check    keep only the input of a, run a .. j-1 forward keeping nothing, solve (j, b) in m - input(a), then
+//     check    keep only the input of a, run a .. j-1 forward keeping nothing, solve (j, b) in m -
+//     input(a), then
 //              (a, j-1) in m
 //
-// Bytes are counted in slots, rounded up, so a nominal budget is only a way to name a schedule: what counts is the
-// flattened schedule, judged by exact liveness.
+// Bytes are counted in slots, rounded up, so a nominal budget is only a way to name a schedule:
+// what counts is the flattened schedule, judged by exact liveness.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +36,12 @@ class ChainSolver {
  public:
   ChainSolver(const std::vector<Block>& blocks, const std::vector<BlockOptions>& options);
 
-  /// Nominal budgets (in slots) at which the best time changes, smallest first. Empty where nothing is feasible.
+  /// Nominal budgets (in slots) at which the best time changes, smallest first. Empty where nothing
+  /// is feasible.
   [[nodiscard]] std::vector<int32_t> distinct_budgets() const;
   [[nodiscard]] std::vector<ChainAction> actions(int32_t budget_slots) const;
-  /// Forward seconds of the whole chain at a nominal budget, recomputation included; infinite where infeasible.
+  /// Forward seconds of the whole chain at a nominal budget, recomputation included; infinite where
+  /// infeasible.
   [[nodiscard]] double seconds(int32_t budget_slots) const;
 
  private:
@@ -66,7 +69,8 @@ class ChainSolver {
   std::vector<int16_t> choice_;  // [cell][m]: option k >= 0, or -(j - a) for a checkpoint at j
 };
 
-/// The named strategies as actions. `segment` blocks share one kept input; the last segment keeps everything.
+/// The named strategies as actions. `segment` blocks share one kept input; the last segment keeps
+/// everything.
 [[nodiscard]] std::vector<ChainAction> segment_actions(const std::vector<Block>& blocks,
                                                        const std::vector<BlockOptions>& options,
                                                        int32_t segment);

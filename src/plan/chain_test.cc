@@ -20,14 +20,19 @@ TEST(Liveness, Instances_live_from_making_to_last_use_before_made_again) {
   Problem problem;
   problem.storages = {{"x", 64, false}, {"y", 128, false}, {"z", 192, false}, {"w", 64, true}};
   problem.ops = {{.name = "x", .scope = "", .seconds = 1, .inputs = {}, .outputs = {0}},
-                 {.name = "y", .scope = "", .seconds = 2, .inputs = {0, 3}, .outputs = {1}, .scratch_bytes = 64},
+                 {.name = "y",
+                  .scope = "",
+                  .seconds = 2,
+                  .inputs = {0, 3},
+                  .outputs = {1},
+                  .scratch_bytes = 64},
                  {.name = "z", .scope = "", .seconds = 4, .inputs = {0, 1}, .outputs = {2}}};
   problem.keep = {2};
   const std::vector<OpId> schedule = {0, 1, 0, 1, 2};
   const Liveness live = analyse(problem, schedule);
-  const std::vector<LiveRange> expected = {{0, 0, 1, 64, false},  {1, 1, 1, 128, false}, {1, 1, 1, 64, true},
-                                           {0, 2, 4, 64, false},  {1, 3, 4, 128, false}, {1, 3, 3, 64, true},
-                                           {2, 4, 4, 192, false}};
+  const std::vector<LiveRange> expected = {
+      {0, 0, 1, 64, false},  {1, 1, 1, 128, false}, {1, 1, 1, 64, true},  {0, 2, 4, 64, false},
+      {1, 3, 4, 128, false}, {1, 3, 3, 64, true},   {2, 4, 4, 192, false}};
   EXPECT_EQ(live.ranges, expected);
   EXPECT_EQ(live.step_bytes, (std::vector<int64_t>{64, 256, 64, 256, 384}));
   EXPECT_EQ(live.load_bytes, 384);
@@ -42,8 +47,9 @@ TEST(Blocks, An_encoder_is_cut_twice_a_layer_and_its_mask_is_carried) {
   EXPECT_GE(chain.blocks.size(), 24u);
   EXPECT_LE(chain.blocks.size(), 27u);
   EXPECT_LE(chain.class_count, 6);
-  const auto mask = std::find_if(problem.storages.begin(), problem.storages.end(),
-                                 [](const Storage& each) { return each.name == "embeddings/mask"; });
+  const auto mask =
+      std::find_if(problem.storages.begin(), problem.storages.end(),
+                   [](const Storage& each) { return each.name == "embeddings/mask"; });
   EXPECT_TRUE(chain.is_pinned[static_cast<size_t>(mask - problem.storages.begin())]);
   // Blocks tile the forward part and, in reverse, the backward part.
   OpId next = 0;
@@ -62,7 +68,8 @@ TEST(Blocks, An_encoder_is_cut_twice_a_layer_and_its_mask_is_carried) {
 TEST(Blocks, Too_many_blocks_are_merged) {
   const Problem problem = testing::unit_chain(500);
   const ProblemIndex index(problem);
-  EXPECT_EQ(find_blocks(index, {.max_blocks = 1000}).blocks.size(), 499u);  // the free input joins the first op
+  EXPECT_EQ(find_blocks(index, {.max_blocks = 1000}).blocks.size(),
+            499u);  // the free input joins the first op
   EXPECT_LE(find_blocks(index, {.max_blocks = 100}).blocks.size(), 100u);
 }
 
@@ -81,7 +88,8 @@ TEST(Options, Keep_all_comes_first_and_the_front_is_a_front) {
       EXPECT_LE(list[i].recompute_seconds, options[b].forward_seconds + 1e-12);
     }
     int64_t saved = 0;
-    for (const StorageId id : list.front().saved) saved += problem.storages[static_cast<size_t>(id)].bytes;
+    for (const StorageId id : list.front().saved)
+      saved += problem.storages[static_cast<size_t>(id)].bytes;
     EXPECT_EQ(saved, list.front().saved_bytes);
   }
   // A layer's half has intermediate save-sets, not only all or nothing.
@@ -92,14 +100,16 @@ TEST(Chain, Homogeneous_chains_cost_what_revolve_proves) {
   // l steps, c further checkpoints beside the input: r*l - C(c+r, r-1) forward steps at best.
   const auto binomial = [](int64_t n, int64_t k) {
     double value = 1;
-    for (int64_t i = 1; i <= k; ++i) value = value * static_cast<double>(n - k + i) / static_cast<double>(i);
+    for (int64_t i = 1; i <= k; ++i)
+      value = value * static_cast<double>(n - k + i) / static_cast<double>(i);
     return value;
   };
   const int64_t length = 30;
   std::vector<Block> blocks(static_cast<size_t>(length));
   std::vector<BlockOptions> options(static_cast<size_t>(length));
   for (auto& each : options) {
-    // Backward needs the input alone and runs in no extra memory; forward moves one unit to the next.
+    // Backward needs the input alone and runs in no extra memory; forward moves one unit to the
+    // next.
     each.forward_seconds = 1;
     each.input_bytes = 1;
     each.advance_peak_bytes = 1;
@@ -111,8 +121,8 @@ TEST(Chain, Homogeneous_chains_cost_what_revolve_proves) {
   // Two slots: start over each time.
   EXPECT_EQ(solver.seconds(budgets.front()), length * (length + 1) / 2.0 - 1);
   for (size_t i = 0; i < budgets.size(); ++i) {
-    // The closed form counts advances alone; here every last run of a step before its backward counts as well, unless the
-    // step was checkpointed just then.
+    // The closed form counts advances alone; here every last run of a step before its backward
+    // counts as well, unless the step was checkpointed just then.
     const auto c = static_cast<int64_t>(i) + 1;
     int64_t r = 0;
     while (binomial(c + r, c) < static_cast<double>(length)) ++r;
@@ -131,7 +141,8 @@ TEST(Schedule, Flattened_actions_are_valid_at_every_nominal_budget) {
   const ChainSolver solver(chain.blocks, options);
   double before = 1e300;
   for (const int32_t budget : solver.distinct_budgets()) {
-    const auto schedule = flatten(index, chain, solver.actions(budget), given_backward_order(index));
+    const auto schedule =
+        flatten(index, chain, solver.actions(budget), given_backward_order(index));
     ASSERT_TRUE(schedule.has_value());
     const auto violations = check_schedule(problem, *schedule);
     ASSERT_TRUE(violations.empty()) << violations.front();
@@ -141,7 +152,8 @@ TEST(Schedule, Flattened_actions_are_valid_at_every_nominal_budget) {
 }
 
 TEST(Schedule, Updates_move_behind_their_gradient_and_stay_valid) {
-  const Problem late = testing::encoder({.layers = 3, .tokens = 128, .accumulates = false, .updates_at_end = true});
+  const Problem late =
+      testing::encoder({.layers = 3, .tokens = 128, .accumulates = false, .updates_at_end = true});
   const ProblemIndex index(late);
   const std::vector<OpId> early = early_update_order(index);
   EXPECT_NE(early, given_backward_order(index));
@@ -162,7 +174,8 @@ TEST(Slack, Useless_repeats_go_and_the_limit_holds) {
   const ProblemIndex index(problem);
   const Chain chain = find_blocks(index);
   const auto options = block_options(index, chain);
-  const auto schedule = flatten(index, chain, segment_actions(chain.blocks, options, 3), given_backward_order(index));
+  const auto schedule =
+      flatten(index, chain, segment_actions(chain.blocks, options, 3), given_backward_order(index));
   ASSERT_TRUE(schedule.has_value());
   ASSERT_GT(schedule->size(), problem.ops.size());
   const Liveness before = analyse(problem, *schedule);
@@ -181,7 +194,8 @@ TEST(Slack, Useless_repeats_go_and_the_limit_holds) {
 
 TEST(LowerPeak, Each_step_has_a_smaller_load_and_is_valid) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    const Problem problem = testing::random_training_graph(seed, {.forward_ops = 25, .has_updates = true});
+    const Problem problem =
+        testing::random_training_graph(seed, {.forward_ops = 25, .has_updates = true});
     const ProblemIndex index(problem);
     int64_t before = analyse(problem, given_order(problem)).load_bytes;
     for (const auto& schedule : lower_peak(index, given_order(problem), {})) {

@@ -59,9 +59,10 @@ void add_candidate(const Workshop& shop, std::vector<OpId> schedule, const std::
 
 // The schedules that no other beats in both load and seconds, smallest load first.
 std::vector<Candidate> front_of(std::vector<Candidate> candidates) {
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
-  });
+  std::stable_sort(
+      candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+        return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
+      });
   std::vector<Candidate> front;
   for (Candidate& each : candidates) {
     if (front.empty() || each.seconds < front.back().seconds) front.push_back(std::move(each));
@@ -69,7 +70,8 @@ std::vector<Candidate> front_of(std::vector<Candidate> candidates) {
   return front;
 }
 
-// Every order × every nominal budget of a grid that reaches up to `largest_share` of those that matter.
+// Every order × every nominal budget of a grid that reaches up to `largest_share` of those that
+// matter.
 void add_chain_candidates(const Workshop& shop, int32_t grid_points, double largest_share,
                           std::vector<Candidate>& candidates) {
   const auto& blocks = shop.chain.blocks;
@@ -89,31 +91,36 @@ void add_chain_candidates(const Workshop& shop, int32_t grid_points, double larg
     add(segment_actions(blocks, shop.options, root), "budget");
     for (size_t i = 0; i < points; ++i) {
       // Denser at small budgets, where a byte buys most.
-      const double part = points == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(points - 1);
-      const auto at = static_cast<size_t>(std::llround(
-          largest_share * std::pow(part, kGridBend) * static_cast<double>(budgets.size() - 1)));
+      const double part =
+          points == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(points - 1);
+      const auto at = static_cast<size_t>(std::llround(largest_share * std::pow(part, kGridBend) *
+                                                       static_cast<double>(budgets.size() - 1)));
       add(solver.actions(budgets[at]), "budget");
     }
   }
 }
 
-// Peak-driven search from the smallest schedule found, and from keep-all where the chain has little to say.
+// Peak-driven search from the smallest schedule found, and from keep-all where the chain has little
+// to say.
 void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
                          std::vector<Candidate>& candidates) {
   const double size = static_cast<double>(shop.index.op_count()) + 1;
   PeakSearch limits;
   // Every trial costs a liveness pass: fewer rounds for longer problems.
-  limits.max_rounds = static_cast<int32_t>(std::min<double>(options.improvement_rounds, 4e4 / size + 8));
+  limits.max_rounds =
+      static_cast<int32_t>(std::min<double>(options.improvement_rounds, 4e4 / size + 8));
   const auto search = [&](const std::vector<OpId>& start, size_t max_kept) {
     auto found = lower_peak(shop.index, start, limits);
     const size_t stride = std::max<size_t>(1, found.size() / std::max<size_t>(1, max_kept));
     for (size_t i = found.size(); i-- > 0;) {
-      if ((found.size() - 1 - i) % stride == 0) add_candidate(shop, std::move(found[i]), "budget", candidates);
+      if ((found.size() - 1 - i) % stride == 0)
+        add_candidate(shop, std::move(found[i]), "budget", candidates);
     }
   };
-  const auto smallest = std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
-    return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
-  });
+  const auto smallest =
+      std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+        return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
+      });
   const std::vector<OpId> start = smallest->schedule;
   search(start, 8);
   if (shop.chain.blocks.size() < 6) {
@@ -124,7 +131,8 @@ void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
 
 int32_t segment_length(std::string_view strategy, size_t blocks) {
   if (strategy == "recompute-all") return 1;
-  if (strategy == "sqrt") return static_cast<int32_t>(std::ceil(std::sqrt(static_cast<double>(blocks))));
+  if (strategy == "sqrt")
+    return static_cast<int32_t>(std::ceil(std::sqrt(static_cast<double>(blocks))));
   int32_t every = 0;
   constexpr std::string_view kEvery = "every:";
   if (strategy.substr(0, kEvery.size()) == kEvery) {
@@ -132,7 +140,8 @@ int32_t segment_length(std::string_view strategy, size_t blocks) {
     const auto [end, status] = std::from_chars(number.data(), number.data() + number.size(), every);
     if (status == std::errc() && end == number.data() + number.size() && every > 0) return every;
   }
-  throw Error(ErrorCode::bad_config, "recompute", "'" + std::string(strategy) + "' is not a strategy",
+  throw Error(ErrorCode::bad_config, "recompute",
+              "'" + std::string(strategy) + "' is not a strategy",
               "use keep-all, recompute-all, sqrt or every:K with K of at least 1");
 }
 
@@ -153,9 +162,10 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
     add_chain_candidates(shop, options.grid_points, 1.0, candidates);
     // The other way to cut, for the smallest budgets.
     const Workshop low(problem, {.merges_backward = true});
-    const bool is_same = low.chain.blocks.size() == shop.chain.blocks.size() &&
-                         std::equal(low.chain.blocks.begin(), low.chain.blocks.end(), shop.chain.blocks.begin(),
-                                    [](const Block& a, const Block& b) { return a.first == b.first; });
+    const bool is_same =
+        low.chain.blocks.size() == shop.chain.blocks.size() &&
+        std::equal(low.chain.blocks.begin(), low.chain.blocks.end(), shop.chain.blocks.begin(),
+                   [](const Block& a, const Block& b) { return a.first == b.first; });
     if (!is_same) add_chain_candidates(low, options.grid_points / 4, 0.15, candidates);
   }
   add_peak_candidates(shop, options, candidates);
@@ -165,7 +175,8 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
     if (candidate.strategy == "keep-all") {
       placed.push_back(std::move(keep_all));
     } else {
-      placed.push_back(assemble(problem, candidate.schedule, candidate.strategy, options.placement));
+      placed.push_back(
+          assemble(problem, candidate.schedule, candidate.strategy, options.placement));
     }
   }
   std::stable_sort(placed.begin(), placed.end(), [](const Plan& a, const Plan& b) {
@@ -179,7 +190,8 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
   return frontier;
 }
 
-Plan plan_strategy(const Problem& problem, std::string_view strategy, const FrontierOptions& options) {
+Plan plan_strategy(const Problem& problem, std::string_view strategy,
+                   const FrontierOptions& options) {
   validate(problem);
   const std::vector<OpId> keep_all = given_order(problem);
   if (strategy == "keep-all") return assemble(problem, keep_all, "keep-all", options.placement);

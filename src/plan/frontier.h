@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The planner's front door: the frontier of plans that were really placed, the named strategies, and what to say when
-// nothing fits.
+// The planner's front door: the frontier of plans that were really placed, the named strategies,
+// and what to say when nothing fits.
 //
-// The frontier does not depend on a budget, and the fastest plan that fits is taken from it; so more memory is never
-// slower. Deterministic: limits are counts, never clocks.
+// The frontier does not depend on a budget, and the fastest plan that fits is taken from it; so
+// more memory is never slower. Deterministic: limits are counts, never clocks.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,17 @@
 namespace snug::plan {
 
 struct FrontierOptions {
-  int32_t grid_points = 40;           // nominal budgets tried between the smallest and keep-all
-  int32_t improvement_rounds = 400;   // moves of the peak-driven search
+  int32_t grid_points = 40;          // nominal budgets tried between the smallest and keep-all
+  int32_t improvement_rounds = 400;  // moves of the peak-driven search
   PlacementLimits placement = {.local_search_rounds = 8, .exact_search_nodes = 2'000};
 };
 
 /// Builds the frontier. Validates the problem first (Error{invalid_graph}).
 [[nodiscard]] Frontier build_frontier(const Problem& problem, const FrontierOptions& options = {});
 
-/// One named strategy: "keep-all", "recompute-all" (every block but the last keeps only its input), "sqrt" (about √n
-/// segments), "every:K" (the input of every K-th block is kept). Throws Error{bad_config} for any other name.
+/// One named strategy: "keep-all", "recompute-all" (every block but the last keeps only its input),
+/// "sqrt" (about √n segments), "every:K" (the input of every K-th block is kept). Throws
+/// Error{bad_config} for any other name.
 [[nodiscard]] Plan plan_strategy(const Problem& problem, std::string_view strategy,
                                  const FrontierOptions& options = {});
 
@@ -42,10 +43,10 @@ struct Refusal {
   int64_t budget_bytes = 0;
   int64_t smallest_arena_bytes = 0;  // of the plans found
   WorkingSetBound bound;
-  std::string op_name;             // the op that proves the bound
-  std::vector<Operand> operands;   // its arena operands and scratch, largest first
-  bool is_proved = false;          // budget < bound: impossible; otherwise "no plan found"
-  int64_t gap_bytes = 0;           // smallest_arena_bytes - bound.bytes
+  std::string op_name;            // the op that proves the bound
+  std::vector<Operand> operands;  // its arena operands and scratch, largest first
+  bool is_proved = false;         // budget < bound: impossible; otherwise "no plan found"
+  int64_t gap_bytes = 0;          // smallest_arena_bytes - bound.bytes
 };
 
 /// Explains why `arena_budget_bytes` is refused.

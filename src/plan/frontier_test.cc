@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The planner as a whole: every plan of every frontier is valid, frontiers are monotone and deterministic, chains reach
-// the known peaks, and nothing beats the certificates.
+// The planner as a whole: every plan of every frontier is valid, frontiers are monotone and
+// deterministic, chains reach the known peaks, and nothing beats the certificates.
 #include "plan/frontier.h"
 
 #include <gtest/gtest.h>
@@ -54,11 +54,13 @@ TEST(Frontier, Encoder_plans_are_valid_small_and_cheap) {
   for (const bool accumulates : {true, false}) {
     for (const bool late : {false, true}) {
       if (accumulates && late) continue;
-      const Problem problem = testing::encoder({.layers = 4, .accumulates = accumulates, .updates_at_end = late});
+      const Problem problem =
+          testing::encoder({.layers = 4, .accumulates = accumulates, .updates_at_end = late});
       const Frontier frontier = build_frontier(problem);
       ASSERT_NO_FATAL_FAILURE(expect_sound(problem, frontier));
       // Training plans are stack-like: placed without loss.
-      for (const Plan& plan : frontier.plans) EXPECT_LE(plan.arena_bytes, plan.load_bytes * 102 / 100);
+      for (const Plan& plan : frontier.plans)
+        EXPECT_LE(plan.arena_bytes, plan.load_bytes * 102 / 100);
     }
   }
 }
@@ -67,7 +69,8 @@ TEST(Frontier, Encoder_of_twelve_layers_meets_its_marks) {
   const Problem problem = testing::encoder({});
   const Frontier frontier = build_frontier(problem);
   const auto overhead_at = [&](double share) {
-    const Plan* plan = fastest_within(frontier, static_cast<int64_t>(share * static_cast<double>(frontier.keep_all_arena_bytes)));
+    const Plan* plan = fastest_within(
+        frontier, static_cast<int64_t>(share * static_cast<double>(frontier.keep_all_arena_bytes)));
     return plan == nullptr ? 1e9 : plan->seconds / frontier.keep_all_seconds - 1;
   };
   EXPECT_EQ(overhead_at(1.0), 0.0);
@@ -78,16 +81,19 @@ TEST(Frontier, Encoder_of_twelve_layers_meets_its_marks) {
   EXPECT_LE(frontier.plans.front().arena_bytes, frontier.keep_all_arena_bytes * 8 / 100);
   // The certificate is close where most people train.
   for (const double share : {0.3, 0.5}) {
-    const auto budget = static_cast<int64_t>(share * static_cast<double>(frontier.keep_all_arena_bytes));
+    const auto budget =
+        static_cast<int64_t>(share * static_cast<double>(frontier.keep_all_arena_bytes));
     const Plan* plan = fastest_within(frontier, budget);
     ASSERT_NE(plan, nullptr);
-    EXPECT_LE(plan->seconds - lower_bound_seconds(problem, budget), 0.025 * frontier.keep_all_seconds);
+    EXPECT_LE(plan->seconds - lower_bound_seconds(problem, budget),
+              0.025 * frontier.keep_all_seconds);
   }
 }
 
 TEST(Frontier, Is_the_same_when_built_twice) {
-  for (const Problem& problem : {testing::encoder({.layers = 3, .accumulates = false}),
-                                 testing::random_training_graph(7, {.forward_ops = 30, .has_updates = true})}) {
+  for (const Problem& problem :
+       {testing::encoder({.layers = 3, .accumulates = false}),
+        testing::random_training_graph(7, {.forward_ops = 30, .has_updates = true})}) {
     EXPECT_EQ(build_frontier(problem).plans, build_frontier(problem).plans);
   }
 }
@@ -135,10 +141,12 @@ TEST(Frontier, Tiny_chains_are_as_fast_as_any_schedule_at_every_budget) {
   for (int32_t n = 2; n <= 6; ++n) {
     const Problem problem = testing::unit_chain(n);
     const Frontier frontier = build_frontier(problem);
-    for (int64_t budget = frontier.plans.front().arena_bytes; budget <= frontier.keep_all_arena_bytes; budget += 64) {
+    for (int64_t budget = frontier.plans.front().arena_bytes;
+         budget <= frontier.keep_all_arena_bytes; budget += 64) {
       const auto optimum = testing::fewest_seconds(problem, budget);
       ASSERT_TRUE(optimum.has_value());
-      EXPECT_EQ(fastest_within(frontier, budget)->seconds, *optimum) << n << " units, budget " << budget / 64;
+      EXPECT_EQ(fastest_within(frontier, budget)->seconds, *optimum)
+          << n << " units, budget " << budget / 64;
     }
   }
 }
@@ -147,7 +155,8 @@ TEST(Frontier, Lower_bound_is_never_above_the_true_optimum) {
   int32_t informative = 0;
   const auto expect_below = [&](const Problem& problem) {
     const Frontier frontier = build_frontier(problem);
-    for (int64_t budget = frontier.bound.bytes; budget <= frontier.keep_all_arena_bytes; budget += 64) {
+    for (int64_t budget = frontier.bound.bytes; budget <= frontier.keep_all_arena_bytes;
+         budget += 64) {
       const auto optimum = testing::fewest_seconds(problem, budget);
       const double bound = lower_bound_seconds(problem, budget);
       if (optimum) {
@@ -209,18 +218,21 @@ TEST(Strategies, Named_ones_are_valid_and_ordered_in_memory) {
   // Never more than one extra forward.
   double forward = 0;
   for (const Op& op : problem.ops) forward += op.phase == Phase::forward ? op.seconds : 0;
-  for (const Plan* plan : {&all, &root, &two}) EXPECT_LE(plan->seconds, keep.seconds + forward) << plan->strategy;
+  for (const Plan* plan : {&all, &root, &two})
+    EXPECT_LE(plan->seconds, keep.seconds + forward) << plan->strategy;
 }
 
 TEST(Strategies, Unknown_names_are_refused) {
   const Problem problem = testing::unit_chain(5);
-  for (const char* name : {"", "magic", "every:", "every:0", "every:-2", "every:2x", "every:99999999999"}) {
+  for (const char* name :
+       {"", "magic", "every:", "every:0", "every:-2", "every:2x", "every:99999999999"}) {
     try {
       (void)plan_strategy(problem, name);
       FAIL() << name;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::bad_config);
-      EXPECT_NE(std::string(error.what()).find("'" + std::string(name) + "' is not a strategy"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("'" + std::string(name) + "' is not a strategy"),
+                std::string::npos);
     }
   }
 }

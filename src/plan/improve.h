@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Improvement of a flat schedule, whatever made it: recomputations that the memory does not need are taken out, and at
-// the peak something live but unused is dropped and recomputed later. Judged by exact liveness; never invalid.
+// Improvement of a flat schedule, whatever made it: recomputations that the memory does not need
+// are taken out, and at the peak something live but unused is dropped and recomputed later. Judged
+// by exact liveness; never invalid.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +12,20 @@
 
 namespace snug::plan {
 
-/// Takes out repeated runs, most seconds per byte first, as long as no step exceeds `limit_bytes`; the storage then stays
-/// from its earlier run. Repeated runs that nobody reads go first.
-[[nodiscard]] std::vector<OpId> fill_slack(const ProblemIndex& index, std::span<const OpId> schedule,
-                                           int64_t limit_bytes);
+/// Takes out repeated runs, most seconds per byte first, as long as no step exceeds `limit_bytes`;
+/// the storage then stays from its earlier run. Repeated runs that nobody reads go first.
+[[nodiscard]] std::vector<OpId> fill_slack(const ProblemIndex& index,
+                                           std::span<const OpId> schedule, int64_t limit_bytes);
 
 struct PeakSearch {
-  int32_t max_rounds = 200;      // insertions
-  int32_t max_candidates = 8;    // storages tried at each peak
+  int32_t max_rounds = 200;    // insertions
+  int32_t max_candidates = 8;  // storages tried at each peak
 };
 
-/// Lowers the peak step by step; every returned schedule has a smaller load than the one before (`schedule` is not among
-/// them).
-[[nodiscard]] std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index, std::span<const OpId> schedule,
+/// Lowers the peak step by step; every returned schedule has a smaller load than the one before
+/// (`schedule` is not among them).
+[[nodiscard]] std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index,
+                                                        std::span<const OpId> schedule,
                                                         const PeakSearch& limits);
 
 }  // namespace snug::plan

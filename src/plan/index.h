@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cross references that every part of the planner needs: who makes a storage, who reads it, which version of a
-// resident storage an op sees. Built once per problem; the validator does not use it (it must stay independent).
+// The cross references that every part of the planner needs: who makes a storage, who reads it,
+// which version of a resident storage an op sees. Built once per problem; the validator does not
+// use it (it must stay independent).
 #pragma once
 
 #include <utility>
@@ -19,10 +20,11 @@ struct ProblemIndex {
   std::vector<std::vector<OpId>> consumers;  // per storage, in the given order
   std::vector<bool> runs_once;               // per op: not recomputable, or writes resident storage
   std::vector<bool> in_keep;                 // per storage
-  /// Per op: the resident storages it sees (reads or writes) and how many writers ran before it in the given order.
-  /// Only storages that are written at all are listed.
+  /// Per op: the resident storages it sees (reads or writes) and how many writers ran before it in
+  /// the given order. Only storages that are written at all are listed.
   std::vector<std::vector<std::pair<StorageId, int32_t>>> versions;
-  /// The first op of phase backward or update: ops before it are the forward part, the others the backward part.
+  /// The first op of phase backward or update: ops before it are the forward part, the others the
+  /// backward part.
   OpId backward_begin = 0;
 
   [[nodiscard]] int32_t op_count() const { return static_cast<int32_t>(problem.ops.size()); }

@@ -80,12 +80,21 @@ std::string to_json(const Problem& problem) {
   }
   Json ops = Json::array();
   for (const Op& op : problem.ops) {
-    ops.push_back({{"name", op.name}, {"scope", op.scope}, {"phase", kPhases[static_cast<size_t>(op.phase)]},
-                   {"seconds", op.seconds}, {"inputs", op.inputs}, {"outputs", op.outputs},
-                   {"scratch_bytes", op.scratch_bytes}, {"may_recompute", op.may_recompute},
+    ops.push_back({{"name", op.name},
+                   {"scope", op.scope},
+                   {"phase", kPhases[static_cast<size_t>(op.phase)]},
+                   {"seconds", op.seconds},
+                   {"inputs", op.inputs},
+                   {"outputs", op.outputs},
+                   {"scratch_bytes", op.scratch_bytes},
+                   {"may_recompute", op.may_recompute},
                    {"signature", op.signature}});
   }
-  return Json{{"storages", storages}, {"ops", ops}, {"keep", problem.keep}, {"alignment", problem.alignment}}.dump();
+  return Json{{"storages", storages},
+              {"ops", ops},
+              {"keep", problem.keep},
+              {"alignment", problem.alignment}}
+      .dump();
 }
 
 Problem problem_from_json(std::string_view text) {
@@ -116,17 +125,25 @@ Problem problem_from_json(std::string_view text) {
 std::string to_json(const Plan& plan) {
   Json steps = Json::array();
   for (const Step& step : plan.steps) {
-    steps.push_back({{"op", step.op}, {"inputs", step.input_offsets}, {"outputs", step.output_offsets},
+    steps.push_back({{"op", step.op},
+                     {"inputs", step.input_offsets},
+                     {"outputs", step.output_offsets},
                      {"scratch", step.scratch_offset}});
   }
   Json ranges = Json::array();
   for (size_t i = 0; i < plan.live_ranges.size(); ++i) {
     const LiveRange& range = plan.live_ranges[i];
-    ranges.push_back({{"storage", range.storage}, {"first", range.first}, {"last", range.last}, {"bytes", range.bytes},
-                      {"is_scratch", range.is_scratch}, {"offset", plan.offsets[i]}});
+    ranges.push_back({{"storage", range.storage},
+                      {"first", range.first},
+                      {"last", range.last},
+                      {"bytes", range.bytes},
+                      {"is_scratch", range.is_scratch},
+                      {"offset", plan.offsets[i]}});
   }
-  return Json{{"strategy", plan.strategy}, {"steps", steps}, {"live_ranges", ranges}, {"arena_bytes", plan.arena_bytes},
-              {"load_bytes", plan.load_bytes}, {"peak_step", plan.peak_step}, {"seconds", plan.seconds}}
+  return Json{{"strategy", plan.strategy},     {"steps", steps},
+              {"live_ranges", ranges},         {"arena_bytes", plan.arena_bytes},
+              {"load_bytes", plan.load_bytes}, {"peak_step", plan.peak_step},
+              {"seconds", plan.seconds}}
       .dump();
 }
 

@@ -12,8 +12,8 @@ namespace snug::plan {
 [[nodiscard]] std::string to_json(const Problem& problem);
 [[nodiscard]] std::string to_json(const Plan& plan);
 
-/// Throw Error{bad_data} that names the field where the text is not a problem (or plan). Ids are checked by validate()
-/// and check(), not here.
+/// Throw Error{bad_data} that names the field where the text is not a problem (or plan). Ids are
+/// checked by validate() and check(), not here.
 [[nodiscard]] Problem problem_from_json(std::string_view text);
 [[nodiscard]] Plan plan_from_json(std::string_view text);
 

@@ -17,7 +17,8 @@ TEST(Json, Problems_and_plans_come_back_exactly) {
   problem.ops[4].signature = ~uint64_t{0};
   problem.ops[5].name = "quote\" and ü";
   EXPECT_EQ(problem_from_json(to_json(problem)), problem);
-  for (const Plan& plan : build_frontier(problem).plans) EXPECT_EQ(plan_from_json(to_json(plan)), plan);
+  for (const Plan& plan : build_frontier(problem).plans)
+    EXPECT_EQ(plan_from_json(to_json(plan)), plan);
 }
 
 TEST(Json, Broken_text_is_refused_with_the_field) {
@@ -35,12 +36,19 @@ TEST(Json, Broken_text_is_refused_with_the_field) {
   expect_refused("[]", "expected an object with 'storages'");
   expect_refused("{}", "'storages' is missing");
   expect_refused(R"({"storages": 3})", "'storages' is not a list");
-  expect_refused(R"({"storages": [{"name": 1, "bytes": 1, "resident": false}]})", "'name' has the wrong type");
-  expect_refused(R"({"storages": [{"name": "x", "bytes": 1.5, "resident": false}]})", "'bytes' is not an integer");
-  expect_refused(R"({"storages": [{"name": "x", "bytes": 1, "resident": 0}]})", "'resident' is not true or false");
-  expect_refused(R"({"storages": [{"name": "x", "bytes": 99999999999999999999, "resident": true}]})", "'bytes'");
-  expect_refused(R"({"storages": [], "ops": [{"name": "f", "scope": "", "phase": "sideways"}]})", "'sideways' is not a phase");
-  expect_refused(R"({"storages": [], "ops": [], "keep": [4294967296]})", "'keep' holds something else");
+  expect_refused(R"({"storages": [{"name": 1, "bytes": 1, "resident": false}]})",
+                 "'name' has the wrong type");
+  expect_refused(R"({"storages": [{"name": "x", "bytes": 1.5, "resident": false}]})",
+                 "'bytes' is not an integer");
+  expect_refused(R"({"storages": [{"name": "x", "bytes": 1, "resident": 0}]})",
+                 "'resident' is not true or false");
+  expect_refused(
+      R"({"storages": [{"name": "x", "bytes": 99999999999999999999, "resident": true}]})",
+      "'bytes'");
+  expect_refused(R"({"storages": [], "ops": [{"name": "f", "scope": "", "phase": "sideways"}]})",
+                 "'sideways' is not a phase");
+  expect_refused(R"({"storages": [], "ops": [], "keep": [4294967296]})",
+                 "'keep' holds something else");
   EXPECT_THROW((void)plan_from_json(R"({"strategy": "keep-all"})"), Error);
 }
 
@@ -51,11 +59,14 @@ TEST(PeakReport, Rows_sum_to_the_load_and_the_table_names_the_largest) {
   int64_t sum = 0;
   for (const auto& row : report.rows) sum += row.bytes;
   EXPECT_EQ(sum, plan.load_bytes);
-  EXPECT_EQ(report.op_name, "ff2.dx");  // gelu's input and output and the gradient between them are there
+  EXPECT_EQ(report.op_name,
+            "ff2.dx");  // gelu's input and output and the gradient between them are there
   const std::string table = format_table(report, 3);
   EXPECT_NE(table.find("layer.1/ff2.dx"), std::string::npos) << table;
   EXPECT_NE(table.find(report.rows[0].name), std::string::npos) << table;
-  EXPECT_NE(table.find("and " + std::to_string(report.rows.size() - 3) + " more"), std::string::npos) << table;
+  EXPECT_NE(table.find("and " + std::to_string(report.rows.size() - 3) + " more"),
+            std::string::npos)
+      << table;
   EXPECT_EQ(peak_report({}, {}).rows.size(), 0u);
 }
 

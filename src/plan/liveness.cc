@@ -37,7 +37,8 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
     }
     if (op.scratch_bytes > 0) result.ranges.push_back({id, step, step, op.scratch_bytes, true});
   }
-  // Summed in the order of the ops, so that the same runs in another order give the same number to the bit.
+  // Summed in the order of the ops, so that the same runs in another order give the same number to
+  // the bit.
   for (size_t id = 0; id < runs.size(); ++id) result.seconds += runs[id] * problem.ops[id].seconds;
   for (const StorageId kept : problem.keep) {
     const int32_t instance = current[static_cast<size_t>(kept)];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact liveness of a schedule. A storage instance lives from the step that makes it to its last use before it is made
-// again; one that is never used lives for its own step; what the problem keeps lives to the end.
+// Exact liveness of a schedule. A storage instance lives from the step that makes it to its last
+// use before it is made again; one that is never used lives for its own step; what the problem
+// keeps lives to the end.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace snug::plan {
 
-/// Every instance of a schedule and the bytes in use. Ranges are ordered by first step, then output order, scratch last.
+/// Every instance of a schedule and the bytes in use. Ranges are ordered by first step, then output
+/// order, scratch last.
 struct Liveness {
   std::vector<LiveRange> ranges;
   std::vector<int64_t> step_bytes;  // bytes in use at each step
@@ -20,8 +22,9 @@ struct Liveness {
   double seconds = 0;
 };
 
-/// Returns the liveness of `schedule` (op ids in the order of execution, repeats allowed). The schedule must make every
-/// storage before it is read; anything else is a bug of the caller. O(steps + operands).
+/// Returns the liveness of `schedule` (op ids in the order of execution, repeats allowed). The
+/// schedule must make every storage before it is read; anything else is a bug of the caller.
+/// O(steps + operands).
 [[nodiscard]] Liveness analyse(const Problem& problem, std::span<const OpId> schedule);
 
 /// The order of the problem itself: keep everything that is used later.

@@ -25,7 +25,8 @@ View view_of(const Problem& problem, std::vector<OpId> schedule) {
   return view;
 }
 
-// Which storages are live across the front of a step, and how often residents were written before it.
+// Which storages are live across the front of a step, and how often residents were written before
+// it.
 struct Moment {
   std::vector<bool> is_live;
   std::vector<int32_t> writes;
@@ -48,8 +49,10 @@ Moment moment_before(const ProblemIndex& index, const View& view, int32_t step) 
   return moment;
 }
 
-// The ops that make `wanted` from what is live at the moment, in the given order; nothing where one may not run again.
-std::optional<std::vector<OpId>> closure_of(const ProblemIndex& index, const Moment& moment, StorageId wanted) {
+// The ops that make `wanted` from what is live at the moment, in the given order; nothing where one
+// may not run again.
+std::optional<std::vector<OpId>> closure_of(const ProblemIndex& index, const Moment& moment,
+                                            StorageId wanted) {
   std::vector<OpId> closure;
   std::vector<StorageId> stack{wanted};
   bool is_first = true;
@@ -79,7 +82,8 @@ struct Move {
   double price = 0;  // seconds per byte
 };
 
-std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view, int32_t max_candidates) {
+std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view,
+                                int32_t max_candidates) {
   const int32_t peak = view.live.peak_step;
   std::vector<int32_t> next_use(static_cast<size_t>(index.storage_count()), -1);
   std::vector<bool> is_used_now(static_cast<size_t>(index.storage_count()), false);
@@ -96,16 +100,21 @@ std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view, int
   for (const LiveRange& range : view.live.ranges) {
     if (range.is_scratch || range.bytes == 0 || range.first >= peak || range.last <= peak) continue;
     const auto id = static_cast<size_t>(range.storage);
-    if (is_used_now[id] || next_use[id] < 0 || index.runs_once[static_cast<size_t>(index.producer[id])]) continue;
+    if (is_used_now[id] || next_use[id] < 0 ||
+        index.runs_once[static_cast<size_t>(index.producer[id])])
+      continue;
     const Moment moment = moment_before(index, view, next_use[id]);
     auto closure = closure_of(index, moment, range.storage);
     if (!closure) continue;
     double seconds = 0;
     for (const OpId op : *closure) seconds += index.op(op).seconds;
-    moves.push_back({next_use[id], std::move(*closure), (seconds + 1e-12) / static_cast<double>(range.bytes)});
+    moves.push_back(
+        {next_use[id], std::move(*closure), (seconds + 1e-12) / static_cast<double>(range.bytes)});
   }
-  std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.price < b.price; });
-  if (moves.size() > static_cast<size_t>(max_candidates)) moves.resize(static_cast<size_t>(max_candidates));
+  std::stable_sort(moves.begin(), moves.end(),
+                   [](const Move& a, const Move& b) { return a.price < b.price; });
+  if (moves.size() > static_cast<size_t>(max_candidates))
+    moves.resize(static_cast<size_t>(max_candidates));
   return moves;
 }
 
@@ -125,10 +134,11 @@ std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index, std::span<c
       trial.insert(trial.begin() + move.before, move.closure.begin(), move.closure.end());
       View after = view_of(index.problem, std::move(trial));
       const bool is_lower = after.live.load_bytes < view.live.load_bytes;
-      const bool is_narrower = after.live.load_bytes == view.live.load_bytes &&
-                               after.steps_at_peak < view.steps_at_peak;
+      const bool is_narrower =
+          after.live.load_bytes == view.live.load_bytes && after.steps_at_peak < view.steps_at_peak;
       if (!is_lower && !is_narrower) continue;
-      const double gain = is_lower ? static_cast<double>(view.live.load_bytes - after.live.load_bytes) : 0.5;
+      const double gain =
+          is_lower ? static_cast<double>(view.live.load_bytes - after.live.load_bytes) : 0.5;
       const double price = (after.live.seconds - view.live.seconds + 1e-12) / gain;
       if (price < best_price) {
         best_price = price;

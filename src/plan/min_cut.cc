@@ -24,7 +24,8 @@ bool MinCut::build_levels(int32_t source, int32_t sink) {
     const int32_t node = queue[head];
     for (const int32_t arc : arcs_of_[static_cast<size_t>(node)]) {
       const int32_t to = arcs_[static_cast<size_t>(arc)].to;
-      if (level_[static_cast<size_t>(to)] >= 0 || residual_[static_cast<size_t>(arc)] <= epsilon_) continue;
+      if (level_[static_cast<size_t>(to)] >= 0 || residual_[static_cast<size_t>(arc)] <= epsilon_)
+        continue;
       level_[static_cast<size_t>(to)] = level_[static_cast<size_t>(node)] + 1;
       queue.push_back(to);
     }
@@ -35,11 +36,14 @@ bool MinCut::build_levels(int32_t source, int32_t sink) {
 double MinCut::push(int32_t node, int32_t sink, double limit) {
   if (node == sink) return limit;
   double sent = 0;
-  for (size_t& i = next_arc_[static_cast<size_t>(node)]; i < arcs_of_[static_cast<size_t>(node)].size(); ++i) {
+  for (size_t& i = next_arc_[static_cast<size_t>(node)];
+       i < arcs_of_[static_cast<size_t>(node)].size(); ++i) {
     const int32_t arc = arcs_of_[static_cast<size_t>(node)][i];
     const int32_t to = arcs_[static_cast<size_t>(arc)].to;
     double& left = residual_[static_cast<size_t>(arc)];
-    if (left <= epsilon_ || level_[static_cast<size_t>(to)] != level_[static_cast<size_t>(node)] + 1) continue;
+    if (left <= epsilon_ ||
+        level_[static_cast<size_t>(to)] != level_[static_cast<size_t>(node)] + 1)
+      continue;
     const double got = push(to, sink, std::min(limit - sent, left));
     if (got > 0) {
       left -= got;

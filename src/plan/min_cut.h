@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Smallest cut of a directed network with real capacities, by Dinic's algorithm. Used for lower bounds: a flow that
-// stops early is still a valid bound from below.
+// Smallest cut of a directed network with real capacities, by Dinic's algorithm. Used for lower
+// bounds: a flow that stops early is still a valid bound from below.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,17 @@ class MinCut {
 
   /// Adds an arc and returns its number, for set_capacity.
   int32_t add_arc(int32_t from, int32_t to, double capacity);
-  void set_capacity(int32_t arc, double capacity) { capacity_[static_cast<size_t>(arc)] = capacity; }
+  void set_capacity(int32_t arc, double capacity) {
+    capacity_[static_cast<size_t>(arc)] = capacity;
+  }
 
-  /// Computes the largest flow from `source` to `sink` with the present capacities; returns its value. What is left of an
-  /// arc below `epsilon` counts as nothing.
+  /// Computes the largest flow from `source` to `sink` with the present capacities; returns its
+  /// value. What is left of an arc below `epsilon` counts as nothing.
   double solve(int32_t source, int32_t sink, double epsilon);
   /// After solve: whether a node lies on the source's side of the cut.
-  [[nodiscard]] bool is_on_source_side(int32_t node) const { return level_[static_cast<size_t>(node)] >= 0; }
+  [[nodiscard]] bool is_on_source_side(int32_t node) const {
+    return level_[static_cast<size_t>(node)] >= 0;
+  }
 
  private:
   bool build_levels(int32_t source, int32_t sink);

@@ -10,7 +10,8 @@
 namespace snug::plan {
 namespace {
 
-// Candidates to save, in groups that only make sense together: the outputs of one op that the backward reads.
+// Candidates to save, in groups that only make sense together: the outputs of one op that the
+// backward reads.
 struct Group {
   std::vector<int32_t> members;  // local storages
   int64_t bytes = 0;
@@ -37,7 +38,8 @@ std::vector<Group> save_groups(const ProblemIndex& index, const BlockTemplate& b
 
 bool dominates(const BlockOption& a, const BlockOption& b) {
   return a.saved_bytes <= b.saved_bytes && a.recompute_seconds <= b.recompute_seconds &&
-         a.forward_peak_bytes <= b.forward_peak_bytes && a.backward_peak_bytes <= b.backward_peak_bytes;
+         a.forward_peak_bytes <= b.forward_peak_bytes &&
+         a.backward_peak_bytes <= b.backward_peak_bytes;
 }
 
 void keep_front(std::vector<BlockOption>& options, size_t max_options) {
@@ -54,7 +56,8 @@ void keep_front(std::vector<BlockOption>& options, size_t max_options) {
     }
     if (!is_dominated) front.push_back(options[i]);
   }
-  // Thin out: drop what changes the curve of seconds over saved bytes the least; ends and the lowest peak stay.
+  // Thin out: drop what changes the curve of seconds over saved bytes the least; ends and the
+  // lowest peak stay.
   while (front.size() > max_options) {
     size_t lowest_peak = 0;
     for (size_t i = 1; i < front.size(); ++i) {
@@ -78,7 +81,8 @@ void keep_front(std::vector<BlockOption>& options, size_t max_options) {
   options = std::move(front);
 }
 
-std::vector<bool> flags_of(const BlockTemplate& block, const std::vector<Group>& groups, uint64_t mask) {
+std::vector<bool> flags_of(const BlockTemplate& block, const std::vector<Group>& groups,
+                           uint64_t mask) {
   std::vector<bool> is_saved(static_cast<size_t>(block.storage_count()), false);
   for (size_t g = 0; g < groups.size(); ++g) {
     if ((mask >> g & 1) == 0) continue;
@@ -91,11 +95,13 @@ void enumerate(const BlockTemplate& block, const std::vector<Group>& groups,
                std::vector<BlockOption>& options) {
   const uint64_t all = (uint64_t{1} << groups.size()) - 1;
   for (uint64_t mask = all + 1; mask-- > 0;) {
-    if (auto option = block.measure(flags_of(block, groups, mask))) options.push_back(std::move(*option));
+    if (auto option = block.measure(flags_of(block, groups, mask)))
+      options.push_back(std::move(*option));
   }
 }
 
-// Too many groups to enumerate: from keep-all, drop again and again the group that frees most bytes per second.
+// Too many groups to enumerate: from keep-all, drop again and again the group that frees most bytes
+// per second.
 void drop_greedily(const BlockTemplate& block, const std::vector<Group>& groups,
                    std::vector<BlockOption>& options) {
   std::vector<bool> is_saved(static_cast<size_t>(block.storage_count()), false);
@@ -112,7 +118,8 @@ void drop_greedily(const BlockTemplate& block, const std::vector<Group>& groups,
     for (size_t g = 0; g < groups.size(); ++g) {
       if (is_dropped[g] || groups[g].bytes == 0) continue;
       auto trial_flags = is_saved;
-      for (const int32_t member : groups[g].members) trial_flags[static_cast<size_t>(member)] = false;
+      for (const int32_t member : groups[g].members)
+        trial_flags[static_cast<size_t>(member)] = false;
       const auto trial = block.measure(trial_flags);
       if (!trial) continue;
       const double price = (trial->recompute_seconds - current->recompute_seconds) /
@@ -130,8 +137,10 @@ void drop_greedily(const BlockTemplate& block, const std::vector<Group>& groups,
   }
 }
 
-// Moves a class's option to another block of the class: the same places in its own lists of storages.
-BlockOption translate(const BlockOption& option, const BlockTemplate& from, const BlockTemplate& to) {
+// Moves a class's option to another block of the class: the same places in its own lists of
+// storages.
+BlockOption translate(const BlockOption& option, const BlockTemplate& from,
+                      const BlockTemplate& to) {
   BlockOption result = option;
   for (StorageId& id : result.saved) id = to.storage(from.local_of(id)).id;
   return result;
@@ -158,7 +167,8 @@ std::vector<BlockOptions> block_options(const ProblemIndex& index, const Chain& 
     if (known) {
       const BlockOptions& twin = result[first_of_class[static_cast<size_t>(block.class_id)]];
       mine.advance_peak_bytes = twin.advance_peak_bytes;
-      for (const BlockOption& option : twin.options) mine.options.push_back(translate(option, *known, shape));
+      for (const BlockOption& option : twin.options)
+        mine.options.push_back(translate(option, *known, shape));
       continue;
     }
     mine.advance_peak_bytes =

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact placement within a capacity: depth-first search over canonical placements. Every placement can be pressed down
-// until each range lies on the floor or on another, and then be listed by rising offset; so it is enough to put down,
-// one by one, ranges at the lowest offset they can have, never below the one before. Time is cut into sections between
-// births and deaths; a branch dies when a section's floor and what must still go there exceed the capacity. Parts
-// that no longer overlap in time are solved apart.
+// Exact placement within a capacity: depth-first search over canonical placements. Every placement
+// can be pressed down until each range lies on the floor or on another, and then be listed by
+// rising offset; so it is enough to put down, one by one, ranges at the lowest offset they can
+// have, never below the one before. Time is cut into sections between births and deaths; a branch
+// dies when a section's floor and what must still go there exceed the capacity. Parts that no
+// longer overlap in time are solved apart.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -36,19 +37,22 @@ class ExactSearch {
     std::sort(times.begin(), times.end());
     times.erase(std::unique(times.begin(), times.end()), times.end());
     const auto section_of = [&](int32_t time) {
-      return static_cast<int32_t>(std::lower_bound(times.begin(), times.end(), time) - times.begin());
+      return static_cast<int32_t>(std::lower_bound(times.begin(), times.end(), time) -
+                                  times.begin());
     };
     remaining_.assign(times.size(), 0);
     for (size_t i = 0; i < ranges.size(); ++i) {
       if (ranges[i].bytes == 0) continue;
-      Item item{static_cast<int32_t>(i), section_of(ranges[i].first), section_of(ranges[i].last + 1),
-                ranges[i].bytes, 0};
-      for (int32_t s = item.begin; s < item.end; ++s) remaining_[static_cast<size_t>(s)] += item.bytes;
+      Item item{static_cast<int32_t>(i), section_of(ranges[i].first),
+                section_of(ranges[i].last + 1), ranges[i].bytes, 0};
+      for (int32_t s = item.begin; s < item.end; ++s)
+        remaining_[static_cast<size_t>(s)] += item.bytes;
       items_.push_back(item);
     }
     for (Item& item : items_) {
       for (int32_t s = item.begin; s < item.end; ++s) {
-        item.weight = std::max(item.weight, static_cast<double>(remaining_[static_cast<size_t>(s)]));
+        item.weight =
+            std::max(item.weight, static_cast<double>(remaining_[static_cast<size_t>(s)]));
       }
       item.weight *= static_cast<double>(item.end - item.begin);
     }
@@ -60,13 +64,15 @@ class ExactSearch {
   bool run() {
     std::vector<int32_t> all(items_.size());
     std::iota(all.begin(), all.end(), 0);
-    std::stable_sort(all.begin(), all.end(), [&](int32_t a, int32_t b) { return item(a).begin < item(b).begin; });
+    std::stable_sort(all.begin(), all.end(),
+                     [&](int32_t a, int32_t b) { return item(a).begin < item(b).begin; });
     return solve_parts(all);
   }
   [[nodiscard]] const std::vector<int64_t>& offsets() const { return offsets_; }
 
  private:
-  // Splits the unplaced items (by rising begin) where no one crosses a time, and solves the parts one after another.
+  // Splits the unplaced items (by rising begin) where no one crosses a time, and solves the parts
+  // one after another.
   bool solve_parts(const std::vector<int32_t>& items) {
     bool is_whole = true;
     int32_t reach = -1;
@@ -83,7 +89,8 @@ class ExactSearch {
       reach = std::max(reach, item(i).end);
     }
     // The smallest part first: if it fails, the others need not be tried.
-    std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const auto& a, const auto& b) { return a.size() < b.size(); });
     for (const auto& part : parts) {
       if (!solve(part)) return false;
     }
@@ -93,10 +100,12 @@ class ExactSearch {
   bool solve(const std::vector<int32_t>& items) {
     if (items.empty()) return true;
     if (--nodes_left_ < 0) return false;
-    // The full test is linear in all lifetimes: on large parts only now and then, so that a dive stays cheap.
+    // The full test is linear in all lifetimes: on large parts only now and then, so that a dive
+    // stays cheap.
     if ((items.size() <= kSmallPart || nodes_left_ % 8 == 0) && !fits(items)) return false;
 
-    // An item whose lowest offset is not below the lowest possible end of another is dominated: the other goes first.
+    // An item whose lowest offset is not below the lowest possible end of another is dominated: the
+    // other goes first.
     int64_t lowest_end = std::numeric_limits<int64_t>::max();
     for (const int32_t i : items) lowest_end = std::min(lowest_end, lowest(i) + item(i).bytes);
     std::vector<int32_t> candidates;
@@ -138,15 +147,18 @@ class ExactSearch {
         lowest_[static_cast<size_t>(i)] = raised;
       }
     }
-    for (int32_t s = placed.begin; s < placed.end; ++s) remaining_[static_cast<size_t>(s)] -= placed.bytes;
+    for (int32_t s = placed.begin; s < placed.end; ++s)
+      remaining_[static_cast<size_t>(s)] -= placed.bytes;
     offsets_[static_cast<size_t>(placed.id)] = offset;
     const bool solved = solve_parts(rest);
-    for (int32_t s = placed.begin; s < placed.end; ++s) remaining_[static_cast<size_t>(s)] += placed.bytes;
+    for (int32_t s = placed.begin; s < placed.end; ++s)
+      remaining_[static_cast<size_t>(s)] += placed.bytes;
     for (const auto& [i, value] : undo) lowest_[static_cast<size_t>(i)] = value;
     return solved;
   }
 
-  // In every section: the lowest offset any unplaced item there can have, plus all that must still go there.
+  // In every section: the lowest offset any unplaced item there can have, plus all that must still
+  // go there.
   bool fits(const std::vector<int32_t>& items) {
     int32_t begin = std::numeric_limits<int32_t>::max();
     int32_t end = 0;
@@ -174,7 +186,8 @@ class ExactSearch {
   [[nodiscard]] const Item& item(int32_t i) const { return items_[static_cast<size_t>(i)]; }
   [[nodiscard]] int64_t lowest(int32_t i) const { return lowest_[static_cast<size_t>(i)]; }
   [[nodiscard]] bool is_twin(int32_t a, int32_t b) const {
-    return item(a).begin == item(b).begin && item(a).end == item(b).end && item(a).bytes == item(b).bytes;
+    return item(a).begin == item(b).begin && item(a).end == item(b).end &&
+           item(a).bytes == item(b).bytes;
   }
 
   int64_t capacity_;
@@ -196,7 +209,8 @@ std::optional<Placement> place_exact(std::span<const LiveRange> ranges, int64_t 
   Placement result;
   result.offsets = search.offsets();
   for (size_t i = 0; i < ranges.size(); ++i) {
-    if (ranges[i].bytes > 0) result.height = std::max(result.height, result.offsets[i] + ranges[i].bytes);
+    if (ranges[i].bytes > 0)
+      result.height = std::max(result.height, result.offsets[i] + ranges[i].bytes);
   }
   return result;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greedy placement: ranges in some order, each into a gap between those already placed that are live with it.
+// Greedy placement: ranges in some order, each into a gap between those already placed that are
+// live with it.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -44,10 +45,18 @@ std::vector<double> key_values(std::span<const LiveRange> ranges, Key key) {
     const auto bytes = static_cast<double>(range.bytes);
     const double lifetime = range.last - range.first + 1;
     switch (key) {
-      case Key::area: values[i] = bytes * lifetime; break;
-      case Key::bytes: values[i] = bytes; break;
-      case Key::lifetime: values[i] = lifetime; break;
-      case Key::birth: values[i] = -range.first; break;
+      case Key::area:
+        values[i] = bytes * lifetime;
+        break;
+      case Key::bytes:
+        values[i] = bytes;
+        break;
+      case Key::lifetime:
+        values[i] = lifetime;
+        break;
+      case Key::birth:
+        values[i] = -range.first;
+        break;
       case Key::contention:
         values[i] = contention[static_cast<size_t>(range.last) + 1] -
                     contention[static_cast<size_t>(range.first)];
@@ -106,9 +115,10 @@ Placement place_in_order(std::span<const LiveRange> ranges, std::span<const int3
       return result;
     }
     const Placed entry{chosen, end, range.first, range.last};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
-                                   [](const Placed& a, const Placed& b) { return a.offset < b.offset; }),
-                  entry);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), entry,
+                         [](const Placed& a, const Placed& b) { return a.offset < b.offset; }),
+        entry);
   }
   return result;
 }
@@ -143,7 +153,8 @@ Placement place(std::span<const LiveRange> ranges, const PlacementLimits& limits
     if (best.height <= load || max_nodes <= 0) return;
     if (auto exact = place_exact(ranges, load, max_nodes)) best = std::move(*exact);
   };
-  // A first dive of the exact search costs little more than one greedy run and often ends at the load.
+  // A first dive of the exact search costs little more than one greedy run and often ends at the
+  // load.
   search_exactly(std::min(limits.exact_search_nodes, static_cast<int64_t>(ranges.size()) * 2 + 64));
   if (best.height > load && limits.local_search_rounds > 0) {
     best = place_local_search(ranges, load, std::move(best), limits.local_search_rounds);

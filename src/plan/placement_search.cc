@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local search over the placement order: whatever sticks out above the load goes to the front, as do the ranges
-// it stands on; the greedy places the new order again.
+// Local search over the placement order: whatever sticks out above the load goes to the front, as
+// do the ranges it stands on; the greedy places the new order again.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -39,9 +39,11 @@ Placement place_local_search(std::span<const LiveRange> ranges, int64_t load_byt
       if (!is_moved[static_cast<size_t>(id)]) next.push_back(id);
     }
     if (next == order) {
-      // Nothing moved: shift the front by one, a fixed perturbation that keeps the search deterministic.
+      // Nothing moved: shift the front by one, a fixed perturbation that keeps the search
+      // deterministic.
       const size_t shift = std::min<size_t>(next.size(), static_cast<size_t>(round) % 7 + 2);
-      std::rotate(next.begin(), next.begin() + 1, next.begin() + static_cast<std::ptrdiff_t>(shift));
+      std::rotate(next.begin(), next.begin() + 1,
+                  next.begin() + static_cast<std::ptrdiff_t>(shift));
     }
     order.swap(next);
     const auto fit = round % 3 == 2 ? internal::Fit::first : internal::Fit::best;

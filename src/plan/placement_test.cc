@@ -33,25 +33,29 @@ int64_t height_of(const std::vector<LiveRange>& ranges, const Placement& placeme
   return height;
 }
 
-std::vector<LiveRange> random_ranges(uint64_t seed, size_t count, int32_t steps, int64_t max_units) {
+std::vector<LiveRange> random_ranges(uint64_t seed, size_t count, int32_t steps,
+                                     int64_t max_units) {
   std::mt19937_64 random(seed);
   std::vector<LiveRange> ranges;
   for (size_t i = 0; i < count; ++i) {
     const auto a = static_cast<int32_t>(random() % static_cast<uint64_t>(steps));
     const auto b = static_cast<int32_t>(random() % static_cast<uint64_t>(steps));
     ranges.push_back({static_cast<StorageId>(i), std::min(a, b), std::max(a, b),
-                      static_cast<int64_t>(random() % static_cast<uint64_t>(max_units + 1)), false});
+                      static_cast<int64_t>(random() % static_cast<uint64_t>(max_units + 1)),
+                      false});
   }
   return ranges;
 }
 
-// The true optimum: every order, each range at its lowest free offset, contains an optimal placement.
+// The true optimum: every order, each range at its lowest free offset, contains an optimal
+// placement.
 int64_t brute_force_height(const std::vector<LiveRange>& ranges) {
   std::vector<int32_t> order(ranges.size());
   std::iota(order.begin(), order.end(), 0);
   int64_t best = std::numeric_limits<int64_t>::max();
   do {
-    best = std::min(best, internal::place_in_order(ranges, order, internal::Fit::first, best).height);
+    best =
+        std::min(best, internal::place_in_order(ranges, order, internal::Fit::first, best).height);
   } while (std::next_permutation(order.begin(), order.end()));
   return best;
 }
@@ -64,14 +68,16 @@ std::vector<LiveRange> read_csv(const std::string& name) {
   while (std::getline(file, line)) {
     long long id = 0, lower = 0, upper = 0, size = 0;
     if (std::sscanf(line.c_str(), "%lld,%lld,%lld,%lld", &id, &lower, &upper, &size) != 4) continue;
-    ranges.push_back({static_cast<StorageId>(id), static_cast<int32_t>(lower), static_cast<int32_t>(upper) - 1, size, false});
+    ranges.push_back({static_cast<StorageId>(id), static_cast<int32_t>(lower),
+                      static_cast<int32_t>(upper) - 1, size, false});
   }
   return ranges;
 }
 
 TEST(Placement, Nothing_and_zero_bytes_take_no_room) {
   EXPECT_EQ(place({}).height, 0);
-  const std::vector<LiveRange> ranges = {{0, 0, 5, 0, false}, {1, 0, 5, 64, false}, {2, 2, 2, 0, false}};
+  const std::vector<LiveRange> ranges = {
+      {0, 0, 5, 0, false}, {1, 0, 5, 64, false}, {2, 2, 2, 0, false}};
   const Placement placement = place(ranges);
   EXPECT_EQ(placement.height, 64);
   EXPECT_EQ(placement.offsets.size(), 3u);
@@ -81,7 +87,8 @@ TEST(Placement, Random_ranges_are_disjoint_and_the_height_is_true) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const auto ranges = random_ranges(seed, 5 + seed * 3, 40, 9);
     for (const Placement& each :
-         {place_portfolio(ranges, load_of(ranges)), place(ranges, {.local_search_rounds = 10, .exact_search_nodes = 500}),
+         {place_portfolio(ranges, load_of(ranges)),
+          place(ranges, {.local_search_rounds = 10, .exact_search_nodes = 500}),
           place_local_search(ranges, load_of(ranges), place_portfolio(ranges, 0), 10)}) {
       ASSERT_TRUE(is_disjoint(ranges, each)) << seed;
       ASSERT_EQ(each.height, height_of(ranges, each)) << seed;
@@ -132,8 +139,8 @@ TEST(Placement, A_hard_instance_is_placed_validly_within_limits_and_always_alike
 TEST(Placement, A_stack_of_two_thousand_ranges_hits_the_load) {
   std::vector<LiveRange> ranges;
   for (int32_t i = 0; i < 1000; ++i) {
-    ranges.push_back({i, i, 4000 - i, 64 * (1 + i % 7), false});          // nested
-    ranges.push_back({i, 2 * i, 2 * i + 1, 64 * (1 + i % 5), false});     // short-lived beside them
+    ranges.push_back({i, i, 4000 - i, 64 * (1 + i % 7), false});       // nested
+    ranges.push_back({i, 2 * i, 2 * i + 1, 64 * (1 + i % 5), false});  // short-lived beside them
   }
   const Placement placement = place(ranges);
   EXPECT_EQ(placement.height, load_of(ranges));

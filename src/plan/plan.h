@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The planner's vocabulary: what it is given (Problem) and what it returns (Plan). Plain data in, plain data out; it
-// knows neither tensors nor kernels. All bytes are already rounded up to the backend's alignment.
+// The planner's vocabulary: what it is given (Problem) and what it returns (Plan). Plain data in,
+// plain data out; it knows neither tensors nor kernels. All bytes are already rounded up to the
+// backend's alignment.
 //
-// Times are steps of the schedule: step i runs one op. A storage instance lives from the step that makes it to its last
-// use before it is made again; the bytes in use at a step are all live instances, the op's outputs and its scratch.
+// Times are steps of the schedule: step i runs one op. A storage instance lives from the step that
+// makes it to its last use before it is made again; the bytes in use at a step are all live
+// instances, the op's outputs and its scratch.
 //
-// Every storage in the arena has exactly one op that makes it. Resident storages have versions: an op that reads one
-// must see the same version in every schedule, recomputed or not, so it runs before (or after) the same writers.
+// Every storage in the arena has exactly one op that makes it. Resident storages have versions: an
+// op that reads one must see the same version in every schedule, recomputed or not, so it runs
+// before (or after) the same writers.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +36,13 @@ struct Op {
   std::string scope;  // "encoder.layer.3"; for reports
   Phase phase = Phase::forward;
   double seconds = 0;
-  std::vector<StorageId> inputs;   // without repeats
-  std::vector<StorageId> outputs;  // a resident output is written in place (an update, an accumulation)
+  std::vector<StorageId> inputs;  // without repeats
+  std::vector<StorageId>
+      outputs;  // a resident output is written in place (an update, an accumulation)
   int64_t scratch_bytes = 0;
   bool may_recompute = true;  // false: runs exactly once; so does every op with a resident output
-  uint64_t signature = 0;     // equal for ops of the same type, attributes and shapes (scope and random key aside)
+  uint64_t signature =
+      0;  // equal for ops of the same type, attributes and shapes (scope and random key aside)
   bool operator==(const Op&) const = default;
 };
 
@@ -60,7 +65,8 @@ struct LiveRange {
   bool operator==(const LiveRange&) const = default;
 };
 
-/// One executed op with the arena offsets of everything it touches, in the order of Op::inputs and Op::outputs.
+/// One executed op with the arena offsets of everything it touches, in the order of Op::inputs and
+/// Op::outputs.
 struct Step {
   OpId op = 0;
   std::vector<int64_t> input_offsets;
@@ -81,14 +87,15 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// What no schedule of this problem can beat: the op whose own operands and scratch are the largest.
+/// What no schedule of this problem can beat: the op whose own operands and scratch are the
+/// largest.
 struct WorkingSetBound {
   int64_t bytes = 0;
   OpId op = -1;
 };
 
-/// Every plan that was really placed and is not beaten in both bytes and seconds, smallest arena first; so seconds fall
-/// as bytes grow. Does not depend on a budget.
+/// Every plan that was really placed and is not beaten in both bytes and seconds, smallest arena
+/// first; so seconds fall as bytes grow. Does not depend on a budget.
 struct Frontier {
   std::vector<Plan> plans;
   int64_t keep_all_arena_bytes = 0;

@@ -59,7 +59,8 @@ class Flattener {
     hold(action.block, action.hold);
     discard_block(block);
     if (block.input >= 0) discard(block.input);
-    if (block.output >= 0 && action.needs_output) is_available_[static_cast<size_t>(block.output)] = true;
+    if (block.output >= 0 && action.needs_output)
+      is_available_[static_cast<size_t>(block.output)] = true;
   }
 
   void backward(int32_t b) {
@@ -111,13 +112,17 @@ class Flattener {
       const StorageId id = stack.back();
       stack.pop_back();
       const OpId producer = index_.producer[static_cast<size_t>(id)];
-      if (producer < 0 || is_available_[static_cast<size_t>(id)] || is_marked_[static_cast<size_t>(producer)]) continue;
+      if (producer < 0 || is_available_[static_cast<size_t>(id)] ||
+          is_marked_[static_cast<size_t>(producer)])
+        continue;
       is_marked_[static_cast<size_t>(producer)] = true;
       closure.push_back(producer);
       const bool is_rerun = has_run_[static_cast<size_t>(producer)];
-      if (is_rerun && (index_.runs_once[static_cast<size_t>(producer)] || !sees_own_version(producer))) {
+      if (is_rerun &&
+          (index_.runs_once[static_cast<size_t>(producer)] || !sees_own_version(producer))) {
         is_stale_ = true;
-        for (const StorageId output : index_.op(producer).outputs) is_pinned_[static_cast<size_t>(output)] = true;
+        for (const StorageId output : index_.op(producer).outputs)
+          is_pinned_[static_cast<size_t>(output)] = true;
       }
       for (const StorageId input : index_.op(producer).inputs) stack.push_back(input);
     }
@@ -184,17 +189,21 @@ std::vector<OpId> given_backward_order(const ProblemIndex& index) {
 }
 
 std::vector<OpId> early_update_order(const ProblemIndex& index) {
-  // For each update: the last op before it that makes its inputs, or reads or writes the resident storage it writes or
-  // reads. It moves directly behind that one. Updates bound to updates keep their relative order.
+  // For each update: the last op before it that makes its inputs, or reads or writes the resident
+  // storage it writes or reads. It moves directly behind that one. Updates bound to updates keep
+  // their relative order.
   std::vector<std::vector<OpId>> followers(static_cast<size_t>(index.op_count()));
-  std::vector<OpId> last_touch(static_cast<size_t>(index.storage_count()), -1);   // any reader, writer or maker
+  std::vector<OpId> last_touch(static_cast<size_t>(index.storage_count()),
+                               -1);  // any reader, writer or maker
   std::vector<OpId> last_write(static_cast<size_t>(index.storage_count()), -1);
   std::vector<OpId> anchors(static_cast<size_t>(index.op_count()), -1);
   for (OpId id = 0; id < index.op_count(); ++id) {
     const Op& op = index.op(id);
     OpId anchor = -1;
-    for (const StorageId input : op.inputs) anchor = std::max(anchor, last_write[static_cast<size_t>(input)]);
-    for (const StorageId output : op.outputs) anchor = std::max(anchor, last_touch[static_cast<size_t>(output)]);
+    for (const StorageId input : op.inputs)
+      anchor = std::max(anchor, last_write[static_cast<size_t>(input)]);
+    for (const StorageId output : op.outputs)
+      anchor = std::max(anchor, last_touch[static_cast<size_t>(output)]);
     const bool moves = op.phase == Phase::update && id > index.backward_begin;
     if (moves) anchors[static_cast<size_t>(id)] = std::max(anchor, index.backward_begin);
     for (const StorageId input : op.inputs) last_touch[static_cast<size_t>(input)] = id;

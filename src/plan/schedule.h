@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flattens what the chain decided into a list of ops with repeats. A recomputation runs immediately before the first
-// op that needs it, and only its closure. What is stored where is not decided here: exact liveness follows from the list.
+// Flattens what the chain decided into a list of ops with repeats. A recomputation runs immediately
+// before the first op that needs it, and only its closure. What is stored where is not decided
+// here: exact liveness follows from the list.
 #pragma once
 
 #include <optional>
@@ -11,15 +12,17 @@
 
 namespace snug::plan {
 
-/// Runs the forward and backward actions. Where a recomputation would see a resident storage in another version than
-/// in the given order, the storages it wanted are pinned from their first run and the flattening starts again.
-/// `backward_order` lists the ops from index.backward_begin on, in a valid order. Nothing where no schedule results.
-[[nodiscard]] std::optional<std::vector<OpId>> flatten(const ProblemIndex& index, const Chain& chain,
+/// Runs the forward and backward actions. Where a recomputation would see a resident storage in
+/// another version than in the given order, the storages it wanted are pinned from their first run
+/// and the flattening starts again. `backward_order` lists the ops from index.backward_begin on, in
+/// a valid order. Nothing where no schedule results.
+[[nodiscard]] std::optional<std::vector<OpId>> flatten(const ProblemIndex& index,
+                                                       const Chain& chain,
                                                        std::span<const ChainAction> actions,
                                                        std::span<const OpId> backward_order);
 
-/// The backward part in the given order, or with every update moved as early as its operands and the readers of the
-/// old values allow (then resident gradients and arena gradients die at once).
+/// The backward part in the given order, or with every update moved as early as its operands and
+/// the readers of the old values allow (then resident gradients and arena gradients die at once).
 [[nodiscard]] std::vector<OpId> given_backward_order(const ProblemIndex& index);
 [[nodiscard]] std::vector<OpId> early_update_order(const ProblemIndex& index);
 

@@ -11,7 +11,10 @@ namespace {
 class SlackFiller {
  public:
   SlackFiller(const ProblemIndex& index, std::span<const OpId> schedule, int64_t limit_bytes)
-      : index_(index), schedule_(schedule), limit_bytes_(limit_bytes), is_removed_(schedule.size(), false) {
+      : index_(index),
+        schedule_(schedule),
+        limit_bytes_(limit_bytes),
+        is_removed_(schedule.size(), false) {
     std::vector<int32_t> newest(static_cast<size_t>(index.storage_count()), -1);
     first_instance_.reserve(schedule.size() + 1);
     for (size_t step = 0; step < schedule.size(); ++step) {
@@ -50,7 +53,8 @@ class SlackFiller {
     for (size_t i = repeats.size(); i-- > 0;) {
       if (is_dead(repeats[i])) take_out(repeats[i]);
     }
-    std::stable_sort(repeats.begin(), repeats.end(), [&](int32_t a, int32_t b) { return price(a) > price(b); });
+    std::stable_sort(repeats.begin(), repeats.end(),
+                     [&](int32_t a, int32_t b) { return price(a) > price(b); });
     for (int32_t round = 0; round < 3; ++round) {
       bool is_changed = false;
       for (const int32_t step : repeats) {
@@ -85,7 +89,8 @@ class SlackFiller {
   [[nodiscard]] bool is_repeat(int32_t step) {
     const auto made = made_by(step);
     if (made.empty()) return false;
-    return std::all_of(made.begin(), made.end(), [](const Instance& each) { return each.previous >= 0; });
+    return std::all_of(made.begin(), made.end(),
+                       [](const Instance& each) { return each.previous >= 0; });
   }
   [[nodiscard]] bool is_dead(int32_t step) {
     const auto made = made_by(step);
@@ -99,7 +104,8 @@ class SlackFiller {
   }
   [[nodiscard]] int32_t last_of(const Instance& instance) const {
     if (instance.is_kept) return static_cast<int32_t>(schedule_.size()) - 1;
-    return instance.readers.empty() ? instance.step : std::max(instance.step, instance.readers.back());
+    return instance.readers.empty() ? instance.step
+                                    : std::max(instance.step, instance.readers.back());
   }
   // The newest earlier instance whose step still runs.
   [[nodiscard]] Instance& earlier(const Instance& instance) {
@@ -178,7 +184,8 @@ class SlackFiller {
 
 }  // namespace
 
-std::vector<OpId> fill_slack(const ProblemIndex& index, std::span<const OpId> schedule, int64_t limit_bytes) {
+std::vector<OpId> fill_slack(const ProblemIndex& index, std::span<const OpId> schedule,
+                             int64_t limit_bytes) {
   return SlackFiller(index, schedule, limit_bytes).run();
 }
 

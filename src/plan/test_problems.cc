@@ -39,8 +39,8 @@ class Maker {
     made.signature = hash;
     problem.ops.push_back(std::move(made));
   }
-  StorageId make(const std::string& name, Phase phase, double seconds, std::vector<StorageId> inputs,
-                 int64_t bytes, int64_t scratch_bytes = 0) {
+  StorageId make(const std::string& name, Phase phase, double seconds,
+                 std::vector<StorageId> inputs, int64_t bytes, int64_t scratch_bytes = 0) {
     const StorageId out = storage(scope + "/" + name, bytes);
     op(name, phase, seconds, std::move(inputs), {out}, scratch_bytes);
     return out;
@@ -55,7 +55,8 @@ Problem chain(int32_t n, bool reads_output) {
   std::vector<StorageId> y;
   y.push_back(maker.make("input", Phase::forward, 0, {}, kUnit));
   maker.problem.ops.back().may_recompute = false;
-  for (int32_t i = 1; i < n; ++i) y.push_back(maker.make("f", Phase::forward, 1, {y.back()}, kUnit));
+  for (int32_t i = 1; i < n; ++i)
+    y.push_back(maker.make("f", Phase::forward, 1, {y.back()}, kUnit));
   StorageId dy = maker.make("loss_grad", Phase::backward, 0, {y.back()}, kUnit);
   for (int32_t i = n - 1; i >= 1; --i) {
     const StorageId read = y[static_cast<size_t>(reads_output ? i : i - 1)];
@@ -72,19 +73,25 @@ Problem input_chain(int32_t n) { return chain(n, false); }
 
 namespace {
 
-// One encoder layer forward and backward; m = matmul flops per second, e = element-wise bytes per second.
+// One encoder layer forward and backward; m = matmul flops per second, e = element-wise bytes per
+// second.
 class EncoderMaker {
  public:
-  explicit EncoderMaker(const EncoderShape& shape) : s_(shape), unit_(shape.tokens * shape.hidden * 4) {}
+  explicit EncoderMaker(const EncoderShape& shape)
+      : s_(shape), unit_(shape.tokens * shape.hidden * 4) {}
 
   Problem run() {
     maker_.scope = "embeddings";
     const StorageId ids = maker_.storage("input_ids", s_.tokens * 4, true);
-    const StorageId mask = maker_.make("mask", Phase::forward, elementwise(s_.tokens * 4), {ids}, s_.tokens * 4);
+    const StorageId mask =
+        maker_.make("mask", Phase::forward, elementwise(s_.tokens * 4), {ids}, s_.tokens * 4);
     const StorageId table = maker_.storage("word", 30522 * s_.hidden * 4, true);
-    const StorageId word = maker_.make("embedding", Phase::forward, elementwise(2 * unit_), {ids, table}, unit_);
-    const StorageId position = maker_.make("embedding_position", Phase::forward, elementwise(2 * unit_), {ids}, unit_);
-    const StorageId sum = maker_.make("add", Phase::forward, elementwise(3 * unit_), {word, position}, unit_);
+    const StorageId word =
+        maker_.make("embedding", Phase::forward, elementwise(2 * unit_), {ids, table}, unit_);
+    const StorageId position =
+        maker_.make("embedding_position", Phase::forward, elementwise(2 * unit_), {ids}, unit_);
+    const StorageId sum =
+        maker_.make("add", Phase::forward, elementwise(3 * unit_), {word, position}, unit_);
     Norm front = layer_norm(sum);
     StorageId x = front.y;
     std::vector<Layer> layers;
@@ -95,20 +102,26 @@ class EncoderMaker {
     }
     maker_.scope = "head";
     const int64_t rows = s_.tokens / 128 * s_.hidden * 4;
-    const StorageId pooled = maker_.make("pooler", Phase::forward, elementwise(4 * rows), {x}, rows);
-    const StorageId logits = maker_.make("classifier", Phase::forward, elementwise(rows), {pooled}, s_.tokens);
+    const StorageId pooled =
+        maker_.make("pooler", Phase::forward, elementwise(4 * rows), {x}, rows);
+    const StorageId logits =
+        maker_.make("classifier", Phase::forward, elementwise(rows), {pooled}, s_.tokens);
     const StorageId loss = maker_.make("loss", Phase::forward, 1e-6, {logits, ids}, 64);
     maker_.problem.keep = {loss};
-    const StorageId dlogits = maker_.make("loss_grad", Phase::backward, 1e-6, {logits, ids}, s_.tokens);
-    const StorageId dpooled = maker_.make("classifier_grad", Phase::backward, elementwise(rows), {dlogits, pooled}, rows);
-    StorageId dx = maker_.make("pooler_grad", Phase::backward, elementwise(unit_), {dpooled, x}, unit_);
+    const StorageId dlogits =
+        maker_.make("loss_grad", Phase::backward, 1e-6, {logits, ids}, s_.tokens);
+    const StorageId dpooled =
+        maker_.make("classifier_grad", Phase::backward, elementwise(rows), {dlogits, pooled}, rows);
+    StorageId dx =
+        maker_.make("pooler_grad", Phase::backward, elementwise(unit_), {dpooled, x}, unit_);
     for (int32_t i = s_.layers - 1; i >= 0; --i) {
       maker_.scope = numbered("layer.", i);
       dx = layer_backward(layers[static_cast<size_t>(i)], dx, mask);
     }
     maker_.scope = "embeddings";
     const StorageId dsum = layer_norm_grad(front, dx);
-    weight_grad("embedding_grad", {dsum, ids}, table, 30522 * s_.hidden * 4, elementwise(2 * unit_));
+    weight_grad("embedding_grad", {dsum, ids}, table, 30522 * s_.hidden * 4,
+                elementwise(2 * unit_));
     maker_.scope = "update";
     for (const auto& [w, g] : late_updates_) maker_.op("adamw", Phase::update, 1e-4, {w, g}, {w});
     return std::move(maker_.problem);
@@ -125,24 +138,31 @@ class EncoderMaker {
   };
 
   [[nodiscard]] double matmul(double factor) const {
-    return 2.0 * static_cast<double>(s_.tokens) * static_cast<double>(s_.hidden * s_.hidden) * factor / 450e9;
+    return 2.0 * static_cast<double>(s_.tokens) * static_cast<double>(s_.hidden * s_.hidden) *
+           factor / 450e9;
   }
-  [[nodiscard]] static double elementwise(int64_t bytes) { return static_cast<double>(bytes) / 10e9; }
+  [[nodiscard]] static double elementwise(int64_t bytes) {
+    return static_cast<double>(bytes) / 10e9;
+  }
 
   Norm layer_norm(StorageId x) {
-    Norm norm{x, maker_.storage(maker_.scope + "/norm.y", unit_), maker_.storage(maker_.scope + "/norm.mean", s_.tokens * 4),
+    Norm norm{x, maker_.storage(maker_.scope + "/norm.y", unit_),
+              maker_.storage(maker_.scope + "/norm.mean", s_.tokens * 4),
               maker_.storage(maker_.scope + "/norm.rstd", s_.tokens * 4)};
-    maker_.op("layer_norm", Phase::forward, elementwise(2 * unit_), {x}, {norm.y, norm.mean, norm.rstd});
+    maker_.op("layer_norm", Phase::forward, elementwise(2 * unit_), {x},
+              {norm.y, norm.mean, norm.rstd});
     return norm;
   }
   StorageId layer_norm_grad(const Norm& norm, StorageId dy) {
-    return maker_.make("layer_norm_grad", Phase::backward, elementwise(3 * unit_), {norm.x, norm.mean, norm.rstd, dy}, unit_);
+    return maker_.make("layer_norm_grad", Phase::backward, elementwise(3 * unit_),
+                       {norm.x, norm.mean, norm.rstd, dy}, unit_);
   }
   StorageId weight(const char* name, int64_t factor) {
     return maker_.storage(maker_.scope + "/" + name, s_.hidden * s_.hidden * 4 * factor, true);
   }
 
-  void weight_grad(const char* name, std::vector<StorageId> inputs, StorageId w, int64_t bytes, double seconds) {
+  void weight_grad(const char* name, std::vector<StorageId> inputs, StorageId w, int64_t bytes,
+                   double seconds) {
     const StorageId g = maker_.storage(maker_.scope + "/" + name, bytes, s_.accumulates);
     maker_.op(name, Phase::backward, seconds, std::move(inputs), {g});
     if (s_.accumulates || s_.updates_at_end) {
@@ -165,12 +185,14 @@ class EncoderMaker {
     maker_.op("attention", Phase::forward, matmul(0.5), {l.q, l.k, l.v, mask}, {l.o, l.lse}, 65536);
     const StorageId p = maker_.make("proj", Phase::forward, matmul(1), {l.o, l.wo}, unit_);
     const StorageId pd = maker_.make("dropout", Phase::forward, elementwise(2 * unit_), {p}, unit_);
-    l.attention_norm = layer_norm(maker_.make("add", Phase::forward, elementwise(3 * unit_), {x, pd}, unit_));
+    l.attention_norm =
+        layer_norm(maker_.make("add", Phase::forward, elementwise(3 * unit_), {x, pd}, unit_));
     l.h = maker_.make("ff1", Phase::forward, matmul(4), {l.attention_norm.y, l.w1}, 4 * unit_);
     l.g = maker_.make("gelu", Phase::forward, elementwise(8 * unit_), {l.h}, 4 * unit_);
     const StorageId f = maker_.make("ff2", Phase::forward, matmul(4), {l.g, l.w2}, unit_);
     const StorageId fd = maker_.make("dropout", Phase::forward, elementwise(2 * unit_), {f}, unit_);
-    l.ff_norm = layer_norm(maker_.make("add", Phase::forward, elementwise(3 * unit_), {l.attention_norm.y, fd}, unit_));
+    l.ff_norm = layer_norm(maker_.make("add", Phase::forward, elementwise(3 * unit_),
+                                       {l.attention_norm.y, fd}, unit_));
     return l;
   }
 
@@ -181,7 +203,8 @@ class EncoderMaker {
     const auto dropout = [&](StorageId a) {
       return maker_.make("dropout_grad", Phase::backward, elementwise(2 * unit_), {a}, unit_);
     };
-    const auto linear = [&](const char* name, StorageId d, StorageId w, int64_t units, double factor) {
+    const auto linear = [&](const char* name, StorageId d, StorageId w, int64_t units,
+                            double factor) {
       return maker_.make(name, Phase::backward, matmul(factor), {d, w}, units * unit_);
     };
     const int64_t square = s_.hidden * s_.hidden * 4;
@@ -189,7 +212,8 @@ class EncoderMaker {
     const StorageId df = dropout(ds);
     const StorageId dg = linear("ff2.dx", df, l.w2, 4, 4);
     weight_grad("ff2.dw", {df, l.g}, l.w2, 4 * square, matmul(4));
-    const StorageId dh = maker_.make("gelu_grad", Phase::backward, elementwise(12 * unit_), {dg, l.h}, 4 * unit_);
+    const StorageId dh =
+        maker_.make("gelu_grad", Phase::backward, elementwise(12 * unit_), {dg, l.h}, 4 * unit_);
     const StorageId dy1 = linear("ff1.dx", dh, l.w1, 1, 4);
     weight_grad("ff1.dw", {dh, l.attention_norm.y}, l.w1, 4 * square, matmul(4));
     const StorageId dt = layer_norm_grad(l.attention_norm, add(ds, dy1));
@@ -199,7 +223,8 @@ class EncoderMaker {
     const StorageId dq = maker_.storage(maker_.scope + "/dq", unit_);
     const StorageId dk = maker_.storage(maker_.scope + "/dk", unit_);
     const StorageId dv = maker_.storage(maker_.scope + "/dv", unit_);
-    maker_.op("attention_grad", Phase::backward, matmul(1.25), {l.q, l.k, l.v, l.o, l.lse, d_o, mask}, {dq, dk, dv}, 131072);
+    maker_.op("attention_grad", Phase::backward, matmul(1.25),
+              {l.q, l.k, l.v, l.o, l.lse, d_o, mask}, {dq, dk, dv}, 131072);
     StorageId dx = dt;
     const StorageId grads[] = {dq, dk, dv};
     const StorageId weights[] = {l.wq, l.wk, l.wv};
@@ -246,7 +271,8 @@ Problem random_training_graph(uint64_t seed, const RandomShape& shape) {
       outputs.push_back(maker.storage(numbered("z", i), static_cast<int64_t>(64 * below(3))));
       forward.push_back(outputs.back());
     }
-    maker.op(numbered("f", i), Phase::forward, seconds, inputs, outputs, static_cast<int64_t>(64 * below(2)));
+    maker.op(numbered("f", i), Phase::forward, seconds, inputs, outputs,
+             static_cast<int64_t>(64 * below(2)));
     if (below(8) == 0) maker.problem.ops.back().may_recompute = false;
   }
   StorageId dy = maker.make("loss_grad", Phase::backward, 1, {forward.back()}, 64);
@@ -257,10 +283,12 @@ Problem random_training_graph(uint64_t seed, const RandomShape& shape) {
       if (below(3) > 0) inputs.push_back(id);
     }
     if (below(2) == 0) inputs.push_back(source.outputs.front());
-    dy = maker.make(numbered("b", i), Phase::backward, 2, inputs, static_cast<int64_t>(64 * (1 + below(4))));
+    dy = maker.make(numbered("b", i), Phase::backward, 2, inputs,
+                    static_cast<int64_t>(64 * (1 + below(4))));
     if (!shape.has_updates) continue;
     const StorageId w = weights[static_cast<size_t>(i)];
-    const StorageId dw = maker.make(numbered("dw", i), Phase::backward, 1, {dy, source.outputs.front()}, 64);
+    const StorageId dw =
+        maker.make(numbered("dw", i), Phase::backward, 1, {dy, source.outputs.front()}, 64);
     maker.op(numbered("update", i), Phase::update, 1, {w, dw}, {w});
   }
   maker.problem.keep = {dy};

@@ -128,7 +128,8 @@ class Replay {
     }
   }
 
-  // Builds the instances from the steps' offsets; a read must name the offset of the newest instance.
+  // Builds the instances from the steps' offsets; a read must name the offset of the newest
+  // instance.
   std::vector<Instance> replay_offsets(const Plan& plan) {
     std::vector<Instance> instances;
     std::vector<int64_t> newest(problem_.storages.size(), -1);
@@ -176,8 +177,9 @@ class Replay {
 
   void check_placement(const std::vector<Instance>& instances) {
     const auto name = [&](const Instance& each) {
-      return each.storage < 0 ? "scratch of step " + std::to_string(each.first)
-                              : "'" + storage(each.storage).name + "' of step " + std::to_string(each.first);
+      return each.storage < 0
+                 ? "scratch of step " + std::to_string(each.first)
+                 : "'" + storage(each.storage).name + "' of step " + std::to_string(each.first);
     };
     for (size_t i = 0; i < instances.size(); ++i) {
       const Instance& a = instances[i];
@@ -188,7 +190,8 @@ class Replay {
         const Instance& b = instances[j];
         const bool in_time = a.first <= b.last && b.first <= a.last;
         const bool in_bytes = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-        if (in_time && in_bytes && a.bytes > 0 && b.bytes > 0) report(name(a) + " overlaps " + name(b));
+        if (in_time && in_bytes && a.bytes > 0 && b.bytes > 0)
+          report(name(a) + " overlaps " + name(b));
       }
     }
   }
@@ -212,15 +215,18 @@ class Replay {
     claim("arena_bytes", plan.arena_bytes, arena);
     claim("load_bytes", plan.load_bytes, load);
     if (!in_use.empty()) {
-      const bool in_range = plan.peak_step >= 0 && plan.peak_step < static_cast<int32_t>(in_use.size());
+      const bool in_range =
+          plan.peak_step >= 0 && plan.peak_step < static_cast<int32_t>(in_use.size());
       if (!in_range || in_use[static_cast<size_t>(plan.peak_step)] != load) {
         report("peak_step " + std::to_string(plan.peak_step) + " does not reach the load");
       }
     }
     double seconds = 0;
-    for (const Step& step : plan.steps) seconds += problem_.ops[static_cast<size_t>(step.op)].seconds;
+    for (const Step& step : plan.steps)
+      seconds += problem_.ops[static_cast<size_t>(step.op)].seconds;
     if (std::fabs(seconds - plan.seconds) > 1e-9 * std::max(1.0, seconds)) {
-      report("seconds is " + std::to_string(seconds) + ", the plan says " + std::to_string(plan.seconds));
+      report("seconds is " + std::to_string(seconds) + ", the plan says " +
+             std::to_string(plan.seconds));
     }
   }
 
@@ -228,8 +234,8 @@ class Replay {
   void check_ranges(const Plan& plan, const std::vector<Instance>& instances) {
     if (plan.live_ranges.size() != instances.size() || plan.offsets.size() != instances.size()) {
       report("the plan lists " + std::to_string(plan.live_ranges.size()) + " ranges and " +
-             std::to_string(plan.offsets.size()) + " offsets for " + std::to_string(instances.size()) +
-             " instances");
+             std::to_string(plan.offsets.size()) + " offsets for " +
+             std::to_string(instances.size()) + " instances");
       return;
     }
     using Row = std::tuple<int64_t, int32_t, int32_t, int64_t, int64_t>;
@@ -237,7 +243,8 @@ class Replay {
     std::multiset<Row> replayed;
     for (size_t i = 0; i < instances.size(); ++i) {
       const LiveRange& range = plan.live_ranges[i];
-      listed.insert({range.is_scratch ? -1 : range.storage, range.first, range.last, range.bytes, plan.offsets[i]});
+      listed.insert({range.is_scratch ? -1 : range.storage, range.first, range.last, range.bytes,
+                     plan.offsets[i]});
       const Instance& each = instances[i];
       replayed.insert({each.storage, each.first, each.last, each.bytes, each.offset});
     }
@@ -314,7 +321,8 @@ std::vector<std::string> check(const Problem& problem, const Plan& plan) {
       return violations;
     }
     const Op& op = problem.ops[static_cast<size_t>(step.op)];
-    if (step.input_offsets.size() != op.inputs.size() || step.output_offsets.size() != op.outputs.size()) {
+    if (step.input_offsets.size() != op.inputs.size() ||
+        step.output_offsets.size() != op.outputs.size()) {
       replay.report("op '" + op.name + "' has offsets for other operands than its own");
       return violations;
     }

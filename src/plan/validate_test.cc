@@ -36,12 +36,16 @@ TEST(Validate, Broken_problems_are_rejected_by_name) {
   };
   expect_rejected(with([](Problem& p) { p.ops[1].inputs = {99}; }), "99 is not a storage");
   expect_rejected(with([](Problem& p) { p.ops[1].outputs = {-1}; }), "-1 is not a storage");
-  expect_rejected(with([](Problem& p) { p.ops[1].inputs.push_back(p.ops[1].inputs[0]); }), "listed twice");
+  expect_rejected(with([](Problem& p) { p.ops[1].inputs.push_back(p.ops[1].inputs[0]); }),
+                  "listed twice");
   expect_rejected(with([](Problem& p) { p.storages[0].bytes = -64; }), "negative size");
-  expect_rejected(with([](Problem& p) { p.storages[0].bytes = 63; }), "not a multiple of the alignment 64");
+  expect_rejected(with([](Problem& p) { p.storages[0].bytes = 63; }),
+                  "not a multiple of the alignment 64");
   expect_rejected(with([](Problem& p) { p.ops[1].scratch_bytes = 1; }), "f (scratch)");
-  expect_rejected(with([](Problem& p) { std::swap(p.ops[1], p.ops[2]); }), "before any op has made it");
-  expect_rejected(with([](Problem& p) { p.ops[2].outputs = p.ops[1].outputs; }), "which another op has made");
+  expect_rejected(with([](Problem& p) { std::swap(p.ops[1], p.ops[2]); }),
+                  "before any op has made it");
+  expect_rejected(with([](Problem& p) { p.ops[2].outputs = p.ops[1].outputs; }),
+                  "which another op has made");
   expect_rejected(with([](Problem& p) { p.ops[1].seconds = -1; }), "no valid duration");
   expect_rejected(with([](Problem& p) { p.keep = {99}; }), "99 is not a storage");
   expect_rejected(with([](Problem& p) {
@@ -56,17 +60,19 @@ class CheckMutations : public ::testing::Test {
  protected:
   // The smallest plan of an encoder: recomputation, reuse of bytes, updates.
   CheckMutations()
-      : problem_(testing::encoder({.layers = 2, .tokens = 1024, .hidden = 64, .heads = 2, .accumulates = false})),
+      : problem_(testing::encoder(
+            {.layers = 2, .tokens = 1024, .hidden = 64, .heads = 2, .accumulates = false})),
         plan_(build_frontier(problem_).plans.front()) {}
 
   void expect_found(const std::function<void(Plan&)>& change, const std::string& part) {
     Plan mutant = plan_;
     change(mutant);
     const auto violations = check(problem_, mutant);
-    const bool is_found = std::any_of(violations.begin(), violations.end(), [&](const std::string& each) {
-      return each.find(part) != std::string::npos;
-    });
-    EXPECT_TRUE(is_found) << "expected: " << part << "; got: " << (violations.empty() ? "nothing" : violations.front());
+    const bool is_found =
+        std::any_of(violations.begin(), violations.end(),
+                    [&](const std::string& each) { return each.find(part) != std::string::npos; });
+    EXPECT_TRUE(is_found) << "expected: " << part
+                          << "; got: " << (violations.empty() ? "nothing" : violations.front());
   }
 
   Problem problem_;
@@ -155,7 +161,8 @@ TEST(Check, Resident_versions_must_be_those_of_the_given_order) {
   schedule.insert(schedule.begin() + position + 1, 2);  // f2 reads w, again, after w's update
   const auto violations = check_schedule(problem, schedule);
   ASSERT_EQ(violations.size(), 1u);
-  EXPECT_EQ(violations.front(), "step 9: op 'f2' sees 'w' after 1 writes, in the given order after 0");
+  EXPECT_EQ(violations.front(),
+            "step 9: op 'f2' sees 'w' after 1 writes, in the given order after 0");
 }
 
 }  // namespace
