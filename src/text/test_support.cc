@@ -30,6 +30,14 @@ void give(void* block) noexcept {
 
 void* operator new(size_t size) { return take(size); }
 void* operator new[](size_t size) { return take(size); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return take(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+void operator delete(void* block, const std::nothrow_t&) noexcept { give(block); }
 void operator delete(void* block) noexcept { give(block); }
 void operator delete[](void* block) noexcept { give(block); }
 void operator delete(void* block, size_t) noexcept { give(block); }

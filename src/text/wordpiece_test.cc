@@ -148,7 +148,8 @@ TEST(WordPiece, save_and_load_give_the_same_tokenizer) {
   const auto again = WordPieceTokenizer::load(folder.path() / "package");
   EXPECT_EQ(again.vocab_size(), package.vocab_size());
   EXPECT_EQ(again.token(again.vocab_size() - 1), "[NEW]");
-  for (const Json& text : read_json("package_golden.json")["texts"]) {
+  const Json inputs = read_json("package_golden.json");
+  for (const Json& text : inputs["texts"]) {
     EXPECT_EQ(encode(again, text.get<std::string>()), encode(package, text.get<std::string>())) << text;
   }
 }
