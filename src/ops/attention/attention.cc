@@ -50,7 +50,7 @@ std::vector<TensorType> infer_forward(const InferArgs& args) {
 
 std::vector<TensorType> infer_grad(const InferArgs& args) {
   const TensorType lse = require_operands(args, 6);
-  for (size_t i : {3, 4, 5}) require_dtype(args, i, DType::f32, "every tensor");
+  for (size_t i = 3; i < 6; ++i) require_dtype(args, i, DType::f32, "every tensor");
   require_shape(args, 3, args.inputs[0].shape, "o");
   require_shape(args, 4, lse.shape, "lse");
   require_shape(args, 5, args.inputs[0].shape, "do");
