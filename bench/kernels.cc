@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speed of the CPU kernels by op and shape: GFLOP/s and GB/s from the op's own cost, and the share of what this machine
-// can do (its best matrix product for products, else a threaded copy). One line of the table below a benchmark.
+// Speed of the CPU kernels by op and shape: GFLOP/s and GB/s from the op's own cost, and the share
+// of what this machine can do (its best matrix product for products, else a threaded copy). One
+// line of the table below a benchmark.
 //
 //   snug_bench_kernels --benchmark_filter='matmul.*2048' --threads=2
 #include <benchmark/benchmark.h>
@@ -25,7 +26,8 @@ namespace {
 struct BenchSpec {
   std::string name;
   std::string op;
-  std::vector<TensorType> inputs;  // i32 inputs hold ids below `ids_below`; rank 0 with dim -1 is absent
+  std::vector<TensorType>
+      inputs;  // i32 inputs hold ids below `ids_below`; rank 0 with dim -1 is absent
   Attrs attrs = {};
   int64_t ids_below = 1;
 };
@@ -37,11 +39,18 @@ bool is_absent(const TensorType& type) { return type.shape == Shape{-1}; }
 
 // The products of a dense layer y = x w^T + bias over T rows.
 void append_layer(std::vector<BenchSpec>& specs, int64_t T, int64_t in, int64_t out) {
-  const std::string size = std::to_string(T) + "x" + std::to_string(in) + "->" + std::to_string(out);
-  specs.push_back({"forward/" + size, "matmul", {f32({T, in}), f32({out, in}), f32({out})}, {{"transpose_b", true}}});
+  const std::string size =
+      std::to_string(T) + "x" + std::to_string(in) + "->" + std::to_string(out);
+  specs.push_back({"forward/" + size,
+                   "matmul",
+                   {f32({T, in}), f32({out, in}), f32({out})},
+                   {{"transpose_b", true}}});
   specs.push_back({"dx/" + size, "matmul", {f32({T, out}), f32({out, in}), absent()}});
-  specs.push_back({"dw/" + size, "matmul", {f32({T, out}), f32({T, in}), absent()}, {{"transpose_a", true}}});
-  specs.push_back({"dw_accumulate/" + size, "matmul_accumulate", {f32({out, in}), f32({T, out}), f32({T, in})},
+  specs.push_back(
+      {"dw/" + size, "matmul", {f32({T, out}), f32({T, in}), absent()}, {{"transpose_a", true}}});
+  specs.push_back({"dw_accumulate/" + size,
+                   "matmul_accumulate",
+                   {f32({out, in}), f32({T, out}), f32({T, in})},
                    {{"transpose_a", true}}});
 }
 
@@ -64,16 +73,33 @@ std::vector<BenchSpec> all_specs() {
   specs.push_back({"clip", "sum_squares", {f32({3072, 768})}});
   specs.push_back({"matrix", "transpose", {f32({2048, 3072})}, {{"perm", Ints{1, 0}}}});
   specs.push_back({"heads", "transpose", {f32({16, 128, 12, 64})}, {{"perm", Ints{0, 2, 1, 3}}}});
-  specs.push_back({"rows", "slice", {f32({2048, 3072})}, {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", int64_t{768}}}});
+  specs.push_back({"rows",
+                   "slice",
+                   {f32({2048, 3072})},
+                   {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", int64_t{768}}}});
   specs.push_back({"bias", "broadcast_to", {f32({3072})}, {{"shape", Ints{2048, 3072}}}});
   specs.push_back({"words", "embedding", {f32({30522, 768}), i32({2048})}, {}, 30522});
-  specs.push_back({"words", "embedding_grad", {i32({2048}), f32({2048, 768})}, {{"rows", int64_t{30522}}}, 30522});
-  specs.push_back({"words", "embedding_grad_accumulate", {f32({30522, 768}), i32({2048}), f32({2048, 768})}, {}, 30522});
-  specs.push_back({"types", "embedding_grad", {i32({2048}), f32({2048, 768})}, {{"rows", int64_t{2}}}, 2});
+  specs.push_back({"words",
+                   "embedding_grad",
+                   {i32({2048}), f32({2048, 768})},
+                   {{"rows", int64_t{30522}}},
+                   30522});
+  specs.push_back({"words",
+                   "embedding_grad_accumulate",
+                   {f32({30522, 768}), i32({2048}), f32({2048, 768})},
+                   {},
+                   30522});
+  specs.push_back(
+      {"types", "embedding_grad", {i32({2048}), f32({2048, 768})}, {{"rows", int64_t{2}}}, 2});
   const TensorType w = f32({3072, 768});
-  specs.push_back({"ffn", "adamw", {w, w, w, w, f32({4}), f32({})},
+  specs.push_back({"ffn",
+                   "adamw",
+                   {w, w, w, w, f32({4}), f32({})},
                    {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}});
-  specs.push_back({"ffn", "sgd_momentum", {w, w, w, f32({4}), absent()}, {{"momentum", 0.9}, {"weight_decay", 0.0}}});
+  specs.push_back({"ffn",
+                   "sgd_momentum",
+                   {w, w, w, f32({4}), absent()},
+                   {{"momentum", 0.9}, {"weight_decay", 0.0}}});
   specs.push_back({"ffn", "accumulate", {w, w}});
   specs.push_back({"ffn", "set_zero", {w}});
   const TensorType hidden = f32({2048, 3072});
@@ -82,14 +108,17 @@ std::vector<BenchSpec> all_specs() {
   specs.push_back({"ffn", "gelu_grad", {hidden, hidden}});
   specs.push_back({"residual", "add", {states, states}});
   specs.push_back({"states", "layer_norm", {states, f32({768}), f32({768})}});
-  specs.push_back({"states", "layer_norm_grad", {states, f32({768}), f32({2048}), f32({2048}), states}});
+  specs.push_back(
+      {"states", "layer_norm_grad", {states, f32({768}), f32({2048}), f32({2048}), states}});
   specs.push_back({"scores", "softmax", {f32({24576, 128})}});
   return specs;
 }
 
 class AlignedBytes {
  public:
-  explicit AlignedBytes(int64_t bytes) : data_(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(round_up(bytes + 1, 64))))) {}
+  explicit AlignedBytes(int64_t bytes)
+      : data_(static_cast<std::byte*>(
+            std::aligned_alloc(64, static_cast<size_t>(round_up(bytes + 1, 64))))) {}
   [[nodiscard]] std::byte* data() const { return data_.get(); }
 
  private:
@@ -106,19 +135,23 @@ class BoundNode {
     GraphBuilder builder(op_registry(), "bench");
     std::vector<ValueId> values;
     for (size_t i = 0; i < bench.inputs.size(); ++i) {
-      values.push_back(is_absent(bench.inputs[i]) ? kNone : builder.state("x" + std::to_string(i), bench.inputs[i]));
+      values.push_back(is_absent(bench.inputs[i])
+                           ? kNone
+                           : builder.state("x" + std::to_string(i), bench.inputs[i]));
     }
     builder.op(bench.op, values, bench.attrs);
     spec = spec_of(builder.graph(), 0);
     choice = backend.select(spec);
     kernel_ = backend.create(spec);
     cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
-    for (size_t i = 0; i < bench.inputs.size(); ++i) inputs_.push_back(is_absent(bench.inputs[i]) ? nullptr : filled(bench, i));
+    for (size_t i = 0; i < bench.inputs.size(); ++i)
+      inputs_.push_back(is_absent(bench.inputs[i]) ? nullptr : filled(bench, i));
     for (const TensorType& type : spec.outputs) outputs_.push_back(allocate(byte_count(type)));
     const Alias& alias = *spec.op->alias;
     if (alias.kind == AliasKind::must_overwrite) {
       for (const auto& [out, in] : alias.pairs) {
-        outputs_[static_cast<size_t>(out)] = const_cast<std::byte*>(inputs_[static_cast<size_t>(in)]);
+        outputs_[static_cast<size_t>(out)] =
+            const_cast<std::byte*>(inputs_[static_cast<size_t>(in)]);
       }
     }
     scratch_ = allocate(choice.scratch_bytes);
@@ -143,7 +176,8 @@ class BoundNode {
     for (int64_t i = 0; i < element_count(type); ++i) {
       const uint32_t noise = (static_cast<uint32_t>(i) * 2654435761U) >> 8;
       if (type.dtype == DType::i32) {
-        reinterpret_cast<int32_t*>(data)[i] = static_cast<int32_t>(noise % static_cast<uint32_t>(bench.ids_below));
+        reinterpret_cast<int32_t*>(data)[i] =
+            static_cast<int32_t>(noise % static_cast<uint32_t>(bench.ids_below));
       } else {
         reinterpret_cast<float*>(data)[i] = 1e-3F + static_cast<float>(noise) * 0x1p-24F;
       }
@@ -164,7 +198,8 @@ double best_seconds(Run run) {
   for (int i = 0; i < 12; ++i) {
     const auto start = std::chrono::steady_clock::now();
     run();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    best = std::min(
+        best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return best;
 }
@@ -174,7 +209,8 @@ struct Peak {
   double bytes_per_second = 0;  // read and written
 };
 Peak measure_peak(const Backend& backend, int threads) {
-  const BoundNode product(backend, {"peak", "matmul", {f32({2048, 768}), f32({768, 768}), absent()}});
+  const BoundNode product(backend,
+                          {"peak", "matmul", {f32({2048, 768}), f32({768, 768}), absent()}});
   constexpr int64_t kBytes = int64_t{64} << 20;
   const AlignedBytes from(kBytes), to(kBytes);
   std::memset(from.data(), 1, kBytes);
@@ -188,7 +224,8 @@ Peak measure_peak(const Backend& backend, int threads) {
           .bytes_per_second = 2.0 * kBytes / copy};
 }
 
-void run_benchmark(benchmark::State& state, const Backend& backend, const BenchSpec& bench, const Peak& peak) try {
+void run_benchmark(benchmark::State& state, const Backend& backend, const BenchSpec& bench,
+                   const Peak& peak) try {
   const BoundNode node(backend, bench);
   for (auto _ : state) {
     if (node.run() != ErrorCode::ok) state.SkipWithError("the kernel refused its data");
@@ -199,8 +236,9 @@ void run_benchmark(benchmark::State& state, const Backend& backend, const BenchS
   using benchmark::Counter;
   state.counters["GFLOP/s"] = Counter(node.cost.flops * runs * 1e-9, Counter::kIsRate);
   state.counters["GB/s"] = Counter(bytes * runs * 1e-9, Counter::kIsRate);
-  state.counters["of_peak"] = is_product ? Counter(node.cost.flops * runs / peak.flops_per_second, Counter::kIsRate)
-                                         : Counter(bytes * runs / peak.bytes_per_second, Counter::kIsRate);
+  state.counters["of_peak"] =
+      is_product ? Counter(node.cost.flops * runs / peak.flops_per_second, Counter::kIsRate)
+                 : Counter(bytes * runs / peak.bytes_per_second, Counter::kIsRate);
   state.SetLabel(node.choice.kernel + ", scratch " + format_bytes(node.choice.scratch_bytes));
 } catch (const Error& error) {
   state.SkipWithError(error.what());
@@ -228,10 +266,13 @@ int main(int argc, char** argv) {
   const std::vector<BenchSpec> specs = all_specs();
   for (const BenchSpec& spec : specs) {
     std::string shape;
-    for (const TensorType& type : spec.inputs) shape += is_absent(type) ? "" : to_string(type.shape);
-    benchmark::RegisterBenchmark((spec.op + "/" + spec.name + "/" + shape).c_str(), [&](benchmark::State& state) {
-      run_benchmark(state, *backend, spec, peak);
-    })->Unit(benchmark::kMillisecond)->UseRealTime();
+    for (const TensorType& type : spec.inputs)
+      shape += is_absent(type) ? "" : to_string(type.shape);
+    benchmark::RegisterBenchmark(
+        (spec.op + "/" + spec.name + "/" + shape).c_str(),
+        [&](benchmark::State& state) { run_benchmark(state, *backend, spec, peak); })
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime();
   }
   benchmark::RunSpecifiedBenchmarks();
   return 0;

@@ -15,6 +15,9 @@ struct ProcessNeeds {
   int threads = 1;
 };
 
+/// What the program itself holds while it prepares data: no kernels, no graph yet.
+inline constexpr int64_t kPreparationBytes = int64_t{40} << 20;
+
 /// A multiple of a page.
 [[nodiscard]] int64_t process_reservation(const ProcessNeeds& needs);
 

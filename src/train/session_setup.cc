@@ -82,7 +82,7 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options, 
                                                  .buckets = static_cast<int64_t>(setup.lengths.size()),
                                                  .global_batch = config.train_batch_size,
                                                  .threads = machine.threads});
-    if (setup.learns_vocabulary) request.startup_bytes = request.process_bytes + kVocabularyLearnerBytes;
+    if (setup.learns_vocabulary) request.startup_bytes = kPreparationBytes + kVocabularyLearnerBytes;
   }
   return request;
 }

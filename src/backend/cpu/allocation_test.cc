@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel allocates while it runs: nothing of ours; of oneDNN a bounded number of small blocks, the same at every
-// call, all freed. Counts by standing in for malloc, so it is not built with sanitizers.
+// What a kernel allocates while it runs: nothing of ours; of oneDNN a bounded number of small
+// blocks, the same at every call, all freed. Counts by standing in for malloc, so it is not built
+// with sanitizers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -30,11 +31,11 @@ void count_block(size_t bytes) {
 }  // namespace
 
 extern "C" {
-void* __libc_malloc(size_t bytes);                   // NOLINT(bugprone-reserved-identifier): glibc's own
+void* __libc_malloc(size_t bytes);  // NOLINT(bugprone-reserved-identifier): glibc's own
 void* __libc_memalign(size_t alignment, size_t bytes);  // NOLINT(bugprone-reserved-identifier)
-void* __libc_calloc(size_t count, size_t bytes);     // NOLINT(bugprone-reserved-identifier)
-void* __libc_realloc(void* block, size_t bytes);     // NOLINT(bugprone-reserved-identifier)
-void __libc_free(void* block);                       // NOLINT(bugprone-reserved-identifier)
+void* __libc_calloc(size_t count, size_t bytes);        // NOLINT(bugprone-reserved-identifier)
+void* __libc_realloc(void* block, size_t bytes);        // NOLINT(bugprone-reserved-identifier)
+void __libc_free(void* block);                          // NOLINT(bugprone-reserved-identifier)
 
 void* malloc(size_t bytes) {
   count_block(bytes);
@@ -73,11 +74,13 @@ struct Counted {
 };
 
 // Runs a node `runs` times after a first run that is not counted (OpenMP starts its workers there).
-Counted count_runs(const std::string& op, const std::vector<TensorType>& inputs, const Attrs& attrs, int runs) {
+Counted count_runs(const std::string& op, const std::vector<TensorType>& inputs, const Attrs& attrs,
+                   int runs) {
   GraphBuilder builder(op_registry(), "case");
   std::vector<ValueId> values;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    values.push_back(inputs[i].shape == Shape{-1} ? kNone : builder.state("x" + std::to_string(i), inputs[i]));
+    values.push_back(
+        inputs[i].shape == Shape{-1} ? kNone : builder.state("x" + std::to_string(i), inputs[i]));
   }
   builder.op(op, values, attrs);
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
@@ -86,13 +89,15 @@ Counted count_runs(const std::string& op, const std::vector<TensorType>& inputs,
   const auto kernel = backend->create(spec);
   std::vector<std::byte*> memory;
   const auto allocate = [&](int64_t bytes) {
-    memory.push_back(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>((bytes + 64) / 64 * 64))));
+    memory.push_back(static_cast<std::byte*>(
+        std::aligned_alloc(64, static_cast<size_t>((bytes + 64) / 64 * 64))));
     std::memset(memory.back(), 0, static_cast<size_t>(bytes));
     return memory.back();
   };
   std::vector<const std::byte*> in;
   std::vector<std::byte*> out;
-  for (size_t i = 0; i < inputs.size(); ++i) in.push_back(values[i] == kNone ? nullptr : allocate(byte_count(inputs[i])));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    in.push_back(values[i] == kNone ? nullptr : allocate(byte_count(inputs[i])));
   for (const TensorType& type : spec.outputs) out.push_back(allocate(byte_count(type)));
   const Launch launch{.inputs = in, .outputs = out, .scratch = allocate(choice.scratch_bytes)};
   EXPECT_EQ(kernel->run(launch), ErrorCode::ok);
@@ -126,10 +131,14 @@ TEST(Allocations, A_product_costs_a_few_small_blocks_of_oneDNN_and_keeps_none) {
   };
   const Product products[] = {
       {"matmul", {f32({256, 192}), f32({128, 192}), f32({128})}, {{"transpose_b", true}}},
-      {"matmul", {f32({256, 64}), f32({64, 1536}), absent()}, {}},                                // packed
-      {"matmul", {f32({512, 64}), f32({512, 1536}), absent()}, {{"transpose_a", true}}},          // transposed
+      {"matmul", {f32({256, 64}), f32({64, 1536}), absent()}, {}},  // packed
+      {"matmul",
+       {f32({512, 64}), f32({512, 1536}), absent()},
+       {{"transpose_a", true}}},  // transposed
       {"matmul", {f32({6, 32, 16}), f32({6, 16, 32}), absent()}, {}},
-      {"matmul_accumulate", {f32({64, 128}), f32({512, 64}), f32({512, 128})}, {{"transpose_a", true}}},
+      {"matmul_accumulate",
+       {f32({64, 128}), f32({512, 64}), f32({512, 128})},
+       {{"transpose_a", true}}},
   };
   for (const Product& product : products) {
     const Counted one = count_runs(product.op, product.inputs, product.attrs, 1);
@@ -150,10 +159,15 @@ TEST(Allocations, Own_kernels_allocate_nothing) {
   EXPECT_EQ(count_runs("sum_squares", {w}, {}, 3).blocks, 0);
   EXPECT_EQ(count_runs("concat", {w, w}, {{"axis", int64_t{0}}}, 3).blocks, 0);
   EXPECT_EQ(count_runs("embedding", {f32({9, 1000}), {DType::i32, {40}}}, {}, 3).blocks, 0);
-  EXPECT_EQ(count_runs("embedding_grad_accumulate", {f32({9, 1000}), {DType::i32, {40}}, f32({40, 1000})}, {}, 3).blocks, 0);
+  EXPECT_EQ(count_runs("embedding_grad_accumulate",
+                       {f32({9, 1000}), {DType::i32, {40}}, f32({40, 1000})}, {}, 3)
+                .blocks,
+            0);
   EXPECT_EQ(count_runs("accumulate", {w, w}, {}, 3).blocks, 0);
   EXPECT_EQ(count_runs("adamw", {w, w, w, w, f32({4}), absent()},
-                       {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.0}}, 3).blocks, 0);
+                       {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.0}}, 3)
+                .blocks,
+            0);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the kernel of a node in the lists of the op families. Holds no state between calls; one object may serve many
-// executables, from one thread at a time.
+// Finds the kernel of a node in the lists of the op families. Holds no state between calls; one
+// object may serve many executables, from one thread at a time.
 #include "backend/cpu/cpu_backend.h"
 
 #include <algorithm>
@@ -39,11 +39,14 @@ class CpuBackend final : public Backend {
 
   [[nodiscard]] std::string name() const override { return "cpu"; }
   [[nodiscard]] int64_t alignment() const override { return kAlignmentBytes; }
-  [[nodiscard]] int64_t storage_bytes(const TensorType& type) const override { return byte_count(type); }
+  [[nodiscard]] int64_t storage_bytes(const TensorType& type) const override {
+    return byte_count(type);
+  }
 
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     const CpuKernelDef& kernel = find(spec);
-    set_library_threads(context_.threads);  // oneDNN's blocking, hence its scratchpad, depends on it
+    set_library_threads(
+        context_.threads);  // oneDNN's blocking, hence its scratchpad, depends on it
     const Cost cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
     return {.kernel = kernel.kernel,
             .scratch_bytes = round_up(kernel.scratch_bytes(spec, context_), kAlignmentBytes),
@@ -68,9 +71,10 @@ class CpuBackend final : public Backend {
         reasons += (reasons.empty() ? "" : "; ") + std::string(kernel->kernel) + ": " + reason;
       }
     }
-    throw Error(ErrorCode::unsupported, op,
-                "no CPU kernel takes " + signature_of(spec) + (reasons.empty() ? "" : " (" + reasons + ")"),
-                reasons.empty() ? "the reference backend runs every op" : "");
+    throw Error(
+        ErrorCode::unsupported, op,
+        "no CPU kernel takes " + signature_of(spec) + (reasons.empty() ? "" : " (" + reasons + ")"),
+        reasons.empty() ? "the reference backend runs every op" : "");
   }
 
   CpuContext context_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend: ordered kernel lists an op (first that accepts wins), oneDNN for matrix products, own SIMD kernels
-// (Highway) for the rest, and the measured speed of this machine for predictions.
+// The CPU backend: ordered kernel lists an op (first that accepts wins), oneDNN for matrix
+// products, own SIMD kernels (Highway) for the rest, and the measured speed of this machine for
+// predictions.
 #pragma once
 
 #include <memory>
@@ -20,8 +21,8 @@ struct CpuContext {
   std::shared_ptr<const Onednn> onednn = nullptr;  // set by make_cpu_backend
 };
 
-/// One kernel of the list. Its choice may depend on spec and context.threads, never on a budget or on measured speed:
-/// the same machine and thread count must always compute the same bits.
+/// One kernel of the list. Its choice may depend on spec and context.threads, never on a budget or
+/// on measured speed: the same machine and thread count must always compute the same bits.
 struct CpuKernelDef {
   const char* op;
   const char* kernel;  // "onednn:matmul"

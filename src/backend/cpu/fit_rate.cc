@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Least squares with non-negative parts. There are three unknowns at most, so every subset of them is tried.
+// Least squares with non-negative parts. There are three unknowns at most, so every subset of them
+// is tried.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -12,8 +13,10 @@ namespace {
 constexpr size_t kParts = 3;
 using Parts = std::array<double, kParts>;
 
-// Solves the normal equations of the chosen parts by Gauss-Jordan elimination; false where they are singular.
-bool solve(const std::array<Parts, kParts>& matrix, const Parts& right, unsigned subset, Parts& solution) {
+// Solves the normal equations of the chosen parts by Gauss-Jordan elimination; false where they are
+// singular.
+bool solve(const std::array<Parts, kParts>& matrix, const Parts& right, unsigned subset,
+           Parts& solution) {
   std::array<std::array<double, kParts + 1>, kParts> rows{};
   for (size_t i = 0; i < kParts; ++i) {
     const bool used_row = (subset >> i & 1U) != 0;
@@ -43,8 +46,8 @@ bool solve(const std::array<Parts, kParts>& matrix, const Parts& right, unsigned
 }  // namespace
 
 KernelRate fit_rate(std::span<const RatePoint> points, RateBasis basis) {
-  // Every equation is divided by its measured time: errors count relative. Units of 1 us, 1 GFLOP and 1 GB keep the
-  // unknowns of one size.
+  // Every equation is divided by its measured time: errors count relative. Units of 1 us, 1 GFLOP
+  // and 1 GB keep the unknowns of one size.
   constexpr Parts kUnits = {1e-6, 1e9, 1e9};
   std::array<Parts, kParts> matrix{};
   Parts right{};
@@ -59,7 +62,9 @@ KernelRate fit_rate(std::span<const RatePoint> points, RateBasis basis) {
       right[i] += features[p][i];
     }
   }
-  const unsigned allowed = basis == RateBasis::flops ? 0b011U : basis == RateBasis::bytes ? 0b101U : 0b111U;
+  const unsigned allowed = basis == RateBasis::flops   ? 0b011U
+                           : basis == RateBasis::bytes ? 0b101U
+                                                       : 0b111U;
   Parts best{};
   double best_error = std::numeric_limits<double>::infinity();
   for (unsigned subset = 1; subset < 8; ++subset) {
@@ -77,7 +82,9 @@ KernelRate fit_rate(std::span<const RatePoint> points, RateBasis basis) {
       best = parts;
     }
   }
-  return {.per_call = best[0] * kUnits[0], .per_flop = best[1] / kUnits[1], .per_byte = best[2] / kUnits[2]};
+  return {.per_call = best[0] * kUnits[0],
+          .per_flop = best[1] / kUnits[1],
+          .per_byte = best[2] / kUnits[2]};
 }
 
 }  // namespace snug

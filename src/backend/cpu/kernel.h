@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every CPU kernel file uses: a kernel made from a lambda, typed access to the memory of a launch, and the usual
-// answers of a kernel list. The lambda captures what it needs by value and allocates nothing.
+// What every CPU kernel file uses: a kernel made from a lambda, typed access to the memory of a
+// launch, and the usual answers of a kernel list. The lambda captures what it needs by value and
+// allocates nothing.
 #pragma once
 
 #include <cstring>
@@ -42,9 +43,10 @@ template <class T>
   return reinterpret_cast<T*>(launch.scratch + offset_bytes);
 }
 
-/// Brings the old contents of a must-overwrite output to its place where a caller gave it separate memory; the runtime
-/// binds both to the same bytes.
-inline void copy_overwritten(const Launch& launch, size_t output_index, size_t input_index, int64_t bytes) {
+/// Brings the old contents of a must-overwrite output to its place where a caller gave it separate
+/// memory; the runtime binds both to the same bytes.
+inline void copy_overwritten(const Launch& launch, size_t output_index, size_t input_index,
+                             int64_t bytes) {
   if (launch.outputs[output_index] == launch.inputs[input_index]) return;
   std::memcpy(launch.outputs[output_index], launch.inputs[input_index], static_cast<size_t>(bytes));
 }

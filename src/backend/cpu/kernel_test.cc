@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU kernels of matrix products, shapes, reductions, embeddings and updates against the reference backend on shapes
-// that reach every path of theirs; bits over thread counts; the kernel that each product gets.
+// The CPU kernels of matrix products, shapes, reductions, embeddings and updates against the
+// reference backend on shapes that reach every path of theirs; bits over thread counts; the kernel
+// that each product gets.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,13 +19,16 @@ namespace {
 
 struct Operand {
   TensorType type = {};
-  double low = 0;   // integers: uniform in [low, high]; f32: N(0, 1), or its absolute value where low > 0
+  double low =
+      0;  // integers: uniform in [low, high]; f32: N(0, 1), or its absolute value where low > 0
   double high = 0;
   bool is_present = true;
 };
 Operand f32(Shape shape) { return {.type = {DType::f32, std::move(shape)}}; }
 Operand positive(Shape shape) { return {.type = {DType::f32, std::move(shape)}, .low = 1}; }
-Operand ids(Shape shape, double rows) { return {.type = {DType::i32, std::move(shape)}, .high = rows - 1}; }
+Operand ids(Shape shape, double rows) {
+  return {.type = {DType::i32, std::move(shape)}, .high = rows - 1};
+}
 Operand absent() { return {.is_present = false}; }
 
 struct Case {
@@ -38,7 +42,8 @@ Graph graph_of(const Case& c) {
   std::vector<ValueId> values;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     // State: must-overwrite ops take nothing else.
-    values.push_back(c.inputs[i].is_present ? builder.state("x" + std::to_string(i), c.inputs[i].type) : kNone);
+    values.push_back(
+        c.inputs[i].is_present ? builder.state("x" + std::to_string(i), c.inputs[i].type) : kNone);
   }
   builder.op(c.op, values, c.attrs);
   return builder.take();
@@ -53,7 +58,9 @@ std::vector<double> draw(const Operand& operand, uint64_t stream) {
       if (operand.low > 0) value = 0.01 + std::fabs(value);
       value = static_cast<double>(static_cast<float>(value));
     } else {
-      value = operand.low + static_cast<double>(random.below(static_cast<uint64_t>(operand.high - operand.low) + 1));
+      value =
+          operand.low +
+          static_cast<double>(random.below(static_cast<uint64_t>(operand.high - operand.low) + 1));
     }
   }
   return values;
@@ -76,10 +83,18 @@ class Buffer {
 void store(const std::vector<double>& values, DType dtype, std::byte* to) {
   for (size_t i = 0; i < values.size(); ++i) {
     switch (dtype) {
-      case DType::f32: reinterpret_cast<float*>(to)[i] = static_cast<float>(values[i]); break;
-      case DType::i32: reinterpret_cast<int32_t*>(to)[i] = static_cast<int32_t>(values[i]); break;
-      case DType::i64: reinterpret_cast<int64_t*>(to)[i] = static_cast<int64_t>(values[i]); break;
-      case DType::boolean: reinterpret_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(values[i]); break;
+      case DType::f32:
+        reinterpret_cast<float*>(to)[i] = static_cast<float>(values[i]);
+        break;
+      case DType::i32:
+        reinterpret_cast<int32_t*>(to)[i] = static_cast<int32_t>(values[i]);
+        break;
+      case DType::i64:
+        reinterpret_cast<int64_t*>(to)[i] = static_cast<int64_t>(values[i]);
+        break;
+      case DType::boolean:
+        reinterpret_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(values[i]);
+        break;
     }
   }
 }
@@ -110,7 +125,8 @@ Outcome run_on_cpu(const Case& c, int threads) {
   }
   for (const TensorType& type : spec.outputs) {
     buffers.emplace_back(byte_count(type));
-    std::memset(buffers.back().data(), 0xFF, static_cast<size_t>(byte_count(type)));  // NaN: every byte must be written
+    std::memset(buffers.back().data(), 0xFF,
+                static_cast<size_t>(byte_count(type)));  // NaN: every byte must be written
     outputs.push_back(buffers.back().data());
   }
   const Alias& alias = *spec.op->alias;
@@ -124,7 +140,8 @@ Outcome run_on_cpu(const Case& c, int threads) {
   Outcome outcome{.kernel = choice.kernel};
   outcome.code = kernel->run({.inputs = inputs, .outputs = outputs, .scratch = scratch.data()});
   for (int64_t i = 0; i < 64; ++i) {
-    EXPECT_EQ(scratch.data()[choice.scratch_bytes + i], std::byte{0xFF}) << c.op << " wrote beyond its scratch";
+    EXPECT_EQ(scratch.data()[choice.scratch_bytes + i], std::byte{0xFF})
+        << c.op << " wrote beyond its scratch";
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto* from = reinterpret_cast<const float*>(outputs[i]);
@@ -148,8 +165,9 @@ void expect_close_to_reference(const Case& c, const Outcome& outcome) {
     for (const double value : expected) scale = std::max(scale, std::fabs(value));
     for (size_t i = 0; i < expected.size(); ++i) {
       const double error = std::fabs(static_cast<double>(outcome.outputs[out][i]) - expected[i]);
-      ASSERT_TRUE(error <= 4e-6 * scale) << c.op << " by " << outcome.kernel << ", output " << out << "[" << i << "]: "
-                                         << outcome.outputs[out][i] << " instead of " << expected[i];
+      ASSERT_TRUE(error <= 4e-6 * scale)
+          << c.op << " by " << outcome.kernel << ", output " << out << "[" << i
+          << "]: " << outcome.outputs[out][i] << " instead of " << expected[i];
     }
   }
 }
@@ -169,12 +187,16 @@ std::vector<Case> product_cases() {
       {"matmul", {f32({1, 1}), f32({1, 1}), f32({1})}},
       {"matmul", {f32({4, 0}), f32({0, 3}), f32({3})}},
       {"matmul", {f32({0, 4}), f32({4, 3}), absent()}},
-      {"matmul", {f32({65, 40}), f32({40, 1536}), f32({1536})}},                         // packed
-      {"matmul", {f32({300, 72}), f32({300, 1504}), absent()}, sides(true, false)},      // transposed
-      {"matmul", {f32({64, 1408}), f32({64, 1504}), absent()}, sides(true, false)},      // packed, a transposed
+      {"matmul", {f32({65, 40}), f32({40, 1536}), f32({1536})}},                     // packed
+      {"matmul", {f32({300, 72}), f32({300, 1504}), absent()}, sides(true, false)},  // transposed
+      {"matmul",
+       {f32({64, 1408}), f32({64, 1504}), absent()},
+       sides(true, false)},  // packed, a transposed
       {"matmul_accumulate", {f32({5, 3}), f32({5, 7}), f32({7, 3})}},
       {"matmul_accumulate", {f32({64, 48}), f32({128, 64}), f32({128, 48})}, sides(true, false)},
-      {"matmul_accumulate", {f32({72, 1504}), f32({300, 72}), f32({300, 1504})}, sides(true, false)},
+      {"matmul_accumulate",
+       {f32({72, 1504}), f32({300, 72}), f32({300, 1504})},
+       sides(true, false)},
       {"matmul_accumulate", {f32({64, 1504}), f32({64, 40}), f32({40, 1504})}},
       {"matmul_accumulate", {f32({4, 3}), f32({4, 0}), f32({0, 3})}},
   };
@@ -191,10 +213,18 @@ std::vector<Case> other_cases() {
       {"transpose", {f32({1, 40, 1, 50})}, {{"perm", Ints{2, 3, 0, 1}}}},
       {"transpose", {f32({3, 0, 4})}, {{"perm", Ints{2, 1, 0}}}},
       {"transpose", {f32({500, 300})}, {{"perm", Ints{1, 0}}}},
-      {"slice", {f32({7, 11})}, {{"axis", int64_t{1}}, {"start", int64_t{3}}, {"stop", int64_t{9}}}},
-      {"slice", {f32({70, 1000})}, {{"axis", int64_t{-2}}, {"start", int64_t{3}}, {"stop", int64_t{60}}}},
-      {"pad", {f32({7, 11})}, {{"axis", int64_t{1}}, {"before", int64_t{2}}, {"after", int64_t{1}}}},
-      {"pad", {f32({7, 11})}, {{"axis", int64_t{0}}, {"before", int64_t{0}}, {"after", int64_t{4}}}},
+      {"slice",
+       {f32({7, 11})},
+       {{"axis", int64_t{1}}, {"start", int64_t{3}}, {"stop", int64_t{9}}}},
+      {"slice",
+       {f32({70, 1000})},
+       {{"axis", int64_t{-2}}, {"start", int64_t{3}}, {"stop", int64_t{60}}}},
+      {"pad",
+       {f32({7, 11})},
+       {{"axis", int64_t{1}}, {"before", int64_t{2}}, {"after", int64_t{1}}}},
+      {"pad",
+       {f32({7, 11})},
+       {{"axis", int64_t{0}}, {"before", int64_t{0}}, {"after", int64_t{4}}}},
       {"concat", {f32({3, 4, 2}), f32({3, 1, 2}), f32({3, 7, 2})}, {{"axis", int64_t{1}}}},
       {"broadcast_to", {f32({7})}, {{"shape", Ints{5, 7}}}},
       {"broadcast_to", {f32({5, 1, 3, 1})}, {{"shape", Ints{2, 5, 4, 3, 6}}}},
@@ -223,14 +253,18 @@ std::vector<Case> other_cases() {
       {"set_zero", {f32({20001})}},
       {"global_norm", {positive({}), positive({}), positive({})}, {{"max_norm", 1.0}}},
       {"global_norm", {positive({})}, {{"max_norm", 0.0}}},
-      {"adamw", {f32({20001}), f32({20001}), f32({20001}), positive({20001}), positive({4}), positive({})},
+      {"adamw",
+       {f32({20001}), f32({20001}), f32({20001}), positive({20001}), positive({4}), positive({})},
        {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}},
-      {"adamw", {f32({3, 7}), f32({3, 7}), f32({3, 7}), positive({3, 7}), positive({4}), absent()},
+      {"adamw",
+       {f32({3, 7}), f32({3, 7}), f32({3, 7}), positive({3, 7}), positive({4}), absent()},
        {{"beta1", 0.8}, {"beta2", 0.99}, {"eps", 1e-6}, {"weight_decay", 0.0}}},
       {"sgd", {f32({301}), f32({301}), positive({4}), positive({})}, {{"weight_decay", 0.1}}},
-      {"sgd_momentum", {f32({20001}), f32({20001}), f32({20001}), positive({4}), absent()},
+      {"sgd_momentum",
+       {f32({20001}), f32({20001}), f32({20001}), positive({4}), absent()},
        {{"momentum", 0.9}, {"weight_decay", 0.1}}},
-      {"sgd_momentum", {f32({77}), f32({77}), f32({77}), positive({4}), positive({})},
+      {"sgd_momentum",
+       {f32({77}), f32({77}), f32({77}), positive({4}), positive({})},
        {{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.1}}},
   };
 }
@@ -244,7 +278,9 @@ TEST(CpuKernels, Products_match_the_reference_with_every_kernel) {
       expect_close_to_reference(c, outcome);
       ++kernels[outcome.kernel];
       const Outcome again = run_on_cpu(c, threads);
-      EXPECT_EQ(std::memcmp(outcome.outputs[0].data(), again.outputs[0].data(), outcome.outputs[0].size() * 4), 0);
+      EXPECT_EQ(std::memcmp(outcome.outputs[0].data(), again.outputs[0].data(),
+                            outcome.outputs[0].size() * 4),
+                0);
     }
   }
   EXPECT_GT(kernels["plain:matmul"], 0);
@@ -262,7 +298,9 @@ TEST(CpuKernels, Others_match_the_reference_and_their_bits_do_not_depend_on_thre
     for (const int threads : {2, 3, 7}) {
       const Outcome outcome = run_on_cpu(c, threads);
       for (size_t out = 0; out < one.outputs.size(); ++out) {
-        EXPECT_EQ(std::memcmp(one.outputs[out].data(), outcome.outputs[out].data(), one.outputs[out].size() * 4), 0)
+        EXPECT_EQ(std::memcmp(one.outputs[out].data(), outcome.outputs[out].data(),
+                              one.outputs[out].size() * 4),
+                  0)
             << c.op << " with " << threads << " threads";
       }
     }
@@ -293,12 +331,37 @@ TEST(CpuBackend, Choice_has_rounded_scratch_and_a_predicted_time) {
   EXPECT_EQ(backend->storage_bytes({DType::f32, {3}}), 12);
 }
 
+TEST(CpuBackend, Products_of_BERT_get_the_form_that_is_fast_for_their_shape) {
+  const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
+  const auto kernel_of = [&](Shape a, Shape b, const Attrs& attrs) {
+    const Graph graph =
+        graph_of({"matmul", {f32(std::move(a)), f32(std::move(b)), absent()}, attrs});
+    return backend->select(spec_of(graph, 0)).kernel;
+  };
+  if (kernel_of({64, 64}, {64, 64}, {}) != "onednn:matmul")
+    GTEST_SKIP() << "no blocked product for this processor";
+  // y = x w^T, dx = dy w, dw = dy^T x of the feed-forward layers, 768 <-> 3072, 2048 rows.
+  EXPECT_EQ(kernel_of({2048, 768}, {3072, 768}, sides(false, true)), "onednn:matmul");
+  EXPECT_EQ(kernel_of({2048, 3072}, {3072, 768}, {}), "onednn:matmul_packed");  // many pages
+  EXPECT_EQ(kernel_of({2048, 3072}, {2048, 768}, sides(true, false)), "onednn:matmul");
+  EXPECT_EQ(kernel_of({2048, 768}, {768, 3072}, {}), "onednn:matmul_packed");  // wide rows
+  EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, sides(true, false)), "onednn:matmul_transposed");
+  EXPECT_EQ(kernel_of({32, 768}, {768, 3072}, {}), "onednn:matmul");  // too few rows
+  EXPECT_EQ(kernel_of({0, 768}, {768, 3072}, {}), "plain:matmul");
+}
+
 TEST(CpuBackend, An_op_without_a_kernel_is_unsupported) {
   const Graph graph = graph_of({"sum_squares", {f32({3})}});
-  const OpDef foreign{.name = "foreign", .inputs = std::vector<InputSpec>{"x"}, .is_variadic = false,
-                      .outputs = std::vector<std::string>{"y"}, .attrs = std::vector<AttrSpec>{},
-                      .infer = *graph.node(0).op->infer, .gradient = not_differentiable("test"), .keeps = Keeps{},
-                      .cost = *graph.node(0).op->cost, .alias = never_in_place()};
+  const OpDef foreign{.name = "foreign",
+                      .inputs = std::vector<InputSpec>{"x"},
+                      .is_variadic = false,
+                      .outputs = std::vector<std::string>{"y"},
+                      .attrs = std::vector<AttrSpec>{},
+                      .infer = *graph.node(0).op->infer,
+                      .gradient = not_differentiable("test"),
+                      .keeps = Keeps{},
+                      .cost = *graph.node(0).op->cost,
+                      .alias = never_in_place()};
   NodeSpec spec = spec_of(graph, 0);
   spec.op = &foreign;
   const auto backend = make_cpu_backend({.threads = 1, .profile = default_profile()});
@@ -307,7 +370,9 @@ TEST(CpuBackend, An_op_without_a_kernel_is_unsupported) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
-    EXPECT_NE(std::string(error.what()).find("no CPU kernel takes foreign(f32[3])"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("no CPU kernel takes foreign(f32[3])"),
+              std::string::npos)
+        << error.what();
   }
 }
 

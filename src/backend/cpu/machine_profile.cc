@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formula of a prediction and the built-in rates. Measuring is in measure_profile.cc, the cache in profile_cache.cc.
+// The formula of a prediction and the built-in rates. Measuring is in measure_profile.cc, the cache
+// in profile_cache.cc.
 #include "backend/cpu/machine_profile.h"
 
 #include <algorithm>
@@ -11,18 +12,21 @@ double MachineProfile::seconds(const std::string& op, const Cost& cost) const {
   if (rate == rates.end()) rate = rates.find("");
   if (rate == rates.end()) return 0;
   const KernelRate& r = rate->second;
-  return std::max(0.0, r.per_call + r.per_flop * cost.flops + r.per_byte * (cost.bytes_read + cost.bytes_written));
+  return std::max(0.0, r.per_call + r.per_flop * cost.flops +
+                           r.per_byte * (cost.bytes_read + cost.bytes_written));
 }
 
 MachineProfile default_profile() {
   // Two cores of a server CPU with AVX-512: 280 GFLOP/s in matrix products, 15 GB/s elsewhere.
   const KernelRate product{.per_call = 5e-6, .per_flop = 1.0 / 280e9, .per_byte = 1.0 / 60e9};
-  return {.machine = "default",
-          .rates = {{"", {.per_call = 2e-6, .per_flop = 0, .per_byte = 1.0 / 15e9}},
-                    {"matmul", product},
-                    {"matmul_accumulate", product},
-                    {"attention", {.per_call = 5e-6, .per_flop = 1.0 / 60e9, .per_byte = 1.0 / 15e9}},
-                    {"attention_grad", {.per_call = 5e-6, .per_flop = 1.0 / 60e9, .per_byte = 1.0 / 15e9}}}};
+  return {
+      .machine = "default",
+      .rates = {
+          {"", {.per_call = 2e-6, .per_flop = 0, .per_byte = 1.0 / 15e9}},
+          {"matmul", product},
+          {"matmul_accumulate", product},
+          {"attention", {.per_call = 5e-6, .per_flop = 1.0 / 60e9, .per_byte = 1.0 / 15e9}},
+          {"attention_grad", {.per_call = 5e-6, .per_flop = 1.0 / 60e9, .per_byte = 1.0 / 15e9}}}};
 }
 
 }  // namespace snug

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast this machine runs each kind of kernel, measured once on small operands and cached in a file, so that the same
-// arguments give the same plan. Predictions only: no result depends on it.
+// How fast this machine runs each kind of kernel, measured once on small operands and cached in a
+// file, so that the same arguments give the same plan. Predictions only: no result depends on it.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,8 @@
 
 namespace snug {
 
-/// Predicted seconds of one run = per_call + per_flop * flops + per_byte * (bytes read + bytes written).
+/// Predicted seconds of one run = per_call + per_flop * flops + per_byte * (bytes read + bytes
+/// written).
 struct KernelRate {
   double per_call = 0;
   double per_flop = 0;
@@ -19,14 +20,15 @@ struct KernelRate {
 };
 
 struct MachineProfile {
-  std::string machine;  // CPU model, threads and library version: the cache key
+  std::string machine;                      // CPU model, threads and library version: the cache key
   std::map<std::string, KernelRate> rates;  // by op name; "" for ops that are not listed
   [[nodiscard]] double seconds(const std::string& op, const Cost& cost) const;
 };
 
 /// Built-in rates of an ordinary machine, for tests and where measuring is not wanted.
 [[nodiscard]] MachineProfile default_profile();
-/// Reads the profile of this machine from `cache_file`, or measures it (about a second, at most 24 MiB) and writes it.
+/// Reads the profile of this machine from `cache_file`, or measures it (about a second, at most 24
+/// MiB) and writes it.
 [[nodiscard]] MachineProfile load_or_measure_profile(const std::string& cache_file, int threads);
 
 }  // namespace snug

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs each op on small operands and fits its rate. Operands are measured both in cache and driven out of it: in a
-// training step what was just written is read again from the cache, what was kept from the forward pass is not.
+// Runs each op on small operands and fits its rate. Operands are measured both in cache and driven
+// out of it: in a training step what was just written is read again from the cache, what was kept
+// from the forward pass is not.
 #include "backend/cpu/measure_profile.h"
 
-#include <dnnl.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <dnnl.hpp>
 #include <fstream>
 #include <memory>
 #include <new>
@@ -105,7 +106,8 @@ bool measure(const Backend& backend, Pool& pool, const Probe& probe, RatePoint& 
     throw;
   }
   int64_t needed = choice.scratch_bytes + 4096;
-  for (size_t i = 0; i < spec.inputs.size(); ++i) needed += round_up(byte_count(spec.inputs[i]), 64);
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
+    needed += round_up(byte_count(spec.inputs[i]), 64);
   for (const TensorType& type : spec.outputs) needed += round_up(byte_count(type), 64);
   pool.reset();
   if (!pool.fits(needed)) return false;
@@ -125,7 +127,8 @@ bool measure(const Backend& backend, Pool& pool, const Probe& probe, RatePoint& 
       outputs[static_cast<size_t>(out)] = const_cast<std::byte*>(inputs[static_cast<size_t>(in)]);
     }
   }
-  const Launch launch{.inputs = inputs, .outputs = outputs, .scratch = pool.take(choice.scratch_bytes)};
+  const Launch launch{
+      .inputs = inputs, .outputs = outputs, .scratch = pool.take(choice.scratch_bytes)};
   const auto kernel = backend.create(spec);
   const auto timed_run = [&] {
     const auto start = std::chrono::steady_clock::now();
@@ -139,7 +142,8 @@ bool measure(const Backend& backend, Pool& pool, const Probe& probe, RatePoint& 
     return timed_run();
   });
   const Cost cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
-  point = {.flops = cost.flops, .bytes = cost.bytes_read + cost.bytes_written,
+  point = {.flops = cost.flops,
+           .bytes = cost.bytes_read + cost.bytes_written,
            .seconds = std::max(1e-9, 0.5 * (warm + cold))};
   return true;
 }
@@ -161,11 +165,12 @@ void append_products(std::vector<ProbeGroup>& groups) {
                      {"matmul", {f32({2048, 256}), f32({2048, 256}), absent()}, a_across},
                      {"matmul", {f32({64, 768}), f32({768, 768}), absent()}, b_across},
                      {"matmul", {f32({8, 256}), f32({256, 256}), absent()}, b_across}}});
-  groups.push_back({RateBasis::both,
-                    {{"matmul_accumulate", {f32({768, 768}), f32({512, 768}), f32({512, 768})}, a_across},
-                     {"matmul_accumulate", {f32({256, 256}), f32({2048, 256}), f32({2048, 256})}, a_across},
-                     {"matmul_accumulate", {f32({1024, 256}), f32({1024, 1024}), f32({1024, 256})}, a_across},
-                     {"matmul_accumulate", {f32({256, 256}), f32({16, 256}), f32({16, 256})}, a_across}}});
+  groups.push_back(
+      {RateBasis::both,
+       {{"matmul_accumulate", {f32({768, 768}), f32({512, 768}), f32({512, 768})}, a_across},
+        {"matmul_accumulate", {f32({256, 256}), f32({2048, 256}), f32({2048, 256})}, a_across},
+        {"matmul_accumulate", {f32({1024, 256}), f32({1024, 1024}), f32({1024, 256})}, a_across},
+        {"matmul_accumulate", {f32({256, 256}), f32({16, 256}), f32({16, 256})}, a_across}}});
 }
 
 void append_attention(std::vector<ProbeGroup>& groups) {
@@ -187,12 +192,14 @@ void append_streams(std::vector<ProbeGroup>& groups) {
   constexpr int64_t W = 256;
   using Ints = std::vector<int64_t>;
   const auto both_sizes = [&groups](auto probe_of_rows) {
-    groups.push_back({RateBasis::bytes, {probe_of_rows(int64_t{16}), probe_of_rows(int64_t{3072})}});
+    groups.push_back(
+        {RateBasis::bytes, {probe_of_rows(int64_t{16}), probe_of_rows(int64_t{3072})}});
   };
   for (const char* op : {"add", "sub", "mul", "div"}) {
     both_sizes([op](int64_t rows) { return Probe{op, {f32({rows, W}), f32({rows, W})}}; });
   }
-  for (const char* op : {"neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "gelu"}) {
+  for (const char* op :
+       {"neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "gelu"}) {
     both_sizes([op](int64_t rows) { return Probe{op, {f32({rows, W})}}; });
   }
   const auto matrix = [](int64_t rows) { return f32({rows, W}); };
@@ -200,37 +207,61 @@ void append_streams(std::vector<ProbeGroup>& groups) {
   both_sizes([&](int64_t r) { return Probe{"scale", {matrix(r)}, {{"factor", 0.5}}}; });
   both_sizes([&](int64_t r) { return Probe{"where", {boolean({r, W}), matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return Probe{"greater", {matrix(r), matrix(r)}}; });
-  both_sizes([&](int64_t r) { return Probe{"dropout", {matrix(r), rng()}, {{"rate", 0.1}, {"ordinal", int64_t{0}}}}; });
+  both_sizes([&](int64_t r) {
+    return Probe{"dropout", {matrix(r), rng()}, {{"rate", 0.1}, {"ordinal", int64_t{0}}}};
+  });
   both_sizes([&](int64_t r) { return Probe{"softmax", {matrix(r)}}; });
   both_sizes([&](int64_t r) { return Probe{"masked_softmax", {matrix(r), boolean({r, W})}}; });
   both_sizes([&](int64_t r) { return Probe{"softmax_grad", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return Probe{"layer_norm", {matrix(r), f32({W}), f32({W})}}; });
-  both_sizes([&](int64_t r) { return Probe{"layer_norm_grad", {matrix(r), f32({W}), f32({r}), f32({r}), matrix(r)}}; });
-  both_sizes([&](int64_t r) { return Probe{"transpose", {f32({r / 16, 16, 4, W / 4})}, {{"perm", Ints{0, 2, 1, 3}}}}; });
-  both_sizes([&](int64_t r) { return Probe{"slice", {matrix(r)}, {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", W / 2}}}; });
-  both_sizes([&](int64_t r) { return Probe{"pad", {matrix(r)}, {{"axis", int64_t{1}}, {"before", int64_t{0}}, {"after", W}}}; });
-  both_sizes([&](int64_t r) { return Probe{"concat", {matrix(r), matrix(r)}, {{"axis", int64_t{1}}}}; });
+  both_sizes([&](int64_t r) {
+    return Probe{"layer_norm_grad", {matrix(r), f32({W}), f32({r}), f32({r}), matrix(r)}};
+  });
+  both_sizes([&](int64_t r) {
+    return Probe{"transpose", {f32({r / 16, 16, 4, W / 4})}, {{"perm", Ints{0, 2, 1, 3}}}};
+  });
+  both_sizes([&](int64_t r) {
+    return Probe{
+        "slice", {matrix(r)}, {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", W / 2}}};
+  });
+  both_sizes([&](int64_t r) {
+    return Probe{"pad", {matrix(r)}, {{"axis", int64_t{1}}, {"before", int64_t{0}}, {"after", W}}};
+  });
+  both_sizes([&](int64_t r) {
+    return Probe{"concat", {matrix(r), matrix(r)}, {{"axis", int64_t{1}}}};
+  });
   both_sizes([&](int64_t r) { return Probe{"broadcast_to", {f32({W})}, {{"shape", Ints{r, W}}}}; });
   both_sizes([&](int64_t r) { return Probe{"sum_to", {matrix(r)}, {{"shape", Ints{W}}}}; });
   both_sizes([&](int64_t r) { return Probe{"reduce_sum", {matrix(r)}, {{"axes", Ints{0}}}}; });
   both_sizes([&](int64_t r) { return Probe{"sum_squares", {matrix(r)}}; });
   both_sizes([&](int64_t r) { return Probe{"embedding", {f32({1024, W}), i32({r})}}; });
-  both_sizes([&](int64_t r) { return Probe{"embedding_grad", {i32({r}), matrix(r)}, {{"rows", r}}}; });
-  both_sizes([&](int64_t r) { return Probe{"embedding_grad_accumulate", {f32({1024, W}), i32({r}), matrix(r)}}; });
   both_sizes([&](int64_t r) {
-    return Probe{"adamw", {matrix(r), matrix(r), matrix(r), matrix(r), f32({4}), absent()},
+    return Probe{"embedding_grad", {i32({r}), matrix(r)}, {{"rows", r}}};
+  });
+  both_sizes([&](int64_t r) {
+    return Probe{"embedding_grad_accumulate", {f32({1024, W}), i32({r}), matrix(r)}};
+  });
+  both_sizes([&](int64_t r) {
+    return Probe{"adamw",
+                 {matrix(r), matrix(r), matrix(r), matrix(r), f32({4}), absent()},
                  {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}};
   });
-  both_sizes([&](int64_t r) { return Probe{"sgd", {matrix(r), matrix(r), f32({4}), absent()}, {{"weight_decay", 0.0}}}; });
   both_sizes([&](int64_t r) {
-    return Probe{"sgd_momentum", {matrix(r), matrix(r), matrix(r), f32({4}), absent()},
+    return Probe{"sgd", {matrix(r), matrix(r), f32({4}), absent()}, {{"weight_decay", 0.0}}};
+  });
+  both_sizes([&](int64_t r) {
+    return Probe{"sgd_momentum",
+                 {matrix(r), matrix(r), matrix(r), f32({4}), absent()},
                  {{"momentum", 0.9}, {"weight_decay", 0.0}}};
   });
   both_sizes([&](int64_t r) { return Probe{"accumulate", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return Probe{"set_zero", {matrix(r)}}; });
-  both_sizes([&](int64_t r) { return Probe{"softmax_cross_entropy", {matrix(r), i32({r}), f32({r}), f32({})}}; });
   both_sizes([&](int64_t r) {
-    return Probe{"softmax_cross_entropy_grad", {matrix(r), i32({r}), f32({r}), f32({}), f32({r}), f32({})}};
+    return Probe{"softmax_cross_entropy", {matrix(r), i32({r}), f32({r}), f32({})}};
+  });
+  both_sizes([&](int64_t r) {
+    return Probe{"softmax_cross_entropy_grad",
+                 {matrix(r), i32({r}), f32({r}), f32({}), f32({r}), f32({})}};
   });
 }
 
@@ -246,8 +277,9 @@ std::string machine_key(int threads) {
     }
   }
   const dnnl::version_t* version = dnnl::version();
-  return model + ", " + std::to_string(threads) + " threads, oneDNN " + std::to_string(version->major) + "." +
-         std::to_string(version->minor) + "." + std::to_string(version->patch);
+  return model + ", " + std::to_string(threads) + " threads, oneDNN " +
+         std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+         std::to_string(version->patch);
 }
 
 MachineProfile measure_profile(int threads) {
@@ -268,7 +300,8 @@ MachineProfile measure_profile(int threads) {
     }
     if (!points.empty()) profile.rates[group.probes.front().op] = fit_rate(points, group.basis);
   }
-  if (const auto add = profile.rates.find("add"); add != profile.rates.end()) profile.rates[""] = add->second;
+  if (const auto add = profile.rates.find("add"); add != profile.rates.end())
+    profile.rates[""] = add->second;
   return profile;
 }
 

@@ -22,11 +22,13 @@ struct RatePoint {
   double seconds = 0;
 };
 enum class RateBasis { flops, bytes, both };
-/// The rate, without negative parts, whose predictions have the smallest relative squared error over the points.
+/// The rate, without negative parts, whose predictions have the smallest relative squared error
+/// over the points.
 [[nodiscard]] KernelRate fit_rate(std::span<const RatePoint> points, RateBasis basis);
 
 /// The text of a cache file, and its reading; false for text that is not a profile of this machine.
 [[nodiscard]] std::string write_profile(const MachineProfile& profile);
-[[nodiscard]] bool read_profile(const std::string& text, const std::string& machine, MachineProfile& profile);
+[[nodiscard]] bool read_profile(const std::string& text, const std::string& machine,
+                                MachineProfile& profile);
 
 }  // namespace snug

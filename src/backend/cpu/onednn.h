@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One oneDNN engine and stream a backend object, and primitives bound so that a run allocates nothing of ours. Only
-// kernel files of the CPU backend include this header. oneDNN's own lists cost about ten small blocks a call.
+// One oneDNN engine and stream a backend object, and primitives bound so that a run allocates
+// nothing of ours. Only kernel files of the CPU backend include this header. oneDNN's own lists
+// cost about ten small blocks a call.
 #pragma once
 
 #include <array>
@@ -16,14 +17,15 @@ struct Onednn {
   dnnl::stream stream{engine};
 };
 
-/// Turns oneDNN's process-wide primitive cache off: equal nodes share one Kernel here, and a cache would keep code and
-/// descriptors of shapes that are no longer used.
+/// Turns oneDNN's process-wide primitive cache off: equal nodes share one Kernel here, and a cache
+/// would keep code and descriptors of shapes that are no longer used.
 [[nodiscard]] std::shared_ptr<const Onednn> make_onednn();
 
 /// Scratchpad in the caller's memory.
 [[nodiscard]] dnnl::primitive_attr onednn_attributes();
 
-/// A primitive with its arguments. The memory objects are made once without memory; set() gives them an address.
+/// A primitive with its arguments. The memory objects are made once without memory; set() gives
+/// them an address.
 class BoundPrimitive {
  public:
   BoundPrimitive() = default;

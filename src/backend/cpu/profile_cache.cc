@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache file of a machine profile: JSON, written to a temporary file and renamed, so that a reader sees the old or
-// the new one. A file that is damaged or of another machine is measured anew; one that cannot be written is no error,
-// the next run measures again.
+// The cache file of a machine profile: JSON, written to a temporary file and renamed, so that a
+// reader sees the old or the new one. A file that is damaged or of another machine is measured
+// anew; one that cannot be written is no error, the next run measures again.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -60,9 +60,12 @@ bool write_text(const std::string& path, const std::string& text) {
 std::string write_profile(const MachineProfile& profile) {
   nlohmann::json rates = nlohmann::json::object();
   for (const auto& [op, rate] : profile.rates) {
-    rates[op] = {{kParts[0], rate.per_call}, {kParts[1], rate.per_flop}, {kParts[2], rate.per_byte}};
+    rates[op] = {
+        {kParts[0], rate.per_call}, {kParts[1], rate.per_flop}, {kParts[2], rate.per_byte}};
   }
-  return nlohmann::json{{"format", kFormat}, {"machine", profile.machine}, {"rates", rates}}.dump(1) + "\n";
+  return nlohmann::json{{"format", kFormat}, {"machine", profile.machine}, {"rates", rates}}.dump(
+             1) +
+         "\n";
 }
 
 bool read_profile(const std::string& text, const std::string& machine, MachineProfile& profile) {
@@ -78,7 +81,8 @@ bool read_profile(const std::string& text, const std::string& machine, MachinePr
   for (const auto& [op, parts] : rates->items()) {
     KernelRate rate;
     if (!parts.is_object() || !read_part(parts, kParts[0], rate.per_call) ||
-        !read_part(parts, kParts[1], rate.per_flop) || !read_part(parts, kParts[2], rate.per_byte)) {
+        !read_part(parts, kParts[1], rate.per_flop) ||
+        !read_part(parts, kParts[2], rate.per_byte)) {
       return false;
     }
     read.rates[op] = rate;
@@ -89,7 +93,8 @@ bool read_profile(const std::string& text, const std::string& machine, MachinePr
 
 MachineProfile load_or_measure_profile(const std::string& cache_file, int threads) {
   MachineProfile profile;
-  if (!cache_file.empty() && read_profile(read_text(cache_file), machine_key(threads), profile)) return profile;
+  if (!cache_file.empty() && read_profile(read_text(cache_file), machine_key(threads), profile))
+    return profile;
   profile = measure_profile(threads);
   if (!cache_file.empty()) (void)write_text(cache_file, write_profile(profile));
   return profile;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fitting of rates, and the cache file of a machine profile: what is kept, what is refused, what is repaired.
+// Fitting of rates, and the cache file of a machine profile: what is kept, what is refused, what is
+// repaired.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -43,7 +44,8 @@ bool rates_equal(const MachineProfile& a, const MachineProfile& b) {
 }
 
 TEST(MachineProfile, Seconds_are_the_sum_of_call_flops_and_bytes) {
-  const MachineProfile profile{.machine = "m", .rates = {{"", {1e-6, 0, 1e-9}}, {"matmul", {2e-6, 1e-11, 0}}}};
+  const MachineProfile profile{.machine = "m",
+                               .rates = {{"", {1e-6, 0, 1e-9}}, {"matmul", {2e-6, 1e-11, 0}}}};
   const Cost cost{.flops = 1e6, .bytes_read = 1000, .bytes_written = 500};
   EXPECT_DOUBLE_EQ(profile.seconds("matmul", cost), 2e-6 + 1e-5);
   EXPECT_DOUBLE_EQ(profile.seconds("anything", cost), 1e-6 + 1.5e-6);
@@ -52,7 +54,8 @@ TEST(MachineProfile, Seconds_are_the_sum_of_call_flops_and_bytes) {
 TEST(FitRate, Exact_points_give_their_rate) {
   std::vector<RatePoint> points;
   for (const double flops : {1e6, 1e8, 1e9}) {
-    for (const double bytes : {1e5, 1e7}) points.push_back({flops, bytes, 5e-6 + flops * 3e-12 + bytes * 5e-11});
+    for (const double bytes : {1e5, 1e7})
+      points.push_back({flops, bytes, 5e-6 + flops * 3e-12 + bytes * 5e-11});
   }
   const KernelRate rate = fit_rate(points, RateBasis::both);
   EXPECT_NEAR(rate.per_call, 5e-6, 1e-9);
@@ -61,7 +64,8 @@ TEST(FitRate, Exact_points_give_their_rate) {
 }
 
 TEST(FitRate, No_part_is_negative_and_the_basis_is_kept) {
-  // A large node that is faster than the small one scaled up: an unconstrained fit would have a negative slope.
+  // A large node that is faster than the small one scaled up: an unconstrained fit would have a
+  // negative slope.
   const std::vector<RatePoint> points = {{.flops = 1e6, .bytes = 1e6, .seconds = 2e-3},
                                          {.flops = 2e6, .bytes = 2e6, .seconds = 1e-3}};
   for (const RateBasis basis : {RateBasis::flops, RateBasis::bytes, RateBasis::both}) {
@@ -93,13 +97,18 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile("", "this machine", read));
   EXPECT_FALSE(read_profile(good.substr(0, good.size() / 2), "this machine", read));
   EXPECT_FALSE(read_profile("[1, 2]", "this machine", read));
-  EXPECT_FALSE(read_profile(R"({"format": 1, "machine": "this machine", "rates": {}})", "this machine", read));
+  EXPECT_FALSE(read_profile(R"({"format": 1, "machine": "this machine", "rates": {}})",
+                            "this machine", read));
   const std::string head = R"({"format": 1, "machine": "this machine", "rates": {"": )";
-  EXPECT_TRUE(read_profile(head + R"({"per_call": 0, "per_flop": 0, "per_byte": 1e-9}}})", "this machine", read));
+  EXPECT_TRUE(read_profile(head + R"({"per_call": 0, "per_flop": 0, "per_byte": 1e-9}}})",
+                           "this machine", read));
   EXPECT_FALSE(read_profile(head + R"({"per_call": 0, "per_flop": 0}}})", "this machine", read));
-  EXPECT_FALSE(read_profile(head + R"({"per_call": -1, "per_flop": 0, "per_byte": 1e-9}}})", "this machine", read));
-  EXPECT_FALSE(read_profile(head + R"({"per_call": "1", "per_flop": 0, "per_byte": 1e-9}}})", "this machine", read));
-  EXPECT_FALSE(read_profile(head + R"({"per_call": 1e999, "per_flop": 0, "per_byte": 1e-9}}})", "this machine", read));
+  EXPECT_FALSE(read_profile(head + R"({"per_call": -1, "per_flop": 0, "per_byte": 1e-9}}})",
+                            "this machine", read));
+  EXPECT_FALSE(read_profile(head + R"({"per_call": "1", "per_flop": 0, "per_byte": 1e-9}}})",
+                            "this machine", read));
+  EXPECT_FALSE(read_profile(head + R"({"per_call": 1e999, "per_flop": 0, "per_byte": 1e-9}}})",
+                            "this machine", read));
 }
 
 TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
@@ -109,14 +118,16 @@ TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
   marked.machine = machine_key(1);
   marked.rates["mark"] = {1, 2, 3};
   std::ofstream(path) << write_profile(marked);
-  EXPECT_TRUE(rates_equal(load_or_measure_profile(path, 1), marked));  // not measured: the mark is there
+  EXPECT_TRUE(
+      rates_equal(load_or_measure_profile(path, 1), marked));  // not measured: the mark is there
 
   std::ofstream(path) << "{ damaged";
   const MachineProfile measured = load_or_measure_profile(path, 1);
   EXPECT_EQ(measured.rates.count("mark"), 0U);
   EXPECT_EQ(measured.machine, machine_key(1));
   const KernelRate& product = measured.rates.at("matmul");
-  const double seconds = measured.seconds("matmul", {.flops = 1e9, .bytes_read = 8e6, .bytes_written = 4e6});
+  const double seconds =
+      measured.seconds("matmul", {.flops = 1e9, .bytes_read = 8e6, .bytes_written = 4e6});
   EXPECT_GT(seconds, 1e-4) << product.per_flop;  // below 10 TFLOP/s
   EXPECT_LT(seconds, 10.0);
   EXPECT_TRUE(rates_equal(load_or_measure_profile(path, 1), measured));  // from the file

@@ -35,13 +35,14 @@ double row_sum(const float* src, int64_t count) {
     }
     for (; i + step <= n; i += step) a0 = hn::Add(a0, hn::LoadU(d, block + i));
     if (i < n) a1 = hn::Add(a1, load_tail(d, block + i, n - i));
-    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a0, a1), hn::Add(a2, a3)))));
+    total += static_cast<double>(
+        hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a0, a1), hn::Add(a2, a3)))));
   }
   return total;
 }
 
-// dst[j] = sum over rows of src[row, j] for at most 512 columns: eight rows as a tree, 128 rows in float, those in
-// double.
+// dst[j] = sum over rows of src[row, j] for at most 512 columns: eight rows as a tree, 128 rows in
+// float, those in double.
 void column_sums(const float* src, int64_t stride, int64_t rows, int64_t cols, double* dst) {
   const F32 d;
   const int64_t step = lanes_f32();
@@ -56,9 +57,12 @@ void column_sums(const float* src, int64_t stride, int64_t rows, int64_t cols, d
       int64_t j = 0;
       for (; j + step <= cols; j += step) {
         const auto s01 = hn::Add(hn::LoadU(d, p + j), hn::LoadU(d, p + stride + j));
-        const auto s23 = hn::Add(hn::LoadU(d, p + 2 * stride + j), hn::LoadU(d, p + 3 * stride + j));
-        const auto s45 = hn::Add(hn::LoadU(d, p + 4 * stride + j), hn::LoadU(d, p + 5 * stride + j));
-        const auto s67 = hn::Add(hn::LoadU(d, p + 6 * stride + j), hn::LoadU(d, p + 7 * stride + j));
+        const auto s23 =
+            hn::Add(hn::LoadU(d, p + 2 * stride + j), hn::LoadU(d, p + 3 * stride + j));
+        const auto s45 =
+            hn::Add(hn::LoadU(d, p + 4 * stride + j), hn::LoadU(d, p + 5 * stride + j));
+        const auto s67 =
+            hn::Add(hn::LoadU(d, p + 6 * stride + j), hn::LoadU(d, p + 7 * stride + j));
         const auto sum = hn::Add(hn::Add(s01, s23), hn::Add(s45, s67));
         hn::StoreU(hn::Add(hn::LoadU(d, group + j), sum), d, group + j);
       }
@@ -114,14 +118,19 @@ constexpr int64_t kColumns = 512;        // columns of one task; column_sums' li
 constexpr int64_t kRowsOfPart = 512;     // rows of one task where there are few columns
 constexpr int64_t kWorthAThread = 8192;  // elements below which a second thread does not pay
 
-int64_t segments_of(const Reduction& plan) { return (plan.reduced + kRowSegment - 1) / kRowSegment; }
+int64_t segments_of(const Reduction& plan) {
+  return (plan.reduced + kRowSegment - 1) / kRowSegment;
+}
 int64_t column_chunks(const Reduction& plan) { return (plan.inner + kColumns - 1) / kColumns; }
-// Parts that the reduced rows are cut into, so that narrow matrices have work for several threads too.
+// Parts that the reduced rows are cut into, so that narrow matrices have work for several threads
+// too.
 int64_t row_parts(const Reduction& plan) {
   if (plan.outer * column_chunks(plan) >= 16) return 1;
   return std::clamp<int64_t>(plan.reduced / kRowsOfPart, 1, 16);
 }
-int64_t grain_of(int64_t elements_of_item) { return std::max<int64_t>(1, kWorthAThread / std::max<int64_t>(1, elements_of_item)); }
+int64_t grain_of(int64_t elements_of_item) {
+  return std::max<int64_t>(1, kWorthAThread / std::max<int64_t>(1, elements_of_item));
+}
 
 // Offset in src of the i-th combination of the dimensions whose kind is `reduced`.
 int64_t general_offset(const Reduction& plan, int64_t i, bool reduced) {
@@ -137,7 +146,8 @@ int64_t general_offset(const Reduction& plan, int64_t i, bool reduced) {
   return offset;
 }
 
-void sum_rows(int threads, const Reduction& plan, const float* src, float* dst, double scale, double* partial) {
+void sum_rows(int threads, const Reduction& plan, const float* src, float* dst, double scale,
+              double* partial) {
   const auto sum = HWY_DYNAMIC_DISPATCH(row_sum);
   const int64_t segments = segments_of(plan);
   if (segments <= 1) {
@@ -151,7 +161,8 @@ void sum_rows(int threads, const Reduction& plan, const float* src, float* dst, 
   parallel_for(threads, plan.outer * segments, 1, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const int64_t start = item % segments * kRowSegment;
-      partial[item] = sum(src + item / segments * plan.reduced + start, std::min(kRowSegment, plan.reduced - start));
+      partial[item] = sum(src + item / segments * plan.reduced + start,
+                          std::min(kRowSegment, plan.reduced - start));
     }
   });
   for (int64_t row = 0; row < plan.outer; ++row) {
@@ -161,34 +172,40 @@ void sum_rows(int threads, const Reduction& plan, const float* src, float* dst, 
   }
 }
 
-void sum_columns(int threads, const Reduction& plan, const float* src, float* dst, double scale, double* partial) {
+void sum_columns(int threads, const Reduction& plan, const float* src, float* dst, double scale,
+                 double* partial) {
   const auto sum = HWY_DYNAMIC_DISPATCH(column_sums);
   const int64_t chunks = column_chunks(plan);
   const int64_t parts = row_parts(plan);
-  parallel_for(threads, plan.outer * parts * chunks, grain_of(plan.reduced / parts * std::min(plan.inner, kColumns)),
+  parallel_for(threads, plan.outer * parts * chunks,
+               grain_of(plan.reduced / parts * std::min(plan.inner, kColumns)),
                [&](int64_t begin, int64_t end) {
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t column = item % chunks * kColumns;
-      const int64_t part = item / chunks % parts;
-      const int64_t outer = item / chunks / parts;
-      const int64_t first_row = plan.reduced * part / parts;
-      const int64_t rows = plan.reduced * (part + 1) / parts - first_row;
-      const int64_t cols = std::min(kColumns, plan.inner - column);
-      double sums[kColumns];
-      sum(src + (outer * plan.reduced + first_row) * plan.inner + column, plan.inner, rows, cols, sums);
-      if (parts == 1) {
-        float* line = dst + outer * plan.inner + column;
-        for (int64_t j = 0; j < cols; ++j) line[j] = static_cast<float>(scale * sums[j]);
-      } else {
-        std::copy_n(sums, cols, partial + (outer * parts + part) * plan.inner + column);
-      }
-    }
-  });
+                 for (int64_t item = begin; item < end; ++item) {
+                   const int64_t column = item % chunks * kColumns;
+                   const int64_t part = item / chunks % parts;
+                   const int64_t outer = item / chunks / parts;
+                   const int64_t first_row = plan.reduced * part / parts;
+                   const int64_t rows = plan.reduced * (part + 1) / parts - first_row;
+                   const int64_t cols = std::min(kColumns, plan.inner - column);
+                   double sums[kColumns];
+                   sum(src + (outer * plan.reduced + first_row) * plan.inner + column, plan.inner,
+                       rows, cols, sums);
+                   if (parts == 1) {
+                     float* line = dst + outer * plan.inner + column;
+                     for (int64_t j = 0; j < cols; ++j)
+                       line[j] = static_cast<float>(scale * sums[j]);
+                   } else {
+                     std::copy_n(sums, cols,
+                                 partial + (outer * parts + part) * plan.inner + column);
+                   }
+                 }
+               });
   if (parts == 1) return;
   for (int64_t outer = 0; outer < plan.outer; ++outer) {
     for (int64_t j = 0; j < plan.inner; ++j) {
       double total = 0;
-      for (int64_t part = 0; part < parts; ++part) total += partial[(outer * parts + part) * plan.inner + j];
+      for (int64_t part = 0; part < parts; ++part)
+        total += partial[(outer * parts + part) * plan.inner + j];
       dst[outer * plan.inner + j] = static_cast<float>(scale * total);
     }
   }
@@ -196,7 +213,8 @@ void sum_columns(int threads, const Reduction& plan, const float* src, float* ds
 
 // join(accumulator, element) over the reduced elements of each output, in row-major order.
 template <class Join, class Finish>
-void reduce_general(int threads, const Reduction& plan, const float* src, double start, Join join, Finish finish) {
+void reduce_general(int threads, const Reduction& plan, const float* src, double start, Join join,
+                    Finish finish) {
   parallel_for(threads, plan.outputs, grain_of(plan.reduced), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const float* from = src + general_offset(plan, i, false);
@@ -248,8 +266,9 @@ void reduce_sum_f32(int threads, const Reduction& plan, const float* src, float*
   if (plan.outputs == 0) return;
   auto* partial = reinterpret_cast<double*>(scratch);
   if (plan.is_general) {
-    reduce_general(threads, plan, src, 0.0, [](double a, double b) { return a + b; },
-                   [&](int64_t i, double sum) { dst[i] = static_cast<float>(scale * sum); });
+    reduce_general(
+        threads, plan, src, 0.0, [](double a, double b) { return a + b; },
+        [&](int64_t i, double sum) { dst[i] = static_cast<float>(scale * sum); });
   } else if (plan.inner == 1) {
     sum_rows(threads, plan, src, dst, scale, partial);
   } else {
@@ -258,9 +277,10 @@ void reduce_sum_f32(int threads, const Reduction& plan, const float* src, float*
 }
 
 void reduce_max_f32(int threads, const Reduction& plan, const float* src, float* dst) noexcept {
-  reduce_general(threads, plan, src, -std::numeric_limits<double>::infinity(),
-                 [](double a, double b) { return b > a || b != b ? b : a; },
-                 [&](int64_t i, double maximum) { dst[i] = static_cast<float>(maximum); });
+  reduce_general(
+      threads, plan, src, -std::numeric_limits<double>::infinity(),
+      [](double a, double b) { return b > a || b != b ? b : a; },
+      [&](int64_t i, double maximum) { dst[i] = static_cast<float>(maximum); });
 }
 
 double sum_squares_f32(int threads, const float* src, int64_t count, double* scratch) noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums and maxima over any dimensions of a tensor, for the reduce ops, sum_to and bias gradients. The order of a sum is
-// fixed by the shape (blocks in float, blocks joined in double), never by the number of threads.
+// Sums and maxima over any dimensions of a tensor, for the reduce ops, sum_to and bias gradients.
+// The order of a sum is fixed by the shape (blocks in float, blocks joined in double), never by the
+// number of threads.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,8 @@
 
 namespace snug {
 
-/// A reduction with neighbouring dimensions of one kind merged. Most are (outer, reduced, inner) with outer and inner
-/// kept; `dims` holds the general case.
+/// A reduction with neighbouring dimensions of one kind merged. Most are (outer, reduced, inner)
+/// with outer and inner kept; `dims` holds the general case.
 struct Reduction {
   int64_t outer = 1;
   int64_t reduced = 1;
@@ -35,6 +36,7 @@ void reduce_max_f32(int threads, const Reduction& plan, const float* src, float*
 
 /// Sum of squares in double, over blocks of kSquaresBlock; `scratch` holds one double a block.
 inline constexpr int64_t kSquaresBlock = 16384;
-[[nodiscard]] double sum_squares_f32(int threads, const float* src, int64_t count, double* scratch) noexcept;
+[[nodiscard]] double sum_squares_f32(int threads, const float* src, int64_t count,
+                                     double* scratch) noexcept;
 
 }  // namespace snug

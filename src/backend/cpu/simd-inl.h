@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIMD helpers for kernel files, compiled once a Highway target. The house pattern of a file that uses it:
+// SIMD helpers for kernel files, compiled once a Highway target. The house pattern of a file that
+// uses it:
 //
 //   #undef HWY_TARGET_INCLUDE
 //   #define HWY_TARGET_INCLUDE "ops/optimizer/optimizer_cpu.cc"   // this file, from src/
@@ -9,19 +10,15 @@
 //   HWY_BEFORE_NAMESPACE();
 //   namespace snug {
 //   namespace HWY_NAMESPACE {
-//   void add_rows(const float* a, ...) { ... }          // compiled for every target; no static data in here
-//   }  // namespace HWY_NAMESPACE
-//   }  // namespace snug
-//   HWY_AFTER_NAMESPACE();
-//   #if HWY_ONCE
-//   namespace snug {
-//   HWY_EXPORT(add_rows);                               // ... HWY_DYNAMIC_DISPATCH(add_rows)(a, ...)
-//   }  // namespace snug
-//   #endif
+//   void add_rows(const float* a, ...) { ... }          // compiled for every target; no static
+//   data in here }  // namespace HWY_NAMESPACE }  // namespace snug HWY_AFTER_NAMESPACE(); #if
+//   HWY_ONCE namespace snug { HWY_EXPORT(add_rows);                               // ...
+//   HWY_DYNAMIC_DISPATCH(add_rows)(a, ...) }  // namespace snug #endif
 //
-// Lambdas do not inherit a function's target attribute with GCC 12: pass functors marked HWY_ATTR, or lambdas written
-// [&](auto v) HWY_ATTR { ... }. parallel_for bodies call back into HWY_NAMESPACE functions, so dispatch outside of the
-// parallel loop and let the body call the chosen function.
+// Lambdas do not inherit a function's target attribute with GCC 12: pass functors marked HWY_ATTR,
+// or lambdas written
+// [&](auto v) HWY_ATTR { ... }. parallel_for bodies call back into HWY_NAMESPACE functions, so
+// dispatch outside of the parallel loop and let the body call the chosen function.
 
 // Include guard a target (Highway's convention), not #pragma once.
 #if defined(SNUG_BACKEND_CPU_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -100,7 +97,8 @@ HWY_INLINE void map_vectors(float* dst, const float* a, const float* b, int64_t 
   for (; i + step <= n; i += step) {
     hn::StoreU(f(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, dst + i);
   }
-  if (i < n) store_tail(f(load_tail(d, a + i, n - i), load_tail(d, b + i, n - i)), d, dst + i, n - i);
+  if (i < n)
+    store_tail(f(load_tail(d, a + i, n - i), load_tail(d, b + i, n - i)), d, dst + i, n - i);
 }
 
 }  // namespace HWY_NAMESPACE

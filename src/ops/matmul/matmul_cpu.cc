@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU kernels of matmul and matmul_accumulate, best first. oneDNN's blocked ("brgemm") implementation does the work; it
-// allocates nothing but argument lists. Which form is fastest depends on shapes alone (measured; see product_forms):
-//   onednn:matmul_transposed  dst^T = b^T a^T into scratch, then a transposition (gradients of wide weights)
-//   onednn:matmul_packed      b reordered into oneDNN's own layout in scratch first
+// CPU kernels of matmul and matmul_accumulate, best first. oneDNN's blocked ("brgemm")
+// implementation does the work; it allocates nothing but argument lists. Which form is fastest
+// depends on shapes alone (measured; see product_forms):
+//   onednn:matmul_transposed  dst^T = b^T a^T into scratch, then a transposition (gradients of wide
+//   weights) onednn:matmul_packed      b reordered into oneDNN's own layout in scratch first
 //   onednn:matmul             operands as they lie
 //   plain:matmul              whatever oneDNN refuses: empty operands, processors without AVX-512
 // Legend: B batches, M rows of dst, N columns of dst, K the summed dimension.
@@ -58,7 +59,8 @@ Product product_of(const NodeSpec& spec) {
   return p;
 }
 
-// A (B, rows, cols) operand as oneDNN sees it; `transposed` says how the last two dimensions lie in memory.
+// A (B, rows, cols) operand as oneDNN sees it; `transposed` says how the last two dimensions lie in
+// memory.
 Desc matrix(const Product& p, int64_t rows, int64_t cols, bool transposed) {
   const Dims strides = transposed ? Dims{1, rows} : Dims{cols, 1};
   if (p.b_is_shared) return {{rows, cols}, kF32, strides};
@@ -72,14 +74,18 @@ Desc bias_desc(const Product& p) {
 
 enum class Form { plain_operands, packed_b, transposed };
 
-// oneDNN's descriptor of the product, or nothing where only an implementation that allocates its own packing buffers
-// (or the reference loop) would take it.
-std::optional<dnnl::matmul::primitive_desc> describe_product(const Product& p, Form form, const Onednn& onednn) {
+// oneDNN's descriptor of the product, or nothing where only an implementation that allocates its
+// own packing buffers (or the reference loop) would take it.
+std::optional<dnnl::matmul::primitive_desc> describe_product(const Product& p, Form form,
+                                                             const Onednn& onednn) {
   if (p.batches * p.m * p.n * p.k == 0) return std::nullopt;
-  const Desc a = form == Form::transposed ? matrix(p, p.n, p.k, !p.transpose_b) : matrix(p, p.m, p.k, p.transpose_a);
-  Desc b = form == Form::transposed ? matrix(p, p.k, p.m, !p.transpose_a) : matrix(p, p.k, p.n, p.transpose_b);
+  const Desc a = form == Form::transposed ? matrix(p, p.n, p.k, !p.transpose_b)
+                                          : matrix(p, p.m, p.k, p.transpose_a);
+  Desc b = form == Form::transposed ? matrix(p, p.k, p.m, !p.transpose_a)
+                                    : matrix(p, p.k, p.n, p.transpose_b);
   if (form == Form::packed_b) b = Desc(b.dims(), kF32, dnnl::memory::format_tag::any);
-  const Desc dst = form == Form::transposed ? matrix(p, p.n, p.m, false) : matrix(p, p.m, p.n, false);
+  const Desc dst =
+      form == Form::transposed ? matrix(p, p.n, p.m, false) : matrix(p, p.m, p.n, false);
   dnnl::primitive_attr attributes = onednn_attributes();
   if (p.accumulates && form != Form::transposed) {
     dnnl::post_ops sum;
@@ -97,35 +103,57 @@ std::optional<dnnl::matmul::primitive_desc> describe_product(const Product& p, F
   return std::nullopt;
 }
 
-// Without a copy of b, brgemm reads it with a stride of N floats; from about 1,200 columns on, tiles of b then compete
-// for the same cache sets and pages (N = 3072 runs at a third of the speed). Powers of two are copied by oneDNN itself.
-bool reads_b_slowly(int64_t n, bool b_is_transposed) {
-  return !b_is_transposed && n > 1200 && !std::has_single_bit(static_cast<uint64_t>(n));
+// Whether oneDNN copies b block by block anyway: where it is transposed, and where its rows are a
+// power of two apart.
+bool copies_b(int64_t n, bool b_is_transposed) {
+  return b_is_transposed || (n >= 1024 && std::has_single_bit(static_cast<uint64_t>(n)));
+}
+// Rows that are far apart: tiles of b compete for the same cache sets (N = 3072 runs at 40 % of the
+// speed).
+bool has_wide_rows(int64_t n, bool b_is_transposed) {
+  return n > 1200 && !copies_b(n, b_is_transposed);
+}
+// More pages than the second-level TLB holds: where a is transposed, oneDNN cuts K and does not
+// meet them at once.
+bool has_many_pages(const Product& p) {
+  constexpr int64_t kPagesBytes = int64_t{8} << 20;
+  return p.k * p.n * element_bytes(DType::f32) > kPagesBytes && !p.transpose_a &&
+         !copies_b(p.n, p.transpose_b);
 }
 
+// The rules are measured on two cores with AVX-512 (bench/kernels.cc); each form is right for every
+// shape.
 std::optional<Form> special_form(const Product& p) {
-  if (!p.b_is_shared || !reads_b_slowly(p.n, p.transpose_b)) return std::nullopt;
-  // A gradient of weights: both operands are read along K. Swapping their roles makes the narrow one "b".
-  if (p.transpose_a && !p.has_bias && !reads_b_slowly(p.m, false) && p.m >= 64 && p.k >= 256) return Form::transposed;
-  // Packing costs about as much as the product of 8 rows.
-  if (p.m >= 64) return Form::packed_b;
+  if (!p.b_is_shared || p.m < 64) return std::nullopt;  // packing costs as much as some ten rows
+  if (has_wide_rows(p.n, p.transpose_b)) {
+    // A gradient of weights: both operands are read along K. Swapping their roles makes the narrow
+    // one "b".
+    const bool can_swap = p.transpose_a && !p.has_bias && p.k >= 256 && !has_wide_rows(p.m, false);
+    return can_swap ? Form::transposed : Form::packed_b;
+  }
+  if (has_many_pages(p) && p.m >= 256) return Form::packed_b;
   return std::nullopt;
 }
 
-dnnl::reorder::primitive_desc describe_packing(const Product& p, const Desc& packed, const Onednn& onednn) {
-  return {onednn.engine, matrix(p, p.k, p.n, p.transpose_b), onednn.engine, packed, onednn_attributes()};
+dnnl::reorder::primitive_desc describe_packing(const Product& p, const Desc& packed,
+                                               const Onednn& onednn) {
+  return {onednn.engine, matrix(p, p.k, p.n, p.transpose_b), onednn.engine, packed,
+          onednn_attributes()};
 }
 
 // The scratchpad of both primitives, one after the other in the same bytes.
-int64_t scratchpad_bytes(const Product& p, Form form, const dnnl::matmul::primitive_desc& desc, const Onednn& onednn) {
+int64_t scratchpad_bytes(const Product& p, Form form, const dnnl::matmul::primitive_desc& desc,
+                         const Onednn& onednn) {
   size_t bytes = desc.scratchpad_desc().get_size();
   if (form == Form::packed_b) {
-    bytes = std::max(bytes, describe_packing(p, desc.weights_desc(), onednn).scratchpad_desc().get_size());
+    bytes = std::max(bytes,
+                     describe_packing(p, desc.weights_desc(), onednn).scratchpad_desc().get_size());
   }
   return round_up(static_cast<int64_t>(bytes), kScratchAlignment);
 }
 
-// ---- onednn:matmul, onednn:matmul_packed, onednn:matmul_transposed: one kernel class, three shapes of work ----
+// ---- onednn:matmul, onednn:matmul_packed, onednn:matmul_transposed: one kernel class, three
+// shapes of work ----
 
 class OnednnMatmul final : public Kernel {
  public:
@@ -140,7 +168,8 @@ class OnednnMatmul final : public Kernel {
     scratchpad_ = product_primitive_.add(DNNL_ARG_SCRATCHPAD, desc->scratchpad_desc());
     if (product.has_bias) bias_ = product_primitive_.add(DNNL_ARG_BIAS, desc->bias_desc());
     if (form == Form::packed_b) {
-      const dnnl::reorder::primitive_desc packing = describe_packing(product, desc->weights_desc(), *context.onednn);
+      const dnnl::reorder::primitive_desc packing =
+          describe_packing(product, desc->weights_desc(), *context.onednn);
       pack_ = BoundPrimitive(context.onednn, dnnl::reorder(packing));
       pack_from_ = pack_.add(DNNL_ARG_FROM, packing.src_desc());
       pack_to_ = pack_.add(DNNL_ARG_TO, desc->weights_desc());
@@ -153,7 +182,8 @@ class OnednnMatmul final : public Kernel {
     const float* a = input<float>(launch, product_.a_input);
     const float* b = input<float>(launch, product_.a_input + 1);
     auto* dst = output<float>(launch);
-    if (product_.accumulates) copy_overwritten(launch, 0, 0, product_.m * product_.n * element_bytes(DType::f32));
+    if (product_.accumulates)
+      copy_overwritten(launch, 0, 0, product_.m * product_.n * element_bytes(DType::f32));
     auto* second = scratch_at<float>(launch, scratch_offset_);  // packed b, or dst^T
     if (form_ == Form::packed_b) {
       pack_.set(pack_from_, b);
@@ -167,9 +197,11 @@ class OnednnMatmul final : public Kernel {
     product_primitive_.set(weights_, swaps ? a : b);
     product_primitive_.set(dst_, swaps ? second : dst);
     product_primitive_.set(scratchpad_, launch.scratch);
-    if (product_.has_bias) product_primitive_.set(bias_, input<float>(launch, product_.a_input + 2));
+    if (product_.has_bias)
+      product_primitive_.set(bias_, input<float>(launch, product_.a_input + 2));
     if (const ErrorCode code = product_primitive_.execute(); code != ErrorCode::ok) return code;
-    if (swaps) transpose_matrix(threads_, second, dst, product_.n, product_.m, product_.accumulates);
+    if (swaps)
+      transpose_matrix(threads_, second, dst, product_.n, product_.m, product_.accumulates);
     return ErrorCode::ok;
   }
 
@@ -197,7 +229,8 @@ template <Form form>
 std::string onednn_accepts(const NodeSpec& spec, const CpuContext& context) {
   const Product p = product_of(spec);
   if (form != Form::plain_operands && special_form(p) != form) return "not faster for this shape";
-  if (!describe_product(p, form, *context.onednn)) return "oneDNN has no blocked implementation for it";
+  if (!describe_product(p, form, *context.onednn))
+    return "oneDNN has no blocked implementation for it";
   return {};
 }
 template <Form form>
@@ -216,7 +249,8 @@ void plain_row(const Product& p, const float* a, int64_t a_step, const float* b,
   if (p.transpose_b) {
     for (int64_t j = 0; j < p.n; ++j) {
       double sum = 0;
-      for (int64_t k = 0; k < p.k; ++k) sum += static_cast<double>(a[k * a_step]) * static_cast<double>(b[j * p.k + k]);
+      for (int64_t k = 0; k < p.k; ++k)
+        sum += static_cast<double>(a[k * a_step]) * static_cast<double>(b[j * p.k + k]);
       dst[j] += static_cast<float>(sum);
     }
     return;
@@ -249,8 +283,8 @@ std::unique_ptr<Kernel> plain_create(const NodeSpec& spec, const CpuContext& con
           std::memcpy(line, acc + row * p.n, row_bytes);
         }
         const float* a_matrix = a + batch * p.m * p.k;
-        plain_row(p, p.transpose_a ? a_matrix + i : a_matrix + i * p.k, p.transpose_a ? p.m : 1, b + batch * p.k * p.n,
-                  line);
+        plain_row(p, p.transpose_a ? a_matrix + i : a_matrix + i * p.k, p.transpose_a ? p.m : 1,
+                  b + batch * p.k * p.n, line);
       }
     });
     return ErrorCode::ok;

@@ -16,13 +16,17 @@ Reduction reduction_of(const NodeSpec& spec) {
   return plan_reduction(shape, reduced);
 }
 
-int64_t reduce_scratch(const NodeSpec& spec, const CpuContext&) { return reduction_scratch_bytes(reduction_of(spec)); }
+int64_t reduce_scratch(const NodeSpec& spec, const CpuContext&) {
+  return reduction_scratch_bytes(reduction_of(spec));
+}
 
 std::unique_ptr<Kernel> create_sum(const NodeSpec& spec, const CpuContext& context) {
   const Reduction plan = reduction_of(spec);
-  const double scale = *spec.op->name == "reduce_mean" ? 1.0 / static_cast<double>(plan.reduced) : 1.0;
+  const double scale =
+      *spec.op->name == "reduce_mean" ? 1.0 / static_cast<double>(plan.reduced) : 1.0;
   return make_kernel([plan, scale, threads = context.threads](const Launch& launch) {
-    reduce_sum_f32(threads, plan, input<float>(launch, 0), output<float>(launch), scale, launch.scratch);
+    reduce_sum_f32(threads, plan, input<float>(launch, 0), output<float>(launch), scale,
+                   launch.scratch);
     return ErrorCode::ok;
   });
 }
@@ -40,11 +44,13 @@ int64_t squares_scratch(const NodeSpec& spec, const CpuContext&) {
 }
 
 std::unique_ptr<Kernel> create_squares(const NodeSpec& spec, const CpuContext& context) {
-  return make_kernel([count = element_count(spec.inputs[0]), threads = context.threads](const Launch& launch) {
-    const double sum = sum_squares_f32(threads, input<float>(launch, 0), count, scratch_at<double>(launch));
-    *output<float>(launch) = static_cast<float>(sum);
-    return ErrorCode::ok;
-  });
+  return make_kernel(
+      [count = element_count(spec.inputs[0]), threads = context.threads](const Launch& launch) {
+        const double sum =
+            sum_squares_f32(threads, input<float>(launch, 0), count, scratch_at<double>(launch));
+        *output<float>(launch) = static_cast<float>(sum);
+        return ErrorCode::ok;
+      });
 }
 
 }  // namespace
