@@ -71,6 +71,13 @@ HWY_INLINE void finish_queries(const AttentionShape& shape, const ForwardScratch
   });
 }
 
+// One token of the next head, of every operand and of the result.
+HWY_INLINE void prefetch_query(const AttentionShape& shape, const AttentionData& data, int64_t offset) {
+  for (const float* operand : {data.q, data.k, data.v, static_cast<const float*>(data.dst)}) {
+    prefetch_row(operand + offset, shape.columns);
+  }
+}
+
 // One unit: queries [first, first + count) of one head.
 void attention_unit(const AttentionShape& shape, const AttentionData& data, int64_t sample, int64_t head, int64_t first,
                     int64_t count, float* memory) {
@@ -92,6 +99,7 @@ void attention_unit(const AttentionShape& shape, const AttentionData& data, int6
                         static_cast<uint32_t>(attention_ordinal(shape.ordinal, head)));
   }
   const DropoutRule rule{shape.threshold, shape.keep_scale};
+  const int64_t next = count == shape.tokens ? next_head_offset(shape, sample, head) : -1;
   for (int64_t key = visible.begin; key < visible.end; key += blocks.keys) {
     const int64_t keys = std::min(blocks.keys, visible.end - key);
     const int64_t score_vectors = vectors_of(keys);
@@ -106,6 +114,7 @@ void attention_unit(const AttentionShape& shape, const AttentionData& data, int6
       multiply_packed<false>(rows, keys, shape.columns, q, width, scratch.keys, scratch.scores, blocks.score_stride, false);
       for (int64_t i = 0; i < rows; ++i) {
         float* scores = scratch.scores + i * blocks.score_stride;
+        if (is_first && next >= 0) prefetch_query(shape, data, next + (tile + i) * width);
         softmax_block_row(scores, scratch.limits, score_vectors, is_first, scratch.largest + tile + i,
                           scratch.totals + tile + i, sums + i * sum_stride, column_vectors);
         if (shape.has_dropout) {

@@ -45,6 +45,12 @@ struct AttentionData {
   float* diff_v = nullptr;
 };
 
+/// Offset of the next head in memory order, or -1 after the last.
+[[nodiscard]] inline int64_t next_head_offset(const AttentionShape& shape, int64_t sample, int64_t head) {
+  if (head + 1 < shape.heads) return sample * shape.tokens * shape.width() + (head + 1) * shape.columns;
+  return sample + 1 < shape.samples ? (sample + 1) * shape.tokens * shape.width() : -1;
+}
+
 /// Columns of packed operands are padded to the longest vector.
 inline constexpr int64_t kAttentionPad = 16;
 /// Blocks of keys start at multiples of this, so that a row of random words starts at a whole counter.

@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "backend/cpu/rows-inl.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -198,6 +199,13 @@ HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t column
 }
 
 #endif
+
+/// Asks for one row of the next unit. The rows of one head are a quarter of a kilobyte far apart, which hardware
+/// prefetchers miss; one request a row of scores hides their latency behind arithmetic.
+HWY_INLINE void prefetch_row(const float* row, int64_t columns) {
+  constexpr int64_t kCacheLineFloats = 16;
+  for (int64_t i = 0; i < columns; i += kCacheLineFloats) hwy::Prefetch(row + i);
+}
 
 /// limits[i] = +inf where key i is visible, else -inf; padded to whole vectors with -inf.
 HWY_INLINE void fill_limits(const uint8_t* mask, int64_t n, float* limits) {

@@ -44,6 +44,7 @@ struct GradUnit {
   int64_t base;        // of the head's first element
   int64_t lse_base;
   int64_t stride;      // of padded rows of D columns
+  int64_t next;        // offset of the next head, or -1
 };
 
 // Rows of D padded columns to rows of the head: dst = scale * src, or += .
@@ -58,6 +59,12 @@ HWY_INLINE void put_rows(const GradUnit& unit, const float* src, float scale, in
       map_vectors(to, from, unit.shape.columns, [=](V32 v) HWY_ATTR { return hn::Mul(v, factor); });
     }
   }
+}
+
+// One token of the next head, of every operand and result.
+HWY_INLINE void prefetch_grad_query(const AttentionShape& shape, const AttentionData& data, int64_t offset) {
+  for (const float* operand : {data.q, data.k, data.v, data.o, data.diff_o}) prefetch_row(operand + offset, shape.columns);
+  for (float* result : {data.diff_q, data.diff_k, data.diff_v}) prefetch_row(result + offset, shape.columns);
 }
 
 // All queries [first, first + rows) against the packed keys [key, key + keys).
@@ -82,6 +89,7 @@ HWY_NOINLINE void grad_tile(const GradUnit& unit, int64_t key, int64_t keys, boo
                          score_stride, false);
   const DropoutRule rule{shape.threshold, shape.keep_scale};
   for (int64_t i = 0; i < rows; ++i) {
+    if (is_first_key && unit.next >= 0) prefetch_grad_query(shape, unit.data, unit.next + (first + i) * width);
     if (shape.has_dropout) {
       const auto counter = static_cast<uint64_t>(attention_quad(first + i, key));
       dropout_row(unit.random, rule, counter, scratch.ones, scratch.factors, keys);
@@ -114,7 +122,8 @@ void attention_grad_unit(const AttentionShape& shape, const AttentionData& data,
   GradUnit unit{.shape = shape, .data = data, .scratch = scratch, .random = {},
                 .base = sample * shape.tokens * width + head * shape.columns,
                 .lse_base = (sample * shape.heads + head) * shape.tokens,
-                .stride = vectors_of(shape.columns) * lanes_f32()};
+                .stride = vectors_of(shape.columns) * lanes_f32(),
+                .next = next_head_offset(shape, sample, head)};
   if (shape.has_dropout) {
     unit.random = philox_row(static_cast<uint64_t>(data.rng[0]), static_cast<uint32_t>(data.rng[2] + sample),
                              static_cast<uint32_t>(data.rng[1]),
