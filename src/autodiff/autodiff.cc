@@ -39,8 +39,8 @@ size_t count_nodes(const GraphBuilder& builder, const Node& node, const std::vec
 class ReverseMode {
  public:
   ReverseMode(GraphBuilder& builder, ValueId output, std::span<const ValueId> wrt,
-              const GradientSink& sink)
-      : builder_(builder), output_(output), sink_(sink), wrt_(wrt.begin(), wrt.end()) {
+              const GradientSink& sink, SinkEffect effect)
+      : builder_(builder), output_(output), sink_(sink), effect_(effect), wrt_(wrt.begin(), wrt.end()) {
     const Graph& graph = builder_.graph();
     needs_.assign(graph.values.size(), false);
     reaches_.assign(graph.values.size(), false);
@@ -146,8 +146,9 @@ class ReverseMode {
         count_nodes(builder_, node, has_dy, first) + count_nodes(builder_, node, has_dy, second) ==
             count_nodes(builder_, node, has_dy, wants);
     if (is_split) {
-      apply(id, node, *rule, dy, first);
-      apply(id, node, *rule, dy, second);
+      const bool others_first = effect_ == SinkEffect::overwrites;
+      apply(id, node, *rule, dy, others_first ? second : first);
+      apply(id, node, *rule, dy, others_first ? first : second);
     } else {
       apply(id, node, *rule, dy, wants);
     }
@@ -201,6 +202,7 @@ class ReverseMode {
   GraphBuilder& builder_;
   ValueId output_;
   const GradientSink& sink_;
+  SinkEffect effect_;
   std::set<ValueId> wrt_;
   size_t node_count_ = 0;
   std::vector<bool> needs_;
@@ -213,7 +215,7 @@ class ReverseMode {
 
 std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId output, ValueId seed,
                                             std::span<const ValueId> wrt,
-                                            const GradientSink& on_gradient) {
+                                            const GradientSink& on_gradient, SinkEffect effect) {
   const auto fail = [&](const std::string& message) {
     throw Error(ErrorCode::invalid_graph, builder.graph().name, "gradients: " + message);
   };
@@ -235,7 +237,7 @@ std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId outpu
            " and has no gradient");
     }
   }
-  ReverseMode reverse(builder, output, wrt, on_gradient);
+  ReverseMode reverse(builder, output, wrt, on_gradient, effect);
   if (!reverse.depends()) return {};
   if (seed == kNone) {
     const PhaseGuard phase(builder, Phase::backward);

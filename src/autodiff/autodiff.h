@@ -9,6 +9,7 @@
 // Contributions to one value are summed as soon as two exist.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <span>
@@ -21,6 +22,11 @@ namespace snug {
 /// can be appended right there and the gradient dies at once. It may append nodes to the builder.
 using GradientSink = std::function<void(ValueId wrt, ValueId gradient)>;
 
+/// What the sink does with the value that was differentiated by. `reads`: nothing or reading alone, so a node's final
+/// gradients come before its other ones and their memory is free sooner. `overwrites`: an update in place, so the node's
+/// other gradients, which may read the old value, come first.
+enum class SinkEffect : uint8_t { reads, overwrites };
+
 /// Appends the gradients of `output` with respect to `wrt` and returns them by value. `seed` is the
 /// gradient of `output` itself, of its type; kNone stands for 1 and wants a scalar. A `wrt` value
 /// on which the output does not depend is absent from the result and never reported to the sink.
@@ -28,6 +34,7 @@ using GradientSink = std::function<void(ValueId wrt, ValueId gradient)>;
 /// Error{invalid_graph} for a wrong output, seed or wrt.
 std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId output, ValueId seed,
                                             std::span<const ValueId> wrt,
-                                            const GradientSink& on_gradient = {});
+                                            const GradientSink& on_gradient = {},
+                                            SinkEffect effect = SinkEffect::reads);
 
 }  // namespace snug

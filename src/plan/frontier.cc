@@ -129,6 +129,38 @@ void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
   }
 }
 
+// Places every schedule and keeps the plans that no other beats in both arena and seconds.
+void place_front(const Problem& problem, const std::vector<Candidate>& front,
+                 const FrontierOptions& options, Plan keep_all, Frontier& frontier) {
+  std::vector<Plan> placed;
+  for (const Candidate& candidate : front) {
+    if (candidate.strategy == "keep-all") {
+      placed.push_back(std::move(keep_all));
+    } else {
+      placed.push_back(
+          assemble(problem, candidate.schedule, candidate.strategy, options.placement));
+    }
+  }
+  std::stable_sort(placed.begin(), placed.end(), [](const Plan& a, const Plan& b) {
+    return a.arena_bytes != b.arena_bytes ? a.arena_bytes < b.arena_bytes : a.seconds < b.seconds;
+  });
+  for (Plan& plan : placed) {
+    if (frontier.plans.empty() || plan.seconds < frontier.plans.back().seconds) {
+      frontier.plans.push_back(std::move(plan));
+    }
+  }
+}
+
+// Same ops on the same storages; bytes and seconds may differ.
+bool has_same_structure(const Problem& a, const Problem& b) {
+  return a.storages.size() == b.storages.size() && a.keep == b.keep &&
+         std::equal(a.ops.begin(), a.ops.end(), b.ops.begin(), b.ops.end(),
+                    [](const Op& x, const Op& y) {
+                      return x.name == y.name && x.phase == y.phase && x.inputs == y.inputs &&
+                             x.outputs == y.outputs && x.may_recompute == y.may_recompute;
+                    });
+}
+
 int32_t segment_length(std::string_view strategy, size_t blocks) {
   if (strategy == "recompute-all") return 1;
   if (strategy == "sqrt")
@@ -170,23 +202,31 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
   }
   add_peak_candidates(shop, options, candidates);
 
-  std::vector<Plan> placed;
-  for (const Candidate& candidate : front_of(std::move(candidates))) {
-    if (candidate.strategy == "keep-all") {
-      placed.push_back(std::move(keep_all));
-    } else {
-      placed.push_back(
-          assemble(problem, candidate.schedule, candidate.strategy, options.placement));
-    }
+  place_front(problem, front_of(std::move(candidates)), options, std::move(keep_all), frontier);
+  return frontier;
+}
+
+Frontier build_frontier_like(const Problem& problem, const Problem& model_problem,
+                             const Frontier& model, const FrontierOptions& options) {
+  if (!has_same_structure(problem, model_problem)) return build_frontier(problem, options);
+  validate(problem);
+  Frontier frontier;
+  frontier.bound = working_set_bound(problem);
+  Plan keep_all = assemble(problem, given_order(problem), "keep-all", options.placement);
+  frontier.keep_all_arena_bytes = keep_all.arena_bytes;
+  frontier.keep_all_seconds = keep_all.seconds;
+  std::vector<Candidate> candidates;
+  candidates.push_back({given_order(problem), "keep-all", keep_all.load_bytes, keep_all.seconds});
+  for (const Plan& plan : model.plans) {
+    if (plan.strategy == "keep-all") continue;
+    Candidate candidate{{}, plan.strategy, 0, 0};
+    for (const Step& step : plan.steps) candidate.schedule.push_back(step.op);
+    const Liveness live = analyse(problem, candidate.schedule);
+    candidate.load_bytes = live.load_bytes;
+    candidate.seconds = live.seconds;
+    candidates.push_back(std::move(candidate));
   }
-  std::stable_sort(placed.begin(), placed.end(), [](const Plan& a, const Plan& b) {
-    return a.arena_bytes != b.arena_bytes ? a.arena_bytes < b.arena_bytes : a.seconds < b.seconds;
-  });
-  for (Plan& plan : placed) {
-    if (frontier.plans.empty() || plan.seconds < frontier.plans.back().seconds) {
-      frontier.plans.push_back(std::move(plan));
-    }
-  }
+  place_front(problem, front_of(std::move(candidates)), options, std::move(keep_all), frontier);
   return frontier;
 }
 

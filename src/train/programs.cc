@@ -64,7 +64,8 @@ Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchS
   std::vector<ValueId> gradients;
   std::vector<ValueId> squares;
   const ValueId hyper = updates_at_once ? hyper_of(builder) : kNone;
-  append_gradients(builder, values.loss, kNone, weights, [&](ValueId weight, ValueId gradient) {
+  const SinkEffect effect = updates_at_once ? SinkEffect::overwrites : SinkEffect::reads;
+  const GradientSink sink = [&](ValueId weight, ValueId gradient) {
     const std::string name = builder.graph().value(weight).name;
     if (accumulates) {
       const ValueId sum = builder.state(kGradientPrefix + name, builder.type(weight));
@@ -78,7 +79,8 @@ Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchS
     const PhaseGuard phase(builder, Phase::update);
     squares.push_back(builder.op1("sum_squares", {gradient}));
     optim::append_update(builder, weight, gradient, hyper, kNone, recipe.optimizer);
-  });
+  };
+  append_gradients(builder, values.loss, kNone, weights, sink, effect);
   if (updates_at_once) {
     const PhaseGuard phase(builder, Phase::update);
     builder.mark_output(builder.op("global_norm", squares)[0], kGradNormName);

@@ -35,8 +35,7 @@ std::unique_ptr<const WordPieceTokenizer> learn_tokenizer(const RunConfig& confi
   config.require({"train_file"});
   VocabularyLearner learner(
       {.vocab_size = config.vocab_size, .seed = static_cast<uint64_t>(config.seed), .lowercase = true});
-  // Bad rows are reported by the pass that builds the cache; here they only do not count.
-  data::BadRowLog log{.policy = data::BadRows::skip};
+  data::BadRowLog log{.policy = policy_of(config)};
   const auto reader = data::open_rows(config.train_file, schema_of(config, false), log);
   data::Row row;
   int64_t count = 0;
@@ -51,6 +50,7 @@ std::unique_ptr<const WordPieceTokenizer> learn_tokenizer(const RunConfig& confi
       options.callbacks.on_progress({"reading words of " + config.train_file, reader->bytes_read(), reader->total_bytes()});
     }
   }
+  if (count == 0) throw Error(ErrorCode::bad_data, config.train_file, "the file has no rows", "give a file with at least one labelled row");
   if (options.callbacks.on_message) {
     options.callbacks.on_message("learning a vocabulary of at most " + std::to_string(config.vocab_size) + " tokens");
   }

@@ -15,8 +15,9 @@
 namespace snug::train {
 namespace {
 
+/// `model`: the chosen split, whose schedules are taken over; null where a strategy is named.
 PlannedProgram with_arena(Graph graph, int64_t length, const Backend& backend, int64_t arena_budget,
-                          const std::string& strategy) {
+                          const std::string& strategy, const Split* model = nullptr) {
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
   program.lowered = lower(program.graph, backend);
   if (!strategy.empty()) {
@@ -25,7 +26,8 @@ PlannedProgram with_arena(Graph graph, int64_t length, const Backend& backend, i
   }
   program.plan = plan::plan_strategy(program.lowered.problem, "keep-all");
   if (program.plan.arena_bytes <= arena_budget) return program;
-  const plan::Frontier frontier = plan::build_frontier(program.lowered.problem);
+  SNUG_CHECK(model != nullptr, "no schedules to take over");
+  const plan::Frontier frontier = plan::build_frontier_like(program.lowered.problem, model->problem, model->frontier);
   const plan::Plan* fastest = plan::fastest_within(frontier, arena_budget);
   // A shorter bucket has a smaller problem of the same shape; it may only fail to fit by rounding of its own frontier.
   program.plan = fastest != nullptr ? *fastest : frontier.plans.front();
@@ -145,10 +147,9 @@ PlannedProgram plan_program(Graph graph, int64_t length, const Backend& backend,
 
 RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   SNUG_CHECK(!request.lengths.empty() && request.global_batch > 0, "an empty request");
-  std::vector<Split> splits;
   const std::vector<int64_t> sizes =
       request.micro_batch > 0 ? std::vector<int64_t>{request.micro_batch} : micro_batches(request.global_batch);
-  for (int64_t size : sizes) splits.push_back(make_split(request, size, backend));
+  const std::vector<Split> splits = make_splits(request, sizes, backend);
   const std::vector<Candidate> candidates = candidates_of(splits, request);
   const Candidate* chosen = best_within(candidates, request.budget_bytes);
   if (chosen == nullptr) throw refusal_of(request, candidates);
@@ -164,7 +165,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
     add_program(run, run.eval, with_arena(build_eval_graph(*request.model, shape), length, backend, 0, "keep-all"), backend);
     if (!request.trains) continue;
     Graph graph = build_train_graph(*request.model, request.recipe, shape, accumulates);
-    PlannedProgram program = with_arena(std::move(graph), length, backend, arena_budget, strategy);
+    PlannedProgram program = with_arena(std::move(graph), length, backend, arena_budget, strategy, chosen->split);
     // The longest bucket decided: it runs exactly the plan that was chosen.
     if (length == request.lengths.back()) program.plan = *chosen->plan;
     add_program(run, run.train, std::move(program), backend);

@@ -51,7 +51,7 @@ std::vector<int64_t> micro_batches(int64_t global_batch) {
   return sizes;
 }
 
-Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backend& backend) {
+Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backend& backend, const Split* model) {
   Split split{.micro_batch = micro_batch,
               .accumulation_steps = (request.global_batch + micro_batch - 1) / micro_batch,
               .resident_bytes = 0, .update_arena_bytes = 0, .update_seconds = 0, .problem = {}, .frontier = {}};
@@ -72,8 +72,27 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
   split.resident_bytes = residents.place(backend.alignment());
   split.problem = lower(graph, backend).problem;
   const std::string strategy = request.trains ? strategy_name(request.recompute) : "keep-all";
-  split.frontier = strategy.empty() ? plan::build_frontier(split.problem) : single_plan(split.problem, strategy);
+  if (!strategy.empty()) {
+    split.frontier = single_plan(split.problem, strategy);
+  } else if (model != nullptr) {
+    split.frontier = plan::build_frontier_like(split.problem, model->problem, model->frontier);
+  } else {
+    split.frontier = plan::build_frontier(split.problem);
+  }
   return split;
+}
+
+std::vector<Split> make_splits(const RunPlanRequest& request, const std::vector<int64_t>& micro_batches,
+                               const Backend& backend) {
+  std::vector<Split> splits;
+  splits.reserve(micro_batches.size());  // pointers into it stay valid
+  const Split* model = nullptr;
+  for (int64_t micro_batch : micro_batches) {
+    splits.push_back(make_split(request, micro_batch, backend, model));
+    // Programs that accumulate have the same ops; schedules found for one of them serve all.
+    if (model == nullptr && splits.back().accumulation_steps > 1) model = &splits.back();
+  }
+  return splits;
 }
 
 std::vector<Candidate> candidates_of(const std::vector<Split>& splits, const RunPlanRequest& request) {

@@ -32,7 +32,12 @@ struct Candidate {
 /// Micro-batches to try: the batch in 1, 2, 3, 4, 6, 8, 12, ... pieces, down to single rows.
 [[nodiscard]] std::vector<int64_t> micro_batches(int64_t global_batch);
 
-[[nodiscard]] Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backend& backend);
+/// `model`: a split whose schedules are taken over where the programs have the same ops; null to plan from scratch.
+[[nodiscard]] Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backend& backend,
+                               const Split* model = nullptr);
+/// One for each micro-batch, in this order.
+[[nodiscard]] std::vector<Split> make_splits(const RunPlanRequest& request, const std::vector<int64_t>& micro_batches,
+                                             const Backend& backend);
 
 /// Every candidate of the splits, and the best: least seconds, then least bytes, that fits; null where none does.
 [[nodiscard]] std::vector<Candidate> candidates_of(const std::vector<Split>& splits, const RunPlanRequest& request);

@@ -14,7 +14,7 @@ class BadInput(Case):
         for text in texts:
             self.assertIn(text, done.stderr)
 
-    def rows(self, *lines):
+    def bad(self, *lines):
         path = self.folder / "bad.jsonl"
         path.write_bytes(b"".join(line if isinstance(line, bytes) else line.encode() for line in lines))
         return path
@@ -26,10 +26,10 @@ class BadInput(Case):
         self.refused("sentence", "text_column", text_column="sentence")
 
     def test_broken_json(self):
-        self.refused("bad.jsonl:2", train_file=self.rows('{"text": "a", "label": "x"}\n', '{"text": "b", \n'))
+        self.refused("bad.jsonl:2", train_file=self.bad('{"text": "a", "label": "x"}\n', '{"text": "b", \n'))
 
     def test_invalid_utf8(self):
-        self.refused("bad.jsonl:1", "UTF-8", train_file=self.rows(b'{"text": "\xff\xfe", "label": "x"}\n'))
+        self.refused("bad.jsonl:1", "UTF-8", train_file=self.bad(b'{"text": "\xff\xfe", "label": "x"}\n'))
 
     def test_label_unseen_in_training(self):
         path = self.folder / "valid2.jsonl"
@@ -81,7 +81,7 @@ class BadInput(Case):
 
     def test_bad_rows_can_be_skipped_and_are_counted(self):
         good = "".join(json.dumps(row) + "\n" for row in common.make_rows(50))
-        path = self.rows(good, "{broken\n")
+        path = self.bad(good, "{broken\n")
         self.ok("train", **self.base(output_dir=self.folder / "skip", train_file=path, bad_rows="skip", max_steps=2))
         text = json.loads(self.ok("inspect", json=True, **self.base(train_file=path, bad_rows="skip")).stdout)
         self.assertEqual(text["data"][0]["bad"], 1)
