@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Philox4x32-10 of base/philox.h over vectors of consecutive counters, and the dropout factors made from it; compiled once
-// a Highway target (see simd-inl.h). Same bits as the scalar function.
+// Philox4x32-10 of base/philox.h over vectors of consecutive counters, and the dropout factors made
+// from it; compiled once a Highway target (see simd-inl.h). Same bits as the scalar function.
 //
-// One counter is one 64-bit lane, of which the low half counts: the widening multiplication reads low halves only, so
-// what it leaves in the high halves needs no clearing. Only the first counter word varies along a row; what depends on
-// the other three and the key alone is computed once a row (the first two rounds are half constant).
+// One counter is one 64-bit lane, of which the low half counts: the widening multiplication reads
+// low halves only, so what it leaves in the high halves needs no clearing. Only the first counter
+// word varies along a row; what depends on the other three and the key alone is computed once a row
+// (the first two rounds are half constant).
 
 // Include guard a target (Highway's convention), not #pragma once.
 #if defined(SNUG_BACKEND_CPU_PHILOX_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -44,8 +45,8 @@ HWY_INLINE PhiloxRow philox_row(uint64_t seed, uint32_t slot, uint32_t update, u
 }
 
 /// As below.
-HWY_INLINE void dropout_row(const PhiloxRow& row, DropoutRule rule, uint64_t counter, const float* src, float* dst,
-                            int64_t n) {
+HWY_INLINE void dropout_row(const PhiloxRow& row, DropoutRule rule, uint64_t counter,
+                            const float* src, float* dst, int64_t n) {
   for (int64_t i = 0; i < n; i += 4) {
     const auto word = static_cast<uint32_t>(counter + static_cast<uint64_t>(i / 4));
     const PhiloxCounter words = philox4x32({word, row.slot, row.update, row.ordinal}, row.seed);
@@ -99,7 +100,8 @@ struct PhiloxWords {
   hn::Vec<U32> second;
 };
 
-/// Lanes that philox_words() adds to a counter: even lanes hold the first half of the counters, odd lanes the second.
+/// Lanes that philox_words() adds to a counter: even lanes hold the first half of the counters, odd
+/// lanes the second.
 HWY_INLINE hn::Vec<U64> philox_lanes() {
   const U64 d;
   const size_t half = hn::Lanes(d) / 2;
@@ -117,7 +119,8 @@ HWY_INLINE PhiloxWords philox_words(const PhiloxRow& row, hn::Vec<U64> lanes, ui
   const hn::Vec<U32> multiplier0 = hn::BitCast(du, hn::Set(d, kPhiloxMultiplier0));
   const hn::Vec<U32> multiplier1 = hn::BitCast(du, hn::Set(d, kPhiloxMultiplier1));
   // Round 0: only word 0 varies.
-  hn::Vec<U64> product0 = hn::MulEven(hn::BitCast(du, hn::Add(hn::Set(d, counter), lanes)), multiplier0);
+  hn::Vec<U64> product0 =
+      hn::MulEven(hn::BitCast(du, hn::Add(hn::Set(d, counter), lanes)), multiplier0);
   hn::Vec<U64> word2 = hn::Xor(hn::ShiftRight<32>(product0), hn::Set(d, row.round0_word2));
   // Round 1: words 2 and 3 vary.
   hn::Vec<U64> product1 = hn::MulEven(hn::BitCast(du, word2), multiplier1);
@@ -149,8 +152,8 @@ HWY_INLINE PhiloxWords philox_words(const PhiloxRow& row, hn::Vec<U64> lanes, ui
 }
 
 /// dst[i] = src[i] * scale or 0 for the elements 4 * counter + i of a row. dst may be src.
-HWY_INLINE void dropout_row(const PhiloxRow& row, DropoutRule rule, uint64_t counter, const float* src, float* dst,
-                            int64_t n) {
+HWY_INLINE void dropout_row(const PhiloxRow& row, DropoutRule rule, uint64_t counter,
+                            const float* src, float* dst, int64_t n) {
   const F32 d;
   const U32 du;
   const int64_t lanes = lanes_f32();

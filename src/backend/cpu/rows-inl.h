@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums and maxima of one row, compiled once a Highway target (see simd-inl.h). The order of additions depends on the
-// length alone: four vector accumulators, then their lanes.
+// Sums and maxima of one row, compiled once a Highway target (see simd-inl.h). The order of
+// additions depends on the length alone: four vector accumulators, then their lanes.
 
 // Include guard a target (Highway's convention), not #pragma once.
 #if defined(SNUG_BACKEND_CPU_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -19,8 +19,9 @@ HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
-/// Whole vectors at i, i + L, ... and one tail of n - i elements: load(i, count) with count = -1 for a whole vector.
-/// Returns the sum of what it gives; lanes of the tail that are not there are left out.
+/// Whole vectors at i, i + L, ... and one tail of n - i elements: load(i, count) with count = -1
+/// for a whole vector. Returns the sum of what it gives; lanes of the tail that are not there are
+/// left out.
 template <class Load>
 HWY_INLINE float sum_vectors(int64_t n, const Load& load) {
   const F32 d;
@@ -63,9 +64,8 @@ HWY_INLINE float sum_row(const float* x, int64_t n, F f) {
 /// Sum of f(a[i], b[i]).
 template <class F>
 HWY_INLINE float sum_row(const float* a, const float* b, int64_t n, F f) {
-  return sum_vectors(n, [&](int64_t i, int64_t count) HWY_ATTR {
-    return f(load_at(a, i, count), load_at(b, i, count));
-  });
+  return sum_vectors(n, [&](int64_t i, int64_t count)
+                            HWY_ATTR { return f(load_at(a, i, count), load_at(b, i, count)); });
 }
 
 /// The largest element; -inf for an empty row. A NaN may or may not be seen.

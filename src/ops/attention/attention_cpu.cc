@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU kernel of attention, block by block of keys with a running maximum and sum (Rabe and Staats 2021; Dao et al. 2022).
-// A unit of work is a block of queries of one head of one sample; it is computed by one thread, so bits do not depend on
-// their number. Legend in attention_cpu.h.
+// CPU kernel of attention, block by block of keys with a running maximum and sum (Rabe and Staats
+// 2021; Dao et al. 2022). A unit of work is a block of queries of one head of one sample; it is
+// computed by one thread, so bits do not depend on their number. Legend in attention_cpu.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/attention/attention_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -20,9 +20,11 @@ HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
-// Turns one row of scores into exp(score - maximum), and brings what earlier blocks left to the new maximum.
-HWY_INLINE void softmax_block_row(float* scores, const float* limits, int64_t vectors, bool is_first, float* largest,
-                                  float* total, float* sums, int64_t sum_vectors) {
+// Turns one row of scores into exp(score - maximum), and brings what earlier blocks left to the new
+// maximum.
+HWY_INLINE void softmax_block_row(float* scores, const float* limits, int64_t vectors,
+                                  bool is_first, float* largest, float* total, float* sums,
+                                  int64_t sum_vectors) {
   const F32 d;
   const int64_t lanes = lanes_f32();
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
@@ -56,8 +58,8 @@ HWY_INLINE void softmax_block_row(float* scores, const float* limits, int64_t ve
 }
 
 // o = sums / totals and lse = largest + log(totals), or zeros where no key is visible.
-HWY_INLINE void finish_queries(const AttentionShape& shape, const ForwardScratch& scratch, int64_t count, float* o,
-                               float* lse) {
+HWY_INLINE void finish_queries(const AttentionShape& shape, const ForwardScratch& scratch,
+                               int64_t count, float* o, float* lse) {
   const int64_t stride = vectors_of(shape.columns) * lanes_f32();
   for (int64_t i = 0; i < count; ++i) {
     const float total = scratch.totals[i];
@@ -72,15 +74,16 @@ HWY_INLINE void finish_queries(const AttentionShape& shape, const ForwardScratch
 }
 
 // One token of the next head, of every operand and of the result.
-HWY_INLINE void prefetch_query(const AttentionShape& shape, const AttentionData& data, int64_t offset) {
+HWY_INLINE void prefetch_query(const AttentionShape& shape, const AttentionData& data,
+                               int64_t offset) {
   for (const float* operand : {data.q, data.k, data.v, static_cast<const float*>(data.dst)}) {
     prefetch_row(operand + offset, shape.columns);
   }
 }
 
 // One unit: queries [first, first + count) of one head.
-void attention_unit(const AttentionShape& shape, const AttentionData& data, int64_t sample, int64_t head, int64_t first,
-                    int64_t count, float* memory) {
+void attention_unit(const AttentionShape& shape, const AttentionData& data, int64_t sample,
+                    int64_t head, int64_t first, int64_t count, float* memory) {
   const ForwardScratch scratch(shape, memory);
   const AttentionBlocks& blocks = scratch.blocks;
   const int64_t width = shape.width();
@@ -94,9 +97,10 @@ void attention_unit(const AttentionShape& shape, const AttentionData& data, int6
   if (visible.begin == visible.end) std::fill_n(scratch.sums, count * sum_stride, 0.0F);
   PhiloxRow random{};
   if (shape.has_dropout) {
-    random = philox_row(static_cast<uint64_t>(data.rng[0]), static_cast<uint32_t>(data.rng[2] + sample),
-                        static_cast<uint32_t>(data.rng[1]),
-                        static_cast<uint32_t>(attention_ordinal(shape.ordinal, head)));
+    random =
+        philox_row(static_cast<uint64_t>(data.rng[0]), static_cast<uint32_t>(data.rng[2] + sample),
+                   static_cast<uint32_t>(data.rng[1]),
+                   static_cast<uint32_t>(attention_ordinal(shape.ordinal, head)));
   }
   const DropoutRule rule{shape.threshold, shape.keep_scale};
   const int64_t next = count == shape.tokens ? next_head_offset(shape, sample, head) : -1;
@@ -105,25 +109,28 @@ void attention_unit(const AttentionShape& shape, const AttentionData& data, int6
     const int64_t score_vectors = vectors_of(keys);
     const bool is_first = key == visible.begin;
     fill_limits(mask == nullptr ? nullptr : mask + key, keys, scratch.limits);
-    pack_transposed(data.k + base + key * width, width, keys, shape.columns, shape.scale, scratch.keys);
+    pack_transposed(data.k + base + key * width, width, keys, shape.columns, shape.scale,
+                    scratch.keys);
     pack_rows(data.v + base + key * width, width, keys, shape.columns, 1.0F, scratch.values);
     for (int64_t tile = 0; tile < count; tile += blocks.tile) {
       const int64_t rows = std::min(blocks.tile, count - tile);
       const float* q = data.q + base + (first + tile) * width;
       float* sums = scratch.sums + tile * sum_stride;
-      multiply_packed<false>(rows, keys, shape.columns, q, width, scratch.keys, scratch.scores, blocks.score_stride, false);
+      multiply_packed<false>(rows, keys, shape.columns, q, width, scratch.keys, scratch.scores,
+                             blocks.score_stride, false);
       for (int64_t i = 0; i < rows; ++i) {
         float* scores = scratch.scores + i * blocks.score_stride;
         if (is_first && next >= 0) prefetch_query(shape, data, next + (tile + i) * width);
-        softmax_block_row(scores, scratch.limits, score_vectors, is_first, scratch.largest + tile + i,
-                          scratch.totals + tile + i, sums + i * sum_stride, column_vectors);
+        softmax_block_row(scores, scratch.limits, score_vectors, is_first,
+                          scratch.largest + tile + i, scratch.totals + tile + i,
+                          sums + i * sum_stride, column_vectors);
         if (shape.has_dropout) {
           const auto counter = static_cast<uint64_t>(attention_quad(first + tile + i, key));
           dropout_row(random, rule, counter, scores, scores, keys);
         }
       }
-      multiply_packed<false>(rows, shape.columns, keys, scratch.scores, blocks.score_stride, scratch.values, sums,
-                             sum_stride, !is_first);
+      multiply_packed<false>(rows, shape.columns, keys, scratch.scores, blocks.score_stride,
+                             scratch.values, sums, sum_stride, !is_first);
     }
   }
   finish_queries(shape, scratch, count, data.dst + base + first * width,
@@ -171,7 +178,8 @@ int64_t query_blocks(const AttentionShape& shape) {
 
 int64_t forward_scratch(const NodeSpec& spec, const CpuContext& context) {
   const AttentionShape shape = attention_shape(spec);
-  const int64_t parts = parallel_parts(context.threads, shape.samples * shape.heads * query_blocks(shape), 1);
+  const int64_t parts =
+      parallel_parts(context.threads, shape.samples * shape.heads * query_blocks(shape), 1);
   return parts * ForwardScratch(shape, nullptr).floats * static_cast<int64_t>(sizeof(float));
 }
 
@@ -182,18 +190,24 @@ std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& c
   const int64_t scratch_floats = ForwardScratch(shape, nullptr).floats;
   const auto unit_fn = HWY_DYNAMIC_DISPATCH(attention_unit);
   return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const AttentionData data{.q = input<float>(launch, 0), .k = input<float>(launch, 1), .v = input<float>(launch, 2),
-                             .mask = input<uint8_t>(launch, 3), .rng = input<int64_t>(launch, 4),
-                             .dst = output<float>(launch, 0), .dst_lse = output<float>(launch, 1)};
+    const AttentionData data{.q = input<float>(launch, 0),
+                             .k = input<float>(launch, 1),
+                             .v = input<float>(launch, 2),
+                             .mask = input<uint8_t>(launch, 3),
+                             .rng = input<int64_t>(launch, 4),
+                             .dst = output<float>(launch, 0),
+                             .dst_lse = output<float>(launch, 1)};
     auto* scratch = scratch_at<float>(launch);
-    parallel_parts_for(threads, shape.samples * shape.heads * blocks, 1, [&](int part, int64_t begin, int64_t end) {
-      for (int64_t unit = begin; unit < end; ++unit) {
-        const int64_t head = unit / blocks;
-        const int64_t first = unit % blocks * queries;
-        unit_fn(shape, data, head / shape.heads, head % shape.heads, first, std::min(queries, shape.tokens - first),
-                scratch + part * scratch_floats);
-      }
-    });
+    parallel_parts_for(threads, shape.samples * shape.heads * blocks, 1,
+                       [&](int part, int64_t begin, int64_t end) {
+                         for (int64_t unit = begin; unit < end; ++unit) {
+                           const int64_t head = unit / blocks;
+                           const int64_t first = unit % blocks * queries;
+                           unit_fn(shape, data, head / shape.heads, head % shape.heads, first,
+                                   std::min(queries, shape.tokens - first),
+                                   scratch + part * scratch_floats);
+                         }
+                       });
     return ErrorCode::ok;
   });
 }
@@ -203,7 +217,8 @@ std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& c
 std::span<const CpuKernelDef> attention_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"attention", "simd:attention", always, forward_scratch, create_forward},
-      {"attention_grad", "simd:attention_grad", always, attention_grad_scratch, create_attention_grad},
+      {"attention_grad", "simd:attention_grad", always, attention_grad_scratch,
+       create_attention_grad},
   };
   return kernels;
 }

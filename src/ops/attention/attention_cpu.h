@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the attention kernels share: the operands of one launch and the sizes of blocks and scratch. Private to
-// attention*_cpu.cc. Legend: B samples, T tokens, heads, D columns of a head, E = heads * D.
+// What the attention kernels share: the operands of one launch and the sizes of blocks and scratch.
+// Private to attention*_cpu.cc. Legend: B samples, T tokens, heads, D columns of a head, E = heads
+// * D.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@ struct AttentionShape {
   int64_t tokens = 0;
   int64_t heads = 1;
   int64_t columns = 0;
-  float scale = 1;         // 1 / sqrt(D)
+  float scale = 1;  // 1 / sqrt(D)
   bool has_dropout = false;
   uint32_t threshold = 0;  // words below it are dropped
   float keep_scale = 1;    // 1 / (1 - rate)
@@ -33,12 +34,12 @@ struct AttentionData {
   const float* q = nullptr;
   const float* k = nullptr;
   const float* v = nullptr;
-  const float* o = nullptr;         // gradient only, as are lse and diff_o
+  const float* o = nullptr;  // gradient only, as are lse and diff_o
   const float* lse = nullptr;
   const float* diff_o = nullptr;
-  const uint8_t* mask = nullptr;    // null: every key is visible
-  const int64_t* rng = nullptr;     // seed, update, first slot
-  float* dst = nullptr;             // o, forward only
+  const uint8_t* mask = nullptr;  // null: every key is visible
+  const int64_t* rng = nullptr;   // seed, update, first slot
+  float* dst = nullptr;           // o, forward only
   float* dst_lse = nullptr;
   float* diff_q = nullptr;
   float* diff_k = nullptr;
@@ -46,22 +47,26 @@ struct AttentionData {
 };
 
 /// Offset of the next head in memory order, or -1 after the last.
-[[nodiscard]] inline int64_t next_head_offset(const AttentionShape& shape, int64_t sample, int64_t head) {
-  if (head + 1 < shape.heads) return sample * shape.tokens * shape.width() + (head + 1) * shape.columns;
+[[nodiscard]] inline int64_t next_head_offset(const AttentionShape& shape, int64_t sample,
+                                              int64_t head) {
+  if (head + 1 < shape.heads)
+    return sample * shape.tokens * shape.width() + (head + 1) * shape.columns;
   return sample + 1 < shape.samples ? (sample + 1) * shape.tokens * shape.width() : -1;
 }
 
 /// Columns of packed operands are padded to the longest vector.
 inline constexpr int64_t kAttentionPad = 16;
-/// Blocks of keys start at multiples of this, so that a row of random words starts at a whole counter.
+/// Blocks of keys start at multiples of this, so that a row of random words starts at a whole
+/// counter.
 inline constexpr int64_t kAttentionKeyStep = 64;
 
-/// How one unit of work is cut, and where its parts lie in the scratch of one thread (in floats). Sizes depend on the
-/// shape alone. All packed operands together stay within the second-level cache.
+/// How one unit of work is cut, and where its parts lie in the scratch of one thread (in floats).
+/// Sizes depend on the shape alone. All packed operands together stay within the second-level
+/// cache.
 struct AttentionBlocks {
-  int64_t keys = 0;         // in a block
-  int64_t queries = 0;      // of one unit (forward) or in a block (gradient)
-  int64_t tile = 0;         // queries whose scores are held at once
+  int64_t keys = 0;     // in a block
+  int64_t queries = 0;  // of one unit (forward) or in a block (gradient)
+  int64_t tile = 0;     // queries whose scores are held at once
   int64_t score_stride = 0;
   int64_t padded_columns = 0;
 };
@@ -70,19 +75,28 @@ inline constexpr int64_t kAttentionTile = 24;
 
 [[nodiscard]] inline AttentionBlocks forward_blocks(const AttentionShape& shape) {
   const bool is_wide = shape.columns > 128;
-  const int64_t keys = std::min<int64_t>(is_wide ? 128 : 256, round_up(std::max<int64_t>(shape.tokens, 1), kAttentionPad));
-  return {.keys = keys, .queries = std::min<int64_t>(is_wide ? 128 : 256, shape.tokens), .tile = kAttentionTile,
-          .score_stride = keys + kAttentionPad, .padded_columns = round_up(shape.columns, kAttentionPad)};
+  const int64_t keys = std::min<int64_t>(
+      is_wide ? 128 : 256, round_up(std::max<int64_t>(shape.tokens, 1), kAttentionPad));
+  return {.keys = keys,
+          .queries = std::min<int64_t>(is_wide ? 128 : 256, shape.tokens),
+          .tile = kAttentionTile,
+          .score_stride = keys + kAttentionPad,
+          .padded_columns = round_up(shape.columns, kAttentionPad)};
 }
 [[nodiscard]] inline AttentionBlocks grad_blocks(const AttentionShape& shape) {
   const bool is_wide = shape.columns > 128;
-  const int64_t keys = std::min<int64_t>(is_wide ? 64 : 128, round_up(std::max<int64_t>(shape.tokens, 1), kAttentionPad));
+  const int64_t keys = std::min<int64_t>(
+      is_wide ? 64 : 128, round_up(std::max<int64_t>(shape.tokens, 1), kAttentionPad));
   const int64_t queries = std::min<int64_t>(64, shape.tokens);
-  return {.keys = keys, .queries = queries, .tile = queries, .score_stride = keys + kAttentionPad,
+  return {.keys = keys,
+          .queries = queries,
+          .tile = queries,
+          .score_stride = keys + kAttentionPad,
           .padded_columns = round_up(shape.columns, kAttentionPad)};
 }
 
-/// Hands out parts of one thread's scratch, each at a multiple of a cache line; with null memory it only counts.
+/// Hands out parts of one thread's scratch, each at a multiple of a cache line; with null memory it
+/// only counts.
 class AttentionScratch {
  public:
   explicit AttentionScratch(float* memory) : memory_(memory) {}
@@ -99,57 +113,74 @@ class AttentionScratch {
 };
 
 struct ForwardScratch {
-  ForwardScratch(const AttentionShape& shape, float* memory) : ForwardScratch(shape, forward_blocks(shape), AttentionScratch(memory)) {}
+  ForwardScratch(const AttentionShape& shape, float* memory)
+      : ForwardScratch(shape, forward_blocks(shape), AttentionScratch(memory)) {}
   AttentionBlocks blocks;
-  float* keys;      // K^T / sqrt(D), packed
-  float* values;    // V, packed
-  float* limits;    // +inf where a key is visible, else -inf
-  float* scores;    // (tile, keys)
-  float* sums;      // o before the division, (queries, D padded)
-  float* largest;   // running maximum of each query's scores
-  float* totals;    // running sum of exponentials
+  float* keys;     // K^T / sqrt(D), packed
+  float* values;   // V, packed
+  float* limits;   // +inf where a key is visible, else -inf
+  float* scores;   // (tile, keys)
+  float* sums;     // o before the division, (queries, D padded)
+  float* largest;  // running maximum of each query's scores
+  float* totals;   // running sum of exponentials
   int64_t floats;
 
  private:
   ForwardScratch(const AttentionShape& shape, const AttentionBlocks& b, AttentionScratch part)
-      : blocks(b), keys(part.take(shape.columns * b.keys)), values(part.take(b.keys * b.padded_columns)),
-        limits(part.take(b.keys)), scores(part.take(b.tile * b.score_stride)),
-        sums(part.take(b.queries * b.padded_columns)), largest(part.take(b.queries)), totals(part.take(b.queries)),
+      : blocks(b),
+        keys(part.take(shape.columns * b.keys)),
+        values(part.take(b.keys * b.padded_columns)),
+        limits(part.take(b.keys)),
+        scores(part.take(b.tile * b.score_stride)),
+        sums(part.take(b.queries * b.padded_columns)),
+        largest(part.take(b.queries)),
+        totals(part.take(b.queries)),
         floats(part.used_floats()) {}
 };
 
 struct GradScratch {
-  GradScratch(const AttentionShape& shape, float* memory) : GradScratch(shape, grad_blocks(shape), AttentionScratch(memory)) {}
+  GradScratch(const AttentionShape& shape, float* memory)
+      : GradScratch(shape, grad_blocks(shape), AttentionScratch(memory)) {}
   AttentionBlocks blocks;
   float* keys_transposed;    // K^T / sqrt(D), packed
   float* values_transposed;  // V^T, packed
   float* keys;               // K / sqrt(D), packed
   float* limits;
-  float* factors;            // of dropout, one row
+  float* factors;  // of dropout, one row
   float* ones;
-  float* queries;            // Q, packed
-  float* diff_o;             // dO, packed
-  float* scores;             // (queries, keys): S, then dropout(P)
-  float* diff_scores;        // (queries, keys): dP, then dS
+  float* queries;      // Q, packed
+  float* diff_o;       // dO, packed
+  float* scores;       // (queries, keys): S, then dropout(P)
+  float* diff_scores;  // (queries, keys): dP, then dS
   float* diff_k;
   float* diff_v;
   float* diff_q;
-  float* delta;              // (T): rowsum(dO * O)
+  float* delta;  // (T): rowsum(dO * O)
   int64_t floats;
 
  private:
   GradScratch(const AttentionShape& shape, const AttentionBlocks& b, AttentionScratch part)
-      : blocks(b), keys_transposed(part.take(shape.columns * b.keys)), values_transposed(part.take(shape.columns * b.keys)),
-        keys(part.take(b.keys * b.padded_columns)), limits(part.take(b.keys)), factors(part.take(b.keys)),
-        ones(part.take(b.keys)), queries(part.take(b.queries * b.padded_columns)),
-        diff_o(part.take(b.queries * b.padded_columns)), scores(part.take(b.queries * b.score_stride)),
-        diff_scores(part.take(b.queries * b.score_stride)), diff_k(part.take(b.keys * b.padded_columns)),
-        diff_v(part.take(b.keys * b.padded_columns)), diff_q(part.take(b.queries * b.padded_columns)),
-        delta(part.take(shape.tokens)), floats(part.used_floats()) {}
+      : blocks(b),
+        keys_transposed(part.take(shape.columns * b.keys)),
+        values_transposed(part.take(shape.columns * b.keys)),
+        keys(part.take(b.keys * b.padded_columns)),
+        limits(part.take(b.keys)),
+        factors(part.take(b.keys)),
+        ones(part.take(b.keys)),
+        queries(part.take(b.queries * b.padded_columns)),
+        diff_o(part.take(b.queries * b.padded_columns)),
+        scores(part.take(b.queries * b.score_stride)),
+        diff_scores(part.take(b.queries * b.score_stride)),
+        diff_k(part.take(b.keys * b.padded_columns)),
+        diff_v(part.take(b.keys * b.padded_columns)),
+        diff_q(part.take(b.queries * b.padded_columns)),
+        delta(part.take(shape.tokens)),
+        floats(part.used_floats()) {}
 };
 
-/// The keys [begin, end) that hold every visible key of a sample; begin is a multiple of kAttentionKeyStep. Empty where
-/// none is visible. What lies outside costs nothing and changes no bit.
+/// The keys [begin, end) that hold every visible key of a sample; begin is a multiple of
+/// kAttentionKeyStep. Empty where none is visible. What lies outside costs nothing and changes no
+/// bit.
 struct VisibleKeys {
   int64_t begin = 0;
   int64_t end = 0;
@@ -165,6 +196,7 @@ struct VisibleKeys {
 
 /// In attention_grad_cpu.cc.
 [[nodiscard]] int64_t attention_grad_scratch(const NodeSpec& spec, const CpuContext& context);
-[[nodiscard]] std::unique_ptr<Kernel> create_attention_grad(const NodeSpec& spec, const CpuContext& context);
+[[nodiscard]] std::unique_ptr<Kernel> create_attention_grad(const NodeSpec& spec,
+                                                            const CpuContext& context);
 
 }  // namespace snug

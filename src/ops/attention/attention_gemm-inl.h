@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small matrix products of attention on one core, compiled once a Highway target: register tiles of kTileRows rows by
-// kTileVectors vectors of C += A B. A is read one number at a time, from rows or from columns, so it needs no packing; B
-// is packed into panels of one tile's width, so that the inner loop reads memory in order. Columns of B and C are padded
-// to whole vectors. The order of additions depends on sizes alone.
+// Small matrix products of attention on one core, compiled once a Highway target: register tiles of
+// kTileRows rows by kTileVectors vectors of C += A B. A is read one number at a time, from rows or
+// from columns, so it needs no packing; B is packed into panels of one tile's width, so that the
+// inner loop reads memory in order. Columns of B and C are padded to whole vectors. The order of
+// additions depends on sizes alone.
 
 // Include guard a target (Highway's convention), not #pragma once.
 #if defined(SNUG_OPS_ATTENTION_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -22,7 +23,8 @@ HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
-// 24 accumulators of 32 registers with AVX-512, 12 of 16 elsewhere: more than latency times ports asks for.
+// 24 accumulators of 32 registers with AVX-512, 12 of 16 elsewhere: more than latency times ports
+// asks for.
 constexpr int64_t kTileRows = 6;
 #if HWY_TARGET <= HWY_AVX3
 constexpr int64_t kTileVectors = 4;
@@ -36,8 +38,9 @@ HWY_INLINE int64_t vectors_of(int64_t columns) { return (columns + lanes_f32() -
 
 // A(i, p) is a[p * stride + i] where kColumns, else a[i * stride + p].
 template <int64_t kRows, int64_t kVectors, bool kColumns>
-HWY_NOINLINE void multiply_tile(const float* HWY_RESTRICT a, int64_t a_stride, const float* HWY_RESTRICT b, int64_t depth,
-                                float* HWY_RESTRICT c, int64_t c_stride, bool accumulates) {
+HWY_NOINLINE void multiply_tile(const float* HWY_RESTRICT a, int64_t a_stride,
+                                const float* HWY_RESTRICT b, int64_t depth, float* HWY_RESTRICT c,
+                                int64_t c_stride, bool accumulates) {
   const F32 d;
   const int64_t lanes = lanes_f32();
   V32 sum[kRows][kVectors];
@@ -69,8 +72,8 @@ HWY_NOINLINE void multiply_tile(const float* HWY_RESTRICT a, int64_t a_stride, c
 
 // All rows of one panel.
 template <int64_t kVectors, bool kColumns>
-HWY_INLINE void multiply_panel(int64_t rows, const float* a, int64_t a_stride, const float* b, int64_t depth, float* c,
-                               int64_t c_stride, bool accumulates) {
+HWY_INLINE void multiply_panel(int64_t rows, const float* a, int64_t a_stride, const float* b,
+                               int64_t depth, float* c, int64_t c_stride, bool accumulates) {
   const int64_t step = kColumns ? 1 : a_stride;
   int64_t i = 0;
   const auto tile = [&](auto function, int64_t count) {
@@ -83,11 +86,12 @@ HWY_INLINE void multiply_panel(int64_t rows, const float* a, int64_t a_stride, c
   if (rows - i >= 1) tile(multiply_tile<1, kVectors, kColumns>, 1);
 }
 
-/// C(rows, columns) = A(rows, depth) B(depth, columns), or += where `accumulates`. B is packed; C has room for whole
-/// vectors in every row.
+/// C(rows, columns) = A(rows, depth) B(depth, columns), or += where `accumulates`. B is packed; C
+/// has room for whole vectors in every row.
 template <bool kColumns>
-HWY_NOINLINE void multiply_packed(int64_t rows, int64_t columns, int64_t depth, const float* a, int64_t a_stride,
-                                  const float* b, float* c, int64_t c_stride, bool accumulates) {
+HWY_NOINLINE void multiply_packed(int64_t rows, int64_t columns, int64_t depth, const float* a,
+                                  int64_t a_stride, const float* b, float* c, int64_t c_stride,
+                                  bool accumulates) {
   const int64_t lanes = lanes_f32();
   const int64_t vectors = vectors_of(columns);
   for (int64_t first = 0; first < vectors; first += kTileVectors) {
@@ -100,9 +104,11 @@ HWY_NOINLINE void multiply_packed(int64_t rows, int64_t columns, int64_t depth, 
       const float* rows_of_b = panel + p * count * lanes;
       const bool adds = accumulates || p > 0;
       if (count == kTileVectors) {
-        multiply_panel<kTileVectors, kColumns>(rows, from, a_stride, rows_of_b, part, to, c_stride, adds);
+        multiply_panel<kTileVectors, kColumns>(rows, from, a_stride, rows_of_b, part, to, c_stride,
+                                               adds);
       } else if (count == 3) {
-        multiply_panel<std::min<int64_t>(3, kTileVectors), kColumns>(rows, from, a_stride, rows_of_b, part, to, c_stride, adds);
+        multiply_panel<std::min<int64_t>(3, kTileVectors), kColumns>(
+            rows, from, a_stride, rows_of_b, part, to, c_stride, adds);
       } else if (count == 2) {
         multiply_panel<2, kColumns>(rows, from, a_stride, rows_of_b, part, to, c_stride, adds);
       } else {
@@ -113,7 +119,8 @@ HWY_NOINLINE void multiply_packed(int64_t rows, int64_t columns, int64_t depth, 
 }
 
 /// B = scale * src, with src (depth, columns) in rows `stride` apart.
-HWY_INLINE void pack_rows(const float* src, int64_t stride, int64_t depth, int64_t columns, float scale, float* dst) {
+HWY_INLINE void pack_rows(const float* src, int64_t stride, int64_t depth, int64_t columns,
+                          float scale, float* dst) {
   const F32 d;
   const int64_t lanes = lanes_f32();
   const int64_t vectors = vectors_of(columns);
@@ -133,7 +140,8 @@ HWY_INLINE void pack_rows(const float* src, int64_t stride, int64_t depth, int64
 
 #if HWY_TARGET == HWY_SCALAR
 
-HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t columns, int64_t depth, float scale, float* dst) {
+HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t columns, int64_t depth,
+                                float scale, float* dst) {
   for (int64_t first = 0; first < columns; first += kTileVectors) {
     const int64_t count = std::min(kTileVectors, columns - first);
     for (int64_t p = 0; p < depth; ++p) {
@@ -152,13 +160,15 @@ HWY_INLINE hn::Vec<D> load_blocks(D d, const float* const* rows, int64_t at) {
   } else {
     const hn::Half<D> half;
     constexpr size_t kHalfBlocks = hn::MaxLanes(D()) / 8;
-    return hn::Combine(d, load_blocks(half, rows + 4 * kHalfBlocks, at), load_blocks(half, rows, at));
+    return hn::Combine(d, load_blocks(half, rows + 4 * kHalfBlocks, at),
+                       load_blocks(half, rows, at));
   }
 }
 
-/// B = scale * src^T, with src (columns, depth) in rows `stride` apart: one vector of columns and four rows of B at a
-/// time, as transpositions of 4 x 4 blocks.
-HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t columns, int64_t depth, float scale, float* dst) {
+/// B = scale * src^T, with src (columns, depth) in rows `stride` apart: one vector of columns and
+/// four rows of B at a time, as transpositions of 4 x 4 blocks.
+HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t columns, int64_t depth,
+                                float scale, float* dst) {
   const F32 d;
   const hn::RepartitionToWide<F32> pairs;
   const int64_t lanes = lanes_f32();
@@ -172,7 +182,8 @@ HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t column
     const int64_t present = std::min(lanes, columns - vector * lanes);
     const auto is_present = hn::FirstN(d, static_cast<size_t>(present));
     const float* rows[hn::MaxLanes(F32())];
-    for (int64_t i = 0; i < lanes; ++i) rows[i] = src + (vector * lanes + std::min(i, present - 1)) * stride;
+    for (int64_t i = 0; i < lanes; ++i)
+      rows[i] = src + (vector * lanes + std::min(i, present - 1)) * stride;
     const auto put = [&](V32 v, int64_t p) HWY_ATTR {
       hn::StoreU(hn::IfThenElseZero(is_present, hn::Mul(v, factor)), d, to + p * width);
     };
@@ -200,8 +211,9 @@ HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t column
 
 #endif
 
-/// Asks for one row of the next unit. The rows of one head are a quarter of a kilobyte far apart, which hardware
-/// prefetchers miss; one request a row of scores hides their latency behind arithmetic.
+/// Asks for one row of the next unit. The rows of one head are a quarter of a kilobyte far apart,
+/// which hardware prefetchers miss; one request a row of scores hides their latency behind
+/// arithmetic.
 HWY_INLINE void prefetch_row(const float* row, int64_t columns) {
   constexpr int64_t kCacheLineFloats = 16;
   for (int64_t i = 0; i < columns; i += kCacheLineFloats) hwy::Prefetch(row + i);
@@ -210,7 +222,8 @@ HWY_INLINE void prefetch_row(const float* row, int64_t columns) {
 /// limits[i] = +inf where key i is visible, else -inf; padded to whole vectors with -inf.
 HWY_INLINE void fill_limits(const uint8_t* mask, int64_t n, float* limits) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (int64_t i = 0; i < n; ++i) limits[i] = mask == nullptr || mask[i] != 0 ? kInfinity : -kInfinity;
+  for (int64_t i = 0; i < n; ++i)
+    limits[i] = mask == nullptr || mask[i] != 0 ? kInfinity : -kInfinity;
   for (int64_t i = n; i < vectors_of(n) * lanes_f32(); ++i) limits[i] = -kInfinity;
 }
 

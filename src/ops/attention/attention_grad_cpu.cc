@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU kernel of attention_grad: probabilities are recomputed tile by tile from q, k and lse. A unit of work is one head of
-// one sample, computed by one thread: dq, dk and dv are added up in one order, without atomics. Legend in attention_cpu.h.
+// CPU kernel of attention_grad: probabilities are recomputed tile by tile from q, k and lse. A unit
+// of work is one head of one sample, computed by one thread: dq, dk and dv are added up in one
+// order, without atomics. Legend in attention_cpu.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/attention/attention_grad_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -17,10 +18,10 @@ HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
-// scores: S becomes dropout(P), P = exp(S - lse). diff_scores: dP becomes dS = P * (dropout'(dP) - delta). `factors` is
-// what dropout multiplies by.
-HWY_INLINE void grad_block_row(float* scores, float* diff_scores, const float* limits, const float* factors,
-                               int64_t vectors, float lse, float delta) {
+// scores: S becomes dropout(P), P = exp(S - lse). diff_scores: dP becomes dS = P * (dropout'(dP) -
+// delta). `factors` is what dropout multiplies by.
+HWY_INLINE void grad_block_row(float* scores, float* diff_scores, const float* limits,
+                               const float* factors, int64_t vectors, float lse, float delta) {
   const F32 d;
   const int64_t lanes = lanes_f32();
   const V32 shift = hn::Set(d, lse);
@@ -41,20 +42,22 @@ struct GradUnit {
   const AttentionData& data;
   const GradScratch& scratch;
   PhiloxRow random;
-  int64_t base;        // of the head's first element
+  int64_t base;  // of the head's first element
   int64_t lse_base;
-  int64_t stride;      // of padded rows of D columns
-  int64_t next;        // offset of the next head, or -1
+  int64_t stride;  // of padded rows of D columns
+  int64_t next;    // offset of the next head, or -1
 };
 
 // Rows of D padded columns to rows of the head: dst = scale * src, or += .
-HWY_INLINE void put_rows(const GradUnit& unit, const float* src, float scale, int64_t rows, float* dst, bool accumulates) {
+HWY_INLINE void put_rows(const GradUnit& unit, const float* src, float scale, int64_t rows,
+                         float* dst, bool accumulates) {
   const V32 factor = constant(scale);
   for (int64_t i = 0; i < rows; ++i) {
     const float* from = src + i * unit.stride;
     float* to = dst + i * unit.shape.width();
     if (accumulates) {
-      map_vectors(to, from, to, unit.shape.columns, [=](V32 v, V32 old) HWY_ATTR { return hn::MulAdd(v, factor, old); });
+      map_vectors(to, from, to, unit.shape.columns,
+                  [=](V32 v, V32 old) HWY_ATTR { return hn::MulAdd(v, factor, old); });
     } else {
       map_vectors(to, from, unit.shape.columns, [=](V32 v) HWY_ATTR { return hn::Mul(v, factor); });
     }
@@ -62,13 +65,17 @@ HWY_INLINE void put_rows(const GradUnit& unit, const float* src, float scale, in
 }
 
 // One token of the next head, of every operand and result.
-HWY_INLINE void prefetch_grad_query(const AttentionShape& shape, const AttentionData& data, int64_t offset) {
-  for (const float* operand : {data.q, data.k, data.v, data.o, data.diff_o}) prefetch_row(operand + offset, shape.columns);
-  for (float* result : {data.diff_q, data.diff_k, data.diff_v}) prefetch_row(result + offset, shape.columns);
+HWY_INLINE void prefetch_grad_query(const AttentionShape& shape, const AttentionData& data,
+                                    int64_t offset) {
+  for (const float* operand : {data.q, data.k, data.v, data.o, data.diff_o})
+    prefetch_row(operand + offset, shape.columns);
+  for (float* result : {data.diff_q, data.diff_k, data.diff_v})
+    prefetch_row(result + offset, shape.columns);
 }
 
 // All queries [first, first + rows) against the packed keys [key, key + keys).
-HWY_NOINLINE void grad_tile(const GradUnit& unit, int64_t key, int64_t keys, bool is_first_key, int64_t first, int64_t rows) {
+HWY_NOINLINE void grad_tile(const GradUnit& unit, int64_t key, int64_t keys, bool is_first_key,
+                            int64_t first, int64_t rows) {
   const AttentionShape& shape = unit.shape;
   const GradScratch& scratch = unit.scratch;
   const int64_t width = shape.width();
@@ -78,33 +85,37 @@ HWY_NOINLINE void grad_tile(const GradUnit& unit, int64_t key, int64_t keys, boo
   const float* diff_o = unit.data.diff_o + at;
   if (is_first_key) {
     for (int64_t i = 0; i < rows; ++i) {
-      scratch.delta[first + i] = sum_row(diff_o + i * width, unit.data.o + at + i * width, shape.columns,
-                                         [](V32 a, V32 b) HWY_ATTR { return hn::Mul(a, b); });
+      scratch.delta[first + i] =
+          sum_row(diff_o + i * width, unit.data.o + at + i * width, shape.columns,
+                  [](V32 a, V32 b) HWY_ATTR { return hn::Mul(a, b); });
     }
   }
   pack_rows(q, width, rows, shape.columns, 1.0F, scratch.queries);
   pack_rows(diff_o, width, rows, shape.columns, 1.0F, scratch.diff_o);
-  multiply_packed<false>(rows, keys, shape.columns, q, width, scratch.keys_transposed, scratch.scores, score_stride, false);
-  multiply_packed<false>(rows, keys, shape.columns, diff_o, width, scratch.values_transposed, scratch.diff_scores,
-                         score_stride, false);
+  multiply_packed<false>(rows, keys, shape.columns, q, width, scratch.keys_transposed,
+                         scratch.scores, score_stride, false);
+  multiply_packed<false>(rows, keys, shape.columns, diff_o, width, scratch.values_transposed,
+                         scratch.diff_scores, score_stride, false);
   const DropoutRule rule{shape.threshold, shape.keep_scale};
   for (int64_t i = 0; i < rows; ++i) {
-    if (is_first_key && unit.next >= 0) prefetch_grad_query(shape, unit.data, unit.next + (first + i) * width);
+    if (is_first_key && unit.next >= 0)
+      prefetch_grad_query(shape, unit.data, unit.next + (first + i) * width);
     if (shape.has_dropout) {
       const auto counter = static_cast<uint64_t>(attention_quad(first + i, key));
       dropout_row(unit.random, rule, counter, scratch.ones, scratch.factors, keys);
     }
-    grad_block_row(scratch.scores + i * score_stride, scratch.diff_scores + i * score_stride, scratch.limits,
-                   shape.has_dropout ? scratch.factors : scratch.ones, vectors_of(keys),
-                   unit.data.lse[unit.lse_base + first + i], scratch.delta[first + i]);
+    grad_block_row(scratch.scores + i * score_stride, scratch.diff_scores + i * score_stride,
+                   scratch.limits, shape.has_dropout ? scratch.factors : scratch.ones,
+                   vectors_of(keys), unit.data.lse[unit.lse_base + first + i],
+                   scratch.delta[first + i]);
   }
   const bool adds = first > 0;
-  multiply_packed<true>(keys, shape.columns, rows, scratch.scores, score_stride, scratch.diff_o, scratch.diff_v,
-                        unit.stride, adds);
-  multiply_packed<true>(keys, shape.columns, rows, scratch.diff_scores, score_stride, scratch.queries, scratch.diff_k,
-                        unit.stride, adds);
-  multiply_packed<false>(rows, shape.columns, keys, scratch.diff_scores, score_stride, scratch.keys, scratch.diff_q,
-                         unit.stride, false);
+  multiply_packed<true>(keys, shape.columns, rows, scratch.scores, score_stride, scratch.diff_o,
+                        scratch.diff_v, unit.stride, adds);
+  multiply_packed<true>(keys, shape.columns, rows, scratch.diff_scores, score_stride,
+                        scratch.queries, scratch.diff_k, unit.stride, adds);
+  multiply_packed<false>(rows, shape.columns, keys, scratch.diff_scores, score_stride, scratch.keys,
+                         scratch.diff_q, unit.stride, false);
   put_rows(unit, scratch.diff_q, 1.0F, rows, unit.data.diff_q + at, !is_first_key);
 }
 
@@ -114,20 +125,24 @@ HWY_INLINE void zero_rows(const GradUnit& unit, float* dst, int64_t begin, int64
   }
 }
 
-void attention_grad_unit(const AttentionShape& shape, const AttentionData& data, int64_t sample, int64_t head,
-                         float* memory) {
+void attention_grad_unit(const AttentionShape& shape, const AttentionData& data, int64_t sample,
+                         int64_t head, float* memory) {
   const GradScratch scratch(shape, memory);
   const AttentionBlocks& blocks = scratch.blocks;
   const int64_t width = shape.width();
-  GradUnit unit{.shape = shape, .data = data, .scratch = scratch, .random = {},
+  GradUnit unit{.shape = shape,
+                .data = data,
+                .scratch = scratch,
+                .random = {},
                 .base = sample * shape.tokens * width + head * shape.columns,
                 .lse_base = (sample * shape.heads + head) * shape.tokens,
                 .stride = vectors_of(shape.columns) * lanes_f32(),
                 .next = next_head_offset(shape, sample, head)};
   if (shape.has_dropout) {
-    unit.random = philox_row(static_cast<uint64_t>(data.rng[0]), static_cast<uint32_t>(data.rng[2] + sample),
-                             static_cast<uint32_t>(data.rng[1]),
-                             static_cast<uint32_t>(attention_ordinal(shape.ordinal, head)));
+    unit.random =
+        philox_row(static_cast<uint64_t>(data.rng[0]), static_cast<uint32_t>(data.rng[2] + sample),
+                   static_cast<uint32_t>(data.rng[1]),
+                   static_cast<uint32_t>(attention_ordinal(shape.ordinal, head)));
   }
   // Lanes beyond the last key are masked by the limits, but must hold numbers.
   std::fill_n(scratch.ones, blocks.keys, 1.0F);
@@ -142,7 +157,8 @@ void attention_grad_unit(const AttentionShape& shape, const AttentionData& data,
     pack_transposed(data.v + at, width, keys, shape.columns, 1.0F, scratch.values_transposed);
     pack_rows(data.k + at, width, keys, shape.columns, shape.scale, scratch.keys);
     for (int64_t first = 0; first < shape.tokens; first += blocks.queries) {
-      grad_tile(unit, key, keys, key == visible.begin, first, std::min(blocks.queries, shape.tokens - first));
+      grad_tile(unit, key, keys, key == visible.begin, first,
+                std::min(blocks.queries, shape.tokens - first));
     }
     put_rows(unit, scratch.diff_k, shape.scale, keys, data.diff_k + at, false);
     put_rows(unit, scratch.diff_v, 1.0F, keys, data.diff_v + at, false);
@@ -177,17 +193,25 @@ std::unique_ptr<Kernel> create_attention_grad(const NodeSpec& spec, const CpuCon
   const int64_t scratch_floats = GradScratch(shape, nullptr).floats;
   const auto unit_fn = HWY_DYNAMIC_DISPATCH(attention_grad_unit);
   return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const AttentionData data{.q = input<float>(launch, 0), .k = input<float>(launch, 1), .v = input<float>(launch, 2),
-                             .o = input<float>(launch, 3), .lse = input<float>(launch, 4),
-                             .diff_o = input<float>(launch, 5), .mask = input<uint8_t>(launch, 6),
-                             .rng = input<int64_t>(launch, 7), .diff_q = output<float>(launch, 0),
-                             .diff_k = output<float>(launch, 1), .diff_v = output<float>(launch, 2)};
+    const AttentionData data{.q = input<float>(launch, 0),
+                             .k = input<float>(launch, 1),
+                             .v = input<float>(launch, 2),
+                             .o = input<float>(launch, 3),
+                             .lse = input<float>(launch, 4),
+                             .diff_o = input<float>(launch, 5),
+                             .mask = input<uint8_t>(launch, 6),
+                             .rng = input<int64_t>(launch, 7),
+                             .diff_q = output<float>(launch, 0),
+                             .diff_k = output<float>(launch, 1),
+                             .diff_v = output<float>(launch, 2)};
     auto* scratch = scratch_at<float>(launch);
-    parallel_parts_for(threads, shape.samples * shape.heads, 1, [&](int part, int64_t begin, int64_t end) {
-      for (int64_t unit = begin; unit < end; ++unit) {
-        unit_fn(shape, data, unit / shape.heads, unit % shape.heads, scratch + part * scratch_floats);
-      }
-    });
+    parallel_parts_for(threads, shape.samples * shape.heads, 1,
+                       [&](int part, int64_t begin, int64_t end) {
+                         for (int64_t unit = begin; unit < end; ++unit) {
+                           unit_fn(shape, data, unit / shape.heads, unit % shape.heads,
+                                   scratch + part * scratch_floats);
+                         }
+                       });
     return ErrorCode::ok;
   });
 }

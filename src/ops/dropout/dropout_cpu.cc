@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU kernel of dropout. Work is cut into (sample, chunk) units whose bounds depend on the shape alone; every element's
-// word is a function of keys, so bits do not depend on the number of threads.
+// CPU kernel of dropout. Work is cut into (sample, chunk) units whose bounds depend on the shape
+// alone; every element's word is a function of keys, so bits do not depend on the number of
+// threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/dropout/dropout_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -13,11 +14,12 @@ namespace snug {
 namespace HWY_NAMESPACE {
 
 // Elements [begin, end) of one sample.
-void dropout_chunk(const int64_t* rng, int64_t slot, uint32_t ordinal, uint32_t threshold, float scale, const float* x,
-                   float* y, int64_t begin, int64_t end) {
+void dropout_chunk(const int64_t* rng, int64_t slot, uint32_t ordinal, uint32_t threshold,
+                   float scale, const float* x, float* y, int64_t begin, int64_t end) {
   const PhiloxRow row = philox_row(static_cast<uint64_t>(rng[0]), static_cast<uint32_t>(slot),
                                    static_cast<uint32_t>(rng[1]), ordinal);
-  dropout_row(row, {threshold, scale}, static_cast<uint64_t>(begin / 4), x + begin, y + begin, end - begin);
+  dropout_row(row, {threshold, scale}, static_cast<uint64_t>(begin / 4), x + begin, y + begin,
+              end - begin);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -62,8 +64,9 @@ std::unique_ptr<Kernel> create_dropout(const NodeSpec& spec, const CpuContext& c
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t sample = unit / chunks;
         const int64_t first = unit % chunks * kChunk;
-        chunk_fn(rng, has_samples ? rng[2] + sample : 0, ordinal, threshold, scale, x + sample * sample_size,
-                 y + sample * sample_size, first, std::min(sample_size, first + kChunk));
+        chunk_fn(rng, has_samples ? rng[2] + sample : 0, ordinal, threshold, scale,
+                 x + sample * sample_size, y + sample * sample_size, first,
+                 std::min(sample_size, first + kChunk));
       }
     });
     return ErrorCode::ok;
@@ -73,7 +76,8 @@ std::unique_ptr<Kernel> create_dropout(const NodeSpec& spec, const CpuContext& c
 }  // namespace
 
 std::span<const CpuKernelDef> dropout_cpu_kernels() {
-  static const CpuKernelDef kernels[] = {{"dropout", "simd:dropout", always, no_scratch, create_dropout}};
+  static const CpuKernelDef kernels[] = {
+      {"dropout", "simd:dropout", always, no_scratch, create_dropout}};
   return kernels;
 }
 

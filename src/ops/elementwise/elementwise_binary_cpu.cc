@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row functions of add, sub, mul and div, compiled once a Highway target. A row of an operand is a vector or one number.
+// Row functions of add, sub, mul and div, compiled once a Highway target. A row of an operand is a
+// vector or one number.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/elementwise/elementwise_binary_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -12,7 +13,8 @@ namespace snug {
 namespace HWY_NAMESPACE {
 
 template <class F>
-HWY_INLINE void binary_row(const float* a, int64_t a_step, const float* b, int64_t b_step, float* y, int64_t n, F f) {
+HWY_INLINE void binary_row(const float* a, int64_t a_step, const float* b, int64_t b_step, float* y,
+                           int64_t n, F f) {
   const F32 d;
   if (a_step == 1 && b_step == 1) {
     map_vectors(y, a, b, n, f);
@@ -29,9 +31,11 @@ HWY_INLINE void binary_row(const float* a, int64_t a_step, const float* b, int64
   }
 }
 
-#define SNUG_BINARY_ROW(name, function)                                                                      \
-  void name##_row(const float* a, int64_t a_step, const float* b, int64_t b_step, float* y, int64_t n) {     \
-    binary_row(a, a_step, b, b_step, y, n, [](V32 va, V32 vb) HWY_ATTR { return hn::function(va, vb); });    \
+#define SNUG_BINARY_ROW(name, function)                                                     \
+  void name##_row(const float* a, int64_t a_step, const float* b, int64_t b_step, float* y, \
+                  int64_t n) {                                                              \
+    binary_row(a, a_step, b, b_step, y, n,                                                  \
+               [](V32 va, V32 vb) HWY_ATTR { return hn::function(va, vb); });               \
   }
 SNUG_BINARY_ROW(add, Add)
 SNUG_BINARY_ROW(sub, Sub)

@@ -18,7 +18,8 @@ Merged merge_dims(const Shape& shape, std::span<const Shape> operands) {
   for (size_t o = 0; o < operands.size(); ++o) {
     const std::vector<int64_t> own = strides_of(operands[o]);
     const size_t shift = shape.size() - operands[o].size();
-    for (size_t i = 0; i < own.size(); ++i) strides[o][i + shift] = operands[o][i] == 1 ? 0 : own[i];
+    for (size_t i = 0; i < own.size(); ++i)
+      strides[o][i + shift] = operands[o][i] == 1 ? 0 : own[i];
   }
   Merged merged;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -54,7 +55,8 @@ BroadcastPlan plan_broadcast(const Shape& shape, std::span<const Shape> operands
   plan.rank = merged.dims.size();
   for (size_t i = 0; i < plan.rank; ++i) {
     plan.dims[i] = merged.dims[i];
-    for (size_t o = 0; o < BroadcastPlan::kMaxOperands; ++o) plan.strides[o][i] = merged.strides[o][i];
+    for (size_t o = 0; o < BroadcastPlan::kMaxOperands; ++o)
+      plan.strides[o][i] = merged.strides[o][i];
     if (i + 1 < plan.rank) plan.rows *= plan.dims[i];
   }
   return plan;

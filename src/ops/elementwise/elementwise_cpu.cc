@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of element-wise CPU kernels, and the ops that need no vector code of their own: where, cast, comparisons and
-// fill are plain loops that compilers vectorise.
+// The list of element-wise CPU kernels, and the ops that need no vector code of their own: where,
+// cast, comparisons and fill are plain loops that compilers vectorise.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -27,23 +27,29 @@ std::unique_ptr<Kernel> create_unary(const NodeSpec& spec, const CpuContext& con
   const std::string& op = *spec.op->name;
   const UnaryRow row = find_unary_row(op, op == "gelu" ? spec.attrs.text("approximate") : "");
   const float factor = op == "scale" ? static_cast<float>(spec.attrs.real("factor")) : 1.0F;
-  return make_kernel([=, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
-    const float* x = input<float>(launch, 0);
-    auto* y = output<float>(launch);
-    for_each_chunk(threads, n, [&](int64_t begin, int64_t end) { row(x + begin, y + begin, end - begin, factor); });
-    return ErrorCode::ok;
-  });
+  return make_kernel(
+      [=, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
+        const float* x = input<float>(launch, 0);
+        auto* y = output<float>(launch);
+        for_each_chunk(threads, n, [&](int64_t begin, int64_t end) {
+          row(x + begin, y + begin, end - begin, factor);
+        });
+        return ErrorCode::ok;
+      });
 }
 
 std::unique_ptr<Kernel> create_gelu_grad(const NodeSpec& spec, const CpuContext& context) {
   const GeluGradRow row = find_gelu_grad_row(spec.attrs.text("approximate"));
-  return make_kernel([=, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
-    const float* x = input<float>(launch, 0);
-    const float* dy = input<float>(launch, 1);
-    auto* dx = output<float>(launch);
-    for_each_chunk(threads, n, [&](int64_t begin, int64_t end) { row(x + begin, dy + begin, dx + begin, end - begin); });
-    return ErrorCode::ok;
-  });
+  return make_kernel(
+      [=, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
+        const float* x = input<float>(launch, 0);
+        const float* dy = input<float>(launch, 1);
+        auto* dx = output<float>(launch);
+        for_each_chunk(threads, n, [&](int64_t begin, int64_t end) {
+          row(x + begin, dy + begin, dx + begin, end - begin);
+        });
+        return ErrorCode::ok;
+      });
 }
 
 std::unique_ptr<Kernel> create_binary(const NodeSpec& spec, const CpuContext& context) {
@@ -78,7 +84,8 @@ std::unique_ptr<Kernel> comparison_kernel(const NodeSpec& spec, const CpuContext
 
 template <template <class> class Compare>
 std::unique_ptr<Kernel> create_comparison(const NodeSpec& spec, const CpuContext& context) {
-  if (spec.inputs[0].dtype == DType::i32) return comparison_kernel<int32_t, Compare<int32_t>>(spec, context);
+  if (spec.inputs[0].dtype == DType::i32)
+    return comparison_kernel<int32_t, Compare<int32_t>>(spec, context);
   return comparison_kernel<float, Compare<float>>(spec, context);
 }
 
@@ -104,9 +111,12 @@ std::unique_ptr<Kernel> where_kernel(const NodeSpec& spec, const CpuContext& con
 
 std::unique_ptr<Kernel> create_where(const NodeSpec& spec, const CpuContext& context) {
   switch (element_bytes(spec.outputs[0].dtype)) {
-    case 1: return where_kernel<uint8_t>(spec, context);
-    case 8: return where_kernel<uint64_t>(spec, context);
-    default: return where_kernel<uint32_t>(spec, context);
+    case 1:
+      return where_kernel<uint8_t>(spec, context);
+    case 8:
+      return where_kernel<uint64_t>(spec, context);
+    default:
+      return where_kernel<uint32_t>(spec, context);
   }
 }
 
@@ -127,40 +137,49 @@ To convert(From x) {
 
 template <class To, class From>
 std::unique_ptr<Kernel> cast_kernel(const NodeSpec& spec, const CpuContext& context) {
-  return make_kernel([n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
-    const From* x = input<From>(launch, 0);
-    auto* y = output<To>(launch);
-    for_each_chunk(threads, n, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] = convert<To, From>(x[i]);
-    });
-    return ErrorCode::ok;
-  });
+  return make_kernel(
+      [n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
+        const From* x = input<From>(launch, 0);
+        auto* y = output<To>(launch);
+        for_each_chunk(threads, n, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) y[i] = convert<To, From>(x[i]);
+        });
+        return ErrorCode::ok;
+      });
 }
 
 template <class To>
 std::unique_ptr<Kernel> cast_to(const NodeSpec& spec, const CpuContext& context) {
   switch (spec.inputs[0].dtype) {
-    case DType::i32: return cast_kernel<To, int32_t>(spec, context);
-    case DType::boolean: return cast_kernel<To, uint8_t>(spec, context);
-    default: return cast_kernel<To, float>(spec, context);
+    case DType::i32:
+      return cast_kernel<To, int32_t>(spec, context);
+    case DType::boolean:
+      return cast_kernel<To, uint8_t>(spec, context);
+    default:
+      return cast_kernel<To, float>(spec, context);
   }
 }
 
 std::unique_ptr<Kernel> create_cast(const NodeSpec& spec, const CpuContext& context) {
   switch (spec.outputs[0].dtype) {
-    case DType::i32: return cast_to<int32_t>(spec, context);
-    case DType::boolean: return cast_to<uint8_t>(spec, context);
-    default: return cast_to<float>(spec, context);
+    case DType::i32:
+      return cast_to<int32_t>(spec, context);
+    case DType::boolean:
+      return cast_to<uint8_t>(spec, context);
+    default:
+      return cast_to<float>(spec, context);
   }
 }
 
 std::unique_ptr<Kernel> create_fill(const NodeSpec& spec, const CpuContext& context) {
   const auto value = static_cast<float>(spec.attrs.real("value"));
-  return make_kernel([value, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
-    auto* y = output<float>(launch);
-    for_each_chunk(threads, n, [&](int64_t begin, int64_t end) { std::fill(y + begin, y + end, value); });
-    return ErrorCode::ok;
-  });
+  return make_kernel(
+      [value, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
+        auto* y = output<float>(launch);
+        for_each_chunk(threads, n,
+                       [&](int64_t begin, int64_t end) { std::fill(y + begin, y + end, value); });
+        return ErrorCode::ok;
+      });
 }
 
 }  // namespace
@@ -186,11 +205,14 @@ std::span<const CpuKernelDef> elementwise_cpu_kernels() {
       {"where", "plain:where", broadcast_reason, no_scratch, create_where},
       {"cast", "plain:cast", always, no_scratch, create_cast},
       {"equal", "plain:equal", broadcast_reason, no_scratch, create_comparison<std::equal_to>},
-      {"not_equal", "plain:not_equal", broadcast_reason, no_scratch, create_comparison<std::not_equal_to>},
+      {"not_equal", "plain:not_equal", broadcast_reason, no_scratch,
+       create_comparison<std::not_equal_to>},
       {"less", "plain:less", broadcast_reason, no_scratch, create_comparison<std::less>},
-      {"less_equal", "plain:less_equal", broadcast_reason, no_scratch, create_comparison<std::less_equal>},
+      {"less_equal", "plain:less_equal", broadcast_reason, no_scratch,
+       create_comparison<std::less_equal>},
       {"greater", "plain:greater", broadcast_reason, no_scratch, create_comparison<std::greater>},
-      {"greater_equal", "plain:greater_equal", broadcast_reason, no_scratch, create_comparison<std::greater_equal>},
+      {"greater_equal", "plain:greater_equal", broadcast_reason, no_scratch,
+       create_comparison<std::greater_equal>},
       {"fill", "plain:fill", always, no_scratch, create_fill},
   };
   return kernels;

@@ -17,27 +17,29 @@ constexpr float kTanhSlope = 1.59576912F;
 constexpr float kTanhCubic = 0.044715F;
 
 HWY_INLINE V32 gelu_sigmoid(V32 x) {
-  const V32 inner = hn::MulAdd(hn::Mul(x, x), constant(kTanhSlope * kTanhCubic), constant(kTanhSlope));
+  const V32 inner =
+      hn::MulAdd(hn::Mul(x, x), constant(kTanhSlope * kTanhCubic), constant(kTanhSlope));
   return sigmoid_full(hn::Mul(x, inner));
 }
 // d/dx x s(x) with s = sigmoid(2 u): s + x s (1 - s) 2 u'.
 HWY_INLINE V32 gelu_tanh_slope(V32 x) {
   const V32 s = gelu_sigmoid(x);
-  const V32 rise = hn::MulAdd(hn::Mul(x, x), constant(3 * kTanhSlope * kTanhCubic), constant(kTanhSlope));
+  const V32 rise =
+      hn::MulAdd(hn::Mul(x, x), constant(3 * kTanhSlope * kTanhCubic), constant(kTanhSlope));
   const V32 bell = hn::Mul(s, hn::Sub(constant(1.0F), s));
   return hn::MulAdd(hn::Mul(x, bell), rise, s);
 }
 // Phi(x) + x phi(x). The density is 0 long before |x| reaches the clamp.
 HWY_INLINE V32 gelu_exact_slope(V32 x) {
   const NormalCdf normal = normal_cdf(x);
-  const V32 clamped = hn::Min(constant(14.0F), hn::Max(constant(-14.0F), x));
+  const V32 clamped = at_most(constant(14.0F), at_least(constant(-14.0F), x));
   return hn::MulAdd(hn::Mul(clamped, constant(kInvSqrtTwoPi)), normal.exponential, normal.cdf);
 }
 
-#define SNUG_UNARY_ROW(name, expression)                                     \
-  void name##_row(const float* src, float* dst, int64_t n, float factor) {   \
-    (void)factor;                                                            \
-    map_vectors(dst, src, n, [=](V32 x) HWY_ATTR { return expression; });    \
+#define SNUG_UNARY_ROW(name, expression)                                   \
+  void name##_row(const float* src, float* dst, int64_t n, float factor) { \
+    (void)factor;                                                          \
+    map_vectors(dst, src, n, [=](V32 x) HWY_ATTR { return expression; });  \
   }
 SNUG_UNARY_ROW(neg, hn::Neg(x))
 SNUG_UNARY_ROW(exp, exp_full(x))
@@ -54,7 +56,8 @@ SNUG_UNARY_ROW(gelu_tanh, hn::Mul(x, gelu_sigmoid(x)))
 #undef SNUG_UNARY_ROW
 
 void gelu_grad_exact_row(const float* x, const float* dy, float* dx, int64_t n) {
-  map_vectors(dx, x, dy, n, [](V32 at, V32 d) HWY_ATTR { return hn::Mul(d, gelu_exact_slope(at)); });
+  map_vectors(dx, x, dy, n,
+              [](V32 at, V32 d) HWY_ATTR { return hn::Mul(d, gelu_exact_slope(at)); });
 }
 void gelu_grad_tanh_row(const float* x, const float* dy, float* dx, int64_t n) {
   map_vectors(dx, x, dy, n, [](V32 at, V32 d) HWY_ATTR { return hn::Mul(d, gelu_tanh_slope(at)); });
@@ -104,7 +107,8 @@ UnaryRow find_unary_row(const std::string& op, const std::string& approximate) {
 }
 
 GeluGradRow find_gelu_grad_row(const std::string& approximate) {
-  return approximate == "tanh" ? HWY_DYNAMIC_DISPATCH(gelu_grad_tanh_row) : HWY_DYNAMIC_DISPATCH(gelu_grad_exact_row);
+  return approximate == "tanh" ? HWY_DYNAMIC_DISPATCH(gelu_grad_tanh_row)
+                               : HWY_DYNAMIC_DISPATCH(gelu_grad_exact_row);
 }
 
 }  // namespace snug

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU kernels of layer_norm and layer_norm_grad. The variance is taken around the mean in a second pass over the row,
-// which is in cache by then. dgamma and dbeta are summed over blocks of rows whose bounds depend on the shape alone, then
-// over the blocks in order, so bits do not depend on the number of threads.
-// Legend: R rows, C columns.
+// CPU kernels of layer_norm and layer_norm_grad. The variance is taken around the mean in a second
+// pass over the row, which is in cache by then. dgamma and dbeta are summed over blocks of rows
+// whose bounds depend on the shape alone, then over the blocks in order, so bits do not depend on
+// the number of threads. Legend: R rows, C columns.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/layer_norm/layer_norm_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
-void layer_norm_row(const float* x, const float* gamma, const float* beta, float* y, float* mean, float* rstd, int64_t n,
-                    double eps) {
+void layer_norm_row(const float* x, const float* gamma, const float* beta, float* y, float* mean,
+                    float* rstd, int64_t n, double eps) {
   const auto count = static_cast<float>(n);
   *mean = sum_row(x, n, [](V32 v) HWY_ATTR { return v; }) / count;
   const V32 center = constant(*mean);
@@ -40,8 +40,8 @@ void layer_norm_row(const float* x, const float* gamma, const float* beta, float
 
 // One row of dx; adds the row's share to dgamma and dbeta.
 //   g = dy gamma, n = (x - mean) rstd, dx = rstd (g - mean(g) - n mean(g n))
-void layer_norm_grad_row(const float* x, const float* gamma, float mean, float rstd, const float* dy, float* dx,
-                         float* dgamma, float* dbeta, int64_t n) {
+void layer_norm_grad_row(const float* x, const float* gamma, float mean, float rstd,
+                         const float* dy, float* dx, float* dgamma, float* dbeta, int64_t n) {
   const F32 d;
   const V32 center = constant(mean);
   const V32 scale = constant(rstd);
@@ -174,17 +174,19 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
         const int64_t last = std::min(norm.rows, (block + 1) * norm.block_rows);
         for (int64_t row = block * norm.block_rows; row < last; ++row) {
           const int64_t at = row * columns;
-          row_fn(x + at, gamma, mean[row], rstd[row], dy + at, dx + at, dgamma, dgamma + columns, columns);
+          row_fn(x + at, gamma, mean[row], rstd[row], dy + at, dx + at, dgamma, dgamma + columns,
+                 columns);
         }
       }
     });
     auto* dgamma = output<float>(launch, 1);
     auto* dbeta = output<float>(launch, 2);
     const bool is_small = norm.blocks * columns < kWorthAThreadElements;
-    parallel_for(is_small ? 1 : threads, columns, kCacheLineFloats, [&](int64_t begin, int64_t end) {
-      sum_blocks(norm, partials, dgamma, begin, end);
-      sum_blocks(norm, partials + columns, dbeta, begin, end);
-    });
+    parallel_for(is_small ? 1 : threads, columns, kCacheLineFloats,
+                 [&](int64_t begin, int64_t end) {
+                   sum_blocks(norm, partials, dgamma, begin, end);
+                   sum_blocks(norm, partials + columns, dbeta, begin, end);
+                 });
     return ErrorCode::ok;
   });
 }

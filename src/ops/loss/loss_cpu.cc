@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU kernels of the losses. Every row is computed by one thread and leaves its share of the loss, in double, in scratch;
-// the shares are added in the order of the rows. Labels are checked before anything is written.
-// Legend: N rows, C classes or elements of a row.
+// CPU kernels of the losses. Every row is computed by one thread and leaves its share of the loss,
+// in double, in scratch; the shares are added in the order of the rows. Labels are checked before
+// anything is written. Legend: N rows, C classes or elements of a row.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/loss/loss_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -28,9 +28,11 @@ HWY_INLINE int64_t find_in_row(const float* x, int64_t n, float value) {
   return i;
 }
 
-// log(sum(exp(z))) of one row as top + above, where top is the largest logit: the small part keeps its digits. The sum
-// leaves the largest term, which is 1, out. `distances`, where wanted, is the sum of top - z.
-void log_sum_exp_row(const float* z, int64_t n, bool wants_distances, float* top, double* above, double* distances) {
+// log(sum(exp(z))) of one row as top + above, where top is the largest logit: the small part keeps
+// its digits. The sum leaves the largest term, which is 1, out. `distances`, where wanted, is the
+// sum of top - z.
+void log_sum_exp_row(const float* z, int64_t n, bool wants_distances, float* top, double* above,
+                     double* distances) {
   const float largest = max_row(z, n);
   const int64_t at = find_in_row(z, n, largest);
   if (at == n) {  // a NaN
@@ -41,15 +43,17 @@ void log_sum_exp_row(const float* z, int64_t n, bool wants_distances, float* top
   }
   const V32 shift = constant(largest);
   const auto term = [=](V32 v) HWY_ATTR { return exp_flushed(hn::Sub(v, shift)); };
-  const double others = static_cast<double>(sum_row(z, at, term)) + sum_row(z + at + 1, n - at - 1, term);
+  const double others =
+      static_cast<double>(sum_row(z, at, term)) + sum_row(z + at + 1, n - at - 1, term);
   *top = largest;
   *above = std::log1p(others);
-  *distances = wants_distances ? sum_row(z, n, [=](V32 v) HWY_ATTR { return hn::Sub(shift, v); }) : 0.0F;
+  *distances =
+      wants_distances ? sum_row(z, n, [=](V32 v) HWY_ATTR { return hn::Sub(shift, v); }) : 0.0F;
 }
 
 // dz = factor (softmax - uniform - (1 - smoothing) [c = label]). dz may be z.
-void cross_entropy_grad_row(const float* z, float lse, int64_t label, float factor, float uniform, float smoothing,
-                            float* dz, int64_t n) {
+void cross_entropy_grad_row(const float* z, float lse, int64_t label, float factor, float uniform,
+                            float smoothing, float* dz, int64_t n) {
   const V32 shift = constant(lse);
   const V32 scale = constant(factor);
   const V32 base = constant(uniform);
@@ -81,7 +85,8 @@ double squared_distance_row(const float* a, const float* b, int64_t n) {
 
 void scaled_difference_row(const float* a, const float* b, float factor, float* dst, int64_t n) {
   const V32 scale = constant(factor);
-  map_vectors(dst, a, b, n, [=](V32 va, V32 vb) HWY_ATTR { return hn::Mul(scale, hn::Sub(va, vb)); });
+  map_vectors(dst, a, b, n,
+              [=](V32 va, V32 vb) HWY_ATTR { return hn::Mul(scale, hn::Sub(va, vb)); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -117,13 +122,19 @@ struct Classes {
     }
     return valid;
   }
-  [[nodiscard]] bool counts(int32_t label, float weight) const { return label != ignore_index && weight != 0; }
-  [[nodiscard]] int64_t grain() const { return std::max<int64_t>(1, kWorthAThreadElements / classes); }
+  [[nodiscard]] bool counts(int32_t label, float weight) const {
+    return label != ignore_index && weight != 0;
+  }
+  [[nodiscard]] int64_t grain() const {
+    return std::max<int64_t>(1, kWorthAThreadElements / classes);
+  }
 };
 
 Classes classes_of(const NodeSpec& spec) {
   const Shape& logits = spec.inputs[0].shape;
-  return {.rows = logits[0], .classes = logits[1], .ignore_index = spec.attrs.int64("ignore_index"),
+  return {.rows = logits[0],
+          .classes = logits[1],
+          .ignore_index = spec.attrs.int64("ignore_index"),
           .smoothing = spec.attrs.real("label_smoothing")};
 }
 
@@ -189,8 +200,8 @@ std::unique_ptr<Kernel> create_cross_entropy_grad(const NodeSpec& spec, const Cp
           std::fill_n(dz, c.classes, 0.0F);
           continue;
         }
-        row_fn(logits + row * c.classes, lse[row], labels[row], static_cast<float>(scale * weights[row]), uniform,
-               smoothing, dz, c.classes);
+        row_fn(logits + row * c.classes, lse[row], labels[row],
+               static_cast<float>(scale * weights[row]), uniform, smoothing, dz, c.classes);
       }
     });
     return ErrorCode::ok;
@@ -201,7 +212,9 @@ std::unique_ptr<Kernel> create_cross_entropy_grad(const NodeSpec& spec, const Cp
 struct Targets {
   int64_t rows = 0;
   int64_t row_size = 0;
-  [[nodiscard]] int64_t grain() const { return std::max<int64_t>(1, kWorthAThreadElements / std::max<int64_t>(1, row_size)); }
+  [[nodiscard]] int64_t grain() const {
+    return std::max<int64_t>(1, kWorthAThreadElements / std::max<int64_t>(1, row_size));
+  }
 };
 
 Targets targets_of(const NodeSpec& spec) {
@@ -222,7 +235,8 @@ std::unique_ptr<Kernel> create_squared(const NodeSpec& spec, const CpuContext& c
         terms[row] = 0;
         if (weights[row] == 0 || t.row_size == 0) continue;
         const int64_t at = row * t.row_size;
-        terms[row] = weights[row] * row_fn(pred + at, target + at, t.row_size) / static_cast<double>(t.row_size);
+        terms[row] = weights[row] * row_fn(pred + at, target + at, t.row_size) /
+                     static_cast<double>(t.row_size);
       }
     });
     const double inv_total = *input<float>(launch, 3);
@@ -238,7 +252,8 @@ std::unique_ptr<Kernel> create_squared_grad(const NodeSpec& spec, const CpuConte
     const float* pred = input<float>(launch, 0);
     const float* target = input<float>(launch, 1);
     const float* weights = input<float>(launch, 2);
-    const double scale = 2.0 * *input<float>(launch, 3) * *input<float>(launch, 4) / static_cast<double>(t.row_size);
+    const double scale =
+        2.0 * *input<float>(launch, 3) * *input<float>(launch, 4) / static_cast<double>(t.row_size);
     auto* dpred = output<float>(launch);
     if (t.row_size == 0) return ErrorCode::ok;
     parallel_for(threads, t.rows, t.grain(), [&](int64_t begin, int64_t end) {
@@ -247,7 +262,8 @@ std::unique_ptr<Kernel> create_squared_grad(const NodeSpec& spec, const CpuConte
         if (weights[row] == 0) {
           std::fill_n(dpred + at, t.row_size, 0.0F);
         } else {
-          row_fn(pred + at, target + at, static_cast<float>(scale * weights[row]), dpred + at, t.row_size);
+          row_fn(pred + at, target + at, static_cast<float>(scale * weights[row]), dpred + at,
+                 t.row_size);
         }
       }
     });
@@ -259,10 +275,13 @@ std::unique_ptr<Kernel> create_squared_grad(const NodeSpec& spec, const CpuConte
 
 std::span<const CpuKernelDef> loss_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"softmax_cross_entropy", "simd:softmax_cross_entropy", always, row_scratch, create_cross_entropy},
-      {"softmax_cross_entropy_grad", "simd:softmax_cross_entropy_grad", always, no_scratch, create_cross_entropy_grad},
+      {"softmax_cross_entropy", "simd:softmax_cross_entropy", always, row_scratch,
+       create_cross_entropy},
+      {"softmax_cross_entropy_grad", "simd:softmax_cross_entropy_grad", always, no_scratch,
+       create_cross_entropy_grad},
       {"mean_squared_error", "simd:mean_squared_error", always, row_scratch, create_squared},
-      {"mean_squared_error_grad", "simd:mean_squared_error_grad", always, no_scratch, create_squared_grad},
+      {"mean_squared_error_grad", "simd:mean_squared_error_grad", always, no_scratch,
+       create_squared_grad},
   };
   return kernels;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU kernels of softmax, masked_softmax and softmax_grad. Along the last axis a row is contiguous; along another axis
-// one vector holds neighbouring rows. Each row is computed by one thread, so bits do not depend on their number.
+// CPU kernels of softmax, masked_softmax and softmax_grad. Along the last axis a row is contiguous;
+// along another axis one vector holds neighbouring rows. Each row is computed by one thread, so
+// bits do not depend on their number.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/softmax/softmax_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -52,8 +53,8 @@ void softmax_grad_row(const float* y, const float* dy, float* dx, int64_t n) {
   map_vectors(dx, y, dy, n, [=](V32 a, V32 b) HWY_ATTR { return hn::Mul(a, hn::Sub(b, dot)); });
 }
 
-// `columns` (at most one vector) rows side by side, each of n elements that lie `stride` apart. count is -1 for a whole
-// vector.
+// `columns` (at most one vector) rows side by side, each of n elements that lie `stride` apart.
+// count is -1 for a whole vector.
 void softmax_columns(const float* x, float* y, int64_t n, int64_t stride, int64_t count) {
   V32 largest = constant(-std::numeric_limits<float>::infinity());
   for (int64_t i = 0; i < n; ++i) largest = hn::Max(largest, load_at(x, i * stride, count));
@@ -64,10 +65,12 @@ void softmax_columns(const float* x, float* y, int64_t n, int64_t stride, int64_
     store_at(e, y, i * stride, count);
   }
   const V32 factor = reciprocal(sum);
-  for (int64_t i = 0; i < n; ++i) store_at(hn::Mul(load_at(y, i * stride, count), factor), y, i * stride, count);
+  for (int64_t i = 0; i < n; ++i)
+    store_at(hn::Mul(load_at(y, i * stride, count), factor), y, i * stride, count);
 }
 
-void softmax_grad_columns(const float* y, const float* dy, float* dx, int64_t n, int64_t stride, int64_t count) {
+void softmax_grad_columns(const float* y, const float* dy, float* dx, int64_t n, int64_t stride,
+                          int64_t count) {
   V32 dot = constant(0.0F);
   for (int64_t i = 0; i < n; ++i) {
     dot = hn::MulAdd(load_at(y, i * stride, count), load_at(dy, i * stride, count), dot);
@@ -112,15 +115,16 @@ struct Rows {
 
 Rows rows_of(const NodeSpec& spec, int64_t axis) {
   const Shape& shape = spec.inputs[0].shape;
-  const auto at = static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(shape.size()), "softmax"));
+  const auto at =
+      static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(shape.size()), "softmax"));
   Rows rows{.outer = 1, .count = shape[at], .stride = 1};
   for (size_t i = 0; i < at; ++i) rows.outer *= shape[i];
   for (size_t i = at + 1; i < shape.size(); ++i) rows.stride *= shape[i];
   return rows;
 }
 
-// Calls body(offset, count) for every contiguous row (count -1), or for every group of neighbouring rows: whole vectors
-// (count -1) and tails.
+// Calls body(offset, count) for every contiguous row (count -1), or for every group of neighbouring
+// rows: whole vectors (count -1) and tails.
 template <class Body>
 void for_each_row(int threads, const Rows& rows, int64_t lanes, const Body& body) {
   if (rows.outer * rows.count * rows.stride == 0) return;
@@ -130,7 +134,8 @@ void for_each_row(int threads, const Rows& rows, int64_t lanes, const Body& body
   parallel_for(threads, rows.outer * groups, grain, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t first = unit % groups * lanes;
-      const int64_t offset = unit / groups * rows.count * rows.stride + (rows.stride == 1 ? 0 : first);
+      const int64_t offset =
+          unit / groups * rows.count * rows.stride + (rows.stride == 1 ? 0 : first);
       body(offset, first + lanes <= rows.stride ? -1 : rows.stride - first);
     }
   });
@@ -215,7 +220,8 @@ std::unique_ptr<Kernel> create_masked(const NodeSpec& spec, const CpuContext& co
     const auto* mask = input<uint8_t>(launch, 1);
     auto* y = output<float>(launch);
     for_each_row(threads, rows, 1, [&](int64_t offset, int64_t) {
-      row_fn(x + offset, mask + mask_of.offset(offset / rows.count), mask_of.step, y + offset, rows.count);
+      row_fn(x + offset, mask + mask_of.offset(offset / rows.count), mask_of.step, y + offset,
+             rows.count);
     });
     return ErrorCode::ok;
   });

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests of CPU kernels: one op on given data, by the CPU backend and by the reference, and the
+// processor targets that can be tried here.
+#pragma once
+
+#include <hwy/targets.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/reference/reference.h"
+#include "base/philox.h"
+#include "ops/registry.h"
+
+namespace snug {
+
+/// An op with its operands as numbers. A null type stands for an absent optional input.
+struct OneKernel {
+  std::string op;
+  std::vector<TensorType> types;
+  std::vector<bool> present;
+  std::vector<std::vector<double>> data;
+  Attrs attrs;
+
+  explicit OneKernel(std::string name, Attrs given = {})
+      : op(std::move(name)), attrs(std::move(given)) {}
+  OneKernel& add(TensorType type, std::vector<double> values) {
+    types.push_back(std::move(type));
+    present.push_back(true);
+    data.push_back(std::move(values));
+    return *this;
+  }
+  /// Numbers that f32 holds exactly, N(0, 1) times `scale`.
+  OneKernel& add_normal(Shape shape, double scale = 1) {
+    PhiloxStream stream(17, types.size());
+    std::vector<double> values(static_cast<size_t>(element_count(shape)));
+    for (double& value : values)
+      value = static_cast<double>(static_cast<float>(scale * stream.normal()));
+    return add({DType::f32, std::move(shape)}, std::move(values));
+  }
+  OneKernel& add_absent() {
+    types.push_back({DType::i32, {0}});
+    present.push_back(false);
+    data.emplace_back();
+    return *this;
+  }
+
+  [[nodiscard]] NodeSpec spec() const {
+    const OpDef& def = *op_registry().find(op);
+    NodeSpec result{.op = &def,
+                    .inputs = types,
+                    .present = present,
+                    .outputs = {},
+                    .attrs = complete_attrs(def, attrs, op)};
+    const auto flags = std::make_unique<bool[]>(present.size());
+    for (size_t i = 0; i < present.size(); ++i) flags[i] = present[i];
+    result.outputs = infer_types(def, types, {flags.get(), present.size()}, result.attrs, op);
+    return result;
+  }
+};
+
+using KernelOutputs = std::vector<std::vector<double>>;
+
+inline std::vector<std::byte> encode(const TensorType& type, const std::vector<double>& values) {
+  std::vector<std::byte> bytes(static_cast<size_t>(byte_count(type)));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto put = [&](auto value) {
+      std::memcpy(bytes.data() + i * sizeof value, &value, sizeof value);
+    };
+    switch (type.dtype) {
+      case DType::f32:
+        put(static_cast<float>(values[i]));
+        break;
+      case DType::i32:
+        put(static_cast<int32_t>(values[i]));
+        break;
+      case DType::i64:
+        put(static_cast<int64_t>(values[i]));
+        break;
+      case DType::boolean:
+        put(static_cast<uint8_t>(values[i]));
+        break;
+    }
+  }
+  return bytes;
+}
+
+/// Outputs of f32 as numbers; scratch and outputs hold NaN before.
+inline KernelOutputs run_on_cpu(const OneKernel& one, int threads) {
+  const NodeSpec spec = one.spec();
+  const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
+  const auto kernel = backend->create(spec);
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  for (size_t i = 0; i < one.data.size(); ++i) {
+    memory.push_back(encode(one.types[i], one.data[i]));
+    inputs.push_back(one.present[i] ? memory.back().data() : nullptr);
+  }
+  for (const TensorType& type : spec.outputs) {
+    memory.emplace_back(static_cast<size_t>(byte_count(type)), std::byte{0xFF});
+    outputs.push_back(memory.back().data());
+  }
+  std::vector<std::byte> scratch(static_cast<size_t>(backend->select(spec).scratch_bytes) + 64,
+                                 std::byte{0xFF});
+  void* aligned = scratch.data();
+  size_t room = scratch.size();
+  std::align(64, 1, aligned, room);
+  if (kernel->run({inputs, outputs, static_cast<std::byte*>(aligned)}) != ErrorCode::ok) return {};
+  KernelOutputs result;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    std::vector<float> values(static_cast<size_t>(element_count(spec.outputs[i])));
+    std::memcpy(values.data(), outputs[i], values.size() * sizeof(float));
+    result.emplace_back(values.begin(), values.end());
+  }
+  return result;
+}
+
+inline KernelOutputs run_on_reference(const OneKernel& one) {
+  const NodeSpec spec = one.spec();
+  const auto kernel = make_reference_backend()->create(spec);
+  KernelOutputs result;
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  for (size_t i = 0; i < one.data.size(); ++i) {
+    inputs.push_back(one.present[i] ? reinterpret_cast<const std::byte*>(one.data[i].data())
+                                    : nullptr);
+  }
+  for (const TensorType& type : spec.outputs)
+    result.emplace_back(static_cast<size_t>(element_count(type)));
+  for (auto& values : result) outputs.push_back(reinterpret_cast<std::byte*>(values.data()));
+  if (kernel->run({inputs, outputs, nullptr}) != ErrorCode::ok) return {};
+  return result;
+}
+
+/// Runs body(name) once for every instruction set that kernels are compiled for and this processor
+/// has.
+template <class Body>
+void for_each_target(const Body& body) {
+  const int64_t supported = hwy::SupportedTargets();
+  for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SCALAR}) {
+    if (target != HWY_SCALAR && (supported & target) == 0) continue;
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    body(std::string(hwy::TargetName(target)));
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+}  // namespace snug
