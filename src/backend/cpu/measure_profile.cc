@@ -172,12 +172,6 @@ void append_products(std::vector<ProbeGroup>& groups) {
                      {"matmul", {f32({2048, 256}), f32({2048, 256}), absent()}, a_across},
                      {"matmul", {f32({64, 768}), f32({768, 768}), absent()}, b_across},
                      {"matmul", {f32({8, 256}), f32({256, 256}), absent()}, b_across}}});
-  groups.push_back(
-      {RateBasis::both,
-       {{"matmul_accumulate", {f32({768, 768}), f32({512, 768}), f32({512, 768})}, a_across},
-        {"matmul_accumulate", {f32({256, 256}), f32({2048, 256}), f32({2048, 256})}, a_across},
-        {"matmul_accumulate", {f32({1024, 256}), f32({1024, 1024}), f32({1024, 256})}, a_across},
-        {"matmul_accumulate", {f32({256, 256}), f32({16, 256}), f32({16, 256})}, a_across}}});
 }
 
 void append_attention(std::vector<ProbeGroup>& groups) {

@@ -16,7 +16,6 @@
 #include <algorithm>
 
 #include "backend/cpu/rows-inl.h"
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -216,7 +215,7 @@ HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t column
 /// arithmetic.
 HWY_INLINE void prefetch_row(const float* row, int64_t columns) {
   constexpr int64_t kCacheLineFloats = 16;
-  for (int64_t i = 0; i < columns; i += kCacheLineFloats) hwy::Prefetch(row + i);
+  for (int64_t i = 0; i < columns; i += kCacheLineFloats) __builtin_prefetch(row + i, 0, 2);
 }
 
 /// limits[i] = +inf where key i is visible, else -inf; padded to whole vectors with -inf.
