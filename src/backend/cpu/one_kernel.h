@@ -89,7 +89,9 @@ inline std::vector<std::byte> encode(const TensorType& type, const std::vector<d
 }
 
 /// Outputs of f32 as numbers; scratch and outputs hold NaN before.
-inline KernelOutputs run_on_cpu(const OneKernel& one, int threads) {
+/// Output `placed.first` lies where input `placed.second` does, unless they are -1.
+inline KernelOutputs run_on_cpu(const OneKernel& one, int threads,
+                                std::pair<int, int> placed = {-1, -1}) {
   const NodeSpec spec = one.spec();
   const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
   const auto kernel = backend->create(spec);
@@ -103,6 +105,8 @@ inline KernelOutputs run_on_cpu(const OneKernel& one, int threads) {
   for (const TensorType& type : spec.outputs) {
     memory.emplace_back(static_cast<size_t>(byte_count(type)), std::byte{0xFF});
     outputs.push_back(memory.back().data());
+    if (static_cast<int>(outputs.size()) - 1 != placed.first) continue;
+    outputs.back() = memory[static_cast<size_t>(placed.second)].data();
   }
   std::vector<std::byte> scratch(static_cast<size_t>(backend->select(spec).scratch_bytes) + 64,
                                  std::byte{0xFF});

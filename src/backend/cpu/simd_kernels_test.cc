@@ -143,6 +143,12 @@ std::vector<OneKernel> long_kernels() {
   all.push_back(OneKernel("sub").add_normal({3, 1, 50, 7}).add_normal({40, 1, 7}));
   all.push_back(OneKernel("div").add_normal({5, 2000}).add_normal({5, 1}));
   all.push_back(OneKernel("gelu").add_normal({9001}, 3));
+  all.push_back(OneKernel("gelu_grad").add_normal({9001}, 3).add_normal({9001}));
+  all.push_back(OneKernel("where")
+                    .add({DType::boolean, {9001}}, std::vector<double>(9001, 1.0))
+                    .add_normal({9001})
+                    .add_normal({1}));
+  all.push_back(dropout_of_ones({3, 3001}, 0.3, 0));
   all.push_back(OneKernel("softmax").add_normal({37, 301}, 3));
   all.push_back(OneKernel("softmax", {{"axis", int64_t{1}}}).add_normal({3, 40, 77}, 3));
   all.push_back(OneKernel("softmax_grad").add_normal({37, 301}).add_normal({37, 301}));
@@ -196,6 +202,24 @@ TEST(Simd_kernel, Long_shapes_agree_with_the_reference_and_between_thread_counts
         EXPECT_TRUE(run_on_cpu(one, threads) == found) << threads << " threads";
     }
   });
+}
+
+TEST(Simd_kernel, Overwriting_an_operand_changes_no_bit) {
+  int tried = 0;
+  for (const OneKernel& one : long_kernels()) {
+    const NodeSpec spec = one.spec();
+    if (spec.op->alias->kind != AliasKind::may_overwrite) continue;
+    const KernelOutputs apart = run_on_cpu(one, 2);
+    for (const auto& [output, input] : spec.op->alias->pairs) {
+      const auto index = static_cast<size_t>(input);
+      if (byte_count(one.types[index]) != byte_count(spec.outputs[static_cast<size_t>(output)]))
+        continue;
+      EXPECT_TRUE(run_on_cpu(one, 2, {output, input}) == apart)
+          << one.op << " over input " << input;
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 10);
 }
 
 TEST(Softmax_cross_entropy_kernel, Keeps_the_digits_of_a_confident_row) {

@@ -210,9 +210,8 @@ HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t column
 
 #endif
 
-/// Asks for one row of the next unit. The rows of one head are a quarter of a kilobyte far apart,
-/// which hardware prefetchers miss; one request a row of scores hides their latency behind
-/// arithmetic.
+/// Asks for one row of the next unit. Rows of one head are short and lie E floats apart, which
+/// hardware prefetchers miss; one request a row of scores hides their latency behind arithmetic.
 HWY_INLINE void prefetch_row(const float* row, int64_t columns) {
   constexpr int64_t kCacheLineFloats = 16;
   for (int64_t i = 0; i < columns; i += kCacheLineFloats) __builtin_prefetch(row + i, 0, 2);
