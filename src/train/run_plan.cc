@@ -27,7 +27,8 @@ PlannedProgram with_arena(Graph graph, int64_t length, const Backend& backend, i
   program.plan = plan::plan_strategy(program.lowered.problem, "keep-all");
   if (program.plan.arena_bytes <= arena_budget) return program;
   SNUG_CHECK(model != nullptr, "no schedules to take over");
-  const plan::Frontier frontier = plan::build_frontier_like(program.lowered.problem, model->problem, model->frontier);
+  const plan::Frontier frontier = plan::build_frontier_like(
+      program.lowered.problem, model->problem, model->frontier, plan::kQuickFrontier);
   const plan::Plan* fastest = plan::fastest_within(frontier, arena_budget);
   // A shorter bucket has a smaller problem of the same shape; it may only fail to fit by rounding of its own frontier.
   program.plan = fastest != nullptr ? *fastest : frontier.plans.front();

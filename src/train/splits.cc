@@ -75,9 +75,9 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
   if (!strategy.empty()) {
     split.frontier = single_plan(split.problem, strategy);
   } else if (model != nullptr) {
-    split.frontier = plan::build_frontier_like(split.problem, model->problem, model->frontier);
+    split.frontier = plan::build_frontier_like(split.problem, model->problem, model->frontier, plan::kQuickFrontier);
   } else {
-    split.frontier = plan::build_frontier(split.problem);
+    split.frontier = plan::build_frontier(split.problem, plan::kQuickFrontier);
   }
   return split;
 }
