@@ -27,14 +27,16 @@ void catch_signals() {
 
 bool was_interrupted() { return stop_requested.load(); }
 
-bool read_arguments(const std::string& verb, const std::string& summary, const std::vector<std::string>& words,
-                    Arguments& arguments) {
+bool read_arguments(const std::string& verb, const std::string& summary,
+                    const std::vector<std::string>& words, Arguments& arguments) {
   ConfigArguments split = split_config_arguments(words);
   std::string file;
   CLI::App app(summary, "snug " + verb);
-  app.add_option("-c,--config", file, "Run configuration (YAML); command-line values win")->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.add_option("-c,--config", file, "Run configuration (YAML); command-line values win")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_flag("--json", arguments.is_json, "Print one JSON object and nothing else");
-  app.footer("Every key of a run configuration is an option as well (--key value):\n\n" + config_help());
+  app.footer("Every key of a run configuration is an option as well (--key value):\n\n" +
+             config_help());
   std::reverse(split.rest.begin(), split.rest.end());  // CLI11 takes them from the back
   try {
     app.parse(split.rest);
@@ -44,7 +46,8 @@ bool read_arguments(const std::string& verb, const std::string& summary, const s
   } catch (const CLI::ExtrasError&) {
     throw_unknown_option(app.remaining().empty() ? "" : app.remaining().front());
   } catch (const CLI::ParseError& error) {
-    throw Error(ErrorCode::bad_config, "snug " + verb, error.what(), "`snug " + verb + " --help` lists the options");
+    throw Error(ErrorCode::bad_config, "snug " + verb, error.what(),
+                "`snug " + verb + " --help` lists the options");
   }
   arguments.config = RunConfig::load(file, split.overrides);
   return true;
@@ -54,7 +57,9 @@ RunOptions run_options(ProgressReporter& reporter) {
   RunOptions options;
   options.cancel = &stop_requested;
   options.budgets_whole_process = true;
-  options.callbacks.on_progress = [&reporter](const Progress& progress) { reporter.show(progress); };
+  options.callbacks.on_progress = [&reporter](const Progress& progress) {
+    reporter.show(progress);
+  };
   options.callbacks.on_message = [&reporter](const std::string& text) { reporter.line(text); };
   return options;
 }

@@ -10,19 +10,28 @@
 
 namespace snug::cli {
 
-enum ExitCode : int { kDone = 0, kUserError = 1, kDoesNotFit = 2, kNumeric = 3, kDifferent = 4, kBug = 70, kInterrupted = 130 };
+enum ExitCode : int {
+  kDone = 0,
+  kUserError = 1,
+  kDoesNotFit = 2,
+  kNumeric = 3,
+  kDifferent = 4,
+  kBug = 70,
+  kInterrupted = 130
+};
 
 struct Arguments {
   RunConfig config;
   bool is_json = false;
 };
 
-/// Reads `-c FILE`, `--json` and every key of a run configuration. Prints help and returns false where it was asked for.
-/// Throws Error{bad_config} for a word that nobody knows.
-[[nodiscard]] bool read_arguments(const std::string& verb, const std::string& summary, const std::vector<std::string>& words,
-                                  Arguments& arguments);
+/// Reads `-c FILE`, `--json` and every key of a run configuration. Prints help and returns false
+/// where it was asked for. Throws Error{bad_config} for a word that nobody knows.
+[[nodiscard]] bool read_arguments(const std::string& verb, const std::string& summary,
+                                  const std::vector<std::string>& words, Arguments& arguments);
 
-/// Options for the library: callbacks that report on stderr, the flag that signals set, the whole process's budget.
+/// Options for the library: callbacks that report on stderr, the flag that signals set, the whole
+/// process's budget.
 [[nodiscard]] RunOptions run_options(ProgressReporter& reporter);
 
 /// Set by SIGINT and SIGTERM; the second signal ends the process at once.

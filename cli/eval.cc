@@ -8,7 +8,9 @@ namespace snug::cli {
 
 int eval_verb(const std::vector<std::string>& words) {
   Arguments arguments;
-  if (!read_arguments("eval", "Evaluates a trained model on test_file, else validation_file, else the held-out rows. Prints JSON.",
+  if (!read_arguments("eval",
+                      "Evaluates a trained model on test_file, else validation_file, else the "
+                      "held-out rows. Prints JSON.",
                       words, arguments)) {
     return kDone;
   }

@@ -8,7 +8,9 @@ namespace snug::cli {
 
 int inspect_verb(const std::vector<std::string>& words) {
   Arguments arguments;
-  if (!read_arguments("inspect", "Shows what a model and a data set are made of.", words, arguments)) return kDone;
+  if (!read_arguments("inspect", "Shows what a model and a data set are made of.", words,
+                      arguments))
+    return kDone;
   ProgressReporter reporter;
   const std::string text = inspect_run(arguments.config, arguments.is_json, run_options(reporter));
   reporter.clear();

@@ -27,21 +27,30 @@ constexpr Verb kVerbs[] = {
 };
 
 void print_help(std::ostream& out) {
-  out << "snug trains neural networks in the memory you have.\n\nusage: snug VERB [-c run.yaml] [--key value ...]\n\n";
+  out << "snug trains neural networks in the memory you have.\n\nusage: snug VERB [-c run.yaml] "
+         "[--key value ...]\n\n";
   for (const Verb& verb : kVerbs) {
-    out << "  " << verb.name << std::string(10 - std::string(verb.name).size(), ' ') << verb.summary << "\n";
+    out << "  " << verb.name << std::string(10 - std::string(verb.name).size(), ' ') << verb.summary
+        << "\n";
   }
-  out << "\n`snug VERB --help` lists every key. Exit codes: 0 done, 1 user error, 2 does not fit, 3 loss or gradient not\n"
-         "finite, 4 verify found a difference, 70 a bug in snug, 130 interrupted after a checkpoint.\n";
+  out << "\n`snug VERB --help` lists every key. Exit codes: 0 done, 1 user error, 2 does not fit, "
+         "3 loss or gradient not\n"
+         "finite, 4 verify found a difference, 70 a bug in snug, 130 interrupted after a "
+         "checkpoint.\n";
 }
 
 int exit_code_of(const Error& error) {
   switch (error.code()) {
-    case ErrorCode::out_of_budget: return kDoesNotFit;
-    case ErrorCode::numeric: return kNumeric;
-    case ErrorCode::cancelled: return kInterrupted;
-    case ErrorCode::internal: return kBug;
-    default: return kUserError;
+    case ErrorCode::out_of_budget:
+      return kDoesNotFit;
+    case ErrorCode::numeric:
+      return kNumeric;
+    case ErrorCode::cancelled:
+      return kInterrupted;
+    case ErrorCode::internal:
+      return kBug;
+    default:
+      return kUserError;
   }
 }
 
@@ -57,7 +66,8 @@ int run(const std::vector<std::string>& words) {
   for (const Verb& verb : kVerbs) {
     if (words[0] == verb.name) return verb.run({words.begin() + 1, words.end()});
   }
-  throw Error(ErrorCode::bad_config, words[0], "there is no such verb", "inspect, plan, train, eval, predict and verify are; `snug --help` explains");
+  throw Error(ErrorCode::bad_config, words[0], "there is no such verb",
+              "inspect, plan, train, eval, predict and verify are; `snug --help` explains");
 }
 
 }  // namespace
@@ -78,7 +88,8 @@ int main(int argc, char** argv) {
     std::cerr << "error: the system is out of memory\nhint: lower --memory\n";
     return snug::cli::kDoesNotFit;
   } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << "\nhint: this is a bug in snug; please report it with the command that led here\n";
+    std::cerr << "error: " << error.what()
+              << "\nhint: this is a bug in snug; please report it with the command that led here\n";
     return snug::cli::kBug;
   }
 }

@@ -8,7 +8,10 @@ namespace snug::cli {
 
 int plan_verb(const std::vector<std::string>& words) {
   Arguments arguments;
-  if (!read_arguments("plan", "Shows how a run fits its budget. Needs no data and allocates no weights.", words, arguments)) return kDone;
+  if (!read_arguments("plan",
+                      "Shows how a run fits its budget. Needs no data and allocates no weights.",
+                      words, arguments))
+    return kDone;
   ProgressReporter reporter;
   const PlanReport report = plan_run(arguments.config, run_options(reporter));
   reporter.clear();

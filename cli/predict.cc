@@ -8,12 +8,17 @@ namespace snug::cli {
 
 int predict_verb(const std::vector<std::string>& words) {
   Arguments arguments;
-  if (!read_arguments("predict", "Labels the rows of test_file, else validation_file. Prints one JSON line a row.", words, arguments)) {
+  if (!read_arguments(
+          "predict",
+          "Labels the rows of test_file, else validation_file. Prints one JSON line a row.", words,
+          arguments)) {
     return kDone;
   }
   ProgressReporter reporter;
-  predict_rows(arguments.config, [](const Prediction& prediction) { std::cout << prediction.to_json() << "\n"; },
-               run_options(reporter));
+  predict_rows(
+      arguments.config,
+      [](const Prediction& prediction) { std::cout << prediction.to_json() << "\n"; },
+      run_options(reporter));
   std::cout.flush();
   if (!std::cout) throw Error(ErrorCode::io, "standard output", "cannot write the predictions");
   return kDone;

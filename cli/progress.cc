@@ -55,21 +55,26 @@ void ProgressReporter::show(const Progress& progress) {
     return;  // short stages say nothing in a log
   }
   last_shown_ = now;
-  const double share = progress.total > 0 ? static_cast<double>(progress.done) / static_cast<double>(progress.total) : 0;
+  const double share =
+      progress.total > 0 ? static_cast<double>(progress.done) / static_cast<double>(progress.total)
+                         : 0;
   const std::chrono::duration<double> elapsed = now - stage_start_;
   const int64_t made = progress.done - stage_first_;
   std::string rest;
   if (made > 0 && progress.total > progress.done && elapsed.count() > 1) {
-    rest = remaining(elapsed.count() / static_cast<double>(made) * static_cast<double>(progress.total - progress.done));
+    rest = remaining(elapsed.count() / static_cast<double>(made) *
+                     static_cast<double>(progress.total - progress.done));
   }
   if (!is_terminal_) {
-    std::fprintf(stderr, "%s: %.0f %% %s %s\n", stage_.c_str(), 100 * share, rest.c_str(), note_.c_str());
+    std::fprintf(stderr, "%s: %.0f %% %s %s\n", stage_.c_str(), 100 * share, rest.c_str(),
+                 note_.c_str());
     std::fflush(stderr);
     return;
   }
   std::string bar;
   for (int i = 0; i < kBarWidth; ++i) bar += i < static_cast<int>(share * kBarWidth) ? "█" : "░";
-  std::fprintf(stderr, "\r\033[K%s %s %3.0f %% %s %s", stage_.c_str(), bar.c_str(), 100 * share, rest.c_str(), note_.c_str());
+  std::fprintf(stderr, "\r\033[K%s %s %3.0f %% %s %s", stage_.c_str(), bar.c_str(), 100 * share,
+               rest.c_str(), note_.c_str());
   std::fflush(stderr);
   has_bar_ = true;
   if (is_end) clear();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress on stderr: a bar on a terminal, nothing but plain lines elsewhere (a log never holds a carriage return).
+// Progress on stderr: a bar on a terminal, nothing but plain lines elsewhere (a log never holds a
+// carriage return).
 #pragma once
 
 #include <chrono>

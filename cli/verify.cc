@@ -8,7 +8,9 @@ namespace snug::cli {
 
 int verify_verb(const std::vector<std::string>& words) {
   Arguments arguments;
-  if (!read_arguments("verify", "Proves on your model and data that plans do not change results.", words, arguments)) return kDone;
+  if (!read_arguments("verify", "Proves on your model and data that plans do not change results.",
+                      words, arguments))
+    return kDone;
   ProgressReporter reporter;
   const VerifyReport report = verify_run(arguments.config, run_options(reporter));
   reporter.clear();
@@ -16,7 +18,8 @@ int verify_verb(const std::vector<std::string>& words) {
     std::cout << report.to_json() << "\n";
   } else {
     for (const VerifyCheck& check : report.checks) {
-      std::cout << (check.is_equal ? "equal    " : "DIFFERENT") << "  " << check.name << "\n           " << check.detail << "\n";
+      std::cout << (check.is_equal ? "equal    " : "DIFFERENT") << "  " << check.name
+                << "\n           " << check.detail << "\n";
     }
   }
   return report.is_equal() ? kDone : kDifferent;

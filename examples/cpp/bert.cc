@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks for the plan of a BERT before training it, trains it with progress, saves it, and labels rows with it.
+// Asks for the plan of a BERT before training it, trains it with progress, saves it, and labels
+// rows with it.
 //   ./bert train.jsonl output_folder
 #include <snug/snug.h>
 
@@ -29,7 +30,8 @@ int main(int argc, char** argv) try {
   options.cancel = &stop;
   const snug::PlanReport plan = snug::plan_run(config, options);
   std::printf("%lld micro-batches of %lld, %lld bytes at most, %.1f ms an update\n",
-              static_cast<long long>(plan.accumulation_steps), static_cast<long long>(plan.micro_batch),
+              static_cast<long long>(plan.accumulation_steps),
+              static_cast<long long>(plan.micro_batch),
               static_cast<long long>(plan.planned_peak_bytes), 1e3 * plan.step_seconds);
   options.callbacks.on_update = [&](const snug::UpdateLog& log) {
     std::printf("update %lld: loss %.3f\n", static_cast<long long>(log.step), log.loss);
@@ -40,12 +42,14 @@ int main(int argc, char** argv) try {
   stop = false;
   config.resume = true;
   const snug::TrainSummary summary = snug::train_model(config, options);
-  std::printf("finished after %lld updates, weights %s\n", static_cast<long long>(summary.steps), summary.weights_sha256.c_str());
+  std::printf("finished after %lld updates, weights %s\n", static_cast<long long>(summary.steps),
+              summary.weights_sha256.c_str());
 
   config.test_file = config.train_file;
   int shown = 0;
   snug::predict_rows(config, [&](const snug::Prediction& row) {
-    if (shown++ < 3) std::printf("row %lld: %s\n", static_cast<long long>(row.row), row.label.c_str());
+    if (shown++ < 3)
+      std::printf("row %lld: %s\n", static_cast<long long>(row.row), row.label.c_str());
   });
   return summary.status == snug::RunStatus::completed && shown > 0 ? 0 : 1;
 } catch (const snug::Error& error) {

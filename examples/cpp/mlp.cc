@@ -25,30 +25,35 @@ int main(int argc, char** argv) try {
   config.max_steps = 60;
   config.learning_rate = 3e-3;
   config.threads = 1;
-  config.memory = snug::parse_memory("24MiB");  // weights, states and arena; this program's own bytes are its own affair
+  config.memory = snug::parse_memory(
+      "24MiB");  // weights, states and arena; this program's own bytes are its own affair
 
   // The block that everything lives in belongs to this program.
   const std::size_t bytes = 24 << 20;
-  const std::unique_ptr<std::byte, decltype(&std::free)> block(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)),
-                                                               &std::free);
+  const std::unique_ptr<std::byte, decltype(&std::free)> block(
+      static_cast<std::byte*>(std::aligned_alloc(4096, bytes)), &std::free);
   std::atomic<bool> stop{false};
   snug::RunOptions options;
   options.cancel = &stop;
   options.memory = {block.get(), bytes};
   options.callbacks.on_progress = [&](const snug::Progress& progress) {
-    if (progress.stage == "training" && progress.done == 20) stop = true;  // as a "stop" button would
+    if (progress.stage == "training" && progress.done == 20)
+      stop = true;  // as a "stop" button would
   };
   snug::TrainSummary summary = snug::train_model(config, options);
-  std::printf("%s after %lld updates\n", summary.status == snug::RunStatus::interrupted ? "stopped" : "finished",
+  std::printf("%s after %lld updates\n",
+              summary.status == snug::RunStatus::interrupted ? "stopped" : "finished",
               static_cast<long long>(summary.steps));
 
   stop = false;
   options.callbacks.on_progress = {};
   config.resume = true;
   summary = snug::train_model(config, options);
-  std::printf("finished after %lld updates: accuracy %.3f, arena planned %lld, measured %lld bytes\n",
-              static_cast<long long>(summary.steps), summary.final_metrics.accuracy,
-              static_cast<long long>(summary.planned_arena_bytes), static_cast<long long>(summary.measured_arena_bytes));
+  std::printf(
+      "finished after %lld updates: accuracy %.3f, arena planned %lld, measured %lld bytes\n",
+      static_cast<long long>(summary.steps), summary.final_metrics.accuracy,
+      static_cast<long long>(summary.planned_arena_bytes),
+      static_cast<long long>(summary.measured_arena_bytes));
   return summary.status == snug::RunStatus::completed ? 0 : 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one exception type of the library. Every failure a caller can see is a snug::Error with a code, the place
-// where it happened and, where one is known, the cheapest fix.
+// The one exception type of the library. Every failure a caller can see is a snug::Error with a
+// code, the place where it happened and, where one is known, the cheapest fix.
 #pragma once
 
 #include <stdexcept>

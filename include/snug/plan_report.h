@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `snug plan` tells of a run before it starts. All bytes are exact; times are predictions for this machine.
+// What `snug plan` tells of a run before it starts. All bytes are exact; times are predictions for
+// this machine.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,10 @@ struct PlanReport {
   int64_t arena_bytes = 0;     // all else
   int64_t planned_peak_bytes = 0;
   int64_t keep_all_arena_bytes = 0;  // of keep-all at this micro-batch
-  int64_t keep_all_peak_bytes = 0;   // of keep-all with the whole batch in one piece: what no planning would need
-  int64_t load_bytes = 0;            // largest sum of live bytes of the chosen schedule: no placement is smaller
+  int64_t keep_all_peak_bytes =
+      0;  // of keep-all with the whole batch in one piece: what no planning would need
+  int64_t load_bytes =
+      0;  // largest sum of live bytes of the chosen schedule: no placement is smaller
   int64_t working_set_bound_bytes = 0;  // operands of the largest op: no schedule is smaller
   int64_t smallest_budget_bytes = 0;
   int64_t micro_batch = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program `snug` does, as functions: plan_run, train_model, evaluate_model, predict_rows, inspect_run, verify_run. Nothing is global and
-// nothing is printed: progress and logs go to callbacks, every failure is a snug::Error. Calls in different threads
-// do not disturb each other as long as their output folders differ.
+// What the program `snug` does, as functions: plan_run, train_model, evaluate_model, predict_rows,
+// inspect_run, verify_run. Nothing is global and nothing is printed: progress and logs go to
+// callbacks, every failure is a snug::Error. Calls in different threads do not disturb each other
+// as long as their output folders differ.
 #pragma once
 
 #include <atomic>
@@ -65,18 +66,22 @@ struct Callbacks {
 
 struct RunOptions {
   Callbacks callbacks;
-  /// Set it from any thread (or a signal handler) to stop after the current update, with a checkpoint.
+  /// Set it from any thread (or a signal handler) to stop after the current update, with a
+  /// checkpoint.
   const std::atomic<bool>* cancel = nullptr;
-  /// The caller's memory for resident values and arena, page-aligned; empty: the library maps its own.
+  /// The caller's memory for resident values and arena, page-aligned; empty: the library maps its
+  /// own.
   std::span<std::byte> memory;
-  /// True where config.memory is the budget of the whole process, code and libraries included, as in the program `snug`;
-  /// false where this library is a part of a larger program and budgets resident values and arena alone.
+  /// True where config.memory is the budget of the whole process, code and libraries included, as
+  /// in the program `snug`; false where this library is a part of a larger program and budgets
+  /// resident values and arena alone.
   bool budgets_whole_process = false;
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
   std::string profile_folder;
 };
 
-/// Plans without training. Without data keys: the full batch at max_seq_length. Throws Error{out_of_budget} with the proof.
+/// Plans without training. Without data keys: the full batch at max_seq_length. Throws
+/// Error{out_of_budget} with the proof.
 [[nodiscard]] PlanReport plan_run(const RunConfig& config, const RunOptions& options = {});
 
 enum class RunStatus : uint8_t { completed, early_stopped, interrupted };
@@ -93,12 +98,12 @@ struct TrainSummary {
   double seconds = 0;
   [[nodiscard]] std::string to_json() const;
 };
-/// Trains into config.output_dir. Throws Error{out_of_budget} before any work, Error{numeric} for a loss or gradient that
-/// is not finite (the last checkpoint stays).
+/// Trains into config.output_dir. Throws Error{out_of_budget} before any work, Error{numeric} for a
+/// loss or gradient that is not finite (the last checkpoint stays).
 [[nodiscard]] TrainSummary train_model(const RunConfig& config, const RunOptions& options = {});
 
-/// Evaluates a trained model (config.model as a folder, else output_dir/best, else output_dir/last) on test_file, else
-/// validation_file, else the held-out share of train_file.
+/// Evaluates a trained model (config.model as a folder, else output_dir/best, else output_dir/last)
+/// on test_file, else validation_file, else the held-out share of train_file.
 [[nodiscard]] EvalMetrics evaluate_model(const RunConfig& config, const RunOptions& options = {});
 [[nodiscard]] std::string to_json(const EvalMetrics& metrics);
 
@@ -109,10 +114,13 @@ struct Prediction {
   [[nodiscard]] std::string to_json() const;
 };
 /// Labels the rows of test_file (else validation_file) in file order.
-void predict_rows(const RunConfig& config, const std::function<void(const Prediction&)>& sink, const RunOptions& options = {});
+void predict_rows(const RunConfig& config, const std::function<void(const Prediction&)>& sink,
+                  const RunOptions& options = {});
 
-/// Text about a model, about data, or both, whatever the configuration names; with is_json one JSON object.
-[[nodiscard]] std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions& options = {});
+/// Text about a model, about data, or both, whatever the configuration names; with is_json one JSON
+/// object.
+[[nodiscard]] std::string inspect_run(const RunConfig& config, bool is_json,
+                                      const RunOptions& options = {});
 
 struct VerifyCheck {
   std::string name;
@@ -124,8 +132,9 @@ struct VerifyReport {
   [[nodiscard]] bool is_equal() const;
   [[nodiscard]] std::string to_json() const;
 };
-/// Runs two updates on the user's own model and data under the chosen plan, under other plans and with dead bytes
-/// poisoned, and compares weights, gradients and bytes. Writes nothing into output_dir.
+/// Runs two updates on the user's own model and data under the chosen plan, under other plans and
+/// with dead bytes poisoned, and compares weights, gradients and bytes. Writes nothing into
+/// output_dir.
 [[nodiscard]] VerifyReport verify_run(const RunConfig& config, const RunOptions& options = {});
 
 }  // namespace snug

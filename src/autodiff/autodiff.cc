@@ -40,7 +40,11 @@ class ReverseMode {
  public:
   ReverseMode(GraphBuilder& builder, ValueId output, std::span<const ValueId> wrt,
               const GradientSink& sink, SinkEffect effect)
-      : builder_(builder), output_(output), sink_(sink), effect_(effect), wrt_(wrt.begin(), wrt.end()) {
+      : builder_(builder),
+        output_(output),
+        sink_(sink),
+        effect_(effect),
+        wrt_(wrt.begin(), wrt.end()) {
     const Graph& graph = builder_.graph();
     needs_.assign(graph.values.size(), false);
     reaches_.assign(graph.values.size(), false);

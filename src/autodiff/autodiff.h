@@ -22,9 +22,10 @@ namespace snug {
 /// can be appended right there and the gradient dies at once. It may append nodes to the builder.
 using GradientSink = std::function<void(ValueId wrt, ValueId gradient)>;
 
-/// What the sink does with the value that was differentiated by. `reads`: nothing or reading alone, so a node's final
-/// gradients come before its other ones and their memory is free sooner. `overwrites`: an update in place, so the node's
-/// other gradients, which may read the old value, come first.
+/// What the sink does with the value that was differentiated by. `reads`: nothing or reading alone,
+/// so a node's final gradients come before its other ones and their memory is free sooner.
+/// `overwrites`: an update in place, so the node's other gradients, which may read the old value,
+/// come first.
 enum class SinkEffect : uint8_t { reads, overwrites };
 
 /// Appends the gradients of `output` with respect to `wrt` and returns them by value. `seed` is the

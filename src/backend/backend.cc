@@ -7,7 +7,10 @@ namespace snug {
 
 NodeSpec spec_of(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  NodeSpec spec{.op = node.op, .inputs = input_types(graph, node), .present = {}, .outputs = output_types(graph, node),
+  NodeSpec spec{.op = node.op,
+                .inputs = input_types(graph, node),
+                .present = {},
+                .outputs = output_types(graph, node),
                 .attrs = node.attrs};
   for (ValueId input : node.inputs) spec.present.push_back(input != kNone);
   return spec;
@@ -15,7 +18,8 @@ NodeSpec spec_of(const Graph& graph, NodeId id) {
 
 std::string signature_of(const NodeSpec& spec) {
   std::string text = *spec.op->name + "(";
-  for (size_t i = 0; i < spec.inputs.size(); ++i) text += (i ? "," : "") + (spec.present[i] ? to_string(spec.inputs[i]) : "_");
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
+    text += (i ? "," : "") + (spec.present[i] ? to_string(spec.inputs[i]) : "_");
   text += ")";
   for (const auto& [name, value] : spec.attrs.items()) {
     if (name != "ordinal") text += " " + name + "=" + to_string(value);

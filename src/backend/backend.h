@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend offers to the planner and the runtime. select() answers before planning (scratch, cost, which kernel)
-// and creates nothing; create() builds the kernel once; run() allocates nothing of ours. Nothing here assumes a CPU.
+// What a backend offers to the planner and the runtime. select() answers before planning (scratch,
+// cost, which kernel) and creates nothing; create() builds the kernel once; run() allocates nothing
+// of ours. Nothing here assumes a CPU.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,8 @@ struct NodeSpec {
   bool operator==(const NodeSpec&) const = default;
 };
 [[nodiscard]] NodeSpec spec_of(const Graph& graph, NodeId node);
-/// Text that is equal exactly for equal specs up to the random ordinal: the key of cost tables and of equal blocks.
+/// Text that is equal exactly for equal specs up to the random ordinal: the key of cost tables and
+/// of equal blocks.
 [[nodiscard]] std::string signature_of(const NodeSpec& spec);
 
 /// What is known of a node before planning.
@@ -35,8 +37,8 @@ struct KernelChoice {
   double seconds = 0;         // predicted time of one run on this machine
 };
 
-/// The memory of one run. A pointer is null for an absent optional input. Outputs never overlap inputs, except where the
-/// op must overwrite.
+/// The memory of one run. A pointer is null for an absent optional input. Outputs never overlap
+/// inputs, except where the op must overwrite.
 struct Launch {
   std::span<const std::byte* const> inputs;
   std::span<std::byte* const> outputs;

@@ -17,18 +17,30 @@ std::string compose(const std::string& where, const std::string& message, const 
 
 std::string_view to_string(ErrorCode code) {
   switch (code) {
-    case ErrorCode::ok: return "ok";
-    case ErrorCode::invalid_graph: return "invalid_graph";
-    case ErrorCode::shape_mismatch: return "shape_mismatch";
-    case ErrorCode::unsupported: return "unsupported";
-    case ErrorCode::out_of_budget: return "out_of_budget";
-    case ErrorCode::bad_config: return "bad_config";
-    case ErrorCode::bad_data: return "bad_data";
-    case ErrorCode::io: return "io";
-    case ErrorCode::device: return "device";
-    case ErrorCode::numeric: return "numeric";
-    case ErrorCode::cancelled: return "cancelled";
-    case ErrorCode::internal: return "internal";
+    case ErrorCode::ok:
+      return "ok";
+    case ErrorCode::invalid_graph:
+      return "invalid_graph";
+    case ErrorCode::shape_mismatch:
+      return "shape_mismatch";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::out_of_budget:
+      return "out_of_budget";
+    case ErrorCode::bad_config:
+      return "bad_config";
+    case ErrorCode::bad_data:
+      return "bad_data";
+    case ErrorCode::io:
+      return "io";
+    case ErrorCode::device:
+      return "device";
+    case ErrorCode::numeric:
+      return "numeric";
+    case ErrorCode::cancelled:
+      return "cancelled";
+    case ErrorCode::internal:
+      return "internal";
   }
   return "internal";
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a pure function from a
-// 128-bit counter and a 64-bit key to 128 random bits. No stream, no state, so recomputation draws the same numbers.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a pure
+// function from a 128-bit counter and a 64-bit key to 128 random bits. No stream, no state, so
+// recomputation draws the same numbers.
 #pragma once
 
 #include <array>
@@ -41,7 +42,9 @@ class PhiloxStream {
     return block_[static_cast<size_t>(lane_++)];
   }
   /// Uniform in (0, 1).
-  [[nodiscard]] double uniform() { return (static_cast<double>(next()) + 0.5) * (1.0 / 4294967296.0); }
+  [[nodiscard]] double uniform() {
+    return (static_cast<double>(next()) + 0.5) * (1.0 / 4294967296.0);
+  }
   /// Standard normal (Box-Muller, one of the pair).
   [[nodiscard]] double normal();
   /// Uniform in [0, bound), without modulo bias worth naming (64-bit multiply-shift).

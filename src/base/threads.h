@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One way to run a loop on several threads. It shares OpenMP's workers with oneDNN, so the two never compete for
-// cores. Static partition: which thread does which part depends on (n, grain, threads) alone. Allocates nothing.
+// One way to run a loop on several threads. It shares OpenMP's workers with oneDNN, so the two
+// never compete for cores. Static partition: which thread does which part depends on (n, grain,
+// threads) alone. Allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@ namespace snug {
 class RangeBody {
  public:
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, RangeBody>)
-  RangeBody(F&& body)  // NOLINT(google-explicit-constructor): call sites pass lambdas
+  requires(!std::is_same_v<std::remove_cvref_t<F>, RangeBody>)
+      RangeBody(F&& body)  // NOLINT(google-explicit-constructor): call sites pass lambdas
       : object_(const_cast<void*>(static_cast<const void*>(&body))),
         call_([](void* object, int64_t begin, int64_t end) {
           (*static_cast<std::remove_reference_t<F>*>(object))(begin, end);
@@ -25,7 +26,8 @@ class RangeBody {
   void (*call_)(void*, int64_t, int64_t);
 };
 
-/// Runs body over [0, n) in at most `threads` contiguous parts, each a multiple of `grain` long except the last.
+/// Runs body over [0, n) in at most `threads` contiguous parts, each a multiple of `grain` long
+/// except the last.
 void parallel_for(int threads, int64_t n, int64_t grain, RangeBody body) noexcept;
 
 /// Number of parts that parallel_for would use, for per-part scratch.
@@ -35,8 +37,8 @@ void parallel_for(int threads, int64_t n, int64_t grain, RangeBody body) noexcep
 class PartBody {
  public:
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, PartBody>)
-  PartBody(F&& body)  // NOLINT(google-explicit-constructor): call sites pass lambdas
+  requires(!std::is_same_v<std::remove_cvref_t<F>, PartBody>)
+      PartBody(F&& body)  // NOLINT(google-explicit-constructor): call sites pass lambdas
       : object_(const_cast<void*>(static_cast<const void*>(&body))),
         call_([](void* object, int part, int64_t begin, int64_t end) {
           (*static_cast<std::remove_reference_t<F>*>(object))(part, begin, end);

@@ -21,7 +21,8 @@ std::string format_bytes(int64_t bytes) {
     ++unit;
   }
   char text[48];
-  std::snprintf(text, sizeof text, std::fabs(value) < 10 ? "%.2f %s" : "%.1f %s", value, names[unit]);
+  std::snprintf(text, sizeof text, std::fabs(value) < 10 ? "%.2f %s" : "%.1f %s", value,
+                names[unit]);
   return text;
 }
 
@@ -43,10 +44,16 @@ std::string format_seconds(double seconds) {
 }
 
 int64_t parse_bytes(std::string_view text, std::string_view key) {
-  static constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"", 1.0},     {"B", 1.0},          {"KiB", 1024.0},          {"MiB", 1048576.0},
-      {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}, {"KB", 1e3}, {"MB", 1e6},
-      {"GB", 1e9},   {"TB", 1e12}};
+  static constexpr std::pair<std::string_view, double> kUnits[] = {{"", 1.0},
+                                                                   {"B", 1.0},
+                                                                   {"KiB", 1024.0},
+                                                                   {"MiB", 1048576.0},
+                                                                   {"GiB", 1073741824.0},
+                                                                   {"TiB", 1099511627776.0},
+                                                                   {"KB", 1e3},
+                                                                   {"MB", 1e6},
+                                                                   {"GB", 1e9},
+                                                                   {"TB", 1e12}};
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
@@ -56,7 +63,8 @@ int64_t parse_bytes(std::string_view text, std::string_view key) {
       return static_cast<int64_t>(value * scale);
     }
   }
-  throw Error(ErrorCode::bad_config, std::string(key), "'" + std::string(text) + "' is not a number of bytes",
+  throw Error(ErrorCode::bad_config, std::string(key),
+              "'" + std::string(text) + "' is not a number of bytes",
               "write for example 900MiB, 2GiB, 1.5GB or 1073741824");
 }
 

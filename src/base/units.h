@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes and durations as text, both ways. 1 KiB = 1024 bytes, 1 KB = 1000 bytes; a plain number is bytes.
+// Bytes and durations as text, both ways. 1 KiB = 1024 bytes, 1 KB = 1000 bytes; a plain number is
+// bytes.
 #pragma once
 
 #include <cstdint>

@@ -10,12 +10,14 @@ namespace snug {
 namespace {
 
 /// The accumulating form of `producer`, or a node without op where it has none.
-Node accumulating_form(const Graph& graph, const Node& producer, const Node& accumulate, const OpRegistry& registry) {
+Node accumulating_form(const Graph& graph, const Node& producer, const Node& accumulate,
+                       const OpRegistry& registry) {
   Node fused = accumulate;
   fused.op = nullptr;
   const std::string& name = *producer.op->name;
   if (name == "matmul") {
-    const bool is_plain = producer.inputs[2] == kNone && graph.type(producer.inputs[0]).shape.size() == 2 &&
+    const bool is_plain = producer.inputs[2] == kNone &&
+                          graph.type(producer.inputs[0]).shape.size() == 2 &&
                           graph.type(producer.inputs[1]).shape.size() == 2;
     if (!is_plain) return fused;
     fused.op = registry.find("matmul_accumulate");

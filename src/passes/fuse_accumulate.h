@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets a weight gradient be computed straight into its accumulator, so that no gradient-sized temporary exists.
+// Lets a weight gradient be computed straight into its accumulator, so that no gradient-sized
+// temporary exists.
 //   before   %4 = matmul(%1, %2) {transpose_a=true}   %5 = accumulate(%3, %4)
 //   after    %4 = matmul_accumulate(%3, %1, %2) {transpose_a=true}
-// The same for embedding_grad -> embedding_grad_accumulate. Runs after remove_dead, before kernels are selected. Only
-// where the gradient has no other reader. Rounding: the sum is formed in another place but once per element, as before.
+// The same for embedding_grad -> embedding_grad_accumulate. Runs after remove_dead, before kernels
+// are selected. Only where the gradient has no other reader. Rounding: the sum is formed in another
+// place but once per element, as before.
 #pragma once
 
 #include "graph/op_def.h"

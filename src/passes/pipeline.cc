@@ -15,7 +15,8 @@ Graph run_pipeline(Graph graph, const OpRegistry& registry, const PipelineHooks&
   verify(graph);
   graph = remove_dead(std::move(graph));  // gradient helpers that freezing made unnecessary
   done("remove_dead");
-  graph = fuse_accumulate(std::move(graph), registry);  // no temporary as large as the largest weight gradient
+  graph = fuse_accumulate(std::move(graph),
+                          registry);  // no temporary as large as the largest weight gradient
   done("fuse_accumulate");
   return graph;
 }

@@ -14,8 +14,9 @@ struct PipelineHooks {
   std::function<void(const std::string& pass, const Graph& graph)> after_pass;
 };
 
-/// Takes a graph with forward, backward and update nodes to the graph that kernels are selected for. Verifies the result
-/// of every pass.
-[[nodiscard]] Graph run_pipeline(Graph graph, const OpRegistry& registry, const PipelineHooks& hooks = {});
+/// Takes a graph with forward, backward and update nodes to the graph that kernels are selected
+/// for. Verifies the result of every pass.
+[[nodiscard]] Graph run_pipeline(Graph graph, const OpRegistry& registry,
+                                 const PipelineHooks& hooks = {});
 
 }  // namespace snug

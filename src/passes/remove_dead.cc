@@ -16,8 +16,9 @@ Graph remove_dead(Graph graph) {
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     Node& node = graph.nodes[i];
     const bool is_needed = node.op->alias->kind == AliasKind::must_overwrite ||
-                           std::any_of(node.outputs.begin(), node.outputs.end(),
-                                       [&](ValueId id) { return is_read[static_cast<size_t>(id)]; });
+                           std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+                             return is_read[static_cast<size_t>(id)];
+                           });
     if (!is_needed) continue;
     for (ValueId id : node.inputs) {
       if (id != kNone) is_read[static_cast<size_t>(id)] = true;

@@ -21,17 +21,19 @@ struct FrontierOptions {
   int32_t improvement_rounds = 400;  // moves of the peak-driven search
   PlacementLimits placement = {.local_search_rounds = 8, .exact_search_nodes = 2'000};
 };
-/// For the many frontiers of one run: greedy placement nearly always reaches the load, and where it misses it by a few
-/// kilobytes another plan of the frontier costs less than the search.
+/// For the many frontiers of one run: greedy placement nearly always reaches the load, and where it
+/// misses it by a few kilobytes another plan of the frontier costs less than the search.
 inline constexpr FrontierOptions kQuickFrontier = {
-    .grid_points = 32, .improvement_rounds = 200, .placement = {.local_search_rounds = 1, .exact_search_nodes = 0}};
+    .grid_points = 32,
+    .improvement_rounds = 200,
+    .placement = {.local_search_rounds = 1, .exact_search_nodes = 0}};
 
 /// Builds the frontier. Validates the problem first (Error{invalid_graph}).
 [[nodiscard]] Frontier build_frontier(const Problem& problem, const FrontierOptions& options = {});
 
-/// The same for a problem of equal structure and other sizes (another micro-batch, another length): takes over the
-/// schedules of `model`, a frontier of `model_problem`, and measures and places them anew. An order of magnitude faster.
-/// Where the structures differ, builds from scratch.
+/// The same for a problem of equal structure and other sizes (another micro-batch, another length):
+/// takes over the schedules of `model`, a frontier of `model_problem`, and measures and places them
+/// anew. An order of magnitude faster. Where the structures differ, builds from scratch.
 [[nodiscard]] Frontier build_frontier_like(const Problem& problem, const Problem& model_problem,
                                            const Frontier& model,
                                            const FrontierOptions& options = {});

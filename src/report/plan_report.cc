@@ -83,25 +83,29 @@ std::string PlanReport::to_json() const {
 std::string PlanReport::to_text() const {
   std::string out;
   out += fmt::format("{}: {:.1f} M parameters, {:.1f} M trained; batch {} x {} tokens\n", model,
-                     static_cast<double>(parameters) / 1e6, static_cast<double>(trainable_parameters) / 1e6,
-                     train_batch_size, max_length);
+                     static_cast<double>(parameters) / 1e6,
+                     static_cast<double>(trainable_parameters) / 1e6, train_batch_size, max_length);
   out += fmt::format("\n  {:<22} {:>11}\n", "budget", format_bytes(budget_bytes));
   for (const MemoryComponent& part : components) {
-    out += fmt::format("  {:<22} {:>11}  {}\n", part.name, format_bytes(part.bytes), bar(part.bytes, planned_peak_bytes));
+    out += fmt::format("  {:<22} {:>11}  {}\n", part.name, format_bytes(part.bytes),
+                       bar(part.bytes, planned_peak_bytes));
   }
-  out += fmt::format("  {:<22} {:>11}  of it {} free\n", "planned peak", format_bytes(planned_peak_bytes),
+  out += fmt::format("  {:<22} {:>11}  of it {} free\n", "planned peak",
+                     format_bytes(planned_peak_bytes),
                      format_bytes(budget_bytes - planned_peak_bytes));
-  out += fmt::format("  {:<22} {:>11}  (the whole batch in one piece, nothing recomputed)\n", "keep-all would need",
-                     format_bytes(keep_all_peak_bytes));
+  out += fmt::format("  {:<22} {:>11}  (the whole batch in one piece, nothing recomputed)\n",
+                     "keep-all would need", format_bytes(keep_all_peak_bytes));
   out += fmt::format("  {:<22} {:>11}\n", "smallest budget", format_bytes(smallest_budget_bytes));
-  out += fmt::format("\n  split       {} micro-batch{} of {}\n", accumulation_steps, accumulation_steps == 1 ? "" : "es",
-                     micro_batch);
-  out += fmt::format("  recompute   {}: +{:.1f} % time (no schedule in these bytes has less than +{:.1f} %)\n", strategy,
-                     100 * recompute_overhead, 100 * lower_bound_overhead);
+  out += fmt::format("\n  split       {} micro-batch{} of {}\n", accumulation_steps,
+                     accumulation_steps == 1 ? "" : "es", micro_batch);
+  out += fmt::format(
+      "  recompute   {}: +{:.1f} % time (no schedule in these bytes has less than +{:.1f} %)\n",
+      strategy, 100 * recompute_overhead, 100 * lower_bound_overhead);
   out += fmt::format("  step        {} predicted", format_seconds(step_seconds));
-  if (updates > 0) out += fmt::format("; {} updates, about {} in all", updates, format_seconds(run_seconds));
-  out += fmt::format("\n  peak at     {}; placement {} of its lower bound {}\n", peak_op, format_bytes(arena_bytes),
-                     format_bytes(load_bytes));
+  if (updates > 0)
+    out += fmt::format("; {} updates, about {} in all", updates, format_seconds(run_seconds));
+  out += fmt::format("\n  peak at     {}; placement {} of its lower bound {}\n", peak_op,
+                     format_bytes(arena_bytes), format_bytes(load_bytes));
   for (const PeakTensor& tensor : peak_tensors) {
     out += fmt::format("              {:>11}  {}\n", format_bytes(tensor.bytes), tensor.name);
   }
@@ -109,9 +113,12 @@ std::string PlanReport::to_text() const {
     out += "\n  price list  budget        step         micro-batch  recompute\n";
     const double here = step_seconds;
     for (const PriceRow& row : thinned(prices, 9)) {
-      out += fmt::format("           {}  {:>11}  {:>9} {:>6}  {:>11}  {}\n", row.is_chosen ? "=>" : "  ",
-                         format_bytes(row.budget_bytes), format_seconds(row.step_seconds),
-                         row.is_chosen || here <= 0 ? "" : fmt::format("{:+.0f} %", 100 * (row.step_seconds / here - 1)),
+      out += fmt::format("           {}  {:>11}  {:>9} {:>6}  {:>11}  {}\n",
+                         row.is_chosen ? "=>" : "  ", format_bytes(row.budget_bytes),
+                         format_seconds(row.step_seconds),
+                         row.is_chosen || here <= 0
+                             ? ""
+                             : fmt::format("{:+.0f} %", 100 * (row.step_seconds / here - 1)),
                          row.micro_batch, row.strategy);
     }
   }

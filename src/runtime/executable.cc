@@ -12,7 +12,8 @@ namespace snug {
 namespace {
 
 /// The gaps of [0, end) that the sorted, possibly touching intervals leave free.
-std::vector<std::pair<int64_t, int64_t>> gaps(std::vector<std::pair<int64_t, int64_t>> used, int64_t end) {
+std::vector<std::pair<int64_t, int64_t>> gaps(std::vector<std::pair<int64_t, int64_t>> used,
+                                              int64_t end) {
   std::sort(used.begin(), used.end());
   std::vector<std::pair<int64_t, int64_t>> free;
   int64_t at = 0;
@@ -30,25 +31,33 @@ const Kernel& KernelCache::get(const NodeSpec& spec) {
   std::string key = signature_of(spec);
   if (spec.attrs.has("ordinal")) key += " ordinal=" + std::to_string(spec.attrs.int64("ordinal"));
   auto found = kernels_.find(key);
-  if (found == kernels_.end()) found = kernels_.emplace(std::move(key), backend_.create(spec)).first;
+  if (found == kernels_.end())
+    found = kernels_.emplace(std::move(key), backend_.create(spec)).first;
   return *found->second;
 }
 
-Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::Plan& plan, const ResidentLayout& residents,
-                       KernelCache& kernels, const Memory& memory, int64_t arena_offset)
+Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
+                       const ResidentLayout& residents, KernelCache& kernels, const Memory& memory,
+                       int64_t arena_offset)
     : memory_(memory.data()), arena_(memory.data() + arena_offset), arena_bytes_(plan.arena_bytes) {
-  SNUG_CHECK(arena_offset + plan.arena_bytes <= memory.bytes(), "the arena does not fit the memory");
+  SNUG_CHECK(arena_offset + plan.arena_bytes <= memory.bytes(),
+             "the arena does not fit the memory");
   for (const plan::Step& step : plan.steps) {
-    steps_.push_back({.kernel = &kernels.get(spec_of(graph, lowered.node_of_op[static_cast<size_t>(step.op)])), .launch = {},
-                      .op = step.op, .end_byte = 0});
+    steps_.push_back(
+        {.kernel = &kernels.get(spec_of(graph, lowered.node_of_op[static_cast<size_t>(step.op)])),
+         .launch = {},
+         .op = step.op,
+         .end_byte = 0});
   }
   for (NodeId id : lowered.node_of_op) op_names_.push_back(describe(graph, id));
   bind(graph, lowered, plan, residents);
 }
 
-void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan, const ResidentLayout& residents) {
+void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
+                      const ResidentLayout& residents) {
   const auto resident_of = [&](plan::StorageId storage) {
-    return memory_ + residents.at(lowered.problem.storages[static_cast<size_t>(storage)].name).offset;
+    return memory_ +
+           residents.at(lowered.problem.storages[static_cast<size_t>(storage)].name).offset;
   };
   size_t input_count = 0;
   size_t output_count = 0;
@@ -69,7 +78,8 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
                             const std::vector<int64_t>& offsets) -> std::byte* {
       const plan::Storage& info = lowered.problem.storages[static_cast<size_t>(storage)];
       if (info.resident) return resident_of(storage);
-      const auto at = static_cast<size_t>(std::find(list.begin(), list.end(), storage) - list.begin());
+      const auto at =
+          static_cast<size_t>(std::find(list.begin(), list.end(), storage) - list.begin());
       SNUG_CHECK(at < list.size(), info.name);
       bound.end_byte = std::max(bound.end_byte, offsets[at] + info.bytes);
       last_offset[static_cast<size_t>(storage)] = offsets[at];
@@ -77,12 +87,15 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
     };
     const size_t first_input = input_pointers_.size();
     for (ValueId id : node.inputs) {
-      input_pointers_.push_back(
-          id == kNone ? nullptr : locate(lowered.storage_of_value[static_cast<size_t>(id)], op.inputs, step.input_offsets));
+      input_pointers_.push_back(id == kNone
+                                    ? nullptr
+                                    : locate(lowered.storage_of_value[static_cast<size_t>(id)],
+                                             op.inputs, step.input_offsets));
     }
     const size_t first_output = output_pointers_.size();
     for (ValueId id : node.outputs) {
-      output_pointers_.push_back(locate(lowered.storage_of_value[static_cast<size_t>(id)], op.outputs, step.output_offsets));
+      output_pointers_.push_back(locate(lowered.storage_of_value[static_cast<size_t>(id)],
+                                        op.outputs, step.output_offsets));
     }
     bound.launch.inputs = {input_pointers_.data() + first_input, node.inputs.size()};
     bound.launch.outputs = {output_pointers_.data() + first_output, node.outputs.size()};
@@ -108,12 +121,14 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
                                        : arena_ + last_offset[static_cast<size_t>(storage)];
   }
   for (const Value& value : graph.values) {
-    if (value.kind != ValueKind::computed) named_[value.name] = memory_ + residents.at(value.name).offset;
+    if (value.kind != ValueKind::computed)
+      named_[value.name] = memory_ + residents.at(value.name).offset;
   }
 }
 
 void Executable::fail(const Bound& bound, ErrorCode code) const {
-  const std::string reason = code == ErrorCode::bad_data ? "an id or label is out of range" : std::string(to_string(code));
+  const std::string reason =
+      code == ErrorCode::bad_data ? "an id or label is out of range" : std::string(to_string(code));
   throw Error(code, op_names_[static_cast<size_t>(bound.op)], "the kernel failed: " + reason);
 }
 
@@ -140,7 +155,8 @@ void Executable::run_traced(Trace& trace) {
 
 void Executable::run_poisoned() {
   for (size_t i = 0; i < steps_.size(); ++i) {
-    for (const auto& [begin, end] : dead_[i]) std::memset(arena_ + begin, 0xFF, static_cast<size_t>(end - begin));
+    for (const auto& [begin, end] : dead_[i])
+      std::memset(arena_ + begin, 0xFF, static_cast<size_t>(end - begin));
     const ErrorCode code = steps_[i].kernel->run(steps_[i].launch);
     if (code != ErrorCode::ok) fail(steps_[i], code);
     highest_byte_ = std::max(highest_byte_, steps_[i].end_byte);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan bound to memory: an ordered list of kernels with every pointer fixed. run() allocates nothing.
+// A plan bound to memory: an ordered list of kernels with every pointer fixed. run() allocates
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -41,15 +42,18 @@ struct Trace {
 
 class Executable {
  public:
-  /// `memory` holds the resident layout at offset 0 and the arena at `arena_offset`. All must outlive the executable.
-  Executable(const Graph& graph, const Lowered& lowered, const plan::Plan& plan, const ResidentLayout& residents,
-             KernelCache& kernels, const Memory& memory, int64_t arena_offset);
+  /// `memory` holds the resident layout at offset 0 and the arena at `arena_offset`. All must
+  /// outlive the executable.
+  Executable(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
+             const ResidentLayout& residents, KernelCache& kernels, const Memory& memory,
+             int64_t arena_offset);
 
   /// Runs every step; throws Error{numeric|bad_data|...} that names the failing node.
   void run();
   /// The same, and fills `trace` (its capacity is reserved by the first run).
   void run_traced(Trace& trace);
-  /// Fills every arena byte that is dead before a step with 0xFF (NaN) before running it: a read of a dead byte shows.
+  /// Fills every arena byte that is dead before a step with 0xFF (NaN) before running it: a read of
+  /// a dead byte shows.
   void run_poisoned();
 
   /// Bytes of a graph output or resident value; valid until the next run.
@@ -65,7 +69,8 @@ class Executable {
     plan::OpId op = 0;
     int64_t end_byte = 0;  // highest arena byte of its operands
   };
-  void bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan, const ResidentLayout& residents);
+  void bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
+            const ResidentLayout& residents);
   [[noreturn]] void fail(const Bound& bound, ErrorCode code) const;
 
   std::byte* memory_;
@@ -76,8 +81,9 @@ class Executable {
   std::vector<const std::byte*> input_pointers_;
   std::vector<std::byte*> output_pointers_;
   std::vector<std::string> op_names_;
-  std::vector<int64_t> live_bytes_;                               // by step
-  std::vector<std::vector<std::pair<int64_t, int64_t>>> dead_;  // by step: dead [begin, end) of the arena
+  std::vector<int64_t> live_bytes_;  // by step
+  std::vector<std::vector<std::pair<int64_t, int64_t>>>
+      dead_;  // by step: dead [begin, end) of the arena
   std::map<std::string, std::byte*> named_;
 };
 

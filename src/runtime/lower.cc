@@ -26,7 +26,8 @@ std::string storage_name(const Graph& graph, ValueId id) {
   if (!value.name.empty()) return value.name;
   const Node& node = graph.node(value.producer);
   const std::string& output = (*node.op->outputs)[static_cast<size_t>(value.output_index)];
-  return (node.scope.empty() ? "" : node.scope + "/") + *node.op->name + (node.outputs.size() > 1 ? "." + output : "");
+  return (node.scope.empty() ? "" : node.scope + "/") + *node.op->name +
+         (node.outputs.size() > 1 ? "." + output : "");
 }
 
 }  // namespace
@@ -43,9 +44,10 @@ Lowered lower(const Graph& graph, const Backend& backend) {
       continue;
     }
     out.storage_of_value[i] = static_cast<plan::StorageId>(out.problem.storages.size());
-    out.problem.storages.push_back({.name = storage_name(graph, id),
-                                    .bytes = round_up(backend.storage_bytes(graph.type(id)), backend.alignment()),
-                                    .resident = graph.is_resident(id)});
+    out.problem.storages.push_back(
+        {.name = storage_name(graph, id),
+         .bytes = round_up(backend.storage_bytes(graph.type(id)), backend.alignment()),
+         .resident = graph.is_resident(id)});
   }
   std::map<std::string, KernelChoice> known;  // equal nodes are asked about once
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -56,10 +58,15 @@ Lowered lower(const Graph& graph, const Backend& backend) {
     const std::string signature = signature_of(spec);
     auto found = known.find(signature);
     if (found == known.end()) found = known.emplace(signature, backend.select(spec)).first;
-    plan::Op op{.name = *node.op->name, .scope = node.scope, .phase = planner_phase(node.phase),
-                .seconds = found->second.seconds, .inputs = {}, .outputs = {},
+    plan::Op op{.name = *node.op->name,
+                .scope = node.scope,
+                .phase = planner_phase(node.phase),
+                .seconds = found->second.seconds,
+                .inputs = {},
+                .outputs = {},
                 .scratch_bytes = round_up(found->second.scratch_bytes, backend.alignment()),
-                .may_recompute = node.phase == Phase::forward && node.op->alias->kind != AliasKind::must_overwrite,
+                .may_recompute = node.phase == Phase::forward &&
+                                 node.op->alias->kind != AliasKind::must_overwrite,
                 .signature = hash_text(signature)};
     const auto add_unique = [](std::vector<plan::StorageId>& list, plan::StorageId storage) {
       if (std::find(list.begin(), list.end(), storage) == list.end()) list.push_back(storage);
@@ -67,14 +74,16 @@ Lowered lower(const Graph& graph, const Backend& backend) {
     for (ValueId input : node.inputs) {
       if (input != kNone) add_unique(op.inputs, out.storage_of_value[static_cast<size_t>(input)]);
     }
-    for (ValueId output : node.outputs) add_unique(op.outputs, out.storage_of_value[static_cast<size_t>(output)]);
+    for (ValueId output : node.outputs)
+      add_unique(op.outputs, out.storage_of_value[static_cast<size_t>(output)]);
     out.problem.ops.push_back(std::move(op));
     out.node_of_op.push_back(id);
     out.choices.push_back(found->second);
   }
   for (ValueId id : graph.outputs) {
     const plan::StorageId storage = out.storage_of_value[static_cast<size_t>(id)];
-    if (std::find(out.problem.keep.begin(), out.problem.keep.end(), storage) == out.problem.keep.end()) {
+    if (std::find(out.problem.keep.begin(), out.problem.keep.end(), storage) ==
+        out.problem.keep.end()) {
       out.problem.keep.push_back(storage);
     }
   }

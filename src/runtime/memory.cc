@@ -17,7 +17,8 @@ void ResidentLayout::add(const Graph& graph, const Backend& backend) {
   for (const Value& value : graph.values) {
     if (value.kind == ValueKind::computed) continue;
     const int64_t bytes = backend.storage_bytes(value.type);
-    auto [found, is_new] = entries_.try_emplace(value.name, Entry{value.type, value.kind, 0, bytes});
+    auto [found, is_new] =
+        entries_.try_emplace(value.name, Entry{value.type, value.kind, 0, bytes});
     if (is_new) continue;
     if (value.kind == ValueKind::input) {
       found->second.bytes = std::max(found->second.bytes, bytes);
@@ -44,12 +45,16 @@ int64_t ResidentLayout::place(int64_t alignment) {
 }
 
 Memory::Memory(int64_t bytes) : bytes_(bytes) {
-  // One inaccessible page behind the block turns a write past the end into a fault instead of silence.
+  // One inaccessible page behind the block turns a write past the end into a fault instead of
+  // silence.
   mapped_bytes_ = round_up(std::max<int64_t>(bytes, 1), kPageBytes) + kPageBytes;
-  void* mapped = mmap(nullptr, static_cast<size_t>(mapped_bytes_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* mapped = mmap(nullptr, static_cast<size_t>(mapped_bytes_), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) {
-    throw Error(ErrorCode::out_of_budget, "memory", "the system refused to map " + format_bytes(mapped_bytes_) + ": " + std::strerror(errno),
-                "lower --memory, or raise the process's address space limit");
+    throw Error(
+        ErrorCode::out_of_budget, "memory",
+        "the system refused to map " + format_bytes(mapped_bytes_) + ": " + std::strerror(errno),
+        "lower --memory, or raise the process's address space limit");
   }
   data_ = static_cast<std::byte*>(mapped);
   mprotect(data_ + mapped_bytes_ - kPageBytes, static_cast<size_t>(kPageBytes), PROT_NONE);
@@ -58,10 +63,12 @@ Memory::Memory(int64_t bytes) : bytes_(bytes) {
 Memory::Memory(std::span<std::byte> callers, int64_t bytes) : data_(callers.data()), bytes_(bytes) {
   if (static_cast<int64_t>(callers.size()) < bytes) {
     throw Error(ErrorCode::out_of_budget, "memory",
-                "the given memory has " + format_bytes(static_cast<int64_t>(callers.size())) + ", the plan needs " + format_bytes(bytes));
+                "the given memory has " + format_bytes(static_cast<int64_t>(callers.size())) +
+                    ", the plan needs " + format_bytes(bytes));
   }
   if (reinterpret_cast<uintptr_t>(callers.data()) % kPageBytes != 0) {
-    throw Error(ErrorCode::bad_config, "memory", "the given memory does not start at a multiple of 4096 bytes");
+    throw Error(ErrorCode::bad_config, "memory",
+                "the given memory does not start at a multiple of 4096 bytes");
   }
 }
 

@@ -33,7 +33,8 @@ void AddedTokenMatcher::add(const AddedToken& token, std::string_view pattern) {
     if (key(other.text) != key(pattern)) return key(other.text) > key(pattern);
     return other.text.size() < pattern.size();
   });
-  patterns_.insert(place, {std::string(pattern), token.id, token.single_word, token.lstrip, token.rstrip});
+  patterns_.insert(place,
+                   {std::string(pattern), token.id, token.single_word, token.lstrip, token.rstrip});
   for (size_t b = key(pattern) + 1u; b < first_.size(); ++b) ++first_[b];
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Added tokens: strings such as [MASK] that are cut out of a text whole, before (or, where they ask for it, after)
-// normalisation. Leftmost match, the longest of those; options lstrip, rstrip, single_word as in `tokenizers`.
+// Added tokens: strings such as [MASK] that are cut out of a text whole, before (or, where they ask
+// for it, after) normalisation. Leftmost match, the longest of those; options lstrip, rstrip,
+// single_word as in `tokenizers`.
 #pragma once
 
 #include <array>
@@ -27,12 +28,14 @@ struct AddedToken {
 /// Finds patterns in a text. Immutable after the last add; refers to no token outside itself.
 class AddedTokenMatcher {
  public:
-  /// `pattern` is the content as it stands in the texts to search; later equal patterns are ignored.
+  /// `pattern` is the content as it stands in the texts to search; later equal patterns are
+  /// ignored.
   void add(const AddedToken& token, std::string_view pattern);
   [[nodiscard]] bool empty() const { return patterns_.empty(); }
   [[nodiscard]] int64_t heap_bytes() const;
 
-  /// Calls between(piece) for the text between tokens (never empty) and matched(id) for each token, in order.
+  /// Calls between(piece) for the text between tokens (never empty) and matched(id) for each token,
+  /// in order.
   template <class Between, class Matched>
   void split(std::string_view text, Between&& between, Matched&& matched) const {
     size_t done = 0;
@@ -60,8 +63,9 @@ class AddedTokenMatcher {
   bool next(std::string_view text, size_t& from, size_t done, Match& match) const;
   [[nodiscard]] const Pattern* longest_at(std::string_view text) const;
 
-  std::vector<Pattern> patterns_;      ///< sorted by first byte, then longest first
-  std::array<uint32_t, 257> first_{};  ///< patterns that begin with byte b: first_[b] .. first_[b + 1]
+  std::vector<Pattern> patterns_;  ///< sorted by first byte, then longest first
+  std::array<uint32_t, 257>
+      first_{};  ///< patterns that begin with byte b: first_[b] .. first_[b + 1]
 };
 
 }  // namespace snug

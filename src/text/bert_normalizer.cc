@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of steps is the package's: clean, space around ideographs, decompose and drop accents, lower case. They run
-// code point by code point in one pass; only combining marks wait, because decomposition sorts them by class.
+// The order of steps is the package's: clean, space around ideographs, decompose and drop accents,
+// lower case. They run code point by code point in one pass; only combining marks wait, because
+// decomposition sorts them by class.
 #include "text/bert_normalizer.h"
 
 #include <algorithm>
@@ -12,8 +13,11 @@ constexpr std::array<CharacterKind, 128> kAsciiKinds = [] {
   std::array<CharacterKind, 128> kinds{};
   for (unsigned c = 0; c < 128; ++c) {
     const bool is_space = c == ' ' || (c >= 9 && c <= 13);
-    const bool is_mark = (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
-    kinds[c] = is_space ? CharacterKind::space : is_mark ? CharacterKind::punctuation : CharacterKind::word;
+    const bool is_mark = (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
+                         (c >= 123 && c <= 126);
+    kinds[c] = is_space  ? CharacterKind::space
+               : is_mark ? CharacterKind::punctuation
+                         : CharacterKind::word;
   }
   return kinds;
 }();
@@ -75,7 +79,8 @@ void BertNormalizer::flush(Marks& marks, std::string& out) const {
   if (marks.empty()) return;
   const auto by_class = [](const auto& a, const auto& b) { return a.first < b.first; };
   // stable_sort takes a buffer from the heap: most runs are one mark, or in order already.
-  if (!std::is_sorted(marks.begin(), marks.end(), by_class)) std::stable_sort(marks.begin(), marks.end(), by_class);
+  if (!std::is_sorted(marks.begin(), marks.end(), by_class))
+    std::stable_sort(marks.begin(), marks.end(), by_class);
   for (const auto& [order, c] : marks) emit(c, out);
   marks.clear();
 }

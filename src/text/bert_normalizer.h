@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BERT's normalisation and pre-tokenisation: text to cleaned text, cleaned text to words.
-// Equal, code point for code point, to BertNormalizer and BertPreTokenizer of the `tokenizers` package.
+// Equal, code point for code point, to BertNormalizer and BertPreTokenizer of the `tokenizers`
+// package.
 #pragma once
 
 #include <array>
@@ -28,7 +29,8 @@ struct BertNormalizerOptions {
 /// Immutable; one object serves any number of threads, each with its own Marks.
 class BertNormalizer {
  public:
-  /// Combining marks waiting for their order: (class, code point). Kept by the caller so that it is allocated once.
+  /// Combining marks waiting for their order: (class, code point). Kept by the caller so that it is
+  /// allocated once.
   using Marks = std::vector<std::pair<uint8_t, char32_t>>;
 
   explicit BertNormalizer(const BertNormalizerOptions& options);
@@ -50,7 +52,8 @@ class BertNormalizer {
 enum class CharacterKind : uint8_t { word, space, punctuation };
 [[nodiscard]] CharacterKind ascii_kind(unsigned char c);
 
-/// Calls word(std::string_view) for every word of a normalised text: split at white space, punctuation on its own.
+/// Calls word(std::string_view) for every word of a normalised text: split at white space,
+/// punctuation on its own.
 template <class F>
 void for_each_word(std::string_view normalized, F&& word) {
   size_t begin = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads fields of a JSON object of the tokenizer files; what is missing, of a wrong type or unknown is an Error that
-// names it. Included by .cc files only (it brings the JSON library along).
+// Reads fields of a JSON object of the tokenizer files; what is missing, of a wrong type or unknown
+// is an Error that names it. Included by .cc files only (it brings the JSON library along).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ class JsonFields {
 
   [[nodiscard]] const std::string& where() const { return where_; }
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error(ErrorCode::unsupported, where_, name_ + " " + what, "Snug reads BERT's WordPiece tokenizers");
+    throw Error(ErrorCode::unsupported, where_, name_ + " " + what,
+                "Snug reads BERT's WordPiece tokenizers");
   }
   [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
   [[nodiscard]] const nlohmann::json& at(const char* key) const {
@@ -48,7 +49,8 @@ class JsonFields {
   void require_string(const char* key, std::string_view expected) const {
     const std::string value = required_string(key);
     if (value != expected)
-      fail(std::string(key) + " '" + value + "' is not supported, only '" + std::string(expected) + "'");
+      fail(std::string(key) + " '" + value + "' is not supported, only '" + std::string(expected) +
+           "'");
   }
   void require_type(std::string_view expected) const { require_string("type", expected); }
   [[nodiscard]] int64_t required_count(const char* key) const {
@@ -61,7 +63,8 @@ class JsonFields {
   /// Nothing where the field is null or missing.
   [[nodiscard]] std::optional<bool> boolean(const char* key) const {
     if (!has(key) || object_.at(key).is_null()) return std::nullopt;
-    if (!object_.at(key).is_boolean()) fail(std::string("has a ") + key + " that is neither true nor false");
+    if (!object_.at(key).is_boolean())
+      fail(std::string("has a ") + key + " that is neither true nor false");
     return object_.at(key).get<bool>();
   }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trainer knows characters only, and marks the begin of a word by a character of its own, which would merge like
-// any other. Here each symbol ("a" at the begin of a word, "a" inside of one) is one code point instead, from a range
-// in which the trainer treats no character specially: merges are then exactly those of WordPiece.
+// The trainer knows characters only, and marks the begin of a word by a character of its own, which
+// would merge like any other. Here each symbol ("a" at the begin of a word, "a" inside of one) is
+// one code point instead, from a range in which the trainer treats no character specially: merges
+// are then exactly those of WordPiece.
 #include "text/piece_trainer.h"
 
 #include <sentencepiece_processor.h>
@@ -44,7 +45,8 @@ class WordLines : public sentencepiece::SentenceIterator {
 
 }  // namespace
 
-std::vector<std::vector<uint16_t>> train_pieces(const std::vector<SymbolWord>& words, int64_t merges) {
+std::vector<std::vector<uint16_t>> train_pieces(const std::vector<SymbolWord>& words,
+                                                int64_t merges) {
   std::vector<std::vector<uint16_t>> pieces;
   if (words.empty() || merges <= 0) return pieces;
   std::vector<bool> is_used(static_cast<size_t>(kMaxSymbols), false);
@@ -92,7 +94,8 @@ std::vector<std::vector<uint16_t>> train_pieces(const std::vector<SymbolWord>& w
         }
         piece.push_back(static_cast<uint16_t>(c - kFirstCodePoint));
       }
-      if (piece.size() >= 2 && static_cast<int64_t>(pieces.size()) < merges) pieces.push_back(std::move(piece));
+      if (piece.size() >= 2 && static_cast<int64_t>(pieces.size()) < merges)
+        pieces.push_back(std::move(piece));
     }
   }
   return pieces;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sentencepiece's BPE trainer over words with counts, with WordPiece's distinction of first and later characters.
+// sentencepiece's BPE trainer over words with counts, with WordPiece's distinction of first and
+// later characters.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,9 @@ struct SymbolWord {
 };
 inline constexpr int64_t kMaxSymbols = 0xD800 - 0x3400;
 
-/// Returns up to `merges` sequences of two or more symbols, in the order in which the trainer made them.
-[[nodiscard]] std::vector<std::vector<uint16_t>> train_pieces(const std::vector<SymbolWord>& words, int64_t merges);
+/// Returns up to `merges` sequences of two or more symbols, in the order in which the trainer made
+/// them.
+[[nodiscard]] std::vector<std::vector<uint16_t>> train_pieces(const std::vector<SymbolWord>& words,
+                                                              int64_t merges);
 
 }  // namespace snug

@@ -45,7 +45,9 @@ void operator delete[](void* block, size_t) noexcept { give(block); }
 
 namespace snug::test {
 
-std::string data_file(const std::string& name) { return std::string(SNUG_SOURCE_DIR) + "/src/text/testdata/" + name; }
+std::string data_file(const std::string& name) {
+  return std::string(SNUG_SOURCE_DIR) + "/src/text/testdata/" + name;
+}
 
 std::string read_file(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -63,7 +65,8 @@ int64_t heap_allocations() { return allocations; }
 
 TemporaryFolder::TemporaryFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "snug-text-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw Error(ErrorCode::io, name, "cannot make a temporary folder");
+  if (mkdtemp(name.data()) == nullptr)
+    throw Error(ErrorCode::io, name, "cannot make a temporary folder");
   path_ = name;
 }
 

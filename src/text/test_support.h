@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of this folder share: files, a temporary folder, and a count of the heap (operator new is replaced in
-// test_support.cc).
+// What the tests of this folder share: files, a temporary folder, and a count of the heap (operator
+// new is replaced in test_support.cc).
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,8 @@ int32_t TokenTable::find(uint64_t hash, std::string_view prefix, std::string_vie
     const size_t begin = i == 0 ? 0 : ends_[i - 1];
     if (ends_[i] - begin != prefix.size() + rest.size()) continue;
     const std::string_view token(pool_.data() + begin, ends_[i] - begin);
-    if (token.substr(prefix.size()) == rest && token.substr(0, prefix.size()) == prefix) return slots_[slot];
+    if (token.substr(prefix.size()) == rest && token.substr(0, prefix.size()) == prefix)
+      return slots_[slot];
   }
   return -1;
 }
@@ -30,7 +31,8 @@ int32_t TokenTable::find(uint64_t hash, std::string_view prefix, std::string_vie
 bool TokenTable::add(std::string_view token) {
   const uint64_t hash = hash_more(kHashSeed, token);
   if (find(hash, {}, token) >= 0) return false;
-  SNUG_CHECK(pool_.size() + token.size() < std::numeric_limits<uint32_t>::max(), "vocabulary above 4 GiB");
+  SNUG_CHECK(pool_.size() + token.size() < std::numeric_limits<uint32_t>::max(),
+             "vocabulary above 4 GiB");
   if (2 * (ends_.size() + 1) > slots_.size()) grow();
   size_t slot = slot_of(hash);
   while (slots_[slot] >= 0) slot = (slot + 1) & (slots_.size() - 1);

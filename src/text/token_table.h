@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A vocabulary in three blocks of memory: all tokens in one string, their ends, and an open-addressing hash of ids.
-// The hash grows byte by byte (FNV-1a), so one pass over a word yields the hash of each of its beginnings.
+// A vocabulary in three blocks of memory: all tokens in one string, their ends, and an
+// open-addressing hash of ids. The hash grows byte by byte (FNV-1a), so one pass over a word yields
+// the hash of each of its beginnings.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,9 @@ class TokenTable {
   /// Adds a token with the next id; false where it is there already.
   [[nodiscard]] bool add(std::string_view token);
   /// The id, or -1.
-  [[nodiscard]] int32_t find(std::string_view token) const { return find(hash_more(kHashSeed, token), {}, token); }
+  [[nodiscard]] int32_t find(std::string_view token) const {
+    return find(hash_more(kHashSeed, token), {}, token);
+  }
   /// The id of prefix + rest, whose hash the caller knows, or -1.
   [[nodiscard]] int32_t find(uint64_t hash, std::string_view prefix, std::string_view rest) const;
 

@@ -31,7 +31,8 @@ void read_added(const JsonFields& fields, TokenizerConfig& config) {
     }
     config.added.push_back(std::move(token));
   }
-  std::sort(config.added.begin(), config.added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  std::sort(config.added.begin(), config.added.end(),
+            [](const auto& a, const auto& b) { return a.id < b.id; });
 }
 
 void write_file(const std::filesystem::path& file, const std::string& text) {
@@ -39,7 +40,8 @@ void write_file(const std::filesystem::path& file, const std::string& text) {
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
   out.close();
   if (!out)
-    throw Error(ErrorCode::io, file.string(), "cannot be written", "check the folder and the space on the disk");
+    throw Error(ErrorCode::io, file.string(), "cannot be written",
+                "check the folder and the space on the disk");
 }
 
 Json template_step(const char* kind, const std::string& id, int type) {
@@ -49,14 +51,16 @@ Json template_step(const char* kind, const std::string& id, int type) {
 Json template_of(const WordPieceSpec& spec) {
   const TokenRoles& roles = spec.roles;
   Json out{{"type", "TemplateProcessing"}};
-  out["single"] = Json::array({template_step("SpecialToken", roles.cls, 0), template_step("Sequence", "A", 0),
-                               template_step("SpecialToken", roles.sep, 0)});
+  out["single"] =
+      Json::array({template_step("SpecialToken", roles.cls, 0), template_step("Sequence", "A", 0),
+                   template_step("SpecialToken", roles.sep, 0)});
   out["pair"] = out["single"];
   out["pair"].push_back(template_step("Sequence", "B", 1));
   out["pair"].push_back(template_step("SpecialToken", roles.sep, 1));
   for (const std::string& name : {roles.cls, roles.sep}) {
-    out["special_tokens"][name] =
-        Json{{"id", name}, {"ids", Json::array({spec.vocabulary.find(name)})}, {"tokens", Json::array({name})}};
+    out["special_tokens"][name] = Json{{"id", name},
+                                       {"ids", Json::array({spec.vocabulary.find(name)})},
+                                       {"tokens", Json::array({name})}};
   }
   return out;
 }
@@ -65,8 +69,8 @@ Json strip_accents_of(const WordPieceSpec& spec) {
   return spec.normalizer.strip_accents ? Json(*spec.normalizer.strip_accents) : Json();
 }
 
-/// The file as text: everything but the vocabulary by the JSON library, whose ordered objects are lists and would take
-/// quadratic time for 30,000 keys.
+/// The file as text: everything but the vocabulary by the JSON library, whose ordered objects are
+/// lists and would take quadratic time for 30,000 keys.
 std::string tokenizer_json_of(const WordPieceSpec& spec) {
   Json added = Json::array();
   for (const AddedToken& token : spec.added) {
@@ -78,7 +82,8 @@ std::string tokenizer_json_of(const WordPieceSpec& spec) {
                          {"normalized", token.normalized},
                          {"special", token.special}});
   }
-  Json head{{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", added}};
+  Json head{
+      {"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", added}};
   head["normalizer"] = Json{{"type", "BertNormalizer"},
                             {"clean_text", spec.normalizer.clean_text},
                             {"handle_chinese_chars", spec.normalizer.handle_chinese_chars},
@@ -98,21 +103,25 @@ std::string tokenizer_json_of(const WordPieceSpec& spec) {
   inner.pop_back();
   text += ",\n  \"model\": " + inner + ",\"vocab\": {";
   for (int64_t id = 0; id < spec.vocabulary.size(); ++id) {
-    text += (id == 0 ? "\n    " : ",\n    ") + Json(spec.vocabulary.token(id)).dump() + ": " + std::to_string(id);
+    text += (id == 0 ? "\n    " : ",\n    ") + Json(spec.vocabulary.token(id)).dump() + ": " +
+            std::to_string(id);
   }
   return text + "\n  }}\n}\n";
 }
 
-/// transformers' BertTokenizer rebuilds itself from the vocabulary and the few options of tokenizer_config.json; any
-/// other tokenizer must be read as it stands in tokenizer.json.
+/// transformers' BertTokenizer rebuilds itself from the vocabulary and the few options of
+/// tokenizer_config.json; any other tokenizer must be read as it stands in tokenizer.json.
 bool is_plain_bert(const WordPieceSpec& spec) {
   const auto is_role = [&](const AddedToken& token) {
     const TokenRoles& r = spec.roles;
     const std::string& name = token.content;
-    const bool is_named = name == r.pad || name == r.unk || name == r.cls || name == r.sep || name == r.mask;
-    return is_named && token.special && !token.normalized && !token.single_word && !token.lstrip && !token.rstrip;
+    const bool is_named =
+        name == r.pad || name == r.unk || name == r.cls || name == r.sep || name == r.mask;
+    return is_named && token.special && !token.normalized && !token.single_word && !token.lstrip &&
+           !token.rstrip;
   };
-  return spec.normalizer.clean_text && spec.prefix == "##" && spec.max_input_chars_per_word == 100 &&
+  return spec.normalizer.clean_text && spec.prefix == "##" &&
+         spec.max_input_chars_per_word == 100 &&
          std::all_of(spec.added.begin(), spec.added.end(), is_role);
 }
 
@@ -129,7 +138,8 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& file) {
   try {
     document = nlohmann::json::parse(in);
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::bad_data, config.where, std::string("is not JSON: ") + error.what(), "write the file again");
+    throw Error(ErrorCode::bad_data, config.where, std::string("is not JSON: ") + error.what(),
+                "write the file again");
   }
   const JsonFields fields(document, config.where, "tokenizer_config");
   read_role(fields, "pad_token", config.roles.pad);
@@ -144,9 +154,11 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& file) {
   if (fields.has("tokenizer_class") && !fields.at("tokenizer_class").is_null()) {
     config.tokenizer_class = fields.required_string("tokenizer_class");
   }
-  if (!fields.boolean("do_basic_tokenize").value_or(true)) fields.fail("do_basic_tokenize false is not supported");
+  if (!fields.boolean("do_basic_tokenize").value_or(true))
+    fields.fail("do_basic_tokenize false is not supported");
   if (fields.has("truncation_side")) fields.require_string("truncation_side", "right");
-  if (fields.has("never_split") && !fields.at("never_split").is_null() && !fields.at("never_split").empty()) {
+  if (fields.has("never_split") && !fields.at("never_split").is_null() &&
+      !fields.at("never_split").empty()) {
     fields.fail("never_split is not supported");
   }
   read_added(fields, config);
@@ -161,14 +173,15 @@ void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::pat
   }
   write_file(folder / "vocab.txt", lines);
   write_file(folder / "tokenizer.json", tokenizer_json_of(spec));
-  Json config{{"tokenizer_class", is_plain_bert(spec) ? "BertTokenizer" : "PreTrainedTokenizerFast"},
-              {"do_lower_case", spec.normalizer.lowercase},
-              {"strip_accents", strip_accents_of(spec)},
-              {"tokenize_chinese_chars", spec.normalizer.handle_chinese_chars},
-              {"pad_token", spec.roles.pad},
-              {"unk_token", spec.roles.unk},
-              {"cls_token", spec.roles.cls},
-              {"sep_token", spec.roles.sep}};
+  Json config{
+      {"tokenizer_class", is_plain_bert(spec) ? "BertTokenizer" : "PreTrainedTokenizerFast"},
+      {"do_lower_case", spec.normalizer.lowercase},
+      {"strip_accents", strip_accents_of(spec)},
+      {"tokenize_chinese_chars", spec.normalizer.handle_chinese_chars},
+      {"pad_token", spec.roles.pad},
+      {"unk_token", spec.roles.unk},
+      {"cls_token", spec.roles.cls},
+      {"sep_token", spec.roles.sep}};
   if (spec.vocabulary.find(spec.roles.mask) >= 0) config["mask_token"] = spec.roles.mask;
   write_file(folder / "tokenizer_config.json", config.dump(2) + "\n");
 }

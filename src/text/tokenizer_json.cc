@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads Hugging Face's tokenizer.json. The vocabulary goes from the parser into a list and never into a JSON document:
-// a document of 30,000 tokens would take ten times the bytes of the table, and would lose repeated tokens.
+// Reads Hugging Face's tokenizer.json. The vocabulary goes from the parser into a list and never
+// into a JSON document: a document of 30,000 tokens would take ten times the bytes of the table,
+// and would lose repeated tokens.
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -22,19 +23,23 @@ struct VocabularyEntry {
 };
 
 /// Parses the file; entries of /model/vocab go to `entries` instead of the document.
-Json parse_file(const std::filesystem::path& file, const std::string& where, std::vector<VocabularyEntry>& entries) {
+Json parse_file(const std::filesystem::path& file, const std::string& where,
+                std::vector<VocabularyEntry>& entries) {
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw Error(ErrorCode::io, where, "cannot open the tokenizer", "check the path of the tokenizer");
+  if (!in)
+    throw Error(ErrorCode::io, where, "cannot open the tokenizer",
+                "check the path of the tokenizer");
   std::array<std::string, 4> path;  // keys of the objects around the parser, by depth
   bool is_entry = false;            // the parser has read the key of an entry, its id comes next
   const auto callback = [&](int depth, Json::parse_event_t event, Json& value) {
     if (is_entry) {
       is_entry = false;
-      const bool is_id =
-          event == Json::parse_event_t::value && value.is_number_integer() && value >= 0 && value < (int64_t{1} << 31);
+      const bool is_id = event == Json::parse_event_t::value && value.is_number_integer() &&
+                         value >= 0 && value < (int64_t{1} << 31);
       if (!is_id) {
         throw Error(ErrorCode::bad_data, where,
-                    "model.vocab gives '" + path[3] + "' an id that is no whole number from 0", "write the file again");
+                    "model.vocab gives '" + path[3] + "' an id that is no whole number from 0",
+                    "write the file again");
       }
       entries.push_back({value.get<int64_t>(), path[3]});
     } else if (event == Json::parse_event_t::key && depth >= 1 && depth <= 3) {
@@ -52,27 +57,31 @@ Json parse_file(const std::filesystem::path& file, const std::string& where, std
   }
 }
 
-/// A member of the document, or `none`: JsonFields keeps a reference, so there must be something to refer to.
+/// A member of the document, or `none`: JsonFields keeps a reference, so there must be something to
+/// refer to.
 const Json& member(const Json& document, const char* key, const Json& none) {
   return document.contains(key) ? document[key] : none;
 }
 
-void read_vocabulary(const Json& document, std::vector<VocabularyEntry>& entries, WordPieceSpec& spec) {
+void read_vocabulary(const Json& document, std::vector<VocabularyEntry>& entries,
+                     WordPieceSpec& spec) {
   if (entries.empty()) {
-    throw Error(ErrorCode::bad_data, spec.where, "model.vocab is empty or missing", "name a WordPiece tokenizer");
+    throw Error(ErrorCode::bad_data, spec.where, "model.vocab is empty or missing",
+                "name a WordPiece tokenizer");
   }
   if (!document["model"]["vocab"].is_object() || !document["model"]["vocab"].empty()) {
     throw Error(ErrorCode::bad_data, spec.where, "model.vocab is not an object of tokens and ids",
                 "write the file again");
   }
-  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto& a, const auto& b) { return a.id < b.id; });
   for (size_t i = 0; i < entries.size(); ++i) {
     const auto id = static_cast<int64_t>(i);
     if (entries[i].id != id) {
       const bool is_twice = entries[i].id < id;
       throw Error(ErrorCode::bad_data, spec.where,
-                  is_twice ? "model.vocab gives id " + std::to_string(entries[i].id) + " to '" + entries[i - 1].token +
-                                 "' and '" + entries[i].token + "'"
+                  is_twice ? "model.vocab gives id " + std::to_string(entries[i].id) + " to '" +
+                                 entries[i - 1].token + "' and '" + entries[i].token + "'"
                            : "model.vocab has no token with id " + std::to_string(id),
                   "ids must count from 0 without gaps");
     }
@@ -84,7 +93,10 @@ void read_normalizer(const Json& document, WordPieceSpec& spec) {
   const Json none;
   const Json& value = member(document, "normalizer", none);
   if (value.is_null()) {
-    spec.normalizer = {.clean_text = false, .handle_chinese_chars = false, .strip_accents = false, .lowercase = false};
+    spec.normalizer = {.clean_text = false,
+                       .handle_chinese_chars = false,
+                       .strip_accents = false,
+                       .lowercase = false};
     return;
   }
   const JsonFields fields(value, spec.where, "normalizer");
@@ -100,7 +112,8 @@ void read_model(const Json& document, WordPieceSpec& spec) {
   const Json none;
   const JsonFields fields(member(document, "model", none), spec.where, "model");
   if (fields.has("type")) fields.require_type("WordPiece");
-  fields.allow_only({"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
+  fields.allow_only(
+      {"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
   spec.roles.unk = fields.required_string("unk_token");
   spec.prefix = fields.required_string("continuing_subword_prefix");
   spec.max_input_chars_per_word = fields.required_count("max_input_chars_per_word");
@@ -109,7 +122,8 @@ void read_model(const Json& document, WordPieceSpec& spec) {
 void read_added_tokens(const Json& document, WordPieceSpec& spec) {
   if (!document.contains("added_tokens") || document["added_tokens"].is_null()) return;
   if (!document["added_tokens"].is_array()) {
-    throw Error(ErrorCode::bad_data, spec.where, "added_tokens is not a list", "write the file again");
+    throw Error(ErrorCode::bad_data, spec.where, "added_tokens is not a list",
+                "write the file again");
   }
   for (const Json& value : document["added_tokens"]) {
     const JsonFields fields(value, spec.where, "added_tokens");
@@ -117,7 +131,8 @@ void read_added_tokens(const Json& document, WordPieceSpec& spec) {
     token.id = static_cast<int32_t>(fields.required_count("id"));
     spec.added.push_back(std::move(token));
   }
-  std::stable_sort(spec.added.begin(), spec.added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  std::stable_sort(spec.added.begin(), spec.added.end(),
+                   [](const auto& a, const auto& b) { return a.id < b.id; });
   int64_t next = spec.vocabulary.size();
   for (size_t i = 0; i < spec.added.size(); ++i) {
     const AddedToken& token = spec.added[i];
@@ -125,8 +140,8 @@ void read_added_tokens(const Json& document, WordPieceSpec& spec) {
     const int64_t expected = known >= 0 ? known : next++;
     if (token.id != expected || (i > 0 && spec.added[i - 1].id == token.id)) {
       throw Error(ErrorCode::bad_data, spec.where,
-                  "added_tokens gives '" + token.content + "' id " + std::to_string(token.id) + "; it must be " +
-                      std::to_string(expected) + " and stand once",
+                  "added_tokens gives '" + token.content + "' id " + std::to_string(token.id) +
+                      "; it must be " + std::to_string(expected) + " and stand once",
                   "added tokens have their id in model.vocab, or follow it without gaps");
     }
   }
@@ -140,7 +155,8 @@ std::string describe(const Json& steps, const JsonFields& fields) {
     const bool is_token = step.is_object() && step.contains("SpecialToken");
     if (!is_token && !(step.is_object() && step.contains("Sequence")))
       fields.fail("has an unknown step " + step.dump());
-    const JsonFields inner(step[is_token ? "SpecialToken" : "Sequence"], fields.where(), "post_processor");
+    const JsonFields inner(step[is_token ? "SpecialToken" : "Sequence"], fields.where(),
+                           "post_processor");
     text += (is_token ? inner.required_string("id") : "$" + inner.required_string("id")) + ":" +
             std::to_string(inner.required_count("type_id")) + " ";
   }
@@ -170,7 +186,8 @@ void read_post_processor(const Json& document, const TokenizerConfig& config, Wo
     sep = sep.substr(0, sep.find(":0 "));
     const std::string head = cls + ":0 $A:0 " + sep + ":0 ";
     if (single != head || pair != head + "$B:1 " + sep + ":1 ") {
-      fields.fail("is not BERT's template '[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1' but '" + single + "' and '" + pair + "'");
+      fields.fail("is not BERT's template '[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1' but '" + single +
+                  "' and '" + pair + "'");
     }
     for (const auto& [name, token] : fields.at("special_tokens").items()) {
       const JsonFields inner(token, spec.where, "post_processor.special_tokens");
@@ -192,8 +209,10 @@ void check_agreement(const TokenizerConfig& config, const WordPieceSpec& spec) {
   };
   const BertNormalizerOptions& normalizer = spec.normalizer;
   if (config.lowercase && *config.lowercase != normalizer.lowercase) refuse("do_lower_case");
-  if (config.strip_accents && *config.strip_accents != normalizer.strips_accents()) refuse("strip_accents");
-  if (config.handle_chinese_chars && *config.handle_chinese_chars != normalizer.handle_chinese_chars) {
+  if (config.strip_accents && *config.strip_accents != normalizer.strips_accents())
+    refuse("strip_accents");
+  if (config.handle_chinese_chars &&
+      *config.handle_chinese_chars != normalizer.handle_chinese_chars) {
     refuse("tokenize_chinese_chars");
   }
   if (config.names_unk && config.roles.unk != spec.roles.unk) refuse("unk_token");
@@ -201,7 +220,8 @@ void check_agreement(const TokenizerConfig& config, const WordPieceSpec& spec) {
 
 }  // namespace
 
-WordPieceSpec read_tokenizer_json(const std::filesystem::path& file, const TokenizerConfig& config) {
+WordPieceSpec read_tokenizer_json(const std::filesystem::path& file,
+                                  const TokenizerConfig& config) {
   WordPieceSpec spec;
   spec.where = file.string();
   spec.roles = config.roles;
@@ -209,8 +229,8 @@ WordPieceSpec read_tokenizer_json(const std::filesystem::path& file, const Token
   const Json document = parse_file(file, spec.where, entries);
   try {
     const JsonFields fields(document, spec.where, "tokenizer");
-    fields.allow_only({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
-                       "post_processor", "decoder", "model"});
+    fields.allow_only({"version", "truncation", "padding", "added_tokens", "normalizer",
+                       "pre_tokenizer", "post_processor", "decoder", "model"});
     read_model(document, spec);
     read_vocabulary(document, entries, spec);
     read_normalizer(document, spec);
@@ -225,7 +245,8 @@ WordPieceSpec read_tokenizer_json(const std::filesystem::path& file, const Token
     read_added_tokens(document, spec);
     read_post_processor(document, config, spec);
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::bad_data, spec.where, std::string("has a field of the wrong type: ") + error.what(),
+    throw Error(ErrorCode::bad_data, spec.where,
+                std::string("has a field of the wrong type: ") + error.what(),
                 "write the file again");
   }
   check_agreement(config, spec);

@@ -70,7 +70,9 @@ void check_utf8(std::string_view text, std::string_view where) {
 }
 
 char32_t next_code_point(std::string_view text, size_t& at) {
-  const auto byte = [&](size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(text[at + i])); };
+  const auto byte = [&](size_t i) {
+    return static_cast<char32_t>(static_cast<unsigned char>(text[at + i]));
+  };
   const char32_t first = byte(0);
   if (first < 0x80) {
     at += 1;
@@ -86,7 +88,8 @@ char32_t next_code_point(std::string_view text, size_t& at) {
     at += 3;
     return c;
   }
-  const char32_t c = (first & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
+  const char32_t c =
+      (first & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
   at += 4;
   return c;
 }
@@ -131,15 +134,18 @@ bool is_deleted(char32_t c) {
 }
 
 bool is_punctuation(char32_t c) {
-  if (c < 0x80) return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
+  if (c < 0x80)
+    return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
+           (c >= 123 && c <= 126);
   if (c == 0x166D || c == 0x111C9) return true;  // no longer punctuation after 8.0
   return (U_GET_GC_MASK(icu(c)) & kPunctuationMask) != 0 && existed_in(8, c);
 }
 
 bool is_ideograph(char32_t c) {
   if (c < 0x3400) return false;
-  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
-         (c >= 0x2A700 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) ||
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
+         (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B81F) ||
+         (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) ||
          (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
@@ -168,7 +174,8 @@ ShortText decompose(char32_t c) {
   UErrorCode status = U_ZERO_ERROR;
   const UNormalizer2* nfd = unorm2_getNFDInstance(&status);
   UChar units[16];
-  const int32_t size = U_SUCCESS(status) ? unorm2_getDecomposition(nfd, icu(c), units, 16, &status) : -1;
+  const int32_t size =
+      U_SUCCESS(status) ? unorm2_getDecomposition(nfd, icu(c), units, 16, &status) : -1;
   SNUG_CHECK(U_SUCCESS(status), u_errorName(status));
   if (size < 0 || !existed_in(9, c)) return out;
   out.size = 0;

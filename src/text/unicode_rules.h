@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions about one code point, answered as Hugging Face's `tokenizers` package answers them, and UTF-8.
-// The package mixes three editions of Unicode: categories are 8.0's, decompositions and combining classes 9.0's, lower
-// case is the newest. ICU's data are newer than 8.0, so the age of a code point decides whether the package knows it;
-// what changed for code points that already existed is listed by hand in the .cc file. The golden test holds all this.
+// Questions about one code point, answered as Hugging Face's `tokenizers` package answers them, and
+// UTF-8. The package mixes three editions of Unicode: categories are 8.0's, decompositions and
+// combining classes 9.0's, lower case is the newest. ICU's data are newer than 8.0, so the age of a
+// code point decides whether the package knows it; what changed for code points that already
+// existed is listed by hand in the .cc file. The golden test holds all this.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace snug {
 
-/// Throws Error{bad_data} with the byte offset of the first byte that is not UTF-8 (surrogates and overlong forms are
-/// not). `where` names the text in the message.
+/// Throws Error{bad_data} with the byte offset of the first byte that is not UTF-8 (surrogates and
+/// overlong forms are not). `where` names the text in the message.
 void check_utf8(std::string_view text, std::string_view where);
 
 /// Reads the code point at text[at] and moves `at` behind it. The text must have passed check_utf8.
@@ -26,7 +27,8 @@ void append_utf8(char32_t c, std::string& out);
 
 /// White_Space.
 [[nodiscard]] bool is_whitespace(char32_t c);
-/// What BERT's cleaning deletes: NUL, U+FFFD, control, format and private-use characters; not tab, LF, CR.
+/// What BERT's cleaning deletes: NUL, U+FFFD, control, format and private-use characters; not tab,
+/// LF, CR.
 [[nodiscard]] bool is_deleted(char32_t c);
 /// ASCII punctuation and symbols, and Unicode's P* categories.
 [[nodiscard]] bool is_punctuation(char32_t c);

@@ -25,19 +25,21 @@ bool serves_bert_text(std::string_view name) {
 
 void add_vocabulary_token(WordPieceSpec& spec, std::string_view token, const std::string& line) {
   if (token.empty()) {
-    throw Error(ErrorCode::bad_data, spec.where, line + " is empty; a vocabulary has one token each", "remove it");
+    throw Error(ErrorCode::bad_data, spec.where,
+                line + " is empty; a vocabulary has one token each", "remove it");
   }
   if (token.size() > kMaxTokenBytes) {
-    throw Error(ErrorCode::bad_data, spec.where,
-                line + " has more than " + std::to_string(kMaxTokenBytes) + " bytes; this is no vocabulary",
-                "name a vocab.txt with one token a line, or a tokenizer.json");
+    throw Error(
+        ErrorCode::bad_data, spec.where,
+        line + " has more than " + std::to_string(kMaxTokenBytes) + " bytes; this is no vocabulary",
+        "name a vocab.txt with one token a line, or a tokenizer.json");
   }
   check_utf8(token, spec.where + " " + line);
   if (!spec.vocabulary.add(token)) {
-    throw Error(
-        ErrorCode::bad_data, spec.where,
-        line + " repeats the token '" + std::string(token) + "' of id " + std::to_string(spec.vocabulary.find(token)),
-        "remove one of them (the ids of all later tokens depend on it)");
+    throw Error(ErrorCode::bad_data, spec.where,
+                line + " repeats the token '" + std::string(token) + "' of id " +
+                    std::to_string(spec.vocabulary.find(token)),
+                "remove one of them (the ids of all later tokens depend on it)");
   }
 }
 
@@ -59,7 +61,8 @@ WordPieceSpec read_vocab_txt(const std::filesystem::path& file, const TokenizerC
   WordPieceSpec spec;
   spec.where = file.string();
   if (!serves_bert_text(config.tokenizer_class)) {
-    throw Error(ErrorCode::unsupported, config.where, "tokenizer_class '" + config.tokenizer_class + "' is not BERT's",
+    throw Error(ErrorCode::unsupported, config.where,
+                "tokenizer_class '" + config.tokenizer_class + "' is not BERT's",
                 "use a folder with a tokenizer.json");
   }
   spec.roles = config.roles;
@@ -68,7 +71,9 @@ WordPieceSpec read_vocab_txt(const std::filesystem::path& file, const TokenizerC
   spec.normalizer.handle_chinese_chars = config.handle_chinese_chars.value_or(true);
 
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw Error(ErrorCode::io, spec.where, "cannot open the vocabulary", "check the path of the tokenizer");
+  if (!in)
+    throw Error(ErrorCode::io, spec.where, "cannot open the vocabulary",
+                "check the path of the tokenizer");
   std::array<char, kMaxTokenBytes + 4> buffer;
   for (int64_t number = 1; in.peek() != std::ifstream::traits_type::eof(); ++number) {
     in.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));
@@ -82,7 +87,8 @@ WordPieceSpec read_vocab_txt(const std::filesystem::path& file, const TokenizerC
   }
   if (in.bad()) throw Error(ErrorCode::io, spec.where, "cannot be read", "check that it is a file");
   if (spec.vocabulary.size() == 0) {
-    throw Error(ErrorCode::bad_data, spec.where, "the vocabulary is empty", "name a vocab.txt with one token a line");
+    throw Error(ErrorCode::bad_data, spec.where, "the vocabulary is empty",
+                "name a vocab.txt with one token a line");
   }
   int64_t next = spec.vocabulary.size();
   for (const AddedToken& token : config.added) {
@@ -90,8 +96,9 @@ WordPieceSpec read_vocab_txt(const std::filesystem::path& file, const TokenizerC
     const int64_t expected = known >= 0 ? known : next++;
     if (token.id != expected) {
       throw Error(ErrorCode::bad_data, config.where,
-                  "added_tokens_decoder gives '" + token.content + "' id " + std::to_string(token.id) +
-                      "; by the vocabulary it is " + std::to_string(expected),
+                  "added_tokens_decoder gives '" + token.content + "' id " +
+                      std::to_string(token.id) + "; by the vocabulary it is " +
+                      std::to_string(expected),
                   "make the two files agree");
     }
     spec.added.push_back(token);

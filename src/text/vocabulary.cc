@@ -12,14 +12,16 @@
 namespace snug {
 namespace {
 
-// These bounds make kVocabularyLearnerBytes: the trainer takes up to 240 bytes for each symbol of a training word.
+// These bounds make kVocabularyLearnerBytes: the trainer takes up to 240 bytes for each symbol of a
+// training word.
 constexpr int64_t kMaxCountedWords = 120'000;
 constexpr int64_t kMaxCountedBytes = 3 << 20;
 constexpr int64_t kMaxTrainingWords = 60'000;
 constexpr int64_t kMaxTrainingSymbols = 300'000;
 constexpr int64_t kMaxSingleSymbols = 150'000;  // beyond this, words seen once only cost time
-constexpr int64_t kMaxWordCharacters = 48;      // longer words are rarely words; their characters count all the same
-constexpr size_t kChunkBytes = 16'384;          // a row is normalised in parts of this size
+constexpr int64_t kMaxWordCharacters =
+    48;  // longer words are rarely words; their characters count all the same
+constexpr size_t kChunkBytes = 16'384;  // a row is normalised in parts of this size
 constexpr int64_t kMinVocabulary = 16;
 constexpr int64_t kMaxVocabulary = 1 << 20;
 constexpr size_t kCodePoints = 0x110000;
@@ -38,7 +40,8 @@ size_t first_chunk(std::string_view text) {
 
 bool is_always_a_word(char32_t c) { return is_punctuation(c) || is_ideograph(c); }
 
-/// The characters of the vocabulary and their two forms as symbols: forms[2i] begins a word, forms[2i + 1] does not.
+/// The characters of the vocabulary and their two forms as symbols: forms[2i] begins a word,
+/// forms[2i + 1] does not.
 struct Alphabet {
   std::vector<char32_t> characters;  ///< ascending
   [[nodiscard]] int64_t find(char32_t c) const {
@@ -53,12 +56,14 @@ Alphabet choose_alphabet(const std::vector<uint32_t>& counts, int64_t max_forms)
   for (size_t c = 0; c < counts.size(); ++c) {
     if (counts[c] > 0) seen.push_back(static_cast<char32_t>(c));
   }
-  std::sort(seen.begin(), seen.end(),
-            [&](char32_t a, char32_t b) { return counts[a] != counts[b] ? counts[a] > counts[b] : a < b; });
+  std::sort(seen.begin(), seen.end(), [&](char32_t a, char32_t b) {
+    return counts[a] != counts[b] ? counts[a] > counts[b] : a < b;
+  });
   int64_t forms = 0;
   for (char32_t c : seen) {
     forms += is_always_a_word(c) ? 1 : 2;
-    if (forms > max_forms || static_cast<int64_t>(alphabet.characters.size()) >= kMaxSymbols / 2) break;
+    if (forms > max_forms || static_cast<int64_t>(alphabet.characters.size()) >= kMaxSymbols / 2)
+      break;
     alphabet.characters.push_back(c);
   }
   std::sort(alphabet.characters.begin(), alphabet.characters.end());
@@ -94,18 +99,21 @@ std::vector<SymbolWord> choose_words(const WordCounts& counts, const Alphabet& a
 struct VocabularyLearner::State {
   explicit State(const VocabularyOptions& given)
       : options(given),
-        normalizer(BertNormalizerOptions{.strip_accents = std::nullopt, .lowercase = given.lowercase}),
+        normalizer(
+            BertNormalizerOptions{.strip_accents = std::nullopt, .lowercase = given.lowercase}),
         words(kMaxCountedWords, kMaxCountedBytes, given.seed),
         characters(kCodePoints, 0) {}
 
   void count_word(std::string_view word) {
     int64_t length = 0;
     for (size_t at = 0; at < word.size(); ++length) ++characters[next_code_point(word, at)];
-    if (length > 1 && length <= kMaxWordCharacters) words.add(word);  // one character has nothing to merge
+    if (length > 1 && length <= kMaxWordCharacters)
+      words.add(word);  // one character has nothing to merge
   }
   void halve_rate() {
     words.halve();
-    for (uint32_t& count : characters) count = (count + 1) / 2;  // rounded up: no character is forgotten
+    for (uint32_t& count : characters)
+      count = (count + 1) / 2;  // rounded up: no character is forgotten
     ++rate_bits;
     counted_bytes /= 2;
   }
@@ -124,8 +132,8 @@ struct VocabularyLearner::State {
 VocabularyLearner::VocabularyLearner(const VocabularyOptions& options) {
   if (options.vocab_size < kMinVocabulary || options.vocab_size > kMaxVocabulary) {
     throw Error(ErrorCode::bad_config, "vocab_size",
-                std::to_string(options.vocab_size) + " is not between " + std::to_string(kMinVocabulary) + " and " +
-                    std::to_string(kMaxVocabulary),
+                std::to_string(options.vocab_size) + " is not between " +
+                    std::to_string(kMinVocabulary) + " and " + std::to_string(kMaxVocabulary),
                 "8192 suits small texts, 30522 is BERT's");
   }
   state_ = std::make_unique<State>(options);
@@ -153,7 +161,8 @@ void VocabularyLearner::add(std::string_view text) {
     for_each_word(state.normalized, [&](std::string_view word) { state.count_word(word); });
     text.remove_prefix(size);
     state.counted_bytes += static_cast<int64_t>(size);
-    if (state.counted_bytes >= state.options.sample_bytes && state.rate_bits < 60) state.halve_rate();
+    if (state.counted_bytes >= state.options.sample_bytes && state.rate_bits < 60)
+      state.halve_rate();
   }
 }
 
@@ -162,7 +171,8 @@ std::vector<std::string> VocabularyLearner::learn() {
   const int64_t room = state_->options.vocab_size - static_cast<int64_t>(std::size(kSpecialTokens));
   const Alphabet alphabet = choose_alphabet(state_->characters, room - room / 4);
   if (alphabet.characters.empty()) {
-    throw Error(ErrorCode::bad_data, "vocabulary", "the text has no characters to learn a vocabulary from",
+    throw Error(ErrorCode::bad_data, "vocabulary",
+                "the text has no characters to learn a vocabulary from",
                 "check the text column of the training file");
   }
   std::vector<SymbolWord> words = choose_words(state_->words, alphabet);
@@ -176,7 +186,8 @@ std::vector<std::string> VocabularyLearner::learn() {
       append_utf8(c, tokens.back());
     }
   }
-  const int64_t merges = room + static_cast<int64_t>(std::size(kSpecialTokens)) - static_cast<int64_t>(tokens.size());
+  const int64_t merges =
+      room + static_cast<int64_t>(std::size(kSpecialTokens)) - static_cast<int64_t>(tokens.size());
   for (const std::vector<uint16_t>& piece : train_pieces(words, merges)) {
     tokens.emplace_back(piece.front() % 2 == 1 ? "##" : "");
     for (uint16_t symbol : piece) append_utf8(alphabet.characters[symbol / 2u], tokens.back());

@@ -45,7 +45,8 @@ Rows noise(int count) {
     std::string row;
     for (int word = 0; word < 12; ++word) {
       const uint64_t length = 2 + random.below(39);
-      for (uint64_t c = 0; c < length; ++c) append_utf8(static_cast<char32_t>(0x430 + random.below(32)), row);
+      for (uint64_t c = 0; c < length; ++c)
+        append_utf8(static_cast<char32_t>(0x430 + random.below(32)), row);
       row += ' ';
     }
     rows.push_back(row);
@@ -98,10 +99,12 @@ TEST(Vocabulary, small_text_gives_its_words_and_every_character_in_both_forms) {
   const std::set<std::string> set(tokens.begin(), tokens.end());
   EXPECT_EQ(set.size(), tokens.size());
   EXPECT_LE(tokens.size(), 200u);
-  for (const char* token : {"the", "cat", "sat", "hat", "elan", ".", "!", "\u4e2d", "e", "##e", "h", "##h"}) {
+  for (const char* token :
+       {"the", "cat", "sat", "hat", "elan", ".", "!", "\u4e2d", "e", "##e", "h", "##h"}) {
     EXPECT_TRUE(set.contains(token)) << token;
   }
-  for (const char* token : {"##.", "##\u4e2d", "The", "é"}) EXPECT_FALSE(set.contains(token)) << token;
+  for (const char* token : {"##.", "##\u4e2d", "The", "é"})
+    EXPECT_FALSE(set.contains(token)) << token;
 
   const auto cased = learn(rows, {.vocab_size = 200, .lowercase = false});
   EXPECT_TRUE(std::count(cased.begin(), cased.end(), "The") == 1);
@@ -132,7 +135,8 @@ TEST(Vocabulary, rare_characters_give_way_to_frequent_ones) {
 
 TEST(Vocabulary, same_rows_and_seed_give_the_same_tokens_under_sampling) {
   const Rows rows = noise(400);
-  const VocabularyOptions options{.vocab_size = 500, .seed = 3, .lowercase = true, .sample_bytes = 10'000};
+  const VocabularyOptions options{
+      .vocab_size = 500, .seed = 3, .lowercase = true, .sample_bytes = 10'000};
   const auto tokens = learn(rows, options);
   EXPECT_EQ(learn(rows, options), tokens);
   VocabularyOptions other = options;
@@ -141,7 +145,8 @@ TEST(Vocabulary, same_rows_and_seed_give_the_same_tokens_under_sampling) {
 }
 
 TEST(Vocabulary, sampling_keeps_what_is_frequent_early_and_late) {
-  VocabularyLearner learner({.vocab_size = 60, .seed = 1, .lowercase = true, .sample_bytes = 4'000});
+  VocabularyLearner learner(
+      {.vocab_size = 60, .seed = 1, .lowercase = true, .sample_bytes = 4'000});
   for (int i = 0; i < 3000; ++i) learner.add("early early early");
   for (int i = 0; i < 3000; ++i) learner.add("late late late");
   const auto tokens = learner.learn();
@@ -165,7 +170,9 @@ TEST(Vocabulary, errors_name_the_cause) {
               (void)learn({"", " \t", "\u0301"}, {});
             }).find("bad_data [vocabulary] the text has no characters"),
             std::string::npos);
-  EXPECT_NE(test::error_of([] { (void)learn({"abc\xff"}, {}); }).find("bad_data [text] invalid UTF-8 at byte 3 (0xff)"),
+  EXPECT_NE(test::error_of([] {
+              (void)learn({"abc\xff"}, {});
+            }).find("bad_data [text] invalid UTF-8 at byte 3 (0xff)"),
             std::string::npos);
 }
 

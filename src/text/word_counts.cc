@@ -36,7 +36,8 @@ void WordCounts::add(std::string_view word) {
 void WordCounts::halve() {
   std::vector<int32_t> kept;
   for (int64_t i = 0; i < size(); ++i) {
-    const uint64_t bit = mix_bits(seed_ ^ TokenTable::hash_more(TokenTable::kHashSeed, word(i))) & 1u;
+    const uint64_t bit =
+        mix_bits(seed_ ^ TokenTable::hash_more(TokenTable::kHashSeed, word(i))) & 1u;
     int64_t& count = counts_[static_cast<size_t>(i)];
     count = (count + static_cast<int64_t>(bit)) / 2;
     if (count > 0) kept.push_back(static_cast<int32_t>(i));

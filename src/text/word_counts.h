@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts words in bounded memory. When the table is full, its rarer half goes: which words these are depends on the
-// counts, the seed and the order of the text alone.
+// Counts words in bounded memory. When the table is full, its rarer half goes: which words these
+// are depends on the counts, the seed and the order of the text alone.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,14 @@ class WordCounts {
       : max_words_(max_words), max_bytes_(max_bytes), seed_(seed) {}
 
   void add(std::string_view word);
-  /// Halves every count; an odd one is rounded up or down by a bit of the word's hash, and what reaches 0 goes.
+  /// Halves every count; an odd one is rounded up or down by a bit of the word's hash, and what
+  /// reaches 0 goes.
   void halve();
   [[nodiscard]] int64_t size() const { return words_.size(); }
   [[nodiscard]] std::string_view word(int64_t i) const { return words_.token(i); }
   [[nodiscard]] int64_t count(int64_t i) const { return counts_[static_cast<size_t>(i)]; }
-  /// Indices of the words, most frequent first; equally frequent ones in an order drawn by the seed.
+  /// Indices of the words, most frequent first; equally frequent ones in an order drawn by the
+  /// seed.
   [[nodiscard]] std::vector<int32_t> by_count() const;
 
  private:

@@ -13,7 +13,8 @@ namespace {
 int32_t role_id(const WordPieceSpec& spec, const char* role, const std::string& name) {
   const int32_t id = spec.vocabulary.find(name);
   if (id < 0) {
-    throw Error(ErrorCode::bad_data, spec.where, std::string("the vocabulary has no ") + role + " token '" + name + "'",
+    throw Error(ErrorCode::bad_data, spec.where,
+                std::string("the vocabulary has no ") + role + " token '" + name + "'",
                 std::string("add it, or name it as ") + role + "_token in tokenizer_config.json");
   }
   return id;
@@ -35,7 +36,8 @@ void cut_longest_first(size_t room, size_t& a, size_t& b) {
 
 }  // namespace
 
-WordPieceTokenizer::WordPieceTokenizer(WordPieceSpec spec) : spec_(std::move(spec)), normalizer_(spec_.normalizer) {
+WordPieceTokenizer::WordPieceTokenizer(WordPieceSpec spec)
+    : spec_(std::move(spec)), normalizer_(spec_.normalizer) {
   spec_.vocabulary.shrink();
   spec_.added.shrink_to_fit();
   unk_ = role_id(spec_, "unk", spec_.roles.unk);
@@ -56,7 +58,8 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceSpec spec) : spec_(std::move(spe
     normalizer_.normalize(token.content, scratch.marks, scratch.normalized);
     if (scratch.normalized.empty()) {
       throw Error(ErrorCode::unsupported, spec_.where,
-                  "the added token '" + token.content + "' is empty once normalised", "give it \"normalized\": false");
+                  "the added token '" + token.content + "' is empty once normalised",
+                  "give it \"normalized\": false");
     }
     normalized_matcher_.add(token, scratch.normalized);
   }
@@ -70,16 +73,20 @@ WordPieceTokenizer WordPieceTokenizer::load(const std::filesystem::path& path) {
     file = path / "tokenizer.json";
     if (!fs::exists(file, status)) file = path / "vocab.txt";
     if (!fs::exists(file, status)) {
-      throw Error(ErrorCode::io, path.string(), "the folder has neither tokenizer.json nor vocab.txt",
+      throw Error(ErrorCode::io, path.string(),
+                  "the folder has neither tokenizer.json nor vocab.txt",
                   "name a folder of a BERT model, a vocab.txt or a tokenizer.json");
     }
   } else if (!fs::exists(path, status)) {
-    throw Error(ErrorCode::io, path.string(), "there is no such file or folder", "check the path of the tokenizer");
+    throw Error(ErrorCode::io, path.string(), "there is no such file or folder",
+                "check the path of the tokenizer");
   }
-  const TokenizerConfig config = read_tokenizer_config(file.parent_path() / "tokenizer_config.json");
+  const TokenizerConfig config =
+      read_tokenizer_config(file.parent_path() / "tokenizer_config.json");
   if (file.extension() == ".json") return WordPieceTokenizer(read_tokenizer_json(file, config));
   if (fs::exists(file.parent_path() / "added_tokens.json", status)) {
-    throw Error(ErrorCode::unsupported, file.parent_path().string(), "added_tokens.json is not supported",
+    throw Error(ErrorCode::unsupported, file.parent_path().string(),
+                "added_tokens.json is not supported",
                 "save the tokenizer again with transformers, which writes tokenizer.json");
   }
   return WordPieceTokenizer(read_vocab_txt(file, config));
@@ -90,7 +97,8 @@ WordPieceTokenizer WordPieceTokenizer::from_tokens(const std::vector<std::string
   WordPieceSpec spec;
   spec.where = "vocabulary";
   spec.normalizer = options;
-  for (size_t i = 0; i < tokens.size(); ++i) add_vocabulary_token(spec, tokens[i], "token " + std::to_string(i));
+  for (size_t i = 0; i < tokens.size(); ++i)
+    add_vocabulary_token(spec, tokens[i], "token " + std::to_string(i));
   add_role_tokens(spec);
   return WordPieceTokenizer(std::move(spec));
 }
@@ -100,12 +108,14 @@ void WordPieceTokenizer::encode(std::string_view text, std::vector<int32_t>& ids
   encode(text, ids, scratch);
 }
 
-void WordPieceTokenizer::encode(std::string_view text, std::vector<int32_t>& ids, EncodeScratch& scratch) const {
+void WordPieceTokenizer::encode(std::string_view text, std::vector<int32_t>& ids,
+                                EncodeScratch& scratch) const {
   check_utf8(text, "text");
   append(text, ids, scratch);
 }
 
-void WordPieceTokenizer::append(std::string_view text, std::vector<int32_t>& ids, EncodeScratch& scratch) const {
+void WordPieceTokenizer::append(std::string_view text, std::vector<int32_t>& ids,
+                                EncodeScratch& scratch) const {
   const auto token = [&](int32_t id) { ids.push_back(id); };
   raw_matcher_.split(
       text,
@@ -114,7 +124,8 @@ void WordPieceTokenizer::append(std::string_view text, std::vector<int32_t>& ids
         normalizer_.normalize(between, scratch.marks, scratch.normalized);
         if (normalized_matcher_.empty()) return append_words(scratch.normalized, ids, scratch);
         normalized_matcher_.split(
-            scratch.normalized, [&](std::string_view piece) { append_words(piece, ids, scratch); }, token);
+            scratch.normalized, [&](std::string_view piece) { append_words(piece, ids, scratch); },
+            token);
       },
       token);
 }
@@ -124,23 +135,28 @@ void WordPieceTokenizer::append_words(std::string_view normalized, std::vector<i
   for_each_word(normalized, [&](std::string_view word) { append_pieces(word, ids, scratch); });
 }
 
-void WordPieceTokenizer::append_pieces(std::string_view word, std::vector<int32_t>& ids, EncodeScratch& scratch) const {
+void WordPieceTokenizer::append_pieces(std::string_view word, std::vector<int32_t>& ids,
+                                       EncodeScratch& scratch) const {
   const auto longest = static_cast<uint64_t>(spec_.max_input_chars_per_word);
-  if (word.size() > longest && static_cast<uint64_t>(count_code_points(word)) > longest) return ids.push_back(unk_);
+  if (word.size() > longest && static_cast<uint64_t>(count_code_points(word)) > longest)
+    return ids.push_back(unk_);
   const TokenTable& table = spec_.vocabulary;
   auto& boundaries = scratch.boundaries;
   const size_t first = ids.size();
   size_t begin = 0;
   while (begin < word.size()) {
-    // The hash at every end of a code point, in one pass; then the table is asked from the longest piece down.
-    const std::string_view prefix = begin == 0 ? std::string_view() : std::string_view(spec_.prefix);
+    // The hash at every end of a code point, in one pass; then the table is asked from the longest
+    // piece down.
+    const std::string_view prefix =
+        begin == 0 ? std::string_view() : std::string_view(spec_.prefix);
     uint64_t hash = begin == 0 ? TokenTable::kHashSeed : prefix_hash_;
     const size_t limit = std::min(word.size(), begin + table.longest_bytes());
     boundaries.clear();
     for (size_t at = begin; at < limit;) {
       hash = TokenTable::hash_more(hash, static_cast<unsigned char>(word[at]));
       ++at;
-      const bool is_end = at == word.size() || (static_cast<unsigned char>(word[at]) & 0xC0) != 0x80;
+      const bool is_end =
+          at == word.size() || (static_cast<unsigned char>(word[at]) & 0xC0) != 0x80;
       if (is_end) boundaries.push_back({hash, at});
     }
     int32_t id = -1;
@@ -166,12 +182,14 @@ Encoding WordPieceTokenizer::encode(std::string_view text, std::optional<std::st
   return encoding;
 }
 
-void WordPieceTokenizer::encode(std::string_view text, std::optional<std::string_view> pair, int64_t max_length,
-                                Encoding& encoding, EncodeScratch& scratch) const {
+void WordPieceTokenizer::encode(std::string_view text, std::optional<std::string_view> pair,
+                                int64_t max_length, Encoding& encoding,
+                                EncodeScratch& scratch) const {
   const int64_t around = pair ? 3 : 2;
   if (max_length < around) {
     throw Error(ErrorCode::bad_config, "max_seq_length",
-                std::to_string(max_length) + " has no room for the " + std::to_string(around) + " tokens around a text",
+                std::to_string(max_length) + " has no room for the " + std::to_string(around) +
+                    " tokens around a text",
                 "give at least " + std::to_string(around));
   }
   check_utf8(text, "text");
@@ -218,12 +236,14 @@ void WordPieceTokenizer::save(const std::filesystem::path& folder) const {
   std::error_code status;
   std::filesystem::create_directories(folder, status);
   if (status)
-    throw Error(ErrorCode::io, folder.string(), "cannot make the folder: " + status.message(), "check its parent");
+    throw Error(ErrorCode::io, folder.string(), "cannot make the folder: " + status.message(),
+                "check its parent");
   write_tokenizer_files(spec_, folder);
 }
 
 int64_t WordPieceTokenizer::approximate_bytes() const {
-  int64_t bytes = spec_.vocabulary.heap_bytes() + raw_matcher_.heap_bytes() + normalized_matcher_.heap_bytes();
+  int64_t bytes =
+      spec_.vocabulary.heap_bytes() + raw_matcher_.heap_bytes() + normalized_matcher_.heap_bytes();
   bytes += static_cast<int64_t>(spec_.added.capacity() * sizeof(AddedToken));
   const auto add = [&](const std::string& text) {
     if (text.capacity() > 15) bytes += static_cast<int64_t>(text.capacity()) + 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WordPiece tokenizer with BERT's normalisation, token for token equal to Hugging Face's `tokenizers`.
-// Immutable after construction: every const method may run on any number of threads, each with its own scratch.
-// It does not pad and makes no batches (src/data does).
+// WordPiece tokenizer with BERT's normalisation, token for token equal to Hugging Face's
+// `tokenizers`. Immutable after construction: every const method may run on any number of threads,
+// each with its own scratch. It does not pad and makes no batches (src/data does).
 #pragma once
 
 #include <cstdint>
@@ -38,24 +38,27 @@ struct EncodeScratch {
 
 class WordPieceTokenizer {
  public:
-  /// Reads a vocab.txt, a tokenizer.json, or a folder with one of them (tokenizer.json is preferred). The folder's
-  /// tokenizer_config.json gives the roles of tokens and, for vocab.txt, the options of the normaliser. Throws
-  /// Error{io} for what cannot be read, {bad_data} for broken files, {unsupported} for other kinds of tokenizer.
+  /// Reads a vocab.txt, a tokenizer.json, or a folder with one of them (tokenizer.json is
+  /// preferred). The folder's tokenizer_config.json gives the roles of tokens and, for vocab.txt,
+  /// the options of the normaliser. Throws Error{io} for what cannot be read, {bad_data} for broken
+  /// files, {unsupported} for other kinds of tokenizer.
   [[nodiscard]] static WordPieceTokenizer load(const std::filesystem::path& path);
   /// Makes a tokenizer from tokens in the order of their ids, e.g. those VocabularyLearner returns.
   [[nodiscard]] static WordPieceTokenizer from_tokens(const std::vector<std::string>& tokens,
                                                       const BertNormalizerOptions& options);
 
-  /// Appends the ids of a text, without [CLS] and [SEP]. Throws Error{bad_data} at the first byte that is not UTF-8.
+  /// Appends the ids of a text, without [CLS] and [SEP]. Throws Error{bad_data} at the first byte
+  /// that is not UTF-8.
   void encode(std::string_view text, std::vector<int32_t>& ids) const;
   void encode(std::string_view text, std::vector<int32_t>& ids, EncodeScratch& scratch) const;
 
-  /// [CLS] text [SEP], or [CLS] text [SEP] pair [SEP], cut to max_length ids, the longer text first as in `tokenizers`.
-  /// Throws Error{bad_config} where max_length has no room for [CLS] and [SEP].
-  [[nodiscard]] Encoding encode(std::string_view text, std::optional<std::string_view> pair, int64_t max_length) const;
+  /// [CLS] text [SEP], or [CLS] text [SEP] pair [SEP], cut to max_length ids, the longer text first
+  /// as in `tokenizers`. Throws Error{bad_config} where max_length has no room for [CLS] and [SEP].
+  [[nodiscard]] Encoding encode(std::string_view text, std::optional<std::string_view> pair,
+                                int64_t max_length) const;
   /// As above, into `encoding`, whose memory is reused.
-  void encode(std::string_view text, std::optional<std::string_view> pair, int64_t max_length, Encoding& encoding,
-              EncodeScratch& scratch) const;
+  void encode(std::string_view text, std::optional<std::string_view> pair, int64_t max_length,
+              Encoding& encoding, EncodeScratch& scratch) const;
 
   [[nodiscard]] int32_t pad_id() const { return pad_; }
   [[nodiscard]] int32_t unk_id() const { return unk_; }
@@ -67,10 +70,12 @@ class WordPieceTokenizer {
   [[nodiscard]] int64_t vocab_size() const { return size_; }
   /// Text of a token; Error{bad_data} for an id out of range.
   [[nodiscard]] std::string_view token(int64_t id) const;
-  [[nodiscard]] const BertNormalizerOptions& normalizer_options() const { return normalizer_.options(); }
+  [[nodiscard]] const BertNormalizerOptions& normalizer_options() const {
+    return normalizer_.options();
+  }
 
-  /// Writes vocab.txt, tokenizer.json and tokenizer_config.json; makes the folder where it is missing. `transformers`
-  /// and load() read them back as the same tokenizer.
+  /// Writes vocab.txt, tokenizer.json and tokenizer_config.json; makes the folder where it is
+  /// missing. `transformers` and load() read them back as the same tokenizer.
   void save(const std::filesystem::path& folder) const;
   /// Heap bytes that this tokenizer holds, without the allocator's rounding.
   [[nodiscard]] int64_t approximate_bytes() const;
@@ -78,8 +83,10 @@ class WordPieceTokenizer {
  private:
   explicit WordPieceTokenizer(WordPieceSpec spec);
   void append(std::string_view text, std::vector<int32_t>& ids, EncodeScratch& scratch) const;
-  void append_words(std::string_view normalized, std::vector<int32_t>& ids, EncodeScratch& scratch) const;
-  void append_pieces(std::string_view word, std::vector<int32_t>& ids, EncodeScratch& scratch) const;
+  void append_words(std::string_view normalized, std::vector<int32_t>& ids,
+                    EncodeScratch& scratch) const;
+  void append_pieces(std::string_view word, std::vector<int32_t>& ids,
+                     EncodeScratch& scratch) const;
 
   WordPieceSpec spec_;
   BertNormalizer normalizer_;

@@ -38,10 +38,13 @@ TEST(WordPieceErrors, vocab_txt_that_is_no_vocabulary) {
   EXPECT_EQ(error(kLines), "no error");
   EXPECT_EQ(error("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\nlast"), "no error");
   expect_error(error(""), "bad_data", "the vocabulary is empty");
-  expect_error(error(std::string(kLines) + "a\n"), "bad_data", "line 8 repeats the token 'a' of id 5");
+  expect_error(error(std::string(kLines) + "a\n"), "bad_data",
+               "line 8 repeats the token 'a' of id 5");
   expect_error(error("[PAD]\n\n[UNK]\n"), "bad_data", "line 2 is empty");
-  expect_error(error(std::string(kLines) + std::string(5'000'000, 'x')), "bad_data", "line 8 has more than 4000 bytes");
-  expect_error(error(std::string(kLines) + "b\xff\n"), "bad_data", "line 8] invalid UTF-8 at byte 1 (0xff)");
+  expect_error(error(std::string(kLines) + std::string(5'000'000, 'x')), "bad_data",
+               "line 8 has more than 4000 bytes");
+  expect_error(error(std::string(kLines) + "b\xff\n"), "bad_data",
+               "line 8] invalid UTF-8 at byte 1 (0xff)");
   expect_error(error("[UNK]\n[CLS]\n[SEP]\n"), "bad_data", "no pad token '[PAD]'");
   expect_error(error("[PAD]\n[CLS]\n[SEP]\n"), "bad_data", "no unk token '[UNK]'");
   expect_error(error("[PAD]\n[UNK]\n[SEP]\n"), "bad_data", "no cls token '[CLS]'");
@@ -77,14 +80,17 @@ TEST(WordPieceErrors, tokenizer_config_is_honoured_or_refused) {
   expect_error(error("[]"), "unsupported", "tokenizer_config is not an object");
   expect_error(error("{" + roles + ", \"do_lower_case\": 1}"), "unsupported",
                "do_lower_case that is neither true nor false");
-  expect_error(error("{" + roles + ", \"do_basic_tokenize\": false}"), "unsupported", "do_basic_tokenize");
-  expect_error(error("{" + roles + ", \"truncation_side\": \"left\"}"), "unsupported", "truncation_side 'left'");
+  expect_error(error("{" + roles + ", \"do_basic_tokenize\": false}"), "unsupported",
+               "do_basic_tokenize");
+  expect_error(error("{" + roles + ", \"truncation_side\": \"left\"}"), "unsupported",
+               "truncation_side 'left'");
   expect_error(error("{" + roles + ", \"never_split\": [\"x\"]}"), "unsupported", "never_split");
-  expect_error(error("{" + roles + ", \"tokenizer_class\": \"BertJapaneseTokenizer\"}"), "unsupported",
-               "BertJapaneseTokenizer");
-  expect_error(error("{" + roles + R"(, "added_tokens_decoder": {"9": {"content": "new"}}})"), "bad_data",
-               "'new' id 9");
-  expect_error(error("{" + roles + R"(, "added_tokens_decoder": {"9x": {"content": "new"}}})"), "unsupported", "'9x'");
+  expect_error(error("{" + roles + ", \"tokenizer_class\": \"BertJapaneseTokenizer\"}"),
+               "unsupported", "BertJapaneseTokenizer");
+  expect_error(error("{" + roles + R"(, "added_tokens_decoder": {"9": {"content": "new"}}})"),
+               "bad_data", "'new' id 9");
+  expect_error(error("{" + roles + R"(, "added_tokens_decoder": {"9x": {"content": "new"}}})"),
+               "unsupported", "'9x'");
 }
 
 TEST(WordPieceErrors, tokenizer_json_that_asks_for_what_is_not_supported) {
@@ -98,29 +104,43 @@ TEST(WordPieceErrors, tokenizer_json_that_asks_for_what_is_not_supported) {
     return load_error(file);
   };
   EXPECT_EQ(error([](Json&) {}), "no error");
-  expect_error(error([](Json& j) { j["normalizer"]["type"] = "NFC"; }), "unsupported", "normalizer type 'NFC'");
+  expect_error(error([](Json& j) { j["normalizer"]["type"] = "NFC"; }), "unsupported",
+               "normalizer type 'NFC'");
   expect_error(error([](Json& j) { j["normalizer"]["new"] = 1; }), "unsupported",
                "normalizer has the unknown field 'new'");
-  expect_error(error([](Json& j) { j["pre_tokenizer"] = nullptr; }), "unsupported", "pre_tokenizer is missing");
-  expect_error(error([](Json& j) { j["pre_tokenizer"]["type"] = "ByteLevel"; }), "unsupported", "'ByteLevel'");
-  expect_error(error([](Json& j) { j["model"]["type"] = "BPE"; }), "unsupported", "model type 'BPE'");
-  expect_error(error([](Json& j) { j["model"].erase("unk_token"); }), "unsupported", "model has no unk_token");
+  expect_error(error([](Json& j) { j["pre_tokenizer"] = nullptr; }), "unsupported",
+               "pre_tokenizer is missing");
+  expect_error(error([](Json& j) { j["pre_tokenizer"]["type"] = "ByteLevel"; }), "unsupported",
+               "'ByteLevel'");
+  expect_error(error([](Json& j) { j["model"]["type"] = "BPE"; }), "unsupported",
+               "model type 'BPE'");
+  expect_error(error([](Json& j) { j["model"].erase("unk_token"); }), "unsupported",
+               "model has no unk_token");
   expect_error(error([](Json& j) { j["model"]["dropout"] = 0.1; }), "unsupported",
                "model has the unknown field 'dropout'");
-  expect_error(error([](Json& j) { j["model"]["max_input_chars_per_word"] = -1; }), "unsupported", "no count: -1");
-  expect_error(error([](Json& j) { j["model"]["vocab"] = Json::object(); }), "bad_data", "model.vocab is empty");
-  expect_error(error([](Json& j) { j["model"]["vocab"] = Json::array({1}); }), "bad_data", "model.vocab is empty");
+  expect_error(error([](Json& j) { j["model"]["max_input_chars_per_word"] = -1; }), "unsupported",
+               "no count: -1");
+  expect_error(error([](Json& j) { j["model"]["vocab"] = Json::object(); }), "bad_data",
+               "model.vocab is empty");
+  expect_error(error([](Json& j) { j["model"]["vocab"] = Json::array({1}); }), "bad_data",
+               "model.vocab is empty");
   expect_error(error([](Json& j) { j["model"]["vocab"]["a"] = "5"; }), "bad_data",
                "gives 'a' an id that is no whole number");
-  expect_error(error([](Json& j) { j["model"]["vocab"]["a"] = Json::object(); }), "bad_data", "gives 'a' an id");
+  expect_error(error([](Json& j) { j["model"]["vocab"]["a"] = Json::object(); }), "bad_data",
+               "gives 'a' an id");
   expect_error(error([](Json& j) { j["model"]["vocab"]["a"] = 6; }), "bad_data", "model.vocab");
-  expect_error(error([](Json& j) { j["model"]["vocab"]["a"] = 2'000'000'000; }), "bad_data", "no token with id 5");
-  expect_error(error([](Json& j) { j["added_tokens"][0]["id"] = 99; }), "bad_data", "id 99; it must be");
-  expect_error(error([](Json& j) { j["added_tokens"][0]["content"] = ""; }), "unsupported", "empty content");
-  expect_error(error([](Json& j) { j["added_tokens"] = 3; }), "bad_data", "added_tokens is not a list");
-  expect_error(error([](Json& j) { j["post_processor"]["type"] = "RobertaProcessing"; }), "unsupported",
-               "RobertaProcessing");
-  expect_error(error([](Json& j) { j["post_processor"]["single"].erase(2); }), "unsupported", "is not BERT's template");
+  expect_error(error([](Json& j) { j["model"]["vocab"]["a"] = 2'000'000'000; }), "bad_data",
+               "no token with id 5");
+  expect_error(error([](Json& j) { j["added_tokens"][0]["id"] = 99; }), "bad_data",
+               "id 99; it must be");
+  expect_error(error([](Json& j) { j["added_tokens"][0]["content"] = ""; }), "unsupported",
+               "empty content");
+  expect_error(error([](Json& j) { j["added_tokens"] = 3; }), "bad_data",
+               "added_tokens is not a list");
+  expect_error(error([](Json& j) { j["post_processor"]["type"] = "RobertaProcessing"; }),
+               "unsupported", "RobertaProcessing");
+  expect_error(error([](Json& j) { j["post_processor"]["single"].erase(2); }), "unsupported",
+               "is not BERT's template");
   expect_error(error([](Json& j) { j["post_processor"]["single"] = Json::array(); }), "unsupported",
                "is not BERT's template");
   expect_error(error([](Json& j) {
@@ -131,8 +151,10 @@ TEST(WordPieceErrors, tokenizer_json_that_asks_for_what_is_not_supported) {
                  j["truncation"] = {{"direction", "Left"}, {"strategy", "LongestFirst"}};
                }),
                "unsupported", "direction 'Left'");
-  expect_error(error([](Json& j) { j["extra"] = 1; }), "unsupported", "tokenizer has the unknown field 'extra'");
-  expect_error(error([](Json& j) { j = Json::array(); }), "unsupported", "tokenizer is not an object");
+  expect_error(error([](Json& j) { j["extra"] = 1; }), "unsupported",
+               "tokenizer has the unknown field 'extra'");
+  expect_error(error([](Json& j) { j = Json::array(); }), "unsupported",
+               "tokenizer is not an object");
   // The same token twice in the text of the file, which a JSON document would not show.
   std::string text = good.dump();
   text.replace(text.find("\"a\":"), 4, "\"b\":5,\"b\":");
@@ -157,7 +179,8 @@ TEST(WordPieceErrors, every_prefix_and_many_mutations_of_a_file_fail_cleanly) {
   for (size_t size = 0; size < text.size(); ++size) {
     write_file(file, text.substr(0, size));
     const std::string error = load_error(file);
-    ASSERT_TRUE(error.starts_with("bad_data ") || error.starts_with("unsupported ")) << size << ": " << error;
+    ASSERT_TRUE(error.starts_with("bad_data ") || error.starts_with("unsupported "))
+        << size << ": " << error;
   }
   PhiloxStream random(9);
   int refused = 0;
@@ -185,17 +208,20 @@ TEST(WordPieceErrors, deep_nesting_does_not_overflow_the_stack) {
 TEST(WordPieceErrors, text_that_is_not_utf8_names_the_byte) {
   const auto tokenizer = WordPieceTokenizer::load(test::data_file("package_tokenizer.json"));
   std::vector<int32_t> ids;
-  for (const char* bad : {"\x80", "\xc0\x80", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
-                          "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xff", "\xe4\xb8"}) {
+  for (const char* bad :
+       {"\x80", "\xc0\x80", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+        "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xff", "\xe4\xb8"}) {
     const std::string text = "0123456789" + std::string(bad);
-    expect_error(error_of([&] { tokenizer.encode(text, ids); }), "bad_data", "[text] invalid UTF-8 at byte 10 (0x");
+    expect_error(error_of([&] { tokenizer.encode(text, ids); }), "bad_data",
+                 "[text] invalid UTF-8 at byte 10 (0x");
     EXPECT_TRUE(ids.empty());
   }
   expect_error(error_of([&] { (void)tokenizer.encode("a", "b\xff", 10); }), "bad_data",
                "[text pair] invalid UTF-8 at byte 1");
   expect_error(error_of([&] { (void)tokenizer.encode("a", std::nullopt, 1); }), "bad_config",
                "[max_seq_length] 1 has no room");
-  expect_error(error_of([&] { (void)tokenizer.encode("a", "b", 2); }), "bad_config", "room for the 3 tokens");
+  expect_error(error_of([&] { (void)tokenizer.encode("a", "b", 2); }), "bad_config",
+               "room for the 3 tokens");
   expect_error(error_of([&] { (void)tokenizer.token(1000); }), "bad_data", "no token with id 1000");
   expect_error(error_of([&] { (void)tokenizer.token(-1); }), "bad_data", "no token with id -1");
 }

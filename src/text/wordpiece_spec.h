@@ -46,9 +46,11 @@ struct TokenizerConfig {
 /// Reads tokenizer_config.json; a missing file gives the defaults.
 [[nodiscard]] TokenizerConfig read_tokenizer_config(const std::filesystem::path& file);
 /// Reads one token a line; the id is the line.
-[[nodiscard]] WordPieceSpec read_vocab_txt(const std::filesystem::path& file, const TokenizerConfig& config);
+[[nodiscard]] WordPieceSpec read_vocab_txt(const std::filesystem::path& file,
+                                           const TokenizerConfig& config);
 /// Reads Hugging Face's tokenizer.json.
-[[nodiscard]] WordPieceSpec read_tokenizer_json(const std::filesystem::path& file, const TokenizerConfig& config);
+[[nodiscard]] WordPieceSpec read_tokenizer_json(const std::filesystem::path& file,
+                                                const TokenizerConfig& config);
 /// Writes vocab.txt, tokenizer.json and tokenizer_config.json into an existing folder.
 void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::path& folder);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token for token against what the `tokenizers` package made of hard and random Unicode (tools/golden/wordpiece.py).
+// Token for token against what the `tokenizers` package made of hard and random Unicode
+// (tools/golden/wordpiece.py).
 #include "text/wordpiece.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +35,8 @@ BertNormalizerOptions options_of(const Json& variant) {
   options.clean_text = variant["clean_text"].get<bool>();
   options.handle_chinese_chars = variant["handle_chinese_chars"].get<bool>();
   options.lowercase = variant["lowercase"].get<bool>();
-  if (!variant["strip_accents"].is_null()) options.strip_accents = variant["strip_accents"].get<bool>();
+  if (!variant["strip_accents"].is_null())
+    options.strip_accents = variant["strip_accents"].get<bool>();
   return options;
 }
 
@@ -129,11 +131,13 @@ TEST(WordPiece, save_and_load_give_the_same_tokenizer) {
     const auto again = WordPieceTokenizer::load(saved);
     again.save(saved / "second");
     for (const char* file : {"vocab.txt", "tokenizer.json", "tokenizer_config.json"}) {
-      EXPECT_EQ(test::read_file(saved / file), test::read_file(saved / "second" / file)) << name << " " << file;
+      EXPECT_EQ(test::read_file(saved / file), test::read_file(saved / "second" / file))
+          << name << " " << file;
     }
     EXPECT_EQ(again.vocab_size(), static_cast<int64_t>(vocabulary.size()));
     EXPECT_EQ(again.token(again.mask_id()), "[MASK]");
-    const bool is_plain = options_of(variant).clean_text;  // vocab.txt alone cannot say clean_text: false
+    const bool is_plain =
+        options_of(variant).clean_text;  // vocab.txt alone cannot say clean_text: false
     if (is_plain) std::filesystem::remove(saved / "tokenizer.json");
     const auto from_lines = WordPieceTokenizer::load(saved);
     for (const Json& text : golden["texts"]) {
@@ -150,17 +154,20 @@ TEST(WordPiece, save_and_load_give_the_same_tokenizer) {
   EXPECT_EQ(again.token(again.vocab_size() - 1), "[NEW]");
   const Json inputs = read_json("package_golden.json");
   for (const Json& text : inputs["texts"]) {
-    EXPECT_EQ(encode(again, text.get<std::string>()), encode(package, text.get<std::string>())) << text;
+    EXPECT_EQ(encode(again, text.get<std::string>()), encode(package, text.get<std::string>()))
+        << text;
   }
 }
 
 TEST(WordPiece, approximate_bytes_is_what_the_heap_holds) {
   std::vector<std::string> tokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
-  for (int i = 0; i < 30517; ++i) tokens.push_back((i % 3 == 0 ? "token" : "##piece") + std::to_string(i));
+  for (int i = 0; i < 30517; ++i)
+    tokens.push_back((i % 3 == 0 ? "token" : "##piece") + std::to_string(i));
   const int64_t before = test::live_heap_bytes();
   const auto tokenizer = WordPieceTokenizer::from_tokens(tokens, {});
   const int64_t held = test::live_heap_bytes() - before;
-  EXPECT_NEAR(static_cast<double>(tokenizer.approximate_bytes()), static_cast<double>(held), 4096.0);
+  EXPECT_NEAR(static_cast<double>(tokenizer.approximate_bytes()), static_cast<double>(held),
+              4096.0);
   EXPECT_LT(held, 1 << 20);
 }
 
@@ -168,7 +175,8 @@ TEST(WordPiece, warm_encoding_allocates_nothing) {
   const auto tokenizer = WordPieceTokenizer::load(test::data_file("package_tokenizer.json"));
   EncodeScratch scratch;
   Encoding encoding;
-  const std::string text = "Hello hellos [MASK] e\u0301a \u4e2d qx zz \u0323\u0301 hello world, a b c";
+  const std::string text =
+      "Hello hellos [MASK] e\u0301a \u4e2d qx zz \u0323\u0301 hello world, a b c";
   tokenizer.encode(text, text, 32, encoding, scratch);
   const int64_t before = test::heap_allocations();
   for (int i = 0; i < 10; ++i) tokenizer.encode(text, text, 32, encoding, scratch);

@@ -20,7 +20,10 @@ std::vector<io::TensorToWrite> tensors_of(const Engine& engine, ValueKind kind) 
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     // Accumulated gradients are zero between two updates: nothing to keep.
     if (entry.kind != kind || name.starts_with(kGradientPrefix)) continue;
-    tensors.push_back({.name = name, .dtype = io::StoredType::f32, .shape = entry.type.shape, .data = engine.data(name)});
+    tensors.push_back({.name = name,
+                       .dtype = io::StoredType::f32,
+                       .shape = entry.type.shape,
+                       .data = engine.data(name)});
   }
   return tensors;
 }
@@ -29,10 +32,12 @@ void read_values(const std::string& path, const Engine& engine, ValueKind kind) 
   const io::SafetensorsFile file(path);
   for (const io::TensorToWrite& wanted : tensors_of(engine, kind)) {
     const io::TensorInfo* found = file.find(wanted.name);
-    if (found == nullptr) throw Error(ErrorCode::bad_data, path, "the checkpoint has no '" + wanted.name + "'");
+    if (found == nullptr)
+      throw Error(ErrorCode::bad_data, path, "the checkpoint has no '" + wanted.name + "'");
     if (found->shape != wanted.shape || found->dtype != io::StoredType::f32) {
-      throw Error(ErrorCode::bad_data, path, "'" + wanted.name + "' has shape " + to_string(found->shape) + ", the model needs " +
-                                                 to_string(wanted.shape),
+      throw Error(ErrorCode::bad_data, path,
+                  "'" + wanted.name + "' has shape " + to_string(found->shape) +
+                      ", the model needs " + to_string(wanted.shape),
                   "resume with the model configuration that the run began with");
     }
     file.read(wanted.name, engine.data(wanted.name), found->size_bytes());
@@ -46,7 +51,8 @@ std::string save_checkpoint(const std::string& folder, const Engine& engine, con
   const std::vector<io::TensorToWrite> weights = tensors_of(engine, ValueKind::parameter);
   const std::vector<io::TensorToWrite> states =
       state == nullptr ? std::vector<io::TensorToWrite>{} : tensors_of(engine, ValueKind::state);
-  io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights) + io::safetensors_file_bytes(states),
+  io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights) +
+                                                     io::safetensors_file_bytes(states),
                                    .on_step = {}});
   io::write_file(target.file("config.json"), model.config_json());
   tokenizer.save(target.path());
@@ -63,13 +69,17 @@ void archive_checkpoint(const RunFolder& folder, int64_t step, int64_t limit) {
   const std::string prefix = "checkpoint-";
   io::AtomicFolder target(folder.file(prefix + std::to_string(step)));
   for (const std::string& name : io::list_folder(folder.last())) {
-    if (name != io::kCompleteMarkerName) io::copy_file(folder.last() + "/" + name, target.file(name));
+    if (name != io::kCompleteMarkerName)
+      io::copy_file(folder.last() + "/" + name, target.file(name));
   }
   target.commit();
   std::vector<std::pair<int64_t, std::string>> kept;  // by update
   for (const std::string& name : io::list_folder(folder.path)) {
-    const bool is_archive = name.starts_with(prefix) && name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
-    if (is_archive && name.size() < prefix.size() + 18) kept.emplace_back(std::stoll("0" + name.substr(prefix.size())), name);
+    const bool is_archive =
+        name.starts_with(prefix) &&
+        name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+    if (is_archive && name.size() < prefix.size() + 18)
+      kept.emplace_back(std::stoll("0" + name.substr(prefix.size())), name);
   }
   std::sort(kept.begin(), kept.end());
   while (static_cast<int64_t>(kept.size()) > limit) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: a Hugging Face folder (config.json, model.safetensors, tokenizer) that appears whole or not at all; `last`
-// also holds optimizer.safetensors and trainer_state.json. Tensors are written straight from the run's memory.
+// Checkpoints: a Hugging Face folder (config.json, model.safetensors, tokenizer) that appears whole
+// or not at all; `last` also holds optimizer.safetensors and trainer_state.json. Tensors are
+// written straight from the run's memory.
 #pragma once
 
 #include <string>
@@ -19,12 +20,13 @@ struct RunFolder {
   [[nodiscard]] std::string file(const std::string& name) const { return path + "/" + name; }
 };
 
-/// Writes weights, configuration and tokenizer, and with `state` all that resuming needs. Returns the SHA-256 of
-/// model.safetensors. Throws Error{io}; then the former folder is still there.
+/// Writes weights, configuration and tokenizer, and with `state` all that resuming needs. Returns
+/// the SHA-256 of model.safetensors. Throws Error{io}; then the former folder is still there.
 std::string save_checkpoint(const std::string& folder, const Engine& engine, const Model& model,
                             const WordPieceTokenizer& tokenizer, const TrainState* state);
 
-/// Copies last/ to checkpoint-N and removes the oldest of these folders beyond `limit`. Call after update `step`.
+/// Copies last/ to checkpoint-N and removes the oldest of these folders beyond `limit`. Call after
+/// update `step`.
 void archive_checkpoint(const RunFolder& folder, int64_t step, int64_t limit);
 
 /// Reads trainer_state.json of a complete checkpoint.

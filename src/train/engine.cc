@@ -17,11 +17,13 @@ int64_t memory_bytes(const RunPlan& plan) {
 
 Engine::Engine(const RunPlan& plan, const Backend& backend, std::span<std::byte> callers_memory)
     : plan_(plan),
-      memory_(callers_memory.empty() ? Memory(memory_bytes(plan)) : Memory(callers_memory, memory_bytes(plan))),
+      memory_(callers_memory.empty() ? Memory(memory_bytes(plan))
+                                     : Memory(callers_memory, memory_bytes(plan))),
       kernels_(backend) {
   memory_.touch();
   const auto bind = [&](const PlannedProgram& program) {
-    return std::make_unique<Executable>(program.graph, program.lowered, program.plan, plan_.residents, kernels_, memory_,
+    return std::make_unique<Executable>(program.graph, program.lowered, program.plan,
+                                        plan_.residents, kernels_, memory_,
                                         plan_.residents.total_bytes());
   };
   for (const PlannedProgram& program : plan_.train) train_.push_back(bind(program));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A planned run in memory: one block, all programs bound to it. Feeds and reads values by name; knows no files.
+// A planned run in memory: one block, all programs bound to it. Feeds and reads values by name;
+// knows no files.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,8 @@ namespace snug::train {
 
 class Engine {
  public:
-  /// Maps the memory (or takes the caller's), touches all of it, creates every kernel and binds every program.
+  /// Maps the memory (or takes the caller's), touches all of it, creates every kernel and binds
+  /// every program.
   Engine(const RunPlan& plan, const Backend& backend, std::span<std::byte> callers_memory = {});
 
   [[nodiscard]] bool has(const std::string& name) const { return plan_.residents.has(name); }
@@ -22,9 +24,12 @@ class Engine {
   template <class T>
   [[nodiscard]] std::span<T> values(const std::string& name) const {
     const ResidentLayout::Entry& entry = plan_.residents.at(name);
-    return {reinterpret_cast<T*>(memory_.data() + entry.offset), static_cast<size_t>(entry.bytes) / sizeof(T)};
+    return {reinterpret_cast<T*>(memory_.data() + entry.offset),
+            static_cast<size_t>(entry.bytes) / sizeof(T)};
   }
-  [[nodiscard]] std::byte* data(const std::string& name) const { return memory_.data() + plan_.residents.at(name).offset; }
+  [[nodiscard]] std::byte* data(const std::string& name) const {
+    return memory_.data() + plan_.residents.at(name).offset;
+  }
 
   /// Programs by bucket, in the order of the plan.
   [[nodiscard]] Executable& train(size_t bucket) { return *train_[bucket]; }
@@ -33,7 +38,8 @@ class Engine {
   [[nodiscard]] Executable* update() { return update_.get(); }
   [[nodiscard]] size_t bucket_of(int64_t length) const;
 
-  /// Runs a program of this engine; with poisoning, every dead byte of the arena is NaN before each step.
+  /// Runs a program of this engine; with poisoning, every dead byte of the arena is NaN before each
+  /// step.
   void run(Executable& program) {
     if (poisons_) {
       program.run_poisoned();

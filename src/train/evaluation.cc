@@ -8,18 +8,21 @@
 
 namespace snug::train {
 
-void for_each_row(const EvalPass& pass,
-                  const std::function<void(int64_t row, int32_t label, std::span<const float> logits)>& sink) {
+void for_each_row(
+    const EvalPass& pass,
+    const std::function<void(int64_t row, int32_t label, std::span<const float> logits)>& sink) {
   Engine& engine = *pass.engine;
   const int64_t micro_batch = engine.plan().micro_batch;
-  data::EvalSampler sampler(
-      pass.part,
-      [&](std::span<const int64_t> rows, std::span<int32_t> lengths) { pass.feed.cache->read_lengths(rows, lengths); },
-      {.batch_size = micro_batch, .seed = 0, .buckets = pass.buckets});
+  data::EvalSampler sampler(pass.part,
+                            [&](std::span<const int64_t> rows, std::span<int32_t> lengths) {
+                              pass.feed.cache->read_lengths(rows, lengths);
+                            },
+                            {.batch_size = micro_batch, .seed = 0, .buckets = pass.buckets});
   data::BatchPlan batch;
   int64_t done = 0;
   while (sampler.next(batch)) {
-    if (pass.cancel != nullptr && pass.cancel->load()) throw Error(ErrorCode::cancelled, "evaluation", "stopped on request");
+    if (pass.cancel != nullptr && pass.cancel->load())
+      throw Error(ErrorCode::cancelled, "evaluation", "stopped on request");
     feed_micro_batch(engine, pass.feed, batch, 0, 0);
     const size_t bucket = engine.bucket_of(batch.bucket_length);
     Executable& program = engine.eval(bucket);

@@ -8,23 +8,26 @@ namespace {
 
 template <class T>
 std::span<T> first_of(const Engine& engine, const char* name, int64_t count) {
-  return engine.has(name) ? engine.values<T>(name).first(static_cast<size_t>(count)) : std::span<T>{};
+  return engine.has(name) ? engine.values<T>(name).first(static_cast<size_t>(count))
+                          : std::span<T>{};
 }
 
 }  // namespace
 
-void feed_micro_batch(const Engine& engine, const FeedContext& context, const data::BatchPlan& batch, int64_t first_slot,
-                      int64_t update) {
+void feed_micro_batch(const Engine& engine, const FeedContext& context,
+                      const data::BatchPlan& batch, int64_t first_slot, int64_t update) {
   const int64_t rows = engine.plan().micro_batch;
   const int64_t tokens = rows * batch.bucket_length;
-  data::fill_micro_batch(*context.cache, batch.rows, first_slot, rows, batch.bucket_length, context.pad_id,
+  data::fill_micro_batch(*context.cache, batch.rows, first_slot, rows, batch.bucket_length,
+                         context.pad_id,
                          {.input_ids = first_of<int32_t>(engine, "input_ids", tokens),
                           .token_type_ids = first_of<int32_t>(engine, "token_type_ids", tokens),
                           .attention_mask = first_of<uint8_t>(engine, "attention_mask", tokens),
                           .labels = first_of<int32_t>(engine, "labels", rows),
                           .row_weights = first_of<float>(engine, "row_weights", rows)});
   if (engine.has("inv_total")) {
-    // Every row of a training batch is labelled with weight one, so the global denominator is the number of rows.
+    // Every row of a training batch is labelled with weight one, so the global denominator is the
+    // number of rows.
     engine.values<float>("inv_total")[0] = 1.0F / static_cast<float>(batch.rows.size());
   }
   if (engine.has("rng")) {

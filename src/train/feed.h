@@ -16,9 +16,10 @@ struct FeedContext {
   uint64_t seed = 0;
 };
 
-/// Fills the inputs of bucket `batch.bucket_length` for slots [first_slot, first_slot + micro_batch). `update` counts
-/// updates from 0; the denominator is the label weight of the whole global batch.
-void feed_micro_batch(const Engine& engine, const FeedContext& context, const data::BatchPlan& batch, int64_t first_slot,
-                      int64_t update);
+/// Fills the inputs of bucket `batch.bucket_length` for slots [first_slot, first_slot +
+/// micro_batch). `update` counts updates from 0; the denominator is the label weight of the whole
+/// global batch.
+void feed_micro_batch(const Engine& engine, const FeedContext& context,
+                      const data::BatchPlan& batch, int64_t first_slot, int64_t update);
 
 }  // namespace snug::train

@@ -9,7 +9,9 @@
 namespace snug::train {
 
 ClassificationMetrics::ClassificationMetrics(int64_t classes)
-    : labelled_(static_cast<size_t>(classes)), predicted_(static_cast<size_t>(classes)), hits_(static_cast<size_t>(classes)) {}
+    : labelled_(static_cast<size_t>(classes)),
+      predicted_(static_cast<size_t>(classes)),
+      hits_(static_cast<size_t>(classes)) {}
 
 void ClassificationMetrics::add(std::span<const float> logits, int32_t label, double loss) {
   SNUG_CHECK(label >= 0 && static_cast<size_t>(label) < labelled_.size(), "label out of range");
@@ -43,7 +45,10 @@ EvalMetrics ClassificationMetrics::result(const std::vector<std::string>& names)
       out.macro_f1 += f1;
     }
     out.classes.push_back({.label = i < names.size() ? names[i] : std::to_string(i),
-                           .rows = labelled_[i], .precision = precision, .recall = recall, .f1 = f1});
+                           .rows = labelled_[i],
+                           .precision = precision,
+                           .recall = recall,
+                           .f1 = f1});
   }
   out.macro_f1 /= static_cast<double>(std::max<int64_t>(seen, 1));
   return out;

@@ -6,7 +6,8 @@
 
 namespace snug::train {
 
-MetricsLog::MetricsLog(const std::string& path, int64_t kept_bytes) : file_(io::File::open_or_create(path)) {
+MetricsLog::MetricsLog(const std::string& path, int64_t kept_bytes)
+    : file_(io::File::open_or_create(path)) {
   bytes_ = std::min(kept_bytes, file_.size_bytes());
   file_.truncate(bytes_);
 }

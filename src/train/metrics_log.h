@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics.jsonl: one JSON object for each logged update. On resume, lines newer than the checkpoint are cut off.
+// metrics.jsonl: one JSON object for each logged update. On resume, lines newer than the checkpoint
+// are cut off.
 #pragma once
 
 #include <string>

@@ -14,12 +14,14 @@ namespace {
 
 constexpr int64_t kMaxConfigBytes = 16 << 20;
 
-std::variant<models::BertConfig, models::MlpConfig> read_config(const std::string& path, std::vector<std::string>& ignored) {
+std::variant<models::BertConfig, models::MlpConfig> read_config(const std::string& path,
+                                                                std::vector<std::string>& ignored) {
   const std::string text = io::read_all(path, kMaxConfigBytes);
   const std::string type = io::parse_json(text, path).get_string("model_type", "bert");
   if (type == "bert") return models::bert_config_from_json(text, path, &ignored);
   if (type == "mlp") return models::mlp_config_from_json(text, path, &ignored);
-  throw Error(ErrorCode::bad_config, path, "model_type '" + type + "' is not supported", "bert and mlp are");
+  throw Error(ErrorCode::bad_config, path, "model_type '" + type + "' is not supported",
+              "bert and mlp are");
 }
 
 std::string config_path(const std::string& model) {
@@ -78,11 +80,13 @@ int64_t Model::layers() const {
 }
 
 std::string Model::config_json() const {
-  if (const auto* bert = std::get_if<models::BertConfig>(&config)) return models::bert_config_to_json(*bert);
+  if (const auto* bert = std::get_if<models::BertConfig>(&config))
+    return models::bert_config_to_json(*bert);
   return models::mlp_config_to_json(std::get<models::MlpConfig>(config));
 }
 
-models::SequenceModel Model::build(GraphBuilder& builder, models::BatchShape shape, const models::BuildOptions& options) const {
+models::SequenceModel Model::build(GraphBuilder& builder, models::BatchShape shape,
+                                   const models::BuildOptions& options) const {
   if (const auto* bert = std::get_if<models::BertConfig>(&config)) {
     return models::build_bert_classifier(builder, *bert, shape, options);
   }
@@ -90,17 +94,19 @@ models::SequenceModel Model::build(GraphBuilder& builder, models::BatchShape sha
 }
 
 models::InitRule Model::init_rule(const std::string& parameter, const Shape& shape) const {
-  if (const auto* bert = std::get_if<models::BertConfig>(&config)) return models::bert_init_rule(*bert, parameter);
+  if (const auto* bert = std::get_if<models::BertConfig>(&config))
+    return models::bert_init_rule(*bert, parameter);
   return models::mlp_init_rule(std::get<models::MlpConfig>(config), parameter, shape);
 }
 
 bool is_model_folder(const std::string& model) {
-  return io::is_folder(model) &&
-         (io::file_exists(model + "/model.safetensors") || io::file_exists(model + "/model.safetensors.index.json"));
+  return io::is_folder(model) && (io::file_exists(model + "/model.safetensors") ||
+                                  io::file_exists(model + "/model.safetensors.index.json"));
 }
 
 Model resolve_model(const RunConfig& config, const ModelFacts& facts) {
-  Model model{.name = config.model, .config = {}, .weights_folder = {}, .labels = {}, .ignored = {}};
+  Model model{
+      .name = config.model, .config = {}, .weights_folder = {}, .labels = {}, .ignored = {}};
   const std::string path = config_path(config.model);
   ModelFacts known = facts;
   if (!path.empty()) {
@@ -109,8 +115,8 @@ Model resolve_model(const RunConfig& config, const ModelFacts& facts) {
       model.weights_folder = config.model;
       if (known.vocab_size > model.vocab_size()) {
         throw Error(ErrorCode::bad_config, "tokenizer",
-                    "it has " + std::to_string(known.vocab_size) + " tokens, the model's embedding " +
-                        std::to_string(model.vocab_size()),
+                    "it has " + std::to_string(known.vocab_size) +
+                        " tokens, the model's embedding " + std::to_string(model.vocab_size()),
                     "use the tokenizer that belongs to the model");
       }
       known.vocab_size = 0;  // the file's own size stays
@@ -129,17 +135,20 @@ Model resolve_model(const RunConfig& config, const ModelFacts& facts) {
       bert->hidden_dropout_prob = *config.hidden_dropout_prob;
       bert->classifier_dropout.reset();
     }
-    if (config.attention_probs_dropout_prob) bert->attention_probs_dropout_prob = *config.attention_probs_dropout_prob;
+    if (config.attention_probs_dropout_prob)
+      bert->attention_probs_dropout_prob = *config.attention_probs_dropout_prob;
     if (config.max_seq_length > bert->max_position_embeddings) {
       throw Error(ErrorCode::bad_config, "max_seq_length",
-                  std::to_string(config.max_seq_length) + " is more than the model's position table has rows (" +
+                  std::to_string(config.max_seq_length) +
+                      " is more than the model's position table has rows (" +
                       std::to_string(bert->max_position_embeddings) + ")",
                   "set max_seq_length to at most " + std::to_string(bert->max_position_embeddings));
     }
   } else if (config.hidden_dropout_prob) {
     std::get<models::MlpConfig>(model.config).dropout = *config.hidden_dropout_prob;
   }
-  std::visit([&](const auto& c) { models::validate(c, path.empty() ? "model" : path); }, model.config);
+  std::visit([&](const auto& c) { models::validate(c, path.empty() ? "model" : path); },
+             model.config);
   std::visit(
       [&](const auto& c) {
         model.labels = c.labels;
@@ -151,7 +160,8 @@ Model resolve_model(const RunConfig& config, const ModelFacts& facts) {
   return model;
 }
 
-std::vector<std::string> initialize_weights(const Model& model, const Engine& engine, uint64_t seed, int threads) {
+std::vector<std::string> initialize_weights(const Model& model, const Engine& engine, uint64_t seed,
+                                            int threads) {
   std::vector<std::string> fresh;
   std::optional<io::SafetensorsModel> file;
   if (!model.weights_folder.empty()) file.emplace(model.weights_folder);
@@ -167,13 +177,14 @@ std::vector<std::string> initialize_weights(const Model& model, const Engine& en
       if (!may_start_fresh(name)) {
         throw Error(ErrorCode::bad_data, model.weights_folder,
                     found == nullptr ? "the weights have no '" + name + "'"
-                                     : "'" + name + "' has shape " + to_string(found->shape) + ", config.json says " +
-                                           to_string(entry.type.shape),
+                                     : "'" + name + "' has shape " + to_string(found->shape) +
+                                           ", config.json says " + to_string(entry.type.shape),
                     "the folder's config.json and model.safetensors must belong together");
       }
       fresh.push_back(name);
     }
-    models::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name, seed, threads);
+    models::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name,
+                       seed, threads);
   }
   return fresh;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model of a run, whichever it is: resolved from the run configuration once, then asked for graphs, initial weights
-// and its config.json.
+// The model of a run, whichever it is: resolved from the run configuration once, then asked for
+// graphs, initial weights and its config.json.
 #pragma once
 
 #include <string>
@@ -28,11 +28,13 @@ struct Model {
   [[nodiscard]] int64_t max_positions() const;
   [[nodiscard]] int64_t layers() const;
   [[nodiscard]] std::string config_json() const;
-  models::SequenceModel build(GraphBuilder& builder, models::BatchShape shape, const models::BuildOptions& options) const;
+  models::SequenceModel build(GraphBuilder& builder, models::BatchShape shape,
+                              const models::BuildOptions& options) const;
   [[nodiscard]] models::InitRule init_rule(const std::string& parameter, const Shape& shape) const;
 };
 
-/// What data and tokenizer say about the model. Zero or empty: not known, the configuration's own value stays.
+/// What data and tokenizer say about the model. Zero or empty: not known, the configuration's own
+/// value stays.
 struct ModelFacts {
   int64_t vocab_size = 0;
   std::vector<std::string> labels;
@@ -44,8 +46,10 @@ struct ModelFacts {
 /// True where `model` names a folder with weights.
 [[nodiscard]] bool is_model_folder(const std::string& model);
 
-/// Fills the engine's weights: from the folder where there is one (a classifier of another size or a missing pooler and
-/// classifier start fresh, and are listed in the result), else by the model's rule.
-[[nodiscard]] std::vector<std::string> initialize_weights(const Model& model, const Engine& engine, uint64_t seed, int threads);
+/// Fills the engine's weights: from the folder where there is one (a classifier of another size or
+/// a missing pooler and classifier start fresh, and are listed in the result), else by the model's
+/// rule.
+[[nodiscard]] std::vector<std::string> initialize_weights(const Model& model, const Engine& engine,
+                                                          uint64_t seed, int threads);
 
 }  // namespace snug::train

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the budget that is neither resident values nor arena: code, libraries, stacks, compiled kernels,
-// tokenizer, tables. A reservation by formula, so that `plan` and `train` say the same; tests hold the process to it.
+// The part of the budget that is neither resident values nor arena: code, libraries, stacks,
+// compiled kernels, tokenizer, tables. A reservation by formula, so that `plan` and `train` say the
+// same; tests hold the process to it.
 #pragma once
 
 #include <cstdint>

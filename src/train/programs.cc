@@ -17,7 +17,8 @@ constexpr int64_t kAnyLength = 1;  // parameters do not depend on the batch's sh
 ValueId hyper_of(GraphBuilder& builder) { return builder.input(kHyperName, {DType::f32, {4}}); }
 
 /// Norm of all gradients, clipping, then every update: gradients live until here.
-void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe, const std::vector<ValueId>& weights,
+void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
+                            const std::vector<ValueId>& weights,
                             const std::vector<ValueId>& gradients) {
   const PhaseGuard phase(builder, Phase::update);
   const optim::Clip clip = optim::append_clip(builder, gradients, recipe.max_grad_norm);
@@ -45,9 +46,11 @@ Graph build_eval_graph(const Model& model, models::BatchShape shape) {
   return run_pipeline(builder.take(), op_registry());
 }
 
-Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchShape shape, bool accumulates) {
+Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchShape shape,
+                        bool accumulates) {
   GraphBuilder builder(op_registry(), "train");
-  const models::SequenceModel values = model.build(builder, shape, {.training = true, .label_smoothing = recipe.label_smoothing});
+  const models::SequenceModel values =
+      model.build(builder, shape, {.training = true, .label_smoothing = recipe.label_smoothing});
   std::map<std::string, ValueId> by_name;
   std::vector<std::string> names;
   for (size_t i = 0; i < builder.graph().values.size(); ++i) {
@@ -57,7 +60,8 @@ Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchS
     by_name[value.name] = static_cast<ValueId>(i);
   }
   std::vector<ValueId> weights;
-  for (const std::string& name : trainable_names(names, recipe.freeze)) weights.push_back(by_name[name]);
+  for (const std::string& name : trainable_names(names, recipe.freeze))
+    weights.push_back(by_name[name]);
 
   const bool updates_at_once = !accumulates && recipe.max_grad_norm <= 0;
   std::vector<ValueId> updated;

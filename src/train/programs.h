@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of a run, after all passes. One training program a length bucket; with more than one micro-batch it ends
-// in accumulation and a second program, run once an update, clips and updates.
+// The graphs of a run, after all passes. One training program a length bucket; with more than one
+// micro-batch it ends in accumulation and a second program, run once an update, clips and updates.
 #pragma once
 
 #include <string>
@@ -13,12 +13,14 @@
 namespace snug::train {
 
 // Names of fed values beside the model's own.
-inline constexpr const char* kHyperName = "hyper";          // f32[4]: learning rate, 1 - beta1^t, 1 - beta2^t, 0
-inline constexpr const char* kGradNormName = "grad_norm";   // f32[]: output
-inline constexpr const char* kGradientPrefix = "grad.";     // state of an accumulated gradient
+inline constexpr const char* kHyperName =
+    "hyper";  // f32[4]: learning rate, 1 - beta1^t, 1 - beta2^t, 0
+inline constexpr const char* kGradNormName = "grad_norm";  // f32[]: output
+inline constexpr const char* kGradientPrefix = "grad.";    // state of an accumulated gradient
 
 /// Forward, backward, and then either accumulation into the "grad." states or clipping and update.
-[[nodiscard]] Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchShape shape, bool accumulates);
+[[nodiscard]] Graph build_train_graph(const Model& model, const Recipe& recipe,
+                                      models::BatchShape shape, bool accumulates);
 
 /// Norm, clipping, update and zeroing of the accumulated gradients.
 [[nodiscard]] Graph build_update_graph(const Model& model, const Recipe& recipe);

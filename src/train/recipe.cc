@@ -9,7 +9,8 @@
 namespace snug::train {
 
 Recipe recipe_of(const RunConfig& config) {
-  return {.optimizer = {.algorithm = config.optim == OptimizerKind::sgd ? optim::Algorithm::sgd : optim::Algorithm::adamw,
+  return {.optimizer = {.algorithm = config.optim == OptimizerKind::sgd ? optim::Algorithm::sgd
+                                                                        : optim::Algorithm::adamw,
                         .beta1 = config.adam_beta1,
                         .beta2 = config.adam_beta2,
                         .epsilon = config.adam_epsilon,
@@ -55,21 +56,28 @@ bool matches(const std::string& pattern, const std::string& name) {
   return p == pattern.size();
 }
 
-std::vector<std::string> trainable_names(const std::vector<std::string>& names, const std::vector<std::string>& freeze) {
+std::vector<std::string> trainable_names(const std::vector<std::string>& names,
+                                         const std::vector<std::string>& freeze) {
   for (const std::string& pattern : freeze) {
-    const bool is_used = std::any_of(names.begin(), names.end(), [&](const std::string& n) { return matches(pattern, n); });
+    const bool is_used = std::any_of(names.begin(), names.end(),
+                                     [&](const std::string& n) { return matches(pattern, n); });
     if (!is_used) {
-      throw Error(ErrorCode::bad_config, "freeze", "the pattern '" + pattern + "' matches no weight of the model",
-                  "`snug inspect` lists the names, for example '" + (names.empty() ? "" : names.front()) + "'");
+      throw Error(ErrorCode::bad_config, "freeze",
+                  "the pattern '" + pattern + "' matches no weight of the model",
+                  "`snug inspect` lists the names, for example '" +
+                      (names.empty() ? "" : names.front()) + "'");
     }
   }
   std::vector<std::string> kept;
   for (const std::string& name : names) {
     const bool is_frozen =
-        std::any_of(freeze.begin(), freeze.end(), [&](const std::string& pattern) { return matches(pattern, name); });
+        std::any_of(freeze.begin(), freeze.end(),
+                    [&](const std::string& pattern) { return matches(pattern, name); });
     if (!is_frozen) kept.push_back(name);
   }
-  if (kept.empty()) throw Error(ErrorCode::bad_config, "freeze", "every weight is frozen: there is nothing to train");
+  if (kept.empty())
+    throw Error(ErrorCode::bad_config, "freeze",
+                "every weight is frozen: there is nothing to train");
   return kept;
 }
 

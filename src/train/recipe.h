@@ -20,13 +20,14 @@ struct Recipe {
 [[nodiscard]] Recipe recipe_of(const RunConfig& config);
 
 /// The learning rate of the update after `completed` updates.
-[[nodiscard]] double learning_rate_at(const RunConfig& config, int64_t completed, int64_t total_steps);
+[[nodiscard]] double learning_rate_at(const RunConfig& config, int64_t completed,
+                                      int64_t total_steps);
 
 /// True where `pattern` (with * for any text) matches the whole name.
 [[nodiscard]] bool matches(const std::string& pattern, const std::string& name);
 
-/// The names that no pattern freezes, in order. Throws Error{bad_config} for a pattern that matches nothing, and where
-/// nothing is left to train.
+/// The names that no pattern freezes, in order. Throws Error{bad_config} for a pattern that matches
+/// nothing, and where nothing is left to train.
 [[nodiscard]] std::vector<std::string> trainable_names(const std::vector<std::string>& names,
                                                        const std::vector<std::string>& freeze);
 

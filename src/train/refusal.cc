@@ -10,42 +10,55 @@
 namespace snug::train {
 
 Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& candidates) {
-  const auto cheaper = [](const Candidate& a, const Candidate& b) { return a.peak_bytes < b.peak_bytes; };
+  const auto cheaper = [](const Candidate& a, const Candidate& b) {
+    return a.peak_bytes < b.peak_bytes;
+  };
   const Candidate& smallest = *std::min_element(candidates.begin(), candidates.end(), cheaper);
   const Split& split = *smallest.split;
   const int64_t fixed = request.process_bytes + split.resident_bytes;
   const int64_t arena_budget = request.budget_bytes - fixed;
   const int64_t smallest_budget = round_up(smallest.peak_bytes, kPageBytes);
-  std::string text = fmt::format("the run does not fit {}; the smallest budget that works is {} ({} bytes)\n",
-                                 format_bytes(request.budget_bytes), format_bytes(smallest_budget), smallest_budget);
-  text += fmt::format("  process {} + resident {} (weights, states, gradients, batch) = {}\n", format_bytes(request.process_bytes),
-                      format_bytes(split.resident_bytes), format_bytes(fixed));
+  std::string text = fmt::format(
+      "the run does not fit {}; the smallest budget that works is {} ({} bytes)\n",
+      format_bytes(request.budget_bytes), format_bytes(smallest_budget), smallest_budget);
+  text += fmt::format("  process {} + resident {} (weights, states, gradients, batch) = {}\n",
+                      format_bytes(request.process_bytes), format_bytes(split.resident_bytes),
+                      format_bytes(fixed));
   if (request.startup_bytes > request.budget_bytes) {
-    text += fmt::format("  proof: preparing the data (learning a vocabulary) needs {} by itself\n", format_bytes(request.startup_bytes));
+    text += fmt::format("  proof: preparing the data (learning a vocabulary) needs {} by itself\n",
+                        format_bytes(request.startup_bytes));
   } else if (arena_budget < 0) {
     text += fmt::format("  proof: that alone is {} over the budget\n", format_bytes(-arena_budget));
   } else {
     const plan::Refusal refusal = plan::refuse(split.problem, split.frontier, arena_budget);
     if (refusal.is_proved) {
-      text += fmt::format("  proof: {} are left, but {} needs {} for its own operands:\n", format_bytes(arena_budget),
-                          refusal.op_name, format_bytes(refusal.bound.bytes));
+      text += fmt::format("  proof: {} are left, but {} needs {} for its own operands:\n",
+                          format_bytes(arena_budget), refusal.op_name,
+                          format_bytes(refusal.bound.bytes));
     } else {
-      text += fmt::format("  no plan found: {} are left, the best plan needs {}; the bound is {} ({}), the gap {}\n",
-                          format_bytes(arena_budget), format_bytes(smallest.arena_bytes), format_bytes(refusal.bound.bytes),
-                          refusal.op_name, format_bytes(refusal.gap_bytes));
+      text += fmt::format(
+          "  no plan found: {} are left, the best plan needs {}; the bound is {} ({}), the gap "
+          "{}\n",
+          format_bytes(arena_budget), format_bytes(smallest.arena_bytes),
+          format_bytes(refusal.bound.bytes), refusal.op_name, format_bytes(refusal.gap_bytes));
     }
     for (size_t i = 0; i < refusal.operands.size() && i < 6; ++i) {
-      text += fmt::format("    {:>11}  {}\n", format_bytes(refusal.operands[i].bytes), refusal.operands[i].name);
+      text += fmt::format("    {:>11}  {}\n", format_bytes(refusal.operands[i].bytes),
+                          refusal.operands[i].name);
     }
   }
   text += "  cheapest ways to fit:\n";
-  text += fmt::format("    --memory {} (micro-batch {}, {} per update)\n", smallest_budget, split.micro_batch,
-                      format_seconds(smallest.step_seconds));
-  if (request.micro_batch > 1) text += "    --micro_batch_size auto, so that the batch may be split further\n";
+  text += fmt::format("    --memory {} (micro-batch {}, {} per update)\n", smallest_budget,
+                      split.micro_batch, format_seconds(smallest.step_seconds));
+  if (request.micro_batch > 1)
+    text += "    --micro_batch_size auto, so that the batch may be split further\n";
   if (request.recompute.kind != RecomputeSetting::Kind::by_budget) text += "    --recompute auto\n";
-  if (request.lengths.back() > 64) text += fmt::format("    --max_seq_length {} (now {})\n", request.lengths.back() / 2, request.lengths.back());
+  if (request.lengths.back() > 64)
+    text += fmt::format("    --max_seq_length {} (now {})\n", request.lengths.back() / 2,
+                        request.lengths.back());
   if (request.trains && request.recipe.freeze.empty()) {
-    text += "    --freeze '*embeddings*', which needs neither gradients nor states for those weights\n";
+    text +=
+        "    --freeze '*embeddings*', which needs neither gradients nor states for those weights\n";
   }
   if (!text.empty() && text.back() == '\n') text.pop_back();
   return Error(ErrorCode::out_of_budget, "memory", text);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of "it does not fit": the proof or the bound and the gap, the smallest budget, the cheapest ways to fit.
+// The text of "it does not fit": the proof or the bound and the gap, the smallest budget, the
+// cheapest ways to fit.
 #pragma once
 
 #include <vector>
@@ -10,6 +11,7 @@
 namespace snug::train {
 
 /// At most 25 lines. `candidates` is not empty and none of them fits the request's budget.
-[[nodiscard]] Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& candidates);
+[[nodiscard]] Error refusal_of(const RunPlanRequest& request,
+                               const std::vector<Candidate>& candidates);
 
 }  // namespace snug::train

@@ -16,7 +16,9 @@ namespace snug::train {
 namespace {
 
 data::RowSchema schema_of(const RunConfig& config, bool needs_label) {
-  return {.text_column = config.text_column, .text_pair_column = config.text_pair_column, .label_column = config.label_column,
+  return {.text_column = config.text_column,
+          .text_pair_column = config.text_pair_column,
+          .label_column = config.label_column,
           .needs_label = needs_label};
 }
 
@@ -26,15 +28,17 @@ data::BadRows policy_of(const RunConfig& config) {
 
 std::string model_tokenizer_folder(const RunConfig& config) {
   if (!io::is_folder(config.model)) return {};
-  const bool has_tokenizer =
-      io::file_exists(config.model + "/tokenizer.json") || io::file_exists(config.model + "/vocab.txt");
+  const bool has_tokenizer = io::file_exists(config.model + "/tokenizer.json") ||
+                             io::file_exists(config.model + "/vocab.txt");
   return has_tokenizer ? config.model : std::string();
 }
 
-std::unique_ptr<const WordPieceTokenizer> learn_tokenizer(const RunConfig& config, const RunOptions& options) {
+std::unique_ptr<const WordPieceTokenizer> learn_tokenizer(const RunConfig& config,
+                                                          const RunOptions& options) {
   config.require({"train_file"});
-  VocabularyLearner learner(
-      {.vocab_size = config.vocab_size, .seed = static_cast<uint64_t>(config.seed), .lowercase = true});
+  VocabularyLearner learner({.vocab_size = config.vocab_size,
+                             .seed = static_cast<uint64_t>(config.seed),
+                             .lowercase = true});
   data::BadRowLog log{.policy = policy_of(config)};
   const auto reader = data::open_rows(config.train_file, schema_of(config, false), log);
   data::Row row;
@@ -47,14 +51,19 @@ std::unique_ptr<const WordPieceTokenizer> learn_tokenizer(const RunConfig& confi
       throw Error(ErrorCode::cancelled, config.train_file, "stopped on request");
     }
     if (options.callbacks.on_progress) {
-      options.callbacks.on_progress({"reading words of " + config.train_file, reader->bytes_read(), reader->total_bytes()});
+      options.callbacks.on_progress(
+          {"reading words of " + config.train_file, reader->bytes_read(), reader->total_bytes()});
     }
   }
-  if (count == 0) throw Error(ErrorCode::bad_data, config.train_file, "the file has no rows", "give a file with at least one labelled row");
+  if (count == 0)
+    throw Error(ErrorCode::bad_data, config.train_file, "the file has no rows",
+                "give a file with at least one labelled row");
   if (options.callbacks.on_message) {
-    options.callbacks.on_message("learning a vocabulary of at most " + std::to_string(config.vocab_size) + " tokens");
+    options.callbacks.on_message("learning a vocabulary of at most " +
+                                 std::to_string(config.vocab_size) + " tokens");
   }
-  return std::make_unique<const WordPieceTokenizer>(WordPieceTokenizer::from_tokens(learner.learn(), {}));
+  return std::make_unique<const WordPieceTokenizer>(
+      WordPieceTokenizer::from_tokens(learner.learn(), {}));
 }
 
 std::string fingerprint(const WordPieceTokenizer& tokenizer) {
@@ -64,8 +73,9 @@ std::string fingerprint(const WordPieceTokenizer& tokenizer) {
     hash.update(line.data(), static_cast<int64_t>(line.size()));
   }
   const BertNormalizerOptions& options = tokenizer.normalizer_options();
-  const std::string flags = std::string(options.lowercase ? "l" : "-") + (options.strips_accents() ? "s" : "-") +
-                            (options.clean_text ? "c" : "-") + (options.handle_chinese_chars ? "h" : "-");
+  const std::string flags =
+      std::string(options.lowercase ? "l" : "-") + (options.strips_accents() ? "s" : "-") +
+      (options.clean_text ? "c" : "-") + (options.handle_chinese_chars ? "h" : "-");
   hash.update(flags.data(), static_cast<int64_t>(flags.size()));
   return hash.finish();
 }
@@ -73,7 +83,8 @@ std::string fingerprint(const WordPieceTokenizer& tokenizer) {
 data::EncodeFn encoder(const WordPieceTokenizer& tokenizer, int64_t max_length) {
   return [&tokenizer, max_length, scratch = EncodeScratch(), encoding = Encoding()](
              std::string_view text, const std::string* pair, data::EncodedRow& out) mutable {
-    const std::optional<std::string_view> second = pair != nullptr ? std::optional<std::string_view>(*pair) : std::nullopt;
+    const std::optional<std::string_view> second =
+        pair != nullptr ? std::optional<std::string_view>(*pair) : std::nullopt;
     tokenizer.encode(text, second, max_length, encoding, scratch);
     out.ids.assign(encoding.ids.begin(), encoding.ids.end());
     out.type_ids.assign(encoding.type_ids.begin(), encoding.type_ids.end());
@@ -90,9 +101,11 @@ WorkFolder::WorkFolder(const RunConfig& config) {
     return;
   }
   const char* base = std::getenv("TMPDIR");
-  std::string pattern = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/snug-XXXXXX";
+  std::string pattern =
+      std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/snug-XXXXXX";
   if (mkdtemp(pattern.data()) == nullptr) {
-    throw Error(ErrorCode::io, pattern, "cannot create a temporary folder", "set TMPDIR or cache_dir to a folder that can be written");
+    throw Error(ErrorCode::io, pattern, "cannot create a temporary folder",
+                "set TMPDIR or cache_dir to a folder that can be written");
   }
   path_ = pattern;
   is_temporary_ = true;
@@ -108,10 +121,12 @@ WorkFolder::~WorkFolder() {
 }
 
 bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_folder) {
-  return tokenizer_folder.empty() && config.tokenizer.empty() && model_tokenizer_folder(config).empty();
+  return tokenizer_folder.empty() && config.tokenizer.empty() &&
+         model_tokenizer_folder(config).empty();
 }
 
-std::unique_ptr<const WordPieceTokenizer> open_tokenizer(const RunConfig& config, const RunOptions& options,
+std::unique_ptr<const WordPieceTokenizer> open_tokenizer(const RunConfig& config,
+                                                         const RunOptions& options,
                                                          const std::string& tokenizer_folder) {
   if (learns_vocabulary(config, tokenizer_folder)) return learn_tokenizer(config, options);
   std::string path = tokenizer_folder;
@@ -120,8 +135,9 @@ std::unique_ptr<const WordPieceTokenizer> open_tokenizer(const RunConfig& config
   return std::make_unique<const WordPieceTokenizer>(WordPieceTokenizer::load(path));
 }
 
-data::TokenCache open_file(const RunConfig& config, const RunOptions& options, const WordPieceTokenizer& tokenizer,
-                           const std::string& file, data::LabelUse use, const data::Labels& labels,
+data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
+                           const WordPieceTokenizer& tokenizer, const std::string& file,
+                           data::LabelUse use, const data::Labels& labels,
                            const std::string& cache_path) {
   const data::CacheSpec spec{.files = {file},
                              .schema = schema_of(config, use != data::LabelUse::ignore),
@@ -134,34 +150,39 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options, c
   data::BuildHooks hooks{.progress = {}, .cancel = options.cancel};
   if (options.callbacks.on_progress) {
     hooks.progress = [&](const data::BuildProgress& progress) {
-      options.callbacks.on_progress({"tokenising " + file, progress.bytes_read, progress.total_bytes});
+      options.callbacks.on_progress(
+          {"tokenising " + file, progress.bytes_read, progress.total_bytes});
     };
   }
-  return data::open_or_build_token_cache(cache_path, spec, encoder(tokenizer, config.max_seq_length), hooks);
+  return data::open_or_build_token_cache(cache_path, spec,
+                                         encoder(tokenizer, config.max_seq_length), hooks);
 }
 
-RunData open_training_data(const RunConfig& config, const RunOptions& options, const std::string& tokenizer_folder,
-                           const WorkFolder& work) {
+RunData open_training_data(const RunConfig& config, const RunOptions& options,
+                           const std::string& tokenizer_folder, const WorkFolder& work) {
   config.require({"train_file"});
   RunData run;
   run.tokenizer = open_tokenizer(config, options, tokenizer_folder);
-  run.train.emplace(open_file(config, options, *run.tokenizer, config.train_file, data::LabelUse::find, {},
-                              work.path() + "/train.tokens"));
+  run.train.emplace(open_file(config, options, *run.tokenizer, config.train_file,
+                              data::LabelUse::find, {}, work.path() + "/train.tokens"));
   run.labels = run.train->labels();
   const int64_t rows = run.train->rows();
   if (!config.validation_file.empty()) {
-    run.validation.emplace(open_file(config, options, *run.tokenizer, config.validation_file, data::LabelUse::known, run.labels,
+    run.validation.emplace(open_file(config, options, *run.tokenizer, config.validation_file,
+                                     data::LabelUse::known, run.labels,
                                      work.path() + "/validation.tokens"));
     run.train_part = data::Part::all(rows);
     run.validation_part = data::Part::all(run.validation->rows());
   } else if (config.validation_split > 0) {
-    const data::Split split = data::split_rows(rows, config.validation_split, static_cast<uint64_t>(config.seed));
+    const data::Split split =
+        data::split_rows(rows, config.validation_split, static_cast<uint64_t>(config.seed));
     run.train_part = split.train;
     run.validation_part = split.validation;
   } else {
     run.train_part = data::Part::all(rows);
   }
-  const int32_t longest = std::max(run.train->max_length(), run.validation ? run.validation->max_length() : 0);
+  const int32_t longest =
+      std::max(run.train->max_length(), run.validation ? run.validation->max_length() : 0);
   run.buckets = data::bucket_lengths(static_cast<int32_t>(config.max_seq_length), longest);
   return run;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of a run: tokenizer (read or learned), labels, token caches on disk, parts and length buckets.
+// The data of a run: tokenizer (read or learned), labels, token caches on disk, parts and length
+// buckets.
 #pragma once
 
 #include <memory>
@@ -39,23 +40,27 @@ struct RunData {
   data::Part validation_part;
   std::vector<int32_t> buckets;
 
-  [[nodiscard]] const data::TokenCache& validation_cache() const { return validation ? *validation : *train; }
+  [[nodiscard]] const data::TokenCache& validation_cache() const {
+    return validation ? *validation : *train;
+  }
 };
 
-/// Where the tokenizer comes from: `tokenizer_folder` (a checkpoint) if not empty, else the configuration's tokenizer,
-/// else the model's folder, else it is learned from the training text.
-[[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_tokenizer(const RunConfig& config, const RunOptions& options,
-                                                                       const std::string& tokenizer_folder);
+/// Where the tokenizer comes from: `tokenizer_folder` (a checkpoint) if not empty, else the
+/// configuration's tokenizer, else the model's folder, else it is learned from the training text.
+[[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_tokenizer(
+    const RunConfig& config, const RunOptions& options, const std::string& tokenizer_folder);
 /// True where open_tokenizer would have to learn a vocabulary.
 [[nodiscard]] bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_folder);
 
 /// Reads everything that training needs; each file is tokenised once into a cache in `work`.
-[[nodiscard]] RunData open_training_data(const RunConfig& config, const RunOptions& options, const std::string& tokenizer_folder,
+[[nodiscard]] RunData open_training_data(const RunConfig& config, const RunOptions& options,
+                                         const std::string& tokenizer_folder,
                                          const WorkFolder& work);
 
 /// One file for evaluation (labels known) or prediction (labels empty: not read).
-[[nodiscard]] data::TokenCache open_file(const RunConfig& config, const RunOptions& options, const WordPieceTokenizer& tokenizer,
-                                         const std::string& file, data::LabelUse use, const data::Labels& labels,
-                                         const std::string& cache_path);
+[[nodiscard]] data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
+                                         const WordPieceTokenizer& tokenizer,
+                                         const std::string& file, data::LabelUse use,
+                                         const data::Labels& labels, const std::string& cache_path);
 
 }  // namespace snug::train

@@ -27,26 +27,33 @@ PlannedProgram with_arena(Graph graph, int64_t length, const Backend& backend, i
   program.plan = plan::plan_strategy(program.lowered.problem, "keep-all");
   if (program.plan.arena_bytes <= arena_budget) return program;
   SNUG_CHECK(model != nullptr, "no schedules to take over");
-  const plan::Frontier frontier = plan::build_frontier_like(
-      program.lowered.problem, model->problem, model->frontier, plan::kQuickFrontier);
+  const plan::Frontier frontier = plan::build_frontier_like(program.lowered.problem, model->problem,
+                                                            model->frontier, plan::kQuickFrontier);
   const plan::Plan* fastest = plan::fastest_within(frontier, arena_budget);
-  // A shorter bucket has a smaller problem of the same shape; it may only fail to fit by rounding of its own frontier.
+  // A shorter bucket has a smaller problem of the same shape; it may only fail to fit by rounding
+  // of its own frontier.
   program.plan = fastest != nullptr ? *fastest : frontier.plans.front();
   return program;
 }
 
-std::vector<PriceRow> price_list(const std::vector<Candidate>& candidates, const Candidate& chosen) {
+std::vector<PriceRow> price_list(const std::vector<Candidate>& candidates,
+                                 const Candidate& chosen) {
   std::vector<const Candidate*> sorted;
   for (const Candidate& candidate : candidates) sorted.push_back(&candidate);
   std::stable_sort(sorted.begin(), sorted.end(), [](const Candidate* a, const Candidate* b) {
-    return a->peak_bytes != b->peak_bytes ? a->peak_bytes < b->peak_bytes : a->step_seconds < b->step_seconds;
+    return a->peak_bytes != b->peak_bytes ? a->peak_bytes < b->peak_bytes
+                                          : a->step_seconds < b->step_seconds;
   });
   std::vector<PriceRow> rows;
   for (const Candidate* candidate : sorted) {
     const bool is_chosen = candidate == &chosen;
-    if (!is_chosen && !rows.empty() && candidate->step_seconds >= rows.back().step_seconds) continue;
-    rows.push_back({.budget_bytes = round_up(candidate->peak_bytes, kPageBytes), .step_seconds = candidate->step_seconds,
-                    .micro_batch = candidate->split->micro_batch, .strategy = candidate->plan->strategy, .is_chosen = is_chosen});
+    if (!is_chosen && !rows.empty() && candidate->step_seconds >= rows.back().step_seconds)
+      continue;
+    rows.push_back({.budget_bytes = round_up(candidate->peak_bytes, kPageBytes),
+                    .step_seconds = candidate->step_seconds,
+                    .micro_batch = candidate->split->micro_batch,
+                    .strategy = candidate->plan->strategy,
+                    .is_chosen = is_chosen});
   }
   return rows;
 }
@@ -56,11 +63,13 @@ std::vector<PeakTensor> peak_tensors(const plan::Problem& problem, const plan::P
   for (const plan::LiveRange& range : plan.live_ranges) {
     if (range.first > plan.peak_step || range.last < plan.peak_step) continue;
     const auto index = static_cast<size_t>(range.storage);
-    by_name[range.is_scratch ? "scratch of " + problem.ops[index].name : problem.storages[index].name] += range.bytes;
+    by_name[range.is_scratch ? "scratch of " + problem.ops[index].name
+                             : problem.storages[index].name] += range.bytes;
   }
   std::vector<PeakTensor> tensors;
   for (const auto& [name, bytes] : by_name) tensors.push_back({name, bytes});
-  std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   if (tensors.size() > 5) tensors.resize(5);
   return tensors;
 }
@@ -70,18 +79,21 @@ std::vector<MemoryComponent> components(const RunPlan& run, int64_t process_byte
   for (const auto& [name, entry] : run.residents.entries()) {
     const char* part = "batch and scalars";
     if (entry.kind == ValueKind::parameter) part = "weights";
-    if (entry.kind == ValueKind::state) part = name.starts_with(kGradientPrefix) ? "gradients" : "optimizer states";
+    if (entry.kind == ValueKind::state)
+      part = name.starts_with(kGradientPrefix) ? "gradients" : "optimizer states";
     sums[part] += entry.bytes;
   }
   sums["activations (arena)"] = run.arena_bytes;
   if (process_bytes > 0) sums["process"] = process_bytes;
   std::vector<MemoryComponent> parts;
   for (const auto& [name, bytes] : sums) parts.push_back({name, bytes});
-  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return parts;
 }
 
-void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& candidates, const Candidate& chosen, RunPlan& run) {
+void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
+                 const Candidate& chosen, RunPlan& run) {
   const Split& split = *chosen.split;
   const plan::Plan& plan = *chosen.plan;
   PlanReport& report = run.report;
@@ -90,7 +102,8 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.resident_bytes = run.residents.total_bytes();
   report.arena_bytes = run.arena_bytes;
   report.planned_peak_bytes =
-      std::max(report.process_bytes + report.resident_bytes + round_up(run.arena_bytes, kPageBytes), request.startup_bytes);
+      std::max(report.process_bytes + report.resident_bytes + round_up(run.arena_bytes, kPageBytes),
+               request.startup_bytes);
   report.keep_all_arena_bytes = split.frontier.keep_all_arena_bytes;
   report.load_bytes = plan.load_bytes;
   report.working_set_bound_bytes = split.frontier.bound.bytes;
@@ -102,7 +115,8 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   const double keep_all_step = pieces * keep_all + split.update_seconds;
   report.recompute_overhead = keep_all_step > 0 ? chosen.step_seconds / keep_all_step - 1 : 0;
   const double bound = plan::lower_bound_seconds(split.problem, plan.arena_bytes);
-  report.lower_bound_overhead = keep_all_step > 0 ? std::max(0.0, pieces * (bound - keep_all) / keep_all_step) : 0;
+  report.lower_bound_overhead =
+      keep_all_step > 0 ? std::max(0.0, pieces * (bound - keep_all) / keep_all_step) : 0;
   report.strategy = plan.strategy;
   const auto& step = plan.steps[static_cast<size_t>(plan.peak_step)];
   const plan::Op& op = split.problem.ops[static_cast<size_t>(step.op)];
@@ -114,8 +128,10 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.keep_all_peak_bytes = 0;
   for (const Candidate& candidate : candidates) {
     const plan::Frontier& frontier = candidate.split->frontier;
-    const int64_t need = request.process_bytes + candidate.split->resident_bytes +
-                         round_up(std::max(frontier.keep_all_arena_bytes, candidate.split->update_arena_bytes), kPageBytes);
+    const int64_t need =
+        request.process_bytes + candidate.split->resident_bytes +
+        round_up(std::max(frontier.keep_all_arena_bytes, candidate.split->update_arena_bytes),
+                 kPageBytes);
     report.keep_all_peak_bytes = std::max(report.keep_all_peak_bytes, need);
   }
   report.train_batch_size = request.global_batch;
@@ -134,7 +150,8 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.components = components(run, request.process_bytes);
 }
 
-void add_program(RunPlan& run, std::vector<PlannedProgram>& list, PlannedProgram program, const Backend& backend) {
+void add_program(RunPlan& run, std::vector<PlannedProgram>& list, PlannedProgram program,
+                 const Backend& backend) {
   run.residents.add(program.graph, backend);
   run.arena_bytes = std::max(run.arena_bytes, program.plan.arena_bytes);
   list.push_back(std::move(program));
@@ -142,14 +159,16 @@ void add_program(RunPlan& run, std::vector<PlannedProgram>& list, PlannedProgram
 
 }  // namespace
 
-PlannedProgram plan_program(Graph graph, int64_t length, const Backend& backend, const std::string& strategy) {
+PlannedProgram plan_program(Graph graph, int64_t length, const Backend& backend,
+                            const std::string& strategy) {
   return with_arena(std::move(graph), length, backend, 0, strategy);
 }
 
 RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   SNUG_CHECK(!request.lengths.empty() && request.global_batch > 0, "an empty request");
-  const std::vector<int64_t> sizes =
-      request.micro_batch > 0 ? std::vector<int64_t>{request.micro_batch} : micro_batches(request.global_batch);
+  const std::vector<int64_t> sizes = request.micro_batch > 0
+                                         ? std::vector<int64_t>{request.micro_batch}
+                                         : micro_batches(request.global_batch);
   const std::vector<Split> splits = make_splits(request, sizes, backend);
   const std::vector<Candidate> candidates = candidates_of(splits, request);
   const Candidate* chosen = best_within(candidates, request.budget_bytes);
@@ -159,25 +178,33 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   run.micro_batch = chosen->split->micro_batch;
   run.accumulation_steps = chosen->split->accumulation_steps;
   const bool accumulates = run.accumulation_steps > 1;
-  const int64_t arena_budget = request.budget_bytes - request.process_bytes - chosen->split->resident_bytes;
+  const int64_t arena_budget =
+      request.budget_bytes - request.process_bytes - chosen->split->resident_bytes;
   const std::string strategy = strategy_name(request.recompute);
   for (int64_t length : request.lengths) {
     const models::BatchShape shape{run.micro_batch, length};
-    add_program(run, run.eval, with_arena(build_eval_graph(*request.model, shape), length, backend, 0, "keep-all"), backend);
+    add_program(run, run.eval,
+                with_arena(build_eval_graph(*request.model, shape), length, backend, 0, "keep-all"),
+                backend);
     if (!request.trains) continue;
     Graph graph = build_train_graph(*request.model, request.recipe, shape, accumulates);
-    PlannedProgram program = with_arena(std::move(graph), length, backend, arena_budget, strategy, chosen->split);
+    PlannedProgram program =
+        with_arena(std::move(graph), length, backend, arena_budget, strategy, chosen->split);
     // The longest bucket decided: it runs exactly the plan that was chosen.
     if (length == request.lengths.back()) program.plan = *chosen->plan;
     add_program(run, run.train, std::move(program), backend);
   }
   if (request.trains && accumulates) {
     std::vector<PlannedProgram> update;
-    add_program(run, update, with_arena(build_update_graph(*request.model, request.recipe), 0, backend, 0, "keep-all"), backend);
+    add_program(
+        run, update,
+        with_arena(build_update_graph(*request.model, request.recipe), 0, backend, 0, "keep-all"),
+        backend);
     run.update = std::move(update.front());
   }
   run.residents.place(backend.alignment());
-  SNUG_CHECK(run.residents.total_bytes() == chosen->split->resident_bytes, "the resident layout changed");
+  SNUG_CHECK(run.residents.total_bytes() == chosen->split->resident_bytes,
+             "the resident layout changed");
   SNUG_CHECK(run.arena_bytes <= arena_budget, "a shorter bucket needs more than the longest");
   fill_report(request, candidates, *chosen, run);
   return run;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses how a run fits its budget: among the splits of the global batch and, for each, the placed plans of its
-// frontier, the fastest that fits. The set of candidates does not depend on the budget, so more memory is never slower.
+// Chooses how a run fits its budget: among the splits of the global batch and, for each, the placed
+// plans of its frontier, the fastest that fits. The set of candidates does not depend on the
+// budget, so more memory is never slower.
 #pragma once
 
 #include <cstdint>
@@ -38,19 +39,23 @@ struct RunPlanRequest {
   const Model* model = nullptr;
   Recipe recipe;
   int64_t global_batch = 0;
-  int64_t micro_batch = 0;  // 0: chosen here
+  int64_t micro_batch = 0;       // 0: chosen here
   std::vector<int64_t> lengths;  // buckets, ascending; the last decides
   RecomputeSetting recompute;
   int64_t budget_bytes = 0;   // of resident + arena + process_bytes
   int64_t process_bytes = 0;  // 0 inside somebody else's process
-  int64_t startup_bytes = 0;  // what the steps before training need at least (learning a vocabulary)
-  bool trains = true;         // false: evaluation alone
+  int64_t startup_bytes =
+      0;               // what the steps before training need at least (learning a vocabulary)
+  bool trains = true;  // false: evaluation alone
 };
 
-/// Throws Error{out_of_budget} whose text has the proof, the smallest budget and the cheapest ways to fit.
+/// Throws Error{out_of_budget} whose text has the proof, the smallest budget and the cheapest ways
+/// to fit.
 [[nodiscard]] RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend);
 
-/// The plan of one program with a named strategy ("keep-all", "recompute-all", "sqrt", "every:2"); for verification.
-[[nodiscard]] PlannedProgram plan_program(Graph graph, int64_t length, const Backend& backend, const std::string& strategy);
+/// The plan of one program with a named strategy ("keep-all", "recompute-all", "sqrt", "every:2");
+/// for verification.
+[[nodiscard]] PlannedProgram plan_program(Graph graph, int64_t length, const Backend& backend,
+                                          const std::string& strategy);
 
 }  // namespace snug::train

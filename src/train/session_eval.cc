@@ -25,8 +25,9 @@ RunConfig with_trained_model(const RunConfig& config) {
     return out;
   }
   throw Error(ErrorCode::bad_config, "model",
-              config.output_dir.empty() ? "'" + config.model + "' is not a folder with model.safetensors"
-                                        : config.output_dir + " holds no trained model (best/ or last/)",
+              config.output_dir.empty()
+                  ? "'" + config.model + "' is not a folder with model.safetensors"
+                  : config.output_dir + " holds no trained model (best/ or last/)",
               "train first, or set model to a trained folder");
 }
 
@@ -42,29 +43,42 @@ struct Trained {
 void open_model(const RunConfig& config, const RunOptions& options, Trained& trained) {
   trained.machine = train::open_machine(config, options);
   trained.tokenizer = train::open_tokenizer(config, options, {});
-  trained.model = train::resolve_model(config, {.vocab_size = trained.tokenizer->vocab_size(), .labels = {}});
+  trained.model =
+      train::resolve_model(config, {.vocab_size = trained.tokenizer->vocab_size(), .labels = {}});
 }
 
-void open_engine(const RunConfig& config, const RunOptions& options, const std::vector<int32_t>& buckets, Trained& trained) {
-  train::RunPlanRequest request{.model = &trained.model, .recipe = {},
-                                .global_batch = config.eval_batch_size > 0 ? config.eval_batch_size : config.train_batch_size,
-                                .micro_batch = config.eval_batch_size, .lengths = {buckets.begin(), buckets.end()},
-                                .recompute = {}, .budget_bytes = resolve_memory(config.memory), .process_bytes = 0,
-                                .startup_bytes = 0, .trains = false};
+void open_engine(const RunConfig& config, const RunOptions& options,
+                 const std::vector<int32_t>& buckets, Trained& trained) {
+  train::RunPlanRequest request{
+      .model = &trained.model,
+      .recipe = {},
+      .global_batch = config.eval_batch_size > 0 ? config.eval_batch_size : config.train_batch_size,
+      .micro_batch = config.eval_batch_size,
+      .lengths = {buckets.begin(), buckets.end()},
+      .recompute = {},
+      .budget_bytes = resolve_memory(config.memory),
+      .process_bytes = 0,
+      .startup_bytes = 0,
+      .trains = false};
   if (options.budgets_whole_process) {
-    request.process_bytes = train::process_reservation({.vocab_size = trained.model.vocab_size(), .layers = trained.model.layers(),
-                                                        .buckets = static_cast<int64_t>(buckets.size()),
-                                                        .global_batch = request.global_batch, .threads = trained.machine.threads});
+    request.process_bytes =
+        train::process_reservation({.vocab_size = trained.model.vocab_size(),
+                                    .layers = trained.model.layers(),
+                                    .buckets = static_cast<int64_t>(buckets.size()),
+                                    .global_batch = request.global_batch,
+                                    .threads = trained.machine.threads});
   }
   trained.plan = train::make_run_plan(request, *trained.machine.backend);
   trained.plan.report.model = config.model;
   if (options.callbacks.on_plan) options.callbacks.on_plan(trained.plan.report);
   train::release_heap(options);
-  trained.engine = std::make_unique<train::Engine>(trained.plan, *trained.machine.backend, options.memory);
+  trained.engine =
+      std::make_unique<train::Engine>(trained.plan, *trained.machine.backend, options.memory);
   const std::vector<std::string> fresh = train::initialize_weights(
       trained.model, *trained.engine, static_cast<uint64_t>(config.seed), trained.machine.threads);
   if (!fresh.empty()) {
-    throw Error(ErrorCode::bad_data, config.model, "the weights have no '" + fresh.front() + "' of the size that config.json says",
+    throw Error(ErrorCode::bad_data, config.model,
+                "the weights have no '" + fresh.front() + "' of the size that config.json says",
                 "train the model first");
   }
 }
@@ -73,9 +87,14 @@ train::EvalPass pass_over(const Trained& trained, const data::TokenCache& cache,
                           const std::vector<int32_t>& buckets, const RunOptions& options) {
   train::EvalPass pass{.engine = trained.engine.get(),
                        .feed = {.cache = &cache, .pad_id = trained.tokenizer->pad_id(), .seed = 0},
-                       .part = std::move(part), .buckets = buckets, .cancel = options.cancel, .on_progress = {}};
+                       .part = std::move(part),
+                       .buckets = buckets,
+                       .cancel = options.cancel,
+                       .on_progress = {}};
   if (options.callbacks.on_progress) {
-    pass.on_progress = [&options](int64_t done, int64_t total) { options.callbacks.on_progress({"evaluating", done, total}); };
+    pass.on_progress = [&options](int64_t done, int64_t total) {
+      options.callbacks.on_progress({"evaluating", done, total});
+    };
   }
   return pass;
 }
@@ -85,7 +104,9 @@ std::vector<int32_t> buckets_for(const RunConfig& config, const data::TokenCache
 }
 
 /// The first of test_file and validation_file that is set; empty where none is.
-std::string evaluation_file(const RunConfig& config) { return !config.test_file.empty() ? config.test_file : config.validation_file; }
+std::string evaluation_file(const RunConfig& config) {
+  return !config.test_file.empty() ? config.test_file : config.validation_file;
+}
 
 }  // namespace
 
@@ -99,16 +120,21 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
   Trained trained;
   open_model(config, options, trained);
   const data::Labels labels = data::Labels::from_names(trained.model.labels);
-  const data::TokenCache cache = train::open_file(config, options, *trained.tokenizer, file.empty() ? config.train_file : file,
-                                                  data::LabelUse::known, labels, work.path() + "/evaluation.tokens");
-  const data::Part part = file.empty() ? data::split_rows(cache.rows(), config.validation_split, static_cast<uint64_t>(config.seed)).validation
+  const data::TokenCache cache =
+      train::open_file(config, options, *trained.tokenizer, file.empty() ? config.train_file : file,
+                       data::LabelUse::known, labels, work.path() + "/evaluation.tokens");
+  const data::Part part = file.empty() ? data::split_rows(cache.rows(), config.validation_split,
+                                                          static_cast<uint64_t>(config.seed))
+                                             .validation
                                        : data::Part::all(cache.rows());
   const std::vector<int32_t> buckets = buckets_for(config, cache);
   open_engine(config, options, buckets, trained);
-  return train::evaluate_part(pass_over(trained, cache, part, buckets, options), trained.model.labels);
+  return train::evaluate_part(pass_over(trained, cache, part, buckets, options),
+                              trained.model.labels);
 }
 
-void predict_rows(const RunConfig& given, const std::function<void(const Prediction&)>& sink, const RunOptions& options) {
+void predict_rows(const RunConfig& given, const std::function<void(const Prediction&)>& sink,
+                  const RunOptions& options) {
   const RunConfig config = with_trained_model(given);
   const std::string file = evaluation_file(config);
   if (file.empty()) config.require({"test_file"});
@@ -117,32 +143,36 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   const train::WorkFolder work(scratch);
   Trained trained;
   open_model(config, options, trained);
-  const data::TokenCache cache = train::open_file(config, options, *trained.tokenizer, file, data::LabelUse::ignore, {},
-                                                  work.path() + "/prediction.tokens");
+  const data::TokenCache cache =
+      train::open_file(config, options, *trained.tokenizer, file, data::LabelUse::ignore, {},
+                       work.path() + "/prediction.tokens");
   const std::vector<int32_t> buckets = buckets_for(config, cache);
   open_engine(config, options, buckets, trained);
   // Rows come sorted by length inside a window; they wait here until all before them are out.
   std::map<int64_t, Prediction> waiting;
   int64_t next = 0;
-  train::for_each_row(pass_over(trained, cache, data::Part::all(cache.rows()), buckets, options),
-                      [&](int64_t row, int32_t, std::span<const float> logits) {
-                        const double top = *std::max_element(logits.begin(), logits.end());
-                        double sum = 0;
-                        for (float z : logits) sum += std::exp(static_cast<double>(z) - top);
-                        Prediction prediction{.row = row, .label = {}, .scores = {}};
-                        size_t best = 0;
-                        for (size_t i = 0; i < logits.size(); ++i) {
-                          if (logits[i] > logits[best]) best = i;
-                          prediction.scores.emplace_back(trained.model.labels[i], std::exp(static_cast<double>(logits[i]) - top) / sum);
-                        }
-                        prediction.label = trained.model.labels[best];
-                        waiting.emplace(row, std::move(prediction));
-                        for (auto first = waiting.begin(); first != waiting.end() && first->first == next; first = waiting.begin()) {
-                          sink(first->second);
-                          waiting.erase(first);
-                          ++next;
-                        }
-                      });
+  train::for_each_row(
+      pass_over(trained, cache, data::Part::all(cache.rows()), buckets, options),
+      [&](int64_t row, int32_t, std::span<const float> logits) {
+        const double top = *std::max_element(logits.begin(), logits.end());
+        double sum = 0;
+        for (float z : logits) sum += std::exp(static_cast<double>(z) - top);
+        Prediction prediction{.row = row, .label = {}, .scores = {}};
+        size_t best = 0;
+        for (size_t i = 0; i < logits.size(); ++i) {
+          if (logits[i] > logits[best]) best = i;
+          prediction.scores.emplace_back(trained.model.labels[i],
+                                         std::exp(static_cast<double>(logits[i]) - top) / sum);
+        }
+        prediction.label = trained.model.labels[best];
+        waiting.emplace(row, std::move(prediction));
+        for (auto first = waiting.begin(); first != waiting.end() && first->first == next;
+             first = waiting.begin()) {
+          sink(first->second);
+          waiting.erase(first);
+          ++next;
+        }
+      });
 }
 
 }  // namespace snug

@@ -21,15 +21,20 @@ Json model_json(const train::Model& model, const train::Recipe& recipe) {
   const std::vector<Value> parameters = train::parameters_of(model);
   for (const Value& value : parameters) names.push_back(value.name);
   const std::vector<std::string> trainable = train::trainable_names(names, recipe.freeze);
-  Json json = {{"name", model.name}, {"vocab_size", model.vocab_size()}, {"labels", model.labels.size()}};
+  Json json = {
+      {"name", model.name}, {"vocab_size", model.vocab_size()}, {"labels", model.labels.size()}};
   int64_t total = 0;
   int64_t trained = 0;
   Json list = Json::array();
   for (const Value& value : parameters) {
-    const bool is_trained = std::find(trainable.begin(), trainable.end(), value.name) != trainable.end();
+    const bool is_trained =
+        std::find(trainable.begin(), trainable.end(), value.name) != trainable.end();
     total += element_count(value.type);
     trained += is_trained ? element_count(value.type) : 0;
-    list.push_back({{"name", value.name}, {"shape", value.type.shape}, {"bytes", byte_count(value.type)}, {"is_trained", is_trained}});
+    list.push_back({{"name", value.name},
+                    {"shape", value.type.shape},
+                    {"bytes", byte_count(value.type)},
+                    {"is_trained", is_trained}});
   }
   json["parameters"] = total;
   json["trainable_parameters"] = trained;
@@ -56,7 +61,8 @@ Json data_json(const std::string& file, const data::TokenCache& cache) {
   size_t length = 0;
   for (int32_t edge : edges) {
     int64_t rows = 0;
-    for (; length <= static_cast<size_t>(edge) && length < report.length_counts.size(); ++length) rows += report.length_counts[length];
+    for (; length <= static_cast<size_t>(edge) && length < report.length_counts.size(); ++length)
+      rows += report.length_counts[length];
     json["length_histogram"].push_back({{"up_to", edge}, {"rows", rows}});
   }
   json["labels"] = Json::object();
@@ -67,30 +73,38 @@ Json data_json(const std::string& file, const data::TokenCache& cache) {
 }
 
 std::string model_text(const Json& json) {
-  std::string out = fmt::format("model {}\n  {} parameters ({} trained), {} of weights, vocabulary {}, {} labels\n",
-                                json["name"].get<std::string>(), json["parameters"].get<int64_t>(),
-                                json["trainable_parameters"].get<int64_t>(), format_bytes(json["weight_bytes"].get<int64_t>()),
-                                json["vocab_size"].get<int64_t>(), json["labels"].get<int64_t>());
-  for (const Json& field : json["ignored_config_fields"]) out += fmt::format("  config.json: '{}' is ignored\n", field.get<std::string>());
+  std::string out = fmt::format(
+      "model {}\n  {} parameters ({} trained), {} of weights, vocabulary {}, {} labels\n",
+      json["name"].get<std::string>(), json["parameters"].get<int64_t>(),
+      json["trainable_parameters"].get<int64_t>(),
+      format_bytes(json["weight_bytes"].get<int64_t>()), json["vocab_size"].get<int64_t>(),
+      json["labels"].get<int64_t>());
+  for (const Json& field : json["ignored_config_fields"])
+    out += fmt::format("  config.json: '{}' is ignored\n", field.get<std::string>());
   for (const Json& weight : json["weights"]) {
-    out += fmt::format("  {:<72} {:>16} {:>11}{}\n", weight["name"].get<std::string>(), weight["shape"].dump(),
-                       format_bytes(weight["bytes"].get<int64_t>()), weight["is_trained"].get<bool>() ? "" : "  frozen");
+    out += fmt::format("  {:<72} {:>16} {:>11}{}\n", weight["name"].get<std::string>(),
+                       weight["shape"].dump(), format_bytes(weight["bytes"].get<int64_t>()),
+                       weight["is_trained"].get<bool>() ? "" : "  frozen");
   }
   return out;
 }
 
 std::string data_text(const Json& json) {
   const int64_t rows = std::max<int64_t>(json["kept"].get<int64_t>(), 1);
-  std::string out = fmt::format("data {}\n  {} rows read: {} kept ({} of them truncated), {} dropped as empty, {} unlabelled, {} bad\n",
-                                json["file"].get<std::string>(), json["rows"].get<int64_t>(), json["kept"].get<int64_t>(),
-                                json["truncated"].get<int64_t>(), json["dropped"].get<int64_t>(),
-                                json["unlabelled"].get<int64_t>(), json["bad"].get<int64_t>());
-  for (const Json& example : json["bad_examples"]) out += "  bad: " + example.get<std::string>() + "\n";
-  out += fmt::format("  {} tokens, longest row {}\n  length\n", json["tokens"].get<int64_t>(), json["max_length"].get<int64_t>());
+  std::string out = fmt::format(
+      "data {}\n  {} rows read: {} kept ({} of them truncated), {} dropped as empty, {} "
+      "unlabelled, {} bad\n",
+      json["file"].get<std::string>(), json["rows"].get<int64_t>(), json["kept"].get<int64_t>(),
+      json["truncated"].get<int64_t>(), json["dropped"].get<int64_t>(),
+      json["unlabelled"].get<int64_t>(), json["bad"].get<int64_t>());
+  for (const Json& example : json["bad_examples"])
+    out += "  bad: " + example.get<std::string>() + "\n";
+  out += fmt::format("  {} tokens, longest row {}\n  length\n", json["tokens"].get<int64_t>(),
+                     json["max_length"].get<int64_t>());
   for (const Json& bucket : json["length_histogram"]) {
     const int64_t count = bucket["rows"].get<int64_t>();
-    out += fmt::format("  {:>7} {:>9}  {}\n", fmt::format("<= {}", bucket["up_to"].get<int64_t>()), count,
-                       std::string(static_cast<size_t>(count * 60 / rows), '#'));
+    out += fmt::format("  {:>7} {:>9}  {}\n", fmt::format("<= {}", bucket["up_to"].get<int64_t>()),
+                       count, std::string(static_cast<size_t>(count * 60 / rows), '#'));
   }
   if (!json["labels"].empty()) out += fmt::format("  {} labels\n", json["labels"].size());
   for (const auto& [name, count] : json["labels"].items()) {
@@ -102,8 +116,10 @@ std::string data_text(const Json& json) {
 }  // namespace
 
 std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions& options) {
-  if (config.model.empty() && config.train_file.empty() && config.validation_file.empty() && config.test_file.empty()) {
-    throw Error(ErrorCode::bad_config, "model", "there is nothing to inspect", "set model, train_file, or both");
+  if (config.model.empty() && config.train_file.empty() && config.validation_file.empty() &&
+      config.test_file.empty()) {
+    throw Error(ErrorCode::bad_config, "model", "there is nothing to inspect",
+                "set model, train_file, or both");
   }
   RunConfig scratch = config;
   scratch.output_dir.clear();
@@ -112,24 +128,27 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
   std::string text;
   data::Labels labels;
   int64_t vocab_size = 0;
-  const bool has_data = !config.train_file.empty() || !config.validation_file.empty() || !config.test_file.empty();
+  const bool has_data =
+      !config.train_file.empty() || !config.validation_file.empty() || !config.test_file.empty();
   if (has_data) {
     json["data"] = Json::array();
-    const std::unique_ptr<const WordPieceTokenizer> tokenizer = train::open_tokenizer(config, options, {});
+    const std::unique_ptr<const WordPieceTokenizer> tokenizer =
+        train::open_tokenizer(config, options, {});
     vocab_size = tokenizer->vocab_size();
     for (const std::string& file : {config.train_file, config.validation_file, config.test_file}) {
       if (file.empty()) continue;
       const bool finds = labels.size() == 0;
-      const data::TokenCache cache =
-          train::open_file(config, options, *tokenizer, file, finds ? data::LabelUse::find : data::LabelUse::known, labels,
-                           work.path() + "/inspect.tokens");
+      const data::TokenCache cache = train::open_file(
+          config, options, *tokenizer, file, finds ? data::LabelUse::find : data::LabelUse::known,
+          labels, work.path() + "/inspect.tokens");
       if (finds) labels = cache.labels();
       json["data"].push_back(data_json(file, cache));
       text += data_text(json["data"].back());
     }
   }
   if (!config.model.empty()) {
-    const train::Model model = train::resolve_model(config, {.vocab_size = vocab_size, .labels = labels.names()});
+    const train::Model model =
+        train::resolve_model(config, {.vocab_size = vocab_size, .labels = labels.names()});
     json["model"] = model_json(model, train::recipe_of(config));
     text = model_text(json["model"]) + text;
   }

@@ -9,21 +9,29 @@ namespace snug {
 namespace {
 
 nlohmann::ordered_json json_of(const EvalMetrics& metrics) {
-  nlohmann::ordered_json json = {{"rows", metrics.rows}, {"loss", metrics.loss}, {"accuracy", metrics.accuracy},
+  nlohmann::ordered_json json = {{"rows", metrics.rows},
+                                 {"loss", metrics.loss},
+                                 {"accuracy", metrics.accuracy},
                                  {"macro_f1", metrics.macro_f1}};
   json["classes"] = nlohmann::ordered_json::array();
   for (const ClassScore& score : metrics.classes) {
-    json["classes"].push_back({{"label", score.label}, {"rows", score.rows}, {"precision", score.precision},
-                               {"recall", score.recall}, {"f1", score.f1}});
+    json["classes"].push_back({{"label", score.label},
+                               {"rows", score.rows},
+                               {"precision", score.precision},
+                               {"recall", score.recall},
+                               {"f1", score.f1}});
   }
   return json;
 }
 
 const char* text_of(RunStatus status) {
   switch (status) {
-    case RunStatus::completed: return "completed";
-    case RunStatus::early_stopped: return "early_stopped";
-    case RunStatus::interrupted: return "interrupted";
+    case RunStatus::completed:
+      return "completed";
+    case RunStatus::early_stopped:
+      return "early_stopped";
+    case RunStatus::interrupted:
+      return "interrupted";
   }
   return "";
 }
@@ -53,14 +61,16 @@ std::string Prediction::to_json() const {
 }
 
 bool VerifyReport::is_equal() const {
-  return std::all_of(checks.begin(), checks.end(), [](const VerifyCheck& check) { return check.is_equal; });
+  return std::all_of(checks.begin(), checks.end(),
+                     [](const VerifyCheck& check) { return check.is_equal; });
 }
 
 std::string VerifyReport::to_json() const {
   nlohmann::ordered_json json = {{"is_equal", is_equal()}};
   json["checks"] = nlohmann::ordered_json::array();
   for (const VerifyCheck& check : checks) {
-    json["checks"].push_back({{"name", check.name}, {"is_equal", check.is_equal}, {"detail", check.detail}});
+    json["checks"].push_back(
+        {{"name", check.name}, {"is_equal", check.is_equal}, {"detail", check.detail}});
   }
   return json.dump(2);
 }

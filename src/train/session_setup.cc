@@ -22,7 +22,8 @@ std::string profile_file(const RunOptions& options) {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
   };
-  if (folder.empty() && !variable("XDG_CACHE_HOME").empty()) folder = variable("XDG_CACHE_HOME") + "/snug";
+  if (folder.empty() && !variable("XDG_CACHE_HOME").empty())
+    folder = variable("XDG_CACHE_HOME") + "/snug";
   if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache/snug";
   if (folder.empty()) folder = "/tmp";
   return folder + "/machine.json";
@@ -37,7 +38,8 @@ int threads_of(const RunConfig& config) {
 Machine open_machine(const RunConfig& config, const RunOptions& options) {
   Machine machine{.threads = threads_of(config), .backend = nullptr};
   machine.backend = make_cpu_backend(
-      {.threads = machine.threads, .profile = load_or_measure_profile(profile_file(options), machine.threads)});
+      {.threads = machine.threads,
+       .profile = load_or_measure_profile(profile_file(options), machine.threads)});
   return machine;
 }
 
@@ -51,21 +53,24 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   }
   setup.learns_vocabulary = learns_vocabulary(config, tokenizer_folder);
   setup.data.emplace(open_training_data(config, options, tokenizer_folder, work));
-  setup.model = resolve_model(
-      config, {.vocab_size = setup.data->tokenizer->vocab_size(), .labels = setup.data->labels.names()});
+  setup.model = resolve_model(config, {.vocab_size = setup.data->tokenizer->vocab_size(),
+                                       .labels = setup.data->labels.names()});
   setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
   const data::TokenCache& cache = *setup.data->train;
-  const data::TrainSampler sampler(
-      setup.data->train_part,
-      [&](std::span<const int64_t> rows, std::span<int32_t> lengths) { cache.read_lengths(rows, lengths); },
-      {.batch_size = config.train_batch_size, .seed = static_cast<uint64_t>(config.seed), .buckets = setup.data->buckets});
+  const data::TrainSampler sampler(setup.data->train_part,
+                                   [&](std::span<const int64_t> rows, std::span<int32_t> lengths) {
+                                     cache.read_lengths(rows, lengths);
+                                   },
+                                   {.batch_size = config.train_batch_size,
+                                    .seed = static_cast<uint64_t>(config.seed),
+                                    .buckets = setup.data->buckets});
   setup.histogram = sampler.bucket_histogram();
   setup.batches_per_epoch = sampler.batches_per_epoch();
   return setup;
 }
 
-RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options, const RunSetup& setup, const Machine& machine,
-                            int64_t micro_batch) {
+RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
+                            const RunSetup& setup, const Machine& machine, int64_t micro_batch) {
   RunPlanRequest request{.model = &setup.model,
                          .recipe = recipe_of(config),
                          .global_batch = config.train_batch_size,
@@ -77,19 +82,22 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options, 
                          .startup_bytes = 0,
                          .trains = true};
   if (options.budgets_whole_process) {
-    request.process_bytes = process_reservation({.vocab_size = setup.model.vocab_size(),
-                                                 .layers = setup.model.layers(),
-                                                 .buckets = static_cast<int64_t>(setup.lengths.size()),
-                                                 .global_batch = config.train_batch_size,
-                                                 .threads = machine.threads});
-    if (setup.learns_vocabulary) request.startup_bytes = kPreparationBytes + kVocabularyLearnerBytes;
+    request.process_bytes =
+        process_reservation({.vocab_size = setup.model.vocab_size(),
+                             .layers = setup.model.layers(),
+                             .buckets = static_cast<int64_t>(setup.lengths.size()),
+                             .global_batch = config.train_batch_size,
+                             .threads = machine.threads});
+    if (setup.learns_vocabulary)
+      request.startup_bytes = kPreparationBytes + kVocabularyLearnerBytes;
   }
   return request;
 }
 
-RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup, const Machine& machine,
-                   int64_t micro_batch) {
-  RunPlan run = make_run_plan(plan_request(config, options, setup, machine, micro_batch), *machine.backend);
+RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
+                   const Machine& machine, int64_t micro_batch) {
+  RunPlan run =
+      make_run_plan(plan_request(config, options, setup, machine, micro_batch), *machine.backend);
   PlanReport& report = run.report;
   report.model = config.model;
   if (setup.histogram.empty()) return run;

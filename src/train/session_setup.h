@@ -32,15 +32,17 @@ struct RunSetup {
   bool learns_vocabulary = false;
 };
 /// `tokenizer_folder`: a checkpoint's tokenizer on resume, else empty.
-[[nodiscard]] RunSetup open_setup(const RunConfig& config, const RunOptions& options, const WorkFolder& work,
-                                  const std::string& tokenizer_folder);
+[[nodiscard]] RunSetup open_setup(const RunConfig& config, const RunOptions& options,
+                                  const WorkFolder& work, const std::string& tokenizer_folder);
 
 /// `micro_batch` 0: chosen by the planner.
-[[nodiscard]] RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
-                                          const Machine& machine, int64_t micro_batch);
+[[nodiscard]] RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
+                                          const RunSetup& setup, const Machine& machine,
+                                          int64_t micro_batch);
 /// Plans, and adds what only the data knows: updates and the duration of the whole run.
-[[nodiscard]] RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
-                                 const Machine& machine, int64_t micro_batch);
+[[nodiscard]] RunPlan plan_setup(const RunConfig& config, const RunOptions& options,
+                                 const RunSetup& setup, const Machine& machine,
+                                 int64_t micro_batch);
 
 /// Gives heap that planning used back to the system, where the budget is the whole process's.
 void release_heap(const RunOptions& options);

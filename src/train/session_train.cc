@@ -16,19 +16,22 @@ namespace {
 using train::RunFolder;
 using train::TrainState;
 
-/// Keys that a resumed run may change: they decide where and how fast it runs, not what it computes.
-constexpr std::string_view kFreeKeys[] = {"memory",        "recompute",     "micro_batch_size", "allow_new_split", "threads",
-                                          "output_dir",    "cache_dir",     "resume",           "logging_steps",   "save_steps",
-                                          "save_total_limit", "eval_batch_size", "test_file",   "tokenizer"};
+/// Keys that a resumed run may change: they decide where and how fast it runs, not what it
+/// computes.
+constexpr std::string_view kFreeKeys[] = {
+    "memory",           "recompute",       "micro_batch_size", "allow_new_split", "threads",
+    "output_dir",       "cache_dir",       "resume",           "logging_steps",   "save_steps",
+    "save_total_limit", "eval_batch_size", "test_file",        "tokenizer"};
 
 void check_same_run(const RunConfig& now, const TrainState& state, const std::string& file) {
   const RunConfig before = RunConfig::from_json(state.config_json, file);
   for (const OptionInfo& option : config_options()) {
-    const bool is_free = std::find(std::begin(kFreeKeys), std::end(kFreeKeys), option.name) != std::end(kFreeKeys);
+    const bool is_free =
+        std::find(std::begin(kFreeKeys), std::end(kFreeKeys), option.name) != std::end(kFreeKeys);
     if (is_free || now.get(option.name) == before.get(option.name)) continue;
     throw Error(ErrorCode::bad_config, option.name,
-                "the run in " + now.output_dir + " began with '" + before.get(option.name) + "', now it is '" +
-                    now.get(option.name) + "'",
+                "the run in " + now.output_dir + " began with '" + before.get(option.name) +
+                    "', now it is '" + now.get(option.name) + "'",
                 "resume with the value it began with, or train into another output_dir");
   }
 }
@@ -36,7 +39,8 @@ void check_same_run(const RunConfig& now, const TrainState& state, const std::st
 void refuse_used_folder(const RunFolder& folder) {
   for (const char* name : {"last", "best", "metrics.jsonl"}) {
     if (!io::file_exists(folder.file(name)) && !io::is_folder(folder.file(name))) continue;
-    throw Error(ErrorCode::bad_config, "output_dir", folder.path + " already holds a run ('" + name + "')",
+    throw Error(ErrorCode::bad_config, "output_dir",
+                folder.path + " already holds a run ('" + name + "')",
                 "add --resume to go on with it, or choose another output_dir");
   }
 }
@@ -47,22 +51,27 @@ int64_t micro_batch_of(const RunConfig& config, const std::optional<TrainState>&
   if (config.allow_new_split) return config.micro_batch_size;
   if (config.micro_batch_size > 0 && config.micro_batch_size != state->micro_batch) {
     throw Error(ErrorCode::bad_config, "micro_batch_size",
-                "the checkpoint was made with micro-batches of " + std::to_string(state->micro_batch) + ", now " +
+                "the checkpoint was made with micro-batches of " +
+                    std::to_string(state->micro_batch) + ", now " +
                     std::to_string(config.micro_batch_size) + " is asked for",
-                "leave micro_batch_size away, or set allow_new_split (the order of sums, so the last bits, will differ)");
+                "leave micro_batch_size away, or set allow_new_split (the order of sums, so the "
+                "last bits, will differ)");
   }
   return state->micro_batch;
 }
 
-train::RunPlan plan_for(const RunConfig& config, const RunOptions& options, const train::RunSetup& setup,
-                        const train::Machine& machine, const std::optional<TrainState>& state) {
+train::RunPlan plan_for(const RunConfig& config, const RunOptions& options,
+                        const train::RunSetup& setup, const train::Machine& machine,
+                        const std::optional<TrainState>& state) {
   try {
     return train::plan_setup(config, options, setup, machine, micro_batch_of(config, state));
   } catch (const Error& error) {
     if (!state || error.code() != ErrorCode::out_of_budget || config.allow_new_split) throw;
-    throw Error(ErrorCode::out_of_budget, error.where(),
-                std::string(error.what()) + "\n  the checkpoint's micro-batch of " + std::to_string(state->micro_batch) +
-                    " is kept on resume; --allow_new_split permits another (the last bits will differ)");
+    throw Error(
+        ErrorCode::out_of_budget, error.where(),
+        std::string(error.what()) + "\n  the checkpoint's micro-batch of " +
+            std::to_string(state->micro_batch) +
+            " is kept on resume; --allow_new_split permits another (the last bits will differ)");
   }
 }
 
@@ -85,10 +94,12 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
 
   const train::WorkFolder work(config);
   const train::Machine machine = train::open_machine(config, options);
-  const train::RunSetup setup = train::open_setup(config, options, work, has_last ? folder.last() : std::string());
+  const train::RunSetup setup =
+      train::open_setup(config, options, work, has_last ? folder.last() : std::string());
   const train::RunData& data = *setup.data;
   if (state && state->content_hash != data.train->content_hash()) {
-    throw Error(ErrorCode::bad_data, config.train_file, "the rows or their tokens changed since the checkpoint was made",
+    throw Error(ErrorCode::bad_data, config.train_file,
+                "the rows or their tokens changed since the checkpoint was made",
                 "restore the file, or train into another output_dir");
   }
   const train::RunPlan plan = plan_for(config, options, setup, machine, state);
@@ -99,10 +110,11 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   train::Engine engine(plan, *machine.backend, options.memory);
   if (state) {
     train::load_checkpoint(folder.last(), engine);
-    if (options.callbacks.on_message) options.callbacks.on_message("resuming after update " + std::to_string(state->step));
+    if (options.callbacks.on_message)
+      options.callbacks.on_message("resuming after update " + std::to_string(state->step));
   } else {
-    const std::vector<std::string> fresh =
-        train::initialize_weights(setup.model, engine, static_cast<uint64_t>(config.seed), machine.threads);
+    const std::vector<std::string> fresh = train::initialize_weights(
+        setup.model, engine, static_cast<uint64_t>(config.seed), machine.threads);
     for (const std::string& name : fresh) {
       if (options.callbacks.on_message) options.callbacks.on_message("fresh weights for " + name);
     }
@@ -113,10 +125,16 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   state->config_json = config.to_json();
 
   const data::TokenCache& cache = *data.train;
-  data::TrainSampler sampler(
-      data.train_part, [&](std::span<const int64_t> rows, std::span<int32_t> lengths) { cache.read_lengths(rows, lengths); },
-      {.batch_size = config.train_batch_size, .seed = static_cast<uint64_t>(config.seed), .buckets = data.buckets});
-  const train::FeedContext feed{.cache = &cache, .pad_id = data.tokenizer->pad_id(), .seed = static_cast<uint64_t>(config.seed)};
+  data::TrainSampler sampler(data.train_part,
+                             [&](std::span<const int64_t> rows, std::span<int32_t> lengths) {
+                               cache.read_lengths(rows, lengths);
+                             },
+                             {.batch_size = config.train_batch_size,
+                              .seed = static_cast<uint64_t>(config.seed),
+                              .buckets = data.buckets});
+  const train::FeedContext feed{.cache = &cache,
+                                .pad_id = data.tokenizer->pad_id(),
+                                .seed = static_cast<uint64_t>(config.seed)};
   train::Training training;
   training.config = &config;
   training.options = &options;
@@ -147,7 +165,8 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
                        .final_metrics = outcome.final_metrics,
                        .weights_sha256 = outcome.weights_sha256,
                        .seconds = seconds.count()};
-  if (summary.status != RunStatus::interrupted) io::replace_file(folder.file("summary.json"), summary.to_json() + "\n");
+  if (summary.status != RunStatus::interrupted)
+    io::replace_file(folder.file("summary.json"), summary.to_json() + "\n");
   return summary;
 }
 

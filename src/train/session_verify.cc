@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// verify_run: proof on the user's own model and data that plans do not change results and that planned is measured.
+// verify_run: proof on the user's own model and data that plans do not change results and that
+// planned is measured.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -42,17 +43,28 @@ train::RunPlan plan_with(const Case& it, RecomputeSetting recompute, int64_t mic
 Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
   train::Engine engine(plan, *it.machine.backend, it.options.memory);
   engine.set_poisoning(poisons);
-  (void)train::initialize_weights(it.setup.model, engine, static_cast<uint64_t>(it.config.seed), it.machine.threads);
+  (void)train::initialize_weights(it.setup.model, engine, static_cast<uint64_t>(it.config.seed),
+                                  it.machine.threads);
   const train::RunData& data = *it.setup.data;
   const data::TokenCache& cache = *data.train;
-  data::TrainSampler sampler(
-      data.train_part, [&](std::span<const int64_t> rows, std::span<int32_t> lengths) { cache.read_lengths(rows, lengths); },
-      {.batch_size = it.config.train_batch_size, .seed = static_cast<uint64_t>(it.config.seed), .buckets = data.buckets});
-  const train::FeedContext feed{.cache = &cache, .pad_id = data.tokenizer->pad_id(), .seed = static_cast<uint64_t>(it.config.seed)};
+  data::TrainSampler sampler(data.train_part,
+                             [&](std::span<const int64_t> rows, std::span<int32_t> lengths) {
+                               cache.read_lengths(rows, lengths);
+                             },
+                             {.batch_size = it.config.train_batch_size,
+                              .seed = static_cast<uint64_t>(it.config.seed),
+                              .buckets = data.buckets});
+  const train::FeedContext feed{.cache = &cache,
+                                .pad_id = data.tokenizer->pad_id(),
+                                .seed = static_cast<uint64_t>(it.config.seed)};
   const int64_t total = train::total_steps(it.config, sampler.batches_per_epoch());
-  Outcome outcome{.weights_and_states = {}, .losses = {}, .planned_arena_bytes = plan.arena_bytes, .measured_arena_bytes = 0};
+  Outcome outcome{.weights_and_states = {},
+                  .losses = {},
+                  .planned_arena_bytes = plan.arena_bytes,
+                  .measured_arena_bytes = 0};
   for (int64_t step = 0; step < std::min(kUpdates, total); ++step) {
-    const train::UpdateResult result = train::run_update(engine, feed, sampler.next(), step, it.config, total);
+    const train::UpdateResult result =
+        train::run_update(engine, feed, sampler.next(), step, it.config, total);
     outcome.losses += fmt::format("{:a} {:a} ", result.loss, result.grad_norm);
   }
   io::Sha256 hash;
@@ -60,27 +72,33 @@ Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
     if (entry.kind != ValueKind::input) hash.update(engine.data(name), entry.bytes);
   }
   outcome.weights_and_states = hash.finish();
-  // Only programs that ran can have touched the arena; the longest bucket decides it, so run that one as well.
+  // Only programs that ran can have touched the arena; the longest bucket decides it, so run that
+  // one as well.
   engine.run(engine.train(plan.train.size() - 1));
   outcome.measured_arena_bytes = engine.measured_arena_bytes();
   return outcome;
 }
 
-void compare(VerifyReport& report, const std::string& name, const Outcome& wanted, const Outcome& found) {
-  report.checks.push_back({.name = name, .is_equal = wanted == found,
-                           .detail = wanted == found ? "weights, states, losses and norms are equal to the bit"
-                                                     : "losses " + wanted.losses + "became " + found.losses});
+void compare(VerifyReport& report, const std::string& name, const Outcome& wanted,
+             const Outcome& found) {
+  report.checks.push_back({.name = name,
+                           .is_equal = wanted == found,
+                           .detail = wanted == found
+                                         ? "weights, states, losses and norms are equal to the bit"
+                                         : "losses " + wanted.losses + "became " + found.losses});
 }
 
 void check_arena(VerifyReport& report, const std::string& name, const Outcome& outcome) {
-  report.checks.push_back({.name = name + ": planned arena = measured arena",
-                           .is_equal = outcome.planned_arena_bytes == outcome.measured_arena_bytes,
-                           .detail = fmt::format("planned {}, measured {} bytes", outcome.planned_arena_bytes,
-                                                 outcome.measured_arena_bytes)});
+  report.checks.push_back(
+      {.name = name + ": planned arena = measured arena",
+       .is_equal = outcome.planned_arena_bytes == outcome.measured_arena_bytes,
+       .detail = fmt::format("planned {}, measured {} bytes", outcome.planned_arena_bytes,
+                             outcome.measured_arena_bytes)});
 }
 
 /// The plan if it fits the budget.
-std::optional<train::RunPlan> try_plan(const Case& it, RecomputeSetting recompute, int64_t micro_batch) {
+std::optional<train::RunPlan> try_plan(const Case& it, RecomputeSetting recompute,
+                                       int64_t micro_batch) {
   try {
     return plan_with(it, recompute, micro_batch);
   } catch (const Error& error) {
@@ -99,7 +117,8 @@ VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
   const train::Machine machine = train::open_machine(config, options);
   const train::RunSetup setup = train::open_setup(config, options, work, {});
   const Case it{config, options, setup, machine};
-  const train::RunPlan chosen = train::plan_setup(config, options, setup, machine, config.micro_batch_size);
+  const train::RunPlan chosen =
+      train::plan_setup(config, options, setup, machine, config.micro_batch_size);
   if (options.callbacks.on_plan) options.callbacks.on_plan(chosen.report);
 
   VerifyReport report;
@@ -116,13 +135,16 @@ VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
       compare(report, std::string("the chosen plan against ") + name, plain, outcome);
     }
   }
-  // Where keep-all does not fit at this micro-batch, it is compared at the largest one where it does.
-  for (int64_t size = chosen.micro_batch / 2; size >= 1 && !try_plan(it, {Kind::none, 0}, chosen.micro_batch); size /= 2) {
+  // Where keep-all does not fit at this micro-batch, it is compared at the largest one where it
+  // does.
+  for (int64_t size = chosen.micro_batch / 2;
+       size >= 1 && !try_plan(it, {Kind::none, 0}, chosen.micro_batch); size /= 2) {
     const std::optional<train::RunPlan> keep_all = try_plan(it, {Kind::none, 0}, size);
     if (!keep_all) continue;
     const Outcome wanted = run_case(it, *keep_all, false);
     if (const std::optional<train::RunPlan> plan = try_plan(it, {Kind::all, 0}, size)) {
-      compare(report, fmt::format("keep-all against recompute-all at micro-batch {}", size), wanted, run_case(it, *plan, false));
+      compare(report, fmt::format("keep-all against recompute-all at micro-batch {}", size), wanted,
+              run_case(it, *plan, false));
     }
     break;
   }

@@ -17,7 +17,8 @@ plan::Frontier single_plan(const plan::Problem& problem, const std::string& stra
   frontier.keep_all_arena_bytes = keep_all.arena_bytes;
   frontier.keep_all_seconds = keep_all.seconds;
   frontier.bound = plan::working_set_bound(problem);
-  frontier.plans.push_back(strategy == "keep-all" ? keep_all : plan::plan_strategy(problem, strategy));
+  frontier.plans.push_back(strategy == "keep-all" ? keep_all
+                                                  : plan::plan_strategy(problem, strategy));
   return frontier;
 }
 
@@ -26,11 +27,16 @@ plan::Frontier single_plan(const plan::Problem& problem, const std::string& stra
 std::string strategy_name(const RecomputeSetting& setting) {
   using Kind = RecomputeSetting::Kind;
   switch (setting.kind) {
-    case Kind::by_budget: return "";
-    case Kind::none: return "keep-all";
-    case Kind::all: return "recompute-all";
-    case Kind::sqrt: return "sqrt";
-    case Kind::every: return "every:" + std::to_string(setting.every);
+    case Kind::by_budget:
+      return "";
+    case Kind::none:
+      return "keep-all";
+    case Kind::all:
+      return "recompute-all";
+    case Kind::sqrt:
+      return "sqrt";
+    case Kind::every:
+      return "every:" + std::to_string(setting.every);
   }
   return "";
 }
@@ -51,16 +57,22 @@ std::vector<int64_t> micro_batches(int64_t global_batch) {
   return sizes;
 }
 
-Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backend& backend, const Split* model) {
+Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backend& backend,
+                 const Split* model) {
   Split split{.micro_batch = micro_batch,
               .accumulation_steps = (request.global_batch + micro_batch - 1) / micro_batch,
-              .resident_bytes = 0, .update_arena_bytes = 0, .update_seconds = 0, .problem = {}, .frontier = {}};
+              .resident_bytes = 0,
+              .update_arena_bytes = 0,
+              .update_seconds = 0,
+              .problem = {},
+              .frontier = {}};
   const models::BatchShape shape{micro_batch, request.lengths.back()};
   const bool accumulates = split.accumulation_steps > 1;
   ResidentLayout residents;
   const Graph eval = build_eval_graph(*request.model, shape);
   residents.add(eval, backend);
-  Graph graph = request.trains ? build_train_graph(*request.model, request.recipe, shape, accumulates) : eval;
+  Graph graph =
+      request.trains ? build_train_graph(*request.model, request.recipe, shape, accumulates) : eval;
   residents.add(graph, backend);
   if (request.trains && accumulates) {
     const Graph update = build_update_graph(*request.model, request.recipe);
@@ -75,15 +87,16 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
   if (!strategy.empty()) {
     split.frontier = single_plan(split.problem, strategy);
   } else if (model != nullptr) {
-    split.frontier = plan::build_frontier_like(split.problem, model->problem, model->frontier, plan::kQuickFrontier);
+    split.frontier = plan::build_frontier_like(split.problem, model->problem, model->frontier,
+                                               plan::kQuickFrontier);
   } else {
     split.frontier = plan::build_frontier(split.problem, plan::kQuickFrontier);
   }
   return split;
 }
 
-std::vector<Split> make_splits(const RunPlanRequest& request, const std::vector<int64_t>& micro_batches,
-                               const Backend& backend) {
+std::vector<Split> make_splits(const RunPlanRequest& request,
+                               const std::vector<int64_t>& micro_batches, const Backend& backend) {
   std::vector<Split> splits;
   splits.reserve(micro_batches.size());  // pointers into it stay valid
   const Split* model = nullptr;
@@ -95,16 +108,21 @@ std::vector<Split> make_splits(const RunPlanRequest& request, const std::vector<
   return splits;
 }
 
-std::vector<Candidate> candidates_of(const std::vector<Split>& splits, const RunPlanRequest& request) {
+std::vector<Candidate> candidates_of(const std::vector<Split>& splits,
+                                     const RunPlanRequest& request) {
   std::vector<Candidate> all;
   for (const Split& split : splits) {
     for (const plan::Plan& plan : split.frontier.plans) {
-      Candidate candidate{.split = &split, .plan = &plan,
-                          .arena_bytes = std::max(plan.arena_bytes, split.update_arena_bytes), .peak_bytes = 0,
+      Candidate candidate{.split = &split,
+                          .plan = &plan,
+                          .arena_bytes = std::max(plan.arena_bytes, split.update_arena_bytes),
+                          .peak_bytes = 0,
                           .step_seconds = 0};
-      const int64_t whole = request.process_bytes + split.resident_bytes + round_up(candidate.arena_bytes, kPageBytes);
+      const int64_t whole = request.process_bytes + split.resident_bytes +
+                            round_up(candidate.arena_bytes, kPageBytes);
       candidate.peak_bytes = std::max(whole, request.startup_bytes);
-      candidate.step_seconds = static_cast<double>(split.accumulation_steps) * plan.seconds + split.update_seconds;
+      candidate.step_seconds =
+          static_cast<double>(split.accumulation_steps) * plan.seconds + split.update_seconds;
       all.push_back(candidate);
     }
   }
@@ -115,8 +133,9 @@ const Candidate* best_within(const std::vector<Candidate>& candidates, int64_t b
   const Candidate* best = nullptr;
   for (const Candidate& candidate : candidates) {
     if (candidate.peak_bytes > budget_bytes) continue;
-    const bool is_better = best == nullptr || candidate.step_seconds < best->step_seconds ||
-                           (candidate.step_seconds == best->step_seconds && candidate.peak_bytes < best->peak_bytes);
+    const bool is_better =
+        best == nullptr || candidate.step_seconds < best->step_seconds ||
+        (candidate.step_seconds == best->step_seconds && candidate.peak_bytes < best->peak_bytes);
     if (is_better) best = &candidate;
   }
   return best;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The candidates of a run plan: one a split of the global batch, each with its resident bytes and placed plans.
+// The candidates of a run plan: one a split of the global batch, each with its resident bytes and
+// placed plans.
 #pragma once
 
 #include <string>
@@ -32,16 +33,21 @@ struct Candidate {
 /// Micro-batches to try: the batch in 1, 2, 3, 4, 6, 8, 12, ... pieces, down to single rows.
 [[nodiscard]] std::vector<int64_t> micro_batches(int64_t global_batch);
 
-/// `model`: a split whose schedules are taken over where the programs have the same ops; null to plan from scratch.
-[[nodiscard]] Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backend& backend,
-                               const Split* model = nullptr);
+/// `model`: a split whose schedules are taken over where the programs have the same ops; null to
+/// plan from scratch.
+[[nodiscard]] Split make_split(const RunPlanRequest& request, int64_t micro_batch,
+                               const Backend& backend, const Split* model = nullptr);
 /// One for each micro-batch, in this order.
-[[nodiscard]] std::vector<Split> make_splits(const RunPlanRequest& request, const std::vector<int64_t>& micro_batches,
+[[nodiscard]] std::vector<Split> make_splits(const RunPlanRequest& request,
+                                             const std::vector<int64_t>& micro_batches,
                                              const Backend& backend);
 
-/// Every candidate of the splits, and the best: least seconds, then least bytes, that fits; null where none does.
-[[nodiscard]] std::vector<Candidate> candidates_of(const std::vector<Split>& splits, const RunPlanRequest& request);
-[[nodiscard]] const Candidate* best_within(const std::vector<Candidate>& candidates, int64_t budget_bytes);
+/// Every candidate of the splits, and the best: least seconds, then least bytes, that fits; null
+/// where none does.
+[[nodiscard]] std::vector<Candidate> candidates_of(const std::vector<Split>& splits,
+                                                   const RunPlanRequest& request);
+[[nodiscard]] const Candidate* best_within(const std::vector<Candidate>& candidates,
+                                           int64_t budget_bytes);
 
 /// "keep-all", "sqrt", ... for a setting that names a strategy; empty for `auto`.
 [[nodiscard]] std::string strategy_name(const RecomputeSetting& setting);

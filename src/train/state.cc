@@ -44,13 +44,20 @@ std::string TrainState::to_json() const {
 
 TrainState TrainState::from_json(const std::string& text, const std::string& file) {
   const io::JsonValue json = io::parse_json(text, file);
-  TrainState state{.step = json.get_int("global_step"), .epoch = json.get_int("epoch"), .batch = json.get_int("batch"),
-                   .micro_batch = json.get_positive("micro_batch"), .content_hash = number(json, "content_hash"),
-                   .best_metric = std::nullopt, .stale_evaluations = json.get_int("stale_evaluations"),
-                   .loss_sum = std::bit_cast<double>(number(json, "loss_sum_bits")), .loss_count = json.get_int("loss_count"),
-                   .metrics_bytes = json.get_int("metrics_bytes"), .is_finished = json.get_bool("is_finished"),
+  TrainState state{.step = json.get_int("global_step"),
+                   .epoch = json.get_int("epoch"),
+                   .batch = json.get_int("batch"),
+                   .micro_batch = json.get_positive("micro_batch"),
+                   .content_hash = number(json, "content_hash"),
+                   .best_metric = std::nullopt,
+                   .stale_evaluations = json.get_int("stale_evaluations"),
+                   .loss_sum = std::bit_cast<double>(number(json, "loss_sum_bits")),
+                   .loss_count = json.get_int("loss_count"),
+                   .metrics_bytes = json.get_int("metrics_bytes"),
+                   .is_finished = json.get_bool("is_finished"),
                    .config_json = json.at("config").dump()};
-  if (json.has("best_metric_bits")) state.best_metric = std::bit_cast<double>(number(json, "best_metric_bits"));
+  if (json.has("best_metric_bits"))
+    state.best_metric = std::bit_cast<double>(number(json, "best_metric_bits"));
   return state;
 }
 

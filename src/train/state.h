@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a run stands between two updates: with the weights and optimizer states, all that resuming needs.
+// Where a run stands between two updates: with the weights and optimizer states, all that resuming
+// needs.
 #pragma once
 
 #include <cstdint>

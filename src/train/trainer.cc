@@ -13,13 +13,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool is_cancelled(const RunOptions& options) { return options.cancel != nullptr && options.cancel->load(); }
+bool is_cancelled(const RunOptions& options) {
+  return options.cancel != nullptr && options.cancel->load();
+}
 
 double metric_of(const EvalMetrics& metrics, MetricKind kind) {
   switch (kind) {
-    case MetricKind::loss: return metrics.loss;
-    case MetricKind::accuracy: return metrics.accuracy;
-    case MetricKind::macro_f1: return metrics.macro_f1;
+    case MetricKind::loss:
+      return metrics.loss;
+    case MetricKind::accuracy:
+      return metrics.accuracy;
+    case MetricKind::macro_f1:
+      return metrics.macro_f1;
   }
   return metrics.loss;
 }
@@ -31,7 +36,8 @@ class Judge {
 
   [[nodiscard]] EvalMetrics evaluate() const {
     const EvalMetrics metrics = evaluate_part(training_.validation, training_.model->labels);
-    if (training_.options->callbacks.on_evaluation) training_.options->callbacks.on_evaluation(state_.step, metrics);
+    if (training_.options->callbacks.on_evaluation)
+      training_.options->callbacks.on_evaluation(state_.step, metrics);
     return metrics;
   }
 
@@ -41,15 +47,18 @@ class Judge {
     const double sign = config.is_greater_better() ? 1.0 : -1.0;
     // A value that is not a number is never best.
     const bool is_best = std::isfinite(value) &&
-                         (!state_.best_metric || sign * (value - *state_.best_metric) > config.early_stopping_threshold);
+                         (!state_.best_metric ||
+                          sign * (value - *state_.best_metric) > config.early_stopping_threshold);
     if (is_best) {
       state_.best_metric = value;
       state_.stale_evaluations = 0;
-      (void)save_checkpoint(training_.folder.best(), *training_.engine, *training_.model, *training_.tokenizer, nullptr);
+      (void)save_checkpoint(training_.folder.best(), *training_.engine, *training_.model,
+                            *training_.tokenizer, nullptr);
       return false;
     }
     ++state_.stale_evaluations;
-    return config.early_stopping_patience > 0 && state_.stale_evaluations >= config.early_stopping_patience;
+    return config.early_stopping_patience > 0 &&
+           state_.stale_evaluations >= config.early_stopping_patience;
   }
 
  private:
@@ -66,7 +75,8 @@ int64_t tokens_in(const data::TokenCache& cache, std::span<const int64_t> rows) 
 void check_finite(const UpdateResult& result, int64_t step) {
   if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) return;
   throw Error(ErrorCode::numeric, "update " + std::to_string(step + 1),
-              "loss " + std::to_string(result.loss) + ", gradient norm " + std::to_string(result.grad_norm) +
+              "loss " + std::to_string(result.loss) + ", gradient norm " +
+                  std::to_string(result.grad_norm) +
                   ": not finite; the last checkpoint is unchanged",
               "lower learning_rate, raise warmup_steps, or set max_grad_norm");
 }
@@ -75,14 +85,15 @@ void check_finite(const UpdateResult& result, int64_t step) {
 
 int64_t total_steps(const RunConfig& config, int64_t batches_per_epoch) {
   if (config.max_steps > 0) return config.max_steps;
-  return static_cast<int64_t>(std::ceil(config.num_train_epochs * static_cast<double>(batches_per_epoch)));
+  return static_cast<int64_t>(
+      std::ceil(config.num_train_epochs * static_cast<double>(batches_per_epoch)));
 }
 
-UpdateResult run_update(Engine& engine, const FeedContext& feed, const data::BatchPlan& batch, int64_t step,
-                        const RunConfig& config, int64_t total) {
+UpdateResult run_update(Engine& engine, const FeedContext& feed, const data::BatchPlan& batch,
+                        int64_t step, const RunConfig& config, int64_t total) {
   const std::span<float> hyper = engine.values<float>(kHyperName);
-  const std::array<double, 4> values =
-      optim::hyper_values(recipe_of(config).optimizer, learning_rate_at(config, step, total), step + 1);
+  const std::array<double, 4> values = optim::hyper_values(
+      recipe_of(config).optimizer, learning_rate_at(config, step, total), step + 1);
   for (size_t i = 0; i < values.size(); ++i) hyper[i] = static_cast<float>(values[i]);
   const size_t bucket = engine.bucket_of(batch.bucket_length);
   Executable& program = engine.train(bucket);
@@ -113,8 +124,8 @@ TrainOutcome run_training(Training& training, TrainState state) {
   const bool has_validation = training.validation.part.size() > 0;
   const auto save = [&] {
     state.metrics_bytes = log.bytes();
-    outcome.weights_sha256 =
-        save_checkpoint(training.folder.last(), engine, *training.model, *training.tokenizer, &state);
+    outcome.weights_sha256 = save_checkpoint(training.folder.last(), engine, *training.model,
+                                             *training.tokenizer, &state);
   };
   training.sampler->seek(state.epoch, state.batch);
   auto interval_start = Clock::now();
@@ -123,7 +134,8 @@ TrainOutcome run_training(Training& training, TrainState state) {
   std::optional<EvalMetrics> newest;
   while (!must_stop && state.step < training.total_steps) {
     const data::BatchPlan batch = training.sampler->next();
-    const UpdateResult result = run_update(engine, training.feed, batch, state.step, config, training.total_steps);
+    const UpdateResult result =
+        run_update(engine, training.feed, batch, state.step, config, training.total_steps);
     check_finite(result, state.step);
     interval_tokens += tokens_in(*training.feed.cache, batch.rows);
     const double learning_rate = learning_rate_at(config, state.step, training.total_steps);
@@ -133,16 +145,22 @@ TrainOutcome run_training(Training& training, TrainState state) {
     state.epoch = training.sampler->epoch();
     state.batch = training.sampler->batch();
     const bool is_last = state.step == training.total_steps;
-    if (options.callbacks.on_progress) options.callbacks.on_progress({"training", state.step, training.total_steps});
+    if (options.callbacks.on_progress)
+      options.callbacks.on_progress({"training", state.step, training.total_steps});
     if (is_last || (config.logging_steps > 0 && state.step % config.logging_steps == 0)) {
       const std::chrono::duration<double> seconds = Clock::now() - interval_start;
-      const UpdateLog line{.step = state.step, .total_steps = training.total_steps,
-                           .epoch = static_cast<double>(batch.epoch) + static_cast<double>(batch.batch + 1) /
-                                        static_cast<double>(training.sampler->batches_per_epoch()),
-                           .loss = state.loss_sum / static_cast<double>(state.loss_count), .learning_rate = learning_rate,
-                           .grad_norm = result.grad_norm,
-                           .tokens_per_second = static_cast<double>(interval_tokens) / seconds.count(),
-                           .arena_peak_bytes = engine.measured_arena_bytes(), .rss_bytes = current_rss_bytes()};
+      const UpdateLog line{
+          .step = state.step,
+          .total_steps = training.total_steps,
+          .epoch = static_cast<double>(batch.epoch) +
+                   static_cast<double>(batch.batch + 1) /
+                       static_cast<double>(training.sampler->batches_per_epoch()),
+          .loss = state.loss_sum / static_cast<double>(state.loss_count),
+          .learning_rate = learning_rate,
+          .grad_norm = result.grad_norm,
+          .tokens_per_second = static_cast<double>(interval_tokens) / seconds.count(),
+          .arena_peak_bytes = engine.measured_arena_bytes(),
+          .rss_bytes = current_rss_bytes()};
       log.write(line);
       if (options.callbacks.on_update) options.callbacks.on_update(line);
       state.loss_sum = 0;
@@ -151,7 +169,8 @@ TrainOutcome run_training(Training& training, TrainState state) {
       interval_start = Clock::now();
     }
     const bool is_epoch_end = state.batch == 0;
-    const bool evaluates = config.eval_steps > 0 ? state.step % config.eval_steps == 0 : is_epoch_end;
+    const bool evaluates =
+        config.eval_steps > 0 ? state.step % config.eval_steps == 0 : is_epoch_end;
     if (has_validation && (evaluates || is_last)) {
       const auto start = Clock::now();
       newest = judge.evaluate();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training loop: draw, accumulate, update, log, evaluate, checkpoint. Every step between two updates is a pure
-// function of (data, configuration, state), so a resumed run goes on to the same bits.
+// The training loop: draw, accumulate, update, log, evaluate, checkpoint. Every step between two
+// updates is a pure function of (data, configuration, state), so a resumed run goes on to the same
+// bits.
 #pragma once
 
 #include <string>
@@ -19,10 +20,10 @@ struct Training {
   Engine* engine = nullptr;
   const Model* model = nullptr;
   const WordPieceTokenizer* tokenizer = nullptr;
-  FeedContext feed;                    // of the training rows
+  FeedContext feed;  // of the training rows
   data::TrainSampler* sampler = nullptr;
   int64_t total_steps = 0;
-  EvalPass validation;                 // an empty part: no evaluation
+  EvalPass validation;  // an empty part: no evaluation
   RunFolder folder;
 };
 
@@ -35,15 +36,18 @@ struct TrainOutcome {
 /// Number of updates of the whole run.
 [[nodiscard]] int64_t total_steps(const RunConfig& config, int64_t batches_per_epoch);
 
-/// Trains from `state` to the end. Throws Error{numeric} where a loss or gradient is not finite; nothing is saved then.
+/// Trains from `state` to the end. Throws Error{numeric} where a loss or gradient is not finite;
+/// nothing is saved then.
 [[nodiscard]] TrainOutcome run_training(Training& training, TrainState state);
 
-/// One update of the global batch `batch` (0-based number `step`): all micro-batches, then the optimizer.
+/// One update of the global batch `batch` (0-based number `step`): all micro-batches, then the
+/// optimizer.
 struct UpdateResult {
   double loss = 0;
   double grad_norm = 0;
 };
-[[nodiscard]] UpdateResult run_update(Engine& engine, const FeedContext& feed, const data::BatchPlan& batch, int64_t step,
+[[nodiscard]] UpdateResult run_update(Engine& engine, const FeedContext& feed,
+                                      const data::BatchPlan& batch, int64_t step,
                                       const RunConfig& config, int64_t total_steps);
 
 }  // namespace snug::train

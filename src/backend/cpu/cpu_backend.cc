@@ -86,8 +86,9 @@ class CpuBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend(CpuContext context) {
-  // Kernels keep the pointers that dynamic dispatch gives them. Before the target is chosen, those lead through a chooser
-  // that asks the processor anew at every call (CPUID, tens of microseconds in a virtual machine).
+  // Kernels keep the pointers that dynamic dispatch gives them. Before the target is chosen, those
+  // lead through a chooser that asks the processor anew at every call (CPUID, tens of microseconds
+  // in a virtual machine).
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   return std::make_unique<CpuBackend>(std::move(context));
 }

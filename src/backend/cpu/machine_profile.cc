@@ -8,7 +8,8 @@
 namespace snug {
 
 double MachineProfile::seconds(const std::string& op, const Cost& cost) const {
-  // One rate for both, so that a split is never predicted faster by the noise between two measurements.
+  // One rate for both, so that a split is never predicted faster by the noise between two
+  // measurements.
   auto rate = rates.find(op == "matmul_accumulate" ? "matmul" : op);
   if (rate == rates.end()) rate = rates.find("");
   if (rate == rates.end()) return 0;
