@@ -33,7 +33,7 @@ def folder_of(path):
         stem = path.stem
         if re.search(r"_ref$", stem):
             return "reference"
-        if re.search(r"_cpu(_\w+)?$", stem):
+        if re.search(r"_cpu(_\w+)?$|-inl$", stem):
             return "cpu"
     return parts[0]
 

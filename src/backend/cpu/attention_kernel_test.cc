@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "backend/cpu/one_kernel.h"
+#include "backend/cpu/one_kernel_test.h"
 
 namespace snug {
 namespace {

@@ -9,7 +9,7 @@
 #include <limits>
 #include <numbers>
 
-#include "backend/cpu/one_kernel.h"
+#include "backend/cpu/one_kernel_test.h"
 #include "ops/dropout/dropout.h"
 
 namespace snug {
