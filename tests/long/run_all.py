@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""The long runs of ./test.sh --all: 20 kills, and BERT-mini and BERT-base at five budgets each under hard limits.
+
+usage: run_all.py PATH_TO_SNUG
+"""
+import os
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "e2e"))
+os.environ["SNUG"] = str(pathlib.Path(sys.argv[1]).resolve())
+os.environ.setdefault("SNUG_KILLS", "20")
+
+import unittest  # noqa: E402
+
+import common  # noqa: E402
+import resume_test  # noqa: E402
+
+
+class Budgets(common.Case):
+    """Planned arena = measured arena, peak resident set within the budget, at five budgets under a hard limit."""
+
+    def five_budgets(self, **model):
+        base = self.base(eval_steps=2, save_steps=2, max_steps=3, validation_file=self.valid_file, **model)
+        whole = self.plan(**dict(base, memory="256GiB"))
+        low, high = whole["smallest_budget_bytes"], whole["keep_all_peak_bytes"]
+        hashes = {}
+        for i in range(5):
+            budget = (low + (high - low) * i // 4 + common.PAGE - 1) // common.PAGE * common.PAGE
+            out = self.folder / f"b{i}"
+            run = dict(base, memory=budget, output_dir=out)
+            with common.MemoryLimit(self, budget) as limit:
+                for words in (common.options(**run), common.options(**dict(run, resume=True))):
+                    done = common.run("train", *words, prefix=limit.prefix, timeout=3000)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+            plan, summary = common.json.loads((out / "plan.json").read_text()), self.summary(out)
+            self.assertEqual(summary["measured_arena_bytes"], plan["arena_bytes"])
+            self.assertLessEqual(summary["measured_peak_rss_bytes"], budget)
+            print(f"  budget {budget >> 20} MiB: micro-batch {plan['micro_batch']}, {plan['strategy']}, arena planned = measured = "
+                  f"{plan['arena_bytes']}, process planned {plan['planned_peak_bytes'] >> 20} MiB, "
+                  f"measured {summary['measured_peak_rss_bytes'] >> 20} MiB", flush=True)
+            hashes.setdefault(plan["micro_batch"], set()).add(summary["weights_sha256"])
+        for micro_batch, found in hashes.items():
+            self.assertEqual(len(found), 1, f"micro-batch {micro_batch}")
+
+    def test_bert_mini(self):
+        self.five_budgets(model="bert-mini", train_batch_size=64, max_seq_length=128)
+
+    def test_bert_base(self):
+        self.five_budgets(model="bert-base", train_batch_size=16, max_seq_length=128)
+
+
+if __name__ == "__main__":
+    suite = unittest.TestSuite()
+    suite.addTest(resume_test.Resume("test_kill_9_at_random_moments_and_resume_gives_the_uninterrupted_weights"))
+    suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(Budgets))
+    sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
