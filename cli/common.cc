@@ -23,6 +23,8 @@ void catch_signals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second signal ends the process at once
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A file-size limit is an error of the write, as a full disk is, not the end of the process.
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 bool was_interrupted() { return stop_requested.load(); }

@@ -111,6 +111,24 @@ class Resume(Case):
         weights = common.read_safetensors(out / "last/model.safetensors") if (out / "last").exists() else {}
         self.assertTrue(all(value == value for tensor in weights.values() for value in tensor))
 
+    def test_a_write_that_does_not_fit_leaves_the_last_complete_checkpoint(self):
+        base = self.base(max_steps=6, save_steps=2)
+        out = self.folder / "full"
+        self.ok("train", **dict(base, output_dir=out))
+        before = sha256(out / "last/model.safetensors")
+        # The weights are larger than the limit, all smaller files are not.
+        limit = ("sh", "-c", 'ulimit -f 600 && exec "$@"', "sh")
+        other = self.folder / "fresh"
+        failed = run("train", *options(**dict(base, output_dir=other)), prefix=limit)
+        self.assertEqual(failed.returncode, 1, failed.stderr)
+        self.assertIn("last", failed.stderr)
+        self.assertFalse((other / "last").exists())
+        again = run("train", *options(**dict(base, output_dir=out, resume=True)), prefix=limit)
+        self.assertEqual(again.returncode, 1, again.stderr)
+        self.assertEqual(sha256(out / "last/model.safetensors"), before)
+        self.ok("train", **dict(base, output_dir=other, resume=True))
+        self.assertEqual(sha256(other / "last/model.safetensors"), before)
+
     def test_early_stopping(self):
         out = self.train("stop", learning_rate=1e-12, eval_steps=1, early_stopping_patience=2, max_steps=50)
         self.assertEqual(self.summary(out)["status"], "early_stopped")

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: a planned BERT-tiny with one fixed batch in its inputs, on any backend.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/philox.h"
+#include "train/engine.h"
+#include "train/model.h"
+#include "train/run_plan.h"
+
+namespace snug::train {
+
+struct TestRun {
+  RunConfig config;
+  Model model;
+  RunPlan plan;
+  std::unique_ptr<Engine> engine;
+
+  TestRun(const Backend& backend, const std::string& recompute, int64_t batch, int64_t micro_batch, double max_grad_norm = 1.0) {
+    config.model = "bert-tiny";
+    config.vocab_size = 100;
+    config.max_seq_length = 12;
+    config.set("recompute", recompute);
+    model = resolve_model(config, {});
+    Recipe recipe = recipe_of(config);
+    recipe.max_grad_norm = max_grad_norm;
+    plan = make_run_plan({.model = &model, .recipe = recipe, .global_batch = batch, .micro_batch = micro_batch, .lengths = {12},
+                          .recompute = config.recompute, .budget_bytes = int64_t{1} << 32, .process_bytes = 0,
+                          .startup_bytes = 0, .trains = true},
+                         backend);
+    engine = std::make_unique<Engine>(plan, backend);
+  }
+
+  /// Fills inputs of either backend: `Real` and `Int` are its element types of f32 and i32.
+  template <class Real, class Int, class Long, class Bool>
+  void feed(int64_t update, int64_t first_slot) {
+    const auto micro_batch = static_cast<size_t>(plan.micro_batch);
+    const auto global = static_cast<size_t>(plan.report.train_batch_size);
+    const auto ids = engine->values<Int>("input_ids");
+    const auto types = engine->values<Int>("token_type_ids");
+    const auto mask = engine->values<Bool>("attention_mask");
+    for (size_t row = 0; row < micro_batch; ++row) {
+      const size_t slot = static_cast<size_t>(first_slot) + row;
+      PhiloxStream stream(7, slot * 1000 + static_cast<size_t>(update));
+      const size_t length = 3 + stream.below(10);
+      for (size_t t = 0; t < 12; ++t) {
+        const bool is_there = slot < global && t < length;
+        ids[row * 12 + t] = static_cast<Int>(is_there ? 1 + stream.below(99) : 0);
+        types[row * 12 + t] = static_cast<Int>(t % 2);
+        mask[row * 12 + t] = static_cast<Bool>(is_there ? 1 : 0);
+      }
+      engine->values<Int>("labels")[row] = static_cast<Int>(slot % 2);
+      engine->values<Real>("row_weights")[row] = static_cast<Real>(slot < global ? 1 : 0);
+    }
+    engine->values<Real>("inv_total")[0] = static_cast<Real>(1.0 / static_cast<double>(global));
+    const auto rng = engine->values<Long>("rng");
+    rng[0] = static_cast<Long>(5);
+    rng[1] = static_cast<Long>(update);
+    rng[2] = static_cast<Long>(first_slot);
+    const auto hyper = engine->values<Real>("hyper");
+    hyper[0] = static_cast<Real>(0.01);
+    hyper[1] = static_cast<Real>(0.1);
+    hyper[2] = static_cast<Real>(0.001);
+    hyper[3] = 0;
+  }
+
+  template <class Real, class Int, class Long, class Bool>
+  double update(int64_t number) {
+    double loss = 0;
+    for (int64_t piece = 0; piece < plan.accumulation_steps; ++piece) {
+      feed<Real, Int, Long, Bool>(number, piece * plan.micro_batch);
+      engine->run(engine->train(0));
+      loss += static_cast<double>(*reinterpret_cast<const Real*>(engine->train(0).data("loss")));
+    }
+    if (engine->update() != nullptr) engine->run(*engine->update());
+    return loss;
+  }
+  double update_cpu(int64_t number) { return update<float, int32_t, int64_t, uint8_t>(number); }
+  double update_reference(int64_t number) { return update<double, double, double, double>(number); }
+
+  void initialize_cpu() { (void)initialize_weights(model, *engine, 3, 1); }
+  /// The same numbers as initialize_cpu, in double.
+  void initialize_reference() {
+    for (const auto& [name, entry] : plan.residents.entries()) {
+      if (entry.kind != ValueKind::parameter) continue;
+      std::vector<float> values(static_cast<size_t>(element_count(entry.type)));
+      models::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name, 3);
+      std::copy(values.begin(), values.end(), engine->values<double>(name).begin());
+    }
+  }
+  /// Weights and states, as bytes.
+  [[nodiscard]] std::string bytes() const {
+    std::string all;
+    for (const auto& [name, entry] : plan.residents.entries()) {
+      if (entry.kind == ValueKind::input) continue;
+      all.append(reinterpret_cast<const char*>(engine->data(name)), static_cast<size_t>(entry.bytes));
+    }
+    return all;
+  }
+};
+
+}  // namespace snug::train
