@@ -40,8 +40,8 @@ TEST(Engine, every_strategy_gives_the_same_bits_with_and_without_clipping) {
 
 TEST(Engine, recomputation_really_lowers_the_arena_and_runs_ops_twice) {
   const auto backend = cpu();
-  const TestRun keep(*backend, "none", 4, 4);
-  const TestRun redo(*backend, "all", 4, 4);
+  const TestRun keep(*backend, "none", 64, 64);
+  const TestRun redo(*backend, "all", 64, 64);
   EXPECT_LT(redo.plan.arena_bytes, keep.plan.arena_bytes);
   EXPECT_GT(redo.plan.train[0].plan.steps.size(), keep.plan.train[0].plan.steps.size());
 }
