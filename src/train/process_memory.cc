@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kBaseBytes =
-    88 * kMiB;  // program, libraries, Unicode tables, heap of a small run
+    56 * kMiB;  // program, libraries, Unicode tables, heap of a small run
 constexpr int64_t kBytesPerToken =
     192;  // of the vocabulary: its text and hash table, while loading and after
 constexpr int64_t kBytesPerLayerAndBucket =
