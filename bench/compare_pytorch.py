@@ -33,7 +33,7 @@ def step_flops(layers, width, batch, length):
 def matmul_rate():
     """GFLOP/s of the best oneDNN product that the kernel benchmark finds here."""
     program = ROOT / "build/release/bench/snug_bench_kernels"
-    out = subprocess.run([program, "--benchmark_filter=fwd", "--benchmark_format=json", "--benchmark_min_time=0.3"],
+    out = subprocess.run([program, "--benchmark_filter=matmul/forward/2048", "--benchmark_format=json", "--benchmark_min_time=0.3"],
                          capture_output=True, text=True, check=True).stdout
     rates = []
     for item in json.loads(out[out.index("{"):])["benchmarks"]:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step allocates nothing of ours; oneDNN's argument lists are few, small, freed, and the same at every step. Counts by
-// standing in for malloc, so it is not built with sanitizers.
+// A step allocates nothing of ours; oneDNN's argument lists are few, small, freed, and the same at
+// every step. Counts by standing in for malloc, so it is not built with sanitizers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ void count_block(size_t bytes) {
 }  // namespace
 
 extern "C" {
-void* __libc_malloc(size_t bytes);                      // NOLINT(bugprone-reserved-identifier): glibc's own
+void* __libc_malloc(size_t bytes);  // NOLINT(bugprone-reserved-identifier): glibc's own
 void* __libc_memalign(size_t alignment, size_t bytes);  // NOLINT(bugprone-reserved-identifier)
 void* __libc_calloc(size_t count, size_t bytes);        // NOLINT(bugprone-reserved-identifier)
 void __libc_free(void* block);                          // NOLINT(bugprone-reserved-identifier)
@@ -62,7 +62,9 @@ constexpr int64_t kBytesPerProduct = 4096;
 int64_t products_of(const PlannedProgram& program) {
   int64_t count = 0;
   for (const plan::Step& step : program.plan.steps) {
-    count += program.lowered.problem.ops[static_cast<size_t>(step.op)].name.starts_with("matmul") ? 1 : 0;
+    count += program.lowered.problem.ops[static_cast<size_t>(step.op)].name.starts_with("matmul")
+                 ? 1
+                 : 0;
   }
   return count;
 }
@@ -76,7 +78,8 @@ TEST(Allocation, a_step_allocates_only_onednns_argument_lists) {
   for (int64_t i = 1; i < 4; ++i) {
     blocks = bytes_asked = live_blocks = 0;
     is_counting = true;
-    for (int64_t piece = 0; piece < run.plan.accumulation_steps; ++piece) run.engine->train(0).run();
+    for (int64_t piece = 0; piece < run.plan.accumulation_steps; ++piece)
+      run.engine->train(0).run();
     run.engine->update()->run();
     is_counting = false;
     const int64_t products = run.plan.accumulation_steps * products_of(run.plan.train[0]);

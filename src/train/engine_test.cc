@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract inside one process: plans do not change results, dead bytes are not read, planned is measured, the CPU
-// agrees with the reference in double.
+// The contract inside one process: plans do not change results, dead bytes are not read, planned is
+// measured, the CPU agrees with the reference in double.
 #include "train/engine.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,8 @@ TEST(Engine, every_strategy_gives_the_same_bits_with_and_without_clipping) {
         run.initialize_cpu();
         for (int64_t i = 0; i < 3; ++i) EXPECT_TRUE(std::isfinite(run.update_cpu(i)));
         if (wanted.empty()) wanted = run.bytes();
-        EXPECT_EQ(run.bytes() == wanted, true) << strategy << " micro-batch " << micro_batch << " clip " << clip;
+        EXPECT_EQ(run.bytes() == wanted, true)
+            << strategy << " micro-batch " << micro_batch << " clip " << clip;
         EXPECT_EQ(run.engine->measured_arena_bytes(), run.plan.arena_bytes) << strategy;
       }
     }
@@ -98,7 +99,8 @@ TEST(Engine, memory_of_the_caller_is_used_or_refused) {
   TestRun run(*backend, "none", 4, 4);
   std::vector<std::byte> small(4096);
   EXPECT_THROW(Engine(run.plan, *backend, {reinterpret_cast<std::byte*>(4096), 4096}), Error);
-  const size_t bytes = static_cast<size_t>(run.plan.residents.total_bytes() + run.plan.arena_bytes + 8192);
+  const size_t bytes =
+      static_cast<size_t>(run.plan.residents.total_bytes() + run.plan.arena_bytes + 8192);
   const std::unique_ptr<std::byte, decltype(&std::free)> block(
       static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096)), &std::free);
   Engine engine(run.plan, *backend, {block.get(), bytes});
@@ -130,7 +132,8 @@ TEST(Recipe, patterns_and_their_errors) {
   EXPECT_FALSE(matches("a*b", "aXbY"));
   EXPECT_FALSE(matches("", "a"));
   EXPECT_EQ(trainable_names({"a.w", "b.w"}, {"a*"}), (std::vector<std::string>{"b.w"}));
-  for (const auto& [freeze, text] : {std::pair<const char*, const char*>{"c*", "matches no weight"}, {"*", "nothing to train"}}) {
+  for (const auto& [freeze, text] : {std::pair<const char*, const char*>{"c*", "matches no weight"},
+                                     {"*", "nothing to train"}}) {
     try {
       (void)trainable_names({"a.w", "b.w"}, {freeze});
       FAIL() << freeze;

@@ -21,7 +21,8 @@ struct TestRun {
   RunPlan plan;
   std::unique_ptr<Engine> engine;
 
-  TestRun(const Backend& backend, const std::string& recompute, int64_t batch, int64_t micro_batch, double max_grad_norm = 1.0) {
+  TestRun(const Backend& backend, const std::string& recompute, int64_t batch, int64_t micro_batch,
+          double max_grad_norm = 1.0) {
     config.model = "bert-tiny";
     config.vocab_size = 100;
     config.max_seq_length = 12;
@@ -29,9 +30,16 @@ struct TestRun {
     model = resolve_model(config, {});
     Recipe recipe = recipe_of(config);
     recipe.max_grad_norm = max_grad_norm;
-    plan = make_run_plan({.model = &model, .recipe = recipe, .global_batch = batch, .micro_batch = micro_batch, .lengths = {12},
-                          .recompute = config.recompute, .budget_bytes = int64_t{1} << 32, .process_bytes = 0,
-                          .startup_bytes = 0, .trains = true},
+    plan = make_run_plan({.model = &model,
+                          .recipe = recipe,
+                          .global_batch = batch,
+                          .micro_batch = micro_batch,
+                          .lengths = {12},
+                          .recompute = config.recompute,
+                          .budget_bytes = int64_t{1} << 32,
+                          .process_bytes = 0,
+                          .startup_bytes = 0,
+                          .trains = true},
                          backend);
     engine = std::make_unique<Engine>(plan, backend);
   }
@@ -89,7 +97,8 @@ struct TestRun {
     for (const auto& [name, entry] : plan.residents.entries()) {
       if (entry.kind != ValueKind::parameter) continue;
       std::vector<float> values(static_cast<size_t>(element_count(entry.type)));
-      models::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name, 3);
+      models::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name,
+                         3);
       std::copy(values.begin(), values.end(), engine->values<double>(name).begin());
     }
   }
@@ -98,7 +107,8 @@ struct TestRun {
     std::string all;
     for (const auto& [name, entry] : plan.residents.entries()) {
       if (entry.kind == ValueKind::input) continue;
-      all.append(reinterpret_cast<const char*>(engine->data(name)), static_cast<size_t>(entry.bytes));
+      all.append(reinterpret_cast<const char*>(engine->data(name)),
+                 static_cast<size_t>(entry.bytes));
     }
     return all;
   }
