@@ -16,7 +16,9 @@
 namespace snug::train {
 namespace {
 
-std::string profile_file(const RunOptions& options) {
+/// One file for each number of threads, so that runs with different numbers do not replace each
+/// other's.
+std::string profile_file(const RunOptions& options, int threads) {
   std::string folder = options.profile_folder;
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
@@ -26,7 +28,7 @@ std::string profile_file(const RunOptions& options) {
     folder = variable("XDG_CACHE_HOME") + "/snug";
   if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache/snug";
   if (folder.empty()) folder = "/tmp";
-  return folder + "/machine.json";
+  return folder + "/machine-" + std::to_string(threads) + ".json";
 }
 
 int threads_of(const RunConfig& config) {
@@ -37,9 +39,10 @@ int threads_of(const RunConfig& config) {
 
 Machine open_machine(const RunConfig& config, const RunOptions& options) {
   Machine machine{.threads = threads_of(config), .backend = nullptr};
-  machine.backend = make_cpu_backend(
-      {.threads = machine.threads,
-       .profile = load_or_measure_profile(profile_file(options), machine.threads)});
+  machine.backend =
+      make_cpu_backend({.threads = machine.threads,
+                        .profile = load_or_measure_profile(profile_file(options, machine.threads),
+                                                           machine.threads)});
   return machine;
 }
 

@@ -95,9 +95,12 @@ MachineProfile load_or_measure_profile(const std::string& cache_file, int thread
   MachineProfile profile;
   if (!cache_file.empty() && read_profile(read_text(cache_file), machine_key(threads), profile))
     return profile;
-  profile = measure_profile(threads);
-  if (!cache_file.empty()) (void)write_text(cache_file, write_profile(profile));
-  return profile;
+  const MachineProfile measured = measure_profile(threads);
+  if (cache_file.empty()) return measured;
+  // Another process may have been first while this one measured: all go on with the same rates.
+  if (read_profile(read_text(cache_file), machine_key(threads), profile)) return profile;
+  (void)write_text(cache_file, write_profile(measured));
+  return measured;
 }
 
 }  // namespace snug
