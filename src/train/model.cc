@@ -128,6 +128,13 @@ Model resolve_model(const RunConfig& config, const ModelFacts& facts) {
   } else {
     model.config = models::bert_preset(config.model);
   }
+  const bool is_mlp = std::holds_alternative<models::MlpConfig>(model.config);
+  if (!(is_mlp && path.empty()) &&
+      config.source_of("hidden_sizes") != ConfigSource::default_value) {
+    throw Error(ErrorCode::bad_config, "hidden_sizes",
+                "it describes a fresh mlp; '" + config.model + "' has its own sizes",
+                "leave hidden_sizes away, or set model to mlp");
+  }
   if (path.empty() && known.vocab_size == 0) known.vocab_size = config.vocab_size;
   std::visit([&](auto& c) { apply(c, known, config.num_labels); }, model.config);
   if (auto* bert = std::get_if<models::BertConfig>(&model.config)) {

@@ -9,6 +9,13 @@
 namespace snug::train {
 
 Recipe recipe_of(const RunConfig& config) {
+  for (const char* key : {"adam_beta1", "adam_beta2", "adam_epsilon"}) {
+    if (config.optim == OptimizerKind::sgd &&
+        config.source_of(key) != ConfigSource::default_value) {
+      throw Error(ErrorCode::bad_config, key, "sgd has no use for it",
+                  "leave it away, or set optim to adamw");
+    }
+  }
   return {.optimizer = {.algorithm = config.optim == OptimizerKind::sgd ? optim::Algorithm::sgd
                                                                         : optim::Algorithm::adamw,
                         .beta1 = config.adam_beta1,

@@ -79,6 +79,10 @@ class BadInput(Case):
     def test_freeze_pattern_that_matches_nothing(self):
         self.refused("freeze", "no.such.*", freeze="no.such.*")
 
+    def test_options_without_effect(self):
+        self.refused("hidden_sizes", hidden_sizes="8,8")
+        self.refused("adam_beta1", optim="sgd", adam_beta1=0.8)
+
     def test_bad_rows_can_be_skipped_and_are_counted(self):
         good = "".join(json.dumps(row) + "\n" for row in common.make_rows(50))
         path = self.bad(good, "{broken\n")
