@@ -31,6 +31,19 @@ Engine::Engine(const RunPlan& plan, const Backend& backend, std::span<std::byte>
   if (plan_.update) update_ = bind(*plan_.update);
 }
 
+void Engine::rehearse_peak() {
+  Executable* largest = update_.get();
+  const auto consider = [&](const std::unique_ptr<Executable>& program) {
+    if (largest == nullptr || program->arena_bytes() > largest->arena_bytes()) {
+      largest = program.get();
+    }
+  };
+  for (const auto& program : train_) consider(program);
+  for (const auto& program : eval_) consider(program);
+  if (largest != nullptr) run(*largest);
+  memory_.touch();
+}
+
 size_t Engine::bucket_of(int64_t length) const {
   for (size_t i = 0; i < plan_.eval.size(); ++i) {
     if (plan_.eval[i].length >= length) return i;

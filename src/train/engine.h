@@ -47,6 +47,10 @@ class Engine {
       program.run();
     }
   }
+  /// Runs the program that needs the whole arena once on zeros, then clears all memory again. Call
+  /// before weights are loaded: the step with the highest peak comes first, however late its length
+  /// bucket is drawn.
+  void rehearse_peak();
   void set_poisoning(bool is_on) { poisons_ = is_on; }
 
   [[nodiscard]] const RunPlan& plan() const { return plan_; }

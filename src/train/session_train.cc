@@ -108,6 +108,7 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   train::release_heap(options);
 
   train::Engine engine(plan, *machine.backend, options.memory);
+  engine.rehearse_peak();
   if (state) {
     train::load_checkpoint(folder.last(), engine);
     if (options.callbacks.on_message)
@@ -154,6 +155,7 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
       options.callbacks.on_progress({"evaluating", done, total});
     };
   }
+  const bool was_finished = state->is_finished;
   const train::TrainOutcome outcome = train::run_training(training, *state);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   TrainSummary summary{.status = outcome.status,
@@ -165,8 +167,11 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
                        .final_metrics = outcome.final_metrics,
                        .weights_sha256 = outcome.weights_sha256,
                        .seconds = seconds.count()};
-  if (summary.status != RunStatus::interrupted)
+  // Resuming a finished run trains nothing: what was measured while it trained stays.
+  const bool has_trained = !was_finished || !io::file_exists(folder.file("summary.json"));
+  if (summary.status != RunStatus::interrupted && has_trained) {
     io::replace_file(folder.file("summary.json"), summary.to_json() + "\n");
+  }
   return summary;
 }
 

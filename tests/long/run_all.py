@@ -31,10 +31,11 @@ class Budgets(common.Case):
             out = self.folder / f"b{i}"
             run = dict(base, memory=budget, output_dir=out)
             with common.MemoryLimit(self, budget) as limit:
-                for words in (common.options(**run), common.options(**dict(run, resume=True))):
-                    done = common.run("train", *words, prefix=limit.prefix, timeout=3000)
-                    self.assertEqual(done.returncode, 0, done.stderr)
-            plan, summary = common.json.loads((out / "plan.json").read_text()), self.summary(out)
+                done = common.run("train", *common.options(**run), prefix=limit.prefix, timeout=3000)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                plan, summary = common.json.loads((out / "plan.json").read_text()), self.summary(out)
+                done = common.run("train", *common.options(**dict(run, resume=True)), prefix=limit.prefix, timeout=3000)
+                self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(summary["measured_arena_bytes"], plan["arena_bytes"])
             self.assertLessEqual(summary["measured_peak_rss_bytes"], budget)
             print(f"  budget {budget >> 20} MiB: micro-batch {plan['micro_batch']}, {plan['strategy']}, arena planned = measured = "
