@@ -187,4 +187,15 @@ RunData open_training_data(const RunConfig& config, const RunOptions& options,
   return run;
 }
 
+data::TrainSampler train_sampler(const RunConfig& config, const RunData& run) {
+  const data::TokenCache& cache = *run.train;
+  return data::TrainSampler(run.train_part,
+                            [&cache](std::span<const int64_t> rows, std::span<int32_t> lengths) {
+                              cache.read_lengths(rows, lengths);
+                            },
+                            {.batch_size = config.train_batch_size,
+                             .seed = static_cast<uint64_t>(config.seed),
+                             .buckets = run.buckets});
+}
+
 }  // namespace snug::train

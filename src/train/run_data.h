@@ -57,6 +57,9 @@ struct RunData {
                                          const std::string& tokenizer_folder,
                                          const WorkFolder& work);
 
+/// The batches of training, a pure function of rows and configuration. `run` must outlive it.
+[[nodiscard]] data::TrainSampler train_sampler(const RunConfig& config, const RunData& run);
+
 /// One file for evaluation (labels known) or prediction (labels empty: not read).
 [[nodiscard]] data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                                          const WordPieceTokenizer& tokenizer,

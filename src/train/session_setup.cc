@@ -59,14 +59,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   setup.model = resolve_model(config, {.vocab_size = setup.data->tokenizer->vocab_size(),
                                        .labels = setup.data->labels.names()});
   setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
-  const data::TokenCache& cache = *setup.data->train;
-  const data::TrainSampler sampler(setup.data->train_part,
-                                   [&](std::span<const int64_t> rows, std::span<int32_t> lengths) {
-                                     cache.read_lengths(rows, lengths);
-                                   },
-                                   {.batch_size = config.train_batch_size,
-                                    .seed = static_cast<uint64_t>(config.seed),
-                                    .buckets = setup.data->buckets});
+  const data::TrainSampler sampler = train_sampler(config, *setup.data);
   setup.histogram = sampler.bucket_histogram();
   setup.batches_per_epoch = sampler.batches_per_epoch();
   return setup;

@@ -126,13 +126,7 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   state->config_json = config.to_json();
 
   const data::TokenCache& cache = *data.train;
-  data::TrainSampler sampler(data.train_part,
-                             [&](std::span<const int64_t> rows, std::span<int32_t> lengths) {
-                               cache.read_lengths(rows, lengths);
-                             },
-                             {.batch_size = config.train_batch_size,
-                              .seed = static_cast<uint64_t>(config.seed),
-                              .buckets = data.buckets});
+  data::TrainSampler sampler = train::train_sampler(config, data);
   const train::FeedContext feed{.cache = &cache,
                                 .pad_id = data.tokenizer->pad_id(),
                                 .seed = static_cast<uint64_t>(config.seed)};

@@ -47,13 +47,7 @@ Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
                                   it.machine.threads);
   const train::RunData& data = *it.setup.data;
   const data::TokenCache& cache = *data.train;
-  data::TrainSampler sampler(data.train_part,
-                             [&](std::span<const int64_t> rows, std::span<int32_t> lengths) {
-                               cache.read_lengths(rows, lengths);
-                             },
-                             {.batch_size = it.config.train_batch_size,
-                              .seed = static_cast<uint64_t>(it.config.seed),
-                              .buckets = data.buckets});
+  data::TrainSampler sampler = train::train_sampler(it.config, data);
   const train::FeedContext feed{.cache = &cache,
                                 .pad_id = data.tokenizer->pad_id(),
                                 .seed = static_cast<uint64_t>(it.config.seed)};
