@@ -2,7 +2,7 @@
 # Installs the Debian packages of packages.txt that are missing; does nothing when all are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mapfile -t wanted < <(grep -vE '^\s*(#|$)' packages.txt)
+mapfile -t wanted < <(sed 's/#.*//' packages.txt | tr -s '[:space:]' '\n' | grep .)
 missing=()
 for package in "${wanted[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
