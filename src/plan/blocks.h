@@ -31,7 +31,7 @@ struct Chain {
 };
 
 struct BlockLimits {
-  int32_t max_blocks = 112;  // more are merged pairwise; the chain's programming is cubic in them
+  int32_t max_blocks = 4096;  // more are merged pairwise
   /// Cheap blocks go to a neighbour. By default where fewest bytes are kept; true: always behind
   /// the cut before them, which costs kept bytes but needs less beside them while a block runs (for
   /// the smallest budgets).

@@ -3,48 +3,138 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <numeric>
+#include <unordered_map>
 
 namespace snug::plan {
 namespace {
 
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
-constexpr double kWork = 40e6;  // cells × transitions the table may take
+constexpr double kWork = 100e6;  // transitions × slots the table may take where it has a choice
 constexpr int32_t kMinSlots = 160;
 constexpr int32_t kMaxSlots = 1024;
+constexpr int64_t kMaxExactSlots = 8192;
+constexpr double kMaxExactWork = 2e9;
+
+size_t triangle(int32_t a, int32_t b) {
+  const auto row = static_cast<size_t>(b);
+  return row * (row + 1) / 2 + static_cast<size_t>(a);
+}
+
+// Equal numbers for blocks that the recurrence cannot tell apart.
+std::vector<int32_t> kinds_of(const std::vector<BlockOptions>& options) {
+  std::map<std::vector<double>, int32_t> kinds;
+  std::vector<int32_t> result;
+  for (const BlockOptions& block : options) {
+    std::vector<double> key = {block.forward_seconds, static_cast<double>(block.input_bytes),
+                               static_cast<double>(block.advance_peak_bytes),
+                               static_cast<double>(block.entry_bytes),
+                               static_cast<double>(block.foreign_bytes)};
+    for (const BlockOption& option : block.options) {
+      key.insert(key.end(), {static_cast<double>(option.saved_bytes),
+                             static_cast<double>(option.forward_peak_bytes),
+                             static_cast<double>(option.backward_peak_bytes),
+                             option.recompute_seconds});
+    }
+    result.push_back(
+        kinds.emplace(std::move(key), static_cast<int32_t>(kinds.size())).first->second);
+  }
+  return result;
+}
+
+// Rows of the table: one for every sequence of kinds, with or without the end of the chain.
+struct Rows {
+  std::vector<int32_t> row_of;                    // per stretch, as in ChainSolver
+  std::vector<std::pair<int32_t, int32_t>> solve;  // one stretch per row, short ones first
+  double transitions = 0;
+};
+
+Rows find_rows(const std::vector<BlockOptions>& options) {
+  const auto length = static_cast<int32_t>(options.size());
+  const std::vector<int32_t> kinds = kinds_of(options);
+  Rows rows;
+  rows.row_of.resize(triangle(0, length));
+  std::unordered_map<uint64_t, int32_t> known;
+  for (int32_t distance = 0; distance < length; ++distance) {
+    known.clear();
+    for (int32_t a = 0; a + distance < length; ++a) {
+      const int32_t b = a + distance;
+      // A stretch is its first block and the stretch behind it; the last block has a kind of its
+      // own.
+      const auto rest = static_cast<uint64_t>(
+          a == b ? (b == length - 1 ? 1 : 0) : rows.row_of[triangle(a + 1, b)]);
+      const uint64_t key = static_cast<uint64_t>(kinds[static_cast<size_t>(a)]) << 32 | rest;
+      const auto [found, is_new] = known.emplace(key, static_cast<int32_t>(rows.solve.size()));
+      rows.row_of[triangle(a, b)] = found->second;
+      if (!is_new) continue;
+      rows.solve.emplace_back(a, b);
+      rows.transitions +=
+          static_cast<double>(distance) + static_cast<double>(options[static_cast<size_t>(a)].options.size());
+    }
+  }
+  return rows;
+}
 
 }  // namespace
 
-size_t ChainSolver::cell(int32_t a, int32_t b) const {
-  // Triangular: all (a, b) with a <= b.
-  const auto row = static_cast<size_t>(b);
-  return (row * (row + 1) / 2 + static_cast<size_t>(a)) * static_cast<size_t>(slots_ + 1);
+size_t ChainSolver::row(int32_t a, int32_t b) const {
+  return static_cast<size_t>(row_of_[triangle(a, b)]) * static_cast<size_t>(slots_ + 1);
 }
 
 int32_t ChainSolver::slots_of(int64_t bytes) const {
   return static_cast<int32_t>((bytes + slot_bytes_ - 1) / slot_bytes_);
 }
 
-ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<BlockOptions>& options)
-    : blocks_(blocks), options_(options), length_(static_cast<int32_t>(blocks.size())) {
-  const double cubes = static_cast<double>(length_) * length_ * length_ / 6 + 1;
-  slots_ = static_cast<int32_t>(
-      std::clamp(kWork / cubes, static_cast<double>(kMinSlots), static_cast<double>(kMaxSlots)));
+double ChainSolver::least_work(const std::vector<BlockOptions>& options) {
+  return find_rows(options).transitions * kMinSlots;
+}
+
+void ChainSolver::choose_slots(double transitions) {
   // The largest budget that can matter: everything kept, at the worst moment.
   int64_t saved = 0;
   int64_t most = 1;
+  int64_t divisor = 0;
+  const auto count = [&](int64_t bytes) {
+    divisor = std::gcd(divisor, bytes);
+    return bytes;
+  };
   for (const BlockOptions& block : options_) {
-    if (block.options.empty()) {
-      slots_ = 0;
-      return;
-    }
     const BlockOption& keep = block.options.front();
     most = std::max({most, saved + keep.forward_peak_bytes,
                      saved + keep.backward_peak_bytes + block.foreign_bytes,
                      saved + block.advance_peak_bytes + block.entry_bytes});
     saved += keep.saved_bytes;
+    count(block.input_bytes);
+    count(block.entry_bytes);
+    count(block.advance_peak_bytes);
+    for (const BlockOption& option : block.options) {
+      count(option.saved_bytes);
+      count(option.forward_peak_bytes);
+      count(option.backward_peak_bytes + block.foreign_bytes);
+    }
   }
+  const int64_t exact = divisor > 0 ? most / divisor + 1 : 1;
+  if (exact <= kMaxExactSlots && static_cast<double>(exact) * transitions <= kMaxExactWork) {
+    slots_ = static_cast<int32_t>(exact);
+    slot_bytes_ = std::max<int64_t>(1, divisor);
+    return;
+  }
+  slots_ = static_cast<int32_t>(std::clamp(kWork / transitions, static_cast<double>(kMinSlots),
+                                           static_cast<double>(kMaxSlots)));
   // Rounding up costs about half a slot a block; the table reaches that much further.
-  slot_bytes_ = std::max<int64_t>(1, (most + slots_ - length_ - 1) / std::max(1, slots_ - length_));
+  const int32_t lost = std::min(length_, slots_ / 2);
+  slot_bytes_ = (most + slots_ - lost - 1) / (slots_ - lost);
+}
+
+ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<BlockOptions>& options)
+    : blocks_(blocks), options_(options), length_(static_cast<int32_t>(blocks.size())) {
+  for (const BlockOptions& block : options_) {
+    if (block.options.empty()) return;
+  }
+  Rows rows = find_rows(options_);
+  row_of_ = std::move(rows.row_of);
+  choose_slots(rows.transitions);
   for (const BlockOptions& block : options_) {
     input_slots_.push_back(slots_of(block.input_bytes));
     entry_slots_.push_back(slots_of(block.entry_bytes));
@@ -56,18 +146,16 @@ ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<Blo
                       static_cast<float>(block.forward_seconds + option.recompute_seconds)});
     }
   }
-  const auto rows = static_cast<size_t>(length_);
-  const size_t cells = rows * (rows + 1) / 2 * static_cast<size_t>(slots_ + 1);
+  const size_t cells = rows.solve.size() * static_cast<size_t>(slots_ + 1);
   seconds_.assign(cells, kInfinite);
   choice_.assign(cells, 0);
-  for (int32_t distance = 0; distance < length_; ++distance) {
-    for (int32_t a = 0; a + distance < length_; ++a) solve_one(a, a + distance);
-  }
+  row_choice_.assign(static_cast<size_t>(slots_ + 1), 0);
+  for (const auto& [a, b] : rows.solve) solve_row(a, b);
 }
 
-void ChainSolver::solve_one(int32_t a, int32_t b) {
-  float* const best = &seconds_[cell(a, b)];
-  int16_t* const choice = &choice_[cell(a, b)];
+void ChainSolver::solve_row(int32_t a, int32_t b) {
+  float* const best = &seconds_[row(a, b)];
+  int32_t* const choice = row_choice_.data();
   // While blocks run forward again, what the backward part has made so far is there too.
   const int32_t beside = b == length_ - 1 ? 0 : entry_slots_[static_cast<size_t>(b)];
   const auto& list = option_slots_[static_cast<size_t>(a)];
@@ -75,12 +163,12 @@ void ChainSolver::solve_one(int32_t a, int32_t b) {
     const OptionSlots& option = list[k];
     const int32_t need =
         std::max({option.forward_peak + beside, option.backward_peak, option.saved});
-    const float* const rest = a < b ? &seconds_[cell(a + 1, b)] : nullptr;
+    const float* const rest = a < b ? &seconds_[row(a + 1, b)] : nullptr;
     for (int32_t m = need; m <= slots_; ++m) {
       const float time = option.seconds + (rest == nullptr ? 0.0f : rest[m - option.saved]);
       if (time < best[m]) {
         best[m] = time;
-        choice[m] = static_cast<int16_t>(k);
+        choice[m] = static_cast<int32_t>(k);
       }
     }
   }
@@ -92,29 +180,31 @@ void ChainSolver::solve_one(int32_t a, int32_t b) {
     advance += static_cast<float>(options_[previous].forward_seconds);
     advance_need =
         std::max(advance_need, advance_slots_[previous] + (j - 1 > a ? input : 0) + beside);
-    const float* const right = &seconds_[cell(j, b)];
-    const float* const left = &seconds_[cell(a, j - 1)];
-    const auto code = static_cast<int16_t>(a - j);
-    for (int32_t m = std::max(advance_need, input); m <= slots_; ++m) {
+    const int32_t begin = std::max(advance_need, input);
+    const float* const right = &seconds_[row(j, b)];
+    const float* const left = &seconds_[row(a, j - 1)];
+    const int32_t code = a - j;
+    for (int32_t m = begin; m <= slots_; ++m) {  // the hot loop; without branches
       const float time = advance + right[m - input] + left[m];
-      if (time < best[m]) {
-        best[m] = time;
-        choice[m] = code;
-      }
+      const bool is_better = time < best[m];
+      best[m] = is_better ? time : best[m];
+      choice[m] = is_better ? code : choice[m];
     }
   }
+  int16_t* const kept = &choice_[row(a, b)];
+  for (int32_t m = 0; m <= slots_; ++m) kept[m] = static_cast<int16_t>(choice[m]);
 }
 
 double ChainSolver::seconds(int32_t budget_slots) const {
   if (slots_ == 0 || budget_slots < 0 || budget_slots > slots_) return kInfinite;
-  return seconds_[cell(0, length_ - 1) + static_cast<size_t>(budget_slots)];
+  return seconds_[row(0, length_ - 1) + static_cast<size_t>(budget_slots)];
 }
 
 std::vector<int32_t> ChainSolver::distinct_budgets() const {
   std::vector<int32_t> budgets;
   float before = kInfinite;
   for (int32_t m = 0; slots_ > 0 && m <= slots_; ++m) {
-    const float time = seconds_[cell(0, length_ - 1) + static_cast<size_t>(m)];
+    const float time = seconds_[row(0, length_ - 1) + static_cast<size_t>(m)];
     if (time < before) budgets.push_back(m);
     before = std::min(before, time);
   }
@@ -122,7 +212,7 @@ std::vector<int32_t> ChainSolver::distinct_budgets() const {
 }
 
 void ChainSolver::emit(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const {
-  const int16_t choice = choice_[cell(a, b) + static_cast<size_t>(m)];
+  const int16_t choice = choice_[row(a, b) + static_cast<size_t>(m)];
   if (choice >= 0) {
     const auto k = static_cast<size_t>(choice);
     const auto block = static_cast<size_t>(a);

@@ -10,8 +10,12 @@
 //     input(a), then
 //              (a, j-1) in m
 //
-// Bytes are counted in slots, rounded up, so a nominal budget is only a way to name a schedule:
-// what counts is the flattened schedule, judged by exact liveness.
+// Stretches of the chain with the same sequence of block classes share one row of the table, so a
+// chain of equal blocks costs O(blocks²) rather than O(blocks³).
+//
+// Bytes are counted in slots: exactly where all sizes have a large common divisor, otherwise rounded
+// up. So a nominal budget is only a way to name a schedule: what counts is the flattened schedule,
+// judged by exact liveness.
 #pragma once
 
 #include <cstdint>
@@ -44,10 +48,15 @@ class ChainSolver {
   /// infeasible.
   [[nodiscard]] double seconds(int32_t budget_slots) const;
 
+  /// Transitions times slots that the coarsest table takes: what a chain of all-different blocks
+  /// makes too long.
+  [[nodiscard]] static double least_work(const std::vector<BlockOptions>& options);
+
  private:
-  [[nodiscard]] size_t cell(int32_t a, int32_t b) const;
+  [[nodiscard]] size_t row(int32_t a, int32_t b) const;
   [[nodiscard]] int32_t slots_of(int64_t bytes) const;
-  void solve_one(int32_t a, int32_t b);
+  void choose_slots(double transitions);
+  void solve_row(int32_t a, int32_t b);
   void emit(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const;
 
   const std::vector<Block>& blocks_;
@@ -65,8 +74,10 @@ class ChainSolver {
     float seconds = 0;
   };
   std::vector<std::vector<OptionSlots>> option_slots_;
-  std::vector<float> seconds_;   // [cell][m]
-  std::vector<int16_t> choice_;  // [cell][m]: option k >= 0, or -(j - a) for a checkpoint at j
+  std::vector<int32_t> row_of_;  // [b (b + 1) / 2 + a]: the row of the stretch a .. b
+  std::vector<float> seconds_;   // [row][m]
+  std::vector<int16_t> choice_;  // [row][m]: option k >= 0, or -(j - a) for a checkpoint at j
+  std::vector<int32_t> row_choice_;  // of the row being solved; as wide as its seconds
 };
 
 /// The named strategies as actions. `segment` blocks share one kept input; the last segment keeps

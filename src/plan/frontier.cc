@@ -19,6 +19,7 @@ namespace snug::plan {
 namespace {
 
 constexpr double kGridBend = 1.6;
+constexpr double kMaxTableWork = 4e9;  // transitions × slots: a few seconds
 
 // A schedule that may become a plan.
 struct Candidate {
@@ -30,10 +31,16 @@ struct Candidate {
 
 // Everything the strategies share for one problem.
 struct Workshop {
-  explicit Workshop(const Problem& problem, const BlockLimits& limits = {})
+  explicit Workshop(const Problem& problem, BlockLimits limits = {})
       : index(problem), chain(find_blocks(index, limits)) {
     if (index.backward_begin > 0 && index.backward_begin < index.op_count()) {
       options = block_options(index, chain);
+      // A long chain of different blocks: neighbours are merged until the table is short enough.
+      while (ChainSolver::least_work(options) > kMaxTableWork) {
+        limits.max_blocks = static_cast<int32_t>(chain.blocks.size() + 1) / 2;
+        chain = find_blocks(index, limits);
+        options = block_options(index, chain);
+      }
     }
     orders.push_back(given_backward_order(index));
     std::vector<OpId> early = early_update_order(index);
