@@ -34,15 +34,18 @@ struct PlanReport {
   // The whole process: process + resident + arena = planned peak <= budget.
   int64_t budget_bytes = 0;
   int64_t process_bytes = 0;   // code, libraries, stacks, tokenizer, tables: a rounded reservation
-  int64_t resident_bytes = 0;  // weights, states, accumulated gradients, batch
-  int64_t arena_bytes = 0;     // all else
+  int64_t resident_bytes = 0;  // weights, states, batch, gradients that live until a global clip
+  /// All else. Activations also use the place of gradients that are not made yet: the arena is what
+  /// the step needs beyond resident_bytes.
+  int64_t arena_bytes = 0;
   int64_t planned_peak_bytes = 0;
   int64_t keep_all_arena_bytes = 0;  // of keep-all at this micro-batch
   int64_t keep_all_peak_bytes =
       0;  // of keep-all with the whole batch in one piece: what no planning would need
   int64_t load_bytes =
       0;  // largest sum of live bytes of the chosen schedule: no placement is smaller
-  int64_t working_set_bound_bytes = 0;  // operands of the largest op: no schedule is smaller
+  int64_t working_set_bound_bytes =
+      0;  // operands of one op, beyond resident_bytes: no schedule is smaller
   int64_t smallest_budget_bytes = 0;
   int64_t micro_batch = 0;
   int64_t accumulation_steps = 0;

@@ -151,6 +151,23 @@ class MomentBound {
   double total_seconds_ = 0;
 };
 
+// The first backward op that depends on the forward part. Ops before it (constants) say nothing
+// about what is kept.
+OpId loss_instant(const ProblemIndex& index) {
+  std::vector<bool> depends(static_cast<size_t>(index.storage_count()), false);
+  for (OpId id = 0; id < index.op_count(); ++id) {
+    const Op& op = index.op(id);
+    const bool reads = std::any_of(op.inputs.begin(), op.inputs.end(), [&](StorageId input) {
+      return depends[static_cast<size_t>(input)];
+    });
+    if (id >= index.backward_begin && reads) return id;
+    for (const StorageId output : op.outputs) {
+      depends[static_cast<size_t>(output)] = id < index.backward_begin || reads;
+    }
+  }
+  return index.backward_begin;
+}
+
 }  // namespace
 
 WorkingSetBound working_set_bound(const Problem& problem) {
@@ -162,16 +179,43 @@ WorkingSetBound working_set_bound(const Problem& problem) {
   return bound;
 }
 
+WorkingSetBound working_set_bound_beyond(const Problem& problem,
+                                         std::span<const StorageId> together) {
+  std::vector<bool> is_together(problem.storages.size(), false);
+  int64_t shared = 0;
+  for (const StorageId id : together) {
+    is_together[static_cast<size_t>(id)] = true;
+    shared += problem.storages[static_cast<size_t>(id)].bytes;
+  }
+  WorkingSetBound bound = working_set_bound(problem);
+  bound.bytes = std::max<int64_t>(0, bound.bytes - shared);
+  // Whichever op makes the last of them has all of them beside its other operands.
+  WorkingSetBound last;
+  for (size_t i = 0; i < problem.ops.size(); ++i) {
+    const Op& op = problem.ops[i];
+    int64_t own = 0;
+    for (const StorageId output : op.outputs) {
+      if (is_together[static_cast<size_t>(output)])
+        own += problem.storages[static_cast<size_t>(output)].bytes;
+    }
+    if (own == 0) continue;
+    const int64_t beside = operand_bytes(problem, op) - own;
+    if (last.op < 0 || beside < last.bytes) last = {beside, static_cast<OpId>(i)};
+  }
+  return last.bytes > bound.bytes ? last : bound;
+}
+
 double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes) {
   double seconds = 0;
   for (const Op& op : problem.ops) seconds += op.seconds;
   const ProblemIndex index(problem);
-  const OpId tail = index.op_count() - index.backward_begin;
+  const OpId begin = loss_instant(index);
+  const OpId tail = index.op_count() - begin;
   double extra = 0;
   // The loss instant, and a few moments of the backward part.
   OpId before = -1;
   for (const OpId eighths : {0, 1, 2, 4}) {
-    const OpId moment = index.backward_begin + tail * eighths / 8;
+    const OpId moment = begin + tail * eighths / 8;
     if (tail <= 0 || moment == before) continue;
     before = moment;
     extra = std::max(extra, MomentBound(index, moment).extra_seconds(arena_budget_bytes));

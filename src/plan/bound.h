@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "plan/plan.h"
 
@@ -11,6 +12,11 @@ namespace snug::plan {
 /// The op whose arena inputs, outputs and scratch are the largest together. {0, -1} for a problem
 /// without ops.
 [[nodiscard]] WorkingSetBound working_set_bound(const Problem& problem);
+
+/// The same in bytes beyond `together`: storages that are all live at one moment of every schedule
+/// (gradients that wait for the global clip).
+[[nodiscard]] WorkingSetBound working_set_bound_beyond(const Problem& problem,
+                                                       std::span<const StorageId> together);
 
 /// A number of seconds that no valid schedule within `arena_budget_bytes` can beat; at least the
 /// time of running every op once. Valid for any schedule, not only for those this planner makes: a

@@ -19,6 +19,7 @@ namespace snug::plan {
 namespace {
 
 constexpr double kGridBend = 1.6;
+constexpr int32_t kMaxWholeForwards = 3;
 constexpr double kMaxTableWork = 4e9;  // transitions × slots: a few seconds
 
 // A schedule that may become a plan.
@@ -77,14 +78,43 @@ std::vector<Candidate> front_of(std::vector<Candidate> candidates) {
   return front;
 }
 
+// A grid of nominal budgets, denser where they are small and a byte buys most; and the smallest
+// budgets that need at most one, two, three extra forward runs of the whole chain, which people ask
+// for.
+std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_points,
+                                     double largest_share) {
+  const std::vector<int32_t> all = solver.distinct_budgets();
+  std::vector<int32_t> chosen;
+  if (all.empty()) return chosen;
+  const auto points = std::min<size_t>(all.size(), static_cast<size_t>(grid_points));
+  for (size_t i = 0; i < points; ++i) {
+    const double part = points == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(points - 1);
+    chosen.push_back(all[static_cast<size_t>(std::llround(
+        largest_share * std::pow(part, kGridBend) * static_cast<double>(all.size() - 1)))]);
+  }
+  const double forward = solver.seconds(all.back());
+  for (int32_t extra = 1; extra <= kMaxWholeForwards; ++extra) {
+    const auto enough = std::find_if(all.begin(), all.end(), [&](int32_t slots) {
+      return solver.seconds(slots) <= forward * (1 + extra) * (1 + 1e-6);
+    });
+    // The neighbours too: exact liveness may say something else than the table.
+    const auto at = enough - all.begin();
+    for (auto i = std::max<std::ptrdiff_t>(0, at - 1);
+         i <= at + 1 && i < static_cast<std::ptrdiff_t>(all.size()); ++i) {
+      chosen.push_back(all[static_cast<size_t>(i)]);
+    }
+  }
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  return chosen;
+}
+
 // Every order × every nominal budget of a grid that reaches up to `largest_share` of those that
 // matter.
 void add_chain_candidates(const Workshop& shop, int32_t grid_points, double largest_share,
                           std::vector<Candidate>& candidates) {
   const auto& blocks = shop.chain.blocks;
   const ChainSolver solver(blocks, shop.options);
-  const std::vector<int32_t> budgets = solver.distinct_budgets();
-  const auto points = std::min<size_t>(budgets.size(), static_cast<size_t>(grid_points));
   const auto length = static_cast<int32_t>(blocks.size());
   const auto root = static_cast<int32_t>(std::ceil(std::sqrt(static_cast<double>(length))));
   for (const auto& order : shop.orders) {
@@ -96,14 +126,8 @@ void add_chain_candidates(const Workshop& shop, int32_t grid_points, double larg
     add(segment_actions(blocks, shop.options, length), "budget");
     add(segment_actions(blocks, shop.options, 1), "budget");
     add(segment_actions(blocks, shop.options, root), "budget");
-    for (size_t i = 0; i < points; ++i) {
-      // Denser at small budgets, where a byte buys most.
-      const double part =
-          points == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(points - 1);
-      const auto at = static_cast<size_t>(std::llround(largest_share * std::pow(part, kGridBend) *
-                                                       static_cast<double>(budgets.size() - 1)));
-      add(solver.actions(budgets[at]), "budget");
-    }
+    for (const int32_t slots : nominal_budgets(solver, grid_points, largest_share))
+      add(solver.actions(slots), "budget");
   }
 }
 

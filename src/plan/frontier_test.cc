@@ -115,19 +115,6 @@ TEST(Frontier, More_memory_is_never_slower) {
   EXPECT_EQ(before, frontier.keep_all_seconds);
 }
 
-TEST(Frontier, Unit_chains_reach_at_least_the_square_root_with_one_extra_forward) {
-  const std::pair<int32_t, int64_t> marks[] = {{20, 9}, {50, 13}, {100, 17}, {200, 23}};
-  for (const auto& [n, units] : marks) {
-    const Problem problem = testing::unit_chain(n);
-    const Frontier frontier = build_frontier(problem);
-    const Plan* plan = fastest_within(frontier, units * 64);
-    ASSERT_NE(plan, nullptr) << n;
-    EXPECT_LE(plan->seconds, frontier.keep_all_seconds + n - 1) << n;
-    EXPECT_LE(frontier.plans.front().arena_bytes, 6 * 64) << n;
-    ASSERT_TRUE(check(problem, frontier.plans.front()).empty());
-  }
-}
-
 TEST(Frontier, Tiny_chains_reach_the_smallest_peak_there_is) {
   for (int32_t n = 2; n <= 6; ++n) {
     for (const Problem& problem : {testing::unit_chain(n), testing::input_chain(n)}) {
@@ -176,6 +163,50 @@ TEST(Frontier, Lower_bound_is_never_above_the_true_optimum) {
     ASSERT_NO_FATAL_FAILURE(expect_below(problem)) << seed;
   }
   EXPECT_GT(informative, 10);
+}
+
+TEST(Frontier, Lower_bound_looks_past_constants_of_the_backward_part) {
+  Problem problem = testing::encoder({.layers = 24});
+  const auto first = std::find_if(problem.ops.begin(), problem.ops.end(),
+                                  [](const Op& op) { return op.phase == Phase::backward; });
+  ASSERT_NE(first, problem.ops.end());
+  problem.storages.push_back({"one", 64});
+  Op one;
+  one.name = "one";
+  one.phase = Phase::backward;
+  one.may_recompute = false;
+  one.outputs = {static_cast<StorageId>(problem.storages.size()) - 1};
+  first->inputs.push_back(one.outputs.front());
+  problem.ops.insert(first, one);
+  const Frontier frontier = build_frontier(problem);
+  for (const int64_t percent : {50, 30}) {
+    const int64_t budget = frontier.keep_all_arena_bytes * percent / 100;
+    const double found = fastest_within(frontier, budget)->seconds / frontier.keep_all_seconds;
+    const double bound = lower_bound_seconds(problem, budget) / frontier.keep_all_seconds;
+    EXPECT_GT(bound, 1.01) << percent;
+    EXPECT_LT(found - bound, 0.02) << percent;
+  }
+}
+
+TEST(Bound, Beyond_what_lives_together_no_schedule_is_smaller) {
+  const Problem late = testing::encoder(
+      {.layers = 3, .tokens = 128, .accumulates = false, .updates_at_end = true});
+  std::vector<StorageId> gradients;
+  int64_t bytes = 0;
+  for (const Op& op : late.ops) {
+    if (op.phase != Phase::update) continue;
+    for (const StorageId input : op.inputs) {
+      const auto& storage = late.storages[static_cast<size_t>(input)];
+      if (storage.resident) continue;
+      gradients.push_back(input);
+      bytes += storage.bytes;
+    }
+  }
+  ASSERT_FALSE(gradients.empty());
+  const WorkingSetBound bound = working_set_bound_beyond(late, gradients);
+  EXPECT_GT(bound.bytes, 0);
+  EXPECT_LE(bound.bytes, analyse(late, given_order(late)).load_bytes - bytes);
+  EXPECT_EQ(working_set_bound_beyond(late, {}).bytes, working_set_bound(late).bytes);
 }
 
 TEST(Frontier, A_recomputation_never_reads_an_updated_weight) {

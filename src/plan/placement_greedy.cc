@@ -19,7 +19,7 @@ struct Placed {
   int32_t last;
 };
 
-enum class Key : uint8_t { area, bytes, lifetime, birth, contention };
+enum class Key : uint8_t { area, bytes, lifetime, birth, death, contention };
 
 std::vector<double> key_values(std::span<const LiveRange> ranges, Key key) {
   std::vector<double> values(ranges.size());
@@ -56,6 +56,9 @@ std::vector<double> key_values(std::span<const LiveRange> ranges, Key key) {
         break;
       case Key::birth:
         values[i] = -range.first;
+        break;
+      case Key::death:
+        values[i] = range.last;
         break;
       case Key::contention:
         values[i] = contention[static_cast<size_t>(range.last) + 1] -
@@ -127,7 +130,7 @@ Placement place_in_order(std::span<const LiveRange> ranges, std::span<const int3
 
 Placement place_portfolio(std::span<const LiveRange> ranges, int64_t load_bytes) {
   static constexpr std::array kKeys = {Key::area, Key::bytes, Key::lifetime, Key::contention,
-                                       Key::birth};
+                                       Key::death, Key::birth};
   Placement best;
   best.height = std::numeric_limits<int64_t>::max();
   std::vector<int32_t> order(ranges.size());

@@ -83,7 +83,8 @@ std::vector<MemoryComponent> components(const RunPlan& run, int64_t process_byte
       part = name.starts_with(kGradientPrefix) ? "gradients" : "optimizer states";
     sums[part] += entry.bytes;
   }
-  sums["activations (arena)"] = run.arena_bytes;
+  if (run.gradient_bytes > 0) sums["gradients"] += run.gradient_bytes;
+  sums["activations (arena)"] = run.arena_bytes - run.gradient_bytes;
   if (process_bytes > 0) sums["process"] = process_bytes;
   std::vector<MemoryComponent> parts;
   for (const auto& [name, bytes] : sums) parts.push_back({name, bytes});
@@ -99,14 +100,15 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   PlanReport& report = run.report;
   report.budget_bytes = request.budget_bytes;
   report.process_bytes = request.process_bytes;
-  report.resident_bytes = run.residents.total_bytes();
-  report.arena_bytes = run.arena_bytes;
+  report.resident_bytes = run.residents.total_bytes() + run.gradient_bytes;
+  report.arena_bytes = run.arena_bytes - run.gradient_bytes;
   report.planned_peak_bytes =
-      std::max(report.process_bytes + report.resident_bytes + round_up(run.arena_bytes, kPageBytes),
+      std::max(report.process_bytes + report.resident_bytes + round_up(report.arena_bytes, kPageBytes),
                request.startup_bytes);
-  report.keep_all_arena_bytes = split.frontier.keep_all_arena_bytes;
-  report.load_bytes = plan.load_bytes;
-  report.working_set_bound_bytes = split.frontier.bound.bytes;
+  report.keep_all_arena_bytes = split.frontier.keep_all_arena_bytes - run.gradient_bytes;
+  report.load_bytes = plan.load_bytes - run.gradient_bytes;
+  report.working_set_bound_bytes =
+      plan::working_set_bound_beyond(split.problem, split.clipped_gradients).bytes;
   report.micro_batch = split.micro_batch;
   report.accumulation_steps = split.accumulation_steps;
   report.step_seconds = chosen.step_seconds;
@@ -203,6 +205,9 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
     run.update = std::move(update.front());
   }
   run.residents.place(backend.alignment());
+  for (const plan::StorageId gradient : chosen->split->clipped_gradients)
+    run.gradient_bytes += chosen->split->problem.storages[static_cast<size_t>(gradient)].bytes;
+  run.gradient_bytes = run.gradient_bytes / kPageBytes * kPageBytes;
   SNUG_CHECK(run.residents.total_bytes() == chosen->split->resident_bytes,
              "the resident layout changed");
   SNUG_CHECK(run.arena_bytes <= arena_budget, "a shorter bucket needs more than the longest");

@@ -33,6 +33,9 @@ struct RunPlan {
   std::vector<PlannedProgram> eval;  // by bucket, ascending
   ResidentLayout residents;
   int64_t arena_bytes = 0;
+  /// Of them: gradients that all live until the global clip, in whole pages. Reports count them as
+  /// resident; the arena uses their place before they are made.
+  int64_t gradient_bytes = 0;
 };
 
 struct RunPlanRequest {

@@ -54,7 +54,7 @@ Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
   const int64_t total = train::total_steps(it.config, sampler.batches_per_epoch());
   Outcome outcome{.weights_and_states = {},
                   .losses = {},
-                  .planned_arena_bytes = plan.arena_bytes,
+                  .planned_arena_bytes = plan.report.arena_bytes,
                   .measured_arena_bytes = 0};
   for (int64_t step = 0; step < std::min(kUpdates, total); ++step) {
     const train::UpdateResult result =
@@ -69,7 +69,7 @@ Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
   // Only programs that ran can have touched the arena; the longest bucket decides it, so run that
   // one as well.
   engine.run(engine.train(plan.train.size() - 1));
-  outcome.measured_arena_bytes = engine.measured_arena_bytes();
+  outcome.measured_arena_bytes = engine.measured_arena_bytes() - plan.gradient_bytes;
   return outcome;
 }
 

@@ -22,6 +22,28 @@ plan::Frontier single_plan(const plan::Problem& problem, const std::string& stra
   return frontier;
 }
 
+// What the updates of weights read from the backward part.
+std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
+  std::vector<bool> is_backward(problem.storages.size(), false);
+  std::vector<plan::StorageId> gradients;
+  for (const plan::Op& op : problem.ops) {
+    for (const plan::StorageId output : op.outputs)
+      is_backward[static_cast<size_t>(output)] = op.phase == plan::Phase::backward;
+    const bool updates = op.phase == plan::Phase::update &&
+                         std::any_of(op.outputs.begin(), op.outputs.end(), [&](plan::StorageId id) {
+                           return problem.storages[static_cast<size_t>(id)].resident;
+                         });
+    if (!updates) continue;
+    for (const plan::StorageId input : op.inputs) {
+      const auto position = static_cast<size_t>(input);
+      if (!is_backward[position] || problem.storages[position].resident) continue;
+      gradients.push_back(input);
+      is_backward[position] = false;  // tied weights: once
+    }
+  }
+  return gradients;
+}
+
 }  // namespace
 
 std::string strategy_name(const RecomputeSetting& setting) {
@@ -63,6 +85,7 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
               .accumulation_steps = (request.global_batch + micro_batch - 1) / micro_batch,
               .resident_bytes = 0,
               .update_arena_bytes = 0,
+              .clipped_gradients = {},
               .update_seconds = 0,
               .problem = {},
               .frontier = {}};
@@ -83,6 +106,8 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
   }
   split.resident_bytes = residents.place(backend.alignment());
   split.problem = lower(graph, backend).problem;
+  if (request.trains && !accumulates && request.recipe.max_grad_norm > 0)
+    split.clipped_gradients = updated_gradients(split.problem);
   const std::string strategy = request.trains ? strategy_name(request.recompute) : "keep-all";
   if (!strategy.empty()) {
     split.frontier = single_plan(split.problem, strategy);

@@ -16,6 +16,8 @@ struct Split {
   int64_t accumulation_steps = 0;
   int64_t resident_bytes = 0;
   int64_t update_arena_bytes = 0;
+  /// Gradients in the arena that all live until the global clip; see PlanReport::arena_bytes.
+  std::vector<plan::StorageId> clipped_gradients;
   double update_seconds = 0;
   plan::Problem problem;    // of the largest bucket
   plan::Frontier frontier;  // of it; one plan for a named strategy

@@ -159,7 +159,7 @@ TrainOutcome run_training(Training& training, TrainState state) {
           .learning_rate = learning_rate,
           .grad_norm = result.grad_norm,
           .tokens_per_second = static_cast<double>(interval_tokens) / seconds.count(),
-          .arena_peak_bytes = engine.measured_arena_bytes(),
+          .arena_peak_bytes = engine.measured_arena_bytes() - engine.plan().gradient_bytes,
           .rss_bytes = current_rss_bytes()};
       log.write(line);
       if (options.callbacks.on_update) options.callbacks.on_update(line);
