@@ -159,6 +159,10 @@ std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_sa
     if (storages_[i].is_forward && is_saved[i]) {
       option.saved.push_back(storages_[i].id);
       option.saved_bytes += storages_[i].bytes;
+      option.saves_input = option.saves_input || storages_[i].is_input;
+      option.saves_output = option.saves_output || storages_[i].is_output;
+      if (!storages_[i].is_input && !storages_[i].is_output)
+        option.inner_bytes += storages_[i].bytes;
     }
   }
   std::vector<const LocalOp*> run;
@@ -171,7 +175,10 @@ std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_sa
   }
   option.forward_peak_bytes = forward_peak(is_saved);
   if (run.empty()) {
-    option.backward_peak_bytes = option.saved_bytes;
+    for (size_t i = 0; i < storages_.size(); ++i) {
+      if (storages_[i].is_forward && is_saved[i] && !storages_[i].is_input)
+        option.backward_peak_bytes += storages_[i].bytes;
+    }
     return option;
   }
   const auto end = static_cast<int32_t>(run.size()) - 1;
@@ -190,7 +197,7 @@ std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_sa
   for (size_t i = 0; i < storages_.size(); ++i) {
     const TemplateStorage& storage = storages_[i];
     const bool from_start = storage.is_forward ? is_saved[i] : storage.is_live_at_entry;
-    if (!from_start && first[i] < 0) continue;
+    if (storage.is_input || (!from_start && first[i] < 0)) continue;
     const int32_t begin = from_start ? 0 : first[i];
     const int32_t stop = storage.leaves ? end : std::max(last[i], begin);
     profile.add(begin, stop, storage.bytes);

@@ -157,6 +157,15 @@ bool is_better_with_successor(const ProblemIndex& index, const Block& block) {
   return reads_inside || block.output < 0 || !is_read_backward(block.output);
 }
 
+// Only inputs, and one storage goes on from them: the chain decides how long that stays.
+bool is_once_only(const ProblemIndex& index, const Block& block) {
+  if (block.first != 0 || block.output < 0) return false;
+  for (OpId op = block.first; op < block.end; ++op) {
+    if (!index.runs_once[static_cast<size_t>(op)]) return false;
+  }
+  return true;
+}
+
 void merge_small(const ProblemIndex& index, bool merges_backward, std::vector<Block>& blocks) {
   double sum = 0;
   double squares = 0;
@@ -170,6 +179,11 @@ void merge_small(const ProblemIndex& index, bool merges_backward, std::vector<Bl
   Block pending;  // cheap blocks that wait for their successor
   bool has_pending = false;
   for (Block block : blocks) {
+    if (merged.empty() && is_once_only(index, block)) {
+      block.runs_once = true;
+      merged.push_back(block);
+      continue;
+    }
     if (has_pending) {
       append(pending, block);
       block = pending;
@@ -177,14 +191,15 @@ void merge_small(const ProblemIndex& index, bool merges_backward, std::vector<Bl
     }
     if (block_seconds(index, block) >= limit) {
       merged.push_back(block);
-    } else if (merged.empty() || (!merges_backward && is_better_with_successor(index, block))) {
+    } else if (merged.empty() || merged.back().runs_once ||
+               (!merges_backward && is_better_with_successor(index, block))) {
       pending = block;
       has_pending = true;
     } else {
       append(merged.back(), block);
     }
   }
-  if (has_pending && merged.empty()) {
+  if (has_pending && (merged.empty() || merged.back().runs_once)) {
     merged.push_back(pending);
   } else if (has_pending) {
     append(merged.back(), pending);
@@ -194,28 +209,42 @@ void merge_small(const ProblemIndex& index, bool merges_backward, std::vector<Bl
 
 void merge_pairs(std::vector<Block>& blocks) {
   std::vector<Block> merged;
-  for (size_t i = 0; i < blocks.size(); i += 2) {
+  size_t i = 0;
+  if (blocks.front().runs_once) merged.push_back(blocks[i++]);
+  for (; i < blocks.size(); i += 2) {
     merged.push_back(blocks[i]);
     if (i + 1 < blocks.size()) append(merged.back(), blocks[i + 1]);
   }
   blocks = std::move(merged);
 }
 
-// Walks the backward part and hands each op to the earliest block read so far.
+// Walks the backward part and hands each op to the earliest block read so far. An op that reads
+// only the storage between two blocks belongs to the one that makes it, which then may keep it or
+// make it again; but not before the last op that reads inside the later block.
 void attribute_backward(const ProblemIndex& index, Chain& chain) {
   const auto last = static_cast<int32_t>(chain.blocks.size()) - 1;
+  const auto tail = static_cast<size_t>(index.op_count() - index.backward_begin);
+  // Per op: the earliest block whose inside it reads, and the earliest it reads from at all.
+  std::vector<int32_t> inside(tail, -1);
+  std::vector<int32_t> wanted(tail, last);
+  for (size_t i = 0; i < tail; ++i) {
+    for (const StorageId input : index.op(index.backward_begin + static_cast<OpId>(i)).inputs) {
+      const int32_t block = chain.block_of[static_cast<size_t>(input)];
+      if (block < 0 || chain.is_pinned[static_cast<size_t>(input)]) continue;
+      wanted[i] = std::min(wanted[i], block);
+      const bool is_cut = block < last && chain.blocks[static_cast<size_t>(block)].output == input;
+      if (!is_cut) inside[i] = inside[i] < 0 ? block : std::min(inside[i], block);
+    }
+  }
+  std::vector<int32_t> still_read(tail + 1, -1);  // the latest block that later ops read inside
+  for (size_t i = tail; i-- > 0;) still_read[i] = std::max(still_read[i + 1], inside[i]);
   int32_t current = last;
   for (Block& block : chain.blocks) block.backward_first = block.backward_end = index.op_count();
   chain.blocks.back().backward_first = index.backward_begin;
-  for (OpId op = index.backward_begin; op < index.op_count(); ++op) {
-    int32_t needed = current;
-    for (const StorageId input : index.op(op).inputs) {
-      const int32_t block = chain.block_of[static_cast<size_t>(input)];
-      if (block < 0 || chain.is_pinned[static_cast<size_t>(input)]) continue;
-      const bool is_cut = block < last && chain.blocks[static_cast<size_t>(block)].output == input;
-      needed = std::min(needed, is_cut ? block + 1 : block);
-    }
+  for (size_t i = 0; i < tail; ++i) {
+    const int32_t needed = std::min(current, std::max(wanted[i], still_read[i]));
     for (; current > needed; --current) {
+      const OpId op = index.backward_begin + static_cast<OpId>(i);
       chain.blocks[static_cast<size_t>(current)].backward_end = op;
       chain.blocks[static_cast<size_t>(current) - 1].backward_first = op;
     }
@@ -303,7 +332,8 @@ Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits) {
       for (const StorageId output : index.op(op).outputs) {
         if (index.storage(output).resident) continue;
         chain.block_of[static_cast<size_t>(output)] = static_cast<int32_t>(b);
-        if (index.runs_once[static_cast<size_t>(op)])
+        const bool is_decided = chain.blocks[b].runs_once && output == chain.blocks[b].output;
+        if (index.runs_once[static_cast<size_t>(op)] && !is_decided)
           chain.is_pinned[static_cast<size_t>(output)] = true;
       }
     }

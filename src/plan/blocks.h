@@ -18,7 +18,8 @@ struct Block {
   StorageId output = -1;
   OpId backward_first = 0;  // ops [backward_first, backward_end) of the backward part
   OpId backward_end = 0;
-  int32_t class_id = 0;  // equal for blocks with the same ops, shapes and structure
+  int32_t class_id = 0;    // equal for blocks with the same ops, shapes and structure
+  bool runs_once = false;  // the first block, of ops that may not run again (an input)
 };
 
 struct Chain {

@@ -16,6 +16,7 @@ constexpr int32_t kMinSlots = 160;
 constexpr int32_t kMaxSlots = 1024;
 constexpr int64_t kMaxExactSlots = 8192;
 constexpr double kMaxExactWork = 2e9;
+constexpr int16_t kHold = -1;  // in free rows: hold the input after all
 
 size_t triangle(int32_t a, int32_t b) {
   const auto row = static_cast<size_t>(b);
@@ -27,15 +28,17 @@ std::vector<int32_t> kinds_of(const std::vector<BlockOptions>& options) {
   std::map<std::vector<double>, int32_t> kinds;
   std::vector<int32_t> result;
   for (const BlockOptions& block : options) {
-    std::vector<double> key = {block.forward_seconds, static_cast<double>(block.input_bytes),
+    std::vector<double> key = {block.runs_once ? 1.0 : 0.0,
+                               block.forward_seconds,
+                               static_cast<double>(block.input_bytes),
                                static_cast<double>(block.advance_peak_bytes),
                                static_cast<double>(block.entry_bytes),
                                static_cast<double>(block.foreign_bytes)};
     for (const BlockOption& option : block.options) {
-      key.insert(key.end(), {static_cast<double>(option.saved_bytes),
-                             static_cast<double>(option.forward_peak_bytes),
-                             static_cast<double>(option.backward_peak_bytes),
-                             option.recompute_seconds});
+      key.insert(key.end(),
+                 {static_cast<double>(option.inner_bytes), option.saves_input ? 1.0 : 0.0,
+                  option.saves_output ? 1.0 : 0.0, static_cast<double>(option.forward_peak_bytes),
+                  static_cast<double>(option.backward_peak_bytes), option.recompute_seconds});
     }
     result.push_back(
         kinds.emplace(std::move(key), static_cast<int32_t>(kinds.size())).first->second);
@@ -45,7 +48,7 @@ std::vector<int32_t> kinds_of(const std::vector<BlockOptions>& options) {
 
 // Rows of the table: one for every sequence of kinds, with or without the end of the chain.
 struct Rows {
-  std::vector<int32_t> row_of;                    // per stretch, as in ChainSolver
+  std::vector<int32_t> row_of;                     // per stretch, as in ChainSolver
   std::vector<std::pair<int32_t, int32_t>> solve;  // one stretch per row, short ones first
   double transitions = 0;
 };
@@ -62,15 +65,15 @@ Rows find_rows(const std::vector<BlockOptions>& options) {
       const int32_t b = a + distance;
       // A stretch is its first block and the stretch behind it; the last block has a kind of its
       // own.
-      const auto rest = static_cast<uint64_t>(
-          a == b ? (b == length - 1 ? 1 : 0) : rows.row_of[triangle(a + 1, b)]);
+      const auto rest = static_cast<uint64_t>(a == b ? (b == length - 1 ? 1 : 0)
+                                                     : rows.row_of[triangle(a + 1, b)]);
       const uint64_t key = static_cast<uint64_t>(kinds[static_cast<size_t>(a)]) << 32 | rest;
       const auto [found, is_new] = known.emplace(key, static_cast<int32_t>(rows.solve.size()));
       rows.row_of[triangle(a, b)] = found->second;
       if (!is_new) continue;
       rows.solve.emplace_back(a, b);
-      rows.transitions +=
-          static_cast<double>(distance) + static_cast<double>(options[static_cast<size_t>(a)].options.size());
+      rows.transitions += static_cast<double>(distance) +
+                          static_cast<double>(options[static_cast<size_t>(a)].options.size());
     }
   }
   return rows;
@@ -99,17 +102,20 @@ void ChainSolver::choose_slots(double transitions) {
     divisor = std::gcd(divisor, bytes);
     return bytes;
   };
+  bool is_held = false;  // the storage between the block before and this one
   for (const BlockOptions& block : options_) {
     const BlockOption& keep = block.options.front();
+    if (keep.saves_input && !is_held) saved += block.input_bytes;
     most = std::max({most, saved + keep.forward_peak_bytes,
                      saved + keep.backward_peak_bytes + block.foreign_bytes,
                      saved + block.advance_peak_bytes + block.entry_bytes});
-    saved += keep.saved_bytes;
+    is_held = keep.saves_output;
+    saved += keep.saved_bytes - (keep.saves_input ? block.input_bytes : 0);
     count(block.input_bytes);
     count(block.entry_bytes);
     count(block.advance_peak_bytes);
     for (const BlockOption& option : block.options) {
-      count(option.saved_bytes);
+      count(option.inner_bytes);
       count(option.forward_peak_bytes);
       count(option.backward_peak_bytes + block.foreign_bytes);
     }
@@ -141,84 +147,127 @@ ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<Blo
     advance_slots_.push_back(slots_of(block.advance_peak_bytes));
     auto& list = option_slots_.emplace_back();
     for (const BlockOption& option : block.options) {
-      list.push_back({slots_of(option.saved_bytes), slots_of(option.forward_peak_bytes),
+      list.push_back({slots_of(option.inner_bytes), slots_of(option.forward_peak_bytes),
                       slots_of(option.backward_peak_bytes + block.foreign_bytes),
+                      option.saves_input, option.saves_output,
                       static_cast<float>(block.forward_seconds + option.recompute_seconds)});
     }
   }
+  input_slots_.push_back(0);  // behind the last block
   const size_t cells = rows.solve.size() * static_cast<size_t>(slots_ + 1);
-  seconds_.assign(cells, kInfinite);
-  choice_.assign(cells, 0);
-  row_choice_.assign(static_cast<size_t>(slots_ + 1), 0);
+  held_seconds_.assign(cells, kInfinite);
+  free_seconds_.assign(cells, kInfinite);
+  held_choice_.assign(cells, 0);
+  free_choice_.assign(cells, 0);
+  choice_.assign(static_cast<size_t>(slots_ + 1), 0);
   for (const auto& [a, b] : rows.solve) solve_row(a, b);
 }
 
 void ChainSolver::solve_row(int32_t a, int32_t b) {
-  float* const best = &seconds_[row(a, b)];
-  int32_t* const choice = row_choice_.data();
+  float* const held = &held_seconds_[row(a, b)];
+  float* const free = &free_seconds_[row(a, b)];
+  int16_t* const free_choice = &free_choice_[row(a, b)];
+  int32_t* const choice = choice_.data();
   // While blocks run forward again, what the backward part has made so far is there too.
   const int32_t beside = b == length_ - 1 ? 0 : entry_slots_[static_cast<size_t>(b)];
+  const int32_t input = input_slots_[static_cast<size_t>(a)];
+  const int32_t output = input_slots_[static_cast<size_t>(a) + 1];
   const auto& list = option_slots_[static_cast<size_t>(a)];
   for (size_t k = 0; k < list.size(); ++k) {
     const OptionSlots& option = list[k];
-    const int32_t need =
-        std::max({option.forward_peak + beside, option.backward_peak, option.saved});
-    const float* const rest = a < b ? &seconds_[row(a + 1, b)] : nullptr;
-    for (int32_t m = need; m <= slots_; ++m) {
-      const float time = option.seconds + (rest == nullptr ? 0.0f : rest[m - option.saved]);
-      if (time < best[m]) {
-        best[m] = time;
+    const int32_t kept = option.inner + (option.saves_output ? output : 0);
+    const float* rest = nullptr;
+    if (a < b)
+      rest = option.saves_output ? &held_seconds_[row(a + 1, b)] : &free_seconds_[row(a + 1, b)];
+    const auto time_at = [&](int32_t m) {
+      return option.seconds + (rest == nullptr ? 0.0f : rest[m - kept]);
+    };
+    const int32_t forward = option.forward_peak + beside;
+    for (int32_t m = std::max({forward - input, option.backward_peak, kept}); m <= slots_; ++m) {
+      const float time = time_at(m);
+      if (time < held[m]) {
+        held[m] = time;
         choice[m] = static_cast<int32_t>(k);
+      }
+    }
+    if (option.saves_input) continue;
+    for (int32_t m = std::max({forward, option.backward_peak, kept}); m <= slots_; ++m) {
+      const float time = time_at(m);
+      if (time < free[m]) {
+        free[m] = time;
+        free_choice[m] = static_cast<int16_t>(k);
       }
     }
   }
   float advance = 0;
   int32_t advance_need = 0;
-  const int32_t input = input_slots_[static_cast<size_t>(a)];
-  for (int32_t j = a + 1; j <= b; ++j) {
+  const bool may_repeat = !options_[static_cast<size_t>(a)].runs_once;
+  for (int32_t j = a + 1; may_repeat && j <= b; ++j) {
     const auto previous = static_cast<size_t>(j - 1);
     advance += static_cast<float>(options_[previous].forward_seconds);
     advance_need =
-        std::max(advance_need, advance_slots_[previous] + (j - 1 > a ? input : 0) + beside);
-    const int32_t begin = std::max(advance_need, input);
-    const float* const right = &seconds_[row(j, b)];
-    const float* const left = &seconds_[row(a, j - 1)];
+        std::max(advance_need, advance_slots_[previous] - (j - 1 == a ? input : 0) + beside);
+    const float* const right = &free_seconds_[row(j, b)];
+    const float* const left = &held_seconds_[row(a, j - 1)];
     const int32_t code = a - j;
-    for (int32_t m = begin; m <= slots_; ++m) {  // the hot loop; without branches
-      const float time = advance + right[m - input] + left[m];
-      const bool is_better = time < best[m];
-      best[m] = is_better ? time : best[m];
+    for (int32_t m = std::max(0, advance_need); m <= slots_; ++m) {  // hot; without branches
+      const float time = advance + right[m] + left[m];
+      const bool is_better = time < held[m];
+      held[m] = is_better ? time : held[m];
       choice[m] = is_better ? code : choice[m];
     }
   }
-  int16_t* const kept = &choice_[row(a, b)];
-  for (int32_t m = 0; m <= slots_; ++m) kept[m] = static_cast<int16_t>(choice[m]);
+  int16_t* const held_choice = &held_choice_[row(a, b)];
+  for (int32_t m = 0; m <= slots_; ++m) held_choice[m] = static_cast<int16_t>(choice[m]);
+  for (int32_t m = input; m <= slots_; ++m) {
+    if (held[m - input] >= free[m]) continue;
+    free[m] = held[m - input];
+    free_choice[m] = kHold;
+  }
 }
 
 double ChainSolver::seconds(int32_t budget_slots) const {
   if (slots_ == 0 || budget_slots < 0 || budget_slots > slots_) return kInfinite;
-  return seconds_[row(0, length_ - 1) + static_cast<size_t>(budget_slots)];
+  return free_seconds_[row(0, length_ - 1) + static_cast<size_t>(budget_slots)];
 }
 
 std::vector<int32_t> ChainSolver::distinct_budgets() const {
   std::vector<int32_t> budgets;
   float before = kInfinite;
   for (int32_t m = 0; slots_ > 0 && m <= slots_; ++m) {
-    const float time = seconds_[row(0, length_ - 1) + static_cast<size_t>(m)];
+    const float time = free_seconds_[row(0, length_ - 1) + static_cast<size_t>(m)];
     if (time < before) budgets.push_back(m);
     before = std::min(before, time);
   }
   return budgets;
 }
 
-void ChainSolver::emit(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const {
-  const int16_t choice = choice_[row(a, b) + static_cast<size_t>(m)];
+void ChainSolver::emit_kept(int32_t a, int32_t b, int32_t m, size_t k,
+                            std::vector<ChainAction>& out) const {
+  const auto block = static_cast<size_t>(a);
+  const OptionSlots& option = option_slots_[block][k];
+  out.push_back({ChainAction::Kind::forward, a, options_[block].options[k].saved, a < b});
+  if (a < b && option.saves_output) {
+    emit_held(a + 1, b, m - option.inner - input_slots_[block + 1], out);
+  } else if (a < b) {
+    emit_free(a + 1, b, m - option.inner, out);
+  }
+  out.push_back({ChainAction::Kind::backward, a, {}, false});
+}
+
+void ChainSolver::emit_free(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const {
+  const int16_t choice = free_choice_[row(a, b) + static_cast<size_t>(m)];
+  if (choice == kHold) {
+    emit_held(a, b, m - input_slots_[static_cast<size_t>(a)], out);
+  } else {
+    emit_kept(a, b, m, static_cast<size_t>(choice), out);
+  }
+}
+
+void ChainSolver::emit_held(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const {
+  const int16_t choice = held_choice_[row(a, b) + static_cast<size_t>(m)];
   if (choice >= 0) {
-    const auto k = static_cast<size_t>(choice);
-    const auto block = static_cast<size_t>(a);
-    out.push_back({ChainAction::Kind::forward, a, options_[block].options[k].saved, a < b});
-    if (a < b) emit(a + 1, b, m - option_slots_[block][k].saved, out);
-    out.push_back({ChainAction::Kind::backward, a, {}, false});
+    emit_kept(a, b, m, static_cast<size_t>(choice), out);
     return;
   }
   const int32_t j = a - choice;
@@ -228,13 +277,13 @@ void ChainSolver::emit(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>
     if (i == a && input >= 0) advance.hold.push_back(input);
     out.push_back(std::move(advance));
   }
-  emit(j, b, m - input_slots_[static_cast<size_t>(a)], out);
-  emit(a, j - 1, m, out);
+  emit_free(j, b, m, out);
+  emit_held(a, j - 1, m, out);
 }
 
 std::vector<ChainAction> ChainSolver::actions(int32_t budget_slots) const {
   std::vector<ChainAction> result;
-  emit(0, length_ - 1, budget_slots, result);
+  emit_free(0, length_ - 1, budget_slots, result);
   return result;
 }
 

@@ -2,20 +2,24 @@
 // Dynamic programming over a chain of blocks with options, with recomputation nested as deep as the
 // budget asks (Rotor's recurrence, stated here in our terms):
 //
-//   T(a, b, m) = fewest seconds of forward runs to go from "input of block a is there" to "blocks b
-//   .. a have run backward" within m bytes, the input of a included:
+//   held(a, b, m)  = fewest seconds of forward runs to go from "input of block a is there" to
+//                    "blocks b .. a have run backward" within m bytes beside that input, which
+//                    stays for as long as it is needed
+//   free(a, b, m)  = the same within m bytes in all; the input need not stay
+//
 //     a == b   forward then backward of one block, with the best option that fits
-//     keep     run a with option k, solve (a+1, b) in m - saved(k), run a backward
-//     check    keep only the input of a, run a .. j-1 forward keeping nothing, solve (j, b) in m -
-//     input(a), then
-//              (a, j-1) in m
+//     keep     run a with option k, solve (a+1, b) in what is left, run a backward; the block's
+//              output is held, for its own backward or for block a+1's, or free
+//     check    held only: run a .. j-1 forward keeping nothing, solve (j, b), then held(a, j-1, m)
+//
+// The storage between two blocks is counted once, however many of them use it.
 //
 // Stretches of the chain with the same sequence of block classes share one row of the table, so a
 // chain of equal blocks costs O(blocks²) rather than O(blocks³).
 //
-// Bytes are counted in slots: exactly where all sizes have a large common divisor, otherwise rounded
-// up. So a nominal budget is only a way to name a schedule: what counts is the flattened schedule,
-// judged by exact liveness.
+// Bytes are counted in slots: exactly where all sizes have a large common divisor, otherwise
+// rounded up. So a nominal budget is only a way to name a schedule: what counts is the flattened
+// schedule, judged by exact liveness.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +61,9 @@ class ChainSolver {
   [[nodiscard]] int32_t slots_of(int64_t bytes) const;
   void choose_slots(double transitions);
   void solve_row(int32_t a, int32_t b);
-  void emit(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const;
+  void emit_held(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const;
+  void emit_free(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const;
+  void emit_kept(int32_t a, int32_t b, int32_t m, size_t k, std::vector<ChainAction>& out) const;
 
   const std::vector<Block>& blocks_;
   const std::vector<BlockOptions>& options_;
@@ -68,16 +74,21 @@ class ChainSolver {
   std::vector<int32_t> entry_slots_;
   std::vector<int32_t> advance_slots_;
   struct OptionSlots {
-    int32_t saved = 0;
-    int32_t forward_peak = 0;
-    int32_t backward_peak = 0;
+    int32_t inner = 0;
+    int32_t forward_peak = 0;   // input included
+    int32_t backward_peak = 0;  // input excluded
+    bool saves_input = false;
+    bool saves_output = false;
     float seconds = 0;
   };
   std::vector<std::vector<OptionSlots>> option_slots_;
   std::vector<int32_t> row_of_;  // [b (b + 1) / 2 + a]: the row of the stretch a .. b
-  std::vector<float> seconds_;   // [row][m]
-  std::vector<int16_t> choice_;  // [row][m]: option k >= 0, or -(j - a) for a checkpoint at j
-  std::vector<int32_t> row_choice_;  // of the row being solved; as wide as its seconds
+  // [row][m]; choices: option k >= 0, or -(j - a) for a checkpoint at j, or kHold in free rows
+  std::vector<float> held_seconds_;
+  std::vector<float> free_seconds_;
+  std::vector<int16_t> held_choice_;
+  std::vector<int16_t> free_choice_;
+  std::vector<int32_t> choice_;  // of the row being solved; as wide as its seconds
 };
 
 /// The named strategies as actions. `segment` blocks share one kept input; the last segment keeps

@@ -68,8 +68,7 @@ TEST(Blocks, An_encoder_is_cut_twice_a_layer_and_its_mask_is_carried) {
 TEST(Blocks, Too_many_blocks_are_merged) {
   const Problem problem = testing::unit_chain(500);
   const ProblemIndex index(problem);
-  EXPECT_EQ(find_blocks(index, {.max_blocks = 1000}).blocks.size(),
-            499u);  // the free input joins the first op
+  EXPECT_EQ(find_blocks(index, {.max_blocks = 1000}).blocks.size(), 500u);
   EXPECT_LE(find_blocks(index, {.max_blocks = 100}).blocks.size(), 100u);
 }
 
@@ -113,7 +112,11 @@ TEST(Chain, Homogeneous_chains_cost_what_revolve_proves) {
     each.forward_seconds = 1;
     each.input_bytes = 1;
     each.advance_peak_bytes = 1;
-    each.options = {{{0}, 1, 1, 1, 0}};
+    each.options = {{.saved = {0},
+                     .saved_bytes = 1,
+                     .saves_input = true,
+                     .forward_peak_bytes = 1,
+                     .backward_peak_bytes = 0}};
   }
   const ChainSolver solver(blocks, options);
   const auto budgets = solver.distinct_budgets();

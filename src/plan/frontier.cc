@@ -20,7 +20,8 @@ namespace {
 
 constexpr double kGridBend = 1.6;
 constexpr int32_t kMaxWholeForwards = 3;
-constexpr double kMaxTableWork = 4e9;  // transitions × slots: a few seconds
+constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to anybody
+constexpr double kMaxTableWork = 4e9;   // transitions × slots: a few seconds
 
 // A schedule that may become a plan.
 struct Candidate {
@@ -83,16 +84,20 @@ std::vector<Candidate> front_of(std::vector<Candidate> candidates) {
 // for.
 std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_points,
                                      double largest_share) {
-  const std::vector<int32_t> all = solver.distinct_budgets();
+  std::vector<int32_t> all = solver.distinct_budgets();
   std::vector<int32_t> chosen;
   if (all.empty()) return chosen;
+  const double forward = solver.seconds(all.back());
+  std::erase_if(all, [&](int32_t slots) {
+    return slots != all.back() && solver.seconds(slots) > forward * kMaxForwardRuns;
+  });
   const auto points = std::min<size_t>(all.size(), static_cast<size_t>(grid_points));
   for (size_t i = 0; i < points; ++i) {
-    const double part = points == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(points - 1);
+    const double part =
+        points == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(points - 1);
     chosen.push_back(all[static_cast<size_t>(std::llround(
         largest_share * std::pow(part, kGridBend) * static_cast<double>(all.size() - 1)))]);
   }
-  const double forward = solver.seconds(all.back());
   for (int32_t extra = 1; extra <= kMaxWholeForwards; ++extra) {
     const auto enough = std::find_if(all.begin(), all.end(), [&](int32_t slots) {
       return solver.seconds(slots) <= forward * (1 + extra) * (1 + 1e-6);

@@ -189,8 +189,8 @@ TEST(Frontier, Lower_bound_looks_past_constants_of_the_backward_part) {
 }
 
 TEST(Bound, Beyond_what_lives_together_no_schedule_is_smaller) {
-  const Problem late = testing::encoder(
-      {.layers = 3, .tokens = 128, .accumulates = false, .updates_at_end = true});
+  const Problem late =
+      testing::encoder({.layers = 3, .tokens = 128, .accumulates = false, .updates_at_end = true});
   std::vector<StorageId> gradients;
   int64_t bytes = 0;
   for (const Op& op : late.ops) {

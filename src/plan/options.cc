@@ -37,7 +37,8 @@ std::vector<Group> save_groups(const ProblemIndex& index, const BlockTemplate& b
 }
 
 bool dominates(const BlockOption& a, const BlockOption& b) {
-  return a.saved_bytes <= b.saved_bytes && a.recompute_seconds <= b.recompute_seconds &&
+  return a.saves_input <= b.saves_input && a.saves_output <= b.saves_output &&
+         a.inner_bytes <= b.inner_bytes && a.recompute_seconds <= b.recompute_seconds &&
          a.forward_peak_bytes <= b.forward_peak_bytes &&
          a.backward_peak_bytes <= b.backward_peak_bytes;
 }
@@ -157,6 +158,7 @@ std::vector<BlockOptions> block_options(const ProblemIndex& index, const Chain& 
     const Block& block = chain.blocks[b];
     BlockOptions& mine = result[b];
     BlockTemplate shape(index, chain, block);
+    mine.runs_once = block.runs_once;
     mine.forward_seconds = shape.forward_seconds();
     if (block.input >= 0 && !chain.is_pinned[static_cast<size_t>(block.input)]) {
       mine.input_bytes = index.arena_bytes(block.input);

@@ -15,13 +15,19 @@ struct BlockOption {
   std::vector<StorageId>
       saved;  // held from the block's forward to its backward, its input included where it is kept
   int64_t saved_bytes = 0;
+  /// Whether `saved` has the block's articulation storages. They are shared with the neighbours, so
+  /// the chain counts them itself.
+  bool saves_input = false;
+  bool saves_output = false;
+  int64_t inner_bytes = 0;  // saved_bytes without them
   int64_t forward_peak_bytes =
       0;  // of the forward run that leaves `saved` and the output, input included
-  int64_t backward_peak_bytes = 0;  // of the backward run with recomputation inside
+  int64_t backward_peak_bytes = 0;  // of the backward run with recomputation inside, input excluded
   double recompute_seconds = 0;     // forward ops run again inside the backward
 };
 
 struct BlockOptions {
+  bool runs_once = false;  // no forward run but the first
   double forward_seconds = 0;
   int64_t input_bytes = 0;         // of the block's input, 0 where it is pinned or absent
   int64_t advance_peak_bytes = 0;  // of a forward run that keeps nothing but input and output
@@ -34,7 +40,7 @@ struct BlockOptions {
 struct OptionLimits {
   int32_t max_groups =
       10;  // save candidates enumerated exactly (2^groups); more are dropped greedily
-  int32_t max_options = 14;  // of one block
+  int32_t max_options = 24;  // of one block
 };
 
 /// One entry per block; equal blocks are enumerated once.

@@ -129,8 +129,8 @@ Placement place_in_order(std::span<const LiveRange> ranges, std::span<const int3
 }  // namespace internal
 
 Placement place_portfolio(std::span<const LiveRange> ranges, int64_t load_bytes) {
-  static constexpr std::array kKeys = {Key::area, Key::bytes, Key::lifetime, Key::contention,
-                                       Key::death, Key::birth};
+  static constexpr std::array kKeys = {Key::area,       Key::bytes, Key::lifetime,
+                                       Key::contention, Key::death, Key::birth};
   Placement best;
   best.height = std::numeric_limits<int64_t>::max();
   std::vector<int32_t> order(ranges.size());

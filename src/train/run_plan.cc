@@ -102,9 +102,9 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.process_bytes = request.process_bytes;
   report.resident_bytes = run.residents.total_bytes() + run.gradient_bytes;
   report.arena_bytes = run.arena_bytes - run.gradient_bytes;
-  report.planned_peak_bytes =
-      std::max(report.process_bytes + report.resident_bytes + round_up(report.arena_bytes, kPageBytes),
-               request.startup_bytes);
+  report.planned_peak_bytes = std::max(
+      report.process_bytes + report.resident_bytes + round_up(report.arena_bytes, kPageBytes),
+      request.startup_bytes);
   report.keep_all_arena_bytes = split.frontier.keep_all_arena_bytes - run.gradient_bytes;
   report.load_bytes = plan.load_bytes - run.gradient_bytes;
   report.working_set_bound_bytes =

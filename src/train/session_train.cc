@@ -156,8 +156,7 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
                        .steps = train::load_state(folder.last()).step,
                        .planned_peak_bytes = plan.report.planned_peak_bytes,
                        .planned_arena_bytes = plan.report.arena_bytes,
-                       .measured_arena_bytes =
-                           engine.measured_arena_bytes() - plan.gradient_bytes,
+                       .measured_arena_bytes = engine.measured_arena_bytes() - plan.gradient_bytes,
                        .measured_peak_rss_bytes = peak_rss_bytes(),
                        .final_metrics = outcome.final_metrics,
                        .weights_sha256 = outcome.weights_sha256,
