@@ -9,6 +9,7 @@
 
 #include "plan/improve.h"
 #include "plan/liveness.h"
+#include "plan/order.h"
 #include "plan/schedule.h"
 #include "plan/test_problems.h"
 #include "plan/validate.h"
@@ -144,8 +145,7 @@ TEST(Schedule, Flattened_actions_are_valid_at_every_nominal_budget) {
   const ChainSolver solver(chain.blocks, options);
   double before = 1e300;
   for (const int32_t budget : solver.distinct_budgets()) {
-    const auto schedule =
-        flatten(index, chain, solver.actions(budget), given_backward_order(index));
+    const auto schedule = flatten(index, chain, solver.actions(budget));
     ASSERT_TRUE(schedule.has_value());
     const auto violations = check_schedule(problem, *schedule);
     ASSERT_TRUE(violations.empty()) << violations.front();
@@ -157,19 +157,17 @@ TEST(Schedule, Flattened_actions_are_valid_at_every_nominal_budget) {
 TEST(Schedule, Updates_move_behind_their_gradient_and_stay_valid) {
   const Problem late =
       testing::encoder({.layers = 3, .tokens = 128, .accumulates = false, .updates_at_end = true});
-  const ProblemIndex index(late);
-  const std::vector<OpId> early = early_update_order(index);
-  EXPECT_NE(early, given_backward_order(index));
-  std::vector<OpId> schedule;
-  for (OpId op = 0; op < index.backward_begin; ++op) schedule.push_back(op);
-  schedule.insert(schedule.end(), early.begin(), early.end());
-  const auto violations = check_schedule(late, schedule);
+  const OrderedProblem early = with_prompt_updates(late);
+  EXPECT_NE(early.original, given_order(late));
+  const auto violations = check_schedule(late, early.original);
   EXPECT_TRUE(violations.empty()) << violations.front();
-  EXPECT_LT(analyse(late, schedule).load_bytes, analyse(late, given_order(late)).load_bytes);
+  EXPECT_LT(analyse(late, early.original).load_bytes, analyse(late, given_order(late)).load_bytes);
+  EXPECT_EQ(analyse(early.problem, given_order(early.problem)).load_bytes,
+            analyse(late, early.original).load_bytes);
+  EXPECT_EQ(in_original_ids(early, given_order(late)), early.original);
   // Where updates already follow their gradients nothing moves.
   const Problem prompt = testing::encoder({.layers = 3, .accumulates = false});
-  const ProblemIndex prompt_index(prompt);
-  EXPECT_EQ(early_update_order(prompt_index).size(), given_backward_order(prompt_index).size());
+  EXPECT_EQ(with_prompt_updates(prompt).original, given_order(prompt));
 }
 
 TEST(Slack, Useless_repeats_go_and_the_limit_holds) {
@@ -177,8 +175,7 @@ TEST(Slack, Useless_repeats_go_and_the_limit_holds) {
   const ProblemIndex index(problem);
   const Chain chain = find_blocks(index);
   const auto options = block_options(index, chain);
-  const auto schedule =
-      flatten(index, chain, segment_actions(chain.blocks, options, 3), given_backward_order(index));
+  const auto schedule = flatten(index, chain, segment_actions(chain.blocks, options, 3));
   ASSERT_TRUE(schedule.has_value());
   ASSERT_GT(schedule->size(), problem.ops.size());
   const Liveness before = analyse(problem, *schedule);

@@ -10,6 +10,7 @@
 #include "plan/chain.h"
 #include "plan/improve.h"
 #include "plan/liveness.h"
+#include "plan/order.h"
 #include "plan/schedule.h"
 #include "plan/validate.h"
 #include "snug/error.h"
@@ -44,16 +45,12 @@ struct Workshop {
         options = block_options(index, chain);
       }
     }
-    orders.push_back(given_backward_order(index));
-    std::vector<OpId> early = early_update_order(index);
-    if (early != orders.front()) orders.push_back(std::move(early));
   }
   [[nodiscard]] bool has_chain() const { return !options.empty(); }
 
   ProblemIndex index;
   Chain chain;
   std::vector<BlockOptions> options;
-  std::vector<std::vector<OpId>> orders;  // of the backward part
 };
 
 void add_candidate(const Workshop& shop, std::vector<OpId> schedule, const std::string& strategy,
@@ -114,26 +111,23 @@ std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_poi
   return chosen;
 }
 
-// Every order × every nominal budget of a grid that reaches up to `largest_share` of those that
-// matter.
+// The nominal budgets up to `largest_share` of those that matter.
 void add_chain_candidates(const Workshop& shop, int32_t grid_points, double largest_share,
                           std::vector<Candidate>& candidates) {
   const auto& blocks = shop.chain.blocks;
   const ChainSolver solver(blocks, shop.options);
   const auto length = static_cast<int32_t>(blocks.size());
   const auto root = static_cast<int32_t>(std::ceil(std::sqrt(static_cast<double>(length))));
-  for (const auto& order : shop.orders) {
-    const auto add = [&](const std::vector<ChainAction>& actions, const char* name) {
-      if (auto schedule = flatten(shop.index, shop.chain, actions, order)) {
-        add_candidate(shop, std::move(*schedule), name, candidates);
-      }
-    };
-    add(segment_actions(blocks, shop.options, length), "budget");
-    add(segment_actions(blocks, shop.options, 1), "budget");
-    add(segment_actions(blocks, shop.options, root), "budget");
-    for (const int32_t slots : nominal_budgets(solver, grid_points, largest_share))
-      add(solver.actions(slots), "budget");
-  }
+  const auto add = [&](const std::vector<ChainAction>& actions) {
+    if (auto schedule = flatten(shop.index, shop.chain, actions)) {
+      add_candidate(shop, std::move(*schedule), "budget", candidates);
+    }
+  };
+  add(segment_actions(blocks, shop.options, length));
+  add(segment_actions(blocks, shop.options, 1));
+  add(segment_actions(blocks, shop.options, root));
+  for (const int32_t slots : nominal_budgets(solver, grid_points, largest_share))
+    add(solver.actions(slots));
 }
 
 // Peak-driven search from the smallest schedule found, and from keep-all where the chain has little
@@ -166,15 +160,16 @@ void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
 }
 
 // Places every schedule and keeps the plans that no other beats in both arena and seconds.
-void place_front(const Problem& problem, const std::vector<Candidate>& front,
-                 const FrontierOptions& options, Plan keep_all, Frontier& frontier) {
+void place_front(const OrderedProblem& ordered, const std::vector<Candidate>& front,
+                 const Problem& problem, const FrontierOptions& options, Plan keep_all,
+                 Frontier& frontier) {
   std::vector<Plan> placed;
   for (const Candidate& candidate : front) {
     if (candidate.strategy == "keep-all") {
       placed.push_back(std::move(keep_all));
     } else {
-      placed.push_back(
-          assemble(problem, candidate.schedule, candidate.strategy, options.placement));
+      placed.push_back(assemble(problem, in_original_ids(ordered, candidate.schedule),
+                                candidate.strategy, options.placement));
     }
   }
   std::stable_sort(placed.begin(), placed.end(), [](const Plan& a, const Plan& b) {
@@ -185,6 +180,14 @@ void place_front(const Problem& problem, const std::vector<Candidate>& front,
       frontier.plans.push_back(std::move(plan));
     }
   }
+}
+
+Frontier empty_frontier(const Problem& problem, const Plan& keep_all) {
+  Frontier frontier;
+  frontier.bound = working_set_bound(problem);
+  frontier.keep_all_arena_bytes = keep_all.arena_bytes;
+  frontier.keep_all_seconds = keep_all.seconds;
+  return frontier;
 }
 
 // Same ops on the same storages; bytes and seconds may differ.
@@ -217,19 +220,16 @@ int32_t segment_length(std::string_view strategy, size_t blocks) {
 
 Frontier build_frontier(const Problem& problem, const FrontierOptions& options) {
   validate(problem);
-  const Workshop shop(problem);
-  Frontier frontier;
-  frontier.bound = working_set_bound(problem);
-  Plan keep_all = assemble(problem, given_order(problem), "keep-all", options.placement);
-  frontier.keep_all_arena_bytes = keep_all.arena_bytes;
-  frontier.keep_all_seconds = keep_all.seconds;
-
+  const OrderedProblem ordered = with_prompt_updates(problem);
+  const Workshop shop(ordered.problem);
+  Plan keep_all = assemble(problem, ordered.original, "keep-all", options.placement);
+  Frontier frontier = empty_frontier(problem, keep_all);
   std::vector<Candidate> candidates;
   candidates.push_back({given_order(problem), "keep-all", keep_all.load_bytes, keep_all.seconds});
   if (shop.has_chain()) {
     add_chain_candidates(shop, options.grid_points, 1.0, candidates);
     // The other way to cut, for the smallest budgets.
-    const Workshop low(problem, {.merges_backward = true});
+    const Workshop low(ordered.problem, {.merges_backward = true});
     const bool is_same =
         low.chain.blocks.size() == shop.chain.blocks.size() &&
         std::equal(low.chain.blocks.begin(), low.chain.blocks.end(), shop.chain.blocks.begin(),
@@ -237,8 +237,8 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
     if (!is_same) add_chain_candidates(low, options.grid_points / 4, 0.15, candidates);
   }
   add_peak_candidates(shop, options, candidates);
-
-  place_front(problem, front_of(std::move(candidates)), options, std::move(keep_all), frontier);
+  place_front(ordered, front_of(std::move(candidates)), problem, options, std::move(keep_all),
+              frontier);
   return frontier;
 }
 
@@ -246,13 +246,12 @@ Frontier build_frontier_like(const Problem& problem, const Problem& model_proble
                              const Frontier& model, const FrontierOptions& options) {
   if (!has_same_structure(problem, model_problem)) return build_frontier(problem, options);
   validate(problem);
-  Frontier frontier;
-  frontier.bound = working_set_bound(problem);
-  Plan keep_all = assemble(problem, given_order(problem), "keep-all", options.placement);
-  frontier.keep_all_arena_bytes = keep_all.arena_bytes;
-  frontier.keep_all_seconds = keep_all.seconds;
+  const OrderedProblem given{{}, given_order(problem)};
+  Plan keep_all =
+      assemble(problem, with_prompt_updates(problem).original, "keep-all", options.placement);
+  Frontier frontier = empty_frontier(problem, keep_all);
   std::vector<Candidate> candidates;
-  candidates.push_back({given_order(problem), "keep-all", keep_all.load_bytes, keep_all.seconds});
+  candidates.push_back({{}, "keep-all", keep_all.load_bytes, keep_all.seconds});
   for (const Plan& plan : model.plans) {
     if (plan.strategy == "keep-all") continue;
     Candidate candidate{{}, plan.strategy, 0, 0};
@@ -262,24 +261,27 @@ Frontier build_frontier_like(const Problem& problem, const Problem& model_proble
     candidate.seconds = live.seconds;
     candidates.push_back(std::move(candidate));
   }
-  place_front(problem, front_of(std::move(candidates)), options, std::move(keep_all), frontier);
+  place_front(given, front_of(std::move(candidates)), problem, options, std::move(keep_all),
+              frontier);
   return frontier;
 }
 
 Plan plan_strategy(const Problem& problem, std::string_view strategy,
                    const FrontierOptions& options) {
   validate(problem);
-  const std::vector<OpId> keep_all = given_order(problem);
-  if (strategy == "keep-all") return assemble(problem, keep_all, "keep-all", options.placement);
-  const Workshop shop(problem);
-  const int32_t segment = segment_length(strategy, shop.chain.blocks.size());
-  if (shop.has_chain()) {
-    const auto actions = segment_actions(shop.chain.blocks, shop.options, segment);
-    if (const auto schedule = flatten(shop.index, shop.chain, actions, shop.orders.front())) {
-      return assemble(problem, *schedule, std::string(strategy), options.placement);
+  const OrderedProblem ordered = with_prompt_updates(problem);
+  if (strategy != "keep-all") {
+    const Workshop shop(ordered.problem);
+    const int32_t segment = segment_length(strategy, shop.chain.blocks.size());
+    if (shop.has_chain()) {
+      const auto actions = segment_actions(shop.chain.blocks, shop.options, segment);
+      if (const auto schedule = flatten(shop.index, shop.chain, actions)) {
+        return assemble(problem, in_original_ids(ordered, *schedule), std::string(strategy),
+                        options.placement);
+      }
     }
   }
-  return assemble(problem, keep_all, std::string(strategy), options.placement);
+  return assemble(problem, ordered.original, std::string(strategy), options.placement);
 }
 
 const Plan* fastest_within(const Frontier& frontier, int64_t arena_budget_bytes) {

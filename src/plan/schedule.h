@@ -14,16 +14,10 @@ namespace snug::plan {
 
 /// Runs the forward and backward actions. Where a recomputation would see a resident storage in
 /// another version than in the given order, the storages it wanted are pinned from their first run
-/// and the flattening starts again. `backward_order` lists the ops from index.backward_begin on, in
-/// a valid order. Nothing where no schedule results.
+/// and the flattening starts again. Backward ops run in the
+/// order of the problem. Nothing where no schedule results.
 [[nodiscard]] std::optional<std::vector<OpId>> flatten(const ProblemIndex& index,
                                                        const Chain& chain,
-                                                       std::span<const ChainAction> actions,
-                                                       std::span<const OpId> backward_order);
-
-/// The backward part in the given order, or with every update moved as early as its operands and
-/// the readers of the old values allow (then resident gradients and arena gradients die at once).
-[[nodiscard]] std::vector<OpId> given_backward_order(const ProblemIndex& index);
-[[nodiscard]] std::vector<OpId> early_update_order(const ProblemIndex& index);
+                                                       std::span<const ChainAction> actions);
 
 }  // namespace snug::plan
