@@ -23,16 +23,16 @@ namespace HWY_NAMESPACE {
 HWY_INLINE V32 constant(float value) { return hn::Set(F32(), value); }
 
 // min(limit, x) and max(limit, x) that keep a NaN in x: vector instructions give their second
-// operand then.
+// operand then, the portable targets the number.
 HWY_INLINE V32 at_most(V32 limit, V32 x) {
-#if HWY_TARGET == HWY_SCALAR
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
   return hn::IfThenElse(hn::Gt(x, limit), limit, x);
 #else
   return hn::Min(limit, x);
 #endif
 }
 HWY_INLINE V32 at_least(V32 limit, V32 x) {
-#if HWY_TARGET == HWY_SCALAR
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
   return hn::IfThenElse(hn::Lt(x, limit), limit, x);
 #else
   return hn::Max(limit, x);
