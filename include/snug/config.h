@@ -49,7 +49,9 @@ struct RunConfig {
   std::vector<int64_t> hidden_sizes = {256};
   std::string tokenizer;  // empty: learned from the training text
   int64_t vocab_size = 30522;
-  int64_t num_labels = 0;                              // 0: from the data, 2 without data
+  int64_t image_size = 0;                              // 0: the model's own
+  std::vector<int64_t> stage_blocks;                   // empty: the model's own
+  int64_t num_labels = 0;                              // 0: from the data, else the model's own
   std::optional<double> hidden_dropout_prob;           // unset: the model's own
   std::optional<double> attention_probs_dropout_prob;  // unset: the model's own
   std::vector<std::string> freeze;
@@ -73,6 +75,7 @@ struct RunConfig {
   int64_t micro_batch_size = 0;   // 0: auto
   int64_t eval_batch_size = 0;    // 0: auto
   bool allow_new_split = false;
+  bool allow_batch_norm_split = false;
   int64_t threads = 0;  // 0: every core this process may use
 
   // Optimizer and schedule.

@@ -229,11 +229,17 @@ Option switch_or_auto_option(About about, std::optional<bool> RunConfig::*field)
   return option;
 }
 
-Option integers_option(About about, std::vector<int64_t> RunConfig::*field, Range range) {
+Option integers_option(About about, std::vector<int64_t> RunConfig::*field, Range range,
+                       bool may_be_empty) {
   Option option = make(std::move(about), "list of integers", ValueForm::number_list);
+  option.may_be_empty = may_be_empty;
   option.info.range = range.text();
-  option.set = [field, range](RunConfig& config, std::string_view text) {
+  option.set = [field, range, may_be_empty](RunConfig& config, std::string_view text) {
     std::vector<int64_t> values;
+    if (text.empty() && may_be_empty) {
+      config.*field = {};
+      return;
+    }
     for (const std::string& item : split_list(text)) values.push_back(parse_integer(item, range));
     config.*field = std::move(values);
   };

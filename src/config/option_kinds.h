@@ -51,7 +51,7 @@ struct About {
 [[nodiscard]] Option switch_option(About about, bool RunConfig::*field);
 [[nodiscard]] Option switch_or_auto_option(About about, std::optional<bool> RunConfig::*field);
 [[nodiscard]] Option integers_option(About about, std::vector<int64_t> RunConfig::*field,
-                                     Range range);
+                                     Range range, bool may_be_empty);
 [[nodiscard]] Option texts_option(About about, std::vector<std::string> RunConfig::*field);
 [[nodiscard]] Option memory_option(About about, MemorySpec RunConfig::*field);
 [[nodiscard]] Option recompute_option(About about, RecomputeSetting RunConfig::*field);

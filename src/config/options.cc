@@ -13,13 +13,15 @@ constexpr double kMaxCount = 1e15;  // counts stay exact in double
 
 void add_model(std::vector<Option>& all) {
   all = {
-      text_option({"model",
-                   "bert-tiny, bert-mini, bert-small, bert-medium, bert-base, bert-large, mlp, a "
-                   "Hugging Face "
-                   "folder (its weights are loaded), or a config.json (weights are fresh)"},
-                  &RunConfig::model, true),
+      text_option(
+          {"model",
+           "bert-tiny, bert-mini, bert-small, bert-medium, bert-base, bert-large, mlp, vgg-16, "
+           "vgg-19, resnet-18 to resnet-200 and resnet-imagenet-1000 (ImageNet), resnet-20 to "
+           "resnet-1202 (CIFAR), a folder as Hugging Face's (its weights are loaded), or a "
+           "config.json (weights are fresh)"},
+          &RunConfig::model, true),
       integers_option({"hidden_sizes", "of mlp: the layers after the mean of the word embeddings"},
-                      &RunConfig::hidden_sizes, between(1, 1 << 20)),
+                      &RunConfig::hidden_sizes, between(1, 1 << 20), false),
       text_option(
           {"tokenizer",
            "vocab.txt, tokenizer.json or a folder that holds one; empty: the model's own, or a "
@@ -30,7 +32,15 @@ void add_model(std::vector<Option>& all) {
            "upper limit of a learned vocabulary; the vocabulary of a plan without data", "tokens"},
           &RunConfig::vocab_size, between(8, 1 << 24)),
       integer_or_auto_option(
-          {"num_labels", "classes of the model; auto: those of the data, 2 without data"},
+          {"image_size", "of vgg and resnet: side of the images; auto: the model's own", "pixels"},
+          &RunConfig::image_size, between(1, 1 << 14)),
+      integers_option({"stage_blocks",
+                       "of resnet: blocks of each stage, for any depth (3,24,36,3); empty: the "
+                       "model's own"},
+                      &RunConfig::stage_blocks, between(1, 1 << 20), true),
+      integer_or_auto_option(
+          {"num_labels",
+           "classes of the model; auto: those of the data, without data the model's own"},
           &RunConfig::num_labels, between(2, 1 << 20)),
       number_or_auto_option(
           {"hidden_dropout_prob", "dropout of embeddings and hidden states; auto: the model's own"},
@@ -99,6 +109,11 @@ void add_memory(std::vector<Option>& all) {
            "lets a resumed run take another micro-batch than its checkpoint's when that no "
            "longer fits; results then differ in the order of sums"},
           &RunConfig::allow_new_split),
+      switch_option(
+          {"allow_batch_norm_split",
+           "lets a model with batch norm train in micro-batches: each is normalised by its own "
+           "statistics, so results differ from those of the whole batch"},
+          &RunConfig::allow_batch_norm_split),
       integer_or_auto_option({"threads", "worker threads; auto: every core this process may use"},
                              &RunConfig::threads, between(1, 1024)),
   };
@@ -113,7 +128,7 @@ void add_training(std::vector<Option>& all) {
           {{"adamw_torch", "adamw"}, {"adamw_torch_fused", "adamw"}, {"adamw_hf", "adamw"}}),
       number_option({"learning_rate", "highest learning rate"}, &RunConfig::learning_rate,
                     at_least(0)),
-      number_option({"weight_decay", "decoupled decay of all weights but biases and layer norms"},
+      number_option({"weight_decay", "decoupled decay of all weights but biases and norms"},
                     &RunConfig::weight_decay, at_least(0)),
       number_option({"adam_beta1", "decay of AdamW's first moment"}, &RunConfig::adam_beta1,
                     below_one()),

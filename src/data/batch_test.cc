@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Micro-batches: exact contents, padding rows, splits of one global batch, and the way from a file
 // to a batch.
-#include "data/batch.h"
 #include "data/data_testing.h"
 #include "data/sampler.h"
+#include "data/token_cache.h"
 
 namespace snug::data {
 namespace {
@@ -16,7 +16,11 @@ struct Arrays {
         labels(static_cast<size_t>(rows), -7),
         row_weights(static_cast<size_t>(rows), -7) {}
   BatchBuffers buffers() {
-    return {input_ids, token_type_ids, attention_mask, labels, row_weights};
+    return {.input_ids = input_ids,
+            .token_type_ids = token_type_ids,
+            .attention_mask = attention_mask,
+            .labels = labels,
+            .row_weights = row_weights};
   }
   std::vector<int32_t> input_ids;
   std::vector<int32_t> token_type_ids;
@@ -39,7 +43,7 @@ TEST(Batch, contents_are_exact_and_missing_rows_are_padding) {
   const TokenCache cache = pair_cache(folder);
   const std::vector<int64_t> rows = {2, 0};
   Arrays got(3, 8);
-  fill_micro_batch(cache, rows, 0, 3, 8, 5, got.buffers());
+  cache.fill({rows, 0, 3, 8, 5}, got.buffers());
   EXPECT_EQ(got.input_ids, (std::vector<int32_t>{300, 'h', 301, 'i', 301, 5,   5, 5,  //
                                                  300, 'a', 301, 'b', 'c', 301, 5, 5,  //
                                                  5,   5,   5,   5,   5,   5,   5, 5}));
@@ -58,12 +62,12 @@ TEST(Batch, micro_batches_put_together_are_the_global_batch) {
   const TokenCache cache = pair_cache(folder);
   const std::vector<int64_t> rows = {0, 1, 2};
   Arrays whole(4, 16);
-  fill_micro_batch(cache, rows, 0, 4, 16, 0, whole.buffers());
+  cache.fill({rows, 0, 4, 16, 0}, whole.buffers());
   for (int64_t micro : {1, 2, 4}) {
     Arrays parts(4, 16);
     for (int64_t slot = 0; slot < 4; slot += micro) {
       Arrays part(micro, 16);
-      fill_micro_batch(cache, rows, slot, micro, 16, 0, part.buffers());
+      cache.fill({rows, slot, micro, 16, 0}, part.buffers());
       std::copy(part.input_ids.begin(), part.input_ids.end(), parts.input_ids.begin() + slot * 16);
       std::copy(part.labels.begin(), part.labels.end(), parts.labels.begin() + slot);
     }
@@ -77,18 +81,19 @@ TEST(Batch, empty_buffers_are_left_out_and_small_ones_refused) {
   const TokenCache cache = pair_cache(folder);
   const std::vector<int64_t> rows = {0};
   std::vector<int32_t> ids(8);
-  fill_micro_batch(cache, rows, 0, 1, 8, 0,
-                   {.input_ids = ids,
-                    .token_type_ids = {},
-                    .attention_mask = {},
-                    .labels = {},
-                    .row_weights = {}});
+  cache.fill({rows, 0, 1, 8, 0}, {.input_ids = ids});
   EXPECT_EQ(ids[1], 'a');
   Arrays small(1, 4);
-  expect_error([&] { fill_micro_batch(cache, rows, 0, 1, 8, 0, small.buffers()); },
-               ErrorCode::internal, "too small");
-  expect_error([&] { fill_micro_batch(cache, rows, 0, 1, 4, 0, small.buffers()); },
-               ErrorCode::internal, "too little room");
+  expect_error(
+      [&] {
+        cache.fill({rows, 0, 1, 8, 0}, small.buffers());
+      },
+      ErrorCode::internal, "too small");
+  expect_error(
+      [&] {
+        cache.fill({rows, 0, 1, 4, 0}, small.buffers());
+      },
+      ErrorCode::internal, "too little room");
 }
 
 TEST(Batch, an_epoch_from_file_to_batches_allocates_nothing_and_sees_every_label) {
@@ -114,7 +119,7 @@ TEST(Batch, an_epoch_from_file_to_batches_allocates_nothing_and_sees_every_label
   for (int64_t b = 0; b < sampler.batches_per_epoch(); ++b) {
     const BatchPlan plan = sampler.next();
     for (int64_t slot = 0; slot < 16; slot += 4) {
-      fill_micro_batch(cache, plan.rows, slot, 4, plan.bucket_length, 0, arrays.buffers());
+      cache.fill({plan.rows, slot, 4, plan.bucket_length, 0}, arrays.buffers());
       for (size_t i = 0; i < 4; ++i) {
         weight += arrays.row_weights[i];
         if (arrays.labels[i] >= 0) ++labels[static_cast<size_t>(arrays.labels[i])];

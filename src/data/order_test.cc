@@ -144,6 +144,31 @@ TrainSampler train_sampler(int64_t rows, int64_t batch, uint64_t seed = 3) {
       {.batch_size = batch, .seed = seed, .buckets = bucket_lengths(kMaxLength, kMaxLength)});
 }
 
+TEST(TrainSampler, whole_batches_alone_leave_other_rows_out_each_epoch) {
+  const SamplerOptions options{.batch_size = 8,
+                               .seed = 3,
+                               .buckets = bucket_lengths(kMaxLength, kMaxLength),
+                               .drops_remainder = true};
+  TrainSampler sampler(Part::all(1501), toy_lengths, options);
+  EXPECT_EQ(sampler.batches_per_epoch(), 187);
+  std::vector<std::set<int64_t>> epochs(2);
+  for (std::set<int64_t>& seen : epochs) {
+    for (int64_t b = 0; b < sampler.batches_per_epoch(); ++b) {
+      const BatchPlan plan = sampler.next();
+      EXPECT_EQ(plan.rows.size(), 8u);
+      seen.insert(plan.rows.begin(), plan.rows.end());
+    }
+    EXPECT_EQ(seen.size(), 187u * 8);
+  }
+  EXPECT_NE(epochs[0], epochs[1]);
+  EXPECT_EQ(sampler.epoch(), 2);
+  int64_t counted = 0;
+  for (const BucketCount& bucket : sampler.bucket_histogram()) counted += bucket.batches;
+  EXPECT_EQ(counted, 187);
+  expect_error([&] { TrainSampler(Part::all(7), toy_lengths, options); }, ErrorCode::bad_data,
+               "fewer than one whole batch of 8");
+}
+
 struct Drawn {
   int64_t epoch;
   int64_t batch;

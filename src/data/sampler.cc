@@ -123,20 +123,28 @@ int32_t bucket_of(std::span<const int32_t> buckets, int32_t length) {
 TrainSampler::TrainSampler(Part part, LengthsFn lengths, SamplerOptions options)
     : part_(std::move(part)), lengths_(std::move(lengths)), options_(std::move(options)) {
   check_options(part_, options_);
+  const int64_t batch_size = options_.batch_size;
+  drawn_rows_ = options_.drops_remainder ? part_.size() / batch_size * batch_size : part_.size();
+  if (drawn_rows_ == 0) {
+    throw Error(ErrorCode::bad_data, "data",
+                "there are " + std::to_string(part_.size()) + " rows to train on, fewer than one " +
+                    "whole batch of " + std::to_string(batch_size) + ", which batch norm needs",
+                "set train_batch_size to at most " + std::to_string(part_.size()));
+  }
 }
 
 int64_t TrainSampler::batches_per_epoch() const {
-  return ceil_div(part_.size(), options_.batch_size);
+  return ceil_div(drawn_rows_, options_.batch_size);
 }
 
 void TrainSampler::load(SampleWindow& window, int64_t epoch, int64_t index) const {
   const int64_t batch_size = options_.batch_size;
   const int64_t full_batches =
-      std::clamp<int64_t>(part_.size() / batch_size - index * kWindowBatches, 0, kWindowBatches);
+      std::clamp<int64_t>(drawn_rows_ / batch_size - index * kWindowBatches, 0, kWindowBatches);
   const int64_t first = index * kWindowBatches * batch_size;
-  const int64_t count = std::min(part_.size() - first, kWindowBatches * batch_size);
+  const int64_t count = std::min(drawn_rows_ - first, kWindowBatches * batch_size);
   SNUG_CHECK(count > 0, "a window past the end of the epoch");
-  reserve(window, part_.size(), batch_size);
+  reserve(window, drawn_rows_, batch_size);
   window.index = -1;  // not valid until the lengths are read
   window.drawn.resize(static_cast<size_t>(count));
   const Permutation order(part_.size(), options_.seed, epoch_stream(epoch));

@@ -51,6 +51,7 @@ struct SamplerOptions {
   int64_t batch_size = 0;
   uint64_t seed = 0;
   std::vector<int32_t> buckets{};  // from bucket_lengths
+  bool drops_remainder = false;    // training: every batch is whole; other rows each epoch
 };
 
 /// The rows of a window and the batches they form; one per sampler, its memory reused.
@@ -88,6 +89,7 @@ class TrainSampler {
   Part part_;
   LengthsFn lengths_;
   SamplerOptions options_;
+  int64_t drawn_rows_ = 0;  // of an epoch
   int64_t epoch_ = 0;
   int64_t batch_ = 0;
   SampleWindow window_;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "data/labels.h"
+#include "data/row_store.h"
 #include "data/rows.h"
 
 namespace snug::data {
@@ -94,29 +95,30 @@ struct RowInfo {
 };
 
 /// An open cache. Const methods are thread-safe and allocate nothing.
-class TokenCache {
+class TokenCache final : public RowStore {
  public:
   /// Opens and checks a cache. Throws Error{io}, and Error{bad_data} for a file that is incomplete,
   /// damaged, hostile or made from another spec (the source files' sizes and times included).
   [[nodiscard]] static TokenCache open(const std::string& path, const CacheSpec& spec);
   TokenCache(TokenCache&&) noexcept;
   TokenCache& operator=(TokenCache&&) noexcept;
-  ~TokenCache();
+  ~TokenCache() override;
 
-  [[nodiscard]] int64_t rows() const;
+  [[nodiscard]] int64_t rows() const override;
   [[nodiscard]] int32_t max_length() const { return report().max_length; }
-  [[nodiscard]] const Labels& labels() const;
+  [[nodiscard]] const Labels& labels() const override;
   [[nodiscard]] const DataReport& report() const;
   [[nodiscard]] const std::vector<std::string>& files() const;
-  /// Changes with any token, label or order of the rows: save it in checkpoints.
-  [[nodiscard]] uint64_t content_hash() const;
+  [[nodiscard]] uint64_t content_hash() const override;
+  [[nodiscard]] int32_t label(int64_t row) const override { return info(row).label; }
 
   /// Throws Error{bad_data} where the file no longer holds what open() saw, Error{io}.
   [[nodiscard]] RowInfo info(int64_t row) const;
   /// Writes the row's ids into the first info.length elements of `ids`, which must be long enough.
   RowInfo read_row(int64_t row, std::span<int32_t> ids) const;
-  /// Lengths of many rows, in tokens.
-  void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const;
+  void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const override;
+  /// Padding: pad ids, type 0, mask 0 everywhere.
+  void fill(const MicroBatch& batch, const BatchBuffers& buffers) const override;
 
  private:
   struct State;

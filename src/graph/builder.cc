@@ -36,6 +36,9 @@ ValueId GraphBuilder::input(const std::string& name, TensorType type) {
 ValueId GraphBuilder::parameter(const std::string& name, TensorType type) {
   return add_resident(name, std::move(type), ValueKind::parameter);
 }
+ValueId GraphBuilder::buffer(const std::string& name, TensorType type) {
+  return add_resident(name, std::move(type), ValueKind::buffer);
+}
 ValueId GraphBuilder::state(const std::string& name, TensorType type) {
   return add_resident(name, std::move(type), ValueKind::state);
 }

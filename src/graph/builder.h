@@ -20,6 +20,7 @@ class GraphBuilder {
 
   [[nodiscard]] ValueId input(const std::string& name, TensorType type);
   [[nodiscard]] ValueId parameter(const std::string& name, TensorType type);
+  [[nodiscard]] ValueId buffer(const std::string& name, TensorType type);
   [[nodiscard]] ValueId state(const std::string& name, TensorType type);
 
   /// Appends a node and returns its outputs. Optional inputs that are not given are kNone.

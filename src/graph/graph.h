@@ -28,10 +28,15 @@ enum class Phase : uint8_t { prologue, forward, backward, update };
 /// whole run.
 ///   input      fed by the caller before each step
 ///   parameter  a trainable (or frozen) weight
+///   buffer     a part of the model that no gradient moves: running statistics
 ///   state      an optimizer state or a gradient accumulator
 ///   computed   the output of a node; lives in the arena, or in the storage of the resident value
 ///   that it overwrites
-enum class ValueKind : uint8_t { input, parameter, state, computed };
+enum class ValueKind : uint8_t { input, parameter, buffer, state, computed };
+/// What a file of the model's weights holds.
+[[nodiscard]] constexpr bool is_of_model(ValueKind kind) {
+  return kind == ValueKind::parameter || kind == ValueKind::buffer;
+}
 
 /// Where a value lives; one space today, so that transfers can later be ordinary nodes.
 enum class MemorySpace : uint8_t { host, device };

@@ -19,6 +19,8 @@ const char* keyword(ValueKind kind) {
       return "input";
     case ValueKind::parameter:
       return "parameter";
+    case ValueKind::buffer:
+      return "buffer";
     case ValueKind::state:
       return "state";
     case ValueKind::computed:
@@ -263,7 +265,8 @@ class Parser {
       while (accept(',')) outputs.push_back(fresh_id());
       expect('=');
       const std::string name = word();
-      for (ValueKind kind : {ValueKind::input, ValueKind::parameter, ValueKind::state}) {
+      for (ValueKind kind :
+           {ValueKind::input, ValueKind::parameter, ValueKind::buffer, ValueKind::state}) {
         if (name == keyword(kind) && outputs.size() == 1 && peek() == '"')
           return resident(outputs[0], kind);
       }

@@ -151,11 +151,7 @@ std::string bert_config_to_json(const BertConfig& config) {
   if (config.pad_token_id < 0) json["pad_token_id"] = nullptr;
   json["classifier_dropout"] = nullptr;
   if (config.classifier_dropout) json["classifier_dropout"] = *config.classifier_dropout;
-  const std::vector<std::string> names = label_names(config.labels, config.num_labels);
-  for (size_t id = 0; id < names.size(); ++id) {
-    json["id2label"][std::to_string(id)] = names[id];
-    json["label2id"][names[id]] = id;
-  }
+  append_labels(json, config.labels, config.num_labels);
   return json.dump(2) + "\n";
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/config_reader.h"
 
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 namespace snug::models {
@@ -23,6 +24,15 @@ void ConfigReader::require_bool(const std::string& key, bool only, const std::st
   const auto field = find(key);
   if (!field || field->as_bool() == only) return;
   field->fail(std::string(only ? "is false: " : "is true: ") + reason);
+}
+
+void ConfigReader::read_ints(const std::string& key, std::vector<int64_t>& values, int64_t min) {
+  const auto field = find(key);
+  if (!field) return;
+  if (!field->is_array()) field->fail("must be a list of sizes");
+  values.clear();
+  for (int64_t i = 0; i < field->size(); ++i)
+    values.push_back(field->at(i).as_int(min, int64_t{1} << 31));
 }
 
 void ConfigReader::read_labels(int64_t& num_labels, std::vector<std::string>& labels) {
@@ -58,11 +68,14 @@ std::vector<std::string> ConfigReader::unknown() const {
   return names;
 }
 
-std::vector<std::string> label_names(const std::vector<std::string>& labels, int64_t num_labels) {
-  if (!labels.empty()) return labels;
-  std::vector<std::string> names;
-  for (int64_t id = 0; id < num_labels; ++id) names.push_back("LABEL_" + std::to_string(id));
-  return names;
+void append_labels(nlohmann::ordered_json& json, const std::vector<std::string>& labels,
+                   int64_t num_labels) {
+  for (int64_t id = 0; id < num_labels; ++id) {
+    const std::string number = std::to_string(id);
+    const std::string name = labels.empty() ? "LABEL_" + number : labels[static_cast<size_t>(id)];
+    json["id2label"][number] = name;
+    json["label2id"][name] = id;
+  }
 }
 
 }  // namespace snug::models

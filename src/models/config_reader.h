@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "io/json_file.h"
 
 namespace snug::models {
@@ -33,6 +35,8 @@ class ConfigReader {
                 int64_t max = int64_t{1} << 31) {
     if (const auto field = find(key)) value = field->as_int(min, max);
   }
+  /// A list of whole numbers of at least `min`.
+  void read_ints(const std::string& key, std::vector<int64_t>& values, int64_t min);
   /// A number in [0, limit).
   void read_number(const std::string& key, double& value, double limit) {
     const auto field = find(key);
@@ -60,8 +64,8 @@ class ConfigReader {
   std::set<std::string> known_;
 };
 
-/// "LABEL_0", "LABEL_1", ... where there are no names.
-[[nodiscard]] std::vector<std::string> label_names(const std::vector<std::string>& labels,
-                                                   int64_t num_labels);
+/// Adds id2label and label2id: the names, or "LABEL_0", "LABEL_1", ... where there are none.
+void append_labels(nlohmann::ordered_json& json, const std::vector<std::string>& labels,
+                   int64_t num_labels);
 
 }  // namespace snug::models

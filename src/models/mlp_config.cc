@@ -40,12 +40,7 @@ MlpConfig mlp_config_from_json(std::string_view json, const std::string& file,
   reader.read_int("embedding_size", config.embedding_size, 0);
   reader.read_int("pad_token_id", config.pad_token_id, -1);
   reader.read_number("dropout", config.dropout, 1);
-  if (const auto sizes = reader.find("hidden_sizes")) {
-    config.hidden_sizes.clear();
-    if (!sizes->is_array()) sizes->fail("must be a list of sizes");
-    for (int64_t i = 0; i < sizes->size(); ++i)
-      config.hidden_sizes.push_back(sizes->at(i).as_int(1, int64_t{1} << 31));
-  }
+  reader.read_ints("hidden_sizes", config.hidden_sizes, 1);
   reader.read_labels(config.num_labels, config.labels);
   reader.expect({"architectures"});
   validate(config, file);
@@ -61,11 +56,7 @@ std::string mlp_config_to_json(const MlpConfig& config) {
                                  {"hidden_sizes", config.hidden_sizes},
                                  {"dropout", config.dropout},
                                  {"pad_token_id", config.pad_token_id}};
-  const std::vector<std::string> names = label_names(config.labels, config.num_labels);
-  for (size_t id = 0; id < names.size(); ++id) {
-    json["id2label"][std::to_string(id)] = names[id];
-    json["label2id"][names[id]] = id;
-  }
+  append_labels(json, config.labels, config.num_labels);
   return json.dump(2) + "\n";
 }
 

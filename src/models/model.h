@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every model for classifying sequences offers: the shape of a micro-batch and the values that
-// the trainer feeds and reads, by one set of names.
+// What every model for classification offers: the shape of a micro-batch and the values that the
+// trainer feeds and reads, by one set of names.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace snug::models {
 
-/// B rows of T tokens.
+/// B rows of T tokens; B images, whose size is the model's own.
 struct BatchShape {
   int64_t micro_batch = 0;
   int64_t length = 0;
@@ -20,12 +20,13 @@ struct BatchShape {
 inline constexpr const char* kInputIds = "input_ids";           // i32(B, T)
 inline constexpr const char* kTokenTypeIds = "token_type_ids";  // i32(B, T)
 inline constexpr const char* kAttentionMask =
-    "attention_mask";                                      // bool(B, T): tokens that are there
-inline constexpr const char* kLabels = "labels";           // i32(B); -100: none
-inline constexpr const char* kRowWeights = "row_weights";  // f32(B); 0 for padding rows
-inline constexpr const char* kInvTotal = "inv_total";      // f32[]: 1 / weight of the global batch
-inline constexpr const char* kRng = "rng";                 // i64[3]: seed, update, first slot
-inline constexpr const char* kLogits = "logits";           // f32(B, num_labels)
+    "attention_mask";                                        // bool(B, T): tokens that are there
+inline constexpr const char* kPixelValues = "pixel_values";  // f32(B, H, W, C), normalised
+inline constexpr const char* kLabels = "labels";             // i32(B); -100: none
+inline constexpr const char* kRowWeights = "row_weights";    // f32(B); 0 for padding rows
+inline constexpr const char* kInvTotal = "inv_total";  // f32[]: 1 / weight of the global batch
+inline constexpr const char* kRng = "rng";             // i64[3]: seed, update, first slot
+inline constexpr const char* kLogits = "logits";       // f32(B, num_labels)
 inline constexpr const char* kLoss = "loss";  // f32[]: this micro-batch's share of the global mean
 
 /// Training adds dropout and the loss; evaluation ends in the logits and has neither labels,
@@ -33,13 +34,16 @@ inline constexpr const char* kLoss = "loss";  // f32[]: this micro-batch's share
 struct BuildOptions {
   bool training = true;
   double label_smoothing = 0;
+  int64_t micro_batches = 1;  // of an update; batch norm shares its momentum among them
 };
 
-/// The values of one built model; kNone where the model has no use for one (rng without dropout).
+/// The values of one built model; kNone where the model has no use for one (rng without dropout,
+/// pixels for a text model).
 struct SequenceModel {
   ValueId input_ids = kNone;
   ValueId token_type_ids = kNone;
   ValueId attention_mask = kNone;
+  ValueId pixel_values = kNone;
   ValueId labels = kNone;
   ValueId row_weights = kNone;
   ValueId inv_total = kNone;

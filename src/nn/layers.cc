@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/layers.h"
 
+#include <cmath>
+
+#include "ops/batch_norm/batch_norm.h"
+#include "ops/conv2d/conv2d.h"
 #include "ops/dropout/dropout.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/embedding/embedding.h"
@@ -44,6 +48,47 @@ ValueId linear(GraphBuilder& builder, const std::string& name, ValueId x, int64_
       builder.parameter(scoped(builder, "weight"), {DType::f32, {out_features, in_features}});
   const ValueId bias = builder.parameter(scoped(builder, "bias"), {DType::f32, {out_features}});
   return matmul(builder, x, weight, {.transpose_b = true, .bias = bias});
+}
+
+ValueId conv2d(GraphBuilder& builder, const std::string& name, ValueId x, const Conv2d& layer) {
+  const ScopeGuard scope(builder, name);
+  if (builder.shape(x).size() != 4) {
+    throw Error(ErrorCode::shape_mismatch, builder.scope(),
+                "a convolution needs images (N, H, W, C), not " + to_string(builder.type(x)));
+  }
+  const Shape shape = {layer.out_channels, builder.shape(x).back(), layer.kernel, layer.kernel};
+  const ValueId weight = builder.parameter(scoped(builder, "weight"), {DType::f32, shape});
+  const ValueId bias = layer.has_bias ? builder.parameter(scoped(builder, "bias"),
+                                                          {DType::f32, {layer.out_channels}})
+                                      : kNone;
+  return snug::conv2d(builder, x, weight,
+                      {.stride = {layer.stride, layer.stride},
+                       .padding = {layer.padding, layer.padding},
+                       .bias = bias});
+}
+
+ValueId batch_norm(GraphBuilder& builder, const std::string& name, ValueId x,
+                   const BatchNorm& layer) {
+  const ScopeGuard scope(builder, name);
+  const Shape shape = builder.shape(x);
+  if (shape.size() < 2) {
+    throw Error(ErrorCode::shape_mismatch, builder.scope(),
+                "batch norm needs rows of channels, not " + to_string(builder.type(x)));
+  }
+  const TensorType channels = {DType::f32, {shape.back()}};
+  const ValueId weight = builder.parameter(scoped(builder, "weight"), channels);
+  const ValueId bias = builder.parameter(scoped(builder, "bias"), channels);
+  const ChannelStatistics running = {builder.buffer(scoped(builder, "running_mean"), channels),
+                                     builder.buffer(scoped(builder, "running_var"), channels)};
+  if (!layer.training) return batch_norm_inference(builder, x, weight, bias, running, layer.eps);
+  const BatchNormOutputs out = snug::batch_norm(builder, x, weight, bias, layer.eps);
+  // After all micro-batches the old value has the weight 1 - momentum, as after one whole batch.
+  const double share =
+      1 - std::pow(1 - layer.momentum, 1.0 / static_cast<double>(layer.micro_batches));
+  update_running_statistics(builder, running, {out.mean, out.variance},
+                            layer.micro_batches == 1 ? layer.momentum : share,
+                            element_count(shape) / shape.back());
+  return out.y;
 }
 
 ValueId layer_norm(GraphBuilder& builder, const std::string& name, ValueId x, double eps) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "graph/builder.h"
 
@@ -25,6 +26,29 @@ enum class Activation : uint8_t { gelu, gelu_tanh, relu, tanh, sigmoid };
 /// x (..., in) -> x weight^T + bias (..., out); weight (out, in), bias (out).
 [[nodiscard]] ValueId linear(GraphBuilder& builder, const std::string& name, ValueId x,
                              int64_t out_features);
+
+/// x (N, H, W, C) -> (N, OH, OW, out); weight (out, C, KH, KW) as in PyTorch's files, bias (out).
+struct Conv2d {
+  int64_t out_channels = 0;
+  int64_t kernel = 1;  // the same for height and width, as all that follow
+  int64_t stride = 1;
+  int64_t padding = 0;
+  bool has_bias = false;
+};
+[[nodiscard]] ValueId conv2d(GraphBuilder& builder, const std::string& name, ValueId x,
+                             const Conv2d& layer);
+
+/// Over all axes but the last; weight ones and bias zeros at the start. Training normalises by the
+/// statistics of the batch and moves the buffers running_mean and running_var towards them, with
+/// PyTorch's names and its momentum an update; evaluation normalises by the buffers.
+struct BatchNorm {
+  double eps = 1e-5;
+  double momentum = 0.1;  // of a whole update
+  bool training = true;
+  int64_t micro_batches = 1;  // of an update; each takes its share of the momentum
+};
+[[nodiscard]] ValueId batch_norm(GraphBuilder& builder, const std::string& name, ValueId x,
+                                 const BatchNorm& layer);
 
 /// Over the last axis; weight ones and bias zeros at the start.
 [[nodiscard]] ValueId layer_norm(GraphBuilder& builder, const std::string& name, ValueId x,

@@ -56,7 +56,8 @@ std::vector<ValueId> append_update(GraphBuilder& builder, ValueId parameter, Val
   std::vector<ValueId> states;
   for (const std::string& state : state_names(options, name))
     states.push_back(builder.state(state, type));
-  const double decay = decays(name) ? options.weight_decay : 0;
+  const bool is_vector = type.shape.size() < 2;  // a bias or a norm's scale, whatever its name
+  const double decay = decays(name) && !is_vector ? options.weight_decay : 0;
   const PhaseGuard phase(builder, Phase::update);
   if (options.algorithm == Algorithm::adamw) {
     const AdamWOutputs out =

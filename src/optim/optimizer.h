@@ -28,7 +28,7 @@ struct Options {
 };
 
 /// False for biases and the weights of normalisations: they do not decay (Hugging Face's rule, by
-/// the name).
+/// the name). Neither do other vectors.
 [[nodiscard]] bool decays(const std::string& parameter);
 
 /// The names of a parameter's states: "m.P", "v.P" of adamw, "momentum.P" of sgd with momentum.

@@ -62,6 +62,7 @@ std::string PlanReport::to_json() const {
                                  {"trainable_parameters", trainable_parameters},
                                  {"train_batch_size", train_batch_size},
                                  {"max_length", max_length},
+                                 {"image_size", image_size},
                                  {"updates", updates},
                                  {"run_seconds", run_seconds}};
   for (const MemoryComponent& part : components) json["components"][part.name] = part.bytes;
@@ -82,9 +83,11 @@ std::string PlanReport::to_json() const {
 
 std::string PlanReport::to_text() const {
   std::string out;
-  out += fmt::format("{}: {:.1f} M parameters, {:.1f} M trained; batch {} x {} tokens\n", model,
+  out += fmt::format("{}: {:.1f} M parameters, {:.1f} M trained; batch {} x {}\n", model,
                      static_cast<double>(parameters) / 1e6,
-                     static_cast<double>(trainable_parameters) / 1e6, train_batch_size, max_length);
+                     static_cast<double>(trainable_parameters) / 1e6, train_batch_size,
+                     image_size > 0 ? fmt::format("image of {0} x {0} pixels", image_size)
+                                    : fmt::format("{} tokens", max_length));
   out += fmt::format("\n  {:<22} {:>11}\n", "budget", format_bytes(budget_bytes));
   for (const MemoryComponent& part : components) {
     out += fmt::format("  {:<22} {:>11}  {}\n", part.name, format_bytes(part.bytes),

@@ -15,11 +15,14 @@ namespace {
 
 constexpr int64_t kMaxStateBytes = 1 << 20;
 
-std::vector<io::TensorToWrite> tensors_of(const Engine& engine, ValueKind kind) {
+// The model's tensors, or the optimizer's.
+enum class Share { model, optimizer };
+std::vector<io::TensorToWrite> tensors_of(const Engine& engine, Share share) {
   std::vector<io::TensorToWrite> tensors;
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     // Accumulated gradients are zero between two updates: nothing to keep.
-    if (entry.kind != kind || name.starts_with(kGradientPrefix)) continue;
+    if (name.starts_with(kGradientPrefix)) continue;
+    if (share == Share::model ? !is_of_model(entry.kind) : entry.kind != ValueKind::state) continue;
     tensors.push_back({.name = name,
                        .dtype = io::StoredType::f32,
                        .shape = entry.type.shape,
@@ -28,9 +31,9 @@ std::vector<io::TensorToWrite> tensors_of(const Engine& engine, ValueKind kind) 
   return tensors;
 }
 
-void read_values(const std::string& path, const Engine& engine, ValueKind kind) {
+void read_values(const std::string& path, const Engine& engine, Share share) {
   const io::SafetensorsFile file(path);
-  for (const io::TensorToWrite& wanted : tensors_of(engine, kind)) {
+  for (const io::TensorToWrite& wanted : tensors_of(engine, share)) {
     const io::TensorInfo* found = file.find(wanted.name);
     if (found == nullptr)
       throw Error(ErrorCode::bad_data, path, "the checkpoint has no '" + wanted.name + "'");
@@ -47,15 +50,15 @@ void read_values(const std::string& path, const Engine& engine, ValueKind kind) 
 }  // namespace
 
 std::string save_checkpoint(const std::string& folder, const Engine& engine, const Model& model,
-                            const WordPieceTokenizer& tokenizer, const TrainState* state) {
-  const std::vector<io::TensorToWrite> weights = tensors_of(engine, ValueKind::parameter);
+                            const WordPieceTokenizer* tokenizer, const TrainState* state) {
+  const std::vector<io::TensorToWrite> weights = tensors_of(engine, Share::model);
   const std::vector<io::TensorToWrite> states =
-      state == nullptr ? std::vector<io::TensorToWrite>{} : tensors_of(engine, ValueKind::state);
+      state == nullptr ? std::vector<io::TensorToWrite>{} : tensors_of(engine, Share::optimizer);
   io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights) +
                                                      io::safetensors_file_bytes(states),
                                    .on_step = {}});
   io::write_file(target.file("config.json"), model.config_json());
-  tokenizer.save(target.path());
+  if (tokenizer != nullptr) tokenizer->save(target.path());
   std::string sha256 = io::write_safetensors(target.file("model.safetensors"), weights);
   if (state != nullptr) {
     (void)io::write_safetensors(target.file("optimizer.safetensors"), states);
@@ -94,8 +97,8 @@ TrainState load_state(const std::string& folder) {
 }
 
 void load_checkpoint(const std::string& folder, const Engine& engine) {
-  read_values(folder + "/model.safetensors", engine, ValueKind::parameter);
-  read_values(folder + "/optimizer.safetensors", engine, ValueKind::state);
+  read_values(folder + "/model.safetensors", engine, Share::model);
+  read_values(folder + "/optimizer.safetensors", engine, Share::optimizer);
 }
 
 }  // namespace snug::train

@@ -20,10 +20,11 @@ struct RunFolder {
   [[nodiscard]] std::string file(const std::string& name) const { return path + "/" + name; }
 };
 
-/// Writes weights, configuration and tokenizer, and with `state` all that resuming needs. Returns
-/// the SHA-256 of model.safetensors. Throws Error{io}; then the former folder is still there.
+/// Writes weights, configuration and tokenizer (null: the model reads images), and with `state` all
+/// that resuming needs. Returns the SHA-256 of model.safetensors. Throws Error{io}; then the former
+/// folder is still there.
 std::string save_checkpoint(const std::string& folder, const Engine& engine, const Model& model,
-                            const WordPieceTokenizer& tokenizer, const TrainState* state);
+                            const WordPieceTokenizer* tokenizer, const TrainState* state);
 
 /// Copies last/ to checkpoint-N and removes the oldest of these folders beyond `limit`. Call after
 /// update `step`.

@@ -15,7 +15,7 @@ void for_each_row(
   const int64_t micro_batch = engine.plan().micro_batch;
   data::EvalSampler sampler(pass.part,
                             [&](std::span<const int64_t> rows, std::span<int32_t> lengths) {
-                              pass.feed.cache->read_lengths(rows, lengths);
+                              pass.feed.rows->read_lengths(rows, lengths);
                             },
                             {.batch_size = micro_batch, .seed = 0, .buckets = pass.buckets});
   data::BatchPlan batch;
@@ -32,7 +32,7 @@ void for_each_row(
     const auto classes = static_cast<size_t>(graph.type(graph.find("logits")).shape.back());
     for (size_t i = 0; i < batch.rows.size(); ++i) {
       const std::span<const float> row(logits + i * classes, classes);
-      sink(batch.rows[i], pass.feed.cache->info(batch.rows[i]).label, row);
+      sink(batch.rows[i], pass.feed.rows->label(batch.rows[i]), row);
     }
     done += static_cast<int64_t>(batch.rows.size());
     if (pass.on_progress) pass.on_progress(done, pass.part.size());

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/feed.h"
 
-#include "data/batch.h"
-
 namespace snug::train {
 namespace {
 
@@ -18,13 +16,19 @@ void feed_micro_batch(const Engine& engine, const FeedContext& context,
                       const data::BatchPlan& batch, int64_t first_slot, int64_t update) {
   const int64_t rows = engine.plan().micro_batch;
   const int64_t tokens = rows * batch.bucket_length;
-  data::fill_micro_batch(*context.cache, batch.rows, first_slot, rows, batch.bucket_length,
-                         context.pad_id,
-                         {.input_ids = first_of<int32_t>(engine, "input_ids", tokens),
-                          .token_type_ids = first_of<int32_t>(engine, "token_type_ids", tokens),
-                          .attention_mask = first_of<uint8_t>(engine, "attention_mask", tokens),
-                          .labels = first_of<int32_t>(engine, "labels", rows),
-                          .row_weights = first_of<float>(engine, "row_weights", rows)});
+  const std::span<float> pixels =
+      engine.has("pixel_values") ? engine.values<float>("pixel_values") : std::span<float>{};
+  context.rows->fill({.rows = batch.rows,
+                      .first_slot = first_slot,
+                      .size = rows,
+                      .bucket_length = batch.bucket_length,
+                      .pad_id = context.pad_id},
+                     {.input_ids = first_of<int32_t>(engine, "input_ids", tokens),
+                      .token_type_ids = first_of<int32_t>(engine, "token_type_ids", tokens),
+                      .attention_mask = first_of<uint8_t>(engine, "attention_mask", tokens),
+                      .pixel_values = pixels,
+                      .labels = first_of<int32_t>(engine, "labels", rows),
+                      .row_weights = first_of<float>(engine, "row_weights", rows)});
   if (engine.has("inv_total")) {
     // Every row of a training batch is labelled with weight one, so the global denominator is the
     // number of rows.

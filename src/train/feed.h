@@ -4,14 +4,14 @@
 
 #include <cstdint>
 
+#include "data/row_store.h"
 #include "data/sampler.h"
-#include "data/token_cache.h"
 #include "train/engine.h"
 
 namespace snug::train {
 
 struct FeedContext {
-  const data::TokenCache* cache = nullptr;
+  const data::RowStore* rows = nullptr;
   int32_t pad_id = 0;
   uint64_t seed = 0;
 };

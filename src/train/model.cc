@@ -2,6 +2,7 @@
 #include "train/model.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "io/file.h"
 #include "io/json_file.h"
@@ -14,14 +15,126 @@ namespace {
 
 constexpr int64_t kMaxConfigBytes = 16 << 20;
 
-std::variant<models::BertConfig, models::MlpConfig> read_config(const std::string& path,
-                                                                std::vector<std::string>& ignored) {
+// ---- what each family answers: one overload a family ----
+
+using models::BertConfig;
+using models::MlpConfig;
+using models::ResnetConfig;
+using models::VggConfig;
+
+ModelConfig read_config(const std::string& path, std::vector<std::string>& ignored) {
   const std::string text = io::read_all(path, kMaxConfigBytes);
   const std::string type = io::parse_json(text, path).get_string("model_type", "bert");
   if (type == "bert") return models::bert_config_from_json(text, path, &ignored);
   if (type == "mlp") return models::mlp_config_from_json(text, path, &ignored);
+  if (type == "resnet") return models::resnet_config_from_json(text, path, &ignored);
+  if (type == "vgg") return models::vgg_config_from_json(text, path, &ignored);
   throw Error(ErrorCode::bad_config, path, "model_type '" + type + "' is not supported",
-              "bert and mlp are");
+              "bert, mlp, resnet and vgg are");
+}
+
+ModelConfig preset_of(const RunConfig& config) {
+  if (config.model == "mlp") {
+    MlpConfig mlp;
+    mlp.hidden_sizes = config.hidden_sizes;
+    return mlp;
+  }
+  if (config.model.starts_with("resnet-")) return models::resnet_preset(config.model);
+  if (config.model.starts_with("vgg-")) return models::vgg_preset(config.model);
+  return models::bert_preset(config.model);
+}
+
+std::string json_of(const BertConfig& c) { return models::bert_config_to_json(c); }
+std::string json_of(const MlpConfig& c) { return models::mlp_config_to_json(c); }
+std::string json_of(const ResnetConfig& c) { return models::resnet_config_to_json(c); }
+std::string json_of(const VggConfig& c) { return models::vgg_config_to_json(c); }
+
+struct BuildArgs {
+  GraphBuilder& builder;
+  models::BatchShape shape;
+  const models::BuildOptions& options;
+};
+models::SequenceModel build_of(const BertConfig& c, const BuildArgs& a) {
+  return models::build_bert_classifier(a.builder, c, a.shape, a.options);
+}
+models::SequenceModel build_of(const MlpConfig& c, const BuildArgs& a) {
+  return models::build_mlp_classifier(a.builder, c, a.shape, a.options);
+}
+models::SequenceModel build_of(const ResnetConfig& c, const BuildArgs& a) {
+  return models::build_resnet_classifier(a.builder, c, a.shape, a.options);
+}
+models::SequenceModel build_of(const VggConfig& c, const BuildArgs& a) {
+  return models::build_vgg_classifier(a.builder, c, a.shape, a.options);
+}
+
+models::InitRule init_rule_of(const BertConfig& c, const std::string& name, const Shape&) {
+  return models::bert_init_rule(c, name);
+}
+models::InitRule init_rule_of(const MlpConfig& c, const std::string& name, const Shape& shape) {
+  return models::mlp_init_rule(c, name, shape);
+}
+models::InitRule init_rule_of(const ResnetConfig& c, const std::string& name, const Shape& shape) {
+  return models::resnet_init_rule(c, name, shape);
+}
+models::InitRule init_rule_of(const VggConfig& c, const std::string& name, const Shape& shape) {
+  return models::vgg_init_rule(c, name, shape);
+}
+
+int64_t layers_of(const BertConfig& c) { return c.num_hidden_layers; }
+int64_t layers_of(const MlpConfig& c) { return static_cast<int64_t>(c.hidden_sizes.size()); }
+int64_t layers_of(const ResnetConfig& c) {
+  return std::accumulate(c.depths.begin(), c.depths.end(), int64_t{1});
+}
+int64_t layers_of(const VggConfig& c) {
+  return std::accumulate(c.depths.begin(), c.depths.end(), int64_t{3});
+}
+
+/// Weights that belong to the task rather than to what was pretrained.
+bool may_start_fresh(const BertConfig&, const std::string& name) {
+  return name.starts_with("classifier.") || name.starts_with("bert.pooler.");
+}
+bool may_start_fresh(const MlpConfig&, const std::string& name) {
+  return name.starts_with("classifier.");
+}
+bool may_start_fresh(const ResnetConfig&, const std::string& name) {
+  return name.starts_with("fc.");
+}
+bool may_start_fresh(const VggConfig&, const std::string& name) {
+  return name.starts_with("classifier.6.");
+}
+
+[[noreturn]] void refuse_key(const char* key, const std::string& model, const std::string& reason) {
+  throw Error(ErrorCode::bad_config, key, "'" + model + "' " + reason,
+              std::string("leave ") + key + " away");
+}
+
+/// Keys of the run configuration that describe a part of some models alone.
+void apply_keys(BertConfig& c, const RunConfig& config) {
+  if (config.hidden_dropout_prob) {
+    c.hidden_dropout_prob = *config.hidden_dropout_prob;
+    c.classifier_dropout.reset();
+  }
+  if (config.attention_probs_dropout_prob)
+    c.attention_probs_dropout_prob = *config.attention_probs_dropout_prob;
+  if (config.max_seq_length > c.max_position_embeddings) {
+    throw Error(ErrorCode::bad_config, "max_seq_length",
+                std::to_string(config.max_seq_length) +
+                    " is more than the model's position table has rows (" +
+                    std::to_string(c.max_position_embeddings) + ")",
+                "set max_seq_length to at most " + std::to_string(c.max_position_embeddings));
+  }
+}
+void apply_keys(MlpConfig& c, const RunConfig& config) {
+  if (config.hidden_dropout_prob) c.dropout = *config.hidden_dropout_prob;
+}
+void apply_keys(ResnetConfig& c, const RunConfig& config) {
+  if (config.hidden_dropout_prob) refuse_key("hidden_dropout_prob", config.model, "has no dropout");
+  if (config.image_size > 0) c.image_size = config.image_size;
+  if (!config.stage_blocks.empty()) c.depths = config.stage_blocks;
+}
+void apply_keys(VggConfig& c, const RunConfig& config) {
+  if (config.hidden_dropout_prob) c.dropout = *config.hidden_dropout_prob;
+  if (config.image_size > 0) c.image_size = config.image_size;
 }
 
 std::string config_path(const std::string& model) {
@@ -31,8 +144,10 @@ std::string config_path(const std::string& model) {
 }
 
 template <class Config>
-void apply(Config& config, const ModelFacts& facts, int64_t num_labels) {
-  if (facts.vocab_size > 0) config.vocab_size = facts.vocab_size;
+void apply_facts(Config& config, const ModelFacts& facts, int64_t num_labels) {
+  if constexpr (requires { config.vocab_size; }) {
+    if (facts.vocab_size > 0) config.vocab_size = facts.vocab_size;
+  }
   if (!facts.labels.empty()) {
     config.labels = facts.labels;
     config.num_labels = static_cast<int64_t>(facts.labels.size());
@@ -40,11 +155,6 @@ void apply(Config& config, const ModelFacts& facts, int64_t num_labels) {
     if (num_labels != config.num_labels) config.labels.clear();
     config.num_labels = num_labels;
   }
-}
-
-/// Weights that belong to the task rather than to the pretrained encoder.
-bool may_start_fresh(const std::string& name) {
-  return name.starts_with("classifier.") || name.starts_with("bert.pooler.");
 }
 
 /// Older files and bare encoders: "gamma"/"beta" for layer norms, no "bert." prefix.
@@ -66,37 +176,55 @@ const io::TensorInfo* find_weight(const io::SafetensorsModel& file, const std::s
 }  // namespace
 
 int64_t Model::vocab_size() const {
-  return std::visit([](const auto& c) { return c.vocab_size; }, config);
+  return std::visit(
+      [](const auto& c) -> int64_t {
+        if constexpr (requires { c.vocab_size; }) return c.vocab_size;
+        return 0;
+      },
+      config);
 }
 
+int64_t Model::image_size() const {
+  return std::visit(
+      [](const auto& c) -> int64_t {
+        if constexpr (requires { c.image_size; }) return c.image_size;
+        return 0;
+      },
+      config);
+}
+
+int64_t Model::image_channels() const {
+  return std::visit(
+      [](const auto& c) -> int64_t {
+        if constexpr (requires { c.num_channels; }) return c.num_channels;
+        return 0;
+      },
+      config);
+}
+
+bool Model::has_batch_statistics() const { return std::holds_alternative<ResnetConfig>(config); }
+
 int64_t Model::max_positions() const {
-  const auto* bert = std::get_if<models::BertConfig>(&config);
+  const auto* bert = std::get_if<BertConfig>(&config);
   return bert == nullptr ? 0 : bert->max_position_embeddings;
 }
 
 int64_t Model::layers() const {
-  if (const auto* bert = std::get_if<models::BertConfig>(&config)) return bert->num_hidden_layers;
-  return static_cast<int64_t>(std::get<models::MlpConfig>(config).hidden_sizes.size());
+  return std::visit([](const auto& c) { return layers_of(c); }, config);
 }
 
 std::string Model::config_json() const {
-  if (const auto* bert = std::get_if<models::BertConfig>(&config))
-    return models::bert_config_to_json(*bert);
-  return models::mlp_config_to_json(std::get<models::MlpConfig>(config));
+  return std::visit([](const auto& c) { return json_of(c); }, config);
 }
 
 models::SequenceModel Model::build(GraphBuilder& builder, models::BatchShape shape,
                                    const models::BuildOptions& options) const {
-  if (const auto* bert = std::get_if<models::BertConfig>(&config)) {
-    return models::build_bert_classifier(builder, *bert, shape, options);
-  }
-  return models::build_mlp_classifier(builder, std::get<models::MlpConfig>(config), shape, options);
+  const BuildArgs args{builder, shape, options};
+  return std::visit([&](const auto& c) { return build_of(c, args); }, config);
 }
 
 models::InitRule Model::init_rule(const std::string& parameter, const Shape& shape) const {
-  if (const auto* bert = std::get_if<models::BertConfig>(&config))
-    return models::bert_init_rule(*bert, parameter);
-  return models::mlp_init_rule(std::get<models::MlpConfig>(config), parameter, shape);
+  return std::visit([&](const auto& c) { return init_rule_of(c, parameter, shape); }, config);
 }
 
 bool is_model_folder(const std::string& model) {
@@ -121,39 +249,29 @@ Model resolve_model(const RunConfig& config, const ModelFacts& facts) {
       }
       known.vocab_size = 0;  // the file's own size stays
     }
-  } else if (config.model == "mlp") {
-    models::MlpConfig mlp;
-    mlp.hidden_sizes = config.hidden_sizes;
-    model.config = mlp;
   } else {
-    model.config = models::bert_preset(config.model);
+    model.config = preset_of(config);
   }
-  const bool is_mlp = std::holds_alternative<models::MlpConfig>(model.config);
-  if (!(is_mlp && path.empty()) &&
-      config.source_of("hidden_sizes") != ConfigSource::default_value) {
+  const auto is_given = [&](const char* key) {
+    return config.source_of(key) != ConfigSource::default_value;
+  };
+  const bool is_mlp = std::holds_alternative<MlpConfig>(model.config);
+  if (!(is_mlp && path.empty()) && is_given("hidden_sizes")) {
     throw Error(ErrorCode::bad_config, "hidden_sizes",
                 "it describes a fresh mlp; '" + config.model + "' has its own sizes",
                 "leave hidden_sizes away, or set model to mlp");
   }
+  if (model.image_size() == 0 && is_given("image_size"))
+    refuse_key("image_size", config.model, "reads no images");
+  if (!std::holds_alternative<ResnetConfig>(model.config) && is_given("stage_blocks"))
+    refuse_key("stage_blocks", config.model, "is no residual network");
   if (path.empty() && known.vocab_size == 0) known.vocab_size = config.vocab_size;
-  std::visit([&](auto& c) { apply(c, known, config.num_labels); }, model.config);
-  if (auto* bert = std::get_if<models::BertConfig>(&model.config)) {
-    if (config.hidden_dropout_prob) {
-      bert->hidden_dropout_prob = *config.hidden_dropout_prob;
-      bert->classifier_dropout.reset();
-    }
-    if (config.attention_probs_dropout_prob)
-      bert->attention_probs_dropout_prob = *config.attention_probs_dropout_prob;
-    if (config.max_seq_length > bert->max_position_embeddings) {
-      throw Error(ErrorCode::bad_config, "max_seq_length",
-                  std::to_string(config.max_seq_length) +
-                      " is more than the model's position table has rows (" +
-                      std::to_string(bert->max_position_embeddings) + ")",
-                  "set max_seq_length to at most " + std::to_string(bert->max_position_embeddings));
-    }
-  } else if (config.hidden_dropout_prob) {
-    std::get<models::MlpConfig>(model.config).dropout = *config.hidden_dropout_prob;
-  }
+  std::visit(
+      [&](auto& c) {
+        apply_facts(c, known, config.num_labels);
+        apply_keys(c, config);
+      },
+      model.config);
   std::visit([&](const auto& c) { models::validate(c, path.empty() ? "model" : path); },
              model.config);
   std::visit(
@@ -173,7 +291,7 @@ std::vector<std::string> initialize_weights(const Model& model, const Engine& en
   std::optional<io::SafetensorsModel> file;
   if (!model.weights_folder.empty()) file.emplace(model.weights_folder);
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
-    if (entry.kind != ValueKind::parameter) continue;
+    if (!is_of_model(entry.kind)) continue;
     const std::span<float> values = engine.values<float>(name);
     if (file) {
       const io::TensorInfo* found = find_weight(*file, name);
@@ -181,7 +299,9 @@ std::vector<std::string> initialize_weights(const Model& model, const Engine& en
         file->read_f32(found->name, values);
         continue;
       }
-      if (!may_start_fresh(name)) {
+      const bool may_be_fresh =
+          std::visit([&](const auto& c) { return may_start_fresh(c, name); }, model.config);
+      if (!may_be_fresh) {
         throw Error(ErrorCode::bad_data, model.weights_folder,
                     found == nullptr ? "the weights have no '" + name + "'"
                                      : "'" + name + "' has shape " + to_string(found->shape) +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model of a run, whichever it is: resolved from the run configuration once, then asked for
-// graphs, initial weights and its config.json.
+// graphs, initial weights and its config.json. A family is one alternative of `ModelConfig` and one
+// set of overloads in model.cc.
 #pragma once
 
 #include <string>
@@ -10,22 +11,34 @@
 
 #include "models/bert.h"
 #include "models/mlp.h"
+#include "models/resnet.h"
+#include "models/vgg.h"
 #include "snug/config.h"
 
 namespace snug::train {
 
 class Engine;
 
+using ModelConfig =
+    std::variant<models::BertConfig, models::MlpConfig, models::ResnetConfig, models::VggConfig>;
+
 struct Model {
   std::string name;  // as the user wrote it
-  std::variant<models::BertConfig, models::MlpConfig> config;
+  ModelConfig config;
   std::string weights_folder;        // empty: fresh weights
   std::vector<std::string> labels;   // by id
   std::vector<std::string> ignored;  // fields of config.json that Snug does not know
 
+  /// 0 where the model reads no tokens.
   [[nodiscard]] int64_t vocab_size() const;
+  /// Side of the images that the model reads; 0 where it reads text.
+  [[nodiscard]] int64_t image_size() const;
+  [[nodiscard]] int64_t image_channels() const;
+  /// The result of a row depends on the other rows of its micro-batch (batch norm).
+  [[nodiscard]] bool has_batch_statistics() const;
   /// Longest sequence the model takes; 0: any.
   [[nodiscard]] int64_t max_positions() const;
+  /// Repeated parts, as a measure of the program's size.
   [[nodiscard]] int64_t layers() const;
   [[nodiscard]] std::string config_json() const;
   models::SequenceModel build(GraphBuilder& builder, models::BatchShape shape,

@@ -42,15 +42,18 @@ std::vector<Value> parameters_of(const Model& model) {
 
 Graph build_eval_graph(const Model& model, models::BatchShape shape) {
   GraphBuilder builder(op_registry(), "evaluate");
-  (void)model.build(builder, shape, {.training = false, .label_smoothing = 0});
+  (void)model.build(builder, shape, {.training = false});
   return run_pipeline(builder.take(), op_registry());
 }
 
 Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchShape shape,
-                        bool accumulates) {
+                        int64_t micro_batches) {
+  const bool accumulates = micro_batches > 1;
   GraphBuilder builder(op_registry(), "train");
-  const models::SequenceModel values =
-      model.build(builder, shape, {.training = true, .label_smoothing = recipe.label_smoothing});
+  const models::SequenceModel values = model.build(builder, shape,
+                                                   {.training = true,
+                                                    .label_smoothing = recipe.label_smoothing,
+                                                    .micro_batches = micro_batches});
   std::map<std::string, ValueId> by_name;
   std::vector<std::string> names;
   for (size_t i = 0; i < builder.graph().values.size(); ++i) {

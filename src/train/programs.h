@@ -18,9 +18,10 @@ inline constexpr const char* kHyperName =
 inline constexpr const char* kGradNormName = "grad_norm";  // f32[]: output
 inline constexpr const char* kGradientPrefix = "grad.";    // state of an accumulated gradient
 
-/// Forward, backward, and then either accumulation into the "grad." states or clipping and update.
+/// Forward, backward, and then either accumulation into the "grad." states (where an update has
+/// more than one micro-batch) or clipping and update.
 [[nodiscard]] Graph build_train_graph(const Model& model, const Recipe& recipe,
-                                      models::BatchShape shape, bool accumulates);
+                                      models::BatchShape shape, int64_t micro_batches);
 
 /// Norm, clipping, update and zeroing of the accumulated gradients.
 [[nodiscard]] Graph build_update_graph(const Model& model, const Recipe& recipe);

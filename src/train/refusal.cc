@@ -52,11 +52,18 @@ Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& ca
                       split.micro_batch, format_seconds(smallest.step_seconds));
   if (request.micro_batch > 1)
     text += "    --micro_batch_size auto, so that the batch may be split further\n";
+  const bool is_whole = request.model->has_batch_statistics() && request.trains;
+  if (is_whole && !request.allow_batch_norm_split && request.global_batch > 1)
+    text +=
+        "    --allow_batch_norm_split, to train on the statistics of micro-batches (other "
+        "results)\n"
+        "    --train_batch_size, a smaller batch\n";
   if (request.recompute.kind != RecomputeSetting::Kind::by_budget) text += "    --recompute auto\n";
-  if (request.lengths.back() > 64)
+  if (request.model->image_size() == 0 && request.lengths.back() > 64)
     text += fmt::format("    --max_seq_length {} (now {})\n", request.lengths.back() / 2,
                         request.lengths.back());
-  if (request.trains && request.recipe.freeze.empty()) {
+  const bool has_embeddings = request.model->vocab_size() > 0;
+  if (request.trains && has_embeddings && request.recipe.freeze.empty()) {
     text +=
         "    --freeze '*embeddings*', which needs neither gradients nor states for those weights\n";
   }

@@ -158,44 +158,100 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                                          encoder(tokenizer, config.max_seq_length), hooks);
 }
 
-RunData open_training_data(const RunConfig& config, const RunOptions& options,
+std::unique_ptr<const data::ImageFile> open_images(const Model& model, const std::string& path) {
+  if (!io::is_folder(path) && !path.ends_with(".bin")) {
+    throw Error(ErrorCode::bad_config, path,
+                "'" + model.name + "' reads images, and this is neither a folder nor a .bin file",
+                "give CIFAR-10 or CIFAR-100 in their binary version: a folder or a .bin file");
+  }
+  if (model.image_size() != data::kCifarSide || model.image_channels() != data::kCifarChannels) {
+    throw Error(ErrorCode::bad_config, "image_size",
+                "the images of " + path + " have 32 x 32 pixels of 3 channels, '" + model.name +
+                    "' reads " + std::to_string(model.image_size()) + " x " +
+                    std::to_string(model.image_size()) + " of " +
+                    std::to_string(model.image_channels()),
+                "set image_size to 32, or choose one of the models for CIFAR (resnet-20)");
+  }
+  auto images = std::make_unique<const data::ImageFile>(path);
+  const auto classes = static_cast<size_t>(images->labels().size());
+  if (!model.weights_folder.empty() && classes != model.labels.size()) {
+    throw Error(ErrorCode::bad_data, path,
+                "it has " + std::to_string(classes) + " classes, the trained model " +
+                    std::to_string(model.labels.size()),
+                "give the data that the model was trained for");
+  }
+  return images;
+}
+
+namespace {
+
+void open_texts(const RunConfig& config, const RunOptions& options,
+                const std::string& tokenizer_folder, const WorkFolder& work, RunData& run) {
+  run.tokenizer = open_tokenizer(config, options, tokenizer_folder);
+  auto train = std::make_unique<data::TokenCache>(open_file(config, options, *run.tokenizer,
+                                                            config.train_file, data::LabelUse::find,
+                                                            {}, work.path() + "/train.tokens"));
+  int32_t longest = train->max_length();
+  run.labels = train->labels();
+  run.train = std::move(train);
+  if (!config.validation_file.empty()) {
+    auto validation = std::make_unique<data::TokenCache>(
+        open_file(config, options, *run.tokenizer, config.validation_file, data::LabelUse::known,
+                  run.labels, work.path() + "/validation.tokens"));
+    longest = std::max(longest, validation->max_length());
+    run.validation = std::move(validation);
+  }
+  run.buckets = data::bucket_lengths(static_cast<int32_t>(config.max_seq_length), longest);
+}
+
+void open_all_images(const RunConfig& config, const Model& model, RunData& run) {
+  run.train = open_images(model, config.train_file);
+  run.labels = run.train->labels();
+  run.buckets = {static_cast<int32_t>(model.image_size())};
+  if (config.validation_file.empty()) return;
+  run.validation = open_images(model, config.validation_file);
+  if (run.validation->labels().size() != run.labels.size()) {
+    throw Error(ErrorCode::bad_data, config.validation_file,
+                "it has " + std::to_string(run.validation->labels().size()) +
+                    " classes, the training images " + std::to_string(run.labels.size()));
+  }
+}
+
+}  // namespace
+
+RunData open_training_data(const RunConfig& config, const RunOptions& options, const Model& model,
                            const std::string& tokenizer_folder, const WorkFolder& work) {
   config.require({"train_file"});
   RunData run;
-  run.tokenizer = open_tokenizer(config, options, tokenizer_folder);
-  run.train.emplace(open_file(config, options, *run.tokenizer, config.train_file,
-                              data::LabelUse::find, {}, work.path() + "/train.tokens"));
-  run.labels = run.train->labels();
+  if (model.image_size() > 0) {
+    open_all_images(config, model, run);
+  } else {
+    open_texts(config, options, tokenizer_folder, work, run);
+  }
+  run.drops_remainder = model.has_batch_statistics();
   const int64_t rows = run.train->rows();
-  if (!config.validation_file.empty()) {
-    run.validation.emplace(open_file(config, options, *run.tokenizer, config.validation_file,
-                                     data::LabelUse::known, run.labels,
-                                     work.path() + "/validation.tokens"));
-    run.train_part = data::Part::all(rows);
+  run.train_part = data::Part::all(rows);
+  if (run.validation) {
     run.validation_part = data::Part::all(run.validation->rows());
   } else if (config.validation_split > 0) {
     const data::Split split =
         data::split_rows(rows, config.validation_split, static_cast<uint64_t>(config.seed));
     run.train_part = split.train;
     run.validation_part = split.validation;
-  } else {
-    run.train_part = data::Part::all(rows);
   }
-  const int32_t longest =
-      std::max(run.train->max_length(), run.validation ? run.validation->max_length() : 0);
-  run.buckets = data::bucket_lengths(static_cast<int32_t>(config.max_seq_length), longest);
   return run;
 }
 
 data::TrainSampler train_sampler(const RunConfig& config, const RunData& run) {
-  const data::TokenCache& cache = *run.train;
+  const data::RowStore& store = *run.train;
   return data::TrainSampler(run.train_part,
-                            [&cache](std::span<const int64_t> rows, std::span<int32_t> lengths) {
-                              cache.read_lengths(rows, lengths);
+                            [&store](std::span<const int64_t> rows, std::span<int32_t> lengths) {
+                              store.read_lengths(rows, lengths);
                             },
                             {.batch_size = config.train_batch_size,
                              .seed = static_cast<uint64_t>(config.seed),
-                             .buckets = run.buckets});
+                             .buckets = run.buckets,
+                             .drops_remainder = run.drops_remainder});
 }
 
 }  // namespace snug::train

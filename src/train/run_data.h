@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of a run: tokenizer (read or learned), labels, token caches on disk, parts and length
-// buckets.
+// The data of a run: tokenizer (read or learned), labels, rows on disk (token caches or images),
+// parts and length buckets.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "data/image_file.h"
+#include "data/row_store.h"
 #include "data/sampler.h"
 #include "data/split.h"
 #include "data/token_cache.h"
@@ -15,6 +17,8 @@
 #include "text/wordpiece.h"
 
 namespace snug::train {
+
+struct Model;
 
 /// A folder for caches that removes itself where the run has no folder of its own.
 class WorkFolder {
@@ -32,17 +36,20 @@ class WorkFolder {
 };
 
 struct RunData {
-  std::unique_ptr<const WordPieceTokenizer> tokenizer;
+  std::unique_ptr<const WordPieceTokenizer> tokenizer;  // null for images
   data::Labels labels;
-  std::optional<data::TokenCache> train;
-  std::optional<data::TokenCache> validation;  // none: the held-out share of `train`
+  std::unique_ptr<const data::RowStore> train;
+  std::unique_ptr<const data::RowStore> validation;  // null: the held-out share of `train`
   data::Part train_part;
   data::Part validation_part;
   std::vector<int32_t> buckets;
 
-  [[nodiscard]] const data::TokenCache& validation_cache() const {
+  bool drops_remainder = false;  // batches of training are whole: the model has batch norm
+
+  [[nodiscard]] const data::RowStore& validation_rows() const {
     return validation ? *validation : *train;
   }
+  [[nodiscard]] int32_t pad_id() const { return tokenizer ? tokenizer->pad_id() : 0; }
 };
 
 /// Where the tokenizer comes from: `tokenizer_folder` (a checkpoint) if not empty, else the
@@ -52,15 +59,20 @@ struct RunData {
 /// True where open_tokenizer would have to learn a vocabulary.
 [[nodiscard]] bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_folder);
 
-/// Reads everything that training needs; each file is tokenised once into a cache in `work`.
+/// Reads everything that training needs; each file of text is tokenised once into a cache in
+/// `work`. `model` says whether rows are texts or images, and which images.
 [[nodiscard]] RunData open_training_data(const RunConfig& config, const RunOptions& options,
-                                         const std::string& tokenizer_folder,
+                                         const Model& model, const std::string& tokenizer_folder,
                                          const WorkFolder& work);
 
 /// The batches of training, a pure function of rows and configuration. `run` must outlive it.
 [[nodiscard]] data::TrainSampler train_sampler(const RunConfig& config, const RunData& run);
 
-/// One file for evaluation (labels known) or prediction (labels empty: not read).
+/// The images of one file or folder. Throws Error{bad_config} where the model reads others.
+[[nodiscard]] std::unique_ptr<const data::ImageFile> open_images(const Model& model,
+                                                                 const std::string& path);
+
+/// One file of text for evaluation (labels known) or prediction (labels empty: not read).
 [[nodiscard]] data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                                          const WordPieceTokenizer& tokenizer,
                                          const std::string& file, data::LabelUse use,

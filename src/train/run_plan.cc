@@ -78,7 +78,7 @@ std::vector<MemoryComponent> components(const RunPlan& run, int64_t process_byte
   std::map<std::string, int64_t> sums;
   for (const auto& [name, entry] : run.residents.entries()) {
     const char* part = "batch and scalars";
-    if (entry.kind == ValueKind::parameter) part = "weights";
+    if (is_of_model(entry.kind)) part = "weights";
     if (entry.kind == ValueKind::state)
       part = name.starts_with(kGradientPrefix) ? "gradients" : "optimizer states";
     sums[part] += entry.bytes;
@@ -168,10 +168,7 @@ PlannedProgram plan_program(Graph graph, int64_t length, const Backend& backend,
 
 RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   SNUG_CHECK(!request.lengths.empty() && request.global_batch > 0, "an empty request");
-  const std::vector<int64_t> sizes = request.micro_batch > 0
-                                         ? std::vector<int64_t>{request.micro_batch}
-                                         : micro_batches(request.global_batch);
-  const std::vector<Split> splits = make_splits(request, sizes, backend);
+  const std::vector<Split> splits = make_splits(request, micro_batches_of(request), backend);
   const std::vector<Candidate> candidates = candidates_of(splits, request);
   const Candidate* chosen = best_within(candidates, request.budget_bytes);
   if (chosen == nullptr) throw refusal_of(request, candidates);
@@ -189,7 +186,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
                 with_arena(build_eval_graph(*request.model, shape), length, backend, 0, "keep-all"),
                 backend);
     if (!request.trains) continue;
-    Graph graph = build_train_graph(*request.model, request.recipe, shape, accumulates);
+    Graph graph = build_train_graph(*request.model, request.recipe, shape, run.accumulation_steps);
     PlannedProgram program =
         with_arena(std::move(graph), length, backend, arena_budget, strategy, chosen->split);
     // The longest bucket decided: it runs exactly the plan that was chosen.

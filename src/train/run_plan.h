@@ -45,6 +45,7 @@ struct RunPlanRequest {
   int64_t micro_batch = 0;       // 0: chosen here
   std::vector<int64_t> lengths;  // buckets, ascending; the last decides
   RecomputeSetting recompute;
+  bool allow_batch_norm_split = false;
   int64_t budget_bytes = 0;   // of resident + arena + process_bytes
   int64_t process_bytes = 0;  // 0 inside somebody else's process
   int64_t startup_bytes =

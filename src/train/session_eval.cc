@@ -31,10 +31,12 @@ RunConfig with_trained_model(const RunConfig& config) {
               "train first, or set model to a trained folder");
 }
 
-/// A trained model, its tokenizer and the run that evaluates it.
+/// A trained model, its tokenizer (none for images), rows and the run that evaluates it.
 struct Trained {
   train::Machine machine;
   std::unique_ptr<const WordPieceTokenizer> tokenizer;
+  std::unique_ptr<const data::RowStore> rows;
+  std::vector<int32_t> buckets;
   train::Model model;
   train::RunPlan plan;
   std::unique_ptr<train::Engine> engine;
@@ -42,13 +44,32 @@ struct Trained {
 
 void open_model(const RunConfig& config, const RunOptions& options, Trained& trained) {
   trained.machine = train::open_machine(config, options);
+  trained.model = train::resolve_model(config, {});
+  if (trained.model.image_size() > 0) return;
   trained.tokenizer = train::open_tokenizer(config, options, {});
   trained.model =
       train::resolve_model(config, {.vocab_size = trained.tokenizer->vocab_size(), .labels = {}});
 }
 
-void open_engine(const RunConfig& config, const RunOptions& options,
-                 const std::vector<int32_t>& buckets, Trained& trained) {
+void open_rows(const RunConfig& config, const RunOptions& options, const std::string& file,
+               data::LabelUse use, const std::string& cache_path, Trained& trained) {
+  if (trained.model.image_size() > 0) {
+    trained.rows = train::open_images(trained.model, file);
+    trained.buckets = {static_cast<int32_t>(trained.model.image_size())};
+    return;
+  }
+  const data::Labels labels = use == data::LabelUse::known
+                                  ? data::Labels::from_names(trained.model.labels)
+                                  : data::Labels();
+  auto cache = std::make_unique<data::TokenCache>(
+      train::open_file(config, options, *trained.tokenizer, file, use, labels, cache_path));
+  trained.buckets =
+      data::bucket_lengths(static_cast<int32_t>(config.max_seq_length), cache->max_length());
+  trained.rows = std::move(cache);
+}
+
+void open_engine(const RunConfig& config, const RunOptions& options, Trained& trained) {
+  const std::vector<int32_t>& buckets = trained.buckets;
   train::RunPlanRequest request{
       .model = &trained.model,
       .recipe = {},
@@ -56,6 +77,7 @@ void open_engine(const RunConfig& config, const RunOptions& options,
       .micro_batch = config.eval_batch_size,
       .lengths = {buckets.begin(), buckets.end()},
       .recompute = {},
+      .allow_batch_norm_split = false,
       .budget_bytes = resolve_memory(config.memory),
       .process_bytes = 0,
       .startup_bytes = 0,
@@ -83,12 +105,13 @@ void open_engine(const RunConfig& config, const RunOptions& options,
   }
 }
 
-train::EvalPass pass_over(const Trained& trained, const data::TokenCache& cache, data::Part part,
-                          const std::vector<int32_t>& buckets, const RunOptions& options) {
+train::EvalPass pass_over(const Trained& trained, data::Part part, const RunOptions& options) {
   train::EvalPass pass{.engine = trained.engine.get(),
-                       .feed = {.cache = &cache, .pad_id = trained.tokenizer->pad_id(), .seed = 0},
+                       .feed = {.rows = trained.rows.get(),
+                                .pad_id = trained.tokenizer ? trained.tokenizer->pad_id() : 0,
+                                .seed = 0},
                        .part = std::move(part),
-                       .buckets = buckets,
+                       .buckets = trained.buckets,
                        .cancel = options.cancel,
                        .on_progress = {}};
   if (options.callbacks.on_progress) {
@@ -97,10 +120,6 @@ train::EvalPass pass_over(const Trained& trained, const data::TokenCache& cache,
     };
   }
   return pass;
-}
-
-std::vector<int32_t> buckets_for(const RunConfig& config, const data::TokenCache& cache) {
-  return data::bucket_lengths(static_cast<int32_t>(config.max_seq_length), cache.max_length());
 }
 
 /// The first of test_file and validation_file that is set; empty where none is.
@@ -119,18 +138,15 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
   const train::WorkFolder work(scratch);
   Trained trained;
   open_model(config, options, trained);
-  const data::Labels labels = data::Labels::from_names(trained.model.labels);
-  const data::TokenCache cache =
-      train::open_file(config, options, *trained.tokenizer, file.empty() ? config.train_file : file,
-                       data::LabelUse::known, labels, work.path() + "/evaluation.tokens");
-  const data::Part part = file.empty() ? data::split_rows(cache.rows(), config.validation_split,
+  open_rows(config, options, file.empty() ? config.train_file : file, data::LabelUse::known,
+            work.path() + "/evaluation.tokens", trained);
+  const int64_t rows = trained.rows->rows();
+  const data::Part part = file.empty() ? data::split_rows(rows, config.validation_split,
                                                           static_cast<uint64_t>(config.seed))
                                              .validation
-                                       : data::Part::all(cache.rows());
-  const std::vector<int32_t> buckets = buckets_for(config, cache);
-  open_engine(config, options, buckets, trained);
-  return train::evaluate_part(pass_over(trained, cache, part, buckets, options),
-                              trained.model.labels);
+                                       : data::Part::all(rows);
+  open_engine(config, options, trained);
+  return train::evaluate_part(pass_over(trained, part, options), trained.model.labels);
 }
 
 void predict_rows(const RunConfig& given, const std::function<void(const Prediction&)>& sink,
@@ -143,16 +159,14 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   const train::WorkFolder work(scratch);
   Trained trained;
   open_model(config, options, trained);
-  const data::TokenCache cache =
-      train::open_file(config, options, *trained.tokenizer, file, data::LabelUse::ignore, {},
-                       work.path() + "/prediction.tokens");
-  const std::vector<int32_t> buckets = buckets_for(config, cache);
-  open_engine(config, options, buckets, trained);
+  open_rows(config, options, file, data::LabelUse::ignore, work.path() + "/prediction.tokens",
+            trained);
+  open_engine(config, options, trained);
   // Rows come sorted by length inside a window; they wait here until all before them are out.
   std::map<int64_t, Prediction> waiting;
   int64_t next = 0;
   train::for_each_row(
-      pass_over(trained, cache, data::Part::all(cache.rows()), buckets, options),
+      pass_over(trained, data::Part::all(trained.rows->rows()), options),
       [&](int64_t row, int32_t, std::span<const float> logits) {
         const double top = *std::max_element(logits.begin(), logits.end());
         double sum = 0;

@@ -72,6 +72,31 @@ Json data_json(const std::string& file, const data::TokenCache& cache) {
   return json;
 }
 
+Json images_json(const std::string& file, const data::ImageFile& images) {
+  Json json = {{"file", file},
+               {"rows", images.rows()},
+               {"image", {data::kCifarSide, data::kCifarSide, data::kCifarChannels}}};
+  json["labels"] = Json::object();
+  for (size_t i = 0; i < images.label_counts().size(); ++i)
+    json["labels"][images.labels().name(static_cast<int32_t>(i))] = images.label_counts()[i];
+  return json;
+}
+
+std::string labels_text(const Json& json) {
+  std::string out;
+  if (!json["labels"].empty()) out += fmt::format("  {} labels\n", json["labels"].size());
+  for (const auto& [name, count] : json["labels"].items())
+    out += fmt::format("  {:>9}  {}\n", count.get<int64_t>(), name);
+  return out;
+}
+
+std::string images_text(const Json& json) {
+  return fmt::format("data {}\n  {} images of {} pixels and channels\n",
+                     json["file"].get<std::string>(), json["rows"].get<int64_t>(),
+                     json["image"].dump()) +
+         labels_text(json);
+}
+
 std::string model_text(const Json& json) {
   std::string out = fmt::format(
       "model {}\n  {} parameters ({} trained), {} of weights, vocabulary {}, {} labels\n",
@@ -106,11 +131,7 @@ std::string data_text(const Json& json) {
     out += fmt::format("  {:>7} {:>9}  {}\n", fmt::format("<= {}", bucket["up_to"].get<int64_t>()),
                        count, std::string(static_cast<size_t>(count * 60 / rows), '#'));
   }
-  if (!json["labels"].empty()) out += fmt::format("  {} labels\n", json["labels"].size());
-  for (const auto& [name, count] : json["labels"].items()) {
-    out += fmt::format("  {:>9}  {}\n", count.get<int64_t>(), name);
-  }
-  return out;
+  return out + labels_text(json);
 }
 
 }  // namespace
@@ -130,8 +151,19 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
   int64_t vocab_size = 0;
   const bool has_data =
       !config.train_file.empty() || !config.validation_file.empty() || !config.test_file.empty();
-  if (has_data) {
-    json["data"] = Json::array();
+  const bool reads_images =
+      !config.model.empty() && train::resolve_model(config, {}).image_size() > 0;
+  if (has_data) json["data"] = Json::array();
+  if (has_data && reads_images) {
+    const train::Model model = train::resolve_model(config, {});
+    for (const std::string& file : {config.train_file, config.validation_file, config.test_file}) {
+      if (file.empty()) continue;
+      const auto images = train::open_images(model, file);
+      if (labels.size() == 0) labels = images->labels();
+      json["data"].push_back(images_json(file, *images));
+      text += images_text(json["data"].back());
+    }
+  } else if (has_data) {
     const std::unique_ptr<const WordPieceTokenizer> tokenizer =
         train::open_tokenizer(config, options, {});
     vocab_size = tokenizer->vocab_size();

@@ -49,15 +49,18 @@ Machine open_machine(const RunConfig& config, const RunOptions& options) {
 RunSetup open_setup(const RunConfig& config, const RunOptions& options, const WorkFolder& work,
                     const std::string& tokenizer_folder) {
   RunSetup setup;
+  setup.model = resolve_model(config, {});
   if (config.train_file.empty()) {
-    setup.model = resolve_model(config, {});
-    setup.lengths = {config.max_seq_length};
+    const int64_t side = setup.model.image_size();
+    setup.lengths = {side > 0 ? side : config.max_seq_length};
     return setup;
   }
-  setup.learns_vocabulary = learns_vocabulary(config, tokenizer_folder);
-  setup.data.emplace(open_training_data(config, options, tokenizer_folder, work));
-  setup.model = resolve_model(config, {.vocab_size = setup.data->tokenizer->vocab_size(),
-                                       .labels = setup.data->labels.names()});
+  const bool reads_text = setup.model.image_size() == 0;
+  setup.learns_vocabulary = reads_text && learns_vocabulary(config, tokenizer_folder);
+  setup.data.emplace(open_training_data(config, options, setup.model, tokenizer_folder, work));
+  setup.model =
+      resolve_model(config, {.vocab_size = reads_text ? setup.data->tokenizer->vocab_size() : 0,
+                             .labels = setup.data->labels.names()});
   setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
   const data::TrainSampler sampler = train_sampler(config, *setup.data);
   setup.histogram = sampler.bucket_histogram();
@@ -73,6 +76,7 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
                          .micro_batch = micro_batch,
                          .lengths = setup.lengths,
                          .recompute = config.recompute,
+                         .allow_batch_norm_split = config.allow_batch_norm_split,
                          .budget_bytes = resolve_memory(config.memory),
                          .process_bytes = 0,
                          .startup_bytes = 0,
@@ -96,6 +100,7 @@ RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const Run
       make_run_plan(plan_request(config, options, setup, machine, micro_batch), *machine.backend);
   PlanReport& report = run.report;
   report.model = config.model;
+  report.image_size = setup.model.image_size();
   if (setup.histogram.empty()) return run;
   report.updates = total_steps(config, setup.batches_per_epoch);
   double epoch_seconds = 0;

@@ -125,10 +125,9 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   state->micro_batch = plan.micro_batch;
   state->config_json = config.to_json();
 
-  const data::TokenCache& cache = *data.train;
   data::TrainSampler sampler = train::train_sampler(config, data);
-  const train::FeedContext feed{.cache = &cache,
-                                .pad_id = data.tokenizer->pad_id(),
+  const train::FeedContext feed{.rows = data.train.get(),
+                                .pad_id = data.pad_id(),
                                 .seed = static_cast<uint64_t>(config.seed)};
   train::Training training;
   training.config = &config;
@@ -140,7 +139,7 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   training.sampler = &sampler;
   training.total_steps = train::total_steps(config, sampler.batches_per_epoch());
   training.validation.engine = &engine;
-  training.validation.feed = {.cache = &data.validation_cache(), .pad_id = feed.pad_id, .seed = 0};
+  training.validation.feed = {.rows = &data.validation_rows(), .pad_id = feed.pad_id, .seed = 0};
   training.validation.part = data.validation_part;
   training.validation.buckets = data.buckets;
   training.folder = folder;

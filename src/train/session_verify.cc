@@ -46,10 +46,9 @@ Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
   (void)train::initialize_weights(it.setup.model, engine, static_cast<uint64_t>(it.config.seed),
                                   it.machine.threads);
   const train::RunData& data = *it.setup.data;
-  const data::TokenCache& cache = *data.train;
   data::TrainSampler sampler = train::train_sampler(it.config, data);
-  const train::FeedContext feed{.cache = &cache,
-                                .pad_id = data.tokenizer->pad_id(),
+  const train::FeedContext feed{.rows = data.train.get(),
+                                .pad_id = data.pad_id(),
                                 .seed = static_cast<uint64_t>(it.config.seed)};
   const int64_t total = train::total_steps(it.config, sampler.batches_per_epoch());
   Outcome outcome{.weights_and_states = {},
@@ -129,10 +128,11 @@ VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
       compare(report, std::string("the chosen plan against ") + name, plain, outcome);
     }
   }
+  const bool may_split = !setup.model.has_batch_statistics() || config.allow_batch_norm_split;
   // Where keep-all does not fit at this micro-batch, it is compared at the largest one where it
   // does.
   for (int64_t size = chosen.micro_batch / 2;
-       size >= 1 && !try_plan(it, {Kind::none, 0}, chosen.micro_batch); size /= 2) {
+       may_split && size >= 1 && !try_plan(it, {Kind::none, 0}, chosen.micro_batch); size /= 2) {
     const std::optional<train::RunPlan> keep_all = try_plan(it, {Kind::none, 0}, size);
     if (!keep_all) continue;
     const Outcome wanted = run_case(it, *keep_all, false);

@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "plan/bound.h"
+#include "snug/error.h"
 #include "train/programs.h"
 
 namespace snug::train {
@@ -79,6 +80,34 @@ std::vector<int64_t> micro_batches(int64_t global_batch) {
   return sizes;
 }
 
+std::vector<int64_t> micro_batches_of(const RunPlanRequest& request) {
+  const int64_t batch = request.global_batch;
+  const int64_t given = request.micro_batch;
+  const bool must_be_equal = request.trains && request.model->has_batch_statistics();
+  if (must_be_equal && given > 0 && given != batch) {
+    if (!request.allow_batch_norm_split) {
+      throw Error(ErrorCode::bad_config, "micro_batch_size",
+                  "the model normalises by the statistics of its batch, and a micro-batch of " +
+                      std::to_string(given) + " has others than the batch of " +
+                      std::to_string(batch),
+                  "leave it away, or set allow_batch_norm_split to train on the statistics of "
+                  "micro-batches");
+    }
+    if (batch % given != 0) {
+      throw Error(ErrorCode::bad_config, "micro_batch_size",
+                  "a model with batch norm needs equal micro-batches, and " +
+                      std::to_string(given) + " does not divide the batch of " +
+                      std::to_string(batch),
+                  "choose a divisor of train_batch_size");
+    }
+  }
+  if (given > 0) return {given};
+  if (must_be_equal && !request.allow_batch_norm_split) return {batch};
+  std::vector<int64_t> sizes = micro_batches(batch);
+  if (must_be_equal) std::erase_if(sizes, [batch](int64_t size) { return batch % size != 0; });
+  return sizes;
+}
+
 Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backend& backend,
                  const Split* model) {
   Split split{.micro_batch = micro_batch,
@@ -94,8 +123,9 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
   ResidentLayout residents;
   const Graph eval = build_eval_graph(*request.model, shape);
   residents.add(eval, backend);
-  Graph graph =
-      request.trains ? build_train_graph(*request.model, request.recipe, shape, accumulates) : eval;
+  Graph graph = request.trains ? build_train_graph(*request.model, request.recipe, shape,
+                                                   split.accumulation_steps)
+                               : eval;
   residents.add(graph, backend);
   if (request.trains && accumulates) {
     const Graph update = build_update_graph(*request.model, request.recipe);

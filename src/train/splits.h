@@ -35,6 +35,12 @@ struct Candidate {
 /// Micro-batches to try: the batch in 1, 2, 3, 4, 6, 8, 12, ... pieces, down to single rows.
 [[nodiscard]] std::vector<int64_t> micro_batches(int64_t global_batch);
 
+/// What this request may be split into. Batch statistics are those of a micro-batch, so a model
+/// that has them trains in one piece unless the user allows otherwise, and then in equal pieces:
+/// rows that only fill up the last one would count. Throws Error{bad_config} for a micro-batch that
+/// breaks this.
+[[nodiscard]] std::vector<int64_t> micro_batches_of(const RunPlanRequest& request);
+
 /// `model`: a split whose schedules are taken over where the programs have the same ops; null to
 /// plan from scratch.
 [[nodiscard]] Split make_split(const RunPlanRequest& request, int64_t micro_batch,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: a planned BERT-tiny with one fixed batch in its inputs, on any backend.
+// For tests: a planned BERT-tiny or small residual network with one fixed batch in its inputs, on
+// any backend.
 #pragma once
 
 #include <cstring>
@@ -22,20 +23,37 @@ struct TestRun {
   std::unique_ptr<Engine> engine;
 
   TestRun(const Backend& backend, const std::string& recompute, int64_t batch, int64_t micro_batch,
-          double max_grad_norm = 1.0) {
+          double max_grad_norm = 1.0)
+      : TestRun(backend, bert_config(recompute, max_grad_norm), batch, micro_batch) {}
+
+  static RunConfig bert_config(const std::string& recompute, double max_grad_norm) {
+    RunConfig config;
     config.model = "bert-tiny";
     config.vocab_size = 100;
     config.max_seq_length = 12;
+    config.max_grad_norm = max_grad_norm;
     config.set("recompute", recompute);
-    model = resolve_model(config, {});
-    Recipe recipe = recipe_of(config);
-    recipe.max_grad_norm = max_grad_norm;
+    return config;
+  }
+  static RunConfig resnet_config(const std::string& recompute,
+                                 const std::string& name = "resnet-8") {
+    RunConfig config;
+    config.model = name;
+    config.set("image_size", "8");
+    config.set("allow_batch_norm_split", "true");
+    config.set("recompute", recompute);
+    return config;
+  }
+
+  TestRun(const Backend& backend, RunConfig given, int64_t batch, int64_t micro_batch)
+      : config(std::move(given)), model(resolve_model(config, {})) {
     plan = make_run_plan({.model = &model,
-                          .recipe = recipe,
+                          .recipe = recipe_of(config),
                           .global_batch = batch,
                           .micro_batch = micro_batch,
                           .lengths = {12},
                           .recompute = config.recompute,
+                          .allow_batch_norm_split = config.allow_batch_norm_split,
                           .budget_bytes = int64_t{1} << 32,
                           .process_bytes = 0,
                           .startup_bytes = 0,
@@ -44,15 +62,13 @@ struct TestRun {
     engine = std::make_unique<Engine>(plan, backend);
   }
 
-  /// Fills inputs of either backend: `Real` and `Int` are its element types of f32 and i32.
-  template <class Real, class Int, class Long, class Bool>
-  void feed(int64_t update, int64_t first_slot) {
-    const auto micro_batch = static_cast<size_t>(plan.micro_batch);
-    const auto global = static_cast<size_t>(plan.report.train_batch_size);
+  template <class Int, class Bool>
+  void feed_texts(int64_t update, int64_t first_slot) {
     const auto ids = engine->values<Int>("input_ids");
     const auto types = engine->values<Int>("token_type_ids");
     const auto mask = engine->values<Bool>("attention_mask");
-    for (size_t row = 0; row < micro_batch; ++row) {
+    const auto global = static_cast<size_t>(plan.report.train_batch_size);
+    for (size_t row = 0; row < static_cast<size_t>(plan.micro_batch); ++row) {
       const size_t slot = static_cast<size_t>(first_slot) + row;
       PhiloxStream stream(7, slot * 1000 + static_cast<size_t>(update));
       const size_t length = 3 + stream.below(10);
@@ -62,14 +78,44 @@ struct TestRun {
         types[row * 12 + t] = static_cast<Int>(t % 2);
         mask[row * 12 + t] = static_cast<Bool>(is_there ? 1 : 0);
       }
+    }
+  }
+  template <class Real>
+  void feed_images(int64_t update, int64_t first_slot) {
+    const auto pixels = engine->values<Real>("pixel_values");
+    const size_t image = pixels.size() / static_cast<size_t>(plan.micro_batch);
+    for (size_t i = 0; i < pixels.size(); ++i) {
+      if (i % image == 0) {
+        const size_t slot = static_cast<size_t>(first_slot) + i / image;
+        stream_ = PhiloxStream(7, slot * 1000 + static_cast<size_t>(update));
+      }
+      pixels[i] = static_cast<Real>(static_cast<float>(stream_.normal()));
+    }
+  }
+  PhiloxStream stream_{7, 0};
+
+  /// Fills inputs of either backend: `Real` and `Int` are its element types of f32 and i32.
+  template <class Real, class Int, class Long, class Bool>
+  void feed(int64_t update, int64_t first_slot) {
+    const auto micro_batch = static_cast<size_t>(plan.micro_batch);
+    const auto global = static_cast<size_t>(plan.report.train_batch_size);
+    if (engine->has("pixel_values")) {
+      feed_images<Real>(update, first_slot);
+    } else {
+      feed_texts<Int, Bool>(update, first_slot);
+    }
+    for (size_t row = 0; row < micro_batch; ++row) {
+      const size_t slot = static_cast<size_t>(first_slot) + row;
       engine->values<Int>("labels")[row] = static_cast<Int>(slot % 2);
       engine->values<Real>("row_weights")[row] = static_cast<Real>(slot < global ? 1 : 0);
     }
     engine->values<Real>("inv_total")[0] = static_cast<Real>(1.0 / static_cast<double>(global));
-    const auto rng = engine->values<Long>("rng");
-    rng[0] = static_cast<Long>(5);
-    rng[1] = static_cast<Long>(update);
-    rng[2] = static_cast<Long>(first_slot);
+    if (engine->has("rng")) {
+      const auto rng = engine->values<Long>("rng");
+      rng[0] = static_cast<Long>(5);
+      rng[1] = static_cast<Long>(update);
+      rng[2] = static_cast<Long>(first_slot);
+    }
     const auto hyper = engine->values<Real>("hyper");
     hyper[0] = static_cast<Real>(0.01);
     hyper[1] = static_cast<Real>(0.1);
@@ -95,7 +141,7 @@ struct TestRun {
   /// The same numbers as initialize_cpu, in double.
   void initialize_reference() {
     for (const auto& [name, entry] : plan.residents.entries()) {
-      if (entry.kind != ValueKind::parameter) continue;
+      if (!is_of_model(entry.kind)) continue;
       std::vector<float> values(static_cast<size_t>(element_count(entry.type)));
       models::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name,
                          3);

@@ -53,7 +53,7 @@ class Judge {
       state_.best_metric = value;
       state_.stale_evaluations = 0;
       (void)save_checkpoint(training_.folder.best(), *training_.engine, *training_.model,
-                            *training_.tokenizer, nullptr);
+                            training_.tokenizer, nullptr);
       return false;
     }
     ++state_.stale_evaluations;
@@ -66,9 +66,14 @@ class Judge {
   TrainState& state_;
 };
 
-int64_t tokens_in(const data::TokenCache& cache, std::span<const int64_t> rows) {
+// Of images: their number.
+int64_t tokens_in(const data::RowStore& store, std::span<const int64_t> rows) {
   int64_t tokens = 0;
-  for (int64_t row : rows) tokens += cache.info(row).length;
+  for (const int64_t row : rows) {
+    int32_t length = 0;
+    store.read_lengths(std::span(&row, 1), std::span(&length, 1));
+    tokens += length;
+  }
   return tokens;
 }
 
@@ -125,7 +130,7 @@ TrainOutcome run_training(Training& training, TrainState state) {
   const auto save = [&] {
     state.metrics_bytes = log.bytes();
     outcome.weights_sha256 = save_checkpoint(training.folder.last(), engine, *training.model,
-                                             *training.tokenizer, &state);
+                                             training.tokenizer, &state);
   };
   training.sampler->seek(state.epoch, state.batch);
   auto interval_start = Clock::now();
@@ -137,7 +142,7 @@ TrainOutcome run_training(Training& training, TrainState state) {
     const UpdateResult result =
         run_update(engine, training.feed, batch, state.step, config, training.total_steps);
     check_finite(result, state.step);
-    interval_tokens += tokens_in(*training.feed.cache, batch.rows);
+    interval_tokens += tokens_in(*training.feed.rows, batch.rows);
     const double learning_rate = learning_rate_at(config, state.step, training.total_steps);
     ++state.step;
     state.loss_sum += result.loss;

@@ -19,8 +19,8 @@ struct Training {
   const RunOptions* options = nullptr;
   Engine* engine = nullptr;
   const Model* model = nullptr;
-  const WordPieceTokenizer* tokenizer = nullptr;
-  FeedContext feed;  // of the training rows
+  const WordPieceTokenizer* tokenizer = nullptr;  // null for images
+  FeedContext feed;                               // of the training rows
   data::TrainSampler* sampler = nullptr;
   int64_t total_steps = 0;
   EvalPass validation;  // an empty part: no evaluation

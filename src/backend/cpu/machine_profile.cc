@@ -20,12 +20,16 @@ double MachineProfile::seconds(const std::string& op, const Cost& cost) const {
 
 MachineProfile default_profile() {
   // Two cores of a server CPU with AVX-512: 280 GFLOP/s in matrix products, 15 GB/s elsewhere.
+  const KernelRate convolution{.per_call = 5e-6, .per_flop = 1.0 / 120e9, .per_byte = 1.0 / 30e9};
   const KernelRate product{.per_call = 5e-6, .per_flop = 1.0 / 280e9, .per_byte = 1.0 / 60e9};
   return {
       .machine = "default",
       .rates = {
           {"", {.per_call = 2e-6, .per_flop = 0, .per_byte = 1.0 / 15e9}},
           {"matmul", product},
+          {"conv2d", convolution},
+          {"conv2d_grad_input", convolution},
+          {"conv2d_grad_weight", convolution},
           {"attention", {.per_call = 5e-6, .per_flop = 1.0 / 60e9, .per_byte = 1.0 / 15e9}},
           {"attention_grad", {.per_call = 5e-6, .per_flop = 1.0 / 60e9, .per_byte = 1.0 / 15e9}}}};
 }

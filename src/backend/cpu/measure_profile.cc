@@ -174,6 +174,35 @@ void append_products(std::vector<ProbeGroup>& groups) {
                      {"matmul", {f32({8, 256}), f32({256, 256}), absent()}, b_across}}});
 }
 
+void append_convolutions(std::vector<ProbeGroup>& groups) {
+  using Ints = std::vector<int64_t>;
+  struct Layer {
+    Shape x;
+    Shape w;
+    int64_t stride = 1;
+  };
+  ProbeGroup forward{RateBasis::both, {}};
+  ProbeGroup input{RateBasis::both, {}};
+  ProbeGroup weight{RateBasis::both, {}};
+  for (const Layer& layer :
+       {Layer{{1, 56, 56, 64}, {64, 64, 3, 3}}, Layer{{1, 56, 56, 64}, {128, 64, 1, 1}},
+        Layer{{2, 28, 28, 128}, {128, 128, 3, 3}, 2}, Layer{{2, 14, 14, 512}, {256, 512, 1, 1}},
+        Layer{{2, 14, 14, 192}, {192, 192, 3, 3}}, Layer{{16, 32, 32, 16}, {16, 16, 3, 3}}}) {
+    const int64_t padding = layer.w[2] / 2;
+    const int64_t side = (layer.x[1] - 1) / layer.stride + 1;
+    const TensorType y = f32({layer.x[0], side, side, layer.w[0]});
+    Attrs attrs = {{"stride", Ints{layer.stride, layer.stride}},
+                   {"padding", Ints{padding, padding}}};
+    forward.probes.push_back({"conv2d", {f32(layer.x), f32(layer.w), absent()}, attrs});
+    attrs.set("image", Ints{layer.x[1], layer.x[2]});
+    input.probes.push_back({"conv2d_grad_input", {f32(layer.w), y}, attrs});
+    attrs = forward.probes.back().attrs;
+    attrs.set("kernel", Ints{layer.w[2], layer.w[3]});
+    weight.probes.push_back({"conv2d_grad_weight", {f32(layer.x), y}, attrs});
+  }
+  for (ProbeGroup* group : {&forward, &input, &weight}) groups.push_back(*group);
+}
+
 void append_attention(std::vector<ProbeGroup>& groups) {
   const Attrs attrs = {{"heads", int64_t{4}}, {"rate", 0.1}, {"ordinal", int64_t{0}}};
   ProbeGroup forward{RateBasis::flops, {}};
@@ -204,6 +233,7 @@ void append_streams(std::vector<ProbeGroup>& groups) {
     both_sizes([op](int64_t rows) { return Probe{op, {f32({rows, W})}}; });
   }
   const auto matrix = [](int64_t rows) { return f32({rows, W}); };
+  both_sizes([&](int64_t r) { return Probe{"relu_grad", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return Probe{"gelu_grad", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return Probe{"scale", {matrix(r)}, {{"factor", 0.5}}}; });
   both_sizes([&](int64_t r) { return Probe{"where", {boolean({r, W}), matrix(r), matrix(r)}}; });
@@ -217,6 +247,22 @@ void append_streams(std::vector<ProbeGroup>& groups) {
   both_sizes([&](int64_t r) { return Probe{"layer_norm", {matrix(r), f32({W}), f32({W})}}; });
   both_sizes([&](int64_t r) {
     return Probe{"layer_norm_grad", {matrix(r), f32({W}), f32({r}), f32({r}), matrix(r)}};
+  });
+  const TensorType channels = f32({W});
+  both_sizes([&](int64_t r) { return Probe{"batch_norm", {matrix(r), channels, channels}}; });
+  both_sizes([&](int64_t r) {
+    return Probe{"batch_norm_grad", {matrix(r), channels, channels, channels, matrix(r)}};
+  });
+  both_sizes([&](int64_t r) {
+    return Probe{"batch_norm_inference", {matrix(r), channels, channels, channels, channels}};
+  });
+  const Attrs halving = {{"kernel", Ints{3, 3}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 1}}};
+  both_sizes([&](int64_t r) {
+    return Probe{"max_pool2d", {f32({r / 16, 16, 16, W / 16})}, halving};
+  });
+  both_sizes([&](int64_t r) {
+    return Probe{
+        "max_pool2d_grad", {f32({r / 16, 16, 16, W / 16}), f32({r / 16, 8, 8, W / 16})}, halving};
   });
   both_sizes([&](int64_t r) {
     return Probe{"transpose", {f32({r / 16, 16, 4, W / 4})}, {{"perm", Ints{0, 2, 1, 3}}}};
@@ -291,6 +337,7 @@ MachineProfile measure_profile(int threads) {
   Pool pool;
   std::vector<ProbeGroup> groups;
   append_products(groups);
+  append_convolutions(groups);
   append_attention(groups);
   append_streams(groups);
   for (const ProbeGroup& group : groups) {

@@ -55,12 +55,16 @@ std::vector<TensorType> infer_gelu(const InferArgs& args) {
   return infer_unary(args);
 }
 
-std::vector<TensorType> infer_gelu_grad(const InferArgs& args) {
-  check_approximation(args);
+std::vector<TensorType> infer_grad(const InferArgs& args) {
   require_dtype(args, 0, DType::f32, "x");
   require_dtype(args, 1, DType::f32, "dy");
   require_shape(args, 1, args.inputs[0].shape, "dy");
   return {args.inputs[0]};
+}
+
+std::vector<TensorType> infer_gelu_grad(const InferArgs& args) {
+  check_approximation(args);
+  return infer_grad(args);
 }
 
 std::vector<TensorType> infer_cast(const InferArgs& args) {
@@ -135,17 +139,24 @@ OpDef gelu_op() {
   op.infer = InferFn{infer_gelu};
   return op;
 }
-OpDef gelu_grad_op() {
-  return {.name = "gelu_grad",
-          .inputs = std::vector<InputSpec>{"x", "dy"},
+// The gradient of a unary op from one saved tensor and dy.
+OpDef grad_op(const char* name, const char* saved, CostFn cost) {
+  return {.name = name,
+          .inputs = std::vector<InputSpec>{saved, "dy"},
           .is_variadic = false,
           .outputs = std::vector<std::string>{"dx"},
-          .attrs = std::vector<AttrSpec>{{"approximate", std::string("none")}},
-          .infer = infer_gelu_grad,
+          .attrs = std::vector<AttrSpec>{},
+          .infer = infer_grad,
           .gradient = not_differentiable("second derivatives are not built"),
           .keeps = Keeps{},
-          .cost = CostFn{cost_per_element<30>},
+          .cost = cost,
           .alias = may_overwrite({{0, 0}, {0, 1}})};
+}
+OpDef gelu_grad_op() {
+  OpDef op = grad_op("gelu_grad", "x", cost_per_element<30>);
+  op.attrs = std::vector<AttrSpec>{{"approximate", std::string("none")}};
+  op.infer = InferFn{infer_gelu_grad};
+  return op;
 }
 OpDef scale_op() {
   OpDef op = unary("scale", elementwise_vjp::scale, {}, kCheap);
@@ -205,6 +216,7 @@ std::span<const OpDef> elementwise_ops() {
       unary("erf", vjp::erf, kInput, kTranscendental),
       unary("sigmoid", vjp::sigmoid, kOutput, kTranscendental),
       unary("relu", vjp::relu, kOutput, kCheap),
+      grad_op("relu_grad", "y", kCheap),
       gelu_op(),
       gelu_grad_op(),
       scale_op(),
@@ -239,6 +251,9 @@ ValueId gelu(GraphBuilder& builder, ValueId x, const std::string& approximate) {
 }
 ValueId gelu_grad(GraphBuilder& builder, ValueId x, ValueId dy, const std::string& approximate) {
   return builder.op1("gelu_grad", {x, dy}, {{"approximate", approximate}});
+}
+ValueId relu_grad(GraphBuilder& builder, ValueId y, ValueId dy) {
+  return builder.op1("relu_grad", {y, dy});
 }
 ValueId scale(GraphBuilder& builder, ValueId x, double factor) {
   return builder.op1("scale", {x}, {{"factor", factor}});

@@ -10,10 +10,11 @@
 //   exp, sqrt, rsqrt            dy y, dy / 2y, -dy y^3 / 2      y
 //   tanh, sigmoid               dy (1 - y^2), dy y (1 - y)      y
 //   log, erf                    dy / x, 2/sqrt(pi) dy e^(-x^2)  x
-//   relu max(x, 0)              dy where y > 0, else 0          y
+//   relu max(x, 0)              relu_grad(y, dy)                y
 //   gelu                        gelu_grad(x, dy)                x
 //   where cond ? a : b          dy on its side, else 0          cond
 //   cast                        cast(dy) (f32 to f32 only)      nothing
+// relu_grad: dy where y > 0, else 0.
 // gelu {approximate}: "none" x Phi(x), or "tanh" x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 // cast {to}: to i32 it cuts toward zero (saturating, NaN is 0), to bool it is x != 0.
 // Comparisons take f32 or i32, both the same, and give bool. where takes any element type, a and b
@@ -45,6 +46,7 @@ namespace snug {
                            const std::string& approximate = "none");
 [[nodiscard]] ValueId gelu_grad(GraphBuilder& builder, ValueId x, ValueId dy,
                                 const std::string& approximate = "none");
+[[nodiscard]] ValueId relu_grad(GraphBuilder& builder, ValueId y, ValueId dy);
 [[nodiscard]] ValueId scale(GraphBuilder& builder, ValueId x, double factor);
 
 [[nodiscard]] ValueId where(GraphBuilder& builder, ValueId condition, ValueId a, ValueId b);

@@ -38,15 +38,16 @@ std::unique_ptr<Kernel> create_unary(const NodeSpec& spec, const CpuContext& con
       });
 }
 
-std::unique_ptr<Kernel> create_gelu_grad(const NodeSpec& spec, const CpuContext& context) {
-  const GeluGradRow row = find_gelu_grad_row(spec.attrs.text("approximate"));
+std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
+  const std::string& op = *spec.op->name;
+  const GradRow row = find_grad_row(op, op == "gelu_grad" ? spec.attrs.text("approximate") : "");
   return make_kernel(
       [=, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
-        const float* x = input<float>(launch, 0);
+        const float* saved = input<float>(launch, 0);
         const float* dy = input<float>(launch, 1);
         auto* dx = output<float>(launch);
         for_each_chunk(threads, n, [&](int64_t begin, int64_t end) {
-          row(x + begin, dy + begin, dx + begin, end - begin);
+          row(saved + begin, dy + begin, dx + begin, end - begin);
         });
         return ErrorCode::ok;
       });
@@ -200,7 +201,8 @@ std::span<const CpuKernelDef> elementwise_cpu_kernels() {
       {"sigmoid", "simd:sigmoid", always, no_scratch, create_unary},
       {"relu", "simd:relu", always, no_scratch, create_unary},
       {"gelu", "simd:gelu", always, no_scratch, create_unary},
-      {"gelu_grad", "simd:gelu_grad", always, no_scratch, create_gelu_grad},
+      {"relu_grad", "simd:relu_grad", always, no_scratch, create_grad},
+      {"gelu_grad", "simd:gelu_grad", always, no_scratch, create_grad},
       {"scale", "simd:scale", always, no_scratch, create_unary},
       {"where", "plain:where", broadcast_reason, no_scratch, create_where},
       {"cast", "plain:cast", always, no_scratch, create_cast},

@@ -22,15 +22,15 @@ inline constexpr int64_t kElementwiseChunk = 4096;
 
 /// y[i] = f(x[i]); `factor` is used by scale alone. y may be x.
 using UnaryRow = void (*)(const float* x, float* y, int64_t n, float factor);
-/// dx[i] = f'(x[i]) dy[i]. dx may be x or dy.
-using GeluGradRow = void (*)(const float* x, const float* dy, float* dx, int64_t n);
+/// dx[i] from dy[i] and the saved input or output of the op. dx may be either of them.
+using GradRow = void (*)(const float* saved, const float* dy, float* dx, int64_t n);
 /// y[i] = f(a[i or 0], b[i or 0]): a step is 0 or 1. y may be a or b where the step is 1.
 using BinaryRow = void (*)(const float* a, int64_t a_step, const float* b, int64_t b_step, float* y,
                            int64_t n);
 
 /// Null for a name that is not one of them.
 [[nodiscard]] UnaryRow find_unary_row(const std::string& op, const std::string& approximate);
-[[nodiscard]] GeluGradRow find_gelu_grad_row(const std::string& approximate);
+[[nodiscard]] GradRow find_grad_row(const std::string& op, const std::string& approximate);
 [[nodiscard]] BinaryRow find_binary_row(const std::string& op);
 
 /// Up to three operands broadcast to one shape. Neighbouring dims along which all operands move

@@ -82,6 +82,11 @@ void run_gelu_grad(const RefArgs& args) {
   }
 }
 
+void run_relu_grad(const RefArgs& args) {
+  for (int64_t i = 0; i < args.outputs[0].size(); ++i)
+    args.outputs[0].data[i] = args.inputs[0].data[i] > 0 ? args.inputs[1].data[i] : 0;
+}
+
 void run_scale(const RefArgs& args) {
   const double factor = args.attrs.real("factor");
   for (int64_t i = 0; i < args.outputs[0].size(); ++i)
@@ -139,7 +144,7 @@ std::span<const RefKernelDef> elementwise_ref_kernels() {
       {"relu", unary<relu>},        {"gelu", run_gelu},
       {"gelu_grad", run_gelu_grad}, {"scale", run_scale},
       {"where", run_where},         {"cast", run_cast},
-      {"fill", run_fill},
+      {"fill", run_fill},           {"relu_grad", run_relu_grad},
   };
   return kernels;
 }

@@ -33,6 +33,15 @@ void add_unary(Cases& cases) {
   };
   both("relu", one_positive, {1, 4}, true);
   both("gelu", normal, {0.5, 1});
+  for (const Shape& shape : {Shape{3, 5}, Shape{3, 1000}, Shape{}}) {
+    cases.push_back({.op = "relu_grad",
+                     .name = "of" + to_string(shape),
+                     .inputs = {f32_away_from_zero(shape), f32_normal(shape)},
+                     .is_exact_on_integers = true});
+  }
+  cases.push_back({.op = "relu_grad",
+                   .name = "at_zero",
+                   .inputs = {f32_values({4}, {0, -0.0, 1e-30, 3}), f32_normal({4})}});
   for (const char* approximate : {"none", "tanh"}) {
     const Attrs attrs = {{"approximate", std::string(approximate)}};
     const std::string name = approximate;
@@ -227,6 +236,11 @@ void add_cast_and_fill(Cases& cases) {
                    .attrs = {{"approximate", std::string("fast")}},
                    .error = ErrorCode::invalid_graph,
                    .error_text = "not \"fast\""});
+  cases.push_back({.op = "relu_grad",
+                   .name = "shapes_differ",
+                   .inputs = {f32_normal({3}), f32_normal({3, 1})},
+                   .error = ErrorCode::shape_mismatch,
+                   .error_text = "dy must have shape [3], not [3,1]"});
   cases.push_back({.op = "gelu_grad",
                    .name = "shapes_differ",
                    .inputs = {f32_normal({3}), f32_normal({4})},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row functions of one operand and of gelu_grad, compiled once a Highway target.
+// Row functions of one operand and of its gradients, compiled once a Highway target.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/elementwise/elementwise_unary_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -55,6 +55,11 @@ SNUG_UNARY_ROW(gelu_exact, hn::Mul(x, normal_cdf(x).cdf))
 SNUG_UNARY_ROW(gelu_tanh, hn::Mul(x, gelu_sigmoid(x)))
 #undef SNUG_UNARY_ROW
 
+void relu_grad_row(const float* y, const float* dy, float* dx, int64_t n) {
+  map_vectors(dx, y, dy, n, [](V32 at, V32 d) HWY_ATTR {
+    return hn::IfThenElseZero(hn::Gt(at, hn::Zero(F32())), d);
+  });
+}
 void gelu_grad_exact_row(const float* x, const float* dy, float* dx, int64_t n) {
   map_vectors(dx, x, dy, n,
               [](V32 at, V32 d) HWY_ATTR { return hn::Mul(d, gelu_exact_slope(at)); });
@@ -85,6 +90,7 @@ HWY_EXPORT(relu_row);
 HWY_EXPORT(scale_row);
 HWY_EXPORT(gelu_exact_row);
 HWY_EXPORT(gelu_tanh_row);
+HWY_EXPORT(relu_grad_row);
 HWY_EXPORT(gelu_grad_exact_row);
 HWY_EXPORT(gelu_grad_tanh_row);
 
@@ -106,7 +112,8 @@ UnaryRow find_unary_row(const std::string& op, const std::string& approximate) {
   return nullptr;
 }
 
-GeluGradRow find_gelu_grad_row(const std::string& approximate) {
+GradRow find_grad_row(const std::string& op, const std::string& approximate) {
+  if (op == "relu_grad") return HWY_DYNAMIC_DISPATCH(relu_grad_row);
   return approximate == "tanh" ? HWY_DYNAMIC_DISPATCH(gelu_grad_tanh_row)
                                : HWY_DYNAMIC_DISPATCH(gelu_grad_exact_row);
 }

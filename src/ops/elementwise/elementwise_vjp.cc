@@ -89,9 +89,7 @@ Values sigmoid(const VjpArgs& args) {
 }
 
 Values relu(const VjpArgs& args) {
-  GraphBuilder& b = args.builder;
-  const ValueId zero = snug::fill(b, 0, {});
-  return {snug::where(b, snug::greater(b, args.out(0), zero), args.dy[0], zero)};
+  return {snug::relu_grad(args.builder, args.out(0), args.dy[0])};
 }
 
 Values gelu(const VjpArgs& args) {

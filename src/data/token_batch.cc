@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Micro-batches of batch.h. A row's ids are read straight into its place.
-#include "data/batch.h"
+// Micro-batches of tokens. A row's ids are read straight into its place.
+#include "data/token_cache.h"
 
 #include <algorithm>
 
@@ -23,10 +23,10 @@ void check_room(std::span<T> buffer, int64_t elements) {
 
 }  // namespace
 
-void fill_micro_batch(const TokenCache& cache, std::span<const int64_t> rows, int64_t first_slot,
-                      int64_t micro_batch, int64_t bucket_length, int32_t pad_id,
-                      const BatchBuffers& buffers) {
-  SNUG_CHECK(first_slot >= 0 && micro_batch >= 0 && bucket_length >= 1,
+void TokenCache::fill(const MicroBatch& batch, const BatchBuffers& buffers) const {
+  const int64_t micro_batch = batch.size;
+  const int64_t bucket_length = batch.bucket_length;
+  SNUG_CHECK(batch.first_slot >= 0 && micro_batch >= 0 && bucket_length >= 1,
              "a micro-batch out of range");
   SNUG_CHECK(!buffers.input_ids.empty() || micro_batch == 0,
              "a micro-batch needs room for its ids");
@@ -36,12 +36,12 @@ void fill_micro_batch(const TokenCache& cache, std::span<const int64_t> rows, in
   check_room(buffers.labels, micro_batch);
   check_room(buffers.row_weights, micro_batch);
   for (int64_t i = 0; i < micro_batch; ++i) {
-    const int64_t slot = first_slot + i;
+    const int64_t slot = batch.first_slot + i;
     const std::span<int32_t> ids = row_of(buffers.input_ids, i, bucket_length);
     RowInfo row;  // a padding row: no tokens, no label
-    if (slot < static_cast<int64_t>(rows.size()))
-      row = cache.read_row(rows[static_cast<size_t>(slot)], ids);
-    std::fill(ids.begin() + row.length, ids.end(), pad_id);
+    if (slot < static_cast<int64_t>(batch.rows.size()))
+      row = read_row(batch.rows[static_cast<size_t>(slot)], ids);
+    std::fill(ids.begin() + row.length, ids.end(), batch.pad_id);
     if (!buffers.token_type_ids.empty()) {
       const std::span<int32_t> types = row_of(buffers.token_type_ids, i, bucket_length);
       std::fill(types.begin(), types.end(), 0);

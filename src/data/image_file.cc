@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/image_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "base/check.h"
+#include "data/cache_format.h"
+#include "data/source.h"
+#include "snug/error.h"
+
+namespace snug::data {
+namespace {
+
+constexpr size_t kPixels = static_cast<size_t>(kCifarSide * kCifarSide);
+constexpr size_t kImageBytes = kPixels * static_cast<size_t>(kCifarChannels);
+// Mean and standard deviation of CIFAR-10's training images, by channel.
+constexpr std::array<float, 3> kMean = {0.4914F, 0.4822F, 0.4465F};
+constexpr std::array<float, 3> kDeviation = {0.2470F, 0.2435F, 0.2616F};
+
+struct Kind {
+  size_t label_bytes;
+  int32_t classes;
+  const char* names_file;
+};
+constexpr Kind kCifar10 = {1, 10, "batches.meta.txt"};
+constexpr Kind kCifar100 = {2, 100, "fine_label_names.txt"};
+
+class Descriptor {
+ public:
+  explicit Descriptor(const std::string& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    if (fd_ < 0) throw io_error(path, "cannot open the images", errno);
+  }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+struct Piece {
+  std::string path;
+  Descriptor file;
+  int64_t first_row = 0;
+};
+
+std::vector<std::string> files_of(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  if (!fs::is_directory(path, failed)) return {path};
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(path, failed)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_batch = name.starts_with("data_batch") && name.ends_with(".bin");
+    if (is_batch || name == "train.bin") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  if (files.empty()) {
+    throw Error(ErrorCode::bad_data, path, "the folder has no data_batch_*.bin and no train.bin",
+                "give the folder of CIFAR's binary version, or one of its .bin files");
+  }
+  return files;
+}
+
+int64_t size_of(const std::string& path, const Descriptor& file) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw io_error(path, "cannot read the images", errno);
+  if (!S_ISREG(status.st_mode)) throw Error(ErrorCode::bad_data, path, "it is not a regular file");
+  return status.st_size;
+}
+
+void read_at(const Piece& piece, int64_t offset, std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t got = ::pread(piece.file.get(), bytes.data(), bytes.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw io_error(piece.path, "reading failed", errno);
+    if (got == 0) throw Error(ErrorCode::bad_data, piece.path, "the file became shorter");
+    offset += got;
+    bytes = bytes.subspan(static_cast<size_t>(got));
+  }
+}
+
+Labels read_names(const std::string& data_file, const Kind& kind) {
+  const std::filesystem::path beside =
+      std::filesystem::path(data_file).parent_path() / kind.names_file;
+  std::vector<std::string> names;
+  std::ifstream file(beside);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty()) names.push_back(line);
+  }
+  if (names.size() != static_cast<size_t>(kind.classes)) {
+    names.clear();
+    for (int32_t i = 0; i < kind.classes; ++i) names.push_back(std::to_string(i));
+  }
+  return Labels::from_names(std::move(names));
+}
+
+}  // namespace
+
+struct ImageFile::State {
+  std::vector<Piece> pieces;
+  std::vector<std::string> files;
+  Kind kind = kCifar10;
+  int64_t rows = 0;
+  Labels labels;
+  std::vector<int64_t> label_counts;
+  uint64_t content_hash = 0;
+
+  [[nodiscard]] size_t record_bytes() const { return kind.label_bytes + kImageBytes; }
+
+  void open(const std::string& path);
+  void check_content();
+
+  [[nodiscard]] const Piece& piece_of(int64_t row) const {
+    SNUG_CHECK(row >= 0 && row < rows, "row out of range");
+    const auto after = std::upper_bound(pieces.begin(), pieces.end(), row,
+                                        [](int64_t r, const Piece& p) { return r < p.first_row; });
+    return *std::prev(after);
+  }
+  // Reads the first `bytes.size()` bytes of a record and returns its label.
+  int32_t read_record(int64_t row, std::span<std::byte> bytes) const {
+    const Piece& piece = piece_of(row);
+    read_at(piece, (row - piece.first_row) * static_cast<int64_t>(record_bytes()), bytes);
+    const auto label = static_cast<int32_t>(bytes[kind.label_bytes - 1]);
+    if (label >= kind.classes) {
+      throw Error(ErrorCode::bad_data, piece.path,
+                  "image " + std::to_string(row - piece.first_row) + " has the label " +
+                      std::to_string(label) + " of " + std::to_string(kind.classes),
+                  "give CIFAR's binary version, and nothing else under that name");
+    }
+    return label;
+  }
+};
+
+void ImageFile::State::open(const std::string& path) {
+  files = files_of(path);
+  for (const std::string& file : files) {
+    Descriptor descriptor(file);
+    const int64_t bytes = size_of(file, descriptor);
+    const auto holds = [bytes](const Kind& k) {
+      return bytes > 0 && bytes % static_cast<int64_t>(k.label_bytes + kImageBytes) == 0;
+    };
+    if (pieces.empty()) kind = holds(kCifar10) ? kCifar10 : kCifar100;
+    if (!holds(kind)) {
+      throw Error(ErrorCode::bad_data, file,
+                  "its " + std::to_string(bytes) + " bytes are no whole number of CIFAR records (" +
+                      std::to_string(kCifar10.label_bytes + kImageBytes) + " or " +
+                      std::to_string(kCifar100.label_bytes + kImageBytes) + " bytes each)",
+                  "give CIFAR's binary version");
+    }
+    pieces.push_back({.path = file, .file = std::move(descriptor), .first_row = rows});
+    rows += bytes / static_cast<int64_t>(record_bytes());
+  }
+  labels = read_names(files.front(), kind);
+}
+
+void ImageFile::State::check_content() {
+  std::array<std::byte, kCifar100.label_bytes + kImageBytes> buffer{};
+  const std::span<std::byte> record = std::span(buffer).first(record_bytes());
+  label_counts.assign(static_cast<size_t>(kind.classes), 0);
+  Checksum checksum;
+  for (int64_t row = 0; row < rows; ++row) {
+    ++label_counts[static_cast<size_t>(read_record(row, record))];
+    checksum.add(buffer);  // whole words: what is behind the record is zero
+  }
+  content_hash = checksum.value();
+}
+
+ImageFile::ImageFile(const std::string& path) : state_(std::make_unique<State>()) {
+  state_->open(path);
+  state_->check_content();
+}
+ImageFile::~ImageFile() = default;
+
+int64_t ImageFile::rows() const { return state_->rows; }
+const Labels& ImageFile::labels() const { return state_->labels; }
+uint64_t ImageFile::content_hash() const { return state_->content_hash; }
+const std::vector<int64_t>& ImageFile::label_counts() const { return state_->label_counts; }
+const std::vector<std::string>& ImageFile::files() const { return state_->files; }
+
+int32_t ImageFile::label(int64_t row) const {
+  std::array<std::byte, kCifar100.label_bytes> head{};
+  return state_->read_record(row, std::span(head).first(state_->kind.label_bytes));
+}
+
+void ImageFile::read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const {
+  SNUG_CHECK(rows.size() == lengths.size(), "one length a row");
+  std::fill(lengths.begin(), lengths.end(), 1);
+}
+
+void ImageFile::fill(const MicroBatch& batch, const BatchBuffers& buffers) const {
+  const auto size = static_cast<size_t>(batch.size);
+  SNUG_CHECK(buffers.pixel_values.empty() || buffers.pixel_values.size() >= size * kImageBytes,
+             "a batch buffer is too small");
+  std::array<std::byte, kCifar100.label_bytes + kImageBytes> buffer{};
+  const std::span<std::byte> record = std::span(buffer).first(state_->record_bytes());
+  for (size_t i = 0; i < size; ++i) {
+    const size_t slot = static_cast<size_t>(batch.first_slot) + i;
+    const bool is_there = slot < batch.rows.size();
+    const int32_t label = is_there ? state_->read_record(batch.rows[slot], record) : kIgnoredLabel;
+    if (!buffers.labels.empty()) buffers.labels[i] = label;
+    if (!buffers.row_weights.empty()) buffers.row_weights[i] = is_there ? 1.0F : 0.0F;
+    if (buffers.pixel_values.empty()) continue;
+    const std::span<float> image = buffers.pixel_values.subspan(i * kImageBytes, kImageBytes);
+    if (!is_there) {
+      std::fill(image.begin(), image.end(), 0.0F);
+      continue;
+    }
+    const std::byte* planes = record.data() + state_->kind.label_bytes;
+    for (size_t pixel = 0; pixel < kPixels; ++pixel) {
+      for (size_t c = 0; c < kMean.size(); ++c) {
+        const auto value = static_cast<float>(planes[c * kPixels + pixel]) / 255.0F;
+        image[pixel * kMean.size() + c] = (value - kMean[c]) / kDeviation[c];
+      }
+    }
+  }
+}
+
+}  // namespace snug::data

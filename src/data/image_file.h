@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// CIFAR's binary batches as rows: a file is records of one label byte (CIFAR-100: two, of which the
+// second counts) and 3072 pixel bytes, the 32x32 red ones first. Read once when opened, to check
+// labels and to know the content; then record by record through pread. Memory does not grow with
+// the number of images.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/row_store.h"
+
+namespace snug::data {
+
+inline constexpr int64_t kCifarSide = 32;
+inline constexpr int64_t kCifarChannels = 3;
+
+class ImageFile final : public RowStore {
+ public:
+  /// A .bin file, or a folder: then its data_batch_*.bin (or train.bin) in the order of their
+  /// names. Label names come from batches.meta.txt (fine_label_names.txt) beside the files, else
+  /// they are numbers. Throws Error{bad_data} for a file that is not CIFAR's, Error{io}.
+  explicit ImageFile(const std::string& path);
+  ~ImageFile() override;
+
+  [[nodiscard]] int64_t rows() const override;
+  [[nodiscard]] const Labels& labels() const override;
+  [[nodiscard]] uint64_t content_hash() const override;
+  [[nodiscard]] int32_t label(int64_t row) const override;
+  void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const override;
+  /// pixel_values become (byte / 255 - mean) / deviation of CIFAR-10's channels; padding rows are
+  /// zeros.
+  void fill(const MicroBatch& batch, const BatchBuffers& buffers) const override;
+
+  /// Images by label id.
+  [[nodiscard]] const std::vector<int64_t>& label_counts() const;
+  [[nodiscard]] const std::vector<std::string>& files() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace snug::data

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Labelled rows on disk, read in any order into the caller's memory: token sequences
+// (token_cache.h) or images (image_file.h).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "data/labels.h"
+
+namespace snug::data {
+
+// m: rows of the micro-batch, T: bucket length. A buffer may be empty: then it is not filled.
+struct BatchBuffers {
+  std::span<int32_t> input_ids{};       // (m, T)
+  std::span<int32_t> token_type_ids{};  // (m, T)
+  std::span<uint8_t> attention_mask{};  // (m, T), 1 for a token
+  std::span<float> pixel_values{};      // (m, height, width, channels)
+  std::span<int32_t> labels{};          // (m)
+  std::span<float> row_weights{};       // (m), 1 for a labelled row, else 0
+};
+
+/// Slots [first_slot, first_slot + size) of the global batch `rows`. Slots past its end are padding
+/// rows, with label kIgnoredLabel and weight 0.
+struct MicroBatch {
+  std::span<const int64_t> rows{};
+  int64_t first_slot = 0;
+  int64_t size = 0;
+  int64_t bucket_length = 1;  // of texts
+  int32_t pad_id = 0;         // of texts
+};
+
+/// Const methods are thread-safe.
+class RowStore {
+ public:
+  RowStore() = default;
+  RowStore(const RowStore&) = delete;
+  RowStore& operator=(const RowStore&) = delete;
+  RowStore(RowStore&&) = default;
+  RowStore& operator=(RowStore&&) = default;
+  virtual ~RowStore() = default;
+
+  [[nodiscard]] virtual int64_t rows() const = 0;
+  [[nodiscard]] virtual const Labels& labels() const = 0;
+  /// Changes with any content, label or order of the rows: save it in checkpoints.
+  [[nodiscard]] virtual uint64_t content_hash() const = 0;
+  /// kIgnoredLabel where there is none.
+  [[nodiscard]] virtual int32_t label(int64_t row) const = 0;
+  /// Lengths in tokens; 1 for an image.
+  virtual void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const = 0;
+  /// Fills the buffers; allocates nothing. Throws Error{bad_data} or Error{io} where a file no
+  /// longer holds what was opened.
+  virtual void fill(const MicroBatch& batch, const BatchBuffers& buffers) const = 0;
+};
+
+}  // namespace snug::data

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/pool/pool.h"
+
+#include "ops/op_rules.h"
+
+namespace snug {
+namespace {
+
+Shape checked_output(const InferArgs& args) {
+  require_dtype(args, 0, DType::f32, "x");
+  require_rank(args, 0, 4, "x");
+  const auto kernel = window_pair(args, "kernel", 1);
+  const auto padding = window_pair(args, "padding", 0);
+  (void)window_pair(args, "stride", 1);
+  if (2 * padding.first > kernel.first || 2 * padding.second > kernel.second) {
+    shape_error(args, "padding " + to_string(args.attrs.ints("padding")) +
+                          " is more than half of the kernel " +
+                          to_string(args.attrs.ints("kernel")));
+  }
+  const Shape& x = args.inputs[0].shape;
+  const Pool2dDims dims = pool2d_dims(x, args.attrs);
+  if (dims.height.count() == 0 || dims.width.count() == 0) {
+    shape_error(args, "the kernel " + to_string(args.attrs.ints("kernel")) +
+                          " does not fit on the padded image of x " + to_string(x));
+  }
+  return {x[0], dims.height.count(), dims.width.count(), x[3]};
+}
+
+std::vector<TensorType> infer_forward(const InferArgs& args) {
+  return {{DType::f32, checked_output(args)}};
+}
+
+std::vector<TensorType> infer_grad(const InferArgs& args) {
+  require_dtype(args, 1, DType::f32, "dy");
+  require_shape(args, 1, checked_output(args), "dy");
+  return {args.inputs[0]};
+}
+
+std::vector<ValueId> vjp(const VjpArgs& args) {
+  return {args.builder.op1("max_pool2d_grad", {args.in(0), args.dy[0]}, args.node.attrs)};
+}
+
+double comparisons(const Shape& y, const Attrs& attrs) {
+  const std::vector<int64_t>& kernel = attrs.ints("kernel");
+  return static_cast<double>(element_count(y)) * static_cast<double>(kernel[0] * kernel[1]);
+}
+Cost cost_forward(const CostArgs& args) {
+  return streaming_cost(args, comparisons(args.outputs[0].shape, args.attrs));
+}
+Cost cost_grad(const CostArgs& args) {
+  return streaming_cost(args, 2 * comparisons(args.inputs[1].shape, args.attrs));
+}
+
+}  // namespace
+
+Pool2dDims pool2d_dims(const Shape& x, const Attrs& attrs) {
+  const auto axis = [&](size_t i) {
+    return WindowAxis{.size = x[1 + i],
+                      .kernel = attrs.ints("kernel")[i],
+                      .stride = attrs.ints("stride")[i],
+                      .padding = attrs.ints("padding")[i]};
+  };
+  return {.batch = x[0], .channels = x[3], .height = axis(0), .width = axis(1)};
+}
+
+ValueId max_pool2d(GraphBuilder& builder, ValueId x, const Pool2dOptions& options) {
+  const auto pair = [](const std::pair<int64_t, int64_t>& p) {
+    return std::vector<int64_t>{p.first, p.second};
+  };
+  return builder.op1("max_pool2d", {x},
+                     {{"kernel", pair(options.kernel)},
+                      {"stride", pair(options.stride)},
+                      {"padding", pair(options.padding)}});
+}
+
+std::span<const OpDef> pool_ops() {
+  using Ints = std::vector<int64_t>;
+  static const std::vector<AttrSpec> attrs = {
+      required_attr("kernel", Ints{}), required_attr("stride", Ints{}), {"padding", Ints{0, 0}}};
+  static const OpDef ops[] = {
+      {.name = "max_pool2d",
+       .inputs = std::vector<InputSpec>{"x"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"y"},
+       .attrs = attrs,
+       .infer = infer_forward,
+       .gradient = Gradient(vjp),
+       .keeps = Keeps{.inputs = 1},
+       .cost = cost_forward,
+       .alias = never_in_place()},
+      {.name = "max_pool2d_grad",
+       .inputs = std::vector<InputSpec>{"x", "dy"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"dx"},
+       .attrs = attrs,
+       .infer = infer_grad,
+       .gradient = not_differentiable("it is a gradient"),
+       .keeps = Keeps{},
+       .cost = cost_grad,
+       .alias = never_in_place()},
+  };
+  return ops;
+}
+
+}  // namespace snug

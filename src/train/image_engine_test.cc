@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Residual networks in the engine: plans do not change results, running statistics move once an
+// update, batches are not split unless that is allowed.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/reference/reference.h"
+#include "snug/error.h"
+#include "train/splits.h"
+#include "train/testing.h"
+
+namespace snug::train {
+namespace {
+
+std::unique_ptr<Backend> cpu(int threads = 2) {
+  return make_cpu_backend({.threads = threads, .profile = default_profile()});
+}
+
+TEST(Image_engine, every_strategy_gives_the_same_bits_of_weights_and_statistics) {
+  const auto backend = cpu();
+  for (const char* name : {"resnet-8", "resnet-20"}) {
+    for (const int64_t micro_batch : {4, 2}) {
+      std::string wanted;
+      for (const char* strategy : {"none", "all", "sqrt", "every:2"}) {
+        TestRun run(*backend, TestRun::resnet_config(strategy, name), 4, micro_batch);
+        run.initialize_cpu();
+        for (int64_t i = 0; i < 2; ++i) EXPECT_TRUE(std::isfinite(run.update_cpu(i)));
+        if (wanted.empty()) wanted = run.bytes();
+        EXPECT_EQ(run.bytes() == wanted, true) << name << " " << strategy << " " << micro_batch;
+        EXPECT_EQ(run.engine->measured_arena_bytes(), run.plan.arena_bytes) << strategy;
+      }
+    }
+  }
+}
+
+TEST(Image_engine, reference_agrees_with_the_cpu) {
+  const auto reference = make_reference_backend();
+  const auto backend = cpu();
+  TestRun slow(*reference, TestRun::resnet_config("all"), 4, 4);
+  TestRun fast(*backend, TestRun::resnet_config("none"), 4, 4);
+  slow.initialize_reference();
+  fast.initialize_cpu();
+  for (int64_t i = 0; i < 2; ++i) EXPECT_NEAR(fast.update_cpu(i), slow.update_reference(i), 1e-3);
+}
+
+// The mean of the first convolution's outputs over a batch is known from the batch; the buffer goes
+// a tenth of the way to it, once, whether the batch is in one piece or in two.
+TEST(Image_engine, running_statistics_move_once_an_update) {
+  const auto reference = make_reference_backend();
+  for (const int64_t micro_batch : {4, 2}) {
+    for (const char* strategy : {"none", "all"}) {
+      TestRun run(*reference, TestRun::resnet_config(strategy), 4, micro_batch);
+      run.initialize_reference();
+      const auto mean = run.engine->values<double>("bn1.running_mean");
+      const auto variance = run.engine->values<double>("bn1.running_var");
+      std::fill(mean.begin(), mean.end(), 1e6);  // far from every batch: only its share is left
+      std::fill(variance.begin(), variance.end(), 1e6);
+      (void)run.update_reference(0);
+      for (const double value : mean) EXPECT_NEAR(value / 1e6, 0.9, 1e-5) << strategy;
+      for (const double value : variance) EXPECT_NEAR(value / 1e6, 0.9, 1e-5) << strategy;
+    }
+  }
+}
+
+TEST(Splits, batch_statistics_forbid_a_split_unless_it_is_allowed) {
+  RunConfig config = TestRun::resnet_config("auto");
+  const Model resnet = resolve_model(config, {});
+  EXPECT_TRUE(resnet.has_batch_statistics());
+  RunPlanRequest request;
+  request.model = &resnet;
+  request.global_batch = 12;
+  EXPECT_EQ(micro_batches_of(request), (std::vector<int64_t>{12}));
+  request.allow_batch_norm_split = true;
+  EXPECT_EQ(micro_batches_of(request), (std::vector<int64_t>{12, 6, 4, 3, 2, 1}));
+  request.micro_batch = 5;
+  const auto text_of = [&] {
+    try {
+      (void)micro_batches_of(request);
+      return std::string();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_config);
+      EXPECT_EQ(error.where(), "micro_batch_size");
+      return std::string(error.what());
+    }
+  };
+  EXPECT_NE(text_of().find("5 does not divide the batch of 12"), std::string::npos) << text_of();
+  request.micro_batch = 4;
+  EXPECT_EQ(text_of(), "");
+  request.allow_batch_norm_split = false;
+  EXPECT_NE(text_of().find("set allow_batch_norm_split"), std::string::npos) << text_of();
+  request.trains = false;  // evaluation uses the running statistics
+  EXPECT_EQ(micro_batches_of(request), (std::vector<int64_t>{4}));
+}
+
+TEST(Splits, models_without_batch_statistics_are_split_freely) {
+  RunConfig config;
+  config.model = "vgg-16";
+  const Model vgg = resolve_model(config, {});
+  EXPECT_FALSE(vgg.has_batch_statistics());
+  RunPlanRequest request;
+  request.model = &vgg;
+  request.global_batch = 8;
+  EXPECT_EQ(micro_batches_of(request), micro_batches(8));
+}
+
+TEST(Model, keys_of_other_families_are_refused) {
+  const auto refusal = [](const char* model, const char* key, const char* value) {
+    RunConfig config;
+    config.model = model;
+    config.set(key, value);
+    try {
+      (void)resolve_model(config, {});
+      return std::string();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_config);
+      return error.where() + ": " + error.what();
+    }
+  };
+  EXPECT_NE(refusal("bert-tiny", "image_size", "32").find("reads no images"), std::string::npos);
+  EXPECT_NE(refusal("vgg-16", "stage_blocks", "1,1").find("no residual network"),
+            std::string::npos);
+  EXPECT_NE(refusal("resnet-50", "hidden_dropout_prob", "0.1").find("no dropout"),
+            std::string::npos);
+  EXPECT_NE(refusal("resnet-50", "stage_blocks", "1,1").find("widths"), std::string::npos);
+  EXPECT_NE(refusal("resnet-21", "seed", "1").find("resnet-20"), std::string::npos);
+  EXPECT_EQ(refusal("resnet-50", "stage_blocks", "3,24,36,3"), "");
+}
+
+}  // namespace
+}  // namespace snug::train

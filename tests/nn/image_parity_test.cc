@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// VGG and residual networks against PyTorch's in float64 (tests/golden/images.safetensors, written
+// by tools/golden/images.py): names, logits, loss, every gradient, running statistics, evaluation.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+
+#include "io/safetensors.h"
+#include "models/resnet.h"
+#include "models/vgg.h"
+#include "nn/ref_graph.h"
+
+namespace snug {
+namespace {
+
+constexpr double kTolerance = 1e-9;  // relative L2
+constexpr int64_t kBatch = 3;
+
+using Build = std::function<models::SequenceModel(GraphBuilder&, const models::BuildOptions&)>;
+
+models::ResnetConfig small_resnet() {
+  models::ResnetConfig config;
+  config.num_labels = 4;
+  return config;
+}
+
+Build build_resnet(const models::ResnetConfig& config) {
+  return [config](GraphBuilder& builder, const models::BuildOptions& options) {
+    return models::build_resnet_classifier(builder, config, {.micro_batch = kBatch}, options);
+  };
+}
+
+// The configurations of the golden's networks, by its names.
+std::map<std::string, Build> networks() {
+  std::map<std::string, Build> all;
+  models::VggConfig vgg;
+  vgg.depths = {1, 2};
+  vgg.widths = {3, 5};
+  vgg.hidden_size = 6;
+  vgg.image_size = 9;
+  vgg.num_labels = 4;
+  vgg.dropout = 0;
+  all["vgg"] = [vgg](GraphBuilder& builder, const models::BuildOptions& options) {
+    return models::build_vgg_classifier(builder, vgg, {.micro_batch = kBatch}, options);
+  };
+  models::ResnetConfig basic = small_resnet();
+  basic.depths = {1, 2};
+  basic.widths = {4, 6};
+  basic.layer_type = "basic";
+  basic.image_size = 17;
+  all["basic"] = build_resnet(basic);
+  models::ResnetConfig bottleneck = small_resnet();
+  bottleneck.depths = {2, 1};
+  bottleneck.widths = {2, 3};
+  bottleneck.image_size = 16;
+  all["bottleneck"] = build_resnet(bottleneck);
+  models::ResnetConfig padded = basic;
+  padded.widths = {3, 5};
+  padded.stem = "cifar";
+  padded.shortcut = "padding";
+  padded.image_size = 7;
+  all["padded"] = build_resnet(padded);
+  models::ResnetConfig pre = bottleneck;
+  pre.preactivation = true;
+  pre.stem = "cifar";
+  pre.image_size = 6;
+  all["preactivation"] = build_resnet(pre);
+  pre.stem = "imagenet";
+  pre.depths = {1, 1};
+  pre.layer_type = "basic";
+  pre.image_size = 12;
+  all["preactivation_stem"] = build_resnet(pre);
+  return all;
+}
+
+class Image_parity : public testing::TestWithParam<std::string> {
+ protected:
+  [[nodiscard]] std::vector<double> golden(const std::string& name) const {
+    const io::TensorInfo* info = file_.find(GetParam() + "/" + name);
+    if (info == nullptr) throw std::runtime_error("no golden " + name);
+    std::vector<double> data(static_cast<size_t>(info->elements()));
+    file_.read_f64(info->name, data);
+    return data;
+  }
+
+  void expect_equal(const std::vector<double>& found, const std::string& name) const {
+    const std::vector<double> wanted = golden(name);
+    ASSERT_EQ(found.size(), wanted.size()) << name;
+    double error = 0;
+    double norm = 0;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      error += (found[i] - wanted[i]) * (found[i] - wanted[i]);
+      norm += wanted[i] * wanted[i];
+    }
+    EXPECT_TRUE(std::sqrt(error) <= kTolerance * std::sqrt(norm) + 1e-14)
+        << name << ": " << std::sqrt(error) << " of " << std::sqrt(norm);
+  }
+
+  // Builds the network and feeds the golden's batch, weights and running statistics.
+  void build(bool training) {
+    builder_ = GraphBuilder(op_registry(), "images");
+    model_ = networks().at(GetParam())(builder_, {.training = training});
+    feeds_ = {{model_.pixel_values, golden("pixel_values")}};
+    if (training) {
+      feeds_[model_.labels] = golden("labels");
+      feeds_[model_.row_weights] = golden("row_weights");
+      feeds_[model_.inv_total] = {1 / 3.5};
+    }
+    parameters_.clear();
+    const Graph& graph = builder_.graph();
+    for (size_t i = 0; i < graph.values.size(); ++i) {
+      const Value& value = graph.values[i];
+      const auto id = static_cast<ValueId>(i);
+      if (value.kind == ValueKind::parameter) parameters_.push_back(id);
+      if (value.kind == ValueKind::parameter || (training && value.kind == ValueKind::buffer))
+        feeds_[id] = golden("before/" + value.name);
+      if (value.kind == ValueKind::buffer && !training) feeds_[id] = golden("after/" + value.name);
+    }
+  }
+  [[nodiscard]] std::string name_of(ValueId id) const { return builder_.graph().value(id).name; }
+
+  io::SafetensorsFile file_{SNUG_SOURCE_DIR "/tests/golden/images.safetensors"};
+  GraphBuilder builder_{op_registry(), "images"};
+  models::SequenceModel model_;
+  RefValues feeds_;
+  std::vector<ValueId> parameters_;
+};
+
+TEST_P(Image_parity, training_pass_is_equal) {
+  build(true);
+  const size_t forward_nodes = builder_.graph().nodes.size();
+  const auto gradients = append_gradients(builder_, model_.loss, kNone, parameters_);
+  const RefValues values = evaluate(builder_.graph(), feeds_);
+  expect_equal(values.at(model_.logits), "logits");
+  expect_equal(values.at(model_.loss), "loss");
+  ASSERT_EQ(gradients.size(), parameters_.size());
+  for (const auto& [parameter, gradient] : gradients)
+    expect_equal(values.at(gradient), "grad/" + name_of(parameter));
+  size_t updated = 0;
+  for (size_t i = 0; i < forward_nodes; ++i) {
+    const Node& node = builder_.graph().nodes[i];
+    if (*node.op->name != "running_statistics") continue;
+    for (size_t k = 0; k < 2; ++k, ++updated)
+      expect_equal(values.at(node.outputs[k]), "after/" + name_of(node.inputs[k]));
+  }
+  size_t buffers = 0;
+  for (const Value& value : builder_.graph().values) buffers += value.kind == ValueKind::buffer;
+  EXPECT_EQ(updated, buffers) << "every running statistic moves once";
+}
+
+TEST_P(Image_parity, evaluation_is_equal) {
+  build(false);
+  expect_equal(evaluate(builder_.graph(), feeds_).at(model_.logits), "eval_logits");
+}
+
+std::vector<std::string> names_of_networks() {
+  std::vector<std::string> names;
+  for (const auto& [name, build] : networks()) names.push_back(name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Networks, Image_parity, testing::ValuesIn(names_of_networks()),
+                         [](const auto& param) { return param.param; });
+
+// "64x3x7x7" of every weight and running statistic.
+std::map<std::string, std::string> shapes_of(const Graph& graph) {
+  std::map<std::string, std::string> shapes;
+  for (const Value& value : graph.values) {
+    if (!is_of_model(value.kind)) continue;
+    std::string& text = shapes[value.name];
+    for (int64_t dim : value.type.shape) text += (text.empty() ? "" : "x") + std::to_string(dim);
+  }
+  return shapes;
+}
+
+TEST(Image_names, parameters_have_torchvisions_names_and_shapes) {
+  std::map<std::string, std::map<std::string, std::string>> wanted;
+  std::ifstream file(SNUG_SOURCE_DIR "/tests/golden/torchvision_names.txt");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string model;
+    std::string name;
+    words >> model >> name;
+    words >> wanted[model][name];
+  }
+  ASSERT_EQ(wanted.size(), 2u);
+  GraphBuilder resnet(op_registry(), "resnet");
+  (void)models::build_resnet_classifier(resnet, models::resnet_preset("resnet-50"),
+                                        {.micro_batch = 1}, {});
+  EXPECT_EQ(shapes_of(resnet.graph()), wanted["resnet-50"]);
+  GraphBuilder vgg(op_registry(), "vgg");
+  (void)models::build_vgg_classifier(vgg, models::vgg_preset("vgg-16"), {.micro_batch = 1}, {});
+  EXPECT_EQ(shapes_of(vgg.graph()), wanted["vgg-16"]);
+}
+
+}  // namespace
+}  // namespace snug
