@@ -37,6 +37,15 @@ bool read_arguments(const std::string& verb, const std::string& summary,
   app.add_option("-c,--config", file, "Run configuration (YAML); command-line values win")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_flag("--json", arguments.is_json, "Print one JSON object and nothing else");
+  if (verb == "plan" || verb == "train") {
+    app.add_option("--plan", arguments.plan_file, "Replay a plan written by --save-plan");
+    app.add_option("--save-plan", arguments.save_plan_file,
+                   "Write the plan to a file that --plan replays");
+  }
+  if (verb == "plan") {
+    app.add_option("--html", arguments.html_file,
+                   "Write one page: memory over time, the arena's map, the price list");
+  }
   app.footer("Every key of a run configuration is an option as well (--key value):\n\n" +
              config_help());
   std::reverse(split.rest.begin(), split.rest.end());  // CLI11 takes them from the back

@@ -10,19 +10,21 @@
 
 namespace snug::cli {
 
-enum ExitCode : int {
-  kDone = 0,
-  kUserError = 1,
-  kDoesNotFit = 2,
-  kNumeric = 3,
-  kDifferent = 4,
-  kBug = 70,
-  kInterrupted = 130
-};
+// Exit codes.
+inline constexpr int kDone = 0;
+inline constexpr int kUserError = 1;
+inline constexpr int kDoesNotFit = 2;
+inline constexpr int kNumeric = 3;
+inline constexpr int kDifferent = 4;
+inline constexpr int kBug = 70;
+inline constexpr int kInterrupted = 130;
 
 struct Arguments {
   RunConfig config;
   bool is_json = false;
+  std::string plan_file;       // plan, train
+  std::string save_plan_file;  // plan, train
+  std::string html_file;       // plan
 };
 
 /// Reads `-c FILE`, `--json` and every key of a run configuration. Prints help and returns false

@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // snug plan: the table, or one JSON object.
+#include <fstream>
 #include <iostream>
 
 #include "common.h"
 
 namespace snug::cli {
+namespace {
+
+void write_page(const std::string& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw Error(ErrorCode::io, file, "cannot be written", "give another --html FILE");
+}
+
+}  // namespace
 
 int plan_verb(const std::vector<std::string>& words) {
   Arguments arguments;
@@ -13,8 +24,13 @@ int plan_verb(const std::vector<std::string>& words) {
                       words, arguments))
     return kDone;
   ProgressReporter reporter;
-  const PlanReport report = plan_run(arguments.config, run_options(reporter));
+  RunOptions options = run_options(reporter);
+  options.plan_file = arguments.plan_file;
+  options.save_plan_file = arguments.save_plan_file;
+  options.wants_picture = !arguments.html_file.empty();
+  const PlanReport report = plan_run(arguments.config, options);
   reporter.clear();
+  if (!arguments.html_file.empty()) write_page(arguments.html_file, report.to_html());
   std::cout << (arguments.is_json ? report.to_json() + "\n" : report.to_text());
   return kDone;
 }

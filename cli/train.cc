@@ -55,6 +55,8 @@ int train_verb(const std::vector<std::string>& words) {
     return kDone;
   ProgressReporter reporter;
   RunOptions options = run_options(reporter);
+  options.plan_file = arguments.plan_file;
+  options.save_plan_file = arguments.save_plan_file;
   options.callbacks.on_plan = [&](const PlanReport& report) {
     reporter.clear();
     if (!arguments.is_json) std::cout << report.to_text() << std::flush;

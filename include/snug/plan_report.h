@@ -30,6 +30,36 @@ struct PeakTensor {
   int64_t bytes = 0;
 };
 
+/// How consecutive equal parts of the model (the layers of an encoder) are treated.
+struct BlockTreatment {
+  std::string first;  // scope of the first, "bert.encoder.layer.0"
+  std::string last;
+  int64_t count = 1;
+  int64_t keep_all_bytes = 0;           // of one: what the backward part reads of its forward part
+  int64_t kept_bytes = 0;               // of one: what of it is in memory at the loss
+  double forward_seconds = 0;           // of one
+  double recompute_seconds = 0;         // of one: forward ops run again
+  std::vector<std::string> recomputed;  // types of ops run again, longest first
+  std::vector<std::string> kept;        // types of ops whose outputs are kept, largest first
+};
+
+/// Bytes of the arena over one micro-batch: in use after each op.
+struct MemoryCurve {
+  std::string name;             // "keep-all", "this plan"
+  std::vector<double> seconds;  // when the op ends
+  std::vector<int64_t> bytes;
+};
+
+/// A tensor's place in the arena.
+struct PlacedTensor {
+  std::string name;
+  double begin_seconds = 0;
+  double end_seconds = 0;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  bool is_again = false;  // made by a recomputation
+};
+
 struct PlanReport {
   // The whole process: process + resident + arena = planned peak <= budget.
   int64_t budget_bytes = 0;
@@ -66,12 +96,17 @@ struct PlanReport {
   double run_seconds = 0;  // of the whole run, by length buckets; 0 where it is not known
   std::vector<MemoryComponent> components;
   std::vector<PriceRow> prices;
-  std::vector<PeakTensor> peak_tensors;
+  std::vector<PeakTensor> peak_tensors;  // of the chosen plan's peak, largest first
+  std::vector<BlockTreatment> blocks;
+  std::vector<MemoryCurve> curves;   // of keep-all and of the chosen plan
+  std::vector<PlacedTensor> placed;  // of the chosen plan
 
   /// One JSON object, the contract of docs/files.md.
   [[nodiscard]] std::string to_json() const;
   /// The table that `snug plan` prints.
   [[nodiscard]] std::string to_text() const;
+  /// One page of HTML that needs nothing else: memory over time, the arena's map, the price list.
+  [[nodiscard]] std::string to_html() const;
 };
 
 }  // namespace snug

@@ -78,6 +78,12 @@ struct RunOptions {
   bool budgets_whole_process = false;
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
   std::string profile_folder;
+  /// A plan written with save_plan_file, to be replayed instead of planning; empty: plan.
+  std::string plan_file;
+  /// Where plan_run and train_model write their plan for a later replay; empty: nowhere.
+  std::string save_plan_file;
+  /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.
+  bool wants_picture = false;
 };
 
 /// Plans without training. Without data keys: the full batch at max_seq_length. Throws

@@ -300,7 +300,7 @@ Option recompute_option(About about, RecomputeSetting RunConfig::*field) {
   return option;
 }
 
-Option choice_option_of(About about, std::vector<std::string> words,
+Option choice_option_of(About about, const std::vector<std::string>& words,
                         std::vector<std::pair<std::string, std::string>> aliases,
                         std::function<void(RunConfig&, size_t)> set,
                         std::function<size_t(const RunConfig&)> get) {

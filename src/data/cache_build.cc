@@ -133,7 +133,7 @@ class CacheBuilder {
   }
 
   // Tokens of type 0; a row's type ids are zeros, then ones.
-  uint32_t first_segment() const {
+  [[nodiscard]] uint32_t first_segment() const {
     const auto& types = encoded_.type_ids;
     if (types.empty()) return static_cast<uint32_t>(encoded_.ids.size());
     SNUG_CHECK(types.size() == encoded_.ids.size(), "type ids and ids differ in number");

@@ -23,7 +23,7 @@ struct Record {
     bytes.clear();
     ends.clear();
   }
-  std::string_view field(int64_t i) const {
+  [[nodiscard]] std::string_view field(int64_t i) const {
     const auto at = static_cast<size_t>(i);
     const size_t begin = at == 0 ? 0 : ends[at - 1];
     return std::string_view(bytes).substr(begin, ends[at] - begin);
@@ -47,12 +47,12 @@ class DelimitedReader final : public RowReader {
       }
     }
   }
-  const std::vector<std::string>& columns() const override { return columns_; }
-  int64_t bytes_read() const override { return source_.position(); }
-  int64_t total_bytes() const override { return source_.total_bytes(); }
+  [[nodiscard]] const std::vector<std::string>& columns() const override { return columns_; }
+  [[nodiscard]] int64_t bytes_read() const override { return source_.position(); }
+  [[nodiscard]] int64_t total_bytes() const override { return source_.total_bytes(); }
 
  private:
-  std::string place(int64_t line) const { return place_of(source_.path(), line); }
+  [[nodiscard]] std::string place(int64_t line) const { return place_of(source_.path(), line); }
 
   void read_header() {
     try {

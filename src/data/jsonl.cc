@@ -157,12 +157,12 @@ class JsonlReader final : public RowReader {
       }
     }
   }
-  const std::vector<std::string>& columns() const override { return columns_; }
-  int64_t bytes_read() const override { return source_.position(); }
-  int64_t total_bytes() const override { return source_.total_bytes(); }
+  [[nodiscard]] const std::vector<std::string>& columns() const override { return columns_; }
+  [[nodiscard]] int64_t bytes_read() const override { return source_.position(); }
+  [[nodiscard]] int64_t total_bytes() const override { return source_.total_bytes(); }
 
  private:
-  std::string place() const { return place_of(source_.path(), line_number_); }
+  [[nodiscard]] std::string place() const { return place_of(source_.path(), line_number_); }
 
   void parse(Row& row) {
     check_text(line_, source_.path(), line_number_);

@@ -121,7 +121,7 @@ int32_t bucket_of(std::span<const int32_t> buckets, int32_t length) {
 }
 
 TrainSampler::TrainSampler(Part part, LengthsFn lengths, SamplerOptions options)
-    : part_(std::move(part)), lengths_(std::move(lengths)), options_(std::move(options)) {
+    : part_(part), lengths_(std::move(lengths)), options_(std::move(options)) {
   check_options(part_, options_);
   const int64_t batch_size = options_.batch_size;
   drawn_rows_ = options_.drops_remainder ? part_.size() / batch_size * batch_size : part_.size();
@@ -203,7 +203,7 @@ std::vector<BucketCount> TrainSampler::bucket_histogram(int64_t epoch) const {
 }
 
 EvalSampler::EvalSampler(Part part, LengthsFn lengths, SamplerOptions options)
-    : part_(std::move(part)), lengths_(std::move(lengths)), options_(std::move(options)) {
+    : part_(part), lengths_(std::move(lengths)), options_(std::move(options)) {
   check_options(part_, options_);
 }
 

@@ -115,7 +115,7 @@ class TokenCache final : public RowStore {
   /// Throws Error{bad_data} where the file no longer holds what open() saw, Error{io}.
   [[nodiscard]] RowInfo info(int64_t row) const;
   /// Writes the row's ids into the first info.length elements of `ids`, which must be long enough.
-  RowInfo read_row(int64_t row, std::span<int32_t> ids) const;
+  [[nodiscard]] RowInfo read_row(int64_t row, std::span<int32_t> ids) const;
   void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const override;
   /// Padding: pad ids, type 0, mask 0 everywhere.
   void fill(const MicroBatch& batch, const BatchBuffers& buffers) const override;

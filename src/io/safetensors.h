@@ -73,7 +73,7 @@ class SafetensorsFile {
   void read_f64(std::string_view name, std::span<double> dst) const;
 
  private:
-  const TensorInfo& require(std::string_view name) const;
+  [[nodiscard]] const TensorInfo& require(std::string_view name) const;
   template <class T>
   void read_as(std::string_view name, std::span<T> dst) const;
 

@@ -82,7 +82,7 @@ Rows find_rows(const std::vector<BlockOptions>& options) {
 }  // namespace
 
 size_t ChainSolver::row(int32_t a, int32_t b) const {
-  return static_cast<size_t>(row_of_[triangle(a, b)]) * static_cast<size_t>(slots_ + 1);
+  return static_cast<size_t>(row_of_[triangle(a, b)]) * (static_cast<size_t>(slots_) + 1);
 }
 
 int32_t ChainSolver::slots_of(int64_t bytes) const {
@@ -154,12 +154,12 @@ ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<Blo
     }
   }
   input_slots_.push_back(0);  // behind the last block
-  const size_t cells = rows.solve.size() * static_cast<size_t>(slots_ + 1);
+  const size_t cells = rows.solve.size() * (static_cast<size_t>(slots_) + 1);
   held_seconds_.assign(cells, kInfinite);
   free_seconds_.assign(cells, kInfinite);
   held_choice_.assign(cells, 0);
   free_choice_.assign(cells, 0);
-  choice_.assign(static_cast<size_t>(slots_ + 1), 0);
+  choice_.assign(static_cast<size_t>(slots_) + 1, 0);
   for (const auto& [a, b] : rows.solve) solve_row(a, b);
 }
 

@@ -161,12 +161,12 @@ void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
 
 // Places every schedule and keeps the plans that no other beats in both arena and seconds.
 void place_front(const OrderedProblem& ordered, const std::vector<Candidate>& front,
-                 const Problem& problem, const FrontierOptions& options, Plan keep_all,
+                 const Problem& problem, const FrontierOptions& options, const Plan& keep_all,
                  Frontier& frontier) {
   std::vector<Plan> placed;
   for (const Candidate& candidate : front) {
     if (candidate.strategy == "keep-all") {
-      placed.push_back(std::move(keep_all));
+      placed.push_back(keep_all);
     } else {
       placed.push_back(assemble(problem, in_original_ids(ordered, candidate.schedule),
                                 candidate.strategy, options.placement));
@@ -237,8 +237,7 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
     if (!is_same) add_chain_candidates(low, options.grid_points / 4, 0.15, candidates);
   }
   add_peak_candidates(shop, options, candidates);
-  place_front(ordered, front_of(std::move(candidates)), problem, options, std::move(keep_all),
-              frontier);
+  place_front(ordered, front_of(std::move(candidates)), problem, options, keep_all, frontier);
   return frontier;
 }
 
@@ -261,8 +260,7 @@ Frontier build_frontier_like(const Problem& problem, const Problem& model_proble
     candidate.seconds = live.seconds;
     candidates.push_back(std::move(candidate));
   }
-  place_front(given, front_of(std::move(candidates)), problem, options, std::move(keep_all),
-              frontier);
+  place_front(given, front_of(std::move(candidates)), problem, options, keep_all, frontier);
   return frontier;
 }
 

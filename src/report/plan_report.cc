@@ -37,6 +37,32 @@ std::vector<PriceRow> thinned(const std::vector<PriceRow>& rows, size_t limit) {
   return out;
 }
 
+std::string joined(const std::vector<std::string>& names, size_t limit) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < limit; ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > limit) text += ", ...";
+  return text;
+}
+
+// The blocks that keep less than all, at most ten lines.
+std::string blocks_text(const std::vector<BlockTreatment>& blocks) {
+  std::string out = "\n  blocks      kept at the loss, run again in the backward part\n";
+  size_t lines = 0;
+  for (const BlockTreatment& block : blocks) {
+    if (block.recompute_seconds <= 0) continue;
+    if (++lines > 10) return out + "              ... (--json lists all)\n";
+    const std::string name =
+        block.count == 1 ? block.first
+                         : fmt::format("{} .. {} ({})", block.first, block.last, block.count);
+    out += fmt::format(
+        "              {}: {} of {} each; {:.0f} % of its forward time again ({})\n", name,
+        format_bytes(block.kept_bytes), format_bytes(block.keep_all_bytes),
+        block.forward_seconds > 0 ? 100 * block.recompute_seconds / block.forward_seconds : 0.0,
+        joined(block.recomputed, 4));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string PlanReport::to_json() const {
@@ -78,6 +104,18 @@ std::string PlanReport::to_json() const {
   for (const PeakTensor& tensor : peak_tensors) {
     json["peak_tensors"].push_back({{"name", tensor.name}, {"bytes", tensor.bytes}});
   }
+  json["blocks"] = nlohmann::ordered_json::array();
+  for (const BlockTreatment& block : blocks) {
+    json["blocks"].push_back({{"first", block.first},
+                              {"last", block.last},
+                              {"count", block.count},
+                              {"keep_all_bytes", block.keep_all_bytes},
+                              {"kept_bytes", block.kept_bytes},
+                              {"forward_seconds", block.forward_seconds},
+                              {"recompute_seconds", block.recompute_seconds},
+                              {"recomputed", block.recomputed},
+                              {"kept", block.kept}});
+  }
   return json.dump(2);
 }
 
@@ -109,9 +147,11 @@ std::string PlanReport::to_text() const {
     out += fmt::format("; {} updates, about {} in all", updates, format_seconds(run_seconds));
   out += fmt::format("\n  peak at     {}; placement {} of its lower bound {}\n", peak_op,
                      format_bytes(arena_bytes), format_bytes(load_bytes));
-  for (const PeakTensor& tensor : peak_tensors) {
-    out += fmt::format("              {:>11}  {}\n", format_bytes(tensor.bytes), tensor.name);
+  for (size_t i = 0; i < peak_tensors.size() && i < 5; ++i) {
+    out += fmt::format("              {:>11}  {}\n", format_bytes(peak_tensors[i].bytes),
+                       peak_tensors[i].name);
   }
+  if (recompute_overhead > 0) out += blocks_text(blocks);
   if (!prices.empty()) {
     out += "\n  price list  budget        step         micro-batch  recompute\n";
     const double here = step_seconds;

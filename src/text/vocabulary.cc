@@ -26,7 +26,7 @@ constexpr int64_t kMinVocabulary = 16;
 constexpr int64_t kMaxVocabulary = 1 << 20;
 constexpr size_t kCodePoints = 0x110000;
 
-const char* const kSpecialTokens[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+constexpr const char* kSpecialTokens[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
 /// Bytes of the first part of a row: up to the last space within a chunk, or to a whole code point.
 size_t first_chunk(std::string_view text) {

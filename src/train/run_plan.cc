@@ -9,11 +9,20 @@
 #include "plan/bound.h"
 #include "plan/liveness.h"
 #include "snug/error.h"
+#include "train/plan_picture.h"
 #include "train/refusal.h"
 #include "train/splits.h"
 
 namespace snug::train {
 namespace {
+
+PlannedProgram replayed(const SavedPlan& saved, const std::string& kind, Graph graph,
+                        int64_t length, const Backend& backend) {
+  PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
+  program.lowered = lower(program.graph, backend);
+  program.plan = saved.at(kind, length, program.lowered.problem);
+  return program;
+}
 
 /// `model`: the chosen split, whose schedules are taken over; null where a strategy is named.
 PlannedProgram with_arena(Graph graph, int64_t length, const Backend& backend, int64_t arena_budget,
@@ -56,22 +65,6 @@ std::vector<PriceRow> price_list(const std::vector<Candidate>& candidates,
                     .is_chosen = is_chosen});
   }
   return rows;
-}
-
-std::vector<PeakTensor> peak_tensors(const plan::Problem& problem, const plan::Plan& plan) {
-  std::map<std::string, int64_t> by_name;
-  for (const plan::LiveRange& range : plan.live_ranges) {
-    if (range.first > plan.peak_step || range.last < plan.peak_step) continue;
-    const auto index = static_cast<size_t>(range.storage);
-    by_name[range.is_scratch ? "scratch of " + problem.ops[index].name
-                             : problem.storages[index].name] += range.bytes;
-  }
-  std::vector<PeakTensor> tensors;
-  for (const auto& [name, bytes] : by_name) tensors.push_back({name, bytes});
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
-  if (tensors.size() > 5) tensors.resize(5);
-  return tensors;
 }
 
 std::vector<MemoryComponent> components(const RunPlan& run, int64_t process_bytes) {
@@ -124,6 +117,13 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   const plan::Op& op = split.problem.ops[static_cast<size_t>(step.op)];
   report.peak_op = (op.scope.empty() ? "" : op.scope + "/") + op.name;
   report.peak_tensors = peak_tensors(split.problem, plan);
+  report.blocks = describe_blocks(split.problem, plan);
+  if (request.wants_picture) {
+    const plan::Plan all = plan::plan_strategy(split.problem, "keep-all");
+    report.curves = {memory_curve(split.problem, all, "keep-all"),
+                     memory_curve(split.problem, plan, "this plan")};
+    report.placed = placed_tensors(split.problem, plan);
+  }
   int64_t smallest = candidates.front().peak_bytes;
   for (const Candidate& candidate : candidates) smallest = std::min(smallest, candidate.peak_bytes);
   report.smallest_budget_bytes = round_up(smallest, kPageBytes);
@@ -182,23 +182,30 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   const std::string strategy = strategy_name(request.recompute);
   for (int64_t length : request.lengths) {
     const models::BatchShape shape{run.micro_batch, length};
+    Graph eval = build_eval_graph(*request.model, shape);
     add_program(run, run.eval,
-                with_arena(build_eval_graph(*request.model, shape), length, backend, 0, "keep-all"),
+                request.saved != nullptr
+                    ? replayed(*request.saved, "eval", std::move(eval), length, backend)
+                    : with_arena(std::move(eval), length, backend, 0, "keep-all"),
                 backend);
     if (!request.trains) continue;
     Graph graph = build_train_graph(*request.model, request.recipe, shape, run.accumulation_steps);
     PlannedProgram program =
-        with_arena(std::move(graph), length, backend, arena_budget, strategy, chosen->split);
+        request.saved != nullptr
+            ? replayed(*request.saved, "train", std::move(graph), length, backend)
+            : with_arena(std::move(graph), length, backend, arena_budget, strategy, chosen->split);
     // The longest bucket decided: it runs exactly the plan that was chosen.
     if (length == request.lengths.back()) program.plan = *chosen->plan;
     add_program(run, run.train, std::move(program), backend);
   }
   if (request.trains && accumulates) {
     std::vector<PlannedProgram> update;
-    add_program(
-        run, update,
-        with_arena(build_update_graph(*request.model, request.recipe), 0, backend, 0, "keep-all"),
-        backend);
+    Graph graph = build_update_graph(*request.model, request.recipe);
+    add_program(run, update,
+                request.saved != nullptr
+                    ? replayed(*request.saved, "update", std::move(graph), 0, backend)
+                    : with_arena(std::move(graph), 0, backend, 0, "keep-all"),
+                backend);
     run.update = std::move(update.front());
   }
   run.residents.place(backend.alignment());

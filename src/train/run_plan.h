@@ -14,6 +14,7 @@
 #include "runtime/memory.h"
 #include "snug/plan_report.h"
 #include "train/programs.h"
+#include "train/saved_plan.h"
 
 namespace snug::train {
 
@@ -51,6 +52,8 @@ struct RunPlanRequest {
   int64_t startup_bytes =
       0;               // what the steps before training need at least (learning a vocabulary)
   bool trains = true;  // false: evaluation alone
+  const SavedPlan* saved = nullptr;  // replayed; then micro_batch is its own
+  bool wants_picture = false;        // curves and placed tensors in the report
 };
 
 /// Throws Error{out_of_budget} whose text has the proof, the smallest budget and the cheapest ways

@@ -110,7 +110,7 @@ train::EvalPass pass_over(const Trained& trained, data::Part part, const RunOpti
                        .feed = {.rows = trained.rows.get(),
                                 .pad_id = trained.tokenizer ? trained.tokenizer->pad_id() : 0,
                                 .seed = 0},
-                       .part = std::move(part),
+                       .part = part,
                        .buckets = trained.buckets,
                        .cancel = options.cancel,
                        .on_progress = {}};

@@ -96,11 +96,22 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
 
 RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
                    const Machine& machine, int64_t micro_batch) {
-  RunPlan run =
-      make_run_plan(plan_request(config, options, setup, machine, micro_batch), *machine.backend);
+  RunPlanRequest request = plan_request(config, options, setup, machine, micro_batch);
+  request.wants_picture = options.wants_picture;
+  std::optional<SavedPlan> saved;
+  if (!options.plan_file.empty()) {
+    saved = read_saved_plan(options.plan_file);
+    if (micro_batch > 0 && micro_batch != saved->micro_batch)
+      throw Error(ErrorCode::bad_config, options.plan_file,
+                  "the saved plan has micro-batches of " + std::to_string(saved->micro_batch) +
+                      ", this run needs " + std::to_string(micro_batch));
+    request.saved = &*saved;
+  }
+  RunPlan run = make_run_plan(request, *machine.backend);
   PlanReport& report = run.report;
   report.model = config.model;
   report.image_size = setup.model.image_size();
+  if (!options.save_plan_file.empty()) write_saved_plan(options.save_plan_file, run);
   if (setup.histogram.empty()) return run;
   report.updates = total_steps(config, setup.batches_per_epoch);
   double epoch_seconds = 0;

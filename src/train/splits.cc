@@ -139,7 +139,11 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
   if (request.trains && !accumulates && request.recipe.max_grad_norm > 0)
     split.clipped_gradients = updated_gradients(split.problem);
   const std::string strategy = request.trains ? strategy_name(request.recompute) : "keep-all";
-  if (!strategy.empty()) {
+  if (request.saved != nullptr) {
+    split.frontier = single_plan(split.problem, "keep-all");
+    split.frontier.plans = {request.saved->at(request.trains ? "train" : "eval",
+                                              request.lengths.back(), split.problem)};
+  } else if (!strategy.empty()) {
     split.frontier = single_plan(split.problem, strategy);
   } else if (model != nullptr) {
     split.frontier = plan::build_frontier_like(split.problem, model->problem, model->frontier,

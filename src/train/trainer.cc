@@ -35,7 +35,7 @@ class Judge {
   Judge(Training& training, TrainState& state) : training_(training), state_(state) {}
 
   [[nodiscard]] EvalMetrics evaluate() const {
-    const EvalMetrics metrics = evaluate_part(training_.validation, training_.model->labels);
+    EvalMetrics metrics = evaluate_part(training_.validation, training_.model->labels);
     if (training_.options->callbacks.on_evaluation)
       training_.options->callbacks.on_evaluation(state_.step, metrics);
     return metrics;

@@ -207,11 +207,12 @@ void append_attention(std::vector<ProbeGroup>& groups) {
   const Attrs attrs = {{"heads", int64_t{4}}, {"rate", 0.1}, {"ordinal", int64_t{0}}};
   ProbeGroup forward{RateBasis::flops, {}};
   ProbeGroup backward{RateBasis::flops, {}};
-  for (const int64_t B : {1, 6}) {
-    const TensorType x = f32({B, 128, 256});
-    forward.probes.push_back({"attention", {x, x, x, boolean({B, 128}), rng()}, attrs});
-    backward.probes.push_back(
-        {"attention_grad", {x, x, x, x, f32({B, 4, 128}), x, boolean({B, 128}), rng()}, attrs});
+  for (const int64_t batch : {1, 6}) {
+    const TensorType x = f32({batch, 128, 256});
+    forward.probes.push_back({"attention", {x, x, x, boolean({batch, 128}), rng()}, attrs});
+    backward.probes.push_back({"attention_grad",
+                               {x, x, x, x, f32({batch, 4, 128}), x, boolean({batch, 128}), rng()},
+                               attrs});
   }
   groups.push_back(forward);
   groups.push_back(backward);
@@ -219,36 +220,42 @@ void append_attention(std::vector<ProbeGroup>& groups) {
 
 // Ops that read and write every element once, on a few rows and on many.
 void append_streams(std::vector<ProbeGroup>& groups) {
-  constexpr int64_t W = 256;
+  constexpr int64_t kWidth = 256;
   using Ints = std::vector<int64_t>;
   const auto both_sizes = [&groups](auto probe_of_rows) {
     groups.push_back(
         {RateBasis::bytes, {probe_of_rows(int64_t{16}), probe_of_rows(int64_t{1536})}});
   };
   for (const char* op : {"add", "sub", "mul", "div"}) {
-    both_sizes([op](int64_t rows) { return Probe{op, {f32({rows, W}), f32({rows, W})}}; });
+    both_sizes([op](int64_t rows) {
+      return Probe{op, {f32({rows, kWidth}), f32({rows, kWidth})}};
+    });
   }
   for (const char* op :
        {"neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "gelu"}) {
-    both_sizes([op](int64_t rows) { return Probe{op, {f32({rows, W})}}; });
+    both_sizes([op](int64_t rows) { return Probe{op, {f32({rows, kWidth})}}; });
   }
-  const auto matrix = [](int64_t rows) { return f32({rows, W}); };
+  const auto matrix = [](int64_t rows) { return f32({rows, kWidth}); };
   both_sizes([&](int64_t r) { return Probe{"relu_grad", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return Probe{"gelu_grad", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return Probe{"scale", {matrix(r)}, {{"factor", 0.5}}}; });
-  both_sizes([&](int64_t r) { return Probe{"where", {boolean({r, W}), matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) {
+    return Probe{"where", {boolean({r, kWidth}), matrix(r), matrix(r)}};
+  });
   both_sizes([&](int64_t r) { return Probe{"greater", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) {
     return Probe{"dropout", {matrix(r), rng()}, {{"rate", 0.1}, {"ordinal", int64_t{0}}}};
   });
   both_sizes([&](int64_t r) { return Probe{"softmax", {matrix(r)}}; });
-  both_sizes([&](int64_t r) { return Probe{"masked_softmax", {matrix(r), boolean({r, W})}}; });
+  both_sizes([&](int64_t r) { return Probe{"masked_softmax", {matrix(r), boolean({r, kWidth})}}; });
   both_sizes([&](int64_t r) { return Probe{"softmax_grad", {matrix(r), matrix(r)}}; });
-  both_sizes([&](int64_t r) { return Probe{"layer_norm", {matrix(r), f32({W}), f32({W})}}; });
   both_sizes([&](int64_t r) {
-    return Probe{"layer_norm_grad", {matrix(r), f32({W}), f32({r}), f32({r}), matrix(r)}};
+    return Probe{"layer_norm", {matrix(r), f32({kWidth}), f32({kWidth})}};
   });
-  const TensorType channels = f32({W});
+  both_sizes([&](int64_t r) {
+    return Probe{"layer_norm_grad", {matrix(r), f32({kWidth}), f32({r}), f32({r}), matrix(r)}};
+  });
+  const TensorType channels = f32({kWidth});
   both_sizes([&](int64_t r) { return Probe{"batch_norm", {matrix(r), channels, channels}}; });
   both_sizes([&](int64_t r) {
     return Probe{"batch_norm_grad", {matrix(r), channels, channels, channels, matrix(r)}};
@@ -258,35 +265,39 @@ void append_streams(std::vector<ProbeGroup>& groups) {
   });
   const Attrs halving = {{"kernel", Ints{3, 3}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 1}}};
   both_sizes([&](int64_t r) {
-    return Probe{"max_pool2d", {f32({r / 16, 16, 16, W / 16})}, halving};
+    return Probe{"max_pool2d", {f32({r / 16, 16, 16, kWidth / 16})}, halving};
+  });
+  both_sizes([&](int64_t r) {
+    return Probe{"max_pool2d_grad",
+                 {f32({r / 16, 16, 16, kWidth / 16}), f32({r / 16, 8, 8, kWidth / 16})},
+                 halving};
+  });
+  both_sizes([&](int64_t r) {
+    return Probe{"transpose", {f32({r / 16, 16, 4, kWidth / 4})}, {{"perm", Ints{0, 2, 1, 3}}}};
   });
   both_sizes([&](int64_t r) {
     return Probe{
-        "max_pool2d_grad", {f32({r / 16, 16, 16, W / 16}), f32({r / 16, 8, 8, W / 16})}, halving};
-  });
-  both_sizes([&](int64_t r) {
-    return Probe{"transpose", {f32({r / 16, 16, 4, W / 4})}, {{"perm", Ints{0, 2, 1, 3}}}};
+        "slice", {matrix(r)}, {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", kWidth / 2}}};
   });
   both_sizes([&](int64_t r) {
     return Probe{
-        "slice", {matrix(r)}, {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", W / 2}}};
-  });
-  both_sizes([&](int64_t r) {
-    return Probe{"pad", {matrix(r)}, {{"axis", int64_t{1}}, {"before", int64_t{0}}, {"after", W}}};
+        "pad", {matrix(r)}, {{"axis", int64_t{1}}, {"before", int64_t{0}}, {"after", kWidth}}};
   });
   both_sizes([&](int64_t r) {
     return Probe{"concat", {matrix(r), matrix(r)}, {{"axis", int64_t{1}}}};
   });
-  both_sizes([&](int64_t r) { return Probe{"broadcast_to", {f32({W})}, {{"shape", Ints{r, W}}}}; });
-  both_sizes([&](int64_t r) { return Probe{"sum_to", {matrix(r)}, {{"shape", Ints{W}}}}; });
+  both_sizes([&](int64_t r) {
+    return Probe{"broadcast_to", {f32({kWidth})}, {{"shape", Ints{r, kWidth}}}};
+  });
+  both_sizes([&](int64_t r) { return Probe{"sum_to", {matrix(r)}, {{"shape", Ints{kWidth}}}}; });
   both_sizes([&](int64_t r) { return Probe{"reduce_sum", {matrix(r)}, {{"axes", Ints{0}}}}; });
   both_sizes([&](int64_t r) { return Probe{"sum_squares", {matrix(r)}}; });
-  both_sizes([&](int64_t r) { return Probe{"embedding", {f32({1024, W}), i32({r})}}; });
+  both_sizes([&](int64_t r) { return Probe{"embedding", {f32({1024, kWidth}), i32({r})}}; });
   both_sizes([&](int64_t r) {
     return Probe{"embedding_grad", {i32({r}), matrix(r)}, {{"rows", r}}};
   });
   both_sizes([&](int64_t r) {
-    return Probe{"embedding_grad_accumulate", {f32({1024, W}), i32({r}), matrix(r)}};
+    return Probe{"embedding_grad_accumulate", {f32({1024, kWidth}), i32({r}), matrix(r)}};
   });
   both_sizes([&](int64_t r) {
     return Probe{"adamw",

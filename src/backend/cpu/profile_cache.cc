@@ -95,7 +95,7 @@ MachineProfile load_or_measure_profile(const std::string& cache_file, int thread
   MachineProfile profile;
   if (!cache_file.empty() && read_profile(read_text(cache_file), machine_key(threads), profile))
     return profile;
-  const MachineProfile measured = measure_profile(threads);
+  MachineProfile measured = measure_profile(threads);
   if (cache_file.empty()) return measured;
   // Another process may have been first while this one measured: all go on with the same rates.
   if (read_profile(read_text(cache_file), machine_key(threads), profile)) return profile;

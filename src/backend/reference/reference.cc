@@ -83,12 +83,12 @@ class ReferenceKernel final : public Kernel {
 
 class ReferenceBackend final : public Backend {
  public:
-  std::string name() const override { return "reference"; }
-  int64_t alignment() const override { return 64; }
-  int64_t storage_bytes(const TensorType& type) const override {
+  [[nodiscard]] std::string name() const override { return "reference"; }
+  [[nodiscard]] int64_t alignment() const override { return 64; }
+  [[nodiscard]] int64_t storage_bytes(const TensorType& type) const override {
     return element_count(type) * kElementBytes;
   }
-  KernelChoice select(const NodeSpec& spec) const override {
+  [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     (void)find_kernel(*spec.op->name);
     const Cost cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
     return {.kernel = "reference:" + *spec.op->name,
@@ -96,7 +96,7 @@ class ReferenceBackend final : public Backend {
             .seconds = kSecondsPerCall + kSecondsPerFlop * cost.flops +
                        kSecondsPerByte * (cost.bytes_read + cost.bytes_written)};
   }
-  std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
+  [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
     return std::make_unique<ReferenceKernel>(spec);
   }
 };

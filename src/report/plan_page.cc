@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan as one page of HTML with drawings in SVG: no script, no font, no network.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "base/units.h"
+#include "snug/plan_report.h"
+
+namespace snug {
+namespace {
+
+constexpr double kWidth = 960;
+constexpr double kHeight = 300;
+constexpr double kLeft = 84;
+constexpr double kTop = 14;
+constexpr double kBottom = 34;
+constexpr size_t kMostRectangles = 4000;
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<') {
+      out += "&lt;";
+    } else if (c == '&') {
+      out += "&amp;";
+    } else if (c == '"') {
+      out += "&quot;";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// Axes from 0 to (x_end, y_end) and what is drawn between them.
+class Chart {
+ public:
+  using Label = std::function<std::string(double)>;
+
+  Chart(double x_begin, double x_end, double y_begin, double y_end, const Label& x_label,
+        const Label& y_label)
+      : x_begin_(x_begin),
+        x_end_(std::max(x_end, x_begin + 1e-12)),
+        y_begin_(y_begin),
+        y_end_(std::max(y_end, y_begin + 1e-12)) {
+    constexpr int kTicks = 5;
+    for (int i = 0; i <= kTicks; ++i) {
+      const double part = static_cast<double>(i) / kTicks;
+      const double y_value = y_begin_ + part * (y_end_ - y_begin_);
+      const double x_value = x_begin_ + part * (x_end_ - x_begin_);
+      body_ += fmt::format("<line class=grid x1={:.1f} x2={:.1f} y1={:.1f} y2={:.1f} />", kLeft,
+                           kWidth, y(y_value), y(y_value));
+      body_ += fmt::format("<text class=ylabel x={:.1f} y={:.1f}>{}</text>", kLeft - 8,
+                           y(y_value) + 4, y_label(y_value));
+      body_ += fmt::format("<text class=xlabel x={:.1f} y={:.1f}>{}</text>",
+                           std::min(x(x_value), kWidth - 24), kHeight - 12, x_label(x_value));
+    }
+  }
+
+  [[nodiscard]] double x(double value) const {
+    return kLeft + (value - x_begin_) / (x_end_ - x_begin_) * (kWidth - kLeft);
+  }
+  [[nodiscard]] double y(double value) const {
+    return kHeight - kBottom -
+           (value - y_begin_) / (y_end_ - y_begin_) * (kHeight - kBottom - kTop);
+  }
+  void add(std::string element) { body_ += std::move(element); }
+  [[nodiscard]] std::string svg(const std::string& title) const {
+    return fmt::format(
+        "<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">{}</svg>\n", kWidth, kHeight,
+        escaped(title), body_);
+  }
+
+ private:
+  double x_begin_;
+  double x_end_;
+  double y_begin_;
+  double y_end_;
+  std::string body_;
+};
+
+std::string seconds_label(double value) { return value <= 0 ? "0" : format_seconds(value); }
+std::string bytes_label(double value) { return format_bytes(std::llround(value)); }
+
+// One column of pixels needs one point: the highest of those that fall into it.
+std::string steps_path(const Chart& chart, const MemoryCurve& curve) {
+  std::string points = fmt::format("M{:.1f} {:.1f}", chart.x(0), chart.y(0));
+  double column = -1;
+  int64_t highest = 0;
+  for (size_t i = 0; i < curve.seconds.size(); ++i) {
+    const double at = std::round(chart.x(curve.seconds[i]) * 2) / 2;
+    if (at == column) {
+      highest = std::max(highest, curve.bytes[i]);
+    } else {
+      if (column >= 0) points += fmt::format("L{:.1f} {:.1f}", column, chart.y(static_cast<double>(highest)));
+      column = at;
+      highest = curve.bytes[i];
+    }
+  }
+  if (column >= 0) points += fmt::format("L{:.1f} {:.1f}", column, chart.y(static_cast<double>(highest)));
+  return points;
+}
+
+std::string curves_chart(const PlanReport& report) {
+  double seconds = 0;
+  double bytes = 0;
+  for (const MemoryCurve& curve : report.curves) {
+    if (!curve.seconds.empty()) seconds = std::max(seconds, curve.seconds.back());
+    for (const int64_t each : curve.bytes) bytes = std::max(bytes, static_cast<double>(each));
+  }
+  Chart chart(0, seconds, 0, bytes * 1.05, seconds_label, bytes_label);
+  for (size_t i = 0; i < report.curves.size(); ++i) {
+    chart.add(fmt::format("<path class=curve{} d=\"{}\"/>", i, steps_path(chart, report.curves[i])));
+  }
+  return chart.svg("memory over time");
+}
+
+int hue_of(const std::string& name) {
+  uint32_t hash = 2166136261U;
+  for (const char c : name.substr(0, name.rfind('/')))
+    hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return static_cast<int>(hash % 360);
+}
+
+std::string map_chart(const PlanReport& report, size_t* left_out) {
+  std::vector<const PlacedTensor*> sorted;
+  double seconds = 0;
+  double bytes = 0;
+  for (const PlacedTensor& tensor : report.placed) {
+    sorted.push_back(&tensor);
+    seconds = std::max(seconds, tensor.end_seconds);
+    bytes = std::max(bytes, static_cast<double>(tensor.offset + tensor.bytes));
+  }
+  const auto area = [](const PlacedTensor* tensor) {
+    return static_cast<double>(tensor->bytes) * (tensor->end_seconds - tensor->begin_seconds);
+  };
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const auto* a, const auto* b) { return area(a) > area(b); });
+  *left_out = sorted.size() > kMostRectangles ? sorted.size() - kMostRectangles : 0;
+  if (*left_out > 0) sorted.resize(kMostRectangles);
+  Chart chart(0, seconds, 0, bytes, seconds_label, bytes_label);
+  for (const PlacedTensor* tensor : sorted) {
+    const double left = chart.x(tensor->begin_seconds);
+    const double top = chart.y(static_cast<double>(tensor->offset + tensor->bytes));
+    chart.add(fmt::format(
+        "<rect x={:.1f} y={:.1f} width={:.1f} height={:.1f} fill=\"hsl({} {}% {}%)\"><title>{}{}, "
+        "{}</title></rect>",
+        left, top, std::max(0.3, chart.x(tensor->end_seconds) - left),
+        std::max(0.3, chart.y(static_cast<double>(tensor->offset)) - top), hue_of(tensor->name),
+        tensor->is_again ? 75 : 40, tensor->is_again ? 45 : 68, escaped(tensor->name),
+        tensor->is_again ? " (made again)" : "", format_bytes(tensor->bytes)));
+  }
+  return chart.svg("the arena over time");
+}
+
+std::string prices_chart(const PlanReport& report) {
+  double low = 0;
+  double high = 0;
+  double slow = 0;
+  double fast = report.step_seconds;
+  for (const PriceRow& row : report.prices) {
+    const auto bytes = static_cast<double>(row.budget_bytes);
+    low = low == 0 ? bytes : std::min(low, bytes);
+    high = std::max(high, bytes);
+    slow = std::max(slow, row.step_seconds);
+    fast = std::min(fast, row.step_seconds);
+  }
+  Chart chart(low, high, fast * 0.97, slow * 1.02, bytes_label, seconds_label);
+  std::string path;
+  for (const PriceRow& row : report.prices) {
+    const double at = chart.x(static_cast<double>(row.budget_bytes));
+    // The time holds until the next price.
+    path += path.empty() ? fmt::format("M{:.1f} {:.1f}", at, chart.y(row.step_seconds))
+                         : fmt::format("H{:.1f}V{:.1f}", at, chart.y(row.step_seconds));
+  }
+  chart.add(fmt::format("<path class=curve1 d=\"{}\"/>", path));
+  for (const PriceRow& row : report.prices) {
+    chart.add(fmt::format(
+        "<circle class={} cx={:.1f} cy={:.1f} r={}><title>{}: {} a step, micro-batch {}, "
+        "{}</title></circle>",
+        row.is_chosen ? "chosen" : "price", chart.x(static_cast<double>(row.budget_bytes)),
+        chart.y(row.step_seconds), row.is_chosen ? 6 : 2.5, format_bytes(row.budget_bytes),
+        format_seconds(row.step_seconds), row.micro_batch, escaped(row.strategy)));
+  }
+  return chart.svg("step time over budget");
+}
+
+std::string names_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < 6; ++i)
+    text += (i > 0 ? ", " : "") + escaped(names[i]);
+  return names.size() > 6 ? text + ", ..." : text;
+}
+
+std::string blocks_table(const PlanReport& report) {
+  std::string out =
+      "<table><tr><th>part of the model<th>kept at the loss<th>of<th>run again<th>what is run "
+      "again<th>what is kept</tr>\n";
+  for (const BlockTreatment& block : report.blocks) {
+    const std::string name =
+        block.count == 1 ? escaped(block.first)
+                         : fmt::format("{} to {} ({} equal)", escaped(block.first),
+                                       escaped(block.last), block.count);
+    out += fmt::format("<tr><td>{}<td>{}<td>{}<td>{:.0f} %<td>{}<td>{}</tr>\n", name,
+                       format_bytes(block.kept_bytes), format_bytes(block.keep_all_bytes),
+                       block.forward_seconds > 0
+                           ? 100 * block.recompute_seconds / block.forward_seconds
+                           : 0.0,
+                       names_of(block.recomputed), names_of(block.kept));
+  }
+  return out + "</table>\n";
+}
+
+constexpr const char* kStyle = R"(
+body{font:15px/1.5 system-ui,sans-serif;max-width:980px;margin:2rem auto;padding:0 1rem;color:#1c2430;background:#fff}
+h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .3rem}p{margin:.3rem 0 .8rem;color:#465468}
+svg{width:100%;height:auto;display:block}.grid{stroke:#e3e8ef}.ylabel,.xlabel{font-size:11px;fill:#5b6b80}
+.ylabel{text-anchor:end}.xlabel{text-anchor:middle}path{fill:none;stroke-width:1.6}.curve0{stroke:#c2410c}
+.curve1{stroke:#1d4ed8}.price{fill:#1d4ed8}.chosen{fill:#fff;stroke:#1d4ed8;stroke-width:3}
+table{border-collapse:collapse;width:100%;font-size:13px}td,th{text-align:left;padding:.25rem .6rem .25rem 0;
+border-bottom:1px solid #e3e8ef;vertical-align:top}.k0{color:#c2410c}.k1{color:#1d4ed8}
+)";
+
+}  // namespace
+
+std::string PlanReport::to_html() const {
+  std::string out = fmt::format(
+      "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
+      "content=\"width=device-width\"><title>Plan of {0}</title><style>{1}</style>\n<h1>{0} in "
+      "{2}</h1>\n",
+      escaped(model), kStyle, format_bytes(budget_bytes));
+  out += fmt::format(
+      "<p>Batch {}, {} micro-batch{} of {}; planned peak {}; a step takes {} ({:+.1f} % for "
+      "recomputation; no schedule in these bytes has less than {:+.1f} %).</p>\n",
+      train_batch_size, accumulation_steps, accumulation_steps == 1 ? "" : "es", micro_batch,
+      format_bytes(planned_peak_bytes), format_seconds(step_seconds), 100 * recompute_overhead,
+      100 * lower_bound_overhead);
+  out += "<table><tr><th>part<th>bytes</tr>\n";
+  for (const MemoryComponent& part : components) {
+    out += fmt::format("<tr><td>{}<td>{}</tr>\n", escaped(part.name), format_bytes(part.bytes));
+  }
+  out += "</table>\n<h2>Memory over time</h2>\n";
+  out += "<p>Bytes in use in the arena over one micro-batch: <b class=k0>everything kept</b> and "
+         "<b class=k1>this plan</b>. Gradients that wait for the global clip are included.</p>\n";
+  out += curves_chart(*this);
+  size_t left_out = 0;
+  const std::string map = map_chart(*this, &left_out);
+  out += "<h2>The arena</h2>\n<p>Every tensor's place (up) over its life (right); strong colours "
+         "are made again. Point at one for its name.";
+  if (left_out > 0) out += fmt::format(" The {} smallest are not drawn.", left_out);
+  out += "</p>\n" + map;
+  out += "<h2>Price list</h2>\n<p>Step time for every budget; the ring is this plan.</p>\n";
+  out += prices_chart(*this);
+  out += fmt::format("<h2>The peak</h2>\n<p>{} are in use at {}. The largest:</p>\n<table>\n",
+                     format_bytes(load_bytes), escaped(peak_op));
+  for (size_t i = 0; i < peak_tensors.size() && i < 12; ++i) {
+    out += fmt::format("<tr><td>{}<td>{}</tr>\n", escaped(peak_tensors[i].name),
+                       format_bytes(peak_tensors[i].bytes));
+  }
+  out += "</table>\n<h2>How each part is treated</h2>\n" + blocks_table(*this) + "</html>\n";
+  return out;
+}
+
+}  // namespace snug

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/saved_plan.h"
+
+#include <nlohmann/json.hpp>
+
+#include "io/file.h"
+#include "plan/json.h"
+#include "plan/validate.h"
+#include "snug/error.h"
+#include "train/run_plan.h"
+
+namespace snug::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "snug plan 1";
+constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
+
+Json json_of(const std::string& kind, const PlannedProgram& program) {
+  return {{"kind", kind},
+          {"length", program.length},
+          {"plan", Json::parse(plan::to_json(program.plan))}};
+}
+
+}  // namespace
+
+const plan::Plan& SavedPlan::at(const std::string& kind, int64_t length,
+                                const plan::Problem& problem) const {
+  for (const Program& program : programs) {
+    if (program.kind != kind || program.length != length) continue;
+    const std::vector<std::string> violations = plan::check(problem, program.plan);
+    if (violations.empty()) return program.plan;
+    throw Error(ErrorCode::bad_data, file,
+                "this plan is not for this run: " + kind + " at length " + std::to_string(length) +
+                    ": " + violations.front(),
+                "plan again with the same keys and --save-plan");
+  }
+  throw Error(ErrorCode::bad_data, file,
+              "this plan has no " + kind + " program for length " + std::to_string(length),
+              "plan again with the same data and --save-plan");
+}
+
+SavedPlan read_saved_plan(const std::string& file) {
+  const std::string text = io::read_all(file, kMaxFileBytes);
+  SavedPlan saved{.file = file, .micro_batch = 0, .programs = {}};
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("format").get<std::string>() != kFormat)
+      throw Error(ErrorCode::bad_data, file, "the format is not '" + std::string(kFormat) + "'");
+    saved.micro_batch = json.at("micro_batch").get<int64_t>();
+    for (const Json& program : json.at("programs")) {
+      saved.programs.push_back({program.at("kind").get<std::string>(),
+                                program.at("length").get<int64_t>(),
+                                plan::plan_from_json(program.at("plan").dump())});
+    }
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::bad_data, file, std::string("not a saved plan: ") + error.what(),
+                "`snug plan ... --save-plan FILE` writes one");
+  }
+  if (saved.micro_batch < 1)
+    throw Error(ErrorCode::bad_data, file, "micro_batch must be at least 1");
+  return saved;
+}
+
+void write_saved_plan(const std::string& file, const RunPlan& run) {
+  Json programs = Json::array();
+  for (const PlannedProgram& program : run.train) programs.push_back(json_of("train", program));
+  for (const PlannedProgram& program : run.eval) programs.push_back(json_of("eval", program));
+  if (run.update) programs.push_back(json_of("update", *run.update));
+  const Json json = {{"format", kFormat},
+                     {"model", run.report.model},
+                     {"micro_batch", run.micro_batch},
+                     {"programs", programs}};
+  io::replace_file(file, json.dump() + "\n");
+}
+
+}  // namespace snug::train

@@ -1,0 +1,110 @@
+"""Plans as files and as a page: replayed plans give the same run, foreign ones are refused, the page stands alone."""
+import html.parser
+import json
+import re
+
+import common
+from common import Case, options, run
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.titles, self.links = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data):
+        self.titles.append(data)
+
+
+class Plans(Case):
+    def test_a_replayed_plan_gives_the_same_plan_and_the_same_weights(self):
+        base = self.base(max_steps=3, train_batch_size=32)
+        smallest = self.plan(**base)["smallest_budget_bytes"]
+        tight = dict(base, memory=smallest)
+        file = self.folder / "tight.plan"
+        first = run("plan", "--json", "--save-plan", str(file), *options(**tight))
+        self.assertEqual(first.returncode, 0, first.stderr)
+        # With far more memory the planner would choose otherwise; the replayed plan does not.
+        roomy = dict(base, memory="64GiB")
+        again = run("plan", "--json", "--plan", str(file), *options(**roomy))
+        self.assertEqual(again.returncode, 0, again.stderr)
+        one, two = json.loads(first.stdout), json.loads(again.stdout)
+        for key in ("arena_bytes", "micro_batch", "strategy", "load_bytes", "planned_peak_bytes", "step_seconds"):
+            self.assertEqual(one[key], two[key], key)
+        self.assertNotEqual(self.plan(**roomy)["planned_peak_bytes"], two["planned_peak_bytes"])
+        planned = self.train("planned", **tight)
+        out = self.folder / "replayed"
+        done = run("train", "--plan", str(file), *options(**dict(roomy, output_dir=out)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.summary(out)["measured_arena_bytes"], two["arena_bytes"])
+        self.assertEqual(self.summary(out)["weights_sha256"], self.summary(planned)["weights_sha256"])
+
+    def test_a_plan_that_does_not_belong_to_the_run_is_refused(self):
+        base = dict(model="bert-tiny", train_batch_size=8, max_seq_length=32, memory="1GiB")
+        file = self.folder / "tiny.plan"
+        done = run("plan", "--save-plan", str(file), *options(**base))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        saved = json.loads(file.read_text())
+        shifted = json.loads(file.read_text())
+        step = next(s for s in shifted["programs"][0]["plan"]["steps"] if any(o >= 64 for o in s["outputs"]))
+        step["outputs"] = [o + 64 if o >= 0 else o for o in step["outputs"]]
+        cases = {
+            "another batch": (dict(base, train_batch_size=16), json.dumps(dict(saved, micro_batch=16)), "not for this run"),
+            "another length": (dict(base, max_seq_length=64), json.dumps(saved), "no train program|not for this run"),
+            "another optimizer": (dict(base, optim="sgd"), json.dumps(saved), "not for this run"),
+            "a moved tensor": (base, json.dumps(shifted), "not for this run"),
+            "not a plan": (base, "[1, 2", "not a saved plan"),
+            "no programs": (base, '{"format": "snug plan 1", "micro_batch": 8}', "programs"),
+            "another format": (base, json.dumps(dict(saved, format="x")), "format"),
+        }
+        for name, (config, text, message) in cases.items():
+            file.write_text(text)
+            done = run("plan", "--plan", str(file), *options(**config))
+            self.assertEqual(done.returncode, 1, f"{name}: {done.stdout}{done.stderr}")
+            self.assertRegex(done.stderr, message, name)
+            self.assertIn(str(file), done.stderr, name)
+        done = run("plan", "--plan", str(self.folder / "absent"), *options(**base))
+        self.assertEqual(done.returncode, 1)
+        file.write_text(json.dumps(saved))
+        done = run("plan", "--plan", str(file), *options(**dict(base, memory="8MiB")))
+        self.assertEqual(done.returncode, 2, done.stderr)
+
+    def test_the_page_stands_alone_and_shows_the_plan(self):
+        base = dict(model="bert-mini", train_batch_size=64, max_seq_length=128)
+        smallest = self.plan(memory="64GiB", **base)["smallest_budget_bytes"]
+        file = self.folder / "plan.html"
+        done = run("plan", "--html", str(file), *options(**dict(base, memory=smallest)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = file.read_text()
+        page = Page()
+        page.feed(text)
+        self.assertEqual(page.links, [])
+        self.assertNotRegex(text, r"https?://(?!www\.w3\.org)|@import|url\(")
+        self.assertEqual(page.tags.count("svg"), 3)
+        self.assertGreater(page.tags.count("rect"), 100)
+        self.assertTrue(any("made again" in title for title in page.titles))
+        self.assertTrue(any("bert.encoder.layer.0" in title for title in page.titles))
+        self.assertNotRegex(text, r"\bnan\b|\binf\b|-nan")
+        self.assertGreater(len(re.findall(r"<circle", text)), 3)
+        done = run("plan", "--html", str(self.folder / "no" / "plan.html"), *options(**dict(base, memory="8GiB")))
+        self.assertEqual(done.returncode, 1)
+
+    def test_blocks_say_what_is_kept_and_what_is_run_again(self):
+        base = dict(model="bert-base", train_batch_size=16, micro_batch_size=16, max_seq_length=128)
+        whole = self.plan(memory="64GiB", **base)
+        self.assertTrue(all(block["recompute_seconds"] == 0 for block in whole["blocks"]))
+        tight = self.plan(memory=whole["smallest_budget_bytes"], **base)
+        layers = [b for b in tight["blocks"] if b["first"].startswith("bert.encoder.layer.")]
+        self.assertEqual(sum(b["count"] for b in layers), 12)
+        self.assertTrue(any(b["recompute_seconds"] > 0 and b["recomputed"] for b in layers))
+        again = sum(b["count"] * b["recompute_seconds"] for b in tight["blocks"])
+        overhead = tight["step_seconds"] - whole["step_seconds"]
+        self.assertLess(abs(again - overhead), 0.05 * overhead)
+
+
+if __name__ == "__main__":
+    common.main()
