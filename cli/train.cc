@@ -8,13 +8,14 @@
 namespace snug::cli {
 namespace {
 
-std::string text_of(const UpdateLog& log) {
+// `unit`: what tokens_per_second counts.
+std::string text_of(const UpdateLog& log, const char* unit) {
   char text[256];
   std::snprintf(text, sizeof text,
-                "step %lld/%lld  epoch %.2f  loss %.4f  lr %.3g  norm %.3g  %.0f tokens/s  arena "
+                "step %lld/%lld  epoch %.2f  loss %.4f  lr %.3g  norm %.3g  %.0f %s/s  arena "
                 "%.1f MiB  rss %.1f MiB",
                 static_cast<long long>(log.step), static_cast<long long>(log.total_steps),
-                log.epoch, log.loss, log.learning_rate, log.grad_norm, log.tokens_per_second,
+                log.epoch, log.loss, log.learning_rate, log.grad_norm, log.tokens_per_second, unit,
                 static_cast<double>(log.arena_peak_bytes) / 1048576.0,
                 static_cast<double>(log.rss_bytes) / 1048576.0);
   return text;
@@ -57,12 +58,14 @@ int train_verb(const std::vector<std::string>& words) {
   RunOptions options = run_options(reporter);
   options.plan_file = arguments.plan_file;
   options.save_plan_file = arguments.save_plan_file;
+  const char* unit = "tokens";
   options.callbacks.on_plan = [&](const PlanReport& report) {
     reporter.clear();
+    if (report.image_size > 0) unit = "images";
     if (!arguments.is_json) std::cout << report.to_text() << std::flush;
   };
   options.callbacks.on_update = [&](const UpdateLog& log) {
-    reporter.line(text_of(log));
+    reporter.line(text_of(log, unit));
     char note[48];
     std::snprintf(note, sizeof note, "loss %.4f", log.loss);
     reporter.set_note(note);

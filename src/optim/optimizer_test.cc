@@ -15,9 +15,9 @@ namespace snug::optim {
 namespace {
 
 struct OneParameter {
-  explicit OneParameter(const std::string& name)
-      : parameter(builder.parameter(name, {DType::f32, {2, 3}})),
-        gradient(builder.input("gradient", {DType::f32, {2, 3}})),
+  explicit OneParameter(const std::string& name, const Shape& shape = {2, 3})
+      : parameter(builder.parameter(name, {DType::f32, shape})),
+        gradient(builder.input("gradient", {DType::f32, shape})),
         hyper(builder.input("hyper", {DType::f32, {4}})) {}
   const Node& last() const { return builder.graph().nodes.back(); }
 
@@ -56,6 +56,12 @@ TEST(Append_update, adamw_has_two_states_and_runs_in_the_update) {
 
 TEST(Append_update, biases_do_not_decay) {
   OneParameter p("dense.bias");
+  (void)append_update(p.builder, p.parameter, p.gradient, p.hyper, kNone, {.weight_decay = 0.1});
+  EXPECT_EQ(p.last().attrs.real("weight_decay"), 0);
+}
+
+TEST(Append_update, vectors_do_not_decay_whatever_their_name) {
+  OneParameter p("layer1.0.bn1.weight", {3});
   (void)append_update(p.builder, p.parameter, p.gradient, p.hyper, kNone, {.weight_decay = 0.1});
   EXPECT_EQ(p.last().attrs.real("weight_decay"), 0);
 }

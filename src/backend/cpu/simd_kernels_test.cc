@@ -159,6 +159,28 @@ std::vector<OneKernel> long_kernels() {
                     .add_normal({700}, 0.1)
                     .add({DType::f32, {700}}, std::vector<double>(700, 1.25))
                     .add_normal({700, 77}));
+  all.push_back(OneKernel("relu_grad").add_normal({9001}).add_normal({9001}));
+  const std::vector<double> variance(131, 1.5);
+  all.push_back(
+      OneKernel("batch_norm").add_normal({2700, 131}).add_normal({131}).add_normal({131}));
+  all.push_back(OneKernel("batch_norm_grad")
+                    .add_normal({2700, 131})
+                    .add_normal({131})
+                    .add_normal({131}, 0.1)
+                    .add({DType::f32, {131}}, variance)
+                    .add_normal({2700, 131}));
+  all.push_back(OneKernel("batch_norm_inference")
+                    .add_normal({300, 131})
+                    .add_normal({131})
+                    .add_normal({131})
+                    .add_normal({131})
+                    .add({DType::f32, {131}}, variance));
+  using Ints = std::vector<int64_t>;
+  const Attrs pooling = {{"kernel", Ints{3, 3}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 1}}};
+  all.push_back(OneKernel("max_pool2d", pooling).add_normal({3, 15, 14, 131}));
+  all.push_back(OneKernel("max_pool2d_grad", pooling)
+                    .add_normal({3, 15, 14, 131})
+                    .add_normal({3, 8, 7, 131}));
   std::vector<double> labels(90);
   for (size_t i = 0; i < labels.size(); ++i)
     labels[i] = i % 7 == 0 ? -100.0 : static_cast<double>(i * 13 % 301);
@@ -201,6 +223,19 @@ TEST(Simd_kernel, Long_shapes_agree_with_the_reference_and_between_thread_counts
       for (const int threads : {2, 3, 8})
         EXPECT_TRUE(run_on_cpu(one, threads) == found) << threads << " threads";
     }
+  });
+}
+
+TEST(Simd_kernel, A_nan_wins_every_maximum) {
+  for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const std::vector<int64_t> window = {1, 2};
+    OneKernel pool("max_pool2d", {{"kernel", window}, {"stride", window}});
+    pool.add({DType::f32, {1, 1, 6, 1}}, {1, nan, nan, 2, -kInfinity, -kInfinity});
+    const auto y = run_on_cpu(pool, 1)[0];
+    EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[1]));
+    EXPECT_EQ(y[2], -kInfinity);
   });
 }
 

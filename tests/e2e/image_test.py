@@ -1,0 +1,119 @@
+"""Residual networks on CIFAR's binary files: the five promises hold for images as for text."""
+import json
+import random
+import signal
+import subprocess
+import time
+
+import common
+from common import PAGE, SNUG, Case, options, run, sha256
+
+NAMES = "plane car bird cat deer dog frog horse ship truck".split()
+
+
+def write_images(path, count, seed):
+    """Noise with a bright bar whose place is the class."""
+    generator = random.Random(seed)
+    records = bytearray()
+    for _ in range(count):
+        label = generator.randrange(10)
+        image = bytearray(generator.randbytes(3072))
+        for plane in range(3):
+            for row in range(32):
+                begin = (plane * 32 + row) * 32 + 3 * label
+                image[begin:begin + 3] = b"\xff\xff\xff"
+        records += bytes([label]) + image
+    path.write_bytes(records)
+
+
+class Images(Case):
+    def setUp(self):
+        super().setUp()
+        self.images = self.folder / "cifar"
+        self.images.mkdir()
+        write_images(self.images / "data_batch_1.bin", 70, 1)
+        write_images(self.images / "data_batch_2.bin", 35, 2)
+        write_images(self.images / "test_batch.bin", 50, 3)
+        (self.images / "batches.meta.txt").write_text("\n".join(NAMES) + "\n")
+
+    def base(self, **more):
+        values = dict(model="resnet-8", train_file=self.images, validation_file=self.images / "test_batch.bin",
+                      train_batch_size=20, max_steps=12, save_steps=4, optim="sgd", momentum=0.9, learning_rate=0.05,
+                      memory="1GiB", threads=2, logging_steps=1, seed=3)
+        values.update(more)
+        return {key: value for key, value in values.items() if value is not None}
+
+    def test_every_budget_trains_to_the_same_bits_and_keeps_it(self):
+        plan = self.plan(**self.base())
+        small = plan["smallest_budget_bytes"]
+        self.assertLess(small, plan["planned_peak_bytes"])
+        whole = self.train("whole")
+        tight = self.train("tight", memory=small)
+        self.assertEqual(sha256(tight / "last/model.safetensors"), sha256(whole / "last/model.safetensors"))
+        summary = self.summary(tight)
+        self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
+        self.assertLessEqual(summary["measured_peak_rss_bytes"], small)
+        refused = run("train", *options(**self.base(output_dir=self.folder / "less", memory=small - PAGE)))
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("allow_batch_norm_split", refused.stderr)
+
+    def test_kill_9_and_resume_gives_the_uninterrupted_weights_and_statistics(self):
+        base = self.base(max_steps=60, eval_steps=25)
+        wanted = self.train("wanted", **base)
+        out = self.folder / "killed"
+        process = subprocess.Popen([SNUG, "train", *options(**dict(base, output_dir=out))], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        for _ in range(2000):
+            if (out / "last/trainer_state.json").exists() or process.poll() is not None:
+                break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        self.ok("train", **dict(base, output_dir=out, resume=True))
+        for name in ("last/model.safetensors", "last/optimizer.safetensors", "best/model.safetensors"):
+            self.assertEqual(sha256(out / name), sha256(wanted / name), name)
+        statistics = [key for key in common.read_safetensors(out / "last/model.safetensors") if "running" in key]
+        self.assertEqual(len(statistics), 2 * 7)
+
+    def test_learns_evaluates_and_predicts_with_the_names_of_the_classes(self):
+        out = self.train("run", max_steps=60)
+        test = self.images / "test_batch.bin"
+        metrics = json.loads(self.ok("eval", model=out / "best", test_file=test, memory="1GiB", threads=2).stdout)
+        self.assertEqual(metrics["rows"], 50)
+        self.assertGreater(metrics["accuracy"], 0.5)  # chance: 0.1
+        lines = self.ok("predict", model=out / "best", test_file=test, memory="1GiB", threads=2).stdout.splitlines()
+        self.assertEqual(len(lines), 50)
+        self.assertIn(json.loads(lines[0])["label"], NAMES)
+        data = json.loads(self.ok("inspect", json=True, model="resnet-8", train_file=self.images).stdout)["data"][0]
+        self.assertEqual(data["rows"], 105)
+        self.assertEqual(list(data["labels"]), NAMES)
+
+    def test_split_batches_only_where_allowed(self):
+        refused = run("plan", *options(**self.base(micro_batch_size=10)))
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertIn("statistics of its batch", refused.stderr)
+        plan = self.plan(**self.base(micro_batch_size=10, allow_batch_norm_split=True))
+        self.assertEqual((plan["micro_batch"], plan["accumulation_steps"]), (10, 2))
+        self.train("split", micro_batch_size=10, allow_batch_norm_split=True)
+
+    def test_verify_finds_equal_bits(self):
+        done = self.ok("verify", **self.base())
+        self.assertNotIn("DIFFERENT", done.stdout)
+
+    def test_wrong_input_is_one_clear_error(self):
+        cases = [(dict(model="vgg-16"), "have 32 x 32 pixels of 3 channels"),
+                 (dict(train_file=self.train_file), "neither a folder nor a .bin file"),
+                 (dict(train_batch_size=200), "fewer than one whole batch"),
+                 (dict(stage_blocks="1,1"), "widths needs"),
+                 (dict(model="resnet-21"), "there is no residual network")]
+        for values, text in cases:
+            done = run("train", *options(**self.base(output_dir=self.folder / "no", **values)))
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(text, done.stderr)
+        (self.images / "data_batch_1.bin").write_bytes(b"short")
+        done = run("train", *options(**self.base(output_dir=self.folder / "no")))
+        self.assertIn("no whole number of CIFAR records", done.stderr)
+
+
+if __name__ == "__main__":
+    common.main()
