@@ -58,7 +58,7 @@ struct About {
 
 /// One of several words; aliases (other programs' names) map to the same values. Index = value of
 /// the enum.
-[[nodiscard]] Option choice_option_of(About about, std::vector<std::string> words,
+[[nodiscard]] Option choice_option_of(About about, const std::vector<std::string>& words,
                                       std::vector<std::pair<std::string, std::string>> aliases,
                                       std::function<void(RunConfig&, size_t)> set,
                                       std::function<size_t(const RunConfig&)> get);
@@ -67,7 +67,7 @@ template <class Enum>
                                    std::vector<std::string> words,
                                    std::vector<std::pair<std::string, std::string>> aliases = {}) {
   return choice_option_of(
-      std::move(about), std::move(words), std::move(aliases),
+      std::move(about), words, std::move(aliases),
       [field](RunConfig& config, size_t i) { config.*field = static_cast<Enum>(i); },
       [field](const RunConfig& config) { return static_cast<size_t>(config.*field); });
 }

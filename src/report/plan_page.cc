@@ -69,9 +69,8 @@ class Chart {
   }
   void add(std::string element) { body_ += std::move(element); }
   [[nodiscard]] std::string svg(const std::string& title) const {
-    return fmt::format(
-        "<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">{}</svg>\n", kWidth, kHeight,
-        escaped(title), body_);
+    return fmt::format("<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">{}</svg>\n", kWidth,
+                       kHeight, escaped(title), body_);
   }
 
  private:
@@ -95,12 +94,14 @@ std::string steps_path(const Chart& chart, const MemoryCurve& curve) {
     if (at == column) {
       highest = std::max(highest, curve.bytes[i]);
     } else {
-      if (column >= 0) points += fmt::format("L{:.1f} {:.1f}", column, chart.y(static_cast<double>(highest)));
+      if (column >= 0)
+        points += fmt::format("L{:.1f} {:.1f}", column, chart.y(static_cast<double>(highest)));
       column = at;
       highest = curve.bytes[i];
     }
   }
-  if (column >= 0) points += fmt::format("L{:.1f} {:.1f}", column, chart.y(static_cast<double>(highest)));
+  if (column >= 0)
+    points += fmt::format("L{:.1f} {:.1f}", column, chart.y(static_cast<double>(highest)));
   return points;
 }
 
@@ -113,7 +114,8 @@ std::string curves_chart(const PlanReport& report) {
   }
   Chart chart(0, seconds, 0, bytes * 1.05, seconds_label, bytes_label);
   for (size_t i = 0; i < report.curves.size(); ++i) {
-    chart.add(fmt::format("<path class=curve{} d=\"{}\"/>", i, steps_path(chart, report.curves[i])));
+    chart.add(
+        fmt::format("<path class=curve{} d=\"{}\"/>", i, steps_path(chart, report.curves[i])));
   }
   return chart.svg("memory over time");
 }
@@ -200,16 +202,15 @@ std::string blocks_table(const PlanReport& report) {
       "<table><tr><th>part of the model<th>kept at the loss<th>of<th>run again<th>what is run "
       "again<th>what is kept</tr>\n";
   for (const BlockTreatment& block : report.blocks) {
-    const std::string name =
-        block.count == 1 ? escaped(block.first)
-                         : fmt::format("{} to {} ({} equal)", escaped(block.first),
-                                       escaped(block.last), block.count);
-    out += fmt::format("<tr><td>{}<td>{}<td>{}<td>{:.0f} %<td>{}<td>{}</tr>\n", name,
-                       format_bytes(block.kept_bytes), format_bytes(block.keep_all_bytes),
-                       block.forward_seconds > 0
-                           ? 100 * block.recompute_seconds / block.forward_seconds
-                           : 0.0,
-                       names_of(block.recomputed), names_of(block.kept));
+    const std::string name = block.count == 1
+                                 ? escaped(block.first)
+                                 : fmt::format("{} to {} ({} equal)", escaped(block.first),
+                                               escaped(block.last), block.count);
+    out += fmt::format(
+        "<tr><td>{}<td>{}<td>{}<td>{:.0f} %<td>{}<td>{}</tr>\n", name,
+        format_bytes(block.kept_bytes), format_bytes(block.keep_all_bytes),
+        block.forward_seconds > 0 ? 100 * block.recompute_seconds / block.forward_seconds : 0.0,
+        names_of(block.recomputed), names_of(block.kept));
   }
   return out + "</table>\n";
 }
@@ -243,13 +244,15 @@ std::string PlanReport::to_html() const {
     out += fmt::format("<tr><td>{}<td>{}</tr>\n", escaped(part.name), format_bytes(part.bytes));
   }
   out += "</table>\n<h2>Memory over time</h2>\n";
-  out += "<p>Bytes in use in the arena over one micro-batch: <b class=k0>everything kept</b> and "
-         "<b class=k1>this plan</b>. Gradients that wait for the global clip are included.</p>\n";
+  out +=
+      "<p>Bytes in use in the arena over one micro-batch: <b class=k0>everything kept</b> and "
+      "<b class=k1>this plan</b>. Gradients that wait for the global clip are included.</p>\n";
   out += curves_chart(*this);
   size_t left_out = 0;
   const std::string map = map_chart(*this, &left_out);
-  out += "<h2>The arena</h2>\n<p>Every tensor's place (up) over its life (right); strong colours "
-         "are made again. Point at one for its name.";
+  out +=
+      "<h2>The arena</h2>\n<p>Every tensor's place (up) over its life (right); strong colours "
+      "are made again. Point at one for its name.";
   if (left_out > 0) out += fmt::format(" The {} smallest are not drawn.", left_out);
   out += "</p>\n" + map;
   out += "<h2>Price list</h2>\n<p>Step time for every budget; the ring is this plan.</p>\n";

@@ -63,7 +63,8 @@ std::vector<BlockTreatment> describe_blocks(const plan::Problem& problem, const 
     for (const plan::StorageId output : op.outputs)
       maker[static_cast<size_t>(output)] = static_cast<plan::OpId>(id);
     if (op.phase != plan::Phase::backward) continue;
-    for (const plan::StorageId input : op.inputs) is_read_backward[static_cast<size_t>(input)] = true;
+    for (const plan::StorageId input : op.inputs)
+      is_read_backward[static_cast<size_t>(input)] = true;
   }
   std::vector<Part> parts;
   std::map<std::string, size_t> part_of;
@@ -143,8 +144,7 @@ MemoryCurve memory_curve(const plan::Problem& problem, const plan::Plan& plan, s
 std::vector<PlacedTensor> placed_tensors(const plan::Problem& problem, const plan::Plan& plan) {
   std::vector<double> begin(plan.steps.size() + 1, 0);
   for (size_t step = 0; step < plan.steps.size(); ++step) {
-    begin[step + 1] =
-        begin[step] + problem.ops[static_cast<size_t>(plan.steps[step].op)].seconds;
+    begin[step + 1] = begin[step] + problem.ops[static_cast<size_t>(plan.steps[step].op)].seconds;
   }
   std::vector<bool> was_made(problem.storages.size(), false);
   std::vector<PlacedTensor> placed;
@@ -153,12 +153,13 @@ std::vector<PlacedTensor> placed_tensors(const plan::Problem& problem, const pla
     const auto id = static_cast<size_t>(range.storage);
     const plan::Op& op =
         problem.ops[static_cast<size_t>(plan.steps[static_cast<size_t>(range.first)].op)];
-    placed.push_back({.name = range.is_scratch ? "scratch of " + op.name : problem.storages[id].name,
-                      .begin_seconds = begin[static_cast<size_t>(range.first)],
-                      .end_seconds = begin[static_cast<size_t>(range.last) + 1],
-                      .offset = plan.offsets[i],
-                      .bytes = range.bytes,
-                      .is_again = !range.is_scratch && was_made[id]});
+    placed.push_back(
+        {.name = range.is_scratch ? "scratch of " + op.name : problem.storages[id].name,
+         .begin_seconds = begin[static_cast<size_t>(range.first)],
+         .end_seconds = begin[static_cast<size_t>(range.last) + 1],
+         .offset = plan.offsets[i],
+         .bytes = range.bytes,
+         .is_again = !range.is_scratch && was_made[id]});
     if (!range.is_scratch) was_made[id] = true;
   }
   return placed;
