@@ -26,7 +26,7 @@ constexpr double kMaxTableWork = 4e9;   // transitions × slots: a few seconds
 
 // A schedule that may become a plan.
 struct Candidate {
-  std::vector<OpId> schedule;
+  std::vector<OpId> schedule;  // empty: keep-all, which is placed already
   std::string strategy;
   int64_t load_bytes = 0;
   double seconds = 0;
@@ -151,10 +151,10 @@ void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
       std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
         return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
       });
-  const std::vector<OpId> start = smallest->schedule;
+  const std::vector<OpId> keep_all = given_order(shop.index.problem);
+  const std::vector<OpId> start = smallest->schedule.empty() ? keep_all : smallest->schedule;
   search(start, 8);
   if (shop.chain.blocks.size() < 6) {
-    const std::vector<OpId> keep_all = given_order(shop.index.problem);
     if (keep_all != start) search(keep_all, 24);
   }
 }
@@ -165,11 +165,13 @@ void place_front(const OrderedProblem& ordered, const std::vector<Candidate>& fr
                  Frontier& frontier) {
   std::vector<Plan> placed;
   for (const Candidate& candidate : front) {
-    if (candidate.strategy == "keep-all") {
+    if (candidate.schedule.empty()) {
       placed.push_back(keep_all);
     } else {
+      // Another order of keep-all is keep-all too.
+      const bool repeats = candidate.schedule.size() > problem.ops.size();
       placed.push_back(assemble(problem, in_original_ids(ordered, candidate.schedule),
-                                candidate.strategy, options.placement));
+                                repeats ? candidate.strategy : "keep-all", options.placement));
     }
   }
   std::stable_sort(placed.begin(), placed.end(), [](const Plan& a, const Plan& b) {
@@ -225,7 +227,7 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
   Plan keep_all = assemble(problem, ordered.original, "keep-all", options.placement);
   Frontier frontier = empty_frontier(problem, keep_all);
   std::vector<Candidate> candidates;
-  candidates.push_back({given_order(problem), "keep-all", keep_all.load_bytes, keep_all.seconds});
+  candidates.push_back({{}, "keep-all", keep_all.load_bytes, keep_all.seconds});
   if (shop.has_chain()) {
     add_chain_candidates(shop, options.grid_points, 1.0, candidates);
     // The other way to cut, for the smallest budgets.
@@ -252,7 +254,6 @@ Frontier build_frontier_like(const Problem& problem, const Problem& model_proble
   std::vector<Candidate> candidates;
   candidates.push_back({{}, "keep-all", keep_all.load_bytes, keep_all.seconds});
   for (const Plan& plan : model.plans) {
-    if (plan.strategy == "keep-all") continue;
     Candidate candidate{{}, plan.strategy, 0, 0};
     for (const Step& step : plan.steps) candidate.schedule.push_back(step.op);
     const Liveness live = analyse(problem, candidate.schedule);

@@ -323,7 +323,10 @@ std::vector<std::string> check(const Problem& problem, const Plan& plan) {
     const Op& op = problem.ops[static_cast<size_t>(step.op)];
     if (step.input_offsets.size() != op.inputs.size() ||
         step.output_offsets.size() != op.outputs.size()) {
-      replay.report("op '" + op.name + "' has offsets for other operands than its own");
+      replay.report("op " + std::to_string(step.op) + " '" + op.name + "' has offsets for " +
+                    std::to_string(step.input_offsets.size()) + " inputs and " +
+                    std::to_string(step.output_offsets.size()) + " outputs instead of " +
+                    std::to_string(op.inputs.size()) + " and " + std::to_string(op.outputs.size()));
       return violations;
     }
   }

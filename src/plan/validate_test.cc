@@ -129,7 +129,7 @@ TEST_F(CheckMutations, A_once_only_op_may_not_run_twice) {
       },
       "must run once");
   expect_found([](Plan& p) { p.steps.front().op = 1'000'000; }, "is not an op");
-  expect_found([](Plan& p) { p.steps[5].input_offsets.push_back(0); }, "other operands");
+  expect_found([](Plan& p) { p.steps[5].input_offsets.push_back(0); }, "has offsets for");
 }
 
 TEST(Check, Overlap_is_found_also_between_input_output_and_scratch_of_one_step) {

@@ -106,6 +106,7 @@ RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const Run
                   "the saved plan has micro-batches of " + std::to_string(saved->micro_batch) +
                       ", this run needs " + std::to_string(micro_batch));
     request.saved = &*saved;
+    request.micro_batch = saved->micro_batch;
   }
   RunPlan run = make_run_plan(request, *machine.backend);
   PlanReport& report = run.report;
