@@ -6,17 +6,21 @@
 // Solvers are interchangeable: a portfolio of greedy orders, local search over the order, an exact
 // search. All are deterministic: limits are counts, ties fall to the smaller index. Training
 // schedules are stack-like and nearly always reach the load in the portfolio; the exact search is
-// for what does not.
+// for what does not. Steps are small numbers: some memory is linear in the last of them.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "plan/plan.h"
+#include "plan/sections.h"
 
 namespace snug::plan {
+
+inline constexpr int64_t kNoHeight = std::numeric_limits<int64_t>::max();
 
 struct Placement {
   std::vector<int64_t> offsets;  // one per range
@@ -25,38 +29,61 @@ struct Placement {
 
 struct PlacementLimits {
   int32_t local_search_rounds = 40;     // greedy runs of the local search
-  int64_t exact_search_nodes = 20'000;  // partial placements the exact search may visit
+  int64_t exact_search_nodes = 20'000;  // nodes of all exact searches together; 0 is none
 };
 
 /// Largest sum of bytes of ranges that are live at one step: no placement is lower.
 [[nodiscard]] int64_t load_of(std::span<const LiveRange> ranges);
 
-/// Places every range; tries the portfolio, then local search, then the exact search until height
-/// == load.
+/// Places every range as low as the limits allow: portfolio, local search and exact search until
+/// height == load; where that is not reached, exact searches for capacities in between.
 [[nodiscard]] Placement place(std::span<const LiveRange> ranges,
                               const PlacementLimits& limits = {});
 
-/// The best of the greedy orders {size, area, lifetime, birth, size × width of contention} × {first
-/// fit, best fit}.
-[[nodiscard]] Placement place_portfolio(std::span<const LiveRange> ranges, int64_t load_bytes);
+/// The same with a capacity: stops at the first placement that is not higher. The lowest found is
+/// returned in any case; is_impossible tells that an exhaustive search found none within
+/// `capacity`.
+struct PlacementWithin {
+  Placement placement;
+  bool is_impossible = false;
+};
+[[nodiscard]] PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity,
+                                           const PlacementLimits& limits = {});
 
-/// Improves `start` by moving ranges that stick out of the load to the front of the placement
+/// The best of the greedy orders {size, area, lifetime, birth, death, size × width of contention} ×
+/// {first fit, best fit}; the first of them that is not higher than `enough`. Without offsets and
+/// with kNoHeight where all of them pass the largest int64.
+[[nodiscard]] Placement place_portfolio(std::span<const LiveRange> ranges, int64_t enough);
+
+/// Improves `start` by moving ranges that stick out of `enough` to the front of the placement
 /// order.
-[[nodiscard]] Placement place_local_search(std::span<const LiveRange> ranges, int64_t load_bytes,
+[[nodiscard]] Placement place_local_search(std::span<const LiveRange> ranges, int64_t enough,
                                            Placement start, int32_t rounds);
 
-/// Depth-first search over canonical placements (offsets never fall along a branch). Returns
-/// nothing when no placement within `capacity` was found in `max_nodes` visited nodes.
-[[nodiscard]] std::optional<Placement> place_exact(std::span<const LiveRange> ranges,
-                                                   int64_t capacity, int64_t max_nodes);
+enum class SearchEnd : uint8_t {
+  solved,
+  impossible,  // proved: the whole tree was searched
+  stopped,     // at the limit of nodes
+};
+
+struct ExactPlacement {
+  SearchEnd end = SearchEnd::stopped;
+  Placement placement;  // where `end` is solved
+  int64_t nodes = 0;    // visited
+};
+
+/// A placement within `capacity`, or the proof that there is none, by tree search with restarts
+/// (placement_exact.cc). Gives up after `max_nodes`; a node costs about 10 µs.
+[[nodiscard]] ExactPlacement place_exact(std::span<const LiveRange> ranges, int64_t capacity,
+                                         int64_t max_nodes);
 
 namespace internal {
 enum class Fit : uint8_t { first, best };
-/// Places in exactly this order; gives up (height = abort_above + 1) once a range would end above
-/// `abort_above`.
-[[nodiscard]] Placement place_in_order(std::span<const LiveRange> ranges,
-                                       std::span<const int32_t> order, Fit fit,
-                                       int64_t abort_above);
+/// Places in exactly this order; nothing where a range would end above `limit`.
+[[nodiscard]] std::optional<Placement> place_in_order(std::span<const LiveRange> ranges,
+                                                      const Sections& sections,
+                                                      std::span<const int32_t> order, Fit fit,
+                                                      int64_t limit);
 }  // namespace internal
 
 }  // namespace snug::plan

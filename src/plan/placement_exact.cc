@@ -1,216 +1,159 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact placement within a capacity: depth-first search over canonical placements. Every placement
-// can be pressed down until each range lies on the floor or on another, and then be listed by
-// rising offset; so it is enough to put down, one by one, ranges at the lowest offset they can
-// have, never below the one before. Time is cut into sections between births and deaths; a branch
-// dies when a section's floor and what must still go there exceed the capacity. Parts that no
-// longer overlap in time are solved apart.
+// Exact placement within a capacity: what the tree search (exact_search.h) is told. The search is
+// started again and again with growing limits, in turn for several static orders and for each of
+// them with more or less weight on the sections where branches died before: an unlucky start costs
+// little, and what made it unlucky is tried first the next time.
 #include <algorithm>
-#include <limits>
+#include <array>
 #include <numeric>
+#include <tuple>
 
+#include "plan/exact_search.h"
 #include "plan/placement.h"
+#include "plan/sections.h"
 
 namespace snug::plan {
 namespace {
 
-constexpr size_t kSmallPart = 320;
+constexpr int64_t kLargestCapacity = int64_t{1} << 61;  // the search adds two of them
+constexpr double kLimitGrowth = 1.3;
+// How much the failures of an item's sections count beside its place in the static order.
+constexpr std::array<int64_t, 3> kFailureWeights = {0, 1, 3};
 
-struct Item {
-  int32_t id = 0;     // index in the caller's ranges
-  int32_t begin = 0;  // sections [begin, end)
-  int32_t end = 0;
-  int64_t bytes = 0;
-  double weight = 0;  // static preference among equal offsets
+struct Instance {
+  std::vector<int32_t> ids;  // of the caller's ranges
+  std::vector<internal::ExactItem> items;
+  std::vector<int64_t> section_bytes;
 };
 
-class ExactSearch {
- public:
-  ExactSearch(std::span<const LiveRange> ranges, int64_t capacity, int64_t max_nodes)
-      : capacity_(capacity), nodes_left_(max_nodes) {
-    std::vector<int32_t> times;
-    for (const LiveRange& range : ranges) {
-      if (range.bytes == 0) continue;
-      times.push_back(range.first);
-      times.push_back(range.last + 1);
-    }
-    std::sort(times.begin(), times.end());
-    times.erase(std::unique(times.begin(), times.end()), times.end());
-    const auto section_of = [&](int32_t time) {
-      return static_cast<int32_t>(std::lower_bound(times.begin(), times.end(), time) -
-                                  times.begin());
-    };
-    remaining_.assign(times.size(), 0);
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      if (ranges[i].bytes == 0) continue;
-      Item item{static_cast<int32_t>(i), section_of(ranges[i].first),
-                section_of(ranges[i].last + 1), ranges[i].bytes, 0};
-      for (int32_t s = item.begin; s < item.end; ++s)
-        remaining_[static_cast<size_t>(s)] += item.bytes;
-      items_.push_back(item);
-    }
-    for (Item& item : items_) {
-      for (int32_t s = item.begin; s < item.end; ++s) {
-        item.weight =
-            std::max(item.weight, static_cast<double>(remaining_[static_cast<size_t>(s)]));
-      }
-      item.weight *= static_cast<double>(item.end - item.begin);
-    }
-    lowest_.assign(items_.size(), 0);
-    offsets_.assign(ranges.size(), 0);
-    section_floor_.assign(times.size(), 0);
+// Without ranges of no bytes; bytes in multiples of `unit`.
+Instance instance_of(std::span<const LiveRange> ranges, int64_t unit) {
+  Instance instance;
+  const Sections sections = sections_of(ranges);
+  instance.section_bytes.assign(static_cast<size_t>(sections.count), 0);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (ranges[i].bytes == 0) continue;
+    const auto [begin, end] = sections.of_range[i];
+    const internal::ExactItem item{begin, end, ranges[i].bytes / unit};
+    for (int32_t s = begin; s < end; ++s)
+      instance.section_bytes[static_cast<size_t>(s)] += item.bytes;
+    instance.ids.push_back(static_cast<int32_t>(i));
+    instance.items.push_back(item);
   }
+  return instance;
+}
 
-  bool run() {
-    std::vector<int32_t> all(items_.size());
-    std::iota(all.begin(), all.end(), 0);
-    std::stable_sort(all.begin(), all.end(),
-                     [&](int32_t a, int32_t b) { return item(a).begin < item(b).begin; });
-    return solve_parts(all);
+// Places in a static order, highest first: what goes first among items with equal lowest offset.
+std::vector<std::vector<int64_t>> static_orders(const Instance& instance) {
+  struct Keys {
+    int64_t contention = 0;  // of the fullest section
+    double width = 0;        // sections
+    double area = 0;
+  };
+  std::vector<Keys> keys;
+  for (const internal::ExactItem& item : instance.items) {
+    Keys each;
+    each.contention = *std::max_element(instance.section_bytes.begin() + item.begin,
+                                        instance.section_bytes.begin() + item.end);
+    each.width = item.end - item.begin;
+    each.area = each.width * static_cast<double>(item.bytes);
+    keys.push_back(each);
   }
-  [[nodiscard]] const std::vector<int64_t>& offsets() const { return offsets_; }
-
- private:
-  // Splits the unplaced items (by rising begin) where no one crosses a time, and solves the parts
-  // one after another.
-  bool solve_parts(const std::vector<int32_t>& items) {
-    bool is_whole = true;
-    int32_t reach = -1;
-    for (const int32_t i : items) {
-      is_whole = is_whole && (reach < 0 || item(i).begin < reach);
-      reach = std::max(reach, item(i).end);
-    }
-    if (is_whole) return solve(items);
-    std::vector<std::vector<int32_t>> parts;
-    reach = -1;
-    for (const int32_t i : items) {
-      if (item(i).begin >= reach) parts.emplace_back();
-      parts.back().push_back(i);
-      reach = std::max(reach, item(i).end);
-    }
-    // The smallest part first: if it fails, the others need not be tried.
-    std::stable_sort(parts.begin(), parts.end(),
-                     [](const auto& a, const auto& b) { return a.size() < b.size(); });
-    for (const auto& part : parts) {
-      if (!solve(part)) return false;
-    }
-    return true;
-  }
-
-  bool solve(const std::vector<int32_t>& items) {
-    if (items.empty()) return true;
-    if (--nodes_left_ < 0) return false;
-    // The full test is linear in all lifetimes: on large parts only now and then, so that a dive
-    // stays cheap.
-    if ((items.size() <= kSmallPart || nodes_left_ % 8 == 0) && !fits(items)) return false;
-
-    // An item whose lowest offset is not below the lowest possible end of another is dominated: the
-    // other goes first.
-    int64_t lowest_end = std::numeric_limits<int64_t>::max();
-    for (const int32_t i : items) lowest_end = std::min(lowest_end, lowest(i) + item(i).bytes);
-    std::vector<int32_t> candidates;
-    for (const int32_t i : items) {
-      if (lowest(i) < lowest_end) candidates.push_back(i);
-    }
-    std::sort(candidates.begin(), candidates.end(), [&](int32_t a, int32_t b) {
-      if (lowest(a) != lowest(b)) return lowest(a) < lowest(b);
-      if (item(a).weight != item(b).weight) return item(a).weight > item(b).weight;
-      return a < b;
+  std::vector<std::vector<int64_t>> orders;
+  const auto add = [&](const auto& is_before) {
+    std::vector<int32_t> order(keys.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      return is_before(keys[static_cast<size_t>(a)], keys[static_cast<size_t>(b)]);
     });
-    for (size_t c = 0; c < candidates.size(); ++c) {
-      const int32_t chosen = candidates[c];
-      if (c > 0 && is_twin(chosen, candidates[c - 1])) continue;
-      if (try_item(items, chosen)) return true;
-      if (nodes_left_ < 0) return false;
+    std::vector<int64_t>& places = orders.emplace_back(keys.size());
+    for (size_t i = 0; i < order.size(); ++i) {
+      places[static_cast<size_t>(order[i])] = static_cast<int64_t>(order.size() - i);
     }
-    return false;
-  }
+  };
+  add([](const Keys& a, const Keys& b) {
+    return std::tie(a.width, a.area, a.contention) > std::tie(b.width, b.area, b.contention);
+  });
+  add([](const Keys& a, const Keys& b) {
+    return std::tie(a.contention, a.width, a.area) > std::tie(b.contention, b.width, b.area);
+  });
+  add([](const Keys& a, const Keys& b) {
+    return std::tie(a.contention, a.area, a.width) > std::tie(b.contention, b.area, b.width);
+  });
+  add([](const Keys& a, const Keys& b) { return a.area > b.area; });
+  return orders;
+}
 
-  bool try_item(const std::vector<int32_t>& items, int32_t chosen) {
-    const Item& placed = item(chosen);
-    const int64_t offset = lowest(chosen);
-    const int64_t end = offset + placed.bytes;
-    for (int32_t s = placed.begin; s < placed.end; ++s) {
-      if (offset + remaining_[static_cast<size_t>(s)] > capacity_) return false;
-    }
-    std::vector<std::pair<int32_t, int64_t>> undo;
-    std::vector<int32_t> rest;
-    rest.reserve(items.size());
-    for (const int32_t i : items) {
-      if (i == chosen) continue;
-      rest.push_back(i);
-      const Item& other = item(i);
-      const bool overlaps = other.begin < placed.end && placed.begin < other.end;
-      const int64_t raised = std::max(lowest(i), overlaps ? end : offset);
-      if (raised != lowest(i)) {
-        undo.emplace_back(i, lowest(i));
-        lowest_[static_cast<size_t>(i)] = raised;
-      }
-    }
-    for (int32_t s = placed.begin; s < placed.end; ++s)
-      remaining_[static_cast<size_t>(s)] -= placed.bytes;
-    offsets_[static_cast<size_t>(placed.id)] = offset;
-    const bool solved = solve_parts(rest);
-    for (int32_t s = placed.begin; s < placed.end; ++s)
-      remaining_[static_cast<size_t>(s)] += placed.bytes;
-    for (const auto& [i, value] : undo) lowest_[static_cast<size_t>(i)] = value;
-    return solved;
-  }
+// One way to prefer items, with what it has learned.
+struct Strategy {
+  const std::vector<int64_t>* order;
+  int64_t failure_weight;
+  std::vector<int64_t> failures;  // per section
 
-  // In every section: the lowest offset any unplaced item there can have, plus all that must still
-  // go there.
-  bool fits(const std::vector<int32_t>& items) {
-    int32_t begin = std::numeric_limits<int32_t>::max();
-    int32_t end = 0;
-    for (const int32_t i : items) {
-      if (lowest(i) + item(i).bytes > capacity_) return false;
-      begin = std::min(begin, item(i).begin);
-      end = std::max(end, item(i).end);
+  [[nodiscard]] std::vector<int64_t> preference(const Instance& instance) const {
+    // In 1/1024 of a place in the order; the most failed section weighs like the whole order.
+    constexpr int64_t kPlace = 1024;
+    const auto count = static_cast<int64_t>(instance.items.size());
+    const int64_t most = std::max<int64_t>(1, *std::max_element(failures.begin(), failures.end()));
+    std::vector<int64_t> result(instance.items.size());
+    for (size_t i = 0; i < result.size(); ++i) {
+      const internal::ExactItem& item = instance.items[i];
+      const int64_t failed =
+          *std::max_element(failures.begin() + item.begin, failures.begin() + item.end);
+      result[i] = (*order)[i] * kPlace + failure_weight * count * (failed * kPlace / most);
     }
-    std::fill(section_floor_.begin() + begin, section_floor_.begin() + end,
-              std::numeric_limits<int64_t>::max());
-    for (const int32_t i : items) {
-      const int64_t floor = lowest(i);
-      for (int32_t s = item(i).begin; s < item(i).end; ++s) {
-        auto& value = section_floor_[static_cast<size_t>(s)];
-        value = std::min(value, floor);
-      }
-    }
-    for (int32_t s = begin; s < end; ++s) {
-      const int64_t left = remaining_[static_cast<size_t>(s)];
-      if (left > 0 && section_floor_[static_cast<size_t>(s)] > capacity_ - left) return false;
-    }
-    return true;
+    return result;
   }
-
-  [[nodiscard]] const Item& item(int32_t i) const { return items_[static_cast<size_t>(i)]; }
-  [[nodiscard]] int64_t lowest(int32_t i) const { return lowest_[static_cast<size_t>(i)]; }
-  [[nodiscard]] bool is_twin(int32_t a, int32_t b) const {
-    return item(a).begin == item(b).begin && item(a).end == item(b).end &&
-           item(a).bytes == item(b).bytes;
-  }
-
-  int64_t capacity_;
-  int64_t nodes_left_;
-  std::vector<Item> items_;
-  std::vector<int64_t> lowest_;     // per item: the lowest offset it can still have
-  std::vector<int64_t> remaining_;  // per section: unplaced bytes
-  std::vector<int64_t> section_floor_;
-  std::vector<int64_t> offsets_;
 };
 
 }  // namespace
 
-std::optional<Placement> place_exact(std::span<const LiveRange> ranges, int64_t capacity,
-                                     int64_t max_nodes) {
-  if (load_of(ranges) > capacity) return std::nullopt;
-  ExactSearch search(ranges, capacity, max_nodes);
-  if (!search.run()) return std::nullopt;
-  Placement result;
-  result.offsets = search.offsets();
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    if (ranges[i].bytes > 0)
-      result.height = std::max(result.height, result.offsets[i] + ranges[i].bytes);
+ExactPlacement place_exact(std::span<const LiveRange> ranges, int64_t capacity, int64_t max_nodes) {
+  int64_t unit = 0;
+  for (const LiveRange& range : ranges) unit = std::gcd(unit, range.bytes);
+  ExactPlacement result;
+  if (unit == 0) {
+    result.end = SearchEnd::solved;
+    result.placement.offsets.assign(ranges.size(), 0);
+    return result;
+  }
+  const Instance instance = instance_of(ranges, unit);
+  const int64_t units = capacity / unit;
+  if (*std::max_element(instance.section_bytes.begin(), instance.section_bytes.end()) > units) {
+    result.end = SearchEnd::impossible;
+    return result;
+  }
+  if (units > kLargestCapacity) return result;
+
+  const std::vector<std::vector<int64_t>> orders = static_orders(instance);
+  std::vector<Strategy> strategies;
+  for (const auto& order : orders) {
+    for (const int64_t weight : kFailureWeights) {
+      strategies.push_back(
+          {&order, weight, std::vector<int64_t>(instance.section_bytes.size(), 0)});
+    }
+  }
+  internal::ExactSearch search(instance.items, static_cast<int32_t>(instance.section_bytes.size()),
+                               units);
+  // The first limit is enough for a dive to the end with a few failures.
+  for (double limit = static_cast<double>(instance.items.size() + 64);
+       result.end == SearchEnd::stopped && result.nodes < max_nodes; limit *= kLimitGrowth) {
+    for (Strategy& strategy : strategies) {
+      const int64_t left = max_nodes - result.nodes;
+      if (left <= 0) break;
+      result.end = search.run(strategy.preference(instance), strategy.failures,
+                              std::min(left, static_cast<int64_t>(limit)));
+      result.nodes += search.nodes();
+      if (result.end != SearchEnd::stopped) break;
+    }
+  }
+  if (result.end != SearchEnd::solved) return result;
+  result.placement.offsets.assign(ranges.size(), 0);
+  for (size_t i = 0; i < instance.items.size(); ++i) {
+    const auto id = static_cast<size_t>(instance.ids[i]);
+    result.placement.offsets[id] = search.offsets()[i] * unit;
+    result.placement.height =
+        std::max(result.placement.height, result.placement.offsets[id] + ranges[id].bytes);
   }
   return result;
 }

@@ -7,16 +7,49 @@
 #include <numeric>
 
 #include "plan/placement.h"
+#include "plan/range_max.h"
+#include "plan/sections.h"
 
 namespace snug::plan {
 namespace {
 
-// What is placed, by offset, so that one pass in order sees the gaps.
 struct Placed {
   int64_t offset;
   int64_t end;
   int32_t first;
   int32_t last;
+};
+
+// What is placed, by offset, so that one pass sees the gaps: all of it, and once more for each
+// block of sections, since most ranges live within one.
+class PlacedRanges {
+ public:
+  explicit PlacedRanges(const Sections& sections)
+      : blocks_(static_cast<size_t>(sections.count / kBlock + 1)) {}
+
+  void add(const Placed& placed, Sections::Interval interval) {
+    insert(all_, placed);
+    if (blocks_.size() == 1) return;
+    for (int32_t b = interval.begin / kBlock; b <= (interval.end - 1) / kBlock; ++b)
+      insert(blocks_[static_cast<size_t>(b)], placed);
+  }
+  // All that can be live within the interval.
+  [[nodiscard]] std::span<const Placed> near(Sections::Interval interval) const {
+    const int32_t block = interval.begin / kBlock;
+    if (blocks_.size() == 1 || block != (interval.end - 1) / kBlock) return all_;
+    return blocks_[static_cast<size_t>(block)];
+  }
+
+ private:
+  static constexpr int32_t kBlock = 128;
+
+  static void insert(std::vector<Placed>& list, const Placed& placed) {
+    const auto is_lower = [](const Placed& a, const Placed& b) { return a.offset < b.offset; };
+    list.insert(std::upper_bound(list.begin(), list.end(), placed, is_lower), placed);
+  }
+
+  std::vector<Placed> all_;
+  std::vector<std::vector<Placed>> blocks_;
 };
 
 enum class Key : uint8_t { area, bytes, lifetime, birth, death, contention };
@@ -69,6 +102,26 @@ std::vector<double> key_values(std::span<const LiveRange> ranges, Key key) {
   return values;
 }
 
+// The first or the smallest gap that takes the range, below one of the ranges that are live with
+// it.
+std::optional<int64_t> gap_for(std::span<const Placed> placed, const LiveRange& range,
+                               internal::Fit fit) {
+  int64_t gap_begin = 0;
+  std::optional<int64_t> chosen;
+  int64_t chosen_gap = std::numeric_limits<int64_t>::max();
+  for (const Placed& other : placed) {
+    if (other.last < range.first || range.last < other.first) continue;
+    const int64_t gap = other.offset - gap_begin;
+    if (gap >= range.bytes && gap < chosen_gap) {
+      chosen = gap_begin;
+      chosen_gap = gap;
+      if (fit == internal::Fit::first || gap == range.bytes) break;
+    }
+    gap_begin = std::max(gap_begin, other.end);
+  }
+  return chosen;
+}
+
 }  // namespace
 
 int64_t load_of(std::span<const LiveRange> ranges) {
@@ -87,52 +140,42 @@ int64_t load_of(std::span<const LiveRange> ranges) {
 
 namespace internal {
 
-Placement place_in_order(std::span<const LiveRange> ranges, std::span<const int32_t> order, Fit fit,
-                         int64_t abort_above) {
+std::optional<Placement> place_in_order(std::span<const LiveRange> ranges, const Sections& sections,
+                                        std::span<const int32_t> order, Fit fit, int64_t limit) {
   Placement result;
   result.offsets.assign(ranges.size(), 0);
-  std::vector<Placed> placed;
-  placed.reserve(ranges.size());
+  PlacedRanges placed(sections);
+  RangeMax<Add> used(sections.count);
+  RangeMax<Raise> top(sections.count);
   for (const int32_t id : order) {
     const LiveRange& range = ranges[static_cast<size_t>(id)];
     if (range.bytes == 0) continue;
-    int64_t gap_begin = 0;
-    int64_t chosen = -1;
-    int64_t chosen_gap = std::numeric_limits<int64_t>::max();
-    for (const Placed& other : placed) {
-      if (other.last < range.first || range.last < other.first) continue;
-      const int64_t gap = other.offset - gap_begin;
-      if (gap >= range.bytes && gap < chosen_gap) {
-        chosen = gap_begin;
-        chosen_gap = gap;
-        if (fit == Fit::first || gap == range.bytes) break;
-      }
-      gap_begin = std::max(gap_begin, other.end);
+    const Sections::Interval interval = sections.of_range[static_cast<size_t>(id)];
+    // Below the highest neighbour there is room only if the fullest section has as many bytes free.
+    const int64_t neighbours_top = top.max(interval.begin, interval.end);
+    int64_t chosen = neighbours_top;
+    if (neighbours_top - used.max(interval.begin, interval.end) >= range.bytes) {
+      chosen = gap_for(placed.near(interval), range, fit).value_or(neighbours_top);
     }
-    if (chosen < 0) chosen = gap_begin;
-    result.offsets[static_cast<size_t>(id)] = chosen;
+    if (range.bytes > limit - chosen) return std::nullopt;
     const int64_t end = chosen + range.bytes;
+    result.offsets[static_cast<size_t>(id)] = chosen;
     result.height = std::max(result.height, end);
-    if (end > abort_above) {
-      result.height = abort_above + 1;
-      return result;
-    }
-    const Placed entry{chosen, end, range.first, range.last};
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), entry,
-                         [](const Placed& a, const Placed& b) { return a.offset < b.offset; }),
-        entry);
+    used.update(interval.begin, interval.end, range.bytes);
+    top.update(interval.begin, interval.end, end);
+    placed.add({chosen, end, range.first, range.last}, interval);
   }
   return result;
 }
 
 }  // namespace internal
 
-Placement place_portfolio(std::span<const LiveRange> ranges, int64_t load_bytes) {
+Placement place_portfolio(std::span<const LiveRange> ranges, int64_t enough) {
   static constexpr std::array kKeys = {Key::area,       Key::bytes, Key::lifetime,
                                        Key::contention, Key::death, Key::birth};
-  Placement best;
-  best.height = std::numeric_limits<int64_t>::max();
+  const Sections sections = sections_of(ranges);
+  Placement best{{}, kNoHeight};
+  int64_t limit = kNoHeight;
   std::vector<int32_t> order(ranges.size());
   for (const Key key : kKeys) {
     const std::vector<double> values = key_values(ranges, key);
@@ -141,28 +184,13 @@ Placement place_portfolio(std::span<const LiveRange> ranges, int64_t load_bytes)
       return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
     });
     for (const internal::Fit fit : {internal::Fit::best, internal::Fit::first}) {
-      Placement found = internal::place_in_order(ranges, order, fit, best.height - 1);
-      if (found.height < best.height) best = std::move(found);
-      if (best.height <= load_bytes) return best;
+      if (auto found = internal::place_in_order(ranges, sections, order, fit, limit)) {
+        best = std::move(*found);
+        if (best.height <= enough) return best;
+        limit = best.height - 1;
+      }
     }
   }
-  return best;
-}
-
-Placement place(std::span<const LiveRange> ranges, const PlacementLimits& limits) {
-  const int64_t load = load_of(ranges);
-  Placement best = place_portfolio(ranges, load);
-  const auto search_exactly = [&](int64_t max_nodes) {
-    if (best.height <= load || max_nodes <= 0) return;
-    if (auto exact = place_exact(ranges, load, max_nodes)) best = std::move(*exact);
-  };
-  // A first dive of the exact search costs little more than one greedy run and often ends at the
-  // load.
-  search_exactly(std::min(limits.exact_search_nodes, static_cast<int64_t>(ranges.size()) * 2 + 64));
-  if (best.height > load && limits.local_search_rounds > 0) {
-    best = place_local_search(ranges, load, std::move(best), limits.local_search_rounds);
-  }
-  search_exactly(limits.exact_search_nodes);
   return best;
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local search over the placement order: whatever sticks out above the load goes to the front, as
+// Local search over the placement order: whatever sticks out above the goal goes to the front, as
 // do the ranges it stands on; the greedy places the new order again.
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "plan/placement.h"
 
 namespace snug::plan {
 
-Placement place_local_search(std::span<const LiveRange> ranges, int64_t load_bytes, Placement start,
+Placement place_local_search(std::span<const LiveRange> ranges, int64_t enough, Placement start,
                              int32_t rounds) {
+  const Sections sections = sections_of(ranges);
   std::vector<int32_t> order(ranges.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
@@ -24,10 +24,10 @@ Placement place_local_search(std::span<const LiveRange> ranges, int64_t load_byt
   Placement current = best;
   std::vector<bool> is_moved(ranges.size());
   std::vector<int32_t> next;
-  for (int32_t round = 0; round < rounds && best.height > load_bytes; ++round) {
-    // The ranges that reach above the load; on odd rounds only the highest, for a different walk.
+  for (int32_t round = 0; round < rounds && best.height > enough; ++round) {
+    // The ranges that reach above the goal; on odd rounds only the highest, for a different walk.
     std::fill(is_moved.begin(), is_moved.end(), false);
-    const int64_t limit = round % 2 == 0 ? load_bytes : current.height - 1;
+    const int64_t limit = round % 2 == 0 ? enough : current.height - 1;
     for (size_t i = 0; i < ranges.size(); ++i) {
       is_moved[i] = ranges[i].bytes > 0 && current.offsets[i] + ranges[i].bytes > limit;
     }
@@ -47,7 +47,9 @@ Placement place_local_search(std::span<const LiveRange> ranges, int64_t load_byt
     }
     order.swap(next);
     const auto fit = round % 3 == 2 ? internal::Fit::first : internal::Fit::best;
-    current = internal::place_in_order(ranges, order, fit, std::numeric_limits<int64_t>::max() - 1);
+    auto found = internal::place_in_order(ranges, sections, order, fit, kNoHeight);
+    if (!found) return best;
+    current = std::move(*found);
     if (current.height < best.height) best = current;
   }
   return best;

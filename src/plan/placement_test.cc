@@ -54,8 +54,9 @@ int64_t brute_force_height(const std::vector<LiveRange>& ranges) {
   std::iota(order.begin(), order.end(), 0);
   int64_t best = std::numeric_limits<int64_t>::max();
   do {
-    best =
-        std::min(best, internal::place_in_order(ranges, order, internal::Fit::first, best).height);
+    const auto placed =
+        internal::place_in_order(ranges, sections_of(ranges), order, internal::Fit::first, best);
+    if (placed) best = placed->height;
   } while (std::next_permutation(order.begin(), order.end()));
   return best;
 }
@@ -103,11 +104,12 @@ TEST(Placement, Exact_search_equals_brute_force_on_small_instances) {
     const auto ranges = random_ranges(seed, 7, 6, 5);
     const int64_t best = brute_force_height(ranges);
     const auto found = place_exact(ranges, best, 1'000'000);
-    ASSERT_TRUE(found.has_value()) << seed;
-    ASSERT_TRUE(is_disjoint(ranges, *found)) << seed;
-    ASSERT_LE(found->height, best) << seed;
+    ASSERT_EQ(found.end, SearchEnd::solved) << seed;
+    ASSERT_TRUE(is_disjoint(ranges, found.placement)) << seed;
+    ASSERT_EQ(found.placement.height, best) << seed;
+    ASSERT_EQ(place(ranges).height, best) << seed;
     if (best > 0) {
-      ASSERT_FALSE(place_exact(ranges, best - 1, 1'000'000).has_value()) << seed;
+      ASSERT_EQ(place_exact(ranges, best - 1, 1'000'000).end, SearchEnd::impossible) << seed;
     }
     const int64_t greedy = place_portfolio(ranges, load_of(ranges)).height;
     ASSERT_LE(best, greedy) << seed;
@@ -116,14 +118,20 @@ TEST(Placement, Exact_search_equals_brute_force_on_small_instances) {
   EXPECT_GE(harder_than_greedy, 1);  // else the search was never needed
 }
 
-TEST(Placement, A_hard_instance_is_solved_at_its_load) {
-  const auto ranges = read_csv("F.csv");
-  ASSERT_EQ(ranges.size(), 296u);
-  EXPECT_GT(place_portfolio(ranges, load_of(ranges)).height, 1'048'576);
-  const auto found = place_exact(ranges, 1'048'576, 200'000);
-  ASSERT_TRUE(found.has_value());
-  EXPECT_TRUE(is_disjoint(ranges, *found));
-  EXPECT_LE(found->height, 1'048'576);
+TEST(Placement, Hard_instances_are_solved_within_their_capacity) {
+  constexpr int64_t kCapacity = 1'048'576;
+  int32_t harder_than_greedy = 0;
+  for (char name = 'A'; name <= 'K'; ++name) {
+    const auto ranges = read_csv(std::string(1, name) + ".csv");
+    ASSERT_GE(ranges.size(), 154u) << name;
+    if (place_portfolio(ranges, kCapacity).height > kCapacity) ++harder_than_greedy;
+    const auto found = place_exact(ranges, kCapacity, 2'000'000);
+    ASSERT_EQ(found.end, SearchEnd::solved) << name;
+    EXPECT_TRUE(is_disjoint(ranges, found.placement)) << name;
+    EXPECT_EQ(found.placement.height, height_of(ranges, found.placement)) << name;
+    EXPECT_LE(found.placement.height, kCapacity) << name;
+  }
+  EXPECT_EQ(harder_than_greedy, 11);
 }
 
 TEST(Placement, A_hard_instance_is_placed_validly_within_limits_and_always_alike) {

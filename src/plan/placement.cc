@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which the solvers are tried, and what is done where the load is not reached.
+#include "plan/placement.h"
+
+#include <algorithm>
+
+namespace snug::plan {
+namespace {
+
+constexpr int32_t kCapacities = 8;  // that are tried between the load and the lowest height
+
+// A first dive to the end, with few failures, costs little more than one greedy run.
+int64_t dive_nodes(std::span<const LiveRange> ranges) {
+  return static_cast<int64_t>(ranges.size()) * 2 + 64;
+}
+
+// By bisection; a capacity at which the search gave up counts as too small.
+void search_between(std::span<const LiveRange> ranges, int64_t too_small, int64_t max_nodes,
+                    Placement& best) {
+  if (max_nodes < dive_nodes(ranges)) return;
+  for (int32_t i = 0; i < kCapacities && best.height - too_small > 1; ++i) {
+    const int64_t capacity = too_small + (best.height - too_small) / 2;
+    ExactPlacement found = place_exact(ranges, capacity, max_nodes);
+    if (found.end == SearchEnd::solved) {
+      best = std::move(found.placement);
+    } else {
+      too_small = capacity;
+    }
+  }
+}
+
+}  // namespace
+
+PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity,
+                             const PlacementLimits& limits) {
+  PlacementWithin result{place_portfolio(ranges, capacity), false};
+  Placement& best = result.placement;
+  int64_t nodes_left = limits.exact_search_nodes;
+  const auto search = [&](int64_t max_nodes) {
+    if (best.height <= capacity || max_nodes <= 0 || result.is_impossible) return;
+    ExactPlacement found = place_exact(ranges, capacity, max_nodes);
+    nodes_left -= found.nodes;
+    if (found.end == SearchEnd::solved) best = std::move(found.placement);
+    result.is_impossible = found.end == SearchEnd::impossible;
+  };
+  search(std::min(nodes_left, dive_nodes(ranges)));
+  if (best.height > capacity && best.height < kNoHeight && !result.is_impossible) {
+    best = place_local_search(ranges, capacity, std::move(best), limits.local_search_rounds);
+  }
+  search(nodes_left);
+  return result;
+}
+
+Placement place(std::span<const LiveRange> ranges, const PlacementLimits& limits) {
+  const int64_t load = load_of(ranges);
+  // Half of the nodes for the load itself, half for what lies above it.
+  PlacementLimits at_load = limits;
+  at_load.exact_search_nodes -= limits.exact_search_nodes / 2;
+  Placement best = place_within(ranges, load, at_load).placement;
+  search_between(ranges, load, limits.exact_search_nodes / 2 / kCapacities, best);
+  return best;
+}
+
+}  // namespace snug::plan
