@@ -67,9 +67,12 @@ BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Ch
   return local;
 }
 
-BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block) {
-  if (block.input >= 0 && !chain.is_pinned[static_cast<size_t>(block.input)]) {
-    TemplateStorage& input = storages_[static_cast<size_t>(add_storage(index, block.input))];
+BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block,
+                             int64_t entry_bytes)
+    : foreign_bytes_(entry_bytes) {
+  for (const StorageId id : block.input) {
+    if (chain.is_pinned[static_cast<size_t>(id)]) continue;
+    TemplateStorage& input = storages_[static_cast<size_t>(add_storage(index, id))];
     input.is_input = true;
     input.is_forward = true;
   }
@@ -81,8 +84,8 @@ BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, cons
       producer_[static_cast<size_t>(output)] = static_cast<int32_t>(forward_.size()) - 1;
     }
   }
-  if (block.output >= 0) {
-    const int32_t output = local_of(block.output);
+  for (const StorageId id : block.output) {
+    const int32_t output = local_of(id);
     if (output >= 0) storages_[static_cast<size_t>(output)].is_output = true;
   }
   for (OpId op = block.backward_first; op < block.backward_end; ++op) {
@@ -98,18 +101,22 @@ BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, cons
     storage.is_live_at_entry = producer < block.backward_first;
     storage.leaves = index.in_keep[static_cast<size_t>(storage.id)] ||
                      (!consumers.empty() && consumers.back() >= block.backward_end);
+    if (storage.is_live_at_entry) foreign_bytes_ -= storage.bytes;
   }
-  if (block.backward_first >= block.backward_end) return;
-  for (StorageId id = 0; id < index.storage_count(); ++id) {
-    const OpId producer = index.producer[static_cast<size_t>(id)];
-    if (producer < index.backward_begin || producer >= block.backward_first) continue;
-    const auto& consumers = index.consumers[static_cast<size_t>(id)];
-    const bool is_live = index.in_keep[static_cast<size_t>(id)] ||
-                         (!consumers.empty() && consumers.back() >= block.backward_first);
-    if (!is_live) continue;
-    entry_bytes_ += index.arena_bytes(id);
-    if (local_of(id) < 0) foreign_bytes_ += index.arena_bytes(id);
+}
+
+int64_t BlockTemplate::input_bytes() const {
+  int64_t bytes = 0;
+  for (const TemplateStorage& storage : storages_) bytes += storage.is_input ? storage.bytes : 0;
+  return bytes;
+}
+
+int64_t BlockTemplate::past_bytes() const {
+  int64_t bytes = 0;
+  for (const TemplateStorage& storage : storages_) {
+    if (storage.is_input && storage.is_output) bytes += storage.bytes;
   }
+  return bytes;
 }
 
 int64_t BlockTemplate::forward_peak(const std::vector<bool>& is_saved) const {
@@ -154,17 +161,32 @@ bool BlockTemplate::append_closure(int32_t local, std::vector<uint8_t>& is_avail
 std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_saved) const {
   BlockOption option;
   std::vector<uint8_t> is_available(storages_.size(), 0);
+  size_t inputs_left = 0;
+  size_t outputs_left = 0;
   for (size_t i = 0; i < storages_.size(); ++i) {
-    is_available[i] = !storages_[i].is_forward || is_saved[i] ? 1 : 0;
-    if (storages_[i].is_forward && is_saved[i]) {
-      option.saved.push_back(storages_[i].id);
-      option.saved_bytes += storages_[i].bytes;
-      option.saves_input = option.saves_input || storages_[i].is_input;
-      option.saves_output = option.saves_output || storages_[i].is_output;
-      if (!storages_[i].is_input && !storages_[i].is_output)
-        option.inner_bytes += storages_[i].bytes;
-    }
+    const TemplateStorage& storage = storages_[i];
+    is_available[i] = !storage.is_forward || is_saved[i] ? 1 : 0;
+    if (storage.is_input && is_saved[i]) option.saves_input = true;
+    if (storage.is_output && is_saved[i]) option.saves_output = true;
+    if (storage.is_input && !is_saved[i]) ++inputs_left;
+    if (storage.is_output && !is_saved[i]) ++outputs_left;
+    if (!storage.is_forward || !is_saved[i]) continue;
+    option.saved.push_back(storage.id);
+    option.saved_bytes += storage.bytes;
   }
+  option.saves_input = option.saves_input && inputs_left == 0;
+  option.saves_output = option.saves_output && outputs_left == 0;
+  const auto is_counted_by_chain = [&](const TemplateStorage& storage) {
+    return (storage.is_input && option.saves_input) || (storage.is_output && option.saves_output);
+  };
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    if (storages_[i].is_forward && is_saved[i] && !is_counted_by_chain(storages_[i]))
+      option.inner_bytes += storages_[i].bytes;
+  }
+  // The backward peak leaves out the input set: it is there for whoever keeps it.
+  const auto is_outside = [&](size_t i) {
+    return storages_[i].is_input && (option.saves_input || !is_saved[i]);
+  };
   std::vector<const LocalOp*> run;
   run.reserve(op_count());
   for (const LocalOp& op : backward_) {
@@ -176,7 +198,7 @@ std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_sa
   option.forward_peak_bytes = forward_peak(is_saved);
   if (run.empty()) {
     for (size_t i = 0; i < storages_.size(); ++i) {
-      if (storages_[i].is_forward && is_saved[i] && !storages_[i].is_input)
+      if (storages_[i].is_forward && is_saved[i] && !is_outside(i))
         option.backward_peak_bytes += storages_[i].bytes;
     }
     return option;
@@ -197,7 +219,7 @@ std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_sa
   for (size_t i = 0; i < storages_.size(); ++i) {
     const TemplateStorage& storage = storages_[i];
     const bool from_start = storage.is_forward ? is_saved[i] : storage.is_live_at_entry;
-    if (storage.is_input || (!from_start && first[i] < 0)) continue;
+    if (is_outside(i) || (!from_start && first[i] < 0)) continue;
     const int32_t begin = from_start ? 0 : first[i];
     const int32_t stop = storage.leaves ? end : std::max(last[i], begin);
     profile.add(begin, stop, storage.bytes);

@@ -16,9 +16,9 @@ namespace snug::plan {
 struct TemplateStorage {
   StorageId id = -1;
   int64_t bytes = 0;
-  bool is_input = false;
+  bool is_input = false;   // of the block's input set; both where it only goes past the block
   bool is_output = false;
-  bool is_forward = false;           // the input, or made by the block's forward ops
+  bool is_forward = false;           // of the input set, or made by the block's forward ops
   bool is_read_by_backward = false;  // by this block's backward ops
   bool is_live_at_entry = false;     // made by earlier backward ops
   bool leaves = false;               // a backward storage that is used after this block's backward
@@ -26,7 +26,9 @@ struct TemplateStorage {
 
 class BlockTemplate {
  public:
-  BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block);
+  /// `entry_bytes`: made by the backward part before this block's and still live when it begins.
+  BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block,
+                int64_t entry_bytes);
 
   /// Nothing where the set does not allow the backward to run (the input is needed but not saved).
   [[nodiscard]] std::optional<BlockOption> measure(const std::vector<bool>& is_saved) const;
@@ -39,8 +41,10 @@ class BlockTemplate {
   [[nodiscard]] int32_t local_of(StorageId id) const;
   [[nodiscard]] size_t op_count() const { return forward_.size() + backward_.size(); }
   [[nodiscard]] double forward_seconds() const { return forward_seconds_; }
-  [[nodiscard]] int64_t entry_bytes() const { return entry_bytes_; }
   [[nodiscard]] int64_t foreign_bytes() const { return foreign_bytes_; }
+  /// Of the input set, without what is pinned; and that part which is in the output set too.
+  [[nodiscard]] int64_t input_bytes() const;
+  [[nodiscard]] int64_t past_bytes() const;
 
  private:
   struct LocalOp {
@@ -61,7 +65,6 @@ class BlockTemplate {
   std::vector<LocalOp> backward_;
   std::vector<int32_t> producer_;  // per local storage: index in forward_, or -1
   double forward_seconds_ = 0;
-  int64_t entry_bytes_ = 0;
   int64_t foreign_bytes_ = 0;
 };
 

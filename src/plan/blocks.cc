@@ -3,12 +3,17 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <map>
 
 namespace snug::plan {
 namespace {
 
 constexpr size_t kMaxCarryTrials = 24;
+constexpr int32_t kMaxCrossing = 32;  // storages of one cut
+constexpr size_t kCutLimits = 4;
+constexpr double kSetGain = 1.25;  // by how much sets must be better than cuts of one storage
 constexpr double kSmallBlock = 0.125;  // of the typical block's seconds: merged into a neighbour
 
 // Steps from the making of a storage to its last forward use; 0 where it does not leave its op.
@@ -27,73 +32,139 @@ std::vector<int32_t> forward_spans(const ProblemIndex& index) {
 }
 
 struct Cut {
-  OpId after;          // the last forward op before the cut
-  StorageId crossing;  // -1: nothing crosses
+  OpId after;                       // the last forward op before the cut
+  std::vector<StorageId> crossing;  // by rising id
+  int64_t bytes = 0;
 };
 
-std::vector<Cut> find_cuts(const ProblemIndex& index, const std::vector<int32_t>& spans,
-                           const std::vector<bool>& is_carried) {
-  const auto ops = static_cast<size_t>(index.backward_begin);
-  std::vector<int32_t> count(ops + 1, 0);
-  std::vector<int64_t> ids(ops + 1, 0);
+// What crosses the boundary behind each forward op: how many storages and how many bytes.
+struct Crossing {
+  int32_t count = 0;
+  int64_t bytes = 0;
+};
+
+std::vector<Crossing> crossings(const ProblemIndex& index, const std::vector<int32_t>& spans,
+                                const std::vector<bool>& is_carried) {
+  std::vector<Crossing> result(static_cast<size_t>(index.backward_begin) + 1);
   for (size_t id = 0; id < spans.size(); ++id) {
     if (spans[id] == 0 || is_carried[id]) continue;
     const auto producer = static_cast<size_t>(index.producer[id]);
     const size_t end = producer + static_cast<size_t>(spans[id]);
-    ++count[producer];
-    --count[end];
-    ids[producer] += static_cast<int64_t>(id);
-    ids[end] -= static_cast<int64_t>(id);
+    const int64_t bytes = index.arena_bytes(static_cast<StorageId>(id));
+    ++result[producer].count;
+    --result[end].count;
+    result[producer].bytes += bytes;
+    result[end].bytes -= bytes;
   }
+  for (size_t op = 1; op < result.size(); ++op) {
+    result[op].count += result[op - 1].count;
+    result[op].bytes += result[op - 1].bytes;
+  }
+  return result;
+}
+
+// Cuts where at most one storage crosses, or several of at most `limit_bytes` together.
+bool is_cut(const Crossing& crossing, int64_t limit_bytes) {
+  return crossing.count <= 1 ||
+         (crossing.count <= kMaxCrossing && crossing.bytes <= limit_bytes);
+}
+
+std::vector<Cut> find_cuts(const ProblemIndex& index, const std::vector<int32_t>& spans,
+                           const std::vector<bool>& is_carried, int64_t limit_bytes) {
+  const std::vector<Crossing> all = crossings(index, spans, is_carried);
   std::vector<Cut> cuts;
-  int32_t crossing = 0;
-  int64_t sum = 0;
-  for (size_t op = 0; op + 1 < ops; ++op) {
-    crossing += count[op];
-    sum += ids[op];
-    if (crossing == 1) cuts.push_back({static_cast<OpId>(op), static_cast<StorageId>(sum)});
-    if (crossing == 0) cuts.push_back({static_cast<OpId>(op), -1});
+  std::vector<StorageId> crossing;  // behind the op
+  for (OpId op = 0; op + 1 < index.backward_begin; ++op) {
+    std::erase_if(crossing, [&](StorageId id) {
+      return index.producer[static_cast<size_t>(id)] + spans[static_cast<size_t>(id)] <= op;
+    });
+    for (const StorageId id : index.op(op).outputs) {
+      if (spans[static_cast<size_t>(id)] > 0 && !is_carried[static_cast<size_t>(id)])
+        crossing.push_back(id);
+    }
+    if (!is_cut(all[static_cast<size_t>(op)], limit_bytes)) continue;
+    cuts.push_back({op, crossing, all[static_cast<size_t>(op)].bytes});
+    std::sort(cuts.back().crossing.begin(), cuts.back().crossing.end());
   }
   return cuts;
 }
 
-// What recomputing every block would need: carried + articulations + the largest block. The carried
-// set is chosen for it.
-int64_t recompute_all_estimate(const ProblemIndex& index, const std::vector<bool>& is_carried,
-                               const std::vector<Cut>& cuts) {
-  int64_t total = 0;
-  std::vector<bool> is_counted(is_carried.size(), false);
+// What about one forward run more would need: carried + the cuts that are kept + the largest block.
+// With k segments between n blocks whose cuts have S bytes and whose insides have B, that is
+// S k / n + B / k, smallest at 2 sqrt(S B / n); or all cuts are kept.
+double recompute_estimate(const ProblemIndex& index, const std::vector<bool>& is_carried,
+                          const std::vector<Crossing>& all, int64_t limit_bytes) {
+  double carried = 0;
   for (size_t id = 0; id < is_carried.size(); ++id) {
-    if (is_carried[id]) total += index.storage(static_cast<StorageId>(id)).bytes;
+    if (is_carried[id]) carried += static_cast<double>(index.storage(static_cast<StorageId>(id)).bytes);
   }
+  double inside = 0;
+  double cuts = 0;
+  double blocks = 1;
   int64_t largest = 0;
   int64_t block = 0;
-  size_t next_cut = 0;
   for (OpId op = 0; op < index.backward_begin; ++op) {
     for (const StorageId output : index.op(op).outputs) {
       if (!is_carried[static_cast<size_t>(output)]) block += index.arena_bytes(output);
     }
-    if (next_cut < cuts.size() && cuts[next_cut].after == op) {
-      const StorageId crossing = cuts[next_cut++].crossing;
-      if (crossing >= 0 && !is_counted[static_cast<size_t>(crossing)]) {
-        is_counted[static_cast<size_t>(crossing)] = true;
-        total += index.storage(crossing).bytes;
-      }
-      largest = std::max(largest, block);
-      block = 0;
-    }
+    const Crossing& crossing = all[static_cast<size_t>(op)];
+    if (op + 1 < index.backward_begin && !is_cut(crossing, limit_bytes)) continue;
+    largest = std::max(largest, block);
+    inside += static_cast<double>(block);
+    block = 0;
+    if (op + 1 == index.backward_begin) break;
+    cuts += static_cast<double>(crossing.bytes);
+    ++blocks;
   }
-  return total + std::max(largest, block);
+  return carried + std::min(cuts, 2 * std::sqrt(cuts * inside / blocks)) +
+         static_cast<double>(largest);
 }
 
-std::vector<bool> choose_carried(const ProblemIndex& index, const std::vector<int32_t>& spans) {
+// Limits worth a trial: quantiles of the local minima of what crosses.
+std::vector<int64_t> cut_limits(const std::vector<Crossing>& all) {
+  std::vector<int64_t> minima;
+  for (size_t op = 1; op + 2 < all.size(); ++op) {
+    const bool is_minimum =
+        all[op].bytes <= all[op - 1].bytes && all[op].bytes <= all[op + 1].bytes;
+    if (is_minimum && all[op].count > 1 && all[op].count <= kMaxCrossing)
+      minima.push_back(all[op].bytes);
+  }
+  std::sort(minima.begin(), minima.end());
+  std::vector<int64_t> limits;
+  for (size_t part = 1; part <= kCutLimits && !minima.empty(); ++part)
+    limits.push_back(minima[(minima.size() - 1) * part / kCutLimits]);
+  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+  return limits;
+}
+
+struct CutChoice {
+  std::vector<bool> is_carried;
+  int64_t limit_bytes = 0;  // of what may cross a cut where it is more than one storage
+};
+
+// The carried storages and the limit with the smallest estimate. Cuts of one storage are better
+// than their bytes say (the options can keep or drop one, but a set only as a whole), so sets must
+// gain a good part.
+CutChoice choose_cuts(const ProblemIndex& index, const std::vector<int32_t>& spans) {
+  CutChoice best;
+  double best_price = std::numeric_limits<double>::max();
+  const auto try_carrying = [&](const std::vector<bool>& is_carried) {
+    const std::vector<Crossing> all = crossings(index, spans, is_carried);
+    const auto try_limit = [&](int64_t limit_bytes, double factor) {
+      const double price = factor * recompute_estimate(index, is_carried, all, limit_bytes);
+      if (price >= best_price) return;
+      best_price = price;
+      best = {is_carried, limit_bytes};
+    };
+    try_limit(0, 1);
+    for (const int64_t limit : cut_limits(all)) try_limit(limit, kSetGain);
+  };
   std::vector<bool> prologue(spans.size(), false);
   for (size_t id = 0; id < spans.size(); ++id) {
     const OpId producer = index.producer[id];
     if (producer >= 0 && index.op(producer).phase == Phase::prologue) prologue[id] = true;
   }
-  std::vector<bool> best = prologue;
-  int64_t best_estimate = recompute_all_estimate(index, best, find_cuts(index, spans, best));
+  try_carrying(prologue);
   std::vector<int32_t> thresholds = spans;
   std::sort(thresholds.begin(), thresholds.end(), std::greater<>());
   thresholds.erase(std::unique(thresholds.begin(), thresholds.end()), thresholds.end());
@@ -104,13 +175,13 @@ std::vector<bool> choose_carried(const ProblemIndex& index, const std::vector<in
     for (size_t id = 0; id < spans.size(); ++id) {
       if (spans[id] >= threshold) trial[id] = true;
     }
-    const int64_t estimate = recompute_all_estimate(index, trial, find_cuts(index, spans, trial));
-    if (estimate < best_estimate) {
-      best_estimate = estimate;
-      best = std::move(trial);
-    }
+    try_carrying(trial);
   }
   return best;
+}
+
+bool contains(const std::vector<StorageId>& set, StorageId id) {
+  return std::binary_search(set.begin(), set.end(), id);
 }
 
 std::vector<Block> make_blocks(const ProblemIndex& index, const std::vector<Cut>& cuts) {
@@ -148,18 +219,21 @@ bool is_better_with_successor(const ProblemIndex& index, const Block& block) {
     const auto& consumers = index.consumers[static_cast<size_t>(id)];
     return !consumers.empty() && consumers.back() >= index.backward_begin;
   };
-  bool reads_inside = block.input >= 0 && is_read_backward(block.input);
+  const auto is_any_read = [&](const std::vector<StorageId>& set) {
+    return std::any_of(set.begin(), set.end(), is_read_backward);
+  };
+  bool reads_inside = is_any_read(block.input);
   for (OpId op = block.first; op < block.end; ++op) {
     for (const StorageId output : index.op(op).outputs) {
-      if (output != block.output && is_read_backward(output)) reads_inside = true;
+      if (!contains(block.output, output) && is_read_backward(output)) reads_inside = true;
     }
   }
-  return reads_inside || block.output < 0 || !is_read_backward(block.output);
+  return reads_inside || !is_any_read(block.output);
 }
 
-// Only inputs, and one storage goes on from them: the chain decides how long that stays.
+// Only inputs, and something goes on from them: the chain decides how long that stays.
 bool is_once_only(const ProblemIndex& index, const Block& block) {
-  if (block.first != 0 || block.output < 0) return false;
+  if (block.first != 0 || block.output.empty()) return false;
   for (OpId op = block.first; op < block.end; ++op) {
     if (!index.runs_once[static_cast<size_t>(op)]) return false;
   }
@@ -232,8 +306,9 @@ void attribute_backward(const ProblemIndex& index, Chain& chain) {
       const int32_t block = chain.block_of[static_cast<size_t>(input)];
       if (block < 0 || chain.is_pinned[static_cast<size_t>(input)]) continue;
       wanted[i] = std::min(wanted[i], block);
-      const bool is_cut = block < last && chain.blocks[static_cast<size_t>(block)].output == input;
-      if (!is_cut) inside[i] = inside[i] < 0 ? block : std::min(inside[i], block);
+      const bool is_behind =
+          block < last && contains(chain.blocks[static_cast<size_t>(block)].output, input);
+      if (!is_behind) inside[i] = inside[i] < 0 ? block : std::min(inside[i], block);
     }
   }
   std::vector<int32_t> still_read(tail + 1, -1);  // the latest block that later ops read inside
@@ -260,7 +335,7 @@ void pin_straddling(const ProblemIndex& index, Chain& chain) {
     for (OpId op = block.backward_first; op < block.backward_end; ++op) {
       for (const StorageId input : index.op(op).inputs) {
         const int32_t home = chain.block_of[static_cast<size_t>(input)];
-        if (home >= 0 && home != b && input != block.input)
+        if (home >= 0 && home != b && !contains(block.input, input))
           chain.is_pinned[static_cast<size_t>(input)] = true;
       }
     }
@@ -284,7 +359,8 @@ void classify(const ProblemIndex& index, Chain& chain) {
         key.push_back(chain.is_pinned[static_cast<size_t>(id)] ? 1 : 0);
       }
     };
-    if (block.input >= 0) add_storage(block.input);
+    for (const StorageId input : block.input) add_storage(input);
+    key.push_back(-1);
     const auto add_ops = [&](OpId first, OpId end) {
       for (OpId id = first; id < end; ++id) {
         const Op& op = index.op(id);
@@ -300,7 +376,7 @@ void classify(const ProblemIndex& index, Chain& chain) {
     };
     add_ops(block.first, block.end);
     add_ops(block.backward_first, block.backward_end);
-    key.push_back(block.output < 0 ? -1 : local[block.output]);
+    for (const StorageId output : block.output) add_storage(output);
     // Where a storage is used after the block's own ops is part of the structure too.
     for (const auto& [id, place] : local) {
       const auto& consumers = index.consumers[static_cast<size_t>(id)];
@@ -319,12 +395,13 @@ void classify(const ProblemIndex& index, Chain& chain) {
 Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits) {
   Chain chain;
   const std::vector<int32_t> spans = forward_spans(index);
-  const std::vector<bool> is_carried = choose_carried(index, spans);
-  chain.is_pinned = is_carried;
+  const CutChoice choice = choose_cuts(index, spans);
+  chain.is_pinned = choice.is_carried;
   chain.block_of.assign(spans.size(), -1);
   if (index.backward_begin == 0) return chain;
 
-  chain.blocks = make_blocks(index, find_cuts(index, spans, is_carried));
+  chain.blocks = make_blocks(
+      index, find_cuts(index, spans, choice.is_carried, choice.limit_bytes));
   merge_small(index, limits.merges_backward, chain.blocks);
   while (static_cast<int32_t>(chain.blocks.size()) > limits.max_blocks) merge_pairs(chain.blocks);
   for (size_t b = 0; b < chain.blocks.size(); ++b) {
@@ -332,7 +409,8 @@ Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits) {
       for (const StorageId output : index.op(op).outputs) {
         if (index.storage(output).resident) continue;
         chain.block_of[static_cast<size_t>(output)] = static_cast<int32_t>(b);
-        const bool is_decided = chain.blocks[b].runs_once && output == chain.blocks[b].output;
+        const bool is_decided = 
+            chain.blocks[b].runs_once && contains(chain.blocks[b].output, output);
         if (index.runs_once[static_cast<size_t>(op)] && !is_decided)
           chain.is_pinned[static_cast<size_t>(output)] = true;
       }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts the forward part of a problem into blocks at its articulation storages: a cut is allowed
-// where at most one storage made before is used after. What many blocks use (a mask made once at
-// the front, a long skip) is carried: kept for the whole step and outside that test. Backward ops
-// belong to the block whose storages they read.
+// Cuts the forward part of a problem into blocks. The storages that are made before a cut and used
+// after it are its articulation set: at most one storage where such cuts are good enough (an
+// encoder), a few where they are not (the states of a recurrent net, the skips of a U-Net). What
+// many blocks use (a mask made once at the front, a long skip) is carried: kept for the whole step
+// and outside the sets. Backward ops belong to the block whose storages they read.
 #pragma once
 
 #include <vector>
@@ -14,8 +15,8 @@ namespace snug::plan {
 struct Block {
   OpId first = 0;  // forward ops [first, end)
   OpId end = 0;
-  StorageId input = -1;  // the articulation storages; -1 where nothing crosses the cut
-  StorageId output = -1;
+  std::vector<StorageId> input;  // the articulation sets, by rising id; a storage that goes past
+  std::vector<StorageId> output;  // the block is in both
   OpId backward_first = 0;  // ops [backward_first, backward_end) of the backward part
   OpId backward_end = 0;
   int32_t class_id = 0;    // equal for blocks with the same ops, shapes and structure

@@ -31,6 +31,7 @@ std::vector<int32_t> kinds_of(const std::vector<BlockOptions>& options) {
     std::vector<double> key = {block.runs_once ? 1.0 : 0.0,
                                block.forward_seconds,
                                static_cast<double>(block.input_bytes),
+                               static_cast<double>(block.past_bytes),
                                static_cast<double>(block.advance_peak_bytes),
                                static_cast<double>(block.entry_bytes),
                                static_cast<double>(block.foreign_bytes)};
@@ -143,6 +144,7 @@ ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<Blo
   choose_slots(rows.transitions);
   for (const BlockOptions& block : options_) {
     input_slots_.push_back(slots_of(block.input_bytes));
+    past_slots_.push_back(static_cast<int32_t>(block.past_bytes / slot_bytes_));
     entry_slots_.push_back(slots_of(block.entry_bytes));
     advance_slots_.push_back(slots_of(block.advance_peak_bytes));
     auto& list = option_slots_.emplace_back();
@@ -172,19 +174,22 @@ void ChainSolver::solve_row(int32_t a, int32_t b) {
   const int32_t beside = b == length_ - 1 ? 0 : entry_slots_[static_cast<size_t>(b)];
   const int32_t input = input_slots_[static_cast<size_t>(a)];
   const int32_t output = input_slots_[static_cast<size_t>(a) + 1];
+  const int32_t past = past_slots_[static_cast<size_t>(a)];
   const auto& list = option_slots_[static_cast<size_t>(a)];
   for (size_t k = 0; k < list.size(); ++k) {
     const OptionSlots& option = list[k];
     const int32_t kept = option.inner + (option.saves_output ? output : 0);
+    // What goes past the block is held already.
+    const int32_t kept_beside = kept - (option.saves_output ? std::min(past, output) : 0);
     const float* rest = nullptr;
     if (a < b)
       rest = option.saves_output ? &held_seconds_[row(a + 1, b)] : &free_seconds_[row(a + 1, b)];
-    const auto time_at = [&](int32_t m) {
-      return option.seconds + (rest == nullptr ? 0.0f : rest[m - kept]);
+    const auto time_at = [&](int32_t left) {
+      return option.seconds + (rest == nullptr ? 0.0f : rest[left]);
     };
     const int32_t forward = option.forward_peak + beside;
-    for (int32_t m = std::max({forward - input, option.backward_peak, kept}); m <= slots_; ++m) {
-      const float time = time_at(m);
+    for (int32_t m = std::max({forward - input, option.backward_peak, kept_beside}); m <= slots_; ++m) {
+      const float time = time_at(m - kept_beside);
       if (time < held[m]) {
         held[m] = time;
         choice[m] = static_cast<int32_t>(k);
@@ -192,7 +197,7 @@ void ChainSolver::solve_row(int32_t a, int32_t b) {
     }
     if (option.saves_input) continue;
     for (int32_t m = std::max({forward, option.backward_peak, kept}); m <= slots_; ++m) {
-      const float time = time_at(m);
+      const float time = time_at(m - kept);
       if (time < free[m]) {
         free[m] = time;
         free_choice[m] = static_cast<int16_t>(k);
@@ -242,13 +247,15 @@ std::vector<int32_t> ChainSolver::distinct_budgets() const {
   return budgets;
 }
 
-void ChainSolver::emit_kept(int32_t a, int32_t b, int32_t m, size_t k,
+void ChainSolver::emit_kept(int32_t a, int32_t b, int32_t m, size_t k, bool is_input_held,
                             std::vector<ChainAction>& out) const {
   const auto block = static_cast<size_t>(a);
   const OptionSlots& option = option_slots_[block][k];
   out.push_back({ChainAction::Kind::forward, a, options_[block].options[k].saved, a < b});
   if (a < b && option.saves_output) {
-    emit_held(a + 1, b, m - option.inner - input_slots_[block + 1], out);
+    const int32_t output = input_slots_[block + 1];
+    const int32_t held = is_input_held ? std::min(past_slots_[block], output) : 0;
+    emit_held(a + 1, b, m - option.inner - output + held, out);
   } else if (a < b) {
     emit_free(a + 1, b, m - option.inner, out);
   }
@@ -260,21 +267,20 @@ void ChainSolver::emit_free(int32_t a, int32_t b, int32_t m, std::vector<ChainAc
   if (choice == kHold) {
     emit_held(a, b, m - input_slots_[static_cast<size_t>(a)], out);
   } else {
-    emit_kept(a, b, m, static_cast<size_t>(choice), out);
+    emit_kept(a, b, m, static_cast<size_t>(choice), false, out);
   }
 }
 
 void ChainSolver::emit_held(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const {
   const int16_t choice = held_choice_[row(a, b) + static_cast<size_t>(m)];
   if (choice >= 0) {
-    emit_kept(a, b, m, static_cast<size_t>(choice), out);
+    emit_kept(a, b, m, static_cast<size_t>(choice), true, out);
     return;
   }
   const int32_t j = a - choice;
-  const StorageId input = blocks_[static_cast<size_t>(a)].input;
   for (int32_t i = a; i < j; ++i) {
     ChainAction advance{ChainAction::Kind::forward, i, {}, true};
-    if (i == a && input >= 0) advance.hold.push_back(input);
+    if (i == a) advance.hold = blocks_[static_cast<size_t>(a)].input;
     out.push_back(std::move(advance));
   }
   emit_free(j, b, m, out);
@@ -299,12 +305,11 @@ std::vector<ChainAction> segment_actions(const std::vector<Block>& blocks,
   };
   const int32_t last_begin = (length - 1) / segment * segment;
   for (int32_t b = 0; b < length; ++b) {
-    const StorageId input = blocks[static_cast<size_t>(b)].input;
     ChainAction action{Kind::forward, b, {}, true};
     if (b >= last_begin) {
       action.hold = keep_all(b);
-    } else if (b % segment == 0 && input >= 0) {
-      action.hold.push_back(input);
+    } else if (b % segment == 0) {
+      action.hold = blocks[static_cast<size_t>(b)].input;
     }
     result.push_back(std::move(action));
   }
@@ -314,10 +319,8 @@ std::vector<ChainAction> segment_actions(const std::vector<Block>& blocks,
       for (int32_t b = begin; b + 1 < end; ++b)
         result.push_back({Kind::forward, b, keep_all(b), true});
       // The segment's last block: its backward makes just what it needs.
-      const StorageId input = blocks[static_cast<size_t>(end - 1)].input;
-      ChainAction last{Kind::forward, end - 1, {}, false};
-      if (input >= 0) last.hold.push_back(input);
-      result.push_back(std::move(last));
+      result.push_back(
+          {Kind::forward, end - 1, blocks[static_cast<size_t>(end - 1)].input, false});
     }
     for (int32_t b = end - 1; b >= begin; --b) result.push_back({Kind::backward, b, {}, false});
   }

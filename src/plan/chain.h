@@ -12,7 +12,8 @@
 //              output is held, for its own backward or for block a+1's, or free
 //     check    held only: run a .. j-1 forward keeping nothing, solve (j, b), then held(a, j-1, m)
 //
-// The storage between two blocks is counted once, however many of them use it.
+// The set between two blocks is counted once, however many of them use it; a storage that goes past
+// a block whose input is held is not counted again when its output is.
 //
 // Stretches of the chain with the same sequence of block classes share one row of the table, so a
 // chain of equal blocks costs O(blocks²) rather than O(blocks³).
@@ -63,7 +64,8 @@ class ChainSolver {
   void solve_row(int32_t a, int32_t b);
   void emit_held(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const;
   void emit_free(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const;
-  void emit_kept(int32_t a, int32_t b, int32_t m, size_t k, std::vector<ChainAction>& out) const;
+  void emit_kept(int32_t a, int32_t b, int32_t m, size_t k, bool is_input_held,
+                 std::vector<ChainAction>& out) const;
 
   const std::vector<Block>& blocks_;
   const std::vector<BlockOptions>& options_;
@@ -71,6 +73,7 @@ class ChainSolver {
   int32_t slots_ = 0;
   int64_t slot_bytes_ = 1;
   std::vector<int32_t> input_slots_;
+  std::vector<int32_t> past_slots_;  // of the input set, what is in the output set too
   std::vector<int32_t> entry_slots_;
   std::vector<int32_t> advance_slots_;
   struct OptionSlots {

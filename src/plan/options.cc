@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "plan/block_template.h"
 
@@ -24,7 +25,7 @@ std::vector<Group> save_groups(const ProblemIndex& index, const BlockTemplate& b
     const TemplateStorage& storage = block.storage(local);
     if (!storage.is_forward) continue;
     if (!storage.is_read_by_backward && !storage.is_input) continue;
-    // The block's input is a group of its own, made by nobody here.
+    // The block's input set is a group of its own, made by nobody here.
     const OpId key = storage.is_input ? -1 : index.producer[static_cast<size_t>(storage.id)];
     Group& group = by_producer[key];
     group.members.push_back(local);
@@ -33,6 +34,17 @@ std::vector<Group> save_groups(const ProblemIndex& index, const BlockTemplate& b
   }
   std::vector<Group> groups;
   for (auto& [producer, group] : by_producer) groups.push_back(std::move(group));
+  // An output set of several storages may be kept as a whole, which the next block shares.
+  Group outputs;
+  bool is_read = false;
+  for (int32_t local = 0; local < block.storage_count(); ++local) {
+    const TemplateStorage& storage = block.storage(local);
+    if (!storage.is_output) continue;
+    outputs.members.push_back(local);
+    outputs.bytes += storage.bytes;
+    is_read = is_read || (storage.is_read_by_backward && !storage.is_input);
+  }
+  if (is_read && outputs.members.size() > 1) groups.push_back(std::move(outputs));
   return groups;
 }
 
@@ -147,6 +159,27 @@ BlockOption translate(const BlockOption& option, const BlockTemplate& from,
   return result;
 }
 
+// Per block: what earlier backward ops made and is still live when its backward part begins.
+std::vector<int64_t> bytes_at_entry(const ProblemIndex& index, const Chain& chain) {
+  std::vector<int64_t> live(index.problem.ops.size() + 2, 0);  // before each op
+  for (StorageId id = 0; id < index.storage_count(); ++id) {
+    const OpId producer = index.producer[static_cast<size_t>(id)];
+    if (producer < index.backward_begin) continue;
+    const auto& consumers = index.consumers[static_cast<size_t>(id)];
+    OpId last = consumers.empty() ? producer : std::max(producer, consumers.back());
+    if (index.in_keep[static_cast<size_t>(id)]) last = index.op_count();
+    live[static_cast<size_t>(producer) + 1] += index.arena_bytes(id);
+    live[static_cast<size_t>(last) + 1] -= index.arena_bytes(id);
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  std::vector<int64_t> result;
+  for (const Block& block : chain.blocks) {
+    const bool has_backward = block.backward_first < block.backward_end;
+    result.push_back(has_backward ? live[static_cast<size_t>(block.backward_first)] : 0);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<BlockOptions> block_options(const ProblemIndex& index, const Chain& chain,
@@ -154,16 +187,16 @@ std::vector<BlockOptions> block_options(const ProblemIndex& index, const Chain& 
   std::vector<BlockOptions> result(chain.blocks.size());
   std::vector<std::optional<BlockTemplate>> templates(static_cast<size_t>(chain.class_count));
   std::vector<size_t> first_of_class(static_cast<size_t>(chain.class_count), 0);
+  const std::vector<int64_t> entry_bytes = bytes_at_entry(index, chain);
   for (size_t b = 0; b < chain.blocks.size(); ++b) {
     const Block& block = chain.blocks[b];
     BlockOptions& mine = result[b];
-    BlockTemplate shape(index, chain, block);
+    BlockTemplate shape(index, chain, block, entry_bytes[b]);
     mine.runs_once = block.runs_once;
     mine.forward_seconds = shape.forward_seconds();
-    if (block.input >= 0 && !chain.is_pinned[static_cast<size_t>(block.input)]) {
-      mine.input_bytes = index.arena_bytes(block.input);
-    }
-    mine.entry_bytes = shape.entry_bytes();
+    mine.input_bytes = shape.input_bytes();
+    mine.past_bytes = shape.past_bytes();
+    mine.entry_bytes = entry_bytes[b];
     mine.foreign_bytes = shape.foreign_bytes();
     auto& known = templates[static_cast<size_t>(block.class_id)];
     if (known) {

@@ -15,8 +15,8 @@ struct BlockOption {
   std::vector<StorageId>
       saved;  // held from the block's forward to its backward, its input included where it is kept
   int64_t saved_bytes = 0;
-  /// Whether `saved` has the block's articulation storages. They are shared with the neighbours, so
-  /// the chain counts them itself.
+  /// Whether `saved` has the block's whole articulation sets. They are shared with the neighbours,
+  /// so the chain counts them itself.
   bool saves_input = false;
   bool saves_output = false;
   int64_t inner_bytes = 0;  // saved_bytes without them
@@ -29,7 +29,8 @@ struct BlockOption {
 struct BlockOptions {
   bool runs_once = false;  // no forward run but the first
   double forward_seconds = 0;
-  int64_t input_bytes = 0;         // of the block's input, 0 where it is pinned or absent
+  int64_t input_bytes = 0;         // of the block's input set, without what is pinned
+  int64_t past_bytes = 0;          // that part of it which is in the output set too
   int64_t advance_peak_bytes = 0;  // of a forward run that keeps nothing but input and output
   int64_t entry_bytes =
       0;  // made by the backward part before this block's and still live when it begins

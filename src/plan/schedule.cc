@@ -8,6 +8,10 @@ namespace {
 
 constexpr int32_t kMaxAttempts = 24;
 
+bool contains(const std::vector<StorageId>& set, StorageId id) {
+  return std::binary_search(set.begin(), set.end(), id);
+}
+
 // One pass over the actions with a set of available storages.
 class Flattener {
  public:
@@ -49,14 +53,15 @@ class Flattener {
       for (OpId op = block.first; op < block.end; ++op) run_with_inputs(op);
     } else {
       std::vector<StorageId> wanted = action.hold;
-      if (action.needs_output && block.output >= 0) wanted.push_back(block.output);
+      if (action.needs_output)
+        wanted.insert(wanted.end(), block.output.begin(), block.output.end());
       make_available(wanted);
     }
     hold(action.block, action.hold);
     discard_block(block);
-    if (block.input >= 0) discard(block.input);
-    if (block.output >= 0 && action.needs_output)
-      is_available_[static_cast<size_t>(block.output)] = true;
+    for (const StorageId input : block.input) {
+      if (!contains(block.output, input)) discard(input);
+    }
   }
 
   void backward(int32_t b) {
@@ -64,7 +69,7 @@ class Flattener {
     for (; next_backward_ < block.backward_end; ++next_backward_) run_with_inputs(next_backward_);
     hold(b, {});
     discard_block(block);
-    if (block.output >= 0) discard(block.output);
+    for (const StorageId output : block.output) discard(output);
   }
 
   void hold(int32_t block, const std::vector<StorageId>& storages) {
@@ -84,7 +89,7 @@ class Flattener {
   void discard_block(const Block& block) {
     for (OpId op = block.first; op < block.end; ++op) {
       for (const StorageId output : index_.op(op).outputs) {
-        if (output != block.output) discard(output);
+        if (!contains(block.output, output)) discard(output);
       }
     }
   }

@@ -246,6 +246,194 @@ class EncoderMaker {
 
 Problem encoder(const EncoderShape& shape) { return EncoderMaker(shape).run(); }
 
+namespace {
+
+constexpr double kFlopsPerSecond = 450e9;
+constexpr double kBytesPerSecond = 10e9;
+
+class RecurrentMaker {
+ public:
+  explicit RecurrentMaker(const RecurrentShape& shape)
+      : s_(shape),
+        unit_(shape.rows * shape.hidden * 4),
+        gate_seconds_(8.0 * static_cast<double>(shape.rows * shape.hidden * shape.hidden) /
+                      kFlopsPerSecond) {}
+
+  Problem run() {
+    ids_ = maker_.storage("input_ids", s_.rows * s_.steps * 4, true);
+    maker_.scope = "start";
+    std::vector<StorageId> h;
+    std::vector<StorageId> c;
+    for (int32_t l = 0; l < s_.layers; ++l) {
+      input_weights_.push_back(maker_.storage("w_ih", 16 * s_.hidden * s_.hidden, true));
+      state_weights_.push_back(maker_.storage("w_hh", 16 * s_.hidden * s_.hidden, true));
+      h.push_back(maker_.make("fill", Phase::forward, elementwise(1), {}, unit_));
+      c.push_back(maker_.make("fill", Phase::forward, elementwise(1), {}, unit_));
+    }
+    for (int32_t t = 0; t < s_.steps; ++t) {
+      maker_.scope = numbered("step.", t);
+      Step& step = steps_.emplace_back();
+      step.mask = maker_.make("mask", Phase::forward, 1e-6, {ids_}, s_.rows);
+      StorageId x = maker_.make("embedding", Phase::forward, elementwise(2), {ids_}, unit_);
+      for (int32_t l = 0; l < s_.layers; ++l) {
+        const auto layer = static_cast<size_t>(l);
+        step.cells.push_back(forward(layer, x, h[layer], c[layer], step.mask));
+        x = h[layer] = step.cells.back().h;
+        c[layer] = step.cells.back().c;
+      }
+    }
+    maker_.scope = "head";
+    const StorageId loss = maker_.make("loss", Phase::forward, 1e-6, {h.back(), ids_}, 64);
+    maker_.problem.keep = {loss};
+    std::vector<StorageId> dh(h.size(), -1);
+    std::vector<StorageId> dc(h.size(), -1);
+    dh.back() = maker_.make("loss_grad", Phase::backward, 1e-6, {h.back(), ids_}, unit_);
+    while (!steps_.empty()) {
+      maker_.scope = numbered("step.", static_cast<int32_t>(steps_.size()) - 1);
+      StorageId dx = -1;
+      for (size_t layer = steps_.back().cells.size(); layer-- > 0;) {
+        if (dx >= 0) dh[layer] = sum(dh[layer], dx);
+        dx = backward(layer, dh[layer], dc[layer]);
+      }
+      maker_.op("embedding_grad", Phase::backward, elementwise(2), {dx, ids_}, {gradients()});
+      steps_.pop_back();
+    }
+    return std::move(maker_.problem);
+  }
+
+ private:
+  struct Cell {
+    StorageId x, h_before, c_before, gates, h, c;
+  };
+  struct Step {
+    StorageId mask = -1;
+    std::vector<Cell> cells;
+  };
+
+  [[nodiscard]] double elementwise(int64_t units) const {
+    return static_cast<double>(units * unit_) / kBytesPerSecond;
+  }
+  StorageId gradients() {
+    if (gradients_ < 0) gradients_ = maker_.storage("gradients", 64, true);
+    return gradients_;
+  }
+  StorageId sum(StorageId a, StorageId b) {
+    if (a < 0) return b;
+    return maker_.make("add", Phase::backward, elementwise(3), {a, b}, unit_);
+  }
+
+  Cell forward(size_t layer, StorageId x, StorageId h, StorageId c, StorageId mask) {
+    Cell cell{x, h, c, -1, -1, -1};
+    const StorageId from_x = maker_.make("gates_x", Phase::forward, gate_seconds_,
+                                         {x, input_weights_[layer]}, 4 * unit_);
+    const StorageId from_h = maker_.make("gates_h", Phase::forward, gate_seconds_,
+                                         {h, state_weights_[layer]}, 4 * unit_);
+    cell.gates = maker_.make("gates", Phase::forward, elementwise(12), {from_x, from_h}, 4 * unit_);
+    const StorageId h_new = maker_.storage(maker_.scope + "/h", unit_);
+    const StorageId c_new = maker_.storage(maker_.scope + "/c", unit_);
+    maker_.op("cell", Phase::forward, elementwise(7), {cell.gates, c}, {h_new, c_new});
+    cell.h = maker_.make("where", Phase::forward, elementwise(3), {mask, h_new, h}, unit_);
+    cell.c = maker_.make("where", Phase::forward, elementwise(3), {mask, c_new, c}, unit_);
+    return cell;
+  }
+
+  // Gives the gradient of x; dh and dc become those of the step before.
+  StorageId backward(size_t layer, StorageId& dh, StorageId& dc) {
+    const StorageId mask = steps_.back().mask;
+    const Cell& cell = steps_.back().cells[layer];
+    const auto part = [&](StorageId d) {
+      return maker_.make("where_grad", Phase::backward, elementwise(2), {d, mask}, unit_);
+    };
+    std::vector<StorageId> operands{cell.gates, cell.c_before};
+    StorageId dh_past = -1;
+    StorageId dc_past = -1;
+    for (const auto& [d, past] : {std::pair{dh, &dh_past}, std::pair{dc, &dc_past}}) {
+      if (d < 0) continue;
+      *past = part(d);
+      operands.push_back(part(d));
+    }
+    const StorageId dgates = maker_.storage(maker_.scope + "/dgates", 4 * unit_);
+    const StorageId dc_new = maker_.storage(maker_.scope + "/dc", unit_);
+    maker_.op("cell_grad", Phase::backward, elementwise(13), operands, {dgates, dc_new});
+    const auto weight_grad = [&](StorageId input) {
+      maker_.op("weight_grad", Phase::backward, gate_seconds_, {dgates, input}, {gradients()});
+    };
+    const auto input_grad = [&](StorageId weights) {
+      return maker_.make("input_grad", Phase::backward, gate_seconds_, {dgates, weights}, unit_);
+    };
+    weight_grad(cell.x);
+    weight_grad(cell.h_before);
+    dc = sum(dc_past, dc_new);
+    dh = sum(dh_past, input_grad(state_weights_[layer]));
+    return input_grad(input_weights_[layer]);
+  }
+
+  RecurrentShape s_;
+  int64_t unit_;
+  double gate_seconds_;
+  Maker maker_;
+  StorageId ids_ = -1;
+  StorageId gradients_ = -1;
+  std::vector<StorageId> input_weights_, state_weights_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace
+
+Problem recurrent_net(const RecurrentShape& shape) { return RecurrentMaker(shape).run(); }
+
+Problem u_net(int32_t levels) {
+  struct Conv {
+    StorageId x, y;
+    int64_t bytes;
+    StorageId skip = -1;
+  };
+  Maker maker;
+  std::vector<Conv> convs;
+  const auto conv = [&](StorageId x, int64_t bytes, StorageId skip = -1) {
+    std::vector<StorageId> inputs{x};
+    if (skip >= 0) inputs.push_back(skip);
+    const StorageId y = maker.make("conv", Phase::forward, static_cast<double>(bytes), inputs, bytes);
+    convs.push_back({x, y, bytes, skip});
+    return y;
+  };
+  StorageId x = maker.make("input", Phase::forward, 0, {}, kUnit);
+  maker.problem.ops.back().may_recompute = false;
+  std::vector<StorageId> skips;
+  int64_t bytes = kUnit << (2 * levels);
+  for (int32_t level = 0; level < levels; ++level, bytes /= 2) {
+    for (int32_t i = 0; i < 3; ++i) x = conv(x, bytes);
+    skips.push_back(x);
+  }
+  for (int32_t i = 0; i < 3; ++i) x = conv(x, bytes);
+  for (; !skips.empty(); skips.pop_back()) {
+    bytes *= 2;
+    x = conv(x, bytes, skips.back());
+    for (int32_t i = 0; i < 2; ++i) x = conv(x, bytes);
+  }
+  StorageId dy = maker.make("loss_grad", Phase::backward, 0, {x}, bytes);
+  std::vector<std::pair<StorageId, StorageId>> waiting;  // gradients of skips
+  for (; !convs.empty(); convs.pop_back()) {
+    const Conv& each = convs.back();
+    for (const auto& [skip, gradient] : waiting) {
+      if (skip == each.y)
+        dy = maker.make("add", Phase::backward, 1, {dy, gradient}, each.bytes);
+    }
+    const auto seconds = static_cast<double>(2 * each.bytes);
+    std::vector<StorageId> inputs{dy, each.x};
+    const int64_t dx_bytes = maker.problem.storages[static_cast<size_t>(each.x)].bytes;
+    if (each.skip >= 0) {
+      inputs.push_back(each.skip);
+      const StorageId dskip =
+          maker.make("skip_grad", Phase::backward, 0, {dy}, each.bytes);
+      waiting.emplace_back(each.skip, dskip);
+    }
+    dy = maker.make("conv_grad", Phase::backward, seconds, inputs, dx_bytes);
+  }
+  maker.problem.keep = {dy};
+  return std::move(maker.problem);
+}
+
 Problem random_training_graph(uint64_t seed, const RandomShape& shape) {
   std::mt19937_64 random(seed);
   const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };

@@ -30,6 +30,20 @@ struct EncoderShape {
 /// A post-LN BERT-like encoder with a mask made once, pooler, classifier and loss.
 [[nodiscard]] Problem encoder(const EncoderShape& shape);
 
+struct RecurrentShape {
+  int32_t steps = 1000;
+  int32_t layers = 1;
+  int64_t rows = 64;
+  int64_t hidden = 256;
+};
+/// An LSTM unrolled over time, with padded steps masked: h and c of every layer cross from step to
+/// step. Weight gradients are added into resident buffers.
+[[nodiscard]] Problem recurrent_net(const RecurrentShape& shape);
+
+/// A U-Net: `levels` times two convolutions and a pooling, then the way back, where the result of
+/// each level's second convolution is read again.
+[[nodiscard]] Problem u_net(int32_t levels);
+
 struct RandomShape {
   int32_t forward_ops = 12;
   int32_t max_inputs = 3;
