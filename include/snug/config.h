@@ -28,12 +28,10 @@ enum class ScheduleKind : uint8_t { linear, cosine, constant };
 enum class MetricKind : uint8_t { loss, accuracy, macro_f1 };
 enum class BadRows : uint8_t { stop, skip };
 
-/// What may be recomputed: `auto` follows the budget, `every:K` keeps the input of every K-th
-/// block.
+/// What may be recomputed: the planner's choice by the budget, or a named strategy ("keep-all",
+/// "recompute-all", "sqrt", "every:4", ...; docs/planning.md).
 struct RecomputeSetting {
-  enum class Kind : uint8_t { by_budget, none, all, sqrt, every };
-  Kind kind = Kind::by_budget;
-  int64_t every = 0;  // of Kind::every, >= 1
+  std::string strategy;  // empty: by the budget
   bool operator==(const RecomputeSetting&) const = default;
 };
 

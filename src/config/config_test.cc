@@ -129,8 +129,7 @@ TEST(RunConfig, values_of_every_kind_are_read) {
                                       {"num_train_epochs", "0.5"},
                                       {"lr_scheduler_type", "constant_with_warmup"}});
   EXPECT_EQ(config.memory, (MemorySpec{.kind = MemorySpec::Kind::percent, .percent = 60}));
-  EXPECT_EQ(config.recompute,
-            (RecomputeSetting{.kind = RecomputeSetting::Kind::every, .every = 4}));
+  EXPECT_EQ(config.recompute, (RecomputeSetting{.strategy = "every:4"}));
   EXPECT_EQ(config.optim, OptimizerKind::adamw);
   EXPECT_EQ(config.metric_for_best_model, MetricKind::accuracy);
   EXPECT_EQ(config.hidden_dropout_prob, 0.0);
@@ -163,7 +162,9 @@ TEST(RunConfig, bad_values_name_key_value_and_what_is_allowed) {
       {"optim", "lion", "optim: 'lion' is not allowed\nhint: allowed: adamw, sgd"},
       {"lr_scheduler_type", "polynomial", "allowed: linear, cosine, constant"},
       {"recompute", "every:0", "'0' is out of range"},
-      {"recompute", "some", "allowed: auto, none, all, sqrt, every:K"},
+      {"recompute", "some", "allowed: auto, none, all, sqrt, memory, speed, chen, every:K"},
+      {"recompute", "marks:", "is not allowed"},
+      {"recompute", "revolve:x", "'x' is not an integer"},
       {"memory", "lots",
        "memory: 'lots' is not an amount of memory\nhint: write for example 900MiB"},
       {"hidden_sizes", "64,,32", "the list has an empty element"},

@@ -276,26 +276,41 @@ Option memory_option(About about, MemorySpec RunConfig::*field) {
 }
 
 Option recompute_option(About about, RecomputeSetting RunConfig::*field) {
-  static constexpr std::string_view kWords[] = {"auto", "none", "all", "sqrt"};
+  // The words of a run configuration and the planner's names.
+  static constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"auto", ""},         {"none", "keep-all"}, {"all", "recompute-all"}, {"sqrt", "sqrt"},
+      {"memory", "memory"}, {"speed", "speed"},   {"chen", "chen"}};
+  static constexpr std::string_view kNumbered[] = {"every:", "chen:", "revolve:"};
+  static constexpr std::string_view kMarks = "marks:";
   Option option = make(std::move(about), "one of", ValueForm::text);
-  option.info.range = "auto, none, all, sqrt, every:K";
-  option.info.allowed = {"auto", "none", "all", "sqrt", "every:K"};
+  option.info.range =
+      "auto, none, all, sqrt, memory, speed, every:K, chen, chen:BYTES, revolve:C, "
+      "marks:NAME;NAME";
+  for (const auto& [word, name] : kWords) option.info.allowed.emplace_back(word);
+  for (const char* form : {"every:K", "chen:BYTES", "revolve:C", "marks:NAME;NAME"})
+    option.info.allowed.emplace_back(form);
   option.set = [field](RunConfig& config, std::string_view text) {
-    for (size_t i = 0; i < std::size(kWords); ++i) {
-      if (text == kWords[i]) {
-        config.*field = {.kind = static_cast<RecomputeSetting::Kind>(i)};
-        return;
-      }
+    for (const auto& [word, name] : kWords) {
+      if (text != word) continue;
+      config.*field = {std::string(name)};
+      return;
     }
-    if (!text.starts_with("every:")) throw BadValue(quoted(text) + " is not allowed");
-    config.*field = {.kind = RecomputeSetting::Kind::every,
-                     .every = parse_integer(text.substr(6), between(1, 1 << 20))};
+    for (const std::string_view prefix : kNumbered) {
+      if (!text.starts_with(prefix)) continue;
+      (void)parse_integer(text.substr(prefix.size()), between(1, int64_t{1} << 60));
+      config.*field = {std::string(text)};
+      return;
+    }
+    if (!text.starts_with(kMarks) || text.size() == kMarks.size())
+      throw BadValue(quoted(text) + " is not allowed");
+    config.*field = {std::string(text)};
   };
   option.get = [field](const RunConfig& config) {
-    const RecomputeSetting& value = config.*field;
-    return value.kind == RecomputeSetting::Kind::every
-               ? "every:" + std::to_string(value.every)
-               : std::string(kWords[static_cast<size_t>(value.kind)]);
+    const std::string& strategy = (config.*field).strategy;
+    for (const auto& [word, name] : kWords) {
+      if (strategy == name) return std::string(word);
+    }
+    return strategy;
   };
   return option;
 }

@@ -92,8 +92,8 @@ void add_memory(std::vector<Option>& all) {
                     &RunConfig::memory),
       recompute_option(
           {"recompute",
-           "what is recomputed in the backward pass: auto follows the budget, every:K keeps the "
-           "input of every K-th block"},
+           "what is recomputed in the backward pass: auto follows the budget; the others are the "
+           "field's named strategies (docs/planning.md)"},
           &RunConfig::recompute),
       integer_option({"train_batch_size", "the global batch: rows of one update", "rows"},
                      &RunConfig::train_batch_size, between(1, 1 << 24)),

@@ -16,7 +16,7 @@ namespace snug::plan {
 struct TemplateStorage {
   StorageId id = -1;
   int64_t bytes = 0;
-  bool is_input = false;   // of the block's input set; both where it only goes past the block
+  bool is_input = false;  // of the block's input set; both where it only goes past the block
   bool is_output = false;
   bool is_forward = false;           // of the input set, or made by the block's forward ops
   bool is_read_by_backward = false;  // by this block's backward ops

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxCarryTrials = 24;
 constexpr int32_t kMaxCrossing = 32;  // storages of one cut
 constexpr size_t kCutLimits = 4;
-constexpr double kSetGain = 1.25;  // by how much sets must be better than cuts of one storage
+constexpr double kSetGain = 1.25;      // by how much sets must be better than cuts of one storage
 constexpr double kSmallBlock = 0.125;  // of the typical block's seconds: merged into a neighbour
 
 // Steps from the making of a storage to its last forward use; 0 where it does not leave its op.
@@ -65,8 +65,7 @@ std::vector<Crossing> crossings(const ProblemIndex& index, const std::vector<int
 
 // Cuts where at most one storage crosses, or several of at most `limit_bytes` together.
 bool is_cut(const Crossing& crossing, int64_t limit_bytes) {
-  return crossing.count <= 1 ||
-         (crossing.count <= kMaxCrossing && crossing.bytes <= limit_bytes);
+  return crossing.count <= 1 || (crossing.count <= kMaxCrossing && crossing.bytes <= limit_bytes);
 }
 
 std::vector<Cut> find_cuts(const ProblemIndex& index, const std::vector<int32_t>& spans,
@@ -96,7 +95,8 @@ double recompute_estimate(const ProblemIndex& index, const std::vector<bool>& is
                           const std::vector<Crossing>& all, int64_t limit_bytes) {
   double carried = 0;
   for (size_t id = 0; id < is_carried.size(); ++id) {
-    if (is_carried[id]) carried += static_cast<double>(index.storage(static_cast<StorageId>(id)).bytes);
+    if (is_carried[id])
+      carried += static_cast<double>(index.storage(static_cast<StorageId>(id)).bytes);
   }
   double inside = 0;
   double cuts = 0;
@@ -400,8 +400,7 @@ Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits) {
   chain.block_of.assign(spans.size(), -1);
   if (index.backward_begin == 0) return chain;
 
-  chain.blocks = make_blocks(
-      index, find_cuts(index, spans, choice.is_carried, choice.limit_bytes));
+  chain.blocks = make_blocks(index, find_cuts(index, spans, choice.is_carried, choice.limit_bytes));
   merge_small(index, limits.merges_backward, chain.blocks);
   while (static_cast<int32_t>(chain.blocks.size()) > limits.max_blocks) merge_pairs(chain.blocks);
   for (size_t b = 0; b < chain.blocks.size(); ++b) {
@@ -409,7 +408,7 @@ Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits) {
       for (const StorageId output : index.op(op).outputs) {
         if (index.storage(output).resident) continue;
         chain.block_of[static_cast<size_t>(output)] = static_cast<int32_t>(b);
-        const bool is_decided = 
+        const bool is_decided =
             chain.blocks[b].runs_once && contains(chain.blocks[b].output, output);
         if (index.runs_once[static_cast<size_t>(op)] && !is_decided)
           chain.is_pinned[static_cast<size_t>(output)] = true;

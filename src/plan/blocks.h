@@ -15,9 +15,9 @@ namespace snug::plan {
 struct Block {
   OpId first = 0;  // forward ops [first, end)
   OpId end = 0;
-  std::vector<StorageId> input;  // the articulation sets, by rising id; a storage that goes past
+  std::vector<StorageId> input;   // the articulation sets, by rising id; a storage that goes past
   std::vector<StorageId> output;  // the block is in both
-  OpId backward_first = 0;  // ops [backward_first, backward_end) of the backward part
+  OpId backward_first = 0;        // ops [backward_first, backward_end) of the backward part
   OpId backward_end = 0;
   int32_t class_id = 0;    // equal for blocks with the same ops, shapes and structure
   bool runs_once = false;  // the first block, of ops that may not run again (an input)

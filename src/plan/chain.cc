@@ -188,7 +188,8 @@ void ChainSolver::solve_row(int32_t a, int32_t b) {
       return option.seconds + (rest == nullptr ? 0.0f : rest[left]);
     };
     const int32_t forward = option.forward_peak + beside;
-    for (int32_t m = std::max({forward - input, option.backward_peak, kept_beside}); m <= slots_; ++m) {
+    for (int32_t m = std::max({forward - input, option.backward_peak, kept_beside}); m <= slots_;
+         ++m) {
       const float time = time_at(m - kept_beside);
       if (time < held[m]) {
         held[m] = time;
@@ -290,40 +291,6 @@ void ChainSolver::emit_held(int32_t a, int32_t b, int32_t m, std::vector<ChainAc
 std::vector<ChainAction> ChainSolver::actions(int32_t budget_slots) const {
   std::vector<ChainAction> result;
   emit_free(0, length_ - 1, budget_slots, result);
-  return result;
-}
-
-std::vector<ChainAction> segment_actions(const std::vector<Block>& blocks,
-                                         const std::vector<BlockOptions>& options,
-                                         int32_t segment) {
-  using Kind = ChainAction::Kind;
-  const auto length = static_cast<int32_t>(blocks.size());
-  std::vector<ChainAction> result;
-  const auto keep_all = [&](int32_t b) {
-    const auto& list = options[static_cast<size_t>(b)].options;
-    return list.empty() ? std::vector<StorageId>{} : list.front().saved;
-  };
-  const int32_t last_begin = (length - 1) / segment * segment;
-  for (int32_t b = 0; b < length; ++b) {
-    ChainAction action{Kind::forward, b, {}, true};
-    if (b >= last_begin) {
-      action.hold = keep_all(b);
-    } else if (b % segment == 0) {
-      action.hold = blocks[static_cast<size_t>(b)].input;
-    }
-    result.push_back(std::move(action));
-  }
-  for (int32_t begin = last_begin; begin >= 0; begin -= segment) {
-    const int32_t end = std::min(begin + segment, length);
-    if (begin != last_begin) {
-      for (int32_t b = begin; b + 1 < end; ++b)
-        result.push_back({Kind::forward, b, keep_all(b), true});
-      // The segment's last block: its backward makes just what it needs.
-      result.push_back(
-          {Kind::forward, end - 1, blocks[static_cast<size_t>(end - 1)].input, false});
-    }
-    for (int32_t b = end - 1; b >= begin; --b) result.push_back({Kind::backward, b, {}, false});
-  }
   return result;
 }
 

@@ -94,10 +94,4 @@ class ChainSolver {
   std::vector<int32_t> choice_;  // of the row being solved; as wide as its seconds
 };
 
-/// The named strategies as actions. `segment` blocks share one kept input; the last segment keeps
-/// everything.
-[[nodiscard]] std::vector<ChainAction> segment_actions(const std::vector<Block>& blocks,
-                                                       const std::vector<BlockOptions>& options,
-                                                       int32_t segment);
-
 }  // namespace snug::plan

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr int64_t kVisitsPerNode = 16'384;
-constexpr int64_t kFailure = 1024;        // one failure; so that halving keeps the order of few
+constexpr int64_t kFailure = 1024;          // one failure; so that halving keeps the order of few
 constexpr int64_t kFailureHalfLife = 1400;  // failures until all earlier ones count half
 
 }  // namespace
@@ -235,8 +235,7 @@ int32_t ExactSearch::choose(Part part) {
 void ExactSearch::place(Frame& frame, int32_t position) {
   const Part part = frame.part;
   frame.trail_placed = trail_.size();
-  std::rotate(order_.begin() + position, order_.begin() + position + 1,
-              order_.begin() + part.end);
+  std::rotate(order_.begin() + position, order_.begin() + position + 1, order_.begin() + part.end);
   const int32_t chosen = at(part.end - 1);
   const ExactItem& placed = item(chosen);
   offsets_[static_cast<size_t>(chosen)] = lowest(chosen);
@@ -313,9 +312,8 @@ void ExactSearch::split(Part part) {
   parts_.erase(std::remove_if(parts_.begin() + static_cast<std::ptrdiff_t>(first), parts_.end(),
                               [](Part each) { return each.begin == each.end; }),
                parts_.end());
-  std::stable_sort(
-      parts_.begin() + static_cast<std::ptrdiff_t>(first), parts_.end(),
-      [](Part a, Part b) { return a.end - a.begin < b.end - b.begin; });
+  std::stable_sort(parts_.begin() + static_cast<std::ptrdiff_t>(first), parts_.end(),
+                   [](Part a, Part b) { return a.end - a.begin < b.end - b.begin; });
 }
 
 }  // namespace snug::plan::internal

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tree search behind place_exact: offsets for intervals of sections within a capacity.
 //
-// Every placement can be pressed down until each item lies on the ground or on another item. Of such
-// placements the search decides, from the lowest offset upwards: the undecided item with the lowest
-// possible offset is put there, or it is postponed, and then it lies on an item that is undecided
-// too, so its lowest offset rises to the lowest end among those that overlap it.
+// Every placement can be pressed down until each item lies on the ground or on another item. Of
+// such placements the search decides, from the lowest offset upwards: the undecided item with the
+// lowest possible offset is put there, or it is postponed, and then it lies on an item that is
+// undecided too, so its lowest offset rises to the lowest end among those that overlap it.
 //
 // In every section the undecided items are a machine that runs jobs with release dates (lowest
 // offset, bytes): if they end above the capacity, the branch is dead; if an item cannot be the

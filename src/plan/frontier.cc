@@ -2,8 +2,8 @@
 #include "plan/frontier.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "plan/assemble.h"
 #include "plan/bound.h"
@@ -12,6 +12,7 @@
 #include "plan/liveness.h"
 #include "plan/order.h"
 #include "plan/schedule.h"
+#include "plan/strategies.h"
 #include "plan/validate.h"
 #include "snug/error.h"
 
@@ -116,16 +117,15 @@ void add_chain_candidates(const Workshop& shop, int32_t grid_points, double larg
                           std::vector<Candidate>& candidates) {
   const auto& blocks = shop.chain.blocks;
   const ChainSolver solver(blocks, shop.options);
-  const auto length = static_cast<int32_t>(blocks.size());
-  const auto root = static_cast<int32_t>(std::ceil(std::sqrt(static_cast<double>(length))));
   const auto add = [&](const std::vector<ChainAction>& actions) {
     if (auto schedule = flatten(shop.index, shop.chain, actions)) {
       add_candidate(shop, std::move(*schedule), "budget", candidates);
     }
   };
-  add(segment_actions(blocks, shop.options, length));
-  add(segment_actions(blocks, shop.options, 1));
-  add(segment_actions(blocks, shop.options, root));
+  for (const char* name : {"keep-all", "recompute-all", "sqrt"}) {
+    for (const auto& actions : strategy_actions(shop.index, shop.chain, shop.options, name))
+      add(actions);
+  }
   for (const int32_t slots : nominal_budgets(solver, grid_points, largest_share))
     add(solver.actions(slots));
 }
@@ -202,22 +202,6 @@ bool has_same_structure(const Problem& a, const Problem& b) {
                     });
 }
 
-int32_t segment_length(std::string_view strategy, size_t blocks) {
-  if (strategy == "recompute-all") return 1;
-  if (strategy == "sqrt")
-    return static_cast<int32_t>(std::ceil(std::sqrt(static_cast<double>(blocks))));
-  int32_t every = 0;
-  constexpr std::string_view kEvery = "every:";
-  if (strategy.substr(0, kEvery.size()) == kEvery) {
-    const std::string_view number = strategy.substr(kEvery.size());
-    const auto [end, status] = std::from_chars(number.data(), number.data() + number.size(), every);
-    if (status == std::errc() && end == number.data() + number.size() && every > 0) return every;
-  }
-  throw Error(ErrorCode::bad_config, "recompute",
-              "'" + std::string(strategy) + "' is not a strategy",
-              "use keep-all, recompute-all, sqrt or every:K with K of at least 1");
-}
-
 }  // namespace
 
 Frontier build_frontier(const Problem& problem, const FrontierOptions& options) {
@@ -269,15 +253,23 @@ Plan plan_strategy(const Problem& problem, std::string_view strategy,
                    const FrontierOptions& options) {
   validate(problem);
   const OrderedProblem ordered = with_prompt_updates(problem);
+  check_strategy_name(strategy);
   if (strategy != "keep-all") {
     const Workshop shop(ordered.problem);
-    const int32_t segment = segment_length(strategy, shop.chain.blocks.size());
+    std::vector<OpId> best;
+    int64_t least = std::numeric_limits<int64_t>::max();
     if (shop.has_chain()) {
-      const auto actions = segment_actions(shop.chain.blocks, shop.options, segment);
-      if (const auto schedule = flatten(shop.index, shop.chain, actions)) {
-        return assemble(problem, in_original_ids(ordered, *schedule), std::string(strategy),
-                        options.placement);
+      for (const auto& actions : strategy_actions(shop.index, shop.chain, shop.options, strategy)) {
+        auto schedule = flatten(shop.index, shop.chain, actions);
+        if (!schedule) continue;
+        const int64_t load = analyse(ordered.problem, *schedule).load_bytes;
+        if (load < least) best = std::move(*schedule);
+        least = std::min(least, load);
       }
+    }
+    if (!best.empty()) {
+      return assemble(problem, in_original_ids(ordered, best), std::string(strategy),
+                      options.placement);
     }
   }
   return assemble(problem, ordered.original, std::string(strategy), options.placement);

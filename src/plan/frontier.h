@@ -38,9 +38,8 @@ inline constexpr FrontierOptions kQuickFrontier = {
                                            const Frontier& model,
                                            const FrontierOptions& options = {});
 
-/// One named strategy: "keep-all", "recompute-all" (every block but the last keeps only its input),
-/// "sqrt" (about √n segments), "every:K" (the input of every K-th block is kept). Throws
-/// Error{bad_config} for any other name.
+/// One named strategy: "keep-all" or one of strategies.h. Throws Error{bad_config} for any other
+/// name.
 [[nodiscard]] Plan plan_strategy(const Problem& problem, std::string_view strategy,
                                  const FrontierOptions& options = {});
 

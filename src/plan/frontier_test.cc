@@ -255,8 +255,7 @@ TEST(Strategies, Named_ones_are_valid_and_ordered_in_memory) {
 
 TEST(Strategies, Unknown_names_are_refused) {
   const Problem problem = testing::unit_chain(5);
-  for (const char* name :
-       {"", "magic", "every:", "every:0", "every:-2", "every:2x", "every:99999999999"}) {
+  for (const char* name : {"", "magic", "every:", "every:0", "every:-2", "every:2x"}) {
     try {
       (void)plan_strategy(problem, name);
       FAIL() << name;

@@ -51,8 +51,7 @@ class RangeMax {
     node.max = Update{}(std::max(nodes_[2 * at].max, nodes_[2 * at + 1].max), node.whole);
   }
 
-  [[nodiscard]] int64_t max(size_t at, int32_t from, int32_t to, int32_t begin,
-                            int32_t end) const {
+  [[nodiscard]] int64_t max(size_t at, int32_t from, int32_t to, int32_t begin, int32_t end) const {
     const Node& node = nodes_[at];
     if (begin <= from && to <= end) return node.max;
     const int32_t middle = from + (to - from) / 2;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Time as placement sees it: the moments at which the set of live ranges is maximal. Any other
-// moment's set is a subset of a neighbour's, so two ranges overlap in time where they share a section,
-// and the load is the fullest section's.
+// moment's set is a subset of a neighbour's, so two ranges overlap in time where they share a
+// section, and the load is the fullest section's.
 #pragma once
 
 #include <cstdint>

@@ -393,7 +393,8 @@ Problem u_net(int32_t levels) {
   const auto conv = [&](StorageId x, int64_t bytes, StorageId skip = -1) {
     std::vector<StorageId> inputs{x};
     if (skip >= 0) inputs.push_back(skip);
-    const StorageId y = maker.make("conv", Phase::forward, static_cast<double>(bytes), inputs, bytes);
+    const StorageId y =
+        maker.make("conv", Phase::forward, static_cast<double>(bytes), inputs, bytes);
     convs.push_back({x, y, bytes, skip});
     return y;
   };
@@ -416,16 +417,14 @@ Problem u_net(int32_t levels) {
   for (; !convs.empty(); convs.pop_back()) {
     const Conv& each = convs.back();
     for (const auto& [skip, gradient] : waiting) {
-      if (skip == each.y)
-        dy = maker.make("add", Phase::backward, 1, {dy, gradient}, each.bytes);
+      if (skip == each.y) dy = maker.make("add", Phase::backward, 1, {dy, gradient}, each.bytes);
     }
     const auto seconds = static_cast<double>(2 * each.bytes);
     std::vector<StorageId> inputs{dy, each.x};
     const int64_t dx_bytes = maker.problem.storages[static_cast<size_t>(each.x)].bytes;
     if (each.skip >= 0) {
       inputs.push_back(each.skip);
-      const StorageId dskip =
-          maker.make("skip_grad", Phase::backward, 0, {dy}, each.bytes);
+      const StorageId dskip = maker.make("skip_grad", Phase::backward, 0, {dy}, each.bytes);
       waiting.emplace_back(each.skip, dskip);
     }
     dy = maker.make("conv_grad", Phase::backward, seconds, inputs, dx_bytes);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/wildcard.h"
 #include "optim/schedule.h"
 #include "snug/error.h"
 
@@ -39,35 +40,12 @@ double learning_rate_at(const RunConfig& config, int64_t completed, int64_t tota
   return config.learning_rate * optim::rate_factor(schedule, completed);
 }
 
-bool matches(const std::string& pattern, const std::string& name) {
-  // Greedy with one backtracking point: linear for ordinary patterns.
-  size_t p = 0;
-  size_t n = 0;
-  size_t star = std::string::npos;
-  size_t resume = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != std::string::npos) {
-      p = star + 1;
-      n = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
-
 std::vector<std::string> trainable_names(const std::vector<std::string>& names,
                                          const std::vector<std::string>& freeze) {
   for (const std::string& pattern : freeze) {
-    const bool is_used = std::any_of(names.begin(), names.end(),
-                                     [&](const std::string& n) { return matches(pattern, n); });
+    const bool is_used = std::any_of(names.begin(), names.end(), [&](const std::string& n) {
+      return matches_wildcard(pattern, n);
+    });
     if (!is_used) {
       throw Error(ErrorCode::bad_config, "freeze",
                   "the pattern '" + pattern + "' matches no weight of the model",
@@ -79,7 +57,7 @@ std::vector<std::string> trainable_names(const std::vector<std::string>& names,
   for (const std::string& name : names) {
     const bool is_frozen =
         std::any_of(freeze.begin(), freeze.end(),
-                    [&](const std::string& pattern) { return matches(pattern, name); });
+                    [&](const std::string& pattern) { return matches_wildcard(pattern, name); });
     if (!is_frozen) kept.push_back(name);
   }
   if (kept.empty())

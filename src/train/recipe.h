@@ -23,9 +23,6 @@ struct Recipe {
 [[nodiscard]] double learning_rate_at(const RunConfig& config, int64_t completed,
                                       int64_t total_steps);
 
-/// True where `pattern` (with * for any text) matches the whole name.
-[[nodiscard]] bool matches(const std::string& pattern, const std::string& name);
-
 /// The names that no pattern freezes, in order. Throws Error{bad_config} for a pattern that matches
 /// nothing, and where nothing is left to train.
 [[nodiscard]] std::vector<std::string> trainable_names(const std::vector<std::string>& names,

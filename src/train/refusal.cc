@@ -58,7 +58,7 @@ Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& ca
         "    --allow_batch_norm_split, to train on the statistics of micro-batches (other "
         "results)\n"
         "    --train_batch_size, a smaller batch\n";
-  if (request.recompute.kind != RecomputeSetting::Kind::by_budget) text += "    --recompute auto\n";
+  if (!request.recompute.strategy.empty()) text += "    --recompute auto\n";
   if (request.model->image_size() == 0 && request.lengths.back() > 64)
     text += fmt::format("    --max_seq_length {} (now {})\n", request.lengths.back() / 2,
                         request.lengths.back());

@@ -179,7 +179,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   const bool accumulates = run.accumulation_steps > 1;
   const int64_t arena_budget =
       request.budget_bytes - request.process_bytes - chosen->split->resident_bytes;
-  const std::string strategy = strategy_name(request.recompute);
+  const std::string strategy = request.recompute.strategy;
   for (int64_t length : request.lengths) {
     const models::BatchShape shape{run.micro_batch, length};
     Graph eval = build_eval_graph(*request.model, shape);

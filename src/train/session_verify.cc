@@ -118,11 +118,8 @@ VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
   const Outcome plain = run_case(it, chosen, false);
   check_arena(report, "the chosen plan (" + chosen.report.strategy + ")", plain);
   compare(report, "the chosen plan with dead bytes poisoned", plain, run_case(it, chosen, true));
-  using Kind = RecomputeSetting::Kind;
-  const std::pair<const char*, RecomputeSetting> others[] = {
-      {"keep-all", {Kind::none, 0}}, {"recompute-all", {Kind::all, 0}}, {"sqrt", {Kind::sqrt, 0}}};
-  for (const auto& [name, setting] : others) {
-    if (const std::optional<train::RunPlan> plan = try_plan(it, setting, chosen.micro_batch)) {
+  for (const char* name : {"keep-all", "recompute-all", "sqrt", "speed"}) {
+    if (const std::optional<train::RunPlan> plan = try_plan(it, {name}, chosen.micro_batch)) {
       const Outcome outcome = run_case(it, *plan, false);
       check_arena(report, name, outcome);
       compare(report, std::string("the chosen plan against ") + name, plain, outcome);
@@ -132,11 +129,11 @@ VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
   // Where keep-all does not fit at this micro-batch, it is compared at the largest one where it
   // does.
   for (int64_t size = chosen.micro_batch / 2;
-       may_split && size >= 1 && !try_plan(it, {Kind::none, 0}, chosen.micro_batch); size /= 2) {
-    const std::optional<train::RunPlan> keep_all = try_plan(it, {Kind::none, 0}, size);
+       may_split && size >= 1 && !try_plan(it, {"keep-all"}, chosen.micro_batch); size /= 2) {
+    const std::optional<train::RunPlan> keep_all = try_plan(it, {"keep-all"}, size);
     if (!keep_all) continue;
     const Outcome wanted = run_case(it, *keep_all, false);
-    if (const std::optional<train::RunPlan> plan = try_plan(it, {Kind::all, 0}, size)) {
+    if (const std::optional<train::RunPlan> plan = try_plan(it, {"recompute-all"}, size)) {
       compare(report, fmt::format("keep-all against recompute-all at micro-batch {}", size), wanted,
               run_case(it, *plan, false));
     }

@@ -47,23 +47,6 @@ std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
 
 }  // namespace
 
-std::string strategy_name(const RecomputeSetting& setting) {
-  using Kind = RecomputeSetting::Kind;
-  switch (setting.kind) {
-    case Kind::by_budget:
-      return "";
-    case Kind::none:
-      return "keep-all";
-    case Kind::all:
-      return "recompute-all";
-    case Kind::sqrt:
-      return "sqrt";
-    case Kind::every:
-      return "every:" + std::to_string(setting.every);
-  }
-  return "";
-}
-
 std::vector<int64_t> micro_batches(int64_t global_batch) {
   std::vector<int64_t> sizes;
   const auto add = [&](int64_t pieces) {
@@ -138,7 +121,7 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
   split.problem = lower(graph, backend).problem;
   if (request.trains && !accumulates && request.recipe.max_grad_norm > 0)
     split.clipped_gradients = updated_gradients(split.problem);
-  const std::string strategy = request.trains ? strategy_name(request.recompute) : "keep-all";
+  const std::string strategy = request.trains ? request.recompute.strategy : "keep-all";
   if (request.saved != nullptr) {
     split.frontier = single_plan(split.problem, "keep-all");
     split.frontier.plans = {request.saved->at(request.trains ? "train" : "eval",

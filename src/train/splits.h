@@ -57,7 +57,4 @@ struct Candidate {
 [[nodiscard]] const Candidate* best_within(const std::vector<Candidate>& candidates,
                                            int64_t budget_bytes);
 
-/// "keep-all", "sqrt", ... for a setting that names a strategy; empty for `auto`.
-[[nodiscard]] std::string strategy_name(const RecomputeSetting& setting);
-
 }  // namespace snug::train
