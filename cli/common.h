@@ -47,5 +47,6 @@ int eval_verb(const std::vector<std::string>& words);
 int predict_verb(const std::vector<std::string>& words);
 int inspect_verb(const std::vector<std::string>& words);
 int verify_verb(const std::vector<std::string>& words);
+int solve_verb(const std::vector<std::string>& words);
 
 }  // namespace snug::cli

@@ -24,11 +24,12 @@ constexpr Verb kVerbs[] = {
     {"eval", "metrics of a trained model on a file", eval_verb},
     {"predict", "labels and scores for the rows of a file", predict_verb},
     {"verify", "prove on your model and data that plans do not change results", verify_verb},
+    {"solve", "the planner alone on a problem file", solve_verb},
 };
 
 void print_help(std::ostream& out) {
   out << "snug trains neural networks in the memory you have.\n\nusage: snug VERB [-c run.yaml] "
-         "[--key value ...]\n\n";
+         "[--key value ...]\n       snug solve PROBLEM FILE [--option value ...]\n\n";
   for (const Verb& verb : kVerbs) {
     out << "  " << verb.name << std::string(10 - std::string(verb.name).size(), ' ') << verb.summary
         << "\n";
@@ -67,7 +68,7 @@ int run(const std::vector<std::string>& words) {
     if (words[0] == verb.name) return verb.run({words.begin() + 1, words.end()});
   }
   throw Error(ErrorCode::bad_config, words[0], "there is no such verb",
-              "inspect, plan, train, eval, predict and verify are; `snug --help` explains");
+              "inspect, plan, train, eval, predict, verify and solve are; `snug --help` explains");
 }
 
 }  // namespace

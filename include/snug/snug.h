@@ -7,3 +7,4 @@
 #include "snug/memory.h"       // IWYU pragma: export
 #include "snug/plan_report.h"  // IWYU pragma: export
 #include "snug/session.h"      // IWYU pragma: export
+#include "snug/solve.h"        // IWYU pragma: export

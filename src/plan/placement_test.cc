@@ -118,6 +118,61 @@ TEST(Placement, Exact_search_equals_brute_force_on_small_instances) {
   EXPECT_GE(harder_than_greedy, 1);  // else the search was never needed
 }
 
+// Instances whose load no placement reaches are rare: one of seven ranges, and it with one more.
+TEST(Placement, Exact_search_proves_that_the_load_is_out_of_reach) {
+  int32_t above_load = 0;
+  for (uint64_t seed = 0; seed < 25; ++seed) {
+    std::vector<LiveRange> ranges = {{0, 1, 2, 2, false}, {1, 1, 4, 2, false}, {2, 5, 5, 3, false},
+                                     {3, 0, 0, 3, false}, {4, 4, 5, 3, false}, {5, 2, 4, 2, false},
+                                     {6, 0, 1, 3, false}};
+    if (seed > 0) ranges.push_back(random_ranges(seed, 1, 6, 3).front());
+    const int64_t load = load_of(ranges);
+    const int64_t best = brute_force_height(ranges);
+    if (best > load) ++above_load;
+    const auto found = place_exact(ranges, load, 100'000);
+    ASSERT_EQ(found.end, best > load ? SearchEnd::impossible : SearchEnd::solved) << seed;
+    const auto within = place_within(ranges, load);
+    ASSERT_EQ(within.is_impossible, best > load) << seed;
+    ASSERT_EQ(place(ranges).height, best) << seed;
+  }
+  EXPECT_GE(above_load, 5);
+}
+
+// Rectangles cut from one without waste: every section is full, and nothing may be wasted.
+TEST(Placement, A_packing_without_gaps_is_found_again) {
+  for (const size_t count : {20u, 60u, 120u}) {
+    std::mt19937_64 random(count);
+    struct Cut {
+      int32_t begin, end;
+      int64_t bottom, top;
+    };
+    std::vector<Cut> cuts = {{0, 100, 0, 1000}};
+    while (cuts.size() < count) {
+      Cut& cut = cuts[random() % cuts.size()];
+      Cut rest = cut;
+      if (random() % 2 == 0 && cut.end - cut.begin > 1) {
+        cut.end = cut.begin + 1 +
+                  static_cast<int32_t>(random() % static_cast<uint64_t>(cut.end - cut.begin - 1));
+        rest.begin = cut.end;
+      } else if (cut.top - cut.bottom > 1) {
+        cut.top = cut.bottom + 1 +
+                  static_cast<int64_t>(random() % static_cast<uint64_t>(cut.top - cut.bottom - 1));
+        rest.bottom = cut.top;
+      } else {
+        continue;
+      }
+      cuts.push_back(rest);
+    }
+    std::vector<LiveRange> ranges;
+    for (const Cut& cut : cuts)
+      ranges.push_back({0, cut.begin, cut.end - 1, cut.top - cut.bottom, false});
+    const auto found = place_exact(ranges, 1000, 2'000'000);
+    ASSERT_EQ(found.end, SearchEnd::solved) << count;
+    EXPECT_TRUE(is_disjoint(ranges, found.placement)) << count;
+    EXPECT_EQ(found.placement.height, 1000) << count;
+  }
+}
+
 TEST(Placement, Hard_instances_are_solved_within_their_capacity) {
   constexpr int64_t kCapacity = 1'048'576;
   int32_t harder_than_greedy = 0;

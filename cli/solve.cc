@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// snug solve: the planner alone, on problem files.
+#include "solve.h"
+
+#include <iostream>
+
+#include "common.h"
+
+namespace snug::cli {
+namespace {
+
+struct SubVerb {
+  const char* name;
+  const char* summary;
+  int (*run)(const std::vector<std::string>&);
+};
+
+constexpr SubVerb kSubVerbs[] = {
+    {"placement", "offsets for lifetimes and sizes", solve_placement_verb},
+};
+
+void print_help(std::ostream& out) {
+  out << "snug solve runs the planner on a problem file; docs/solve.md describes the files.\n\n"
+         "usage: snug solve SUBVERB FILE [--option value ...]\n\n";
+  for (const SubVerb& each : kSubVerbs) {
+    out << "  " << each.name << std::string(12 - std::string(each.name).size(), ' ') << each.summary
+        << "\n";
+  }
+  out << "\n`snug solve SUBVERB --help` lists the options.\n";
+}
+
+}  // namespace
+
+bool parse_solve_words(CLI::App& app, const std::vector<std::string>& words) {
+  std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 takes them from the back
+  try {
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return false;
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorCode::bad_config, app.get_name(), error.what(),
+                "`" + app.get_name() + " --help` lists the options");
+  }
+  return true;
+}
+
+int solve_verb(const std::vector<std::string>& words) {
+  if (words.empty() || words[0] == "-h" || words[0] == "--help") {
+    print_help(words.empty() ? std::cerr : std::cout);
+    return words.empty() ? kUserError : kDone;
+  }
+  for (const SubVerb& each : kSubVerbs) {
+    if (words[0] == each.name) return each.run({words.begin() + 1, words.end()});
+  }
+  throw Error(ErrorCode::bad_config, "solve " + words[0], "there is no such sub-verb",
+              "`snug solve --help` lists them");
+}
+
+}  // namespace snug::cli

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// snug solve placement: offsets for the lifetimes and sizes in a file.
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "common.h"
+#include "snug/solve.h"
+#include "solve.h"
+
+namespace snug::cli {
+namespace {
+
+int64_t capacity_of(const std::string& text) {
+  const MemorySpec spec = parse_memory(text, "--capacity");
+  if (spec.kind != MemorySpec::Kind::bytes) {
+    throw Error(ErrorCode::bad_config, "--capacity", "'" + text + "' is not a number of bytes",
+                "write for example 1048576 or 1MiB");
+  }
+  return spec.bytes;
+}
+
+}  // namespace
+
+int solve_placement_verb(const std::vector<std::string>& words) {
+  PlacementRequest request;
+  std::string capacity;
+  std::string output;
+  bool is_json = false;
+  CLI::App app(
+      "Finds offsets so that no two buffers that live at the same time overlap, and the highest "
+      "byte is as low as possible. The file is CSV with the columns id, lower, upper and size; a "
+      "lifetime is [lower, upper). Prints the load (the largest sum of sizes that live at one "
+      "time: no height is smaller), the height, the gap (height - load) / load, and seconds.",
+      "snug solve placement");
+  app.add_option("file", request.name, "Problem (CSV)")->required();
+  app.add_option("--capacity", capacity,
+                 "Bytes (1048576, 1MiB): any placement within them is enough; exit code 2 where "
+                 "there is none or none was found");
+  app.add_option("--output", output, "File for the same columns and offset (CSV)");
+  app.add_option("--max-nodes", request.max_nodes,
+                 "Limit of the exact search, about 10 microseconds each; 0 leaves it out")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_flag("--json", is_json, "Print one JSON object and nothing else");
+  if (!parse_solve_words(app, words)) return kDone;
+  if (!capacity.empty()) request.capacity = capacity_of(capacity);
+  request.items = read_placement_csv(request.name);
+  const PlacementResult result = solve_placement(request);
+  if (!output.empty()) write_placement_csv(output, request.items, result.offsets);
+  std::cout << (is_json ? result.to_json() + "\n" : result.to_text());
+  return kDone;
+}
+
+}  // namespace snug::cli

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement problems and solutions as CSV.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <unordered_map>
+#include <utility>
+
+#include "io/file.h"
+#include "snug/error.h"
+#include "snug/solve.h"
+#include "solve/csv.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
+
+enum Column : size_t { kId, kLower, kUpper, kSize, kColumns };
+constexpr std::array<std::string_view, kColumns> kNames = {"id", "lower", "upper", "size"};
+constexpr std::string_view kOffset = "offset";
+constexpr const char* kColumnsHint = "the first line names the columns id,lower,upper,size";
+
+std::string_view without_spaces(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t";
+  const size_t begin = std::min(text.find_first_not_of(kSpaces), text.size());
+  text.remove_prefix(begin);
+  return text.substr(0, text.find_last_not_of(kSpaces) + 1);
+}
+
+[[noreturn]] void fail(const std::string& place, const std::string& message,
+                       const std::string& hint) {
+  throw Error(ErrorCode::bad_data, place, message, hint);
+}
+
+// Which field holds each column.
+std::array<size_t, kColumns> find_columns(const std::vector<std::string>& header,
+                                          const std::string& place) {
+  constexpr size_t kMissing = SIZE_MAX;
+  std::array<size_t, kColumns> fields;
+  fields.fill(kMissing);
+  bool has_offset = false;
+  for (size_t f = 0; f < header.size(); ++f) {
+    const std::string_view name = without_spaces(header[f]);
+    const std::string quoted = "'" + std::string(name) + "'";
+    const auto found = std::find(kNames.begin(), kNames.end(), name);
+    if (found == kNames.end() && name != kOffset) {
+      fail(place, "unknown column " + quoted,
+           "remove it; id, lower, upper and size are read, offset is ignored");
+    }
+    const bool is_second = found == kNames.end()
+                               ? std::exchange(has_offset, true)
+                               : fields[static_cast<size_t>(found - kNames.begin())] != kMissing;
+    if (is_second) fail(place, "the column " + quoted + " occurs twice", "remove one of the two");
+    if (found != kNames.end()) fields[static_cast<size_t>(found - kNames.begin())] = f;
+  }
+  for (size_t c = 0; c < kColumns; ++c) {
+    if (fields[c] == kMissing)
+      fail(place, "there is no column '" + std::string(kNames[c]) + "'", kColumnsHint);
+  }
+  return fields;
+}
+
+int64_t read_number(std::string_view field, Column column, const std::string& place) {
+  const std::string_view text = without_spaces(field);
+  int64_t value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_whole = end == text.data() + text.size();
+  if (status == std::errc() && is_whole) return value;
+  const bool is_too_large = status == std::errc::result_out_of_range && is_whole;
+  fail(place,
+       std::string(kNames[column]) + " '" + std::string(text) +
+           (is_too_large ? "' does not fit a signed 64-bit number" : "' is not a whole number"),
+       is_too_large ? "divide all numbers of the column by a common factor"
+                    : "write digits alone, for example 4096");
+}
+
+}  // namespace
+
+std::vector<PlacementItem> read_placement_csv(const std::string& file) {
+  const std::string text = io::read_all(file, kMaxFileBytes);
+  solve::CsvReader reader(text, file);
+  std::vector<std::string> fields;
+  if (!reader.next(fields)) fail(file, "the file is empty", kColumnsHint);
+  const auto column = find_columns(fields, reader.place());
+  const size_t width = fields.size();
+  std::vector<PlacementItem> items;
+  std::unordered_map<std::string, int64_t> line_of;
+  while (reader.next(fields)) {
+    const std::string place = reader.place();
+    if (fields.size() != width) {
+      fail(place,
+           std::to_string(fields.size()) + " fields where the header has " + std::to_string(width),
+           "give every row one field for each column");
+    }
+    PlacementItem item;
+    item.id = fields[column[kId]];
+    item.lower = read_number(fields[column[kLower]], kLower, place);
+    item.upper = read_number(fields[column[kUpper]], kUpper, place);
+    item.size = read_number(fields[column[kSize]], kSize, place);
+    item.line = reader.line();
+    const auto [first, is_new] = line_of.emplace(item.id, item.line);
+    if (!is_new) {
+      fail(place, "the id '" + item.id + "' is that of line " + std::to_string(first->second),
+           "give every row its own id");
+    }
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+void write_placement_csv(const std::string& file, const std::vector<PlacementItem>& items,
+                         const std::vector<int64_t>& offsets) {
+  std::string text = "id,lower,upper,size,offset\n";
+  for (size_t i = 0; i < items.size(); ++i) {
+    text += solve::csv_field(items[i].id);
+    for (const int64_t number : {items[i].lower, items[i].upper, items[i].size, offsets[i]})
+      text += "," + std::to_string(number);
+    text += "\n";
+  }
+  io::replace_file(file, text);
+}
+
+}  // namespace snug
