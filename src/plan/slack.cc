@@ -1,11 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <bit>
+#include <limits>
 
 #include "plan/improve.h"
 #include "plan/liveness.h"
 
 namespace snug::plan {
 namespace {
+
+constexpr int64_t kNothingRuns = int64_t{1} << 60;
+
+// Bytes in use at every step, with changes and maxima over spans of steps in logarithmic time.
+class StepBytes {
+ public:
+  StepBytes() = default;
+  explicit StepBytes(const std::vector<int64_t>& bytes)
+      : leaves_(std::bit_ceil(std::max<size_t>(1, bytes.size()))),
+        highest_(2 * leaves_, std::numeric_limits<int64_t>::min() / 2),
+        change_(2 * leaves_, 0) {
+    std::copy(bytes.begin(), bytes.end(),
+              highest_.begin() + static_cast<std::ptrdiff_t>(leaves_));
+    for (size_t node = leaves_; node-- > 1;)
+      highest_[node] = std::max(highest_[2 * node], highest_[2 * node + 1]);
+  }
+  /// Steps [begin, end).
+  void add(size_t begin, size_t end, int64_t bytes) {
+    if (begin < end) add_below(1, 0, leaves_, begin, end, bytes);
+  }
+  [[nodiscard]] int64_t highest(size_t begin, size_t end) const {
+    return begin < end ? highest_below(1, 0, leaves_, begin, end)
+                       : std::numeric_limits<int64_t>::min() / 2;
+  }
+
+ private:
+  void add_below(size_t node, size_t low, size_t high, size_t begin, size_t end, int64_t bytes) {
+    if (begin <= low && high <= end) {
+      highest_[node] += bytes;
+      change_[node] += bytes;
+      return;
+    }
+    const size_t middle = (low + high) / 2;
+    if (begin < middle) add_below(2 * node, low, middle, begin, end, bytes);
+    if (end > middle) add_below(2 * node + 1, middle, high, begin, end, bytes);
+    highest_[node] = std::max(highest_[2 * node], highest_[2 * node + 1]) + change_[node];
+  }
+  [[nodiscard]] int64_t highest_below(size_t node, size_t low, size_t high, size_t begin,
+                                      size_t end) const {
+    if (begin <= low && high <= end) return highest_[node];
+    const size_t middle = (low + high) / 2;
+    int64_t highest = std::numeric_limits<int64_t>::min() / 2;
+    if (begin < middle) highest = highest_below(2 * node, low, middle, begin, end);
+    if (end > middle)
+      highest = std::max(highest, highest_below(2 * node + 1, middle, high, begin, end));
+    return highest + change_[node];
+  }
+
+  size_t leaves_ = 0;
+  std::vector<int64_t> highest_;  // of the steps below a node, its own change included
+  std::vector<int64_t> change_;   // for all steps below a node
+};
 
 // A schedule whose steps can be taken out, with liveness kept up to date.
 class SlackFiller {
@@ -42,7 +96,7 @@ class SlackFiller {
       const int32_t instance = newest[static_cast<size_t>(kept)];
       if (instance >= 0) instances_[static_cast<size_t>(instance)].is_kept = true;
     }
-    step_bytes_ = analyse(index.problem, schedule).step_bytes;
+    step_bytes_ = StepBytes(analyse(index.problem, schedule).step_bytes);
   }
 
   std::vector<OpId> run() {
@@ -53,8 +107,11 @@ class SlackFiller {
     for (size_t i = repeats.size(); i-- > 0;) {
       if (is_dead(repeats[i])) take_out(repeats[i]);
     }
-    std::stable_sort(repeats.begin(), repeats.end(),
-                     [&](int32_t a, int32_t b) { return price(a) > price(b); });
+    std::vector<double> prices(schedule_.size(), 0.0);
+    for (const int32_t step : repeats) prices[static_cast<size_t>(step)] = price(step);
+    std::stable_sort(repeats.begin(), repeats.end(), [&](int32_t a, int32_t b) {
+      return prices[static_cast<size_t>(a)] > prices[static_cast<size_t>(b)];
+    });
     for (int32_t round = 0; round < 3; ++round) {
       bool is_changed = false;
       for (const int32_t step : repeats) {
@@ -118,25 +175,25 @@ class SlackFiller {
 
   [[nodiscard]] bool fits_without(int32_t step) {
     // Every read output stays from its earlier instance; all of them together must fit.
-    int32_t begin = step;
-    for (Instance& each : made_by(step)) {
+    std::vector<std::pair<int32_t, int64_t>> stays;  // from this step on, so many bytes more
+    for (const Instance& each : made_by(step)) {
       if (each.readers.empty() && !each.is_kept) continue;
-      begin = std::min(begin, last_of(earlier(each)) + 1);
+      stays.emplace_back(last_of(earlier(each)) + 1, each.bytes);
     }
-    for (int32_t t = begin; t < step; ++t) {
-      if (is_removed_[static_cast<size_t>(t)]) continue;
-      int64_t more = 0;
-      for (Instance& each : made_by(step)) {
-        if ((each.readers.empty() && !each.is_kept) || last_of(earlier(each)) >= t) continue;
-        more += each.bytes;
-      }
-      if (step_bytes_[static_cast<size_t>(t)] + more > limit_bytes_) return false;
+    std::sort(stays.begin(), stays.end());
+    int64_t more = 0;
+    for (size_t i = 0; i < stays.size(); ++i) {
+      more += stays[i].second;
+      const int32_t end = i + 1 < stays.size() ? std::min(stays[i + 1].first, step) : step;
+      const int64_t highest = step_bytes_.highest(static_cast<size_t>(stays[i].first),
+                                                  static_cast<size_t>(std::max(end, 0)));
+      if (highest + more > limit_bytes_) return false;
     }
     return true;
   }
 
   void add_bytes(int32_t first, int32_t last, int64_t bytes) {
-    for (int32_t t = first; t <= last; ++t) step_bytes_[static_cast<size_t>(t)] += bytes;
+    step_bytes_.add(static_cast<size_t>(first), static_cast<size_t>(last) + 1, bytes);
   }
 
   void take_out(int32_t step) {
@@ -155,6 +212,7 @@ class SlackFiller {
       each.is_kept = false;
     }
     is_removed_[static_cast<size_t>(step)] = true;
+    add_bytes(step, step, -kNothingRuns);
     const auto begin = step == 0 ? 0 : read_end_[static_cast<size_t>(step) - 1];
     for (int32_t r = begin; r < read_end_[static_cast<size_t>(step)]; ++r) {
       // The newest live instance took over the readers of those taken out.
@@ -179,7 +237,7 @@ class SlackFiller {
   std::vector<int32_t> first_instance_;  // per step
   std::vector<int32_t> reads_;           // instances read, step by step
   std::vector<int32_t> read_end_;
-  std::vector<int64_t> step_bytes_;
+  StepBytes step_bytes_;  // far below zero at steps that are taken out
 };
 
 }  // namespace
