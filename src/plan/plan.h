@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace snug::plan {
@@ -43,6 +44,9 @@ struct Op {
   bool may_recompute = true;  // false: runs exactly once; so does every op with a resident output
   uint64_t signature =
       0;  // equal for ops of the same type, attributes and shapes (scope and random key aside)
+  /// Output and input: the output is written in the input's place. At this op the two count once
+  /// (the larger); the input is gone afterwards.
+  std::vector<std::pair<StorageId, StorageId>> reuses;
   bool operator==(const Op&) const = default;
 };
 
