@@ -21,6 +21,10 @@ int64_t operand_bytes(const Problem& problem, const Op& op) {
       if (!storage.resident) bytes += storage.bytes;
     }
   }
+  for (const auto& [output, input] : op.reuses) {
+    bytes -= std::min(problem.storages[static_cast<size_t>(output)].bytes,
+                      problem.storages[static_cast<size_t>(input)].bytes);
+  }
   return bytes;
 }
 

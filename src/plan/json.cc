@@ -88,7 +88,8 @@ std::string to_json(const Problem& problem) {
                    {"outputs", op.outputs},
                    {"scratch_bytes", op.scratch_bytes},
                    {"may_recompute", op.may_recompute},
-                   {"signature", op.signature}});
+                   {"signature", op.signature},
+                   {"reuses", op.reuses}});
   }
   return Json{{"storages", storages},
               {"ops", ops},
@@ -115,6 +116,12 @@ Problem problem_from_json(std::string_view text) {
     op.scratch_bytes = field<int64_t>(each, "scratch_bytes");
     op.may_recompute = field<bool>(each, "may_recompute");
     op.signature = field<uint64_t>(each, "signature");
+    for (const Json& pair : list_field(each, "reuses")) {
+      const Json named{{"reuses", pair}};
+      const auto ids = integers<StorageId>(named, "reuses");
+      if (ids.size() != 2) reject("'reuses' holds something else than pairs");
+      op.reuses.emplace_back(ids[0], ids[1]);
+    }
     problem.ops.push_back(std::move(op));
   }
   problem.keep = integers<StorageId>(json, "keep");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/liveness.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/check.h"
@@ -19,6 +20,7 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
   const auto steps = static_cast<int32_t>(schedule.size());
   std::vector<int32_t> current(problem.storages.size(), -1);  // the newest instance of each storage
   std::vector<int32_t> runs(problem.ops.size(), 0);
+  std::vector<int64_t> shared(schedule.size(), 0);  // bytes that outputs take over from inputs
   for (int32_t step = 0; step < steps; ++step) {
     const OpId id = schedule[static_cast<size_t>(step)];
     const Op& op = problem.ops[static_cast<size_t>(id)];
@@ -34,6 +36,11 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
       if (storage.resident) continue;
       current[static_cast<size_t>(output)] = static_cast<int32_t>(result.ranges.size());
       result.ranges.push_back({output, step, step, storage.bytes, false});
+    }
+    for (const auto& [output, input] : op.reuses) {
+      shared[static_cast<size_t>(step)] += std::min(problem.storages[static_cast<size_t>(output)].bytes,
+                                                    problem.storages[static_cast<size_t>(input)].bytes);
+      current[static_cast<size_t>(input)] = -1;
     }
     if (op.scratch_bytes > 0) result.ranges.push_back({id, step, step, op.scratch_bytes, true});
   }
@@ -54,9 +61,10 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
   int64_t in_use = 0;
   for (int32_t step = 0; step < steps; ++step) {
     in_use += change[static_cast<size_t>(step)];
-    result.step_bytes[static_cast<size_t>(step)] = in_use;
-    if (in_use > result.load_bytes) {
-      result.load_bytes = in_use;
+    const int64_t bytes = in_use - shared[static_cast<size_t>(step)];
+    result.step_bytes[static_cast<size_t>(step)] = bytes;
+    if (bytes > result.load_bytes) {
+      result.load_bytes = bytes;
       result.peak_step = step;
     }
   }

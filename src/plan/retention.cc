@@ -47,12 +47,11 @@ void Retention::rebuild() {
   const auto stages = static_cast<size_t>(graph_.op_count) + 1;
   touches_.assign(static_cast<size_t>(graph_.storage_count), {});
   runs_.assign(stages, {});
-  peak_.assign(stages, 0);
-  retained_bytes_.assign(stages, 0);
+  peak_.reset(stages);
+  retained_bytes_.reset(stages);
   journal_.clear();
   candidates_.clear();
   extra_cost_ = 0;
-  overflow_ = 0;
   for (int32_t id = 0; id < graph_.storage_count; ++id) {
     const auto position = static_cast<size_t>(id);
     touch(id, graph_.producer[position], 0, 1);
@@ -60,7 +59,7 @@ void Retention::rebuild() {
     const auto bytes = static_cast<double>(graph_.bytes[position]);
     for (int32_t t = graph_.producer[position] + 1; t <= graph_.op_count; ++t) {
       if (!is_retained(id, t)) continue;
-      retained_bytes_[static_cast<size_t>(t)] += bytes;
+      retained_bytes_.add(t, t, bytes);
       if (t - 1 != graph_.producer[position] && !is_retained(id, t - 1))
         runs_[static_cast<size_t>(t) - 1].push_back(graph_.producer[position]);
     }
@@ -74,12 +73,6 @@ void Retention::rebuild() {
   }
   SNUG_CHECK(settle(), "retention bits that no schedule has");
   commit();
-}
-
-void Retention::set_limit(int64_t limit_bytes) {
-  limit_ = static_cast<double>(limit_bytes);
-  overflow_ = 0;
-  for (const double peak : peak_) overflow_ += std::max(0.0, peak - limit_);
 }
 
 void Retention::restore(const Snapshot& snapshot) {
@@ -99,10 +92,6 @@ bool Retention::drop_all() {
   return true;
 }
 
-int32_t Retention::worst_stage() const {
-  return static_cast<int32_t>(std::max_element(peak_.begin(), peak_.end()) - peak_.begin());
-}
-
 std::vector<OpId> Retention::schedule() const {
   std::vector<OpId> result;
   for (int32_t t = 0; t <= graph_.op_count; ++t) {
@@ -119,29 +108,14 @@ void Retention::mark_dirty(int32_t stage) {
   std::push_heap(dirty_.begin(), dirty_.end());
 }
 
-void Retention::set_peak(int32_t stage, double peak) {
-  double& old = peak_[static_cast<size_t>(stage)];
-  overflow_ += std::max(0.0, peak - limit_) - std::max(0.0, old - limit_);
-  old = peak;
-}
-
 // The bytes of one storage, on the boundaries first .. last, and on the peaks of the stages between
 // them: there it lives from end to end. Stages where it is touched are evaluated afterwards anyway.
 void Retention::add_bytes(int32_t storage, int32_t first, int32_t last, bool value) {
   double bytes = static_cast<double>(graph_.bytes[static_cast<size_t>(storage)]);
   if (!value) bytes = -bytes;
-  for (int32_t t = first; t <= last; ++t) retained_bytes_[static_cast<size_t>(t)] += bytes;
-  double change = 0;
-  double* peaks = peak_.data();
-  const double limit = limit_;
-  for (int32_t t = first; t < last; ++t) {
-    const double before = peaks[t];
-    const double after = before + bytes;
-    change += std::max(0.0, after - limit) - std::max(0.0, before - limit);
-    peaks[t] = after;
-  }
-  overflow_ += change;
-  work_ += (last - first) / 8 + 1;
+  retained_bytes_.add(first, last, bytes);
+  peak_.add(first, last - 1, bytes);
+  work_ += (last - first) / 64 + 4;
 }
 
 void Retention::change_bits(int32_t storage, int32_t first, int32_t last, bool value) {
@@ -238,7 +212,7 @@ bool Retention::evaluate(int32_t stage) {
   Entry entry;
   entry.kind = Entry::Kind::stage;
   entry.a = stage;
-  entry.peak = peak_[static_cast<size_t>(stage)];
+  entry.peak = peak_.at(stage);
   // What an op makes again was not retained for this stage.
   for (const int32_t op : new_runs_) {
     for (const int32_t output : graph_.outputs[op]) {
@@ -281,7 +255,7 @@ bool Retention::evaluate(int32_t stage) {
     journal_.push_back(std::move(entry));
     return false;
   }
-  set_peak(stage, peak);
+  peak_.set(stage, peak);
   journal_.push_back(std::move(entry));
   return true;
 }
@@ -349,7 +323,7 @@ double Retention::stage_peak(int32_t stage, std::span<const int32_t> runs) {
   }
   const bool is_end = stage == graph_.op_count;
   const auto stays = [&](int32_t id) { return !is_end && is_retained(id, stage + 1); };
-  double in_use = retained_bytes_[static_cast<size_t>(stage)];
+  double in_use = retained_bytes_.at(stage);
   double peak = in_use;
   for (int32_t step = 0; step < steps; ++step) {
     const int32_t op = op_of(step);
@@ -385,7 +359,7 @@ void Retention::roll_back() {
         replace_runs(entry.a, now, entry.runs);
         std::swap(now, entry.runs);
       }
-      set_peak(entry.a, entry.peak);
+      peak_.set(entry.a, entry.peak);
     }
     journal_.pop_back();
   }

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/range_bytes.h"
 #include "plan/stage_graph.h"
 
 namespace snug::plan {
@@ -46,7 +47,7 @@ class Retention {
   /// Everything that is retained nowhere: each storage is made in the stage that reads it.
   /// False where an op that may not run again would have to.
   [[nodiscard]] bool drop_all();
-  void set_limit(int64_t limit_bytes);
+  void set_limit(int64_t limit_bytes) { limit_ = static_cast<double>(limit_bytes); }
 
   [[nodiscard]] bool is_retained(int32_t storage, int32_t boundary) const {
     const uint64_t word = row(storage)[static_cast<size_t>(boundary) / 64];
@@ -61,11 +62,12 @@ class Retention {
   }
   [[nodiscard]] double extra_cost() const { return extra_cost_; }
   /// Sum over stages of the bytes above the limit.
-  [[nodiscard]] double overflow() const { return overflow_; }
+  [[nodiscard]] double overflow() const { return peak_.above(limit_); }
+  [[nodiscard]] bool fits() const { return peak_.largest() <= limit_; }
   [[nodiscard]] int64_t peak(int32_t stage) const {
-    return static_cast<int64_t>(peak_[static_cast<size_t>(stage)]);
+    return static_cast<int64_t>(peak_.at(stage));
   }
-  [[nodiscard]] int32_t worst_stage() const;
+  [[nodiscard]] int32_t worst_stage() const { return peak_.where_largest(); }
   [[nodiscard]] int64_t peak() const { return peak(worst_stage()); }
   /// Op ids of the problem in order of execution.
   [[nodiscard]] std::vector<OpId> schedule() const;
@@ -111,7 +113,6 @@ class Retention {
   void touch(int32_t storage, int32_t stage, int32_t reads, int32_t makes);
   void replace_runs(int32_t stage, const std::vector<int32_t>& from,
                     const std::vector<int32_t>& to);
-  void set_peak(int32_t stage, double peak);
   void rebuild();
 
   const StageGraph& graph_;
@@ -120,10 +121,9 @@ class Retention {
   std::vector<uint64_t> bits_;
   std::vector<std::vector<Touch>> touches_;  // per storage, ascending
   std::vector<std::vector<int32_t>> runs_;   // per stage, ascending
-  std::vector<double> peak_;                 // bytes; exact, a double because it adds faster
-  std::vector<double> retained_bytes_;       // per boundary
+  RangeBytes peak_;                          // per stage
+  RangeBytes retained_bytes_;                // per boundary
   double extra_cost_ = 0;
-  double overflow_ = 0;
   int64_t work_ = 0;
 
   std::vector<Entry> journal_;

@@ -39,6 +39,21 @@ void validate_ids(const Problem& problem, const Op& op, const std::vector<Storag
   }
 }
 
+// An output takes the place of an input, each at most once, both in the arena.
+void validate_reuses(const Problem& problem, const Op& op) {
+  std::set<StorageId> seen;
+  for (const auto& [output, input] : op.reuses) {
+    const bool is_output = std::count(op.outputs.begin(), op.outputs.end(), output) == 1;
+    const bool is_input = std::count(op.inputs.begin(), op.inputs.end(), input) == 1;
+    if (!is_output || !is_input) reject(op.name, "reuses something else than an input for an output");
+    for (const StorageId id : {output, input}) {
+      const Storage& storage = problem.storages[static_cast<size_t>(id)];
+      if (storage.resident) reject(op.name, "reuses resident '" + storage.name + "'");
+      if (!seen.insert(id).second) reject(op.name, "reuses '" + storage.name + "' twice");
+    }
+  }
+}
+
 // One storage instance as the replay sees it.
 struct Instance {
   StorageId storage = -1;  // -1: scratch
@@ -120,6 +135,7 @@ class Replay {
         }
         is_made[static_cast<size_t>(output)] = true;
       }
+      for (const auto& [output, input] : op.reuses) is_made[static_cast<size_t>(input)] = false;
     }
     for (const StorageId kept : problem_.keep) {
       if (!storage(kept).resident && !is_made[static_cast<size_t>(kept)]) {
@@ -265,9 +281,11 @@ void validate(const Problem& problem) {
     if (storage.bytes < 0) reject(storage.name, "has a negative size");
   }
   std::vector<bool> is_made(problem.storages.size(), false);
+  std::vector<const Op*> overwritten_by(problem.storages.size(), nullptr);
   for (const Op& op : problem.ops) {
     validate_ids(problem, op, op.inputs, "input");
     validate_ids(problem, op, op.outputs, "output");
+    validate_reuses(problem, op);
     validate_bytes(problem, op.name + " (scratch)", op.scratch_bytes);
     if (!std::isfinite(op.seconds) || op.seconds < 0) reject(op.name, "has no valid duration");
     for (const StorageId id : op.inputs) {
@@ -275,7 +293,12 @@ void validate(const Problem& problem) {
       if (!storage.resident && !is_made[static_cast<size_t>(id)]) {
         reject(op.name, "reads '" + storage.name + "' before any op has made it");
       }
+      if (const Op* other = overwritten_by[static_cast<size_t>(id)]) {
+        reject(op.name, "reads '" + storage.name + "', in whose place op '" + other->name +
+                            "' has already written");
+      }
     }
+    for (const auto& [output, input] : op.reuses) overwritten_by[static_cast<size_t>(input)] = &op;
     for (const StorageId id : op.outputs) {
       const Storage& storage = problem.storages[static_cast<size_t>(id)];
       if (storage.resident) continue;
@@ -292,6 +315,9 @@ void validate(const Problem& problem) {
     const Storage& storage = problem.storages[static_cast<size_t>(id)];
     if (!storage.resident && !is_made[static_cast<size_t>(id)]) {
       reject("keep", "'" + storage.name + "' is made by no op");
+    }
+    if (const Op* other = overwritten_by[static_cast<size_t>(id)]) {
+      reject("keep", "op '" + other->name + "' writes in the place of '" + storage.name + "'");
     }
   }
 }
