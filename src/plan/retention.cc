@@ -80,7 +80,7 @@ void Retention::restore(const Snapshot& snapshot) {
   rebuild();
 }
 
-bool Retention::drop_all() {
+void Retention::drop_all() {
   for (int32_t id = 0; id < graph_.storage_count; ++id) {
     const int32_t producer = graph_.producer[static_cast<size_t>(id)];
     const int32_t limit = graph_.last_stage[static_cast<size_t>(producer)];
@@ -89,7 +89,6 @@ bool Retention::drop_all() {
     write_bits(id, 0, std::min(limit, graph_.op_count), false);
   }
   rebuild();
-  return true;
 }
 
 std::vector<OpId> Retention::schedule() const {

@@ -44,9 +44,8 @@ class Retention {
   /// Changes since the last of these three can be taken back.
   void commit() { journal_.clear(); }
   void roll_back();
-  /// Everything that is retained nowhere: each storage is made in the stage that reads it.
-  /// False where an op that may not run again would have to.
-  [[nodiscard]] bool drop_all();
+  /// Retains only what cannot be made again: everything else is made in the stage that reads it.
+  void drop_all();
   void set_limit(int64_t limit_bytes) { limit_ = static_cast<double>(limit_bytes); }
 
   [[nodiscard]] bool is_retained(int32_t storage, int32_t boundary) const {

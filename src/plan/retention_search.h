@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
+// The search for a cheap schedule of a general graph within a budget, first runs in a fixed order:
+// a constructive start (retention_greedy.h), then simulated annealing over what is retained
+// (retention.h). Deterministic: the limits are counts of moves and of work.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "plan/stage_graph.h"
 
 namespace snug::plan {
 
-struct RetentionSearch {
+struct RetentionLimits {
   uint64_t seed = 1;
-  double moves_scale = 1;
+  double effort = 1;                  // factor on the number of moves
+  std::function<bool()> should_stop;  // may be empty; asked now and then
 };
 
 struct RetentionResult {
-  bool is_feasible = false;
-  std::vector<OpId> schedule;
+  bool fits = false;
+  std::vector<OpId> schedule;  // op ids of the problem; where nothing fits, that of the smallest peak
   int64_t peak_bytes = 0;
-  double greedy_extra = 0;
-  int64_t moves = 0;
+  double seconds = 0;
 };
 
-[[nodiscard]] RetentionResult search(const StageGraph& graph, int64_t limit_bytes,
-                                     const RetentionSearch& limits);
+[[nodiscard]] RetentionResult search_retention(const StageGraph& graph, int64_t limit_bytes,
+                                               const RetentionLimits& limits);
 
 }  // namespace snug::plan

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <tuple>
 #include <unordered_map>
 
 namespace snug::plan {
