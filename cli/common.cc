@@ -28,6 +28,7 @@ void catch_signals() {
 }
 
 bool was_interrupted() { return stop_requested.load(); }
+const std::atomic<bool>* interrupt_flag() { return &stop_requested; }
 
 bool read_arguments(const std::string& verb, const std::string& summary,
                     const std::vector<std::string>& words, Arguments& arguments) {

@@ -2,6 +2,7 @@
 // What the verbs share: the words of the command line, exit codes, and the way from errors to both.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct Arguments {
 /// Set by SIGINT and SIGTERM; the second signal ends the process at once.
 void catch_signals();
 [[nodiscard]] bool was_interrupted();
+[[nodiscard]] const std::atomic<bool>* interrupt_flag();
 
 // One a verb; each returns an exit code.
 int plan_verb(const std::vector<std::string>& words);

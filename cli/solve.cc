@@ -2,6 +2,7 @@
 // snug solve: the planner alone, on problem files.
 #include "solve.h"
 
+#include <algorithm>
 #include <iostream>
 
 #include "common.h"
@@ -17,6 +18,8 @@ struct SubVerb {
 
 constexpr SubVerb kSubVerbs[] = {
     {"placement", "offsets for lifetimes and sizes", solve_placement_verb},
+    {"remat", "the cheapest schedule of a graph within a budget", solve_remat_verb},
+    {"check", "replay a schedule: its peak and cost", solve_check_verb},
 };
 
 void print_help(std::ostream& out) {

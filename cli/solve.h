@@ -13,5 +13,7 @@ namespace snug::cli {
 [[nodiscard]] bool parse_solve_words(CLI::App& app, const std::vector<std::string>& words);
 
 int solve_placement_verb(const std::vector<std::string>& words);
+int solve_remat_verb(const std::vector<std::string>& words);
+int solve_check_verb(const std::vector<std::string>& words);
 
 }  // namespace snug::cli

@@ -209,6 +209,48 @@ WorkingSetBound working_set_bound_beyond(const Problem& problem,
   return last.bytes > bound.bytes ? last : bound;
 }
 
+WorkingSetBound pinned_set_bound(const Problem& problem) {
+  const ProblemIndex index(problem);
+  const auto ops = static_cast<size_t>(index.op_count());
+  const size_t words = ops / 64 + 1;
+  const auto bit = [&](const std::vector<uint64_t>& row, OpId id) {
+    return (row[static_cast<size_t>(id) / 64] >> (static_cast<size_t>(id) % 64) & 1) != 0;
+  };
+  // Ancestors of every op, as bits.
+  std::vector<std::vector<uint64_t>> ancestors(ops, std::vector<uint64_t>(words, 0));
+  for (OpId id = 0; id < index.op_count(); ++id) {
+    auto& row = ancestors[static_cast<size_t>(id)];
+    for (const StorageId input : index.op(id).inputs) {
+      const OpId producer = index.producer[static_cast<size_t>(input)];
+      if (producer < 0) continue;
+      row[static_cast<size_t>(producer) / 64] |= uint64_t{1}
+                                                 << (static_cast<size_t>(producer) % 64);
+      const auto& more = ancestors[static_cast<size_t>(producer)];
+      for (size_t word = 0; word < words; ++word) row[word] |= more[word];
+    }
+  }
+  WorkingSetBound bound;
+  for (OpId id = 0; id < index.op_count(); ++id) {
+    const Op& op = index.op(id);
+    int64_t bytes = operand_bytes(problem, op);
+    for (StorageId storage = 0; storage < index.storage_count(); ++storage) {
+      const OpId producer = index.producer[static_cast<size_t>(storage)];
+      if (producer < 0 || !index.runs_once[static_cast<size_t>(producer)] ||
+          index.arena_bytes(storage) == 0 || !bit(ancestors[static_cast<size_t>(id)], producer))
+        continue;
+      const auto& readers = index.consumers[static_cast<size_t>(storage)];
+      if (std::find(readers.begin(), readers.end(), id) != readers.end()) continue;
+      const bool is_read_later = index.in_keep[static_cast<size_t>(storage)] ||
+                                 std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
+                                   return bit(ancestors[static_cast<size_t>(reader)], id);
+                                 });
+      if (is_read_later) bytes += index.arena_bytes(storage);
+    }
+    if (bound.op < 0 || bytes > bound.bytes) bound = {bytes, id};
+  }
+  return bound;
+}
+
 double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes) {
   double seconds = 0;
   for (const Op& op : problem.ops) seconds += op.seconds;

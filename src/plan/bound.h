@@ -18,6 +18,11 @@ namespace snug::plan {
 [[nodiscard]] WorkingSetBound working_set_bound_beyond(const Problem& problem,
                                                        std::span<const StorageId> together);
 
+/// The same, and with an op's operands also what must be in memory beside them in every schedule:
+/// storages that cannot be made again, made before this op by its ancestors and read after it by
+/// its descendants. Never below working_set_bound.
+[[nodiscard]] WorkingSetBound pinned_set_bound(const Problem& problem);
+
 /// A number of seconds that no valid schedule within `arena_budget_bytes` can beat; at least the
 /// time of running every op once. Valid for any schedule, not only for those this planner makes: a
 /// cut relaxation at the loss and at moments of the backward part. Infinite where an op's own

@@ -38,8 +38,9 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
       result.ranges.push_back({output, step, step, storage.bytes, false});
     }
     for (const auto& [output, input] : op.reuses) {
-      shared[static_cast<size_t>(step)] += std::min(problem.storages[static_cast<size_t>(output)].bytes,
-                                                    problem.storages[static_cast<size_t>(input)].bytes);
+      shared[static_cast<size_t>(step)] +=
+          std::min(problem.storages[static_cast<size_t>(output)].bytes,
+                   problem.storages[static_cast<size_t>(input)].bytes);
       current[static_cast<size_t>(input)] = -1;
     }
     if (op.scratch_bytes > 0) result.ranges.push_back({id, step, step, op.scratch_bytes, true});

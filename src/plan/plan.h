@@ -46,7 +46,7 @@ struct Op {
       0;  // equal for ops of the same type, attributes and shapes (scope and random key aside)
   /// Output and input: the output is written in the input's place. At this op the two count once
   /// (the larger); the input is gone afterwards.
-  std::vector<std::pair<StorageId, StorageId>> reuses;
+  std::vector<std::pair<StorageId, StorageId>> reuses = {};
   bool operator==(const Op&) const = default;
 };
 

@@ -9,8 +9,8 @@
 namespace snug::plan {
 
 /// Moves single ops as far as their operands (and the versions of resident storages they see)
-/// permit while the load falls, or the load holds and fewer bytes are live in sum. Returns the given
-/// order where nothing helps.
+/// permit while the load falls, or the load holds and fewer bytes are live in sum. Returns the
+/// given order where nothing helps.
 [[nodiscard]] std::vector<OpId> lower_peak_order(const ProblemIndex& index);
 
 }  // namespace snug::plan

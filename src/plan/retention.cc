@@ -229,9 +229,8 @@ bool Retention::evaluate(int32_t stage) {
         if (!is_retained(input, stage)) continue;
         if (stage < graph_.op_count && is_retained(input, stage + 1)) continue;
         const auto& list = touches_[static_cast<size_t>(input)];
-        const auto found =
-            std::lower_bound(list.begin(), list.end(), stage,
-                             [](const Touch& a, int32_t t) { return a.stage < t; });
+        const auto found = std::lower_bound(list.begin(), list.end(), stage,
+                                            [](const Touch& a, int32_t t) { return a.stage < t; });
         if (found == list.end() || found->stage != stage || found->reads == 0) trim(input, stage);
       }
     }
@@ -329,15 +328,18 @@ double Retention::stage_peak(int32_t stage, std::span<const int32_t> runs) {
     const auto inputs = graph_.inputs[op];
     const auto outputs = graph_.outputs[op];
     work_ += static_cast<int64_t>(inputs.size() + outputs.size()) + 1;
-    for (const int32_t output : outputs) in_use += static_cast<double>(graph_.bytes[static_cast<size_t>(output)]);
-    peak = std::max(peak, in_use + static_cast<double>(graph_.fixed_bytes[static_cast<size_t>(op)]));
+    for (const int32_t output : outputs)
+      in_use += static_cast<double>(graph_.bytes[static_cast<size_t>(output)]);
+    peak =
+        std::max(peak, in_use + static_cast<double>(graph_.fixed_bytes[static_cast<size_t>(op)]));
     for (const int32_t input : inputs) {
       if (last_read_[static_cast<size_t>(input)] == step && !stays(input))
         in_use -= static_cast<double>(graph_.bytes[static_cast<size_t>(input)]);
     }
     for (const int32_t output : outputs) {
       const auto id = static_cast<size_t>(output);
-      if (storage_mark_[id] != mark_ && !stays(output)) in_use -= static_cast<double>(graph_.bytes[id]);
+      if (storage_mark_[id] != mark_ && !stays(output))
+        in_use -= static_cast<double>(graph_.bytes[id]);
     }
     for (const int32_t gone : graph_.overwritten[op]) {
       if (stays(gone)) return -1;

@@ -63,9 +63,7 @@ class Retention {
   /// Sum over stages of the bytes above the limit.
   [[nodiscard]] double overflow() const { return peak_.above(limit_); }
   [[nodiscard]] bool fits() const { return peak_.largest() <= limit_; }
-  [[nodiscard]] int64_t peak(int32_t stage) const {
-    return static_cast<int64_t>(peak_.at(stage));
-  }
+  [[nodiscard]] int64_t peak(int32_t stage) const { return static_cast<int64_t>(peak_.at(stage)); }
   [[nodiscard]] int32_t worst_stage() const { return peak_.where_largest(); }
   [[nodiscard]] int64_t peak() const { return peak(worst_stage()); }
   /// Op ids of the problem in order of execution.

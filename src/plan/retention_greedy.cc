@@ -22,8 +22,8 @@ bool is_retained_gap(const Retention& state, const Gap& gap) {
   if (!state.is_retained(gap.storage, gap.end)) return false;
   const auto touches = state.touches(gap.storage);
   const auto found = touch_at(touches, gap.begin);
-  return found != touches.end() && found->stage == gap.begin &&
-         std::next(found) != touches.end() && std::next(found)->stage == gap.end;
+  return found != touches.end() && found->stage == gap.begin && std::next(found) != touches.end() &&
+         std::next(found)->stage == gap.end;
 }
 
 bool drop(Retention& state, const Gap& gap) {

@@ -94,9 +94,10 @@ class Annealer {
       return fits;
     };
     if (holds(drop_until_fits(state_, droppable_))) return true;
-    const bool fits = holds(clear_peaks(graph_, state_, droppable_)) || holds(repair()) ||
-                      (graph_.op_count <= kMaxOpsToDropAll && (state_.drop_all(), holds(state_.fits()))) ||
-                      holds(repair()) || holds(clear_peaks(graph_, state_, droppable_));
+    const bool fits =
+        holds(clear_peaks(graph_, state_, droppable_)) || holds(repair()) ||
+        (graph_.op_count <= kMaxOpsToDropAll && (state_.drop_all(), holds(state_.fits()))) ||
+        holds(repair()) || holds(clear_peaks(graph_, state_, droppable_));
     if (fits) fill_room(graph_, state_);
     return fits;
   }
@@ -115,8 +116,8 @@ class Annealer {
   void anneal(int64_t moves, Cooling cooling) {
     if (droppable_.empty()) return;
     const int64_t work_begin = state_.work();
-    const double work_share = static_cast<double>(work_limit_) * static_cast<double>(moves) /
-                              static_cast<double>(moves_);
+    const double work_share =
+        static_cast<double>(work_limit_) * static_cast<double>(moves) / static_cast<double>(moves_);
     double temperature = cooling.hot * mean_cost_;
     int64_t last_saved = 0;
     for (int64_t move = 0; move < moves && !is_time_up(move); ++move) {
@@ -282,12 +283,12 @@ class Annealer {
     if (outputs.empty()) return false;
     const int32_t id = random_.pick(outputs);
     const auto touches = state_.touches(id);
-    const auto found = std::lower_bound(touches.begin(), touches.end(), stage,
-                                        [](const Touch& each, int32_t t) { return each.stage < t; });
+    const auto found =
+        std::lower_bound(touches.begin(), touches.end(), stage,
+                         [](const Touch& each, int32_t t) { return each.stage < t; });
     if (found == touches.begin()) return false;
     const int32_t begin = std::prev(found)->stage;
-    if (stage - begin < 2 || random_.below(2) == 0)
-      return keep_outputs(graph_, state_, op, stage);
+    if (stage - begin < 2 || random_.below(2) == 0) return keep_outputs(graph_, state_, op, stage);
     return state_.set(id, begin + 2 + random_.below(stage - begin - 1), stage, true);
   }
 

@@ -20,7 +20,8 @@ struct RetentionLimits {
 
 struct RetentionResult {
   bool fits = false;
-  std::vector<OpId> schedule;  // op ids of the problem; where nothing fits, that of the smallest peak
+  std::vector<OpId>
+      schedule;  // op ids of the problem; where nothing fits, that of the smallest peak
   int64_t peak_bytes = 0;
   double seconds = 0;
 };

@@ -19,7 +19,8 @@ struct State {
 
 struct StateHash {
   size_t operator()(const State& state) const {
-    uint64_t hash = state.memory * 0x9E3779B97F4A7C15ull ^ (state.ran + 0x7F4A7C15ull) * 0xBF58476D1CE4E5B9ull;
+    uint64_t hash =
+        state.memory * 0x9E3779B97F4A7C15ull ^ (state.ran + 0x7F4A7C15ull) * 0xBF58476D1CE4E5B9ull;
     hash ^= hash >> 29;
     return static_cast<size_t>(hash * 0x94D049BB133111EBull);
   }
@@ -46,7 +47,8 @@ class ExactSearch {
       const Op& op = index.op(id);
       OpMasks masks;
       for (const StorageId input : op.inputs) masks.inputs |= bit_of_[static_cast<size_t>(input)];
-      for (const StorageId output : op.outputs) masks.outputs |= bit_of_[static_cast<size_t>(output)];
+      for (const StorageId output : op.outputs)
+        masks.outputs |= bit_of_[static_cast<size_t>(output)];
       masks.fixed_bytes = op.scratch_bytes;
       for (const auto& [output, input] : op.reuses) {
         masks.gone |= bit_of_[static_cast<size_t>(input)];
@@ -59,7 +61,8 @@ class ExactSearch {
         for (OpId writer = 0; writer < index.op_count(); ++writer) {
           const auto& outputs = index.op(writer).outputs;
           if (std::find(outputs.begin(), outputs.end(), resident) == outputs.end()) continue;
-          if (writer != id) (seen < writes ? masks_.back().after : masks_.back().before) |= Mask{1} << writer;
+          if (writer != id)
+            (seen < writes ? masks_.back().after : masks_.back().before) |= Mask{1} << writer;
           ++seen;
         }
       }
@@ -143,7 +146,8 @@ class ExactSearch {
         is_short = true;
         continue;
       }
-      reach({after & ~op.gone, state.ran | Mask{1} << id}, {cost + index_.op(id).seconds, state, id, false});
+      reach({after & ~op.gone, state.ran | Mask{1} << id},
+            {cost + index_.op(id).seconds, state, id, false});
     }
     if (!is_short) return;
     for (Mask left = state.memory; left != 0; left &= left - 1) {
@@ -174,10 +178,12 @@ class ExactSearch {
   std::unordered_map<State, Visit, StateHash> visits_;
   struct IsLater {
     bool operator()(const std::pair<double, State>& a, const std::pair<double, State>& b) const {
-      return std::tie(a.first, a.second.ran, a.second.memory) > std::tie(b.first, b.second.ran, b.second.memory);
+      return std::tie(a.first, a.second.ran, a.second.memory) >
+             std::tie(b.first, b.second.ran, b.second.memory);
     }
   };
-  std::priority_queue<std::pair<double, State>, std::vector<std::pair<double, State>>, IsLater> queue_;
+  std::priority_queue<std::pair<double, State>, std::vector<std::pair<double, State>>, IsLater>
+      queue_;
 };
 
 }  // namespace

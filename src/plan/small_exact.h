@@ -12,8 +12,8 @@
 namespace snug::plan {
 
 struct ExactAnswer {
-  bool is_complete = false;                     // the search ended; nothing is missed
-  std::optional<std::vector<OpId>> schedule;    // the cheapest one, where any fits
+  bool is_complete = false;                   // the search ended; nothing is missed
+  std::optional<std::vector<OpId>> schedule;  // the cheapest one, where any fits
 };
 
 inline constexpr int32_t kMaxExactOps = 12;

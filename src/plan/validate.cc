@@ -45,7 +45,8 @@ void validate_reuses(const Problem& problem, const Op& op) {
   for (const auto& [output, input] : op.reuses) {
     const bool is_output = std::count(op.outputs.begin(), op.outputs.end(), output) == 1;
     const bool is_input = std::count(op.inputs.begin(), op.inputs.end(), input) == 1;
-    if (!is_output || !is_input) reject(op.name, "reuses something else than an input for an output");
+    if (!is_output || !is_input)
+      reject(op.name, "reuses something else than an input for an output");
     for (const StorageId id : {output, input}) {
       const Storage& storage = problem.storages[static_cast<size_t>(id)];
       if (storage.resident) reject(op.name, "reuses resident '" + storage.name + "'");

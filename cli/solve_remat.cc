@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// snug solve remat: a schedule within a budget for the graph in a file.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+
+#include "common.h"
+#include "snug/solve_remat.h"
+#include "solve.h"
+
+namespace snug::cli {
+namespace {
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text << "\n";
+  file.close();
+  if (!file) throw Error(ErrorCode::io, path, "cannot be written", "check the folder and the disk");
+}
+
+}  // namespace
+
+int solve_remat_verb(const std::vector<std::string>& words) {
+  RematRequest request;
+  std::string order = "free";
+  std::string output;
+  bool is_json = false;
+  bool is_curve = false;
+  CLI::App app(
+      "Finds the cheapest schedule of a graph within a budget; ops may run more than once. "
+      "docs/solve.md describes the files.",
+      "snug solve remat");
+  app.add_option("file", request.file, "Problem (JSON)")->required();
+  app.add_option("--budget", request.budget,
+                 "Bytes (4096, 1.5GiB), or with a decimal point a fraction of the peak of the "
+                 "listed order without recomputation (0.6)");
+  app.add_option("--order", order,
+                 "given: first runs keep the listed order; free: they may leave it (default)");
+  app.add_option("--time-limit", request.time_limit_seconds,
+                 "Seconds after which the search stops where it stands; without it the limits are "
+                 "counts and the result is always the same");
+  app.add_option("--output", output, "File for the result, schedule included (JSON)");
+  app.add_flag("--curve", is_curve, "The whole trade-off instead of one budget");
+  app.add_flag("--json", is_json, "Print one JSON object and nothing else");
+  if (!parse_solve_words(app, words)) return kDone;
+  if (order != "given" && order != "free") {
+    throw Error(ErrorCode::bad_config, "--order", "\"" + order + "\" is no order",
+                "given and free are");
+  }
+  if (request.time_limit_seconds < 0)
+    throw Error(ErrorCode::bad_config, "--time-limit", "must not be negative", "leave it out");
+  if (is_curve == !request.budget.empty()) {
+    throw Error(ErrorCode::bad_config, "--budget",
+                is_curve ? "has no meaning beside --curve" : "is missing",
+                "give --budget BYTES|FRACTION or --curve");
+  }
+  request.may_reorder = order == "free";
+  request.cancel = interrupt_flag();
+  if (is_curve) {
+    const RematCurve curve = remat_curve(request);
+    if (!output.empty()) write_text(output, curve.to_json());
+    std::cout << (is_json ? curve.to_json() + "\n" : curve.to_text());
+    return kDone;
+  }
+  const RematReport report = solve_remat(request);
+  if (is_json) std::cout << report.to_json() << "\n";
+  if (!report.fits) throw Error(ErrorCode::out_of_budget, request.file, report.refusal());
+  if (!output.empty()) write_text(output, report.to_json());
+  if (!is_json) std::cout << report.to_text();
+  return kDone;
+}
+
+}  // namespace snug::cli

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner alone: rematerialization of a graph from a file, and the independent check of a
+// schedule. See docs/solve.md for the files.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace snug {
+
+struct RematRequest {
+  std::string file;
+  /// Bytes ("4096", "1.5GiB"), or with a decimal point and no unit a fraction of the peak of the
+  /// listed order without recomputation ("0.6").
+  std::string budget;
+  bool may_reorder = true;        // first runs may leave the listed order
+  double time_limit_seconds = 0;  // 0: none; the search then stops where it stands
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+struct RematReport {
+  bool fits = false;  // where not: the peak, the cost and the schedule are those of the smallest
+                      // peak found
+  bool is_optimal = false;  // proved by exhaustive search
+  int64_t budget_bytes = 0;
+  int64_t keep_all_peak_bytes = 0;  // of the listed order without recomputation
+  int64_t peak_bytes = 0;
+  double cost = 0;
+  double base_cost = 0;                // every op once
+  double overhead = 0;                 // cost / base_cost - 1
+  double lower_bound_cost = 0;         // no schedule within the budget costs less
+  int64_t lower_bound_peak_bytes = 0;  // no schedule has a smaller peak
+  std::string lower_bound_op;          // the op that proves it
+  double gap = 0;  // cost / lower_bound_cost - 1; where nothing fits, of peak and its bound
+  double seconds = 0;
+  std::vector<std::string> schedule;  // op ids in order, repeats included
+
+  /// Where nothing fits: why, in one line.
+  [[nodiscard]] std::string refusal() const;
+  [[nodiscard]] std::string to_json() const;
+  [[nodiscard]] std::string to_text() const;
+};
+
+/// Throws Error for a bad file or budget; an impossible budget is a report that does not fit.
+[[nodiscard]] RematReport solve_remat(const RematRequest& request);
+
+/// The trade-off: reports from the smallest peak found up to the peak of the listed order, cost
+/// falling strictly. The request's budget is not used.
+struct RematCurve {
+  std::vector<RematReport> points;
+  double seconds = 0;
+  [[nodiscard]] std::string to_json() const;
+  [[nodiscard]] std::string to_text() const;
+};
+[[nodiscard]] RematCurve remat_curve(const RematRequest& request);
+
+struct RematCheck {
+  std::vector<std::string> violations;  // empty: the schedule is valid
+  int64_t peak_bytes = 0;
+  std::string peak_op;
+  double cost = 0;
+  double base_cost = 0;
+  int64_t steps = 0;
+  [[nodiscard]] std::string to_json() const;
+  [[nodiscard]] std::string to_text() const;
+};
+
+/// Replays a schedule: a JSON list of op ids, or an object with such a list named "schedule".
+[[nodiscard]] RematCheck check_remat(const std::string& problem_file,
+                                     const std::string& schedule_file);
+
+}  // namespace snug

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/remat_file.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "io/file.h"
+#include "io/json_file.h"
+#include "plan/validate.h"
+#include "snug/error.h"
+
+namespace snug::solve {
+namespace {
+
+using io::JsonValue;
+
+constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
+constexpr int64_t kMaxBytes = int64_t{1} << 50;  // sums of them stay exact
+
+std::string read_id(const JsonValue& value) {
+  std::string id = value.as_string();
+  if (id.empty()) value.fail("must not be empty");
+  return id;
+}
+
+JsonValue list_at(const JsonValue& value, std::string_view key) {
+  JsonValue list = value.at(key);
+  if (!list.is_array()) list.fail("must be a list");
+  return list;
+}
+
+plan::Phase phase_of(const JsonValue& value) {
+  const std::string name = value.as_string();
+  if (name == "prologue") return plan::Phase::prologue;
+  if (name == "forward") return plan::Phase::forward;
+  if (name == "loss" || name == "backward") return plan::Phase::backward;
+  if (name == "update" || name == "optimizer") return plan::Phase::update;
+  value.fail("is no phase: \"" + name + "\"",
+             "prologue, forward, loss, backward, update and optimizer are");
+}
+
+class ProblemReader {
+ public:
+  plan::Problem read(const JsonValue& root) {
+    if (!root.is_object()) root.fail("must be an object with \"storages\" and \"ops\"");
+    problem_.alignment = 1;
+    if (const auto resident = root.find("resident")) read_residents(*resident);
+    const JsonValue storages = list_at(root, "storages");
+    for (int64_t i = 0; i < storages.size(); ++i) read_storage(storages.at(i));
+    const JsonValue ops = list_at(root, "ops");
+    if (ops.size() == 0) ops.fail("must not be empty");
+    for (int64_t i = 0; i < ops.size(); ++i) read_op(ops.at(i));
+    if (const auto keep = root.find("keep")) problem_.keep = storages_of(*keep);
+    plan::validate(problem_);
+    return std::move(problem_);
+  }
+
+ private:
+  void read_residents(const JsonValue& list) {
+    if (!list.is_array()) list.fail("must be a list");
+    for (int64_t i = 0; i < list.size(); ++i) {
+      const std::string id = read_id(list.at(i));
+      if (!add_storage(id, 0, true)) list.at(i).fail("names \"" + id + "\" a second time");
+    }
+  }
+
+  void read_storage(const JsonValue& value) {
+    const JsonValue name = value.at("id");
+    const std::string id = read_id(name);
+    const int64_t bytes = value.at("bytes").as_int(0, kMaxBytes);
+    const auto found = storage_ids_.find(id);
+    const bool is_resident =
+        found != storage_ids_.end() && problem_.storages[static_cast<size_t>(found->second)].resident;
+    if (is_resident && sized_residents_.emplace(id, true).second) return;
+    if (!add_storage(id, bytes, false)) name.fail("is the id of two storages: \"" + id + "\"");
+  }
+
+  bool add_storage(const std::string& id, int64_t bytes, bool is_resident) {
+    const auto next = static_cast<plan::StorageId>(problem_.storages.size());
+    if (!storage_ids_.emplace(id, next).second) return false;
+    problem_.storages.push_back({id, bytes, is_resident});
+    return true;
+  }
+
+  plan::StorageId storage_of(const JsonValue& value) const {
+    const std::string id = read_id(value);
+    const auto found = storage_ids_.find(id);
+    if (found == storage_ids_.end()) {
+      value.fail("names \"" + id + "\", which is neither in \"storages\" nor in \"resident\"");
+    }
+    return found->second;
+  }
+
+  // Repeats in the file are one operand.
+  std::vector<plan::StorageId> storages_of(const JsonValue& list) const {
+    if (!list.is_array()) list.fail("must be a list");
+    std::vector<plan::StorageId> ids;
+    for (int64_t i = 0; i < list.size(); ++i) {
+      const plan::StorageId id = storage_of(list.at(i));
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+    }
+    return ids;
+  }
+
+  void read_op(const JsonValue& value) {
+    plan::Op op;
+    const JsonValue name = value.at("id");
+    op.name = read_id(name);
+    if (!op_ids_.emplace(op.name, true).second) name.fail("is the id of two ops: \"" + op.name + "\"");
+    if (const auto phase = value.find("phase")) op.phase = phase_of(*phase);
+    const JsonValue cost = value.at("cost");
+    op.seconds = cost.as_double();
+    if (op.seconds < 0) cost.fail("must not be negative");
+    op.inputs = storages_of(value.at("inputs"));
+    op.outputs = storages_of(value.at("outputs"));
+    if (const auto scratch = value.find("scratch_bytes")) op.scratch_bytes = scratch->as_int(0, kMaxBytes);
+    if (const auto reuses = value.find("reuses")) {
+      if (!reuses->is_object()) reuses->fail("must be an object: output to input");
+      for (const std::string& output : reuses->keys()) {
+        const auto found = storage_ids_.find(output);
+        if (found == storage_ids_.end()) reuses->fail("names \"" + output + "\", which is no storage");
+        op.reuses.emplace_back(found->second, storage_of(reuses->at(output)));
+      }
+    }
+    op.may_recompute = value.get_bool("recompute", op.phase == plan::Phase::forward);
+    problem_.ops.push_back(std::move(op));
+  }
+
+  plan::Problem problem_;
+  std::unordered_map<std::string, plan::StorageId> storage_ids_;
+  std::unordered_map<std::string, bool> sized_residents_;  // listed in "storages" as well
+  std::unordered_map<std::string, bool> op_ids_;
+};
+
+}  // namespace
+
+plan::Problem parse_remat_problem(std::string_view text, const std::string& name) {
+  return ProblemReader().read(io::parse_json(text, name));
+}
+
+plan::Problem load_remat_problem(const std::string& path) {
+  return ProblemReader().read(io::load_json(path, kMaxFileBytes));
+}
+
+std::vector<std::string> load_remat_schedule(const std::string& path) {
+  const JsonValue root = io::load_json(path, kMaxFileBytes);
+  const JsonValue list = root.is_object() ? root.at("schedule") : root;
+  if (!list.is_array()) list.fail("must be a list of op ids, or an object with such a \"schedule\"");
+  return list.as_strings();
+}
+
+}  // namespace snug::solve

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Problem and schedule files of `snug solve remat`; docs/solve.md describes them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace snug::solve {
+
+/// Reads a problem; names are ids of the file, bytes are not rounded. Throws Error{bad_data} or
+/// Error{invalid_graph} that names the place.
+[[nodiscard]] plan::Problem load_remat_problem(const std::string& path);
+/// The same from a text; `name` stands for it in errors.
+[[nodiscard]] plan::Problem parse_remat_problem(std::string_view text, const std::string& name);
+
+/// Reads a schedule as op ids of the file, known or not.
+[[nodiscard]] std::vector<std::string> load_remat_schedule(const std::string& path);
+
+}  // namespace snug::solve

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs behind `snug solve remat` and `snug solve check`: files to problems, problems to
+// reports.
+#include "snug/solve_remat.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+
+#include "base/units.h"
+#include "plan/bound.h"
+#include "plan/liveness.h"
+#include "plan/remat.h"
+#include "snug/error.h"
+#include "solve/remat_check.h"
+#include "solve/remat_file.h"
+
+namespace snug {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+constexpr const char* kBudgetHint =
+    "give bytes (4096, 1.5GiB) or, with a decimal point, a fraction of the peak of keeping all (0.6)";
+
+int64_t resolve_budget(const std::string& text, int64_t keep_all_bytes) {
+  const bool is_plain = text.find_first_not_of("0123456789.+-eE") == std::string::npos;
+  if (!is_plain || text.find('.') == std::string::npos) {
+    const int64_t bytes = parse_bytes(text, "budget");
+    if (bytes <= 0) throw Error(ErrorCode::bad_config, "budget", "must be above 0", kBudgetHint);
+    return bytes;
+  }
+  double fraction = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), fraction);
+  if (status != std::errc{} || end != text.data() + text.size() || !(fraction > 0) || fraction > 1e6) {
+    throw Error(ErrorCode::bad_config, "budget", "\"" + text + "\" is no fraction above 0",
+                kBudgetHint);
+  }
+  return static_cast<int64_t>(std::floor(fraction * static_cast<double>(keep_all_bytes) + 1e-6));
+}
+
+// One problem with what does not depend on the budget.
+class Solver {
+ public:
+  explicit Solver(const RematRequest& request)
+      : request_(request),
+        problem_(solve::load_remat_problem(request.file)),
+        keep_all_(plan::analyse(problem_, plan::given_order(problem_))),
+        bound_(plan::pinned_set_bound(problem_)) {}
+
+  [[nodiscard]] int64_t keep_all_bytes() const { return keep_all_.load_bytes; }
+  [[nodiscard]] int64_t bound_bytes() const { return bound_.bytes; }
+
+  [[nodiscard]] RematReport report(int64_t budget_bytes, double effort) const {
+    const auto begin = Clock::now();
+    plan::RematLimits limits;
+    limits.may_reorder = request_.may_reorder;
+    limits.effort = effort;
+    limits.should_stop = [this] {
+      const bool is_late = request_.time_limit_seconds > 0 &&
+                           seconds_since(begin_) >= request_.time_limit_seconds;
+      return is_late || (request_.cancel != nullptr && request_.cancel->load());
+    };
+    plan::RematResult result = plan::solve_remat(problem_, budget_bytes, limits);
+    RematReport report;
+    report.fits = result.fits;
+    report.is_optimal = result.is_optimal;
+    report.budget_bytes = budget_bytes;
+    report.keep_all_peak_bytes = keep_all_.load_bytes;
+    report.peak_bytes = result.peak_bytes;
+    report.cost = result.seconds;
+    report.base_cost = keep_all_.seconds;
+    report.overhead = ratio(result.seconds, keep_all_.seconds);
+    report.lower_bound_peak_bytes = bound_.bytes;
+    if (bound_.op >= 0)
+      report.lower_bound_op = problem_.ops[static_cast<size_t>(bound_.op)].name;
+    // Where nothing fits the bound is that of the schedule's own peak.
+    const int64_t bytes = result.fits ? budget_bytes : result.peak_bytes;
+    report.lower_bound_cost = std::min(result.seconds, plan::lower_bound_seconds(problem_, bytes));
+    if (result.is_optimal && result.fits) report.lower_bound_cost = result.seconds;
+    report.gap = result.fits ? ratio(report.cost, report.lower_bound_cost)
+                             : ratio(static_cast<double>(report.peak_bytes),
+                                     static_cast<double>(report.lower_bound_peak_bytes));
+    report.seconds = seconds_since(begin);
+    for (const plan::OpId id : result.schedule)
+      report.schedule.push_back(problem_.ops[static_cast<size_t>(id)].name);
+    return report;
+  }
+
+ private:
+  static double ratio(double value, double base) { return base > 0 ? value / base - 1 : 0; }
+
+  const RematRequest& request_;
+  plan::Problem problem_;
+  plan::Liveness keep_all_;
+  plan::WorkingSetBound bound_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace
+
+RematReport solve_remat(const RematRequest& request) {
+  const Solver solver(request);
+  return solver.report(resolve_budget(request.budget, solver.keep_all_bytes()), 1);
+}
+
+RematCurve remat_curve(const RematRequest& request) {
+  constexpr int32_t kPoints = 24;
+  constexpr double kEffort = 0.3;
+  const auto begin = Clock::now();
+  const Solver solver(request);
+  RematCurve curve;
+  const int64_t top = solver.keep_all_bytes();
+  const int64_t span = top - solver.bound_bytes();
+  for (int32_t i = 0; i < kPoints; ++i) {
+    const int64_t budget = top - span * i / (kPoints - 1);
+    curve.points.push_back(solver.report(budget, kEffort));
+    RematReport& last = curve.points.back();
+    if (last.fits) continue;
+    // The smallest peak found ends the curve; below it there is nothing to ask for.
+    last = solver.report(last.peak_bytes, kEffort);
+    break;
+  }
+  // A schedule serves every larger budget as well: only what costs less than all below stays.
+  std::stable_sort(curve.points.begin(), curve.points.end(),
+                   [](const RematReport& a, const RematReport& b) {
+                     return a.peak_bytes != b.peak_bytes ? a.peak_bytes < b.peak_bytes
+                                                         : a.cost < b.cost;
+                   });
+  std::vector<RematReport> falling;
+  for (RematReport& point : curve.points) {
+    if (falling.empty() || point.cost < falling.back().cost) falling.push_back(std::move(point));
+  }
+  curve.points = std::move(falling);
+  curve.seconds = seconds_since(begin);
+  return curve;
+}
+
+RematCheck check_remat(const std::string& problem_file, const std::string& schedule_file) {
+  const plan::Problem problem = solve::load_remat_problem(problem_file);
+  return solve::replay(problem, solve::load_remat_schedule(schedule_file));
+}
+
+}  // namespace snug
