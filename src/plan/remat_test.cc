@@ -73,7 +73,7 @@ TEST(Retention, Every_change_keeps_the_state_equal_to_its_schedule) {
       }
       if (HasFatalFailure()) return;
     }
-    state.drop_all();
+    ASSERT_TRUE(state.drop_all());
     expect_state_is_exact(problem, state);
   }
 }
@@ -87,7 +87,7 @@ TEST(Retention, A_snapshot_comes_back_the_same) {
   const auto snapshot = state.snapshot();
   const std::vector<OpId> schedule = state.schedule();
   const int64_t peak = state.peak();
-  state.drop_all();
+  ASSERT_TRUE(state.drop_all());
   state.restore(snapshot);
   EXPECT_EQ(state.schedule(), schedule);
   EXPECT_EQ(state.peak(), peak);
@@ -115,6 +115,7 @@ TEST(Exact, Equals_the_exhaustive_oracle_at_every_budget) {
 TEST(Remat, Answers_are_valid_and_close_to_the_optimum_of_the_same_order) {
   int32_t cells = 0;
   int32_t optimal = 0;
+  int32_t missed = 0;
   double worst = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     const Problem problem = tiny_graph(seed);
@@ -133,15 +134,20 @@ TEST(Remat, Answers_are_valid_and_close_to_the_optimum_of_the_same_order) {
         EXPECT_FALSE(found.fits);
         continue;
       }
-      if (!found.fits) continue;
-      const double best = analyse(problem, *exact.schedule).seconds;
       ++cells;
+      if (!found.fits) {
+        ++missed;
+        continue;
+      }
+      const double best = analyse(problem, *exact.schedule).seconds;
       optimal += found.seconds <= best + 1e-9 ? 1 : 0;
       worst = std::max(worst, found.seconds / best - 1);
     }
   }
-  EXPECT_GE(cells, 40);
+  EXPECT_GE(cells, 35);
+  EXPECT_EQ(missed, 0) << "budgets that have a schedule";
   EXPECT_GE(optimal, cells * 95 / 100) << "of " << cells << ", worst " << worst;
+  EXPECT_LE(worst, 0.05);
 }
 
 TEST(Remat, Tiny_problems_are_solved_to_optimality_and_refused_with_the_smallest_peak) {
@@ -169,8 +175,10 @@ TEST(Remat, Is_deterministic_and_free_order_is_never_worse) {
     const RematResult free = solve_remat(problem, budget, {.may_reorder = true, .effort = 0.1});
     ASSERT_TRUE(check_schedule(problem, free.schedule).empty());
     EXPECT_TRUE(free.fits || !given.fits);
-    if (given.fits) EXPECT_LE(free.seconds, given.seconds);
-    if (given.fits) EXPECT_GE(given.seconds, lower_bound_seconds(problem, budget) * (1 - 1e-9));
+    if (given.fits) {
+      EXPECT_LE(free.seconds, given.seconds);
+      EXPECT_GE(given.seconds, lower_bound_seconds(problem, budget) * (1 - 1e-9));
+    }
     EXPECT_GE(free.peak_bytes, pinned_set_bound(problem).bytes);
   }
 }

@@ -23,7 +23,7 @@ Retention::Retention(const StageGraph& graph, int64_t limit_bytes)
     if (!readers.empty())
       write_bits(id, graph.producer[static_cast<size_t>(id)] + 1, readers.back(), true);
   }
-  rebuild();
+  SNUG_CHECK(rebuild(), "the listed order is not valid");
 }
 
 void Retention::write_bits(int32_t storage, int32_t first, int32_t last, bool value) {
@@ -43,7 +43,7 @@ void Retention::write_bits(int32_t storage, int32_t first, int32_t last, bool va
 }
 
 // Touches, runs, peaks and sums from the bits alone.
-void Retention::rebuild() {
+bool Retention::rebuild() {
   const auto stages = static_cast<size_t>(graph_.op_count) + 1;
   touches_.assign(static_cast<size_t>(graph_.storage_count), {});
   runs_.assign(stages, {});
@@ -71,16 +71,18 @@ void Retention::rebuild() {
     replace_runs(t, {}, runs);
     mark_dirty(t);
   }
-  SNUG_CHECK(settle(), "retention bits that no schedule has");
+  const bool is_valid = settle();
   commit();
+  return is_valid;
 }
 
 void Retention::restore(const Snapshot& snapshot) {
   bits_ = snapshot.bits;
-  rebuild();
+  SNUG_CHECK(rebuild(), "a snapshot that no schedule has");
 }
 
-void Retention::drop_all() {
+bool Retention::drop_all() {
+  const Snapshot before = snapshot();
   for (int32_t id = 0; id < graph_.storage_count; ++id) {
     const int32_t producer = graph_.producer[static_cast<size_t>(id)];
     const int32_t limit = graph_.last_stage[static_cast<size_t>(producer)];
@@ -88,7 +90,9 @@ void Retention::drop_all() {
     // Behind the op's last stage the storage stays.
     write_bits(id, 0, std::min(limit, graph_.op_count), false);
   }
-  rebuild();
+  if (rebuild()) return true;
+  restore(before);
+  return false;
 }
 
 std::vector<OpId> Retention::schedule() const {

@@ -45,7 +45,8 @@ class Retention {
   void commit() { journal_.clear(); }
   void roll_back();
   /// Retains only what cannot be made again: everything else is made in the stage that reads it.
-  void drop_all();
+  /// False, and nothing changed, where in-place ops do not permit it.
+  [[nodiscard]] bool drop_all();
   void set_limit(int64_t limit_bytes) { limit_ = static_cast<double>(limit_bytes); }
 
   [[nodiscard]] bool is_retained(int32_t storage, int32_t boundary) const {
@@ -110,7 +111,7 @@ class Retention {
   void touch(int32_t storage, int32_t stage, int32_t reads, int32_t makes);
   void replace_runs(int32_t stage, const std::vector<int32_t>& from,
                     const std::vector<int32_t>& to);
-  void rebuild();
+  [[nodiscard]] bool rebuild();
 
   const StageGraph& graph_;
   double limit_ = 0;

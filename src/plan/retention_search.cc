@@ -96,7 +96,7 @@ class Annealer {
     if (holds(drop_until_fits(state_, droppable_))) return true;
     const bool fits =
         holds(clear_peaks(graph_, state_, droppable_)) || holds(repair()) ||
-        (graph_.op_count <= kMaxOpsToDropAll && (state_.drop_all(), holds(state_.fits()))) ||
+        (graph_.op_count <= kMaxOpsToDropAll && state_.drop_all() && holds(state_.fits())) ||
         holds(repair()) || holds(clear_peaks(graph_, state_, droppable_));
     if (fits) fill_room(graph_, state_);
     return fits;

@@ -7,7 +7,6 @@ namespace snug::plan {
 
 StageGraph::StageGraph(const ProblemIndex& index, std::span<const OpId> order)
     : op_count(index.op_count()), op_ids(order.begin(), order.end()) {
-  const auto ops = static_cast<size_t>(op_count);
   std::vector<int32_t> compact(static_cast<size_t>(index.storage_count()), -1);
   for (int32_t t = 0; t < op_count; ++t) {
     for (const StorageId id : index.op(order[static_cast<size_t>(t)]).outputs) {
@@ -72,7 +71,20 @@ StageGraph::StageGraph(const ProblemIndex& index, std::span<const OpId> order)
   for (const int32_t input : inputs[op_count])
     readers_of[static_cast<size_t>(input)].push_back(op_count);
   for (const auto& row : readers_of) readers.add_row(row);
-  last_stage.resize(ops);
+  // What reads a storage that was overwritten meanwhile needs it made again first.
+  std::vector<int32_t> overwriter(static_cast<size_t>(storage_count), -1);
+  for (int32_t t = 0; t < op_count; ++t) {
+    for (const int32_t gone : overwritten[t]) overwriter[static_cast<size_t>(gone)] = t;
+  }
+  for (int32_t t = 0; t < op_count; ++t) {
+    for (const int32_t input : inputs[t]) {
+      const int32_t by = overwriter[static_cast<size_t>(input)];
+      if (by < 0) continue;
+      const int32_t made = last_stage[static_cast<size_t>(producer[static_cast<size_t>(input)])];
+      int32_t& last = last_stage[static_cast<size_t>(t)];
+      last = std::min(last, std::max(by, made));
+    }
+  }
 }
 
 }  // namespace snug::plan
