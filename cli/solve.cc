@@ -35,7 +35,8 @@ void print_help(std::ostream& out) {
 }  // namespace
 
 bool parse_solve_words(CLI::App& app, const std::vector<std::string>& words) {
-  std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 takes them from the back
+  std::vector<std::string> reversed(words.rbegin(),
+                                    words.rend());  // CLI11 takes them from the back
   try {
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {

@@ -12,9 +12,9 @@
 namespace snug::plan {
 
 struct RematLimits {
-  bool may_reorder = false;           // also look for other orders of the first runs
-  bool may_enumerate = true;          // exhaustive search where the problem is tiny
-  double effort = 1;                  // factor on the search's limits
+  bool may_reorder = false;                // also look for other orders of the first runs
+  bool may_enumerate = true;               // exhaustive search where the problem is tiny
+  double effort = 1;                       // factor on the search's limits
   std::function<bool()> should_stop = {};  // may be empty
 };
 

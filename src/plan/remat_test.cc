@@ -126,8 +126,7 @@ TEST(Remat, Answers_are_valid_and_close_to_the_optimum_of_the_same_order) {
       const int64_t budget = top * tenths / 10;
       const ExactAnswer exact = cheapest_schedule(index, budget, /*may_reorder=*/false);
       ASSERT_TRUE(exact.is_complete);
-      const RematResult found =
-          solve_remat(problem, budget, {.may_enumerate = false, .effort = 0.05});
+      const RematResult found = solve_remat(problem, budget, {.may_enumerate = false});
       ASSERT_TRUE(check_schedule(problem, found.schedule).empty());
       EXPECT_EQ(found.fits, found.peak_bytes <= budget);
       if (!exact.schedule) {
@@ -334,8 +333,7 @@ TEST(Bound, Pinned_storages_count_beside_the_operands) {
   // "a" cannot be made again and is read after "mid": it is in memory while "mid" runs.
   Problem problem;
   problem.alignment = 1;
-  for (const int64_t bytes : {100, 10, 20, 1})
-    problem.storages.push_back({"s", bytes, false});
+  for (const int64_t bytes : {100, 10, 20, 1}) problem.storages.push_back({"s", bytes, false});
   const auto op = [&](const char* name, std::vector<StorageId> inputs, StorageId output) {
     Op made;
     made.name = name;

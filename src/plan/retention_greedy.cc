@@ -43,10 +43,11 @@ double price_of(Retention& state, const Gap& gap) {
 
 }  // namespace
 
-Gap gap_through(const Retention& state, int32_t storage, int32_t stage) {
+Gap gap_through(const Retention& state, int32_t storage, int32_t stage, bool may_end_there) {
   const auto touches = state.touches(storage);
   const auto next = touch_at(touches, stage);
-  if (next == touches.begin() || next == touches.end() || next->stage == stage) return {};
+  if (next == touches.begin() || next == touches.end()) return {};
+  if (next->stage == stage && !may_end_there) return {};
   return {storage, std::prev(next)->stage, next->stage};
 }
 
@@ -88,7 +89,7 @@ bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages) {
       const auto touches = state.touches(id);
       for (size_t i = 0; i + 1 < touches.size(); ++i) {
         const Gap gap{id, touches[i].stage, touches[i + 1].stage};
-        if (gap.end - gap.begin < 2 || !state.is_retained(id, gap.end)) continue;
+        if (!state.is_retained(id, gap.end)) continue;
         const double price = price_of(state, gap);
         if (price < kNever) queue.push({price, gap});
       }
@@ -118,16 +119,20 @@ bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages) {
 }
 
 bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<int32_t>& storages) {
-  std::vector<bool> is_done(static_cast<size_t>(graph.op_count) + 1, false);
+  // At the second visit also what the stage itself reads: it is made again late in the stage.
+  std::vector<int32_t> visits(static_cast<size_t>(graph.op_count) + 1, 0);
   while (!state.fits()) {
     const int32_t worst = state.worst_stage();
-    if (is_done[static_cast<size_t>(worst)]) return false;
-    is_done[static_cast<size_t>(worst)] = true;
+    if (++visits[static_cast<size_t>(worst)] > 2) return false;
     for (const int32_t id : storages) {
       if (!state.is_retained(id, worst)) continue;
-      const Gap gap = gap_through(state, id, worst);
+      Gap gap = gap_through(state, id, worst);
+      if (gap.storage < 0 && visits[static_cast<size_t>(worst)] == 2)
+        gap = gap_through(state, id, worst, /*may_end_there=*/true);
       if (gap.storage < 0) continue;
-      if (drop(state, gap)) {
+      const int64_t peak = state.peak(worst);
+      const bool is_inside = gap.end > worst;
+      if (drop(state, gap) && (is_inside || state.peak(worst) < peak)) {
         state.commit();
       } else {
         state.roll_back();

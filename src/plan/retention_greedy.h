@@ -18,8 +18,9 @@ struct Gap {
   int32_t end = 0;
 };
 
-/// The gap that has `stage` strictly inside, or none.
-[[nodiscard]] Gap gap_through(const Retention& state, int32_t storage, int32_t stage);
+/// The gap that has `stage` strictly inside (or at its end, where that is permitted), or none.
+[[nodiscard]] Gap gap_through(const Retention& state, int32_t storage, int32_t stage,
+                              bool may_end_there = false);
 
 /// Storages that a search may drop: of some bytes, read by something, made by an op that may run
 /// again.

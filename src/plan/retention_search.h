@@ -14,7 +14,7 @@ namespace snug::plan {
 
 struct RetentionLimits {
   uint64_t seed = 1;
-  double effort = 1;                  // factor on the number of moves
+  double effort = 1;                       // factor on the number of moves
   std::function<bool()> should_stop = {};  // may be empty; asked now and then
 };
 

@@ -60,8 +60,9 @@ class Replayer {
     std::map<const Op*, int64_t> runs;
     for (const Op* op : steps_) ++runs[op];
     for (const Op& op : problem_.ops) {
-      const bool once = !op.may_recompute || std::any_of(op.outputs.begin(), op.outputs.end(),
-                                                         [&](StorageId id) { return is_resident(id); });
+      const bool once =
+          !op.may_recompute || std::any_of(op.outputs.begin(), op.outputs.end(),
+                                           [&](StorageId id) { return is_resident(id); });
       const int64_t count = runs[&op];
       result_.cost += static_cast<double>(count) * op.seconds;
       if (count == 0) violation(steps_.size(), "op \"" + op.name + "\" has never run");
@@ -130,8 +131,10 @@ class Replayer {
 
   void measure() {
     for (size_t step = 0; step < steps_.size(); ++step) {
-      for (const StorageId id : steps_[step]->outputs) touches_[id][static_cast<int64_t>(step)] = false;
-      for (const StorageId id : steps_[step]->inputs) touches_[id][static_cast<int64_t>(step)] = true;
+      for (const StorageId id : steps_[step]->outputs)
+        touches_[id][static_cast<int64_t>(step)] = false;
+      for (const StorageId id : steps_[step]->inputs)
+        touches_[id][static_cast<int64_t>(step)] = true;
     }
     std::set<StorageId> live;
     int64_t live_bytes = 0;

@@ -70,8 +70,8 @@ class ProblemReader {
     const std::string id = read_id(name);
     const int64_t bytes = value.at("bytes").as_int(0, kMaxBytes);
     const auto found = storage_ids_.find(id);
-    const bool is_resident =
-        found != storage_ids_.end() && problem_.storages[static_cast<size_t>(found->second)].resident;
+    const bool is_resident = found != storage_ids_.end() &&
+                             problem_.storages[static_cast<size_t>(found->second)].resident;
     if (is_resident && sized_residents_.emplace(id, true).second) return;
     if (!add_storage(id, bytes, false)) name.fail("is the id of two storages: \"" + id + "\"");
   }
@@ -107,19 +107,22 @@ class ProblemReader {
     plan::Op op;
     const JsonValue name = value.at("id");
     op.name = read_id(name);
-    if (!op_ids_.emplace(op.name, true).second) name.fail("is the id of two ops: \"" + op.name + "\"");
+    if (!op_ids_.emplace(op.name, true).second)
+      name.fail("is the id of two ops: \"" + op.name + "\"");
     if (const auto phase = value.find("phase")) op.phase = phase_of(*phase);
     const JsonValue cost = value.at("cost");
     op.seconds = cost.as_double();
     if (op.seconds < 0) cost.fail("must not be negative");
     op.inputs = storages_of(value.at("inputs"));
     op.outputs = storages_of(value.at("outputs"));
-    if (const auto scratch = value.find("scratch_bytes")) op.scratch_bytes = scratch->as_int(0, kMaxBytes);
+    if (const auto scratch = value.find("scratch_bytes"))
+      op.scratch_bytes = scratch->as_int(0, kMaxBytes);
     if (const auto reuses = value.find("reuses")) {
       if (!reuses->is_object()) reuses->fail("must be an object: output to input");
       for (const std::string& output : reuses->keys()) {
         const auto found = storage_ids_.find(output);
-        if (found == storage_ids_.end()) reuses->fail("names \"" + output + "\", which is no storage");
+        if (found == storage_ids_.end())
+          reuses->fail("names \"" + output + "\", which is no storage");
         op.reuses.emplace_back(found->second, storage_of(reuses->at(output)));
       }
     }
@@ -146,7 +149,8 @@ plan::Problem load_remat_problem(const std::string& path) {
 std::vector<std::string> load_remat_schedule(const std::string& path) {
   const JsonValue root = io::load_json(path, kMaxFileBytes);
   const JsonValue list = root.is_object() ? root.at("schedule") : root;
-  if (!list.is_array()) list.fail("must be a list of op ids, or an object with such a \"schedule\"");
+  if (!list.is_array())
+    list.fail("must be a list of op ids, or an object with such a \"schedule\"");
   return list.as_strings();
 }
 

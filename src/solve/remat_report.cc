@@ -59,10 +59,9 @@ std::string RematReport::to_text() const {
       "cost       {:.9g} ({} above one run of every op)\n",
       peak_bytes, format_bytes(peak_bytes), percent(share(peak_bytes, keep_all_peak_bytes)),
       budget_bytes, cost, percent(overhead));
-  text += is_optimal && fits
-              ? std::string("bound      the cost is optimal\n")
-              : fmt::format("bound      cost {:.9g}: the gap is {} at most\n", lower_bound_cost,
-                            percent(gap));
+  text += is_optimal && fits ? std::string("bound      the cost is optimal\n")
+                             : fmt::format("bound      cost {:.9g}: the gap is {} at most\n",
+                                           lower_bound_cost, percent(gap));
   text += fmt::format(
       "bound      peak {} bytes, by op '{}'\n"
       "schedule   {} runs, found in {}\n",
@@ -80,17 +79,22 @@ std::string RematCurve::to_text() const {
   std::string text = fmt::format("{:>16} {:>9} {:>14} {:>10} {:>10}\n", "peak bytes", "of all",
                                  "cost", "overhead", "bound");
   for (const RematReport& point : points) {
-    text += fmt::format("{:>16} {:>9} {:>14.9g} {:>10} {:>10}\n", point.peak_bytes,
-                        percent(share(point.peak_bytes, point.keep_all_peak_bytes)), point.cost,
-                        percent(point.overhead),
-                        percent(point.base_cost > 0 ? point.lower_bound_cost / point.base_cost - 1 : 0));
+    text += fmt::format(
+        "{:>16} {:>9} {:>14.9g} {:>10} {:>10}\n", point.peak_bytes,
+        percent(share(point.peak_bytes, point.keep_all_peak_bytes)), point.cost,
+        percent(point.overhead),
+        percent(point.base_cost > 0 ? point.lower_bound_cost / point.base_cost - 1 : 0));
   }
   return text + fmt::format("{} schedules in {}\n", points.size(), format_seconds(seconds));
 }
 
 std::string RematCheck::to_json() const {
-  return Json{{"valid", violations.empty()}, {"violations", violations}, {"peak_bytes", peak_bytes},
-              {"peak_op", peak_op},          {"cost", cost},             {"base_cost", base_cost},
+  return Json{{"valid", violations.empty()},
+              {"violations", violations},
+              {"peak_bytes", peak_bytes},
+              {"peak_op", peak_op},
+              {"cost", cost},
+              {"base_cost", base_cost},
               {"steps", steps}}
       .dump();
 }

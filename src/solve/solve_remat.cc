@@ -26,7 +26,8 @@ double seconds_since(Clock::time_point begin) {
 }
 
 constexpr const char* kBudgetHint =
-    "give bytes (4096, 1.5GiB) or, with a decimal point, a fraction of the peak of keeping all (0.6)";
+    "give bytes (4096, 1.5GiB) or, with a decimal point, a fraction of the peak of keeping all "
+    "(0.6)";
 
 int64_t resolve_budget(const std::string& text, int64_t keep_all_bytes) {
   const bool is_plain = text.find_first_not_of("0123456789.+-eE") == std::string::npos;
@@ -37,7 +38,8 @@ int64_t resolve_budget(const std::string& text, int64_t keep_all_bytes) {
   }
   double fraction = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), fraction);
-  if (status != std::errc{} || end != text.data() + text.size() || !(fraction > 0) || fraction > 1e6) {
+  if (status != std::errc{} || end != text.data() + text.size() || !(fraction > 0) ||
+      fraction > 1e6) {
     throw Error(ErrorCode::bad_config, "budget", "\"" + text + "\" is no fraction above 0",
                 kBudgetHint);
   }
@@ -62,8 +64,8 @@ class Solver {
     limits.may_reorder = request_.may_reorder;
     limits.effort = effort;
     limits.should_stop = [this] {
-      const bool is_late = request_.time_limit_seconds > 0 &&
-                           seconds_since(begin_) >= request_.time_limit_seconds;
+      const bool is_late =
+          request_.time_limit_seconds > 0 && seconds_since(begin_) >= request_.time_limit_seconds;
       return is_late || (request_.cancel != nullptr && request_.cancel->load());
     };
     plan::RematResult result = plan::solve_remat(problem_, budget_bytes, limits);
@@ -77,8 +79,7 @@ class Solver {
     report.base_cost = keep_all_.seconds;
     report.overhead = ratio(result.seconds, keep_all_.seconds);
     report.lower_bound_peak_bytes = bound_.bytes;
-    if (bound_.op >= 0)
-      report.lower_bound_op = problem_.ops[static_cast<size_t>(bound_.op)].name;
+    if (bound_.op >= 0) report.lower_bound_op = problem_.ops[static_cast<size_t>(bound_.op)].name;
     // Where nothing fits the bound is that of the schedule's own peak.
     const int64_t bytes = result.fits ? budget_bytes : result.peak_bytes;
     report.lower_bound_cost = std::min(result.seconds, plan::lower_bound_seconds(problem_, bytes));
@@ -127,11 +128,10 @@ RematCurve remat_curve(const RematRequest& request) {
     break;
   }
   // A schedule serves every larger budget as well: only what costs less than all below stays.
-  std::stable_sort(curve.points.begin(), curve.points.end(),
-                   [](const RematReport& a, const RematReport& b) {
-                     return a.peak_bytes != b.peak_bytes ? a.peak_bytes < b.peak_bytes
-                                                         : a.cost < b.cost;
-                   });
+  std::stable_sort(
+      curve.points.begin(), curve.points.end(), [](const RematReport& a, const RematReport& b) {
+        return a.peak_bytes != b.peak_bytes ? a.peak_bytes < b.peak_bytes : a.cost < b.cost;
+      });
   std::vector<RematReport> falling;
   for (RematReport& point : curve.points) {
     if (falling.empty() || point.cost < falling.back().cost) falling.push_back(std::move(point));
