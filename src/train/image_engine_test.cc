@@ -121,6 +121,9 @@ TEST(Model, keys_of_other_families_are_refused) {
   EXPECT_NE(refusal("bert-tiny", "image_size", "32").find("reads no images"), std::string::npos);
   EXPECT_NE(refusal("vgg-16", "stage_blocks", "1,1").find("no residual network"),
             std::string::npos);
+  EXPECT_NE(refusal("vgg-16", "max_seq_length", "64").find("reads images"), std::string::npos);
+  EXPECT_NE(refusal("bert-tiny", "allow_batch_norm_split", "true").find("no batch norm"),
+            std::string::npos);
   EXPECT_NE(refusal("resnet-50", "hidden_dropout_prob", "0.1").find("no dropout"),
             std::string::npos);
   EXPECT_NE(refusal("resnet-50", "stage_blocks", "1,1").find("widths"), std::string::npos);

@@ -263,6 +263,12 @@ Model resolve_model(const RunConfig& config, const ModelFacts& facts) {
   }
   if (model.image_size() == 0 && is_given("image_size"))
     refuse_key("image_size", config.model, "reads no images");
+  for (const char* key : {"tokenizer", "vocab_size", "attention_probs_dropout_prob", "text_column",
+                          "text_pair_column", "label_column", "max_seq_length"}) {
+    if (model.image_size() > 0 && is_given(key)) refuse_key(key, config.model, "reads images");
+  }
+  if (!model.has_batch_statistics() && config.allow_batch_norm_split)
+    refuse_key("allow_batch_norm_split", config.model, "has no batch norm and is split freely");
   if (!std::holds_alternative<ResnetConfig>(model.config) && is_given("stage_blocks"))
     refuse_key("stage_blocks", config.model, "is no residual network");
   if (path.empty() && known.vocab_size == 0) known.vocab_size = config.vocab_size;
