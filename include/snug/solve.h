@@ -53,8 +53,8 @@ struct PlacementResult {
 /// Error{bad_data} for items that contradict their own description.
 [[nodiscard]] PlacementResult solve_placement(const PlacementRequest& request);
 
-/// Writes the columns id, lower, upper, size and offset, in the order of the items; the file appears
-/// whole or not at all.
+/// Writes the columns id, lower, upper, size and offset, in the order of the items; the file
+/// appears whole or not at all.
 void write_placement_csv(const std::string& file, const std::vector<PlacementItem>& items,
                          const std::vector<int64_t>& offsets);
 

@@ -53,11 +53,13 @@ PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity
 
 Placement place(std::span<const LiveRange> ranges, const PlacementLimits& limits) {
   const int64_t load = load_of(ranges);
-  // Half of the nodes for the load itself, half for what lies above it.
+  // A quarter of the nodes for the load itself, but a whole dive if there are that many; the rest
+  // for what lies above it.
+  const int64_t nodes = limits.exact_search_nodes;
   PlacementLimits at_load = limits;
-  at_load.exact_search_nodes -= limits.exact_search_nodes / 2;
+  at_load.exact_search_nodes = std::min(nodes, std::max(nodes / 4, dive_nodes(ranges)));
   Placement best = place_within(ranges, load, at_load).placement;
-  search_between(ranges, load, limits.exact_search_nodes / 2 / kCapacities, best);
+  search_between(ranges, load, (nodes - at_load.exact_search_nodes) / kCapacities, best);
   return best;
 }
 

@@ -49,8 +49,7 @@ std::vector<plan::LiveRange> live_ranges(const std::vector<PlacementItem>& items
   std::sort(times.begin(), times.end());
   times.erase(std::unique(times.begin(), times.end()), times.end());
   const auto rank_of = [&](int64_t time) {
-    return static_cast<int32_t>(std::lower_bound(times.begin(), times.end(), time) -
-                                times.begin());
+    return static_cast<int32_t>(std::lower_bound(times.begin(), times.end(), time) - times.begin());
   };
   std::vector<plan::LiveRange> ranges;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -97,11 +96,11 @@ plan::Placement search(const PlacementRequest& request, const PlacementResult& r
   plan::PlacementWithin found = plan::place_within(ranges, *request.capacity, limits);
   if (found.placement.height <= *request.capacity) return std::move(found.placement);
   if (found.is_impossible) {
-    throw Error(ErrorCode::out_of_budget, request.name,
-                "no placement within the capacity of " + std::to_string(*request.capacity) +
-                    " exists: an exhaustive search found none",
-                "the lowest that was found has a height of " +
-                    std::to_string(found.placement.height));
+    throw Error(
+        ErrorCode::out_of_budget, request.name,
+        "no placement within the capacity of " + std::to_string(*request.capacity) +
+            " exists: an exhaustive search found none",
+        "the lowest that was found has a height of " + std::to_string(found.placement.height));
   }
   throw Error(ErrorCode::out_of_budget, request.name,
               "no placement found within the capacity of " + std::to_string(*request.capacity) +
@@ -125,8 +124,8 @@ std::string PlacementResult::to_json() const {
 
 std::string PlacementResult::to_text() const {
   char text[64];
-  std::string lines = "load     " + std::to_string(load) + " at time " +
-                      std::to_string(load_time) + "\nheight   " + std::to_string(height) + "\n";
+  std::string lines = "load     " + std::to_string(load) + " at time " + std::to_string(load_time) +
+                      "\nheight   " + std::to_string(height) + "\n";
   if (capacity) lines += "capacity " + std::to_string(*capacity) + "\n";
   std::snprintf(text, sizeof text, "gap      %.4f %%\nseconds  %.3f\n", 100.0 * gap(), seconds);
   return lines + text;
@@ -153,8 +152,7 @@ PlacementResult solve_placement(const PlacementRequest& request) {
   }
   result.height = placement.height;
   result.offsets = std::move(placement.offsets);
-  result.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
 

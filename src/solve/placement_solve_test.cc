@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract of `snug solve placement`: heights by an independent checker, bad files one clear error
-// each, capacities with their proofs.
+// The contract of `snug solve placement`: heights by an independent checker, bad files one clear
+// error each, capacities with their proofs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,8 +95,9 @@ TEST(SolvePlacement, Prints_exactly_the_promised_keys) {
 }
 
 TEST(SolvePlacement, Columns_in_any_order_and_quoted_ids) {
-  const auto items = read_placement_csv(file_with(
-      "\xEF\xBB\xBFoffset, size ,upper,lower,id\r\n7,5,9,-3,\"a, \"\"b\"\"\nc\"\r\n,0,2,1,\r\n\r\n"));
+  const auto items =
+      read_placement_csv(file_with("\xEF\xBB\xBFoffset, size ,upper,lower,id\r\n7,5,9,-3,\"a, "
+                                   "\"\"b\"\"\nc\"\r\n,0,2,1,\r\n\r\n"));
   ASSERT_EQ(items.size(), 2u);
   EXPECT_EQ(items[0].id, "a, \"b\"\nc");
   EXPECT_EQ(items[0].lower, -3);
@@ -115,8 +116,11 @@ TEST(SolvePlacement, Bad_files_are_one_clear_error_with_line_and_fix) {
   const auto expect_bad = [](const std::string& text, const std::set<std::string>& parts) {
     const std::string path = file_with(text);
     SCOPED_TRACE(text);
-    expect_error([&] { (void)solve_placement({read_placement_csv(path), path, {}}); },
-                 ErrorCode::bad_data, parts);
+    expect_error(
+        [&] {
+          (void)solve_placement({read_placement_csv(path), path, {}});
+        },
+        ErrorCode::bad_data, parts);
   };
   const std::string header = "id,lower,upper,size\n";
   expect_bad("", {"placement.csv", "empty"});
