@@ -2,6 +2,7 @@
 #include "plan/chain.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -11,7 +12,8 @@ namespace snug::plan {
 namespace {
 
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
-constexpr double kWork = 100e6;  // transitions × slots the table may take where it has a choice
+constexpr double kWork = 100e6;     // transitions × slots the table may take where it has a choice
+constexpr int64_t kSlotsOfSet = 3;  // that a set between blocks takes in a good table
 constexpr int32_t kMinSlots = 160;
 constexpr int32_t kMaxSlots = 1024;
 constexpr int64_t kMaxExactSlots = 8192;
@@ -94,7 +96,7 @@ double ChainSolver::least_work(const std::vector<BlockOptions>& options) {
   return find_rows(options).transitions * kMinSlots;
 }
 
-void ChainSolver::choose_slots(double transitions) {
+void ChainSolver::choose_slots(double transitions, double share) {
   // The largest budget that can matter: everything kept, at the worst moment.
   int64_t saved = 0;
   int64_t most = 1;
@@ -121,6 +123,7 @@ void ChainSolver::choose_slots(double transitions) {
       count(option.backward_peak_bytes + block.foreign_bytes);
     }
   }
+  most = std::max<int64_t>(1, std::llround(share * static_cast<double>(most)));
   const int64_t exact = divisor > 0 ? most / divisor + 1 : 1;
   if (exact <= kMaxExactSlots && static_cast<double>(exact) * transitions <= kMaxExactWork) {
     slots_ = static_cast<int32_t>(exact);
@@ -134,14 +137,21 @@ void ChainSolver::choose_slots(double transitions) {
   slot_bytes_ = (most + slots_ - lost - 1) / (slots_ - lost);
 }
 
-ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<BlockOptions>& options)
+bool ChainSolver::is_coarse() const {
+  int64_t largest = 0;
+  for (const BlockOptions& block : options_) largest = std::max(largest, block.input_bytes);
+  return slots_ > 0 && slot_bytes_ * kSlotsOfSet > largest;
+}
+
+ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<BlockOptions>& options,
+                         double share)
     : blocks_(blocks), options_(options), length_(static_cast<int32_t>(blocks.size())) {
   for (const BlockOptions& block : options_) {
     if (block.options.empty()) return;
   }
   Rows rows = find_rows(options_);
   row_of_ = std::move(rows.row_of);
-  choose_slots(rows.transitions);
+  choose_slots(rows.transitions, share);
   for (const BlockOptions& block : options_) {
     input_slots_.push_back(slots_of(block.input_bytes));
     past_slots_.push_back(static_cast<int32_t>(block.past_bytes / slot_bytes_));

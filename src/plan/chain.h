@@ -43,7 +43,9 @@ struct ChainAction {
 /// The solved table: one table answers every nominal budget up to its largest.
 class ChainSolver {
  public:
-  ChainSolver(const std::vector<Block>& blocks, const std::vector<BlockOptions>& options);
+  /// The largest nominal budget is `share` of what keeping everything takes.
+  ChainSolver(const std::vector<Block>& blocks, const std::vector<BlockOptions>& options,
+              double share = 1);
 
   /// Nominal budgets (in slots) at which the best time changes, smallest first. Empty where nothing
   /// is feasible.
@@ -53,6 +55,10 @@ class ChainSolver {
   /// infeasible.
   [[nodiscard]] double seconds(int32_t budget_slots) const;
 
+  /// Whether a slot is so large that the sets between blocks are mostly rounding: then a smaller
+  /// share of the budgets wants a table of its own.
+  [[nodiscard]] bool is_coarse() const;
+
   /// Transitions times slots that the coarsest table takes: what a chain of all-different blocks
   /// makes too long.
   [[nodiscard]] static double least_work(const std::vector<BlockOptions>& options);
@@ -60,7 +66,7 @@ class ChainSolver {
  private:
   [[nodiscard]] size_t row(int32_t a, int32_t b) const;
   [[nodiscard]] int32_t slots_of(int64_t bytes) const;
-  void choose_slots(double transitions);
+  void choose_slots(double transitions, double share);
   void solve_row(int32_t a, int32_t b);
   void emit_held(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const;
   void emit_free(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const;

@@ -21,6 +21,12 @@ namespace snug::plan {
 namespace {
 
 constexpr double kGridBend = 1.6;
+constexpr double kLongestSchedule = 160e3;  // forward runs times ops of the problem
+constexpr double kFewestForwardRuns = 4;
+constexpr double kShareStep = 0.125;
+constexpr double kSmallestShare = 1.0 / 64;
+constexpr int32_t kFewestPoints = 8;
+constexpr double kStepsOfGrid = 240e3;  // points of the grid times ops of the problem
 constexpr int32_t kMaxWholeForwards = 3;
 constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to anybody
 constexpr double kMaxTableWork = 4e9;   // transitions × slots: a few seconds
@@ -81,13 +87,13 @@ std::vector<Candidate> front_of(std::vector<Candidate> candidates) {
 // budgets that need at most one, two, three extra forward runs of the whole chain, which people ask
 // for.
 std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_points,
-                                     double largest_share) {
+                                     double largest_share, double max_forward_runs) {
   std::vector<int32_t> all = solver.distinct_budgets();
   std::vector<int32_t> chosen;
   if (all.empty()) return chosen;
   const double forward = solver.seconds(all.back());
   std::erase_if(all, [&](int32_t slots) {
-    return slots != all.back() && solver.seconds(slots) > forward * kMaxForwardRuns;
+    return slots != all.back() && solver.seconds(slots) > forward * max_forward_runs;
   });
   const auto points = std::min<size_t>(all.size(), static_cast<size_t>(grid_points));
   for (size_t i = 0; i < points; ++i) {
@@ -112,11 +118,16 @@ std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_poi
   return chosen;
 }
 
+// Every point costs time in proportion to the schedule: long problems get fewer.
+int32_t points_for(const Problem& problem, int32_t most) {
+  const double worth = kStepsOfGrid / (static_cast<double>(problem.ops.size()) + 1);
+  return std::clamp(static_cast<int32_t>(worth), std::min(kFewestPoints, most), most);
+}
+
 // The nominal budgets up to `largest_share` of those that matter.
 void add_chain_candidates(const Workshop& shop, int32_t grid_points, double largest_share,
                           std::vector<Candidate>& candidates) {
   const auto& blocks = shop.chain.blocks;
-  const ChainSolver solver(blocks, shop.options);
   const auto add = [&](const std::vector<ChainAction>& actions) {
     if (auto schedule = flatten(shop.index, shop.chain, actions)) {
       add_candidate(shop, std::move(*schedule), "budget", candidates);
@@ -126,8 +137,19 @@ void add_chain_candidates(const Workshop& shop, int32_t grid_points, double larg
     for (const auto& actions : strategy_actions(shop.index, shop.chain, shop.options, name))
       add(actions);
   }
-  for (const int32_t slots : nominal_budgets(solver, grid_points, largest_share))
-    add(solver.actions(slots));
+  // Long problems cannot afford the longest schedules.
+  const double max_forward_runs =
+      std::clamp(kLongestSchedule / (static_cast<double>(shop.index.op_count()) + 1),
+                 kFewestForwardRuns, kMaxForwardRuns);
+  // The smallest budgets of a long chain are less than a slot of the table for all of them.
+  for (double share = 1; share >= kSmallestShare; share *= kShareStep) {
+    const ChainSolver solver(blocks, shop.options, share);
+    for (const int32_t slots :
+         nominal_budgets(solver, grid_points, largest_share, max_forward_runs))
+      add(solver.actions(slots));
+    if (!solver.is_coarse()) break;
+    grid_points = std::max(kFewestPoints, grid_points / 2);
+  }
 }
 
 // Peak-driven search from the smallest schedule found, and from keep-all where the chain has little
@@ -213,14 +235,15 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
   std::vector<Candidate> candidates;
   candidates.push_back({{}, "keep-all", keep_all.load_bytes, keep_all.seconds});
   if (shop.has_chain()) {
-    add_chain_candidates(shop, options.grid_points, 1.0, candidates);
+    const int32_t points = points_for(ordered.problem, options.grid_points);
+    add_chain_candidates(shop, points, 1.0, candidates);
     // The other way to cut, for the smallest budgets.
     const Workshop low(ordered.problem, {.merges_backward = true});
     const bool is_same =
         low.chain.blocks.size() == shop.chain.blocks.size() &&
         std::equal(low.chain.blocks.begin(), low.chain.blocks.end(), shop.chain.blocks.begin(),
                    [](const Block& a, const Block& b) { return a.first == b.first; });
-    if (!is_same) add_chain_candidates(low, options.grid_points / 4, 0.15, candidates);
+    if (!is_same) add_chain_candidates(low, points / 4, 0.15, candidates);
   }
   add_peak_candidates(shop, options, candidates);
   place_front(ordered, front_of(std::move(candidates)), problem, options, keep_all, frontier);

@@ -90,6 +90,33 @@ TEST(Frontier, Encoder_of_twelve_layers_meets_its_marks) {
   }
 }
 
+// The arena, as a share of keep-all's, of the smallest plan with at most this overhead.
+double smallest_share(const Frontier& frontier, double overhead) {
+  for (const Plan& plan : frontier.plans) {
+    if (plan.seconds <= frontier.keep_all_seconds * (1 + overhead))
+      return static_cast<double>(plan.arena_bytes) /
+             static_cast<double>(frontier.keep_all_arena_bytes);
+  }
+  return 1;
+}
+
+TEST(Frontier, Recurrent_nets_are_cut_between_steps_though_h_and_c_cross) {
+  for (const int32_t layers : {1, 2}) {
+    const Problem problem = testing::recurrent_net({.steps = 60, .layers = layers});
+    const Frontier frontier = build_frontier(problem, kQuickFrontier);
+    ASSERT_NO_FATAL_FAILURE(expect_sound(problem, frontier));
+    EXPECT_LE(smallest_share(frontier, 0.36), 0.18) << layers;
+    EXPECT_LE(smallest_share(frontier, 0.80), 0.10) << layers;
+  }
+}
+
+TEST(Frontier, U_net_plans_are_valid_and_save) {
+  const Problem problem = testing::u_net(4);
+  const Frontier frontier = build_frontier(problem);
+  ASSERT_NO_FATAL_FAILURE(expect_sound(problem, frontier));
+  EXPECT_LE(smallest_share(frontier, 0.33), 0.60);
+}
+
 TEST(Frontier, Is_the_same_when_built_twice) {
   for (const Problem& problem :
        {testing::encoder({.layers = 3, .accumulates = false}),

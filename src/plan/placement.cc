@@ -44,8 +44,10 @@ PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity
     result.is_impossible = found.end == SearchEnd::impossible;
   };
   search(std::min(nodes_left, dive_nodes(ranges)));
-  if (best.height > capacity && best.height < kNoHeight && !result.is_impossible) {
-    best = place_local_search(ranges, capacity, std::move(best), limits.local_search_rounds);
+  if (best.height > capacity && best.height < kNoHeight && !result.is_impossible &&
+      limits.local_search_rounds > 0) {
+    const int32_t rounds = greedy_runs(ranges.size(), limits.local_search_rounds);
+    best = place_local_search(ranges, capacity, std::move(best), rounds);
   }
   search(nodes_left);
   return result;

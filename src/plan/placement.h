@@ -9,6 +9,7 @@
 // for what does not. Steps are small numbers: some memory is linear in the last of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -31,6 +32,13 @@ struct PlacementLimits {
   int32_t local_search_rounds = 40;     // greedy runs of the local search
   int64_t exact_search_nodes = 20'000;  // nodes of all exact searches together; 0 is none
 };
+
+/// Greedy runs that many ranges are worth: long schedules get fewer.
+[[nodiscard]] constexpr int32_t greedy_runs(size_t ranges, int32_t most) {
+  constexpr size_t kPlacedInAll = 60'000;
+  return static_cast<int32_t>(
+      std::clamp<size_t>(kPlacedInAll / (ranges + 1), 1, static_cast<size_t>(std::max(1, most))));
+}
 
 /// Largest sum of bytes of ranges that are live at one step: no placement is lower.
 [[nodiscard]] int64_t load_of(std::span<const LiveRange> ranges);

@@ -3,8 +3,10 @@
 // live with it.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "plan/placement.h"
 #include "plan/range_max.h"
@@ -13,6 +15,8 @@
 namespace snug::plan {
 namespace {
 
+using Extent = std::pair<int64_t, int64_t>;
+
 struct Placed {
   int64_t offset;
   int64_t end;
@@ -20,36 +24,49 @@ struct Placed {
   int32_t last;
 };
 
-// What is placed, by offset, so that one pass sees the gaps: all of it, and once more for each
-// block of sections, since most ranges live within one.
+// What is placed, found by time: each range is listed at the smallest aligned interval of 2^k
+// sections that holds it, so that whoever asks looks at few ranges that are not live then.
 class PlacedRanges {
  public:
-  explicit PlacedRanges(const Sections& sections)
-      : blocks_(static_cast<size_t>(sections.count / kBlock + 1)) {}
+  explicit PlacedRanges(const Sections& sections) {
+    const auto count = static_cast<uint32_t>(std::max(1, sections.count));
+    for (int level = 0; level <= std::bit_width(count); ++level)
+      levels_.emplace_back((size_t{count} >> level) + 1);
+  }
 
   void add(const Placed& placed, Sections::Interval interval) {
-    insert(all_, placed);
-    if (blocks_.size() == 1) return;
-    for (int32_t b = interval.begin / kBlock; b <= (interval.end - 1) / kBlock; ++b)
-      insert(blocks_[static_cast<size_t>(b)], placed);
+    const auto first = static_cast<uint32_t>(interval.begin);
+    const auto last = static_cast<uint32_t>(interval.end - 1);
+    const int level = std::bit_width(first ^ last);
+    Level& at = levels_[static_cast<size_t>(level)];
+    at.lists[size_t{first} >> level].push_back(placed);
+    ++at.count;
   }
-  // All that can be live within the interval.
-  [[nodiscard]] std::span<const Placed> near(Sections::Interval interval) const {
-    const int32_t block = interval.begin / kBlock;
-    if (blocks_.size() == 1 || block != (interval.end - 1) / kBlock) return all_;
-    return blocks_[static_cast<size_t>(block)];
+  // The bytes [first, second) of all that is live with the range, by rising offset.
+  [[nodiscard]] std::span<const Extent> near(const LiveRange& range, Sections::Interval interval) {
+    found_.clear();
+    for (size_t level = 0; level < levels_.size(); ++level) {
+      if (levels_[level].count == 0) continue;
+      const size_t end = static_cast<size_t>(interval.end - 1) >> level;
+      for (size_t i = static_cast<size_t>(interval.begin) >> level; i <= end; ++i) {
+        for (const Placed& other : levels_[level].lists[i]) {
+          if (other.last >= range.first && range.last >= other.first)
+            found_.emplace_back(other.offset, other.end);
+        }
+      }
+    }
+    std::sort(found_.begin(), found_.end());
+    return found_;
   }
 
  private:
-  static constexpr int32_t kBlock = 128;
-
-  static void insert(std::vector<Placed>& list, const Placed& placed) {
-    const auto is_lower = [](const Placed& a, const Placed& b) { return a.offset < b.offset; };
-    list.insert(std::upper_bound(list.begin(), list.end(), placed, is_lower), placed);
-  }
-
-  std::vector<Placed> all_;
-  std::vector<std::vector<Placed>> blocks_;
+  struct Level {
+    explicit Level(size_t size) : lists(size) {}
+    std::vector<std::vector<Placed>> lists;
+    int64_t count = 0;
+  };
+  std::vector<Level> levels_;
+  std::vector<Extent> found_;
 };
 
 enum class Key : uint8_t { area, bytes, lifetime, birth, death, contention };
@@ -104,20 +121,19 @@ std::vector<double> key_values(std::span<const LiveRange> ranges, Key key) {
 
 // The first or the smallest gap that takes the range, below one of the ranges that are live with
 // it.
-std::optional<int64_t> gap_for(std::span<const Placed> placed, const LiveRange& range,
+std::optional<int64_t> gap_for(std::span<const Extent> placed, const LiveRange& range,
                                internal::Fit fit) {
   int64_t gap_begin = 0;
   std::optional<int64_t> chosen;
   int64_t chosen_gap = std::numeric_limits<int64_t>::max();
-  for (const Placed& other : placed) {
-    if (other.last < range.first || range.last < other.first) continue;
-    const int64_t gap = other.offset - gap_begin;
+  for (const auto& [offset, end] : placed) {
+    const int64_t gap = offset - gap_begin;
     if (gap >= range.bytes && gap < chosen_gap) {
       chosen = gap_begin;
       chosen_gap = gap;
       if (fit == internal::Fit::first || gap == range.bytes) break;
     }
-    gap_begin = std::max(gap_begin, other.end);
+    gap_begin = std::max(gap_begin, end);
   }
   return chosen;
 }
@@ -155,7 +171,7 @@ std::optional<Placement> place_in_order(std::span<const LiveRange> ranges, const
     const int64_t neighbours_top = top.max(interval.begin, interval.end);
     int64_t chosen = neighbours_top;
     if (neighbours_top - used.max(interval.begin, interval.end) >= range.bytes) {
-      chosen = gap_for(placed.near(interval), range, fit).value_or(neighbours_top);
+      chosen = gap_for(placed.near(range, interval), range, fit).value_or(neighbours_top);
     }
     if (range.bytes > limit - chosen) return std::nullopt;
     const int64_t end = chosen + range.bytes;
@@ -177,6 +193,7 @@ Placement place_portfolio(std::span<const LiveRange> ranges, int64_t enough) {
   Placement best{{}, kNoHeight};
   int64_t limit = kNoHeight;
   std::vector<int32_t> order(ranges.size());
+  int32_t runs_left = greedy_runs(ranges.size(), 2 * static_cast<int32_t>(kKeys.size()));
   for (const Key key : kKeys) {
     const std::vector<double> values = key_values(ranges, key);
     std::iota(order.begin(), order.end(), 0);
@@ -189,6 +206,7 @@ Placement place_portfolio(std::span<const LiveRange> ranges, int64_t enough) {
         if (best.height <= enough) return best;
         limit = best.height - 1;
       }
+      if (--runs_left == 0) return best;
     }
   }
   return best;

@@ -19,8 +19,7 @@ class StepBytes {
       : leaves_(std::bit_ceil(std::max<size_t>(1, bytes.size()))),
         highest_(2 * leaves_, std::numeric_limits<int64_t>::min() / 2),
         change_(2 * leaves_, 0) {
-    std::copy(bytes.begin(), bytes.end(),
-              highest_.begin() + static_cast<std::ptrdiff_t>(leaves_));
+    std::copy(bytes.begin(), bytes.end(), highest_.begin() + static_cast<std::ptrdiff_t>(leaves_));
     for (size_t node = leaves_; node-- > 1;)
       highest_[node] = std::max(highest_[2 * node], highest_[2 * node + 1]);
   }

@@ -249,7 +249,7 @@ Problem encoder(const EncoderShape& shape) { return EncoderMaker(shape).run(); }
 namespace {
 
 constexpr double kFlopsPerSecond = 450e9;
-constexpr double kBytesPerSecond = 10e9;
+constexpr double kBytesPerSecond = 30e9;  // a step's tensors fit in a cache
 
 class RecurrentMaker {
  public:
