@@ -30,14 +30,14 @@ class PlacedRanges {
  public:
   explicit PlacedRanges(const Sections& sections) {
     const auto count = static_cast<uint32_t>(std::max(1, sections.count));
-    for (int level = 0; level <= static_cast<int>(std::bit_width(count)); ++level)
-      levels_.emplace_back((size_t{count} >> level) + 1);
+    const auto levels = static_cast<int>(std::bit_width(count)) + 1;
+    for (int level = 0; level < levels; ++level) levels_.emplace_back((size_t{count} >> level) + 1);
   }
 
   void add(const Placed& placed, Sections::Interval interval) {
     const auto first = static_cast<uint32_t>(interval.begin);
     const auto last = static_cast<uint32_t>(interval.end - 1);
-    const int level = static_cast<int>(std::bit_width(first ^ last));
+    const auto level = static_cast<int>(std::bit_width(first ^ last));
     Level& at = levels_[static_cast<size_t>(level)];
     at.lists[size_t{first} >> level].push_back(placed);
     ++at.count;
