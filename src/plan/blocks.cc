@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxCarryTrials = 24;
 constexpr int32_t kMaxCrossing = 32;  // storages of one cut
 constexpr size_t kCutLimits = 4;
-constexpr double kSetGain = 1.25;      // by how much sets must be better than cuts of one storage
+constexpr double kSetGain = 1.3;       // by how much sets must be better than cuts of one storage
 constexpr double kSmallBlock = 0.125;  // of the typical block's seconds: merged into a neighbour
 
 // Steps from the making of a storage to its last forward use; 0 where it does not leave its op.
