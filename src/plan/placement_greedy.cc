@@ -24,17 +24,30 @@ struct Placed {
   int32_t last;
 };
 
-// What is placed, found by time: each range is listed at the smallest aligned interval of 2^k
-// sections that holds it, so that whoever asks looks at few ranges that are not live then.
+// Up to so many ranges, one list by offset is scanned: cheaper than sorting what an index finds.
+constexpr size_t kScanned = 8192;
+
+// What is placed. Of many ranges, found by time: each is listed at the smallest aligned interval of
+// 2^k sections that holds it, so that whoever asks looks at few ranges that are not live then.
 class PlacedRanges {
  public:
-  explicit PlacedRanges(const Sections& sections) {
+  PlacedRanges(const Sections& sections, size_t ranges) : is_scanned_(ranges <= kScanned) {
+    if (is_scanned_) return;
     const auto count = static_cast<uint32_t>(std::max(1, sections.count));
     const auto levels = static_cast<int>(std::bit_width(count)) + 1;
     for (int level = 0; level < levels; ++level) levels_.emplace_back((size_t{count} >> level) + 1);
   }
 
   void add(const Placed& placed, Sections::Interval interval) {
+    if (is_scanned_) {
+      by_offset_.insert(std::upper_bound(by_offset_.begin(), by_offset_.end(), placed,
+                                         [](const Placed& a, const Placed& b) {
+                                           return std::pair(a.offset, a.end) <
+                                                  std::pair(b.offset, b.end);
+                                         }),
+                        placed);
+      return;
+    }
     const auto first = static_cast<uint32_t>(interval.begin);
     const auto last = static_cast<uint32_t>(interval.end - 1);
     const auto level = static_cast<int>(std::bit_width(first ^ last));
@@ -45,6 +58,11 @@ class PlacedRanges {
   // The bytes [first, second) of all that is live with the range, by rising offset.
   [[nodiscard]] std::span<const Extent> near(const LiveRange& range, Sections::Interval interval) {
     found_.clear();
+    for (const Placed& other : by_offset_) {
+      if (other.last >= range.first && range.last >= other.first)
+        found_.emplace_back(other.offset, other.end);
+    }
+    if (is_scanned_) return found_;
     for (size_t level = 0; level < levels_.size(); ++level) {
       if (levels_[level].count == 0) continue;
       const size_t end = static_cast<size_t>(interval.end - 1) >> level;
@@ -65,6 +83,8 @@ class PlacedRanges {
     std::vector<std::vector<Placed>> lists;
     int64_t count = 0;
   };
+  bool is_scanned_;
+  std::vector<Placed> by_offset_;
   std::vector<Level> levels_;
   std::vector<Extent> found_;
 };
@@ -160,7 +180,7 @@ std::optional<Placement> place_in_order(std::span<const LiveRange> ranges, const
                                         std::span<const int32_t> order, Fit fit, int64_t limit) {
   Placement result;
   result.offsets.assign(ranges.size(), 0);
-  PlacedRanges placed(sections);
+  PlacedRanges placed(sections, ranges.size());
   RangeMax<Add> used(sections.count);
   RangeMax<Raise> top(sections.count);
   for (const int32_t id : order) {

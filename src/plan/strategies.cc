@@ -55,8 +55,8 @@ class RevolveSplits {
         best = std::numeric_limits<int64_t>::max();
         // Without a free checkpoint only the last step can be reached and undone.
         for (int32_t j = c == 0 ? l - 1 : 1; j < l; ++j) {
-          const int64_t sum = j + advances_[cell(l - j, std::max<int64_t>(0, c - 1))] +
-                              advances_[cell(j, c)];
+          const int64_t sum =
+              j + advances_[cell(l - j, std::max<int64_t>(0, c - 1))] + advances_[cell(j, c)];
           if (sum >= best) continue;
           best = sum;
           ahead_[cell(l, c)] = j;
@@ -83,8 +83,8 @@ class Maker {
         options_(options),
         length_(static_cast<int32_t>(chain.blocks.size())) {}
 
-  // Segments begin at these blocks, the first at 0; each keeps the input of its first block and what
-  // `extra` names, and is run again once, keeping all, before its backward part.
+  // Segments begin at these blocks, the first at 0; each keeps the input of its first block and
+  // what `extra` names, and is run again once, keeping all, before its backward part.
   [[nodiscard]] Actions segments(std::vector<int32_t> begins,
                                  const std::vector<std::vector<StorageId>>& extra = {}) const {
     begins.push_back(length_);

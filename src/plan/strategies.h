@@ -12,7 +12,8 @@
 //                   made again from them
 //   revolve:C       at most C block inputs are kept at once; binomial (Griewank and Walther 2000,
 //                   algorithm 799)
-//   marks:A;B       storages whose name matches a pattern (* is any text) are kept; all else is made
+//   marks:A;B       storages whose name matches a pattern (* is any text) are kept; all else is
+//   made
 //                   again from them, once
 #pragma once
 
@@ -23,8 +24,8 @@
 
 namespace snug::plan {
 
-/// One list of actions, or several of which the one with the smallest load is meant (`chen`). Throws
-/// Error{bad_config} for a name that is no strategy, and for marks that keep nothing.
+/// One list of actions, or several of which the one with the smallest load is meant (`chen`).
+/// Throws Error{bad_config} for a name that is no strategy, and for marks that keep nothing.
 [[nodiscard]] std::vector<std::vector<ChainAction>> strategy_actions(
     const ProblemIndex& index, const Chain& chain, const std::vector<BlockOptions>& options,
     std::string_view strategy);

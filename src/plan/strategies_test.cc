@@ -152,8 +152,8 @@ TEST(Strategies, Speed_runs_no_matrix_product_again) {
 }
 
 TEST(Strategies, Other_names_are_refused) {
-  for (const char* name : {"", "magic", "every", "every:", "every:0", "every:-2", "every:2x", "chen:",
-                           "revolve", "revolve:0", "marks", "marks:", "sqrt:2"}) {
+  for (const char* name : {"", "magic", "every", "every:", "every:0", "every:-2", "every:2x",
+                           "chen:", "revolve", "revolve:0", "marks", "marks:", "sqrt:2"}) {
     EXPECT_THROW(check_strategy_name(name), Error) << name;
   }
 }
