@@ -160,6 +160,34 @@ TEST(Schedule, Flattened_actions_are_valid_at_every_nominal_budget) {
   }
 }
 
+TEST(Schedule, An_update_waits_for_all_it_reads_also_through_other_updates) {
+  // Gradients in the order g0, g1; their squares in the other order; the norm reads both.
+  Problem problem;
+  for (const char* name : {"x", "g0", "g1", "s1", "s0", "norm"})
+    problem.storages.push_back({name, 64});
+  problem.storages.push_back({"w", 64, true});
+  const auto op = [&](const char* name, Phase phase, std::vector<StorageId> inputs,
+                      std::vector<StorageId> outputs) {
+    Op made;
+    made.name = name;
+    made.phase = phase;
+    made.inputs = std::move(inputs);
+    made.outputs = std::move(outputs);
+    made.may_recompute = phase == Phase::forward;
+    problem.ops.push_back(made);
+  };
+  op("f", Phase::forward, {6}, {0});
+  op("b0", Phase::backward, {0}, {1});
+  op("b1", Phase::backward, {0}, {2});
+  op("square1", Phase::update, {2}, {3});
+  op("square0", Phase::update, {1}, {4});
+  op("norm", Phase::update, {3, 4}, {5});
+  op("step", Phase::update, {1, 5}, {6});
+  const OrderedProblem ordered = with_prompt_updates(problem);
+  EXPECT_TRUE(check_schedule(problem, ordered.original).empty());
+  EXPECT_EQ(ordered.original, (std::vector<OpId>{0, 1, 4, 2, 3, 5, 6}));
+}
+
 TEST(Schedule, Updates_move_behind_their_gradient_and_stay_valid) {
   const Problem late =
       testing::encoder({.layers = 3, .tokens = 128, .accumulates = false, .updates_at_end = true});

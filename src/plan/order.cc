@@ -9,46 +9,42 @@
 namespace snug::plan {
 namespace {
 
-// The ops from index.backward_begin on.
+// The ops from index.backward_begin on. Every op has a root: itself, or for an update the last op
+// that stays in place among all it depends on, through other updates too: the makers of its inputs,
+// and all that touch a resident storage that it writes. It moves directly behind that root; updates
+// with one root keep their order.
 std::vector<OpId> backward_order(const ProblemIndex& index) {
-  // For each update: the last op before it that makes its inputs, or reads or writes the resident
-  // storage it writes or reads. It moves directly behind that one. Updates bound to updates keep
-  // their relative order.
-  std::vector<std::vector<OpId>> followers(static_cast<size_t>(index.op_count()));
-  std::vector<OpId> last_touch(static_cast<size_t>(index.storage_count()),
-                               -1);  // any reader, writer or maker
-  std::vector<OpId> last_write(static_cast<size_t>(index.storage_count()), -1);
-  std::vector<OpId> anchors(static_cast<size_t>(index.op_count()), -1);
+  const auto storages = static_cast<size_t>(index.storage_count());
+  std::vector<OpId> touch_root(storages, -1);  // largest root of any reader, writer or maker
+  std::vector<OpId> write_root(storages, -1);  // of writers and makers
+  std::vector<std::vector<OpId>> behind(static_cast<size_t>(index.op_count()));
+  std::vector<OpId> order;
   for (OpId id = 0; id < index.op_count(); ++id) {
     const Op& op = index.op(id);
-    OpId anchor = -1;
-    for (const StorageId input : op.inputs)
-      anchor = std::max(anchor, last_write[static_cast<size_t>(input)]);
-    for (const StorageId output : op.outputs)
-      anchor = std::max(anchor, last_touch[static_cast<size_t>(output)]);
-    const bool moves = op.phase == Phase::update && id > index.backward_begin;
-    if (moves) anchors[static_cast<size_t>(id)] = std::max(anchor, index.backward_begin);
-    for (const StorageId input : op.inputs) last_touch[static_cast<size_t>(input)] = id;
+    OpId root = id;
+    if (op.phase == Phase::update && id > index.backward_begin) {
+      root = index.backward_begin;
+      for (const StorageId input : op.inputs)
+        root = std::max(root, write_root[static_cast<size_t>(input)]);
+      for (const StorageId output : op.outputs)
+        root = std::max(root, touch_root[static_cast<size_t>(output)]);
+      behind[static_cast<size_t>(root)].push_back(id);
+    }
+    for (const StorageId input : op.inputs) {
+      OpId& touched = touch_root[static_cast<size_t>(input)];
+      touched = std::max(touched, root);
+    }
     for (const StorageId output : op.outputs) {
-      last_touch[static_cast<size_t>(output)] = last_write[static_cast<size_t>(output)] = id;
+      const auto position = static_cast<size_t>(output);
+      write_root[position] = std::max(write_root[position], root);
+      touch_root[position] = std::max(touch_root[position], root);
     }
   }
   for (OpId id = index.backward_begin; id < index.op_count(); ++id) {
-    const OpId anchor = anchors[static_cast<size_t>(id)];
-    if (anchor >= 0) followers[static_cast<size_t>(anchor)].push_back(id);
-  }
-  std::vector<OpId> order;
-  std::vector<OpId> stack;
-  for (OpId id = index.backward_begin; id < index.op_count(); ++id) {
-    if (anchors[static_cast<size_t>(id)] >= 0) continue;
-    stack.push_back(id);
-    while (!stack.empty()) {
-      const OpId next = stack.back();
-      stack.pop_back();
-      order.push_back(next);
-      const auto& behind = followers[static_cast<size_t>(next)];
-      stack.insert(stack.end(), behind.rbegin(), behind.rend());
-    }
+    if (index.op(id).phase == Phase::update && id > index.backward_begin) continue;
+    order.push_back(id);
+    const auto& followers = behind[static_cast<size_t>(id)];
+    order.insert(order.end(), followers.begin(), followers.end());
   }
   return order;
 }

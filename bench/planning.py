@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""What planning reaches on models of published size, without running them.
+
+usage: planning.py PATH_TO_SNUG
+
+Prints the tables of docs/results.md, "Planning": BERT-large's arena as a share of what a usual framework keeps (Megatron's
+count, L (66 + 9 a s / h) s b h bytes in fp32), batches far beyond the published ones, 100 layers in 16 GiB.
+"""
+import json
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def plan(snug, memory, **keys):
+    words = [snug, "plan", "--json", "--memory", str(memory)]
+    for key, value in keys.items():
+        words += [f"--{key}", str(value)]
+    begin = time.monotonic()
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != 0:
+        return None, time.monotonic() - begin
+    return json.loads(done.stdout), time.monotonic() - begin
+
+
+def shares(snug):
+    layers, hidden, heads, length, batch = 24, 1024, 16, 512, 8
+    usual = layers * (66 + 9 * heads * length / hidden) * length * batch * hidden
+    model = dict(model="bert-large", train_batch_size=batch, micro_batch_size=batch, max_seq_length=length)
+    whole, _ = plan(snug, "512GiB", **model)
+    print(f"BERT-large, batch {batch}, length {length}: a usual framework keeps {usual / 1e9:.1f} GB\n")
+    print("| arena | share | overhead | no schedule has less than |\n|---|---|---|---|")
+    last = None
+    for price in whole["prices"]:
+        at, _ = plan(snug, price["budget_bytes"], **model)
+        share = at["arena_bytes"] / usual
+        if last is None or share > last * 1.15:
+            print(f"| {at['arena_bytes'] / 1e6:.0f} MB | {100 * share:.1f} % | {100 * at['recompute_overhead']:.1f} % "
+                  f"| {100 * at['lower_bound_overhead']:.1f} % |")
+            last = share
+
+
+def batches(snug):
+    print("\n| model, length 128, 32 GiB | batch = micro-batch | overhead | planned peak | planned in |\n|---|---|---|---|---|")
+    for model, sizes in (("bert-large", (562, 1200, 1500)), ("bert-base", (1390, 2700, 3400))):
+        for size in sizes:
+            at, seconds = plan(snug, "32GiB", model=model, train_batch_size=size, micro_batch_size=size, max_seq_length=128)
+            what = "does not fit" if at is None else f"{100 * at['recompute_overhead']:.1f} %"
+            peak = "" if at is None else f"{at['planned_peak_bytes'] / 2**30:.1f} GiB"
+            print(f"| {model} | {size} | {what} | {peak} | {seconds:.1f} s |")
+
+
+def deep(snug):
+    config = dict(model_type="bert", hidden_size=1024, num_hidden_layers=100, num_attention_heads=16, intermediate_size=4096,
+                  vocab_size=30522, max_position_embeddings=512, type_vocab_size=2)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(config, file)
+        file.flush()
+        keys = dict(model=file.name, train_batch_size=32, micro_batch_size=32, max_seq_length=128, max_grad_norm=0)
+        at, seconds = plan(snug, "16GiB", **keys)
+    what = "does not fit 16 GiB" if at is None else f"fits 16 GiB at {100 * at['recompute_overhead']:.1f} % overhead, smallest " \
+        f"{at['smallest_budget_bytes'] / 2**30:.2f} GiB"
+    print(f"\n100 layers of 1024, 4096 tokens, no clip: {what}; planned in {seconds:.1f} s")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    shares(sys.argv[1])
+    batches(sys.argv[1])
+    deep(sys.argv[1])
