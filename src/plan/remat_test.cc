@@ -126,7 +126,8 @@ TEST(Remat, Answers_are_valid_and_close_to_the_optimum_of_the_same_order) {
       const int64_t budget = top * tenths / 10;
       const ExactAnswer exact = cheapest_schedule(index, budget, /*may_reorder=*/false);
       ASSERT_TRUE(exact.is_complete);
-      const RematResult found = solve_remat(problem, budget, {.may_enumerate = false});
+      const RematResult found =
+          solve_remat(problem, budget, {.may_enumerate = false, .effort = 0.2});
       ASSERT_TRUE(check_schedule(problem, found.schedule).empty());
       EXPECT_EQ(found.fits, found.peak_bytes <= budget);
       if (!exact.schedule) {
@@ -168,10 +169,10 @@ TEST(Remat, Is_deterministic_and_free_order_is_never_worse) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const Problem problem = random_training_graph(seed, {.forward_ops = 25});
     const int64_t budget = analyse(problem, given_order(problem)).load_bytes * 7 / 10;
-    const RematResult given = solve_remat(problem, budget, {.effort = 0.1});
-    const RematResult again = solve_remat(problem, budget, {.effort = 0.1});
+    const RematResult given = solve_remat(problem, budget, {.effort = 0.05});
+    const RematResult again = solve_remat(problem, budget, {.effort = 0.05});
     EXPECT_EQ(given.schedule, again.schedule);
-    const RematResult free = solve_remat(problem, budget, {.may_reorder = true, .effort = 0.1});
+    const RematResult free = solve_remat(problem, budget, {.may_reorder = true, .effort = 0.05});
     ASSERT_TRUE(check_schedule(problem, free.schedule).empty());
     EXPECT_TRUE(free.fits || !given.fits);
     if (given.fits) {
@@ -197,7 +198,7 @@ TEST(Remat, Orders_with_updates_see_the_same_versions) {
 TEST(Remat, Unit_chains_reach_deep_recomputation) {
   // 50 units: more than one extra forward is needed below about 2 * sqrt(50).
   const Problem problem = testing::unit_chain(50);
-  const RematResult found = solve_remat(problem, 8 * 64, {});
+  const RematResult found = solve_remat(problem, 8 * 64, {.effort = 0.3});
   EXPECT_TRUE(found.fits);
   EXPECT_LE(found.peak_bytes, 8 * 64);
 }
@@ -269,7 +270,7 @@ TEST(Remat, In_place_ops_are_planned_exactly) {
     const int64_t top = analyse(problem, given_order(problem)).load_bytes;
     for (const int64_t tenths : {9, 7, 5}) {
       const RematResult found =
-          solve_remat(problem, top * tenths / 10, {.may_reorder = true, .effort = 0.05});
+          solve_remat(problem, top * tenths / 10, {.may_reorder = true, .effort = 0.02});
       const auto violations = check_schedule(problem, found.schedule);
       ASSERT_TRUE(violations.empty()) << violations.front();
       EXPECT_EQ(analyse(problem, found.schedule).load_bytes, found.peak_bytes);
@@ -308,7 +309,8 @@ double runtime_saved(const std::vector<int64_t>& memory, const std::vector<doubl
     op.may_recompute = false;
     problem.ops.push_back(op);
   }
-  const RematResult found = solve_remat(problem, total + 1 + room, {.may_enumerate = false});
+  const RematResult found =
+      solve_remat(problem, total + 1 + room, {.may_enumerate = false, .effort = 0.2});
   EXPECT_TRUE(found.fits);
   return 2 * sum - found.seconds;
 }

@@ -16,7 +16,7 @@ using Touch = Retention::Touch;
 // SplitMix64: small, and the same everywhere.
 class Random {
  public:
-  explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15ull) {}
+  explicit Random(uint64_t seed) : state_(seed * 0xD6E8FEB86659FD93ull) {}
   uint64_t next() {
     state_ += 0x9E3779B97F4A7C15ull;
     uint64_t mixed = state_;
@@ -45,8 +45,15 @@ struct Cooling {
 constexpr Cooling kRestart{3, 0.02};
 constexpr Cooling kPolish{0.1, 0.001};
 constexpr Cooling kRepair{1, 0.02};
+// Of overflow, in mean costs for a mean storage's bytes.
+struct Price {
+  double first = 0;
+  double last = 0;
+};
+constexpr Price kGrowing{0.02, 50};
+constexpr Price kHigh{1, 1000};
 constexpr double kKeepShare = 0.5;  // of the moves look for a repeated run to take out
-constexpr int32_t kMaxEjections = 4;
+constexpr int32_t kMaxEjections = 12;
 
 class Annealer {
  public:
@@ -64,18 +71,27 @@ class Annealer {
     }
     if (cost > 0) mean_cost_ = cost / static_cast<double>(droppable_.size());
     if (bytes > 0) mean_bytes_ = bytes / static_cast<double>(droppable_.size());
-    moves_ = static_cast<int64_t>(limits.effort * (100'000 + 500.0 * graph.op_count));
+    moves_ = static_cast<int64_t>(limits.effort * (600'000 + 400.0 * graph.op_count));
     work_limit_ = static_cast<int64_t>(limits.effort * 600e6);
   }
 
   RetentionResult run() {
+    const Retention::Snapshot keep_all = state_.snapshot();
     if (!start()) return {false, smallest_schedule_, smallest_peak_, 0};
     best_ = state_.snapshot();
     const Retention::Snapshot begin = best_;
-    const int32_t rounds = std::clamp(3000 / (graph_.op_count + 1), 2, 12);
-    for (int32_t round = 0; round < rounds && !is_stopped_; ++round) {
-      state_.restore(begin);
-      anneal(moves_ / rounds, kRestart);
+    // Lengths 1 1 2 1 1 2 4 ...: many short rounds see different parts of the landscape, few long
+    // ones go deep.
+    const int32_t rounds = graph_.op_count < 500 ? 31 : graph_.op_count < 1500 ? 15 : 3;
+    int64_t units = 0;
+    for (int32_t round = 1; round <= rounds; ++round) units += round_length(round);
+    for (int32_t round = 1; round <= rounds && !is_stopped_; ++round) {
+      const int64_t moves = moves_ / units * round_length(round);
+      // Every other round comes from another side: where the budget is tight, states that fit are
+      // islands.
+      state_.restore(keep_all);
+      if (random_.below(2) == 0 || !repair(moves / 2, kGrowing)) state_.restore(begin);
+      anneal(moves, kRestart);
     }
     state_.restore(best_);
     anneal(moves_ / 4, kPolish);
@@ -84,6 +100,13 @@ class Annealer {
   }
 
  private:
+  // The Luby sequence.
+  static int64_t round_length(int32_t round) {
+    int32_t power = 1;
+    while (power < round + 1) power *= 2;
+    return power == round + 1 ? power / 2 : round_length(round - power / 2 + 1);
+  }
+
   // Any state that fits; tries ever slower ways.
   bool start() {
     const auto holds = [&](bool fits) {
@@ -95,9 +118,10 @@ class Annealer {
     };
     if (holds(drop_until_fits(state_, droppable_))) return true;
     const bool fits =
-        holds(clear_peaks(graph_, state_, droppable_)) || holds(repair()) ||
+        holds(clear_peaks(graph_, state_, droppable_)) || holds(repair(moves_, kGrowing)) ||
         (graph_.op_count <= kMaxOpsToDropAll && state_.drop_all() && holds(state_.fits())) ||
-        holds(repair()) || holds(clear_peaks(graph_, state_, droppable_));
+        holds(repair(moves_, kGrowing)) || holds(repair(moves_, kHigh)) ||
+        holds(clear_peaks(graph_, state_, droppable_));
     if (fits) fill_room(graph_, state_);
     return fits;
   }
@@ -146,17 +170,18 @@ class Annealer {
   }
 
   // Bytes above the limit are allowed at a price that grows.
-  bool repair() {
+  bool repair(int64_t moves, Price price_range) {
     if (droppable_.empty()) return state_.fits();
-    constexpr double kCheap = 0.02;  // mean costs for a mean storage's bytes
-    constexpr double kDear = 50;
-    const int64_t work_end = state_.work() + work_limit_ / 2;
-    for (int64_t move = 0; move < moves_ && !is_time_up(move); ++move) {
-      if (move % 1024 == 0 && (state_.fits() || state_.work() > work_end)) break;
-      const double progress = static_cast<double>(move) / static_cast<double>(moves_);
+    const auto work_share =
+        static_cast<double>(work_limit_) * static_cast<double>(moves) / static_cast<double>(moves_);
+    const int64_t work_end = state_.work() + static_cast<int64_t>(work_share);
+    for (int64_t move = 0; move < moves && !is_time_up(move); ++move) {
+      if (state_.fits() || (move % 1024 == 0 && state_.work() > work_end)) break;
+      const double progress = static_cast<double>(move) / static_cast<double>(moves);
       const double temperature =
           mean_cost_ * kRepair.hot * std::pow(kRepair.cold / kRepair.hot, progress);
-      const double price = mean_cost_ / mean_bytes_ * kCheap * std::pow(kDear / kCheap, progress);
+      const double price = mean_cost_ / mean_bytes_ * price_range.first *
+                           std::pow(price_range.last / price_range.first, progress);
       const double cost = state_.extra_cost();
       const double overflow = state_.overflow();
       const bool is_valid = overflow > 0 && random_.below(2) == 0 ? propose_at_peak() : propose(0);
