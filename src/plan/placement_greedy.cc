@@ -25,7 +25,7 @@ struct Placed {
 };
 
 // Up to so many ranges, one list by offset is scanned: cheaper than sorting what an index finds.
-constexpr size_t kScanned = 8192;
+constexpr size_t kScanned = 24'000;
 
 // What is placed. Of many ranges, found by time: each is listed at the smallest aligned interval of
 // 2^k sections that holds it, so that whoever asks looks at few ranges that are not live then.
