@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The planner's front door: the frontier of plans that were really placed, the named strategies,
+// The planner's front door: the frontier of schedules, placed when asked for; the named strategies;
 // and what to say when nothing fits.
 //
-// The frontier does not depend on a budget, and the fastest plan that fits is taken from it; so
-// more memory is never slower. Deterministic: limits are counts, never clocks.
+// The frontier does not depend on a budget, and the fastest plan whose placement fits is taken from
+// it; so more memory is never slower. Deterministic: limits are counts, never clocks.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,12 +29,58 @@ inline constexpr FrontierOptions kQuickFrontier = {
     .improvement_rounds = 200,
     .placement = {.local_search_rounds = 1, .exact_search_nodes = 0}};
 
+/// A schedule with its exact load and time.
+struct ScheduledPoint {
+  std::vector<OpId> schedule;
+  std::string strategy;
+  int64_t load_bytes = 0;
+  double seconds = 0;
+};
+
+[[nodiscard]] ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule,
+                                      std::string strategy);
+
+/// Schedules that no other found beats in both load and seconds, smallest load first; so seconds
+/// fall as bytes grow. A placement takes longer than finding a schedule, and a budget needs few of
+/// them: plan(i) is placed when it is first asked for, always in the same way, and then kept. For
+/// one thread. Refers to the problem, which must stay where it is.
+class Frontier {
+ public:
+  /// `points`: smallest load first, not empty. `keep_all`: the order in which keep-all runs.
+  Frontier(const Problem& problem, std::vector<ScheduledPoint> points, std::vector<OpId> keep_all,
+           const PlacementLimits& limits);
+  /// One plan that is placed already.
+  Frontier(const Problem& problem, Plan only);
+
+  [[nodiscard]] const std::vector<ScheduledPoint>& points() const { return points_; }
+  [[nodiscard]] const Plan& plan(size_t point) const;
+  [[nodiscard]] const Plan& keep_all() const;
+  [[nodiscard]] double keep_all_seconds() const { return keep_all_load_.seconds; }
+  [[nodiscard]] int64_t keep_all_load_bytes() const { return keep_all_load_.load_bytes; }
+  [[nodiscard]] const WorkingSetBound& bound() const { return bound_; }
+
+  /// Every plan that no other beats in both arena and seconds, smallest arena first. Places all.
+  [[nodiscard]] std::vector<const Plan*> plans() const;
+  /// The one with the smallest arena.
+  [[nodiscard]] const Plan& smallest() const;
+
+ private:
+  const Problem* problem_;
+  std::vector<ScheduledPoint> points_;
+  ScheduledPoint keep_all_load_;
+  PlacementLimits limits_;
+  WorkingSetBound bound_;
+  mutable std::vector<std::optional<Plan>> plans_;
+  mutable std::optional<Plan> keep_all_;
+};
+
 /// Builds the frontier. Validates the problem first (Error{invalid_graph}).
 [[nodiscard]] Frontier build_frontier(const Problem& problem, const FrontierOptions& options = {});
+Frontier build_frontier(Problem&&, const FrontierOptions& = {}) = delete;  // would dangle
 
 /// The same for a problem of equal structure and other sizes (another micro-batch, another length):
-/// takes over the schedules of `model`, a frontier of `model_problem`, and measures and places them
-/// anew. An order of magnitude faster. Where the structures differ, builds from scratch.
+/// takes over the schedules of `model`, a frontier of `model_problem`, and measures them anew. An
+/// order of magnitude faster. Where the structures differ, builds from scratch.
 [[nodiscard]] Frontier build_frontier_like(const Problem& problem, const Problem& model_problem,
                                            const Frontier& model,
                                            const FrontierOptions& options = {});

@@ -19,20 +19,21 @@ namespace snug::plan {
 namespace {
 
 void expect_sound(const Problem& problem, const Frontier& frontier) {
-  ASSERT_FALSE(frontier.plans.empty());
-  for (size_t i = 0; i < frontier.plans.size(); ++i) {
-    const Plan& plan = frontier.plans[i];
+  const std::vector<const Plan*> plans = frontier.plans();
+  ASSERT_FALSE(plans.empty());
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const Plan& plan = *plans[i];
     const auto violations = check(problem, plan);
     ASSERT_TRUE(violations.empty()) << plan.strategy << ": " << violations.front();
     ASSERT_LE(plan.load_bytes, plan.arena_bytes);
-    ASSERT_GE(plan.load_bytes, frontier.bound.bytes);
+    ASSERT_GE(plan.load_bytes, frontier.bound().bytes);
     ASSERT_GE(plan.seconds, lower_bound_seconds(problem, plan.arena_bytes) * (1 - 1e-9));
     if (i == 0) continue;
-    ASSERT_GT(plan.arena_bytes, frontier.plans[i - 1].arena_bytes);
-    ASSERT_LT(plan.seconds, frontier.plans[i - 1].seconds);
+    ASSERT_GT(plan.arena_bytes, plans[i - 1]->arena_bytes);
+    ASSERT_LT(plan.seconds, plans[i - 1]->seconds);
   }
-  ASSERT_EQ(frontier.plans.back().seconds, frontier.keep_all_seconds);
-  ASSERT_LE(frontier.plans.back().arena_bytes, frontier.keep_all_arena_bytes);
+  ASSERT_EQ(plans.back()->seconds, frontier.keep_all_seconds());
+  ASSERT_LE(plans.back()->arena_bytes, frontier.keep_all().arena_bytes);
 }
 
 TEST(Frontier, Every_plan_of_random_graphs_is_valid_and_the_frontier_is_monotone) {
@@ -44,7 +45,7 @@ TEST(Frontier, Every_plan_of_random_graphs_is_valid_and_the_frontier_is_monotone
       const Frontier frontier = build_frontier(problem);
       SCOPED_TRACE(seed);
       ASSERT_NO_FATAL_FAILURE(expect_sound(problem, frontier));
-      recomputing += frontier.plans.size() - 1;
+      recomputing += frontier.plans().size() - 1;
     }
   }
   EXPECT_GT(recomputing, 500u);
@@ -59,8 +60,8 @@ TEST(Frontier, Encoder_plans_are_valid_small_and_cheap) {
       const Frontier frontier = build_frontier(problem);
       ASSERT_NO_FATAL_FAILURE(expect_sound(problem, frontier));
       // Training plans are stack-like: placed without loss.
-      for (const Plan& plan : frontier.plans)
-        EXPECT_LE(plan.arena_bytes, plan.load_bytes * 102 / 100);
+      for (const Plan* plan : frontier.plans())
+        EXPECT_LE(plan->arena_bytes, plan->load_bytes * 102 / 100);
     }
   }
 }
@@ -70,32 +71,33 @@ TEST(Frontier, Encoder_of_twelve_layers_meets_its_marks) {
   const Frontier frontier = build_frontier(problem);
   const auto overhead_at = [&](double share) {
     const Plan* plan = fastest_within(
-        frontier, static_cast<int64_t>(share * static_cast<double>(frontier.keep_all_arena_bytes)));
-    return plan == nullptr ? 1e9 : plan->seconds / frontier.keep_all_seconds - 1;
+        frontier,
+        static_cast<int64_t>(share * static_cast<double>(frontier.keep_all().arena_bytes)));
+    return plan == nullptr ? 1e9 : plan->seconds / frontier.keep_all_seconds() - 1;
   };
   EXPECT_EQ(overhead_at(1.0), 0.0);
   EXPECT_LE(overhead_at(0.70), 0.035);
   EXPECT_LE(overhead_at(0.50), 0.085);
   EXPECT_LE(overhead_at(0.30), 0.155);
   EXPECT_LE(overhead_at(0.15), 0.25);
-  EXPECT_LE(frontier.plans.front().arena_bytes, frontier.keep_all_arena_bytes * 8 / 100);
+  EXPECT_LE(frontier.smallest().arena_bytes, frontier.keep_all().arena_bytes * 8 / 100);
   // The certificate is close where most people train.
   for (const double share : {0.3, 0.5}) {
     const auto budget =
-        static_cast<int64_t>(share * static_cast<double>(frontier.keep_all_arena_bytes));
+        static_cast<int64_t>(share * static_cast<double>(frontier.keep_all().arena_bytes));
     const Plan* plan = fastest_within(frontier, budget);
     ASSERT_NE(plan, nullptr);
     EXPECT_LE(plan->seconds - lower_bound_seconds(problem, budget),
-              0.025 * frontier.keep_all_seconds);
+              0.025 * frontier.keep_all_seconds());
   }
 }
 
 // The arena, as a share of keep-all's, of the smallest plan with at most this overhead.
 double smallest_share(const Frontier& frontier, double overhead) {
-  for (const Plan& plan : frontier.plans) {
-    if (plan.seconds <= frontier.keep_all_seconds * (1 + overhead))
-      return static_cast<double>(plan.arena_bytes) /
-             static_cast<double>(frontier.keep_all_arena_bytes);
+  for (const Plan* plan : frontier.plans()) {
+    if (plan->seconds <= frontier.keep_all_seconds() * (1 + overhead))
+      return static_cast<double>(plan->arena_bytes) /
+             static_cast<double>(frontier.keep_all().arena_bytes);
   }
   return 1;
 }
@@ -121,32 +123,38 @@ TEST(Frontier, Is_the_same_when_built_twice) {
   for (const Problem& problem :
        {testing::encoder({.layers = 3, .accumulates = false}),
         testing::random_training_graph(7, {.forward_ops = 30, .has_updates = true})}) {
-    EXPECT_EQ(build_frontier(problem).plans, build_frontier(problem).plans);
+    const Frontier first = build_frontier(problem);
+    const Frontier second = build_frontier(problem);
+    ASSERT_EQ(first.points().size(), second.points().size());
+    // The order in which plans are asked for does not matter.
+    for (size_t i = second.points().size(); i-- > 0;) (void)second.plan(i);
+    for (size_t i = 0; i < first.points().size(); ++i) EXPECT_EQ(first.plan(i), second.plan(i));
   }
 }
 
 TEST(Frontier, More_memory_is_never_slower) {
-  const Frontier frontier = build_frontier(testing::encoder({.layers = 3}));
+  const Problem problem = testing::encoder({.layers = 3});
+  const Frontier frontier = build_frontier(problem);
   double before = 1e300;
   for (int32_t i = 0; i <= 200; ++i) {
-    const int64_t budget = frontier.keep_all_arena_bytes * i / 190;
+    const int64_t budget = frontier.keep_all().arena_bytes * i / 190;
     const Plan* plan = fastest_within(frontier, budget);
     if (plan == nullptr) {
-      EXPECT_LT(budget, frontier.plans.front().arena_bytes);
+      EXPECT_LT(budget, frontier.smallest().arena_bytes);
       continue;
     }
     EXPECT_LE(plan->arena_bytes, budget);
     EXPECT_LE(plan->seconds, before);
     before = plan->seconds;
   }
-  EXPECT_EQ(before, frontier.keep_all_seconds);
+  EXPECT_EQ(before, frontier.keep_all_seconds());
 }
 
 TEST(Frontier, Tiny_chains_reach_the_smallest_peak_there_is) {
   for (int32_t n = 2; n <= 6; ++n) {
     for (const Problem& problem : {testing::unit_chain(n), testing::input_chain(n)}) {
       const Frontier frontier = build_frontier(problem);
-      EXPECT_EQ(frontier.plans.front().load_bytes, testing::smallest_load(problem)) << n;
+      EXPECT_EQ(frontier.smallest().load_bytes, testing::smallest_load(problem)) << n;
     }
   }
 }
@@ -155,8 +163,8 @@ TEST(Frontier, Tiny_chains_are_as_fast_as_any_schedule_at_every_budget) {
   for (int32_t n = 2; n <= 6; ++n) {
     const Problem problem = testing::unit_chain(n);
     const Frontier frontier = build_frontier(problem);
-    for (int64_t budget = frontier.plans.front().arena_bytes;
-         budget <= frontier.keep_all_arena_bytes; budget += 64) {
+    for (int64_t budget = frontier.smallest().arena_bytes;
+         budget <= frontier.keep_all().arena_bytes; budget += 64) {
       const auto optimum = testing::fewest_seconds(problem, budget);
       ASSERT_TRUE(optimum.has_value());
       EXPECT_EQ(fastest_within(frontier, budget)->seconds, *optimum)
@@ -169,7 +177,7 @@ TEST(Frontier, Lower_bound_is_never_above_the_true_optimum) {
   int32_t informative = 0;
   const auto expect_below = [&](const Problem& problem) {
     const Frontier frontier = build_frontier(problem);
-    for (int64_t budget = frontier.bound.bytes; budget <= frontier.keep_all_arena_bytes;
+    for (int64_t budget = frontier.bound().bytes; budget <= frontier.keep_all().arena_bytes;
          budget += 64) {
       const auto optimum = testing::fewest_seconds(problem, budget);
       const double bound = lower_bound_seconds(problem, budget);
@@ -180,7 +188,7 @@ TEST(Frontier, Lower_bound_is_never_above_the_true_optimum) {
           ASSERT_GE(plan->seconds, *optimum - 1e-9);
         }
       }
-      if (bound > frontier.keep_all_seconds + 1e-9) ++informative;
+      if (bound > frontier.keep_all_seconds() + 1e-9) ++informative;
     }
   };
   for (int32_t n = 3; n <= 5; ++n) ASSERT_NO_FATAL_FAILURE(expect_below(testing::unit_chain(n)));
@@ -207,9 +215,9 @@ TEST(Frontier, Lower_bound_looks_past_constants_of_the_backward_part) {
   problem.ops.insert(first, one);
   const Frontier frontier = build_frontier(problem);
   for (const int64_t percent : {50, 30}) {
-    const int64_t budget = frontier.keep_all_arena_bytes * percent / 100;
-    const double found = fastest_within(frontier, budget)->seconds / frontier.keep_all_seconds;
-    const double bound = lower_bound_seconds(problem, budget) / frontier.keep_all_seconds;
+    const int64_t budget = frontier.keep_all().arena_bytes * percent / 100;
+    const double found = fastest_within(frontier, budget)->seconds / frontier.keep_all_seconds();
+    const double bound = lower_bound_seconds(problem, budget) / frontier.keep_all_seconds();
     EXPECT_GT(bound, 1.01) << percent;
     EXPECT_LT(found - bound, 0.02) << percent;
   }
@@ -249,13 +257,13 @@ TEST(Frontier, Evaluation_and_update_only_problems_have_plans) {
   const Problem evaluation = testing::evaluation_chain(30);
   Frontier frontier = build_frontier(evaluation);
   ASSERT_NO_FATAL_FAILURE(expect_sound(evaluation, frontier));
-  EXPECT_EQ(frontier.plans.back().arena_bytes, 128);
+  EXPECT_EQ(frontier.plans().back()->arena_bytes, 128);
   const Problem update = testing::update_only(5);
   frontier = build_frontier(update);
   ASSERT_NO_FATAL_FAILURE(expect_sound(update, frontier));
-  EXPECT_EQ(frontier.keep_all_arena_bytes, 128);  // the scratch
+  EXPECT_EQ(frontier.keep_all().arena_bytes, 128);  // the scratch
   const Problem nothing;
-  EXPECT_EQ(build_frontier(nothing).plans.size(), 1u);
+  EXPECT_EQ(build_frontier(nothing).plans().size(), 1u);
 }
 
 TEST(Strategies, Named_ones_are_valid_and_ordered_in_memory) {
@@ -297,19 +305,19 @@ TEST(Strategies, Unknown_names_are_refused) {
 TEST(Refusal, Names_the_op_and_tells_proof_from_failure) {
   const Problem problem = testing::encoder({.layers = 2});
   const Frontier frontier = build_frontier(problem);
-  const Refusal proved = refuse(problem, frontier, frontier.bound.bytes - 1);
+  const Refusal proved = refuse(problem, frontier, frontier.bound().bytes - 1);
   EXPECT_TRUE(proved.is_proved);
-  EXPECT_EQ(proved.op_name, problem.ops[static_cast<size_t>(frontier.bound.op)].name);
+  EXPECT_EQ(proved.op_name, problem.ops[static_cast<size_t>(frontier.bound().op)].name);
   int64_t sum = 0;
   for (const auto& operand : proved.operands) sum += operand.bytes;
-  EXPECT_EQ(sum, frontier.bound.bytes);
+  EXPECT_EQ(sum, frontier.bound().bytes);
   EXPECT_TRUE(std::is_sorted(proved.operands.begin(), proved.operands.end(),
                              [](const auto& a, const auto& b) { return a.bytes > b.bytes; }));
-  const int64_t smallest = frontier.plans.front().arena_bytes;
+  const int64_t smallest = frontier.smallest().arena_bytes;
   const Refusal open = refuse(problem, frontier, smallest - 1);
   EXPECT_FALSE(open.is_proved);
   EXPECT_EQ(open.smallest_arena_bytes, smallest);
-  EXPECT_EQ(open.gap_bytes, smallest - frontier.bound.bytes);
+  EXPECT_EQ(open.gap_bytes, smallest - frontier.bound().bytes);
   EXPECT_EQ(fastest_within(frontier, smallest - 1), nullptr);
   EXPECT_NE(fastest_within(frontier, smallest), nullptr);
   EXPECT_TRUE(std::isinf(lower_bound_seconds(problem, 0)));

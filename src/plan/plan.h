@@ -98,13 +98,4 @@ struct WorkingSetBound {
   OpId op = -1;
 };
 
-/// Every plan that was really placed and is not beaten in both bytes and seconds, smallest arena
-/// first; so seconds fall as bytes grow. Does not depend on a budget.
-struct Frontier {
-  std::vector<Plan> plans;
-  int64_t keep_all_arena_bytes = 0;
-  double keep_all_seconds = 0;
-  WorkingSetBound bound;
-};
-
 }  // namespace snug::plan

@@ -64,7 +64,7 @@ TEST(UnitChain, Short_chains_are_optimal_at_every_budget) {
       const Plan* plan = fastest_within(frontier, units * kUnit);
       ASSERT_EQ(plan != nullptr, runs.has_value()) << n << " units in " << units;
       if (plan == nullptr) continue;
-      EXPECT_EQ(plan->seconds - frontier.keep_all_seconds, *runs - (n - 1))
+      EXPECT_EQ(plan->seconds - frontier.keep_all_seconds(), *runs - (n - 1))
           << n << " units in " << units;
     }
   }
@@ -78,10 +78,10 @@ TEST(UnitChain, Long_chains_need_few_units_with_one_extra_forward) {
     const Frontier frontier = build_frontier(problem);
     const Plan* plan = fastest_within(frontier, units * kUnit);
     ASSERT_NE(plan, nullptr) << n;
-    EXPECT_LE(plan->seconds, frontier.keep_all_seconds + n - 1) << n;
-    EXPECT_LE(frontier.plans.front().arena_bytes, 6 * kUnit) << n;
+    EXPECT_LE(plan->seconds, frontier.keep_all_seconds() + n - 1) << n;
+    EXPECT_LE(frontier.smallest().arena_bytes, 6 * kUnit) << n;
     ASSERT_TRUE(check(problem, *plan).empty());
-    ASSERT_TRUE(check(problem, frontier.plans.front()).empty());
+    ASSERT_TRUE(check(problem, frontier.smallest()).empty());
   }
 }
 

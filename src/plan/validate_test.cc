@@ -62,7 +62,7 @@ class CheckMutations : public ::testing::Test {
   CheckMutations()
       : problem_(testing::encoder(
             {.layers = 2, .tokens = 1024, .hidden = 64, .heads = 2, .accumulates = false})),
-        plan_(build_frontier(problem_).plans.front()) {}
+        plan_(build_frontier(problem_).smallest()) {}
 
   void expect_found(const std::function<void(Plan&)>& change, const std::string& part) {
     Plan mutant = plan_;

@@ -3,17 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/units.h"
 
 namespace snug::train {
 
 Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& candidates) {
-  const auto cheaper = [](const Candidate& a, const Candidate& b) {
-    return a.peak_bytes < b.peak_bytes;
-  };
-  const Candidate& smallest = *std::min_element(candidates.begin(), candidates.end(), cheaper);
+  const PlacedCandidate smallest = smallest_of(candidates, request);
   const Split& split = *smallest.split;
   const int64_t fixed = request.process_bytes + split.resident_bytes;
   const int64_t arena_budget = request.budget_bytes - fixed;
@@ -30,7 +25,7 @@ Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& ca
   } else if (arena_budget < 0) {
     text += fmt::format("  proof: that alone is {} over the budget\n", format_bytes(-arena_budget));
   } else {
-    const plan::Refusal refusal = plan::refuse(split.problem, split.frontier, arena_budget);
+    const plan::Refusal refusal = plan::refuse(*split.problem, *split.frontier, arena_budget);
     if (refusal.is_proved) {
       text += fmt::format("  proof: {} are left, but {} needs {} for its own operands:\n",
                           format_bytes(arena_budget), refusal.op_name,

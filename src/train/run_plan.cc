@@ -16,10 +16,17 @@
 namespace snug::train {
 namespace {
 
-PlannedProgram replayed(const SavedPlan& saved, const std::string& kind, Graph graph,
-                        int64_t length, const Backend& backend) {
+constexpr size_t kPrices = 12;
+
+PlannedProgram lowered_program(Graph graph, int64_t length, const Backend& backend) {
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
   program.lowered = lower(program.graph, backend);
+  return program;
+}
+
+PlannedProgram replayed(const SavedPlan& saved, const std::string& kind, Graph graph,
+                        int64_t length, const Backend& backend) {
+  PlannedProgram program = lowered_program(std::move(graph), length, backend);
   program.plan = saved.at(kind, length, program.lowered.problem);
   return program;
 }
@@ -27,8 +34,7 @@ PlannedProgram replayed(const SavedPlan& saved, const std::string& kind, Graph g
 /// `model`: the chosen split, whose schedules are taken over; null where a strategy is named.
 PlannedProgram with_arena(Graph graph, int64_t length, const Backend& backend, int64_t arena_budget,
                           const std::string& strategy, const Split* model = nullptr) {
-  PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
-  program.lowered = lower(program.graph, backend);
+  PlannedProgram program = lowered_program(std::move(graph), length, backend);
   if (!strategy.empty()) {
     program.plan = plan::plan_strategy(program.lowered.problem, strategy);
     return program;
@@ -36,35 +42,65 @@ PlannedProgram with_arena(Graph graph, int64_t length, const Backend& backend, i
   program.plan = plan::plan_strategy(program.lowered.problem, "keep-all");
   if (program.plan.arena_bytes <= arena_budget) return program;
   SNUG_CHECK(model != nullptr, "no schedules to take over");
-  const plan::Frontier frontier = plan::build_frontier_like(program.lowered.problem, model->problem,
-                                                            model->frontier, plan::kQuickFrontier);
+  const plan::Frontier frontier = plan::build_frontier_like(
+      program.lowered.problem, *model->problem, *model->frontier, plan::kQuickFrontier);
   const plan::Plan* fastest = plan::fastest_within(frontier, arena_budget);
   // A shorter bucket has a smaller problem of the same shape; it may only fail to fit by rounding
   // of its own frontier.
-  program.plan = fastest != nullptr ? *fastest : frontier.plans.front();
+  program.plan = fastest != nullptr ? *fastest : frontier.smallest();
   return program;
 }
 
-std::vector<PriceRow> price_list(const std::vector<Candidate>& candidates,
-                                 const Candidate& chosen) {
-  std::vector<const Candidate*> sorted;
-  for (const Candidate& candidate : candidates) sorted.push_back(&candidate);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Candidate* a, const Candidate* b) {
-    return a->peak_bytes != b->peak_bytes ? a->peak_bytes < b->peak_bytes
-                                          : a->step_seconds < b->step_seconds;
+// Up to kPrices candidates that no other beats in bytes and seconds, evenly along the curve, all
+// placed; and the chosen one. Smallest budget first.
+std::vector<PriceRow> price_list(const RunPlanRequest& request,
+                                 const std::vector<Candidate>& candidates,
+                                 const PlacedCandidate& chosen) {
+  std::vector<const Candidate*> curve;  // largest first
+  for (const Candidate& candidate : candidates) {
+    if (curve.empty() || candidate.least_peak_bytes < curve.back()->least_peak_bytes)
+      curve.push_back(&candidate);
+  }
+  std::vector<PlacedCandidate> shown = {smallest_of(candidates, request), chosen};
+  const size_t count = std::min(curve.size(), kPrices);
+  for (size_t i = 0; i < count; ++i)
+    shown.push_back(
+        placed(*curve[i * (curve.size() - 1) / std::max<size_t>(1, count - 1)], request));
+  std::stable_sort(shown.begin(), shown.end(), [](const auto& a, const auto& b) {
+    return a.peak_bytes != b.peak_bytes ? a.peak_bytes < b.peak_bytes
+                                        : a.step_seconds < b.step_seconds;
   });
   std::vector<PriceRow> rows;
-  for (const Candidate* candidate : sorted) {
-    const bool is_chosen = candidate == &chosen;
-    if (!is_chosen && !rows.empty() && candidate->step_seconds >= rows.back().step_seconds)
-      continue;
-    rows.push_back({.budget_bytes = round_up(candidate->peak_bytes, kPageBytes),
-                    .step_seconds = candidate->step_seconds,
-                    .micro_batch = candidate->split->micro_batch,
-                    .strategy = candidate->plan->strategy,
+  const plan::Plan* last = nullptr;
+  for (const PlacedCandidate& each : shown) {
+    const bool is_chosen = each.plan == chosen.plan;
+    if (each.plan == last) continue;
+    if (!is_chosen && !rows.empty() && each.step_seconds >= rows.back().step_seconds) continue;
+    last = each.plan;
+    rows.push_back({.budget_bytes = round_up(each.peak_bytes, kPageBytes),
+                    .step_seconds = each.step_seconds,
+                    .micro_batch = each.split->micro_batch,
+                    .strategy = each.plan->strategy,
                     .is_chosen = is_chosen});
   }
   return rows;
+}
+
+// What keep-all needs at the split where it needs most.
+int64_t keep_all_peak_bytes(const RunPlanRequest& request,
+                            const std::vector<Candidate>& candidates) {
+  const auto need = [&](const Split& split, int64_t arena_bytes) {
+    return request.process_bytes + split.resident_bytes +
+           round_up(std::max(arena_bytes, split.update_arena_bytes), kPageBytes);
+  };
+  const Split* largest = nullptr;
+  int64_t most = -1;
+  for (const Candidate& candidate : candidates) {
+    const int64_t bytes = need(*candidate.split, candidate.split->frontier->keep_all_load_bytes());
+    if (bytes > most) largest = candidate.split;
+    most = std::max(most, bytes);
+  }
+  return need(*largest, largest->frontier->keep_all().arena_bytes);
 }
 
 std::vector<MemoryComponent> components(const RunPlan& run, int64_t process_bytes) {
@@ -87,8 +123,9 @@ std::vector<MemoryComponent> components(const RunPlan& run, int64_t process_byte
 }
 
 void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
-                 const Candidate& chosen, RunPlan& run) {
+                 const PlacedCandidate& chosen, RunPlan& run) {
   const Split& split = *chosen.split;
+  const plan::Problem& problem = *split.problem;
   const plan::Plan& plan = *chosen.plan;
   PlanReport& report = run.report;
   report.budget_bytes = request.budget_bytes;
@@ -98,47 +135,37 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.planned_peak_bytes = std::max(
       report.process_bytes + report.resident_bytes + round_up(report.arena_bytes, kPageBytes),
       request.startup_bytes);
-  report.keep_all_arena_bytes = split.frontier.keep_all_arena_bytes - run.gradient_bytes;
+  report.keep_all_arena_bytes = split.frontier->keep_all().arena_bytes - run.gradient_bytes;
   report.load_bytes = plan.load_bytes - run.gradient_bytes;
   report.working_set_bound_bytes =
-      plan::working_set_bound_beyond(split.problem, split.clipped_gradients).bytes;
+      plan::working_set_bound_beyond(problem, split.clipped_gradients).bytes;
   report.micro_batch = split.micro_batch;
   report.accumulation_steps = split.accumulation_steps;
   report.step_seconds = chosen.step_seconds;
-  const double keep_all = split.frontier.keep_all_seconds;
+  const double keep_all = split.frontier->keep_all_seconds();
   const double pieces = static_cast<double>(split.accumulation_steps);
   const double keep_all_step = pieces * keep_all + split.update_seconds;
   report.recompute_overhead = keep_all_step > 0 ? chosen.step_seconds / keep_all_step - 1 : 0;
-  const double bound = plan::lower_bound_seconds(split.problem, plan.arena_bytes);
+  const double bound = plan::lower_bound_seconds(problem, plan.arena_bytes);
   report.lower_bound_overhead =
       keep_all_step > 0 ? std::max(0.0, pieces * (bound - keep_all) / keep_all_step) : 0;
   report.strategy = plan.strategy;
   const auto& step = plan.steps[static_cast<size_t>(plan.peak_step)];
-  const plan::Op& op = split.problem.ops[static_cast<size_t>(step.op)];
+  const plan::Op& op = problem.ops[static_cast<size_t>(step.op)];
   report.peak_op = (op.scope.empty() ? "" : op.scope + "/") + op.name;
-  report.peak_tensors = peak_tensors(split.problem, plan);
-  report.blocks = describe_blocks(split.problem, plan);
+  report.peak_tensors = peak_tensors(problem, plan);
+  report.blocks = describe_blocks(problem, plan);
   if (request.wants_picture) {
-    const plan::Plan all = plan::plan_strategy(split.problem, "keep-all");
-    report.curves = {memory_curve(split.problem, all, "keep-all"),
-                     memory_curve(split.problem, plan, "this plan")};
-    report.placed = placed_tensors(split.problem, plan);
+    const plan::Plan all = plan::plan_strategy(problem, "keep-all");
+    report.curves = {memory_curve(problem, all, "keep-all"),
+                     memory_curve(problem, plan, "this plan")};
+    report.placed = placed_tensors(problem, plan);
   }
-  int64_t smallest = candidates.front().peak_bytes;
-  for (const Candidate& candidate : candidates) smallest = std::min(smallest, candidate.peak_bytes);
-  report.smallest_budget_bytes = round_up(smallest, kPageBytes);
-  report.keep_all_peak_bytes = 0;
-  for (const Candidate& candidate : candidates) {
-    const plan::Frontier& frontier = candidate.split->frontier;
-    const int64_t need =
-        request.process_bytes + candidate.split->resident_bytes +
-        round_up(std::max(frontier.keep_all_arena_bytes, candidate.split->update_arena_bytes),
-                 kPageBytes);
-    report.keep_all_peak_bytes = std::max(report.keep_all_peak_bytes, need);
-  }
+  report.smallest_budget_bytes = round_up(smallest_of(candidates, request).peak_bytes, kPageBytes);
+  report.keep_all_peak_bytes = keep_all_peak_bytes(request, candidates);
   report.train_batch_size = request.global_batch;
   report.max_length = request.lengths.back();
-  report.prices = price_list(candidates, chosen);
+  report.prices = price_list(request, candidates, chosen);
   for (const auto& [name, entry] : run.residents.entries()) {
     if (entry.kind == ValueKind::parameter) report.parameters += element_count(entry.type);
   }
@@ -170,8 +197,8 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   SNUG_CHECK(!request.lengths.empty() && request.global_batch > 0, "an empty request");
   const std::vector<Split> splits = make_splits(request, micro_batches_of(request), backend);
   const std::vector<Candidate> candidates = candidates_of(splits, request);
-  const Candidate* chosen = best_within(candidates, request.budget_bytes);
-  if (chosen == nullptr) throw refusal_of(request, candidates);
+  const auto chosen = best_within(candidates, request);
+  if (!chosen) throw refusal_of(request, candidates);
 
   RunPlan run;
   run.micro_batch = chosen->split->micro_batch;
@@ -190,12 +217,17 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
                 backend);
     if (!request.trains) continue;
     Graph graph = build_train_graph(*request.model, request.recipe, shape, run.accumulation_steps);
-    PlannedProgram program =
-        request.saved != nullptr
-            ? replayed(*request.saved, "train", std::move(graph), length, backend)
-            : with_arena(std::move(graph), length, backend, arena_budget, strategy, chosen->split);
-    // The longest bucket decided: it runs exactly the plan that was chosen.
-    if (length == request.lengths.back()) program.plan = *chosen->plan;
+    PlannedProgram program;
+    if (length == request.lengths.back()) {
+      // The longest bucket decided: it runs exactly the plan that was chosen.
+      program = lowered_program(std::move(graph), length, backend);
+      program.plan = *chosen->plan;
+    } else if (request.saved != nullptr) {
+      program = replayed(*request.saved, "train", std::move(graph), length, backend);
+    } else {
+      program =
+          with_arena(std::move(graph), length, backend, arena_budget, strategy, chosen->split);
+    }
     add_program(run, run.train, std::move(program), backend);
   }
   if (request.trains && accumulates) {
@@ -210,7 +242,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   }
   run.residents.place(backend.alignment());
   for (const plan::StorageId gradient : chosen->split->clipped_gradients)
-    run.gradient_bytes += chosen->split->problem.storages[static_cast<size_t>(gradient)].bytes;
+    run.gradient_bytes += chosen->split->problem->storages[static_cast<size_t>(gradient)].bytes;
   run.gradient_bytes = run.gradient_bytes / kPageBytes * kPageBytes;
   SNUG_CHECK(run.residents.total_bytes() == chosen->split->resident_bytes,
              "the resident layout changed");

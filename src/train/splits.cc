@@ -11,18 +11,6 @@
 namespace snug::train {
 namespace {
 
-/// The frontier of a named strategy is that one plan.
-plan::Frontier single_plan(const plan::Problem& problem, const std::string& strategy) {
-  plan::Frontier frontier;
-  const plan::Plan keep_all = plan::plan_strategy(problem, "keep-all");
-  frontier.keep_all_arena_bytes = keep_all.arena_bytes;
-  frontier.keep_all_seconds = keep_all.seconds;
-  frontier.bound = plan::working_set_bound(problem);
-  frontier.plans.push_back(strategy == "keep-all" ? keep_all
-                                                  : plan::plan_strategy(problem, strategy));
-  return frontier;
-}
-
 // What the updates of weights read from the backward part.
 std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
   std::vector<bool> is_backward(problem.storages.size(), false);
@@ -43,6 +31,12 @@ std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
     }
   }
   return gradients;
+}
+
+int64_t peak_bytes(const Split& split, int64_t arena_bytes, const RunPlanRequest& request) {
+  const int64_t arena = std::max(arena_bytes, split.update_arena_bytes);
+  return std::max(request.process_bytes + split.resident_bytes + round_up(arena, kPageBytes),
+                  request.startup_bytes);
 }
 
 }  // namespace
@@ -99,8 +93,8 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
               .update_arena_bytes = 0,
               .clipped_gradients = {},
               .update_seconds = 0,
-              .problem = {},
-              .frontier = {}};
+              .problem = nullptr,
+              .frontier = std::nullopt};
   const models::BatchShape shape{micro_batch, request.lengths.back()};
   const bool accumulates = split.accumulation_steps > 1;
   ResidentLayout residents;
@@ -118,21 +112,21 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
     split.update_seconds = plan.seconds;
   }
   split.resident_bytes = residents.place(backend.alignment());
-  split.problem = lower(graph, backend).problem;
+  split.problem = std::make_unique<const plan::Problem>(lower(graph, backend).problem);
+  const plan::Problem& problem = *split.problem;
   if (request.trains && !accumulates && request.recipe.max_grad_norm > 0)
-    split.clipped_gradients = updated_gradients(split.problem);
+    split.clipped_gradients = updated_gradients(problem);
   const std::string strategy = request.trains ? request.recompute.strategy : "keep-all";
   if (request.saved != nullptr) {
-    split.frontier = single_plan(split.problem, "keep-all");
-    split.frontier.plans = {request.saved->at(request.trains ? "train" : "eval",
-                                              request.lengths.back(), split.problem)};
+    split.frontier.emplace(problem, request.saved->at(request.trains ? "train" : "eval",
+                                                      request.lengths.back(), problem));
   } else if (!strategy.empty()) {
-    split.frontier = single_plan(split.problem, strategy);
+    split.frontier.emplace(problem, plan::plan_strategy(problem, strategy));
   } else if (model != nullptr) {
-    split.frontier = plan::build_frontier_like(split.problem, model->problem, model->frontier,
-                                               plan::kQuickFrontier);
+    split.frontier =
+        plan::build_frontier_like(problem, *model->problem, *model->frontier, plan::kQuickFrontier);
   } else {
-    split.frontier = plan::build_frontier(split.problem, plan::kQuickFrontier);
+    split.frontier = plan::build_frontier(problem, plan::kQuickFrontier);
   }
   return split;
 }
@@ -154,31 +148,52 @@ std::vector<Candidate> candidates_of(const std::vector<Split>& splits,
                                      const RunPlanRequest& request) {
   std::vector<Candidate> all;
   for (const Split& split : splits) {
-    for (const plan::Plan& plan : split.frontier.plans) {
-      Candidate candidate{.split = &split,
-                          .plan = &plan,
-                          .arena_bytes = std::max(plan.arena_bytes, split.update_arena_bytes),
-                          .peak_bytes = 0,
-                          .step_seconds = 0};
-      const int64_t whole = request.process_bytes + split.resident_bytes +
-                            round_up(candidate.arena_bytes, kPageBytes);
-      candidate.peak_bytes = std::max(whole, request.startup_bytes);
-      candidate.step_seconds =
-          static_cast<double>(split.accumulation_steps) * plan.seconds + split.update_seconds;
-      all.push_back(candidate);
+    const auto& points = split.frontier->points();
+    for (size_t i = 0; i < points.size(); ++i) {
+      const double pieces = static_cast<double>(split.accumulation_steps);
+      all.push_back({.split = &split,
+                     .point = i,
+                     .step_seconds = pieces * points[i].seconds + split.update_seconds,
+                     .least_peak_bytes = peak_bytes(split, points[i].load_bytes, request)});
     }
   }
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    return a.step_seconds != b.step_seconds ? a.step_seconds < b.step_seconds
+                                            : a.least_peak_bytes < b.least_peak_bytes;
+  });
   return all;
 }
 
-const Candidate* best_within(const std::vector<Candidate>& candidates, int64_t budget_bytes) {
-  const Candidate* best = nullptr;
+PlacedCandidate placed(const Candidate& candidate, const RunPlanRequest& request) {
+  const plan::Plan& plan = candidate.split->frontier->plan(candidate.point);
+  return {.split = candidate.split,
+          .plan = &plan,
+          .step_seconds = candidate.step_seconds,
+          .arena_bytes = std::max(plan.arena_bytes, candidate.split->update_arena_bytes),
+          .peak_bytes = peak_bytes(*candidate.split, plan.arena_bytes, request)};
+}
+
+std::optional<PlacedCandidate> best_within(const std::vector<Candidate>& candidates,
+                                           const RunPlanRequest& request) {
   for (const Candidate& candidate : candidates) {
-    if (candidate.peak_bytes > budget_bytes) continue;
-    const bool is_better =
-        best == nullptr || candidate.step_seconds < best->step_seconds ||
-        (candidate.step_seconds == best->step_seconds && candidate.peak_bytes < best->peak_bytes);
-    if (is_better) best = &candidate;
+    if (candidate.least_peak_bytes > request.budget_bytes) continue;
+    const PlacedCandidate found = placed(candidate, request);
+    if (found.peak_bytes <= request.budget_bytes) return found;
+  }
+  return std::nullopt;
+}
+
+PlacedCandidate smallest_of(const std::vector<Candidate>& candidates,
+                            const RunPlanRequest& request) {
+  std::vector<Candidate> rising = candidates;
+  std::stable_sort(rising.begin(), rising.end(), [](const Candidate& a, const Candidate& b) {
+    return a.least_peak_bytes < b.least_peak_bytes;
+  });
+  PlacedCandidate best = placed(rising.front(), request);
+  for (const Candidate& candidate : rising) {
+    if (candidate.least_peak_bytes >= best.peak_bytes) break;
+    const PlacedCandidate found = placed(candidate, request);
+    if (found.peak_bytes < best.peak_bytes) best = found;
   }
   return best;
 }

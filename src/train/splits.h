@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The candidates of a run plan: one a split of the global batch, each with its resident bytes and
-// placed plans.
+// The candidates of a run plan: the splits of the global batch, each with its resident bytes and
+// the frontier of its schedules. Placement waits until a candidate is asked for.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,17 +21,25 @@ struct Split {
   /// Gradients in the arena that all live until the global clip; see PlanReport::arena_bytes.
   std::vector<plan::StorageId> clipped_gradients;
   double update_seconds = 0;
-  plan::Problem problem;    // of the largest bucket
-  plan::Frontier frontier;  // of it; one plan for a named strategy
+  std::unique_ptr<const plan::Problem> problem;  // of the largest bucket; the frontier refers to it
+  std::optional<plan::Frontier> frontier;        // of it; one plan for a named strategy
 };
 
-/// One way to run: a split and one of its plans.
+/// One way to run: a split and one of its schedules.
 struct Candidate {
   const Split* split = nullptr;
+  size_t point = 0;  // of the split's frontier
+  double step_seconds = 0;
+  int64_t least_peak_bytes = 0;  // with the load in place of the arena
+};
+
+/// A candidate whose schedule was placed.
+struct PlacedCandidate {
+  const Split* split = nullptr;
   const plan::Plan* plan = nullptr;
+  double step_seconds = 0;
   int64_t arena_bytes = 0;
   int64_t peak_bytes = 0;  // process + resident + arena
-  double step_seconds = 0;
 };
 
 /// Micro-batches to try: the batch in 1, 2, 3, 4, 6, 8, 12, ... pieces, down to single rows.
@@ -50,11 +60,15 @@ struct Candidate {
                                              const std::vector<int64_t>& micro_batches,
                                              const Backend& backend);
 
-/// Every candidate of the splits, and the best: least seconds, then least bytes, that fits; null
-/// where none does.
+/// Every candidate of the splits, least seconds first, then least bytes.
 [[nodiscard]] std::vector<Candidate> candidates_of(const std::vector<Split>& splits,
                                                    const RunPlanRequest& request);
-[[nodiscard]] const Candidate* best_within(const std::vector<Candidate>& candidates,
-                                           int64_t budget_bytes);
+[[nodiscard]] PlacedCandidate placed(const Candidate& candidate, const RunPlanRequest& request);
+/// The first that fits the budget; nothing where none does.
+[[nodiscard]] std::optional<PlacedCandidate> best_within(const std::vector<Candidate>& candidates,
+                                                         const RunPlanRequest& request);
+/// The one that needs the least memory.
+[[nodiscard]] PlacedCandidate smallest_of(const std::vector<Candidate>& candidates,
+                                          const RunPlanRequest& request);
 
 }  // namespace snug::train

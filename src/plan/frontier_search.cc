@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the schedules of a frontier are found.
+#include "plan/frontier.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "plan/assemble.h"
+#include "plan/bound.h"
+#include "plan/chain.h"
+#include "plan/improve.h"
+#include "plan/liveness.h"
+#include "plan/order.h"
+#include "plan/schedule.h"
+#include "plan/strategies.h"
+#include "plan/validate.h"
+#include "snug/error.h"
+
+namespace snug::plan {
+
+namespace {
+
+constexpr double kGridBend = 1.6;
+constexpr double kLongestSchedule = 160e3;  // forward runs times ops of the problem
+constexpr double kFewestForwardRuns = 4;
+constexpr double kShareStep = 0.125;
+constexpr double kSmallestShare = 1.0 / 64;
+constexpr int32_t kFewestPoints = 8;
+constexpr double kStepsOfGrid = 160e3;  // points of the grid times ops of the problem
+constexpr int32_t kMaxWholeForwards = 3;
+constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to anybody
+constexpr double kMaxTableWork = 4e9;   // transitions × slots: a few seconds
+
+// Everything the strategies share for one problem.
+struct Workshop {
+  explicit Workshop(const Problem& problem, BlockLimits limits = {})
+      : index(problem), chain(find_blocks(index, limits)) {
+    if (index.backward_begin > 0 && index.backward_begin < index.op_count()) {
+      options = block_options(index, chain);
+      // A long chain of different blocks: neighbours are merged until the table is short enough.
+      while (ChainSolver::least_work(options) > kMaxTableWork) {
+        limits.max_blocks = static_cast<int32_t>(chain.blocks.size() + 1) / 2;
+        chain = find_blocks(index, limits);
+        options = block_options(index, chain);
+      }
+    }
+  }
+  [[nodiscard]] bool has_chain() const { return !options.empty(); }
+
+  ProblemIndex index;
+  Chain chain;
+  std::vector<BlockOptions> options;
+};
+
+void add_candidate(const Workshop& shop, const std::vector<OpId>& schedule,
+                   const std::string& strategy, std::vector<ScheduledPoint>& candidates) {
+  const Problem& problem = shop.index.problem;
+  const int64_t load = analyse(problem, schedule).load_bytes;
+  candidates.push_back(measured(problem, fill_slack(shop.index, schedule, load), strategy));
+}
+
+// The schedules that no other beats in both load and seconds, smallest load first.
+std::vector<ScheduledPoint> front_of(std::vector<ScheduledPoint> candidates) {
+  std::stable_sort(
+      candidates.begin(), candidates.end(), [](const ScheduledPoint& a, const ScheduledPoint& b) {
+        return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
+      });
+  std::vector<ScheduledPoint> front;
+  for (ScheduledPoint& each : candidates) {
+    if (front.empty() || each.seconds < front.back().seconds) front.push_back(std::move(each));
+  }
+  return front;
+}
+
+// A grid of nominal budgets, denser where they are small and a byte buys most; and the smallest
+// budgets that need at most one, two, three extra forward runs of the whole chain, which people ask
+// for.
+std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_points,
+                                     double largest_share, double max_forward_runs) {
+  std::vector<int32_t> all = solver.distinct_budgets();
+  std::vector<int32_t> chosen;
+  if (all.empty()) return chosen;
+  const double forward = solver.seconds(all.back());
+  std::erase_if(all, [&](int32_t slots) {
+    return slots != all.back() && solver.seconds(slots) > forward * max_forward_runs;
+  });
+  const auto points = std::min<size_t>(all.size(), static_cast<size_t>(grid_points));
+  for (size_t i = 0; i < points; ++i) {
+    const double part =
+        points == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(points - 1);
+    chosen.push_back(all[static_cast<size_t>(std::llround(
+        largest_share * std::pow(part, kGridBend) * static_cast<double>(all.size() - 1)))]);
+  }
+  for (int32_t extra = 1; extra <= kMaxWholeForwards; ++extra) {
+    const auto enough = std::find_if(all.begin(), all.end(), [&](int32_t slots) {
+      return solver.seconds(slots) <= forward * (1 + extra) * (1 + 1e-6);
+    });
+    // The neighbours too: exact liveness may say something else than the table.
+    const auto at = enough - all.begin();
+    for (auto i = std::max<std::ptrdiff_t>(0, at - 1);
+         i <= at + 1 && i < static_cast<std::ptrdiff_t>(all.size()); ++i) {
+      chosen.push_back(all[static_cast<size_t>(i)]);
+    }
+  }
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  return chosen;
+}
+
+// Every point costs time in proportion to the schedule: long problems get fewer.
+int32_t points_for(const Problem& problem, int32_t most) {
+  const double worth = kStepsOfGrid / (static_cast<double>(problem.ops.size()) + 1);
+  return std::clamp(static_cast<int32_t>(worth), std::min(kFewestPoints, most), most);
+}
+
+// The nominal budgets up to `largest_share` of those that matter.
+void add_chain_candidates(const Workshop& shop, int32_t grid_points, double largest_share,
+                          std::vector<ScheduledPoint>& candidates) {
+  const auto& blocks = shop.chain.blocks;
+  const auto add = [&](const std::vector<ChainAction>& actions) {
+    if (auto schedule = flatten(shop.index, shop.chain, actions)) {
+      add_candidate(shop, *schedule, "budget", candidates);
+    }
+  };
+  for (const char* name : {"keep-all", "recompute-all", "sqrt"}) {
+    for (const auto& actions : strategy_actions(shop.index, shop.chain, shop.options, name))
+      add(actions);
+  }
+  // Long problems cannot afford the longest schedules.
+  const double max_forward_runs =
+      std::clamp(kLongestSchedule / (static_cast<double>(shop.index.op_count()) + 1),
+                 kFewestForwardRuns, kMaxForwardRuns);
+  // The smallest budgets of a long chain are less than a slot of the table for all of them.
+  for (double share = 1; share >= kSmallestShare; share *= kShareStep) {
+    const ChainSolver solver(blocks, shop.options, share);
+    for (const int32_t slots :
+         nominal_budgets(solver, grid_points, largest_share, max_forward_runs))
+      add(solver.actions(slots));
+    if (!solver.is_coarse()) break;
+    grid_points = std::max(kFewestPoints, grid_points / 2);
+  }
+}
+
+// Peak-driven search from the smallest schedule found, and from keep-all where the chain has little
+// to say.
+void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
+                         std::vector<ScheduledPoint>& candidates) {
+  const double size = static_cast<double>(shop.index.op_count()) + 1;
+  PeakSearch limits;
+  // Every trial costs a liveness pass: fewer rounds for longer problems.
+  limits.max_rounds =
+      static_cast<int32_t>(std::min<double>(options.improvement_rounds, 4e4 / size + 8));
+  const auto search = [&](const std::vector<OpId>& start, size_t max_kept) {
+    auto found = lower_peak(shop.index, start, limits);
+    const size_t stride = std::max<size_t>(1, found.size() / std::max<size_t>(1, max_kept));
+    for (size_t i = found.size(); i-- > 0;) {
+      if ((found.size() - 1 - i) % stride == 0)
+        add_candidate(shop, found[i], "budget", candidates);
+    }
+  };
+  const auto smallest =
+      std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+        return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
+      });
+  const std::vector<OpId> keep_all = given_order(shop.index.problem);
+  const std::vector<OpId> start = smallest->schedule;
+  search(start, 8);
+  if (shop.chain.blocks.size() < 6) {
+    if (keep_all != start) search(keep_all, 24);
+  }
+}
+
+// Same ops on the same storages; bytes and seconds may differ.
+bool has_same_structure(const Problem& a, const Problem& b) {
+  return a.storages.size() == b.storages.size() && a.keep == b.keep &&
+         std::equal(a.ops.begin(), a.ops.end(), b.ops.begin(), b.ops.end(),
+                    [](const Op& x, const Op& y) {
+                      return x.name == y.name && x.phase == y.phase && x.inputs == y.inputs &&
+                             x.outputs == y.outputs && x.may_recompute == y.may_recompute;
+                    });
+}
+
+}  // namespace
+
+Frontier build_frontier(const Problem& problem, const FrontierOptions& options) {
+  validate(problem);
+  const OrderedProblem ordered = with_prompt_updates(problem);
+  const Workshop shop(ordered.problem);
+  std::vector<ScheduledPoint> candidates;
+  candidates.push_back(measured(ordered.problem, given_order(ordered.problem), "keep-all"));
+  if (shop.has_chain()) {
+    const int32_t points = points_for(ordered.problem, options.grid_points);
+    add_chain_candidates(shop, points, 1.0, candidates);
+    // The other way to cut, for the smallest budgets.
+    const Workshop low(ordered.problem, {.merges_backward = true});
+    const bool is_same =
+        low.chain.blocks.size() == shop.chain.blocks.size() &&
+        std::equal(low.chain.blocks.begin(), low.chain.blocks.end(), shop.chain.blocks.begin(),
+                   [](const Block& a, const Block& b) { return a.first == b.first; });
+    if (!is_same) add_chain_candidates(low, points / 4, 0.15, candidates);
+  }
+  add_peak_candidates(shop, options, candidates);
+  // Measured as the given problem sums its seconds, so that equal runs have equal times to the bit.
+  std::vector<ScheduledPoint> front;
+  for (const ScheduledPoint& point : front_of(std::move(candidates))) {
+    // Another order of keep-all is keep-all too.
+    const bool repeats = point.schedule.size() > problem.ops.size();
+    front.push_back(measured(problem, in_original_ids(ordered, point.schedule),
+                             repeats ? point.strategy : "keep-all"));
+  }
+  return {problem, front_of(std::move(front)), ordered.original, options.placement};
+}
+
+Frontier build_frontier_like(const Problem& problem, const Problem& model_problem,
+                             const Frontier& model, const FrontierOptions& options) {
+  if (!has_same_structure(problem, model_problem)) return build_frontier(problem, options);
+  validate(problem);
+  const std::vector<OpId> keep_all = with_prompt_updates(problem).original;
+  std::vector<ScheduledPoint> candidates;
+  candidates.push_back(measured(problem, keep_all, "keep-all"));
+  for (const ScheduledPoint& point : model.points())
+    candidates.push_back(measured(problem, point.schedule, point.strategy));
+  return {problem, front_of(std::move(candidates)), keep_all, options.placement};
+}
+
+Plan plan_strategy(const Problem& problem, std::string_view strategy,
+                   const FrontierOptions& options) {
+  validate(problem);
+  const OrderedProblem ordered = with_prompt_updates(problem);
+  check_strategy_name(strategy);
+  if (strategy != "keep-all") {
+    const Workshop shop(ordered.problem);
+    std::vector<OpId> best;
+    int64_t least = std::numeric_limits<int64_t>::max();
+    if (shop.has_chain()) {
+      for (const auto& actions : strategy_actions(shop.index, shop.chain, shop.options, strategy)) {
+        auto schedule = flatten(shop.index, shop.chain, actions);
+        if (!schedule) continue;
+        const int64_t load = analyse(ordered.problem, *schedule).load_bytes;
+        if (load < least) best = std::move(*schedule);
+        least = std::min(least, load);
+      }
+    }
+    if (!best.empty()) {
+      return assemble(problem, in_original_ids(ordered, best), std::string(strategy),
+                      options.placement);
+    }
+  }
+  return assemble(problem, ordered.original, std::string(strategy), options.placement);
+}
+
+}  // namespace snug::plan
