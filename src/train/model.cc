@@ -306,7 +306,8 @@ std::vector<std::string> initialize_weights(const Model& model, const Engine& en
         continue;
       }
       const bool may_be_fresh =
-          std::visit([&](const auto& c) { return may_start_fresh(c, name); }, model.config);
+          std::visit([&, &key = name](const auto& c) { return may_start_fresh(c, key); },
+                     model.config);
       if (!may_be_fresh) {
         throw Error(ErrorCode::bad_data, model.weights_folder,
                     found == nullptr ? "the weights have no '" + name + "'"
