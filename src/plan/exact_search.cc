@@ -10,7 +10,10 @@ namespace snug::plan::internal {
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+// Of inference at one node: some fixed points are reached in tiny steps. Stopping early is sound.
+constexpr int32_t kRounds = 8;
 constexpr int64_t kVisitsPerNode = 16'384;
+constexpr int64_t kVisitsPerItem = 16;      // what an item costs beside its sections
 constexpr int64_t kFailure = 1024;          // one failure; so that halving keeps the order of few
 constexpr int64_t kFailureHalfLife = 1400;  // failures until all earlier ones count half
 
@@ -133,8 +136,9 @@ void ExactSearch::count_failure(int32_t section) {
   for (int64_t& each : failures_) each /= 2;
 }
 
-// Raises lowest offsets until nothing changes; false where some section cannot be filled. The loops
-// over sections have no branches: they are most of the search's time, and compile to SIMD.
+// Raises lowest offsets until nothing changes, or often enough; false where some section cannot be
+// filled. The loops over sections have no branches: they are most of the search's time, and compile
+// to SIMD.
 bool ExactSearch::propagate(Part part) {
   const Sections sections = sections_of(part);
   int64_t* const end = end_.data();
@@ -142,7 +146,8 @@ bool ExactSearch::propagate(Part part) {
   int64_t* const lowest_end = lowest_end_.data();
   int64_t* const second_end = second_end_.data();
   int64_t visits = 0;
-  for (bool has_changed = true; has_changed;) {
+  bool has_changed = true;
+  for (int32_t round = 0; round < kRounds && has_changed; ++round) {
     sort_by_lowest(part);
     for (int32_t s = sections.begin; s < sections.end; ++s) {
       end[s] = 0;
@@ -160,7 +165,7 @@ bool ExactSearch::propagate(Part part) {
         second_end[s] = std::min(second_end[s], std::max(lowest_end[s], to));
         lowest_end[s] = std::min(lowest_end[s], to);
       }
-      visits += each.end - each.begin;
+      visits += each.end - each.begin + kVisitsPerItem;
     }
     nodes_ += visits / kVisitsPerNode;
     visits %= kVisitsPerNode;
@@ -188,6 +193,7 @@ bool ExactSearch::propagate(Part part) {
       has_changed = true;
     }
   }
+  if (has_changed) sort_by_lowest(part);
   return true;
 }
 

@@ -39,7 +39,7 @@ class ExactSearch {
 
   /// Searches from the beginning. Of items with equal lowest offset the one with the highest
   /// `preference` goes first. `failures[s]` grows where branches die in section s. Stops after
-  /// `max_nodes`; a node counts once more for every 16,384 sections of items that it looks at.
+  /// `max_nodes`; a large node counts several times, so that one costs about 10 µs.
   SearchEnd run(std::span<const int64_t> preference, std::span<int64_t> failures,
                 int64_t max_nodes);
 

@@ -21,6 +21,7 @@ namespace snug::plan {
 
 namespace {
 
+constexpr double kTwin = 5e-4;  // of the load
 constexpr double kGridBend = 1.6;
 constexpr double kLongestSchedule = 160e3;  // forward runs times ops of the problem
 constexpr double kFewestForwardRuns = 4;
@@ -71,6 +72,18 @@ std::vector<ScheduledPoint> front_of(std::vector<ScheduledPoint> candidates) {
     if (front.empty() || each.seconds < front.back().seconds) front.push_back(std::move(each));
   }
   return front;
+}
+
+// Without points that save next to nothing beside a faster one: each may have to be placed.
+std::vector<ScheduledPoint> without_twins(std::vector<ScheduledPoint> front) {
+  std::vector<ScheduledPoint> kept;
+  for (size_t i = front.size(); i-- > 0;) {
+    const double largest = kept.empty() ? std::numeric_limits<double>::max()
+                                        : (1 - kTwin) * static_cast<double>(kept.back().load_bytes);
+    if (static_cast<double>(front[i].load_bytes) <= largest) kept.push_back(std::move(front[i]));
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
 }
 
 // A grid of nominal budgets, denser where they are small and a byte buys most; and the smallest
@@ -155,8 +168,7 @@ void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
     auto found = lower_peak(shop.index, start, limits);
     const size_t stride = std::max<size_t>(1, found.size() / std::max<size_t>(1, max_kept));
     for (size_t i = found.size(); i-- > 0;) {
-      if ((found.size() - 1 - i) % stride == 0)
-        add_candidate(shop, found[i], "budget", candidates);
+      if ((found.size() - 1 - i) % stride == 0) add_candidate(shop, found[i], "budget", candidates);
     }
   };
   const auto smallest =
@@ -209,7 +221,7 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
     front.push_back(measured(problem, in_original_ids(ordered, point.schedule),
                              repeats ? point.strategy : "keep-all"));
   }
-  return {problem, front_of(std::move(front)), ordered.original, options.placement};
+  return {problem, without_twins(front_of(std::move(front))), ordered.original, options.placement};
 }
 
 Frontier build_frontier_like(const Problem& problem, const Problem& model_problem,

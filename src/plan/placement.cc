@@ -9,15 +9,10 @@ namespace {
 
 constexpr int32_t kCapacities = 8;  // that are tried between the load and the lowest height
 
-// A first dive to the end, with few failures, costs little more than one greedy run.
-int64_t dive_nodes(std::span<const LiveRange> ranges) {
-  return static_cast<int64_t>(ranges.size()) * 2 + 64;
-}
-
 // By bisection; a capacity at which the search gave up counts as too small.
 void search_between(std::span<const LiveRange> ranges, int64_t too_small, int64_t max_nodes,
                     Placement& best) {
-  if (max_nodes < dive_nodes(ranges)) return;
+  if (max_nodes < dive_nodes(ranges.size())) return;
   for (int32_t i = 0; i < kCapacities && best.height - too_small > 1; ++i) {
     const int64_t capacity = too_small + (best.height - too_small) / 2;
     ExactPlacement found = place_exact(ranges, capacity, max_nodes);
@@ -43,7 +38,10 @@ PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity
     if (found.end == SearchEnd::solved) best = std::move(found.placement);
     result.is_impossible = found.end == SearchEnd::impossible;
   };
-  search(std::min(nodes_left, dive_nodes(ranges)));
+  if (best.height > capacity) {
+    result = place_around_core(ranges, capacity, std::move(best));
+    search(std::min(nodes_left, dive_nodes(ranges.size())));
+  }
   if (best.height > capacity && best.height < kNoHeight && !result.is_impossible &&
       limits.local_search_rounds > 0) {
     const int32_t rounds = greedy_runs(ranges.size(), limits.local_search_rounds);
@@ -59,7 +57,7 @@ Placement place(std::span<const LiveRange> ranges, const PlacementLimits& limits
   // for what lies above it.
   const int64_t nodes = limits.exact_search_nodes;
   PlacementLimits at_load = limits;
-  at_load.exact_search_nodes = std::min(nodes, std::max(nodes / 4, dive_nodes(ranges)));
+  at_load.exact_search_nodes = std::min(nodes, std::max(nodes / 4, dive_nodes(ranges.size())));
   Placement best = place_within(ranges, load, at_load).placement;
   search_between(ranges, load, (nodes - at_load.exact_search_nodes) / kCapacities, best);
   return best;

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "plan/plan.h"
-#include "plan/sections.h"
 
 namespace snug::plan {
 
@@ -35,7 +34,7 @@ struct PlacementLimits {
 
 /// Greedy runs that many ranges are worth: long schedules get fewer.
 [[nodiscard]] constexpr int32_t greedy_runs(size_t ranges, int32_t most) {
-  constexpr size_t kPlacedInAll = 60'000;
+  constexpr size_t kPlacedInAll = 120'000;
   return static_cast<int32_t>(
       std::clamp<size_t>(kPlacedInAll / (ranges + 1), 1, static_cast<size_t>(std::max(1, most))));
 }
@@ -68,6 +67,13 @@ struct PlacementWithin {
 [[nodiscard]] Placement place_local_search(std::span<const LiveRange> ranges, int64_t enough,
                                            Placement start, int32_t rounds);
 
+/// Improves `start`: the ranges that live where nearly all of `capacity` is used are placed by
+/// exact search, the others around them greedily; for growing shares of the ranges, until the
+/// height is not above `capacity`, or a share is large or not solved in a dive. is_impossible: not
+/// even those fit.
+[[nodiscard]] PlacementWithin place_around_core(std::span<const LiveRange> ranges, int64_t capacity,
+                                                Placement start);
+
 enum class SearchEnd : uint8_t {
   solved,
   impossible,  // proved: the whole tree was searched
@@ -85,13 +91,9 @@ struct ExactPlacement {
 [[nodiscard]] ExactPlacement place_exact(std::span<const LiveRange> ranges, int64_t capacity,
                                          int64_t max_nodes);
 
-namespace internal {
-enum class Fit : uint8_t { first, best };
-/// Places in exactly this order; nothing where a range would end above `limit`.
-[[nodiscard]] std::optional<Placement> place_in_order(std::span<const LiveRange> ranges,
-                                                      const Sections& sections,
-                                                      std::span<const int32_t> order, Fit fit,
-                                                      int64_t limit);
-}  // namespace internal
+/// Enough nodes for a first dive to the end with few failures; costs little more than a greedy run.
+[[nodiscard]] constexpr int64_t dive_nodes(size_t ranges) {
+  return static_cast<int64_t>(ranges) * 2 + 64;
+}
 
 }  // namespace snug::plan

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plan/greedy.h"
 #include "plan/placement.h"
 
 namespace snug::plan {
@@ -47,9 +48,9 @@ Placement place_local_search(std::span<const LiveRange> ranges, int64_t enough, 
     }
     order.swap(next);
     const auto fit = round % 3 == 2 ? internal::Fit::first : internal::Fit::best;
-    auto found = internal::place_in_order(ranges, sections, order, fit, kNoHeight);
-    if (!found) return best;
-    current = std::move(*found);
+    internal::GreedyPlacement greedy(ranges, sections);
+    if (!greedy.place(order, fit, kNoHeight)) return best;
+    current = greedy.placement();
     if (current.height < best.height) best = current;
   }
   return best;

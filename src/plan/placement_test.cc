@@ -10,6 +10,8 @@
 #include <random>
 #include <string>
 
+#include "plan/greedy.h"
+
 namespace snug::plan {
 namespace {
 
@@ -53,10 +55,10 @@ int64_t brute_force_height(const std::vector<LiveRange>& ranges) {
   std::vector<int32_t> order(ranges.size());
   std::iota(order.begin(), order.end(), 0);
   int64_t best = std::numeric_limits<int64_t>::max();
+  const Sections sections = sections_of(ranges);
   do {
-    const auto placed =
-        internal::place_in_order(ranges, sections_of(ranges), order, internal::Fit::first, best);
-    if (placed) best = placed->height;
+    internal::GreedyPlacement greedy(ranges, sections);
+    if (greedy.place(order, internal::Fit::first, best)) best = greedy.placement().height;
   } while (std::next_permutation(order.begin(), order.end()));
   return best;
 }

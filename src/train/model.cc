@@ -305,9 +305,8 @@ std::vector<std::string> initialize_weights(const Model& model, const Engine& en
         file->read_f32(found->name, values);
         continue;
       }
-      const bool may_be_fresh =
-          std::visit([&, &key = name](const auto& c) { return may_start_fresh(c, key); },
-                     model.config);
+      const bool may_be_fresh = std::visit(
+          [&, &key = name](const auto& c) { return may_start_fresh(c, key); }, model.config);
       if (!may_be_fresh) {
         throw Error(ErrorCode::bad_data, model.weights_folder,
                     found == nullptr ? "the weights have no '" + name + "'"

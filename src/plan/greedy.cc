@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/greedy.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace snug::plan::internal {
+namespace {
+
+// The sum over the range's steps of all bytes that are live there.
+std::vector<double> contention(std::span<const LiveRange> ranges) {
+  int32_t steps = 0;
+  for (const LiveRange& range : ranges) steps = std::max(steps, range.last + 1);
+  std::vector<double> sums(static_cast<size_t>(steps) + 2, 0.0);  // first of changes
+  for (const LiveRange& range : ranges) {
+    sums[static_cast<size_t>(range.first) + 1] += static_cast<double>(range.bytes);
+    sums[static_cast<size_t>(range.last) + 2] -= static_cast<double>(range.bytes);
+  }
+  std::partial_sum(sums.begin(), sums.end(), sums.begin());
+  std::partial_sum(sums.begin(), sums.end(), sums.begin());
+  std::vector<double> values;
+  for (const LiveRange& range : ranges) {
+    values.push_back(sums[static_cast<size_t>(range.last) + 1] -
+                     sums[static_cast<size_t>(range.first)]);
+  }
+  return values;
+}
+
+std::vector<double> key_values(std::span<const LiveRange> ranges, Key key) {
+  if (key == Key::contention) return contention(ranges);
+  std::vector<double> values;
+  for (const LiveRange& range : ranges) {
+    const double lifetime = range.last - range.first + 1;
+    switch (key) {
+      case Key::bytes:
+        values.push_back(static_cast<double>(range.bytes));
+        break;
+      case Key::area:
+        values.push_back(static_cast<double>(range.bytes) * lifetime);
+        break;
+      case Key::lifetime:
+        values.push_back(lifetime);
+        break;
+      case Key::birth:
+        values.push_back(-range.first);
+        break;
+      default:
+        values.push_back(range.last);
+        break;
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<int32_t> greedy_order(std::span<const LiveRange> ranges, Key key) {
+  const std::vector<double> values = key_values(ranges, key);
+  std::vector<int32_t> order(ranges.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
+  });
+  return order;
+}
+
+GreedyPlacement::GreedyPlacement(std::span<const LiveRange> ranges, const Sections& sections)
+    : ranges_(ranges),
+      sections_(&sections),
+      placed_(sections.count),
+      used_(sections.count),
+      top_(sections.count) {
+  placement_.offsets.assign(ranges.size(), 0);
+}
+
+void GreedyPlacement::put(int32_t id, int64_t offset) {
+  const LiveRange& range = ranges_[static_cast<size_t>(id)];
+  const int64_t end = offset + range.bytes;
+  placement_.offsets[static_cast<size_t>(id)] = offset;
+  placement_.height = std::max(placement_.height, end);
+  if (range.bytes == 0) return;
+  const Sections::Interval interval = sections_->of_range[static_cast<size_t>(id)];
+  used_.update(interval.begin, interval.end, range.bytes);
+  top_.update(interval.begin, interval.end, end);
+  placed_.add({offset, end, range.first, range.last}, interval);
+}
+
+bool GreedyPlacement::place(int32_t id, Fit fit, int64_t limit) {
+  const int64_t bytes = ranges_[static_cast<size_t>(id)].bytes;
+  if (bytes == 0) return true;
+  const Sections::Interval interval = sections_->of_range[static_cast<size_t>(id)];
+  // Below the highest neighbour there is room only if the fullest section has as many bytes free.
+  const int64_t neighbours_top = top_.max(interval.begin, interval.end);
+  int64_t offset = neighbours_top;
+  if (neighbours_top - used_.max(interval.begin, interval.end) >= bytes) {
+    offset = gap_for(id, fit).value_or(neighbours_top);
+  }
+  if (bytes > limit - offset) return false;
+  put(id, offset);
+  return true;
+}
+
+bool GreedyPlacement::place(std::span<const int32_t> ids, Fit fit, int64_t limit) {
+  return std::all_of(ids.begin(), ids.end(), [&](int32_t id) { return place(id, fit, limit); });
+}
+
+// The first or the smallest gap that takes the range, below one of the ranges that are live with
+// it.
+std::optional<int64_t> GreedyPlacement::gap_for(int32_t id, Fit fit) {
+  const LiveRange& range = ranges_[static_cast<size_t>(id)];
+  int64_t gap_begin = 0;
+  std::optional<int64_t> chosen;
+  int64_t chosen_gap = std::numeric_limits<int64_t>::max();
+  for (const PlacedRange& other : placed_.near(sections_->of_range[static_cast<size_t>(id)])) {
+    if (other.last < range.first || range.last < other.first) continue;
+    const int64_t gap = other.offset - gap_begin;
+    if (gap >= range.bytes && gap < chosen_gap) {
+      chosen = gap_begin;
+      chosen_gap = gap;
+      if (fit == Fit::first || gap == range.bytes) break;
+    }
+    gap_begin = std::max(gap_begin, other.end);
+  }
+  return chosen;
+}
+
+}  // namespace snug::plan::internal
