@@ -7,6 +7,7 @@
 namespace snug::plan {
 namespace {
 
+constexpr int32_t kFirstRuns = 2;   // of the portfolio, before anything that costs more
 constexpr int32_t kCapacities = 8;  // that are tried between the load and the lowest height
 
 // By bisection; a capacity at which the search gave up counts as too small.
@@ -28,7 +29,7 @@ void search_between(std::span<const LiveRange> ranges, int64_t too_small, int64_
 
 PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity,
                              const PlacementLimits& limits) {
-  PlacementWithin result{place_portfolio(ranges, capacity), false};
+  PlacementWithin result{place_portfolio(ranges, capacity, kFirstRuns), false};
   Placement& best = result.placement;
   int64_t nodes_left = limits.exact_search_nodes;
   const auto search = [&](int64_t max_nodes) {
@@ -38,8 +39,10 @@ PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity
     if (found.end == SearchEnd::solved) best = std::move(found.placement);
     result.is_impossible = found.end == SearchEnd::impossible;
   };
-  if (best.height > capacity) {
-    result = place_around_core(ranges, capacity, std::move(best));
+  if (best.height > capacity) result = place_around_core(ranges, capacity, std::move(best));
+  if (best.height > capacity && !result.is_impossible) {
+    Placement other = place_portfolio(ranges, capacity);
+    if (other.height < best.height) best = std::move(other);
     search(std::min(nodes_left, dive_nodes(ranges.size())));
   }
   if (best.height > capacity && best.height < kNoHeight && !result.is_impossible &&

@@ -60,7 +60,8 @@ struct PlacementWithin {
 /// The best of the greedy orders {size, area, lifetime, birth, death, size × width of contention} ×
 /// {first fit, best fit}; the first of them that is not higher than `enough`. Without offsets and
 /// with kNoHeight where all of them pass the largest int64.
-[[nodiscard]] Placement place_portfolio(std::span<const LiveRange> ranges, int64_t enough);
+[[nodiscard]] Placement place_portfolio(std::span<const LiveRange> ranges, int64_t enough,
+                                        int32_t most_runs = std::numeric_limits<int32_t>::max());
 
 /// Improves `start` by moving ranges that stick out of `enough` to the front of the placement
 /// order.

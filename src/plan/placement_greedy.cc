@@ -21,12 +21,12 @@ int64_t load_of(std::span<const LiveRange> ranges) {
   return load;
 }
 
-Placement place_portfolio(std::span<const LiveRange> ranges, int64_t enough) {
+Placement place_portfolio(std::span<const LiveRange> ranges, int64_t enough, int32_t most_runs) {
   const Sections sections = sections_of(ranges);
   Placement best{{}, kNoHeight};
   int64_t limit = kNoHeight;
-  int32_t runs_left = greedy_runs(
-      ranges.size(), static_cast<int32_t>(internal::kKeys.size() * internal::kFits.size()));
+  const auto all = static_cast<int32_t>(internal::kKeys.size() * internal::kFits.size());
+  int32_t runs_left = greedy_runs(ranges.size(), std::min(all, most_runs));
   for (const internal::Key key : internal::kKeys) {
     const std::vector<int32_t> order = internal::greedy_order(ranges, key);
     for (const internal::Fit fit : internal::kFits) {

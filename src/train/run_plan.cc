@@ -16,7 +16,7 @@
 namespace snug::train {
 namespace {
 
-constexpr size_t kPrices = 12;
+constexpr size_t kPrices = 10;
 
 PlannedProgram lowered_program(Graph graph, int64_t length, const Backend& backend) {
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
