@@ -86,6 +86,18 @@ std::vector<ScheduledPoint> without_twins(std::vector<ScheduledPoint> front) {
   return kept;
 }
 
+// Between two neighbours of the front: the smaller with as many repeated runs taken out as the
+// bytes below the larger permit.
+void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& candidates) {
+  const std::vector<ScheduledPoint> front = front_of(candidates);
+  for (size_t i = 0; i + 1 < front.size(); ++i) {
+    std::vector<OpId> filled =
+        fill_slack(shop.index, front[i].schedule, front[i + 1].load_bytes - 1);
+    if (filled.size() < front[i].schedule.size())
+      candidates.push_back(measured(shop.index.problem, std::move(filled), front[i].strategy));
+  }
+}
+
 // A grid of nominal budgets, denser where they are small and a byte buys most; and the smallest
 // budgets that need at most one, two, three extra forward runs of the whole chain, which people ask
 // for.
@@ -213,6 +225,7 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
     if (!is_same) add_chain_candidates(low, points / 4, 0.15, candidates);
   }
   add_peak_candidates(shop, options, candidates);
+  add_filled_candidates(shop, candidates);
   // Measured as the given problem sums its seconds, so that equal runs have equal times to the bit.
   std::vector<ScheduledPoint> front;
   for (const ScheduledPoint& point : front_of(std::move(candidates))) {

@@ -56,7 +56,7 @@ std::optional<int32_t> fewest_forward_runs(int32_t n, int32_t units) {
 }
 
 TEST(UnitChain, Short_chains_are_optimal_at_every_budget) {
-  for (const int32_t n : {3, 4, 5, 6, 7, 8, 9, 10, 11, 12}) {
+  for (int32_t n = 2; n <= 14; ++n) {
     const Problem problem = testing::unit_chain(n);
     const Frontier frontier = build_frontier(problem);
     for (int32_t units = 2; units <= n + 1; ++units) {
