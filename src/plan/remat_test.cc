@@ -278,59 +278,6 @@ TEST(Remat, In_place_ops_are_planned_exactly) {
   }
 }
 
-// Items of a knapsack as a graph: all are live at one op beside scratch that leaves `room` bytes.
-double runtime_saved(const std::vector<int64_t>& memory, const std::vector<double>& runtime,
-                     int64_t room) {
-  Problem problem;
-  problem.alignment = 1;
-  int64_t total = 0;
-  double sum = 0;
-  for (size_t i = 0; i < memory.size(); ++i) {
-    problem.storages.push_back({"y", memory[i], false});
-    Op op;
-    op.name = "f";
-    op.seconds = runtime[i];
-    op.outputs = {static_cast<StorageId>(i)};
-    problem.ops.push_back(op);
-    total += memory[i];
-    sum += runtime[i];
-  }
-  Op loss;
-  loss.name = "loss";
-  loss.phase = Phase::backward;
-  loss.scratch_bytes = total + 1;
-  loss.may_recompute = false;
-  problem.ops.push_back(loss);
-  for (size_t i = 0; i < memory.size(); ++i) {
-    Op op;
-    op.name = "b";
-    op.phase = Phase::backward;
-    op.inputs = {static_cast<StorageId>(i)};
-    op.may_recompute = false;
-    problem.ops.push_back(op);
-  }
-  const RematResult found =
-      solve_remat(problem, total + 1 + room, {.may_enumerate = false, .effort = 0.2});
-  EXPECT_TRUE(found.fits);
-  return 2 * sum - found.seconds;
-}
-
-TEST(Remat, Published_knapsack_cases_have_their_values) {
-  EXPECT_DOUBLE_EQ(runtime_saved({2, 3, 2, 4, 1}, {1, 2, 1, 3, 2}, 5), 5);
-  EXPECT_DOUBLE_EQ(runtime_saved({1, 1, 1}, {1, 2, 3}, 3), 6);
-  EXPECT_DOUBLE_EQ(runtime_saved({10, 20, 30}, {1, 2, 3}, 5), 0);
-  EXPECT_DOUBLE_EQ(runtime_saved({1, 2, 3}, {10, 20, 30}, 1), 10);
-  EXPECT_DOUBLE_EQ(runtime_saved({1, 1, 1}, {2, 2, 2}, 2), 4);
-  EXPECT_DOUBLE_EQ(runtime_saved({0, 2, 3}, {5, 2, 3}, 5), 10);
-  EXPECT_DOUBLE_EQ(runtime_saved({1, 2, 3}, {0, 2, 3}, 3), 3);
-  EXPECT_DOUBLE_EQ(runtime_saved({100, 200, 300}, {1000, 2000, 3000}, 500), 5000);
-  EXPECT_DOUBLE_EQ(runtime_saved({5, 15, 20}, {1, 2, 3}, 20), 3);
-  EXPECT_DOUBLE_EQ(runtime_saved({}, {}, 10), 0);
-  EXPECT_DOUBLE_EQ(runtime_saved({1, 2, 3}, {1, 2, 3}, 0), 0);
-  EXPECT_DOUBLE_EQ(runtime_saved({0, 0, 0}, {1, 2, 3}, 0), 6);
-  EXPECT_DOUBLE_EQ(runtime_saved({1, 2, 3}, {0, 0, 0}, 6), 0);
-}
-
 TEST(Bound, Pinned_storages_count_beside_the_operands) {
   // "a" cannot be made again and is read after "mid": it is in memory while "mid" runs.
   Problem problem;
