@@ -135,7 +135,7 @@ TEST(PublishedBudgets, An_even_chain_saves_a_product_a_unit_and_cosines_for_noth
   for (int64_t room = 0; room <= 2 * kLayers; ++room) {
     const Problem problem = cosine_chain(kLayers, room);
     const int64_t wall = 4 * kLayers + 4;
-    const RematResult found = solve_remat(problem, wall, {});
+    const RematResult found = solve_remat(problem, wall, {.effort = 0.2});
     ASSERT_TRUE(found.fits) << room;
     EXPECT_EQ(found.seconds - kLayers, std::max<int64_t>(0, kLayers - room)) << room;
   }

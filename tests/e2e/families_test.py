@@ -1,0 +1,66 @@
+"""Every family at 32 budgets: time never rises with memory, no plan exceeds its budget; and at some of them, run."""
+import unittest
+
+from common import PAGE, TOPICS, Case
+from image_test import write_images
+
+BUDGETS = 32
+TRAINED = (0, 3, 15, 31)
+
+
+class Families(Case):
+    def sweep(self, **keys):
+        whole = self.plan(memory="256GiB", **keys)
+        low, high = whole["smallest_budget_bytes"], whole["keep_all_peak_bytes"]
+        self.assertLess(low, high)
+        last = None
+        for i in range(BUDGETS):
+            budget = (low + (high - low) * i // (BUDGETS - 1) + PAGE - 1) // PAGE * PAGE
+            plan = self.plan(memory=budget, **keys)
+            self.assertEqual(plan["budget_bytes"], budget)
+            self.assertLessEqual(plan["planned_peak_bytes"], budget)
+            if last is not None:
+                self.assertLessEqual(plan["step_seconds"], last)
+            last = plan["step_seconds"]
+            yield i, budget, plan
+
+    def setUp(self):
+        super().setUp()
+        # A vocabulary that need not be learned: learning takes more memory than these small models.
+        self.vocabulary = self.folder / "vocab.txt"
+        words = sorted({word for topic in TOPICS.values() for word in topic})
+        self.vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]) + "\n")
+
+    def sweep_and_train(self, **keys):
+        data = self.base(max_steps=2, vocab_size=None, **keys)
+        data.pop("memory")
+        for i, budget, plan in self.sweep(**data):
+            if i not in TRAINED:
+                continue
+            out = self.folder / f"b{i}"
+            self.ok("train", **dict(data, memory=budget, output_dir=out))
+            summary = self.summary(out)
+            self.assertEqual(summary["measured_arena_bytes"], plan["arena_bytes"])
+            self.assertLessEqual(summary["measured_peak_rss_bytes"], budget)
+
+    def test_bert(self):
+        self.sweep_and_train(model="bert-mini", tokenizer=self.vocabulary, train_batch_size=48)
+
+    def test_mlp(self):
+        self.sweep_and_train(model="mlp", tokenizer=self.vocabulary, hidden_sizes="512,512,256", train_batch_size=2048)
+
+    def test_resnet(self):
+        images = self.folder / "cifar"
+        images.mkdir()
+        write_images(images / "data_batch_1.bin", 64, 1)
+        write_images(images / "test_batch.bin", 16, 2)
+        self.sweep_and_train(model="resnet-20", train_file=images, validation_file=images / "test_batch.bin",
+                             max_seq_length=None, train_batch_size=16, optim="sgd")
+
+    def test_vgg(self):
+        for _ in self.sweep(model="vgg-16", train_batch_size=32):
+            pass
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
