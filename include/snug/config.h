@@ -45,6 +45,9 @@ struct RunConfig {
   // Model.
   std::string model;
   std::vector<int64_t> hidden_sizes = {256};
+  int64_t hidden_size = 0;  // 0: the model's own, as all three
+  int64_t num_hidden_layers = 0;
+  int64_t embedding_size = 0;
   std::string tokenizer;  // empty: learned from the training text
   int64_t vocab_size = 30522;
   int64_t image_size = 0;                              // 0: the model's own

@@ -39,7 +39,7 @@ size_t count_nodes(const GraphBuilder& builder, const Node& node, const std::vec
 class ReverseMode {
  public:
   ReverseMode(GraphBuilder& builder, ValueId output, std::span<const ValueId> wrt,
-              const GradientSink& sink, SinkEffect effect)
+              const GradientSink& sink, SinkEffect effect, const GradientAccumulator& accumulator)
       : builder_(builder),
         output_(output),
         sink_(sink),
@@ -50,6 +50,14 @@ class ReverseMode {
     reaches_.assign(graph.values.size(), false);
     pending_.assign(graph.values.size(), 0);
     mark_path();
+    if (!accumulator) return;
+    for (const ValueId id : wrt_) {
+      const int uses = uses_left(id);
+      const ValueId sum = uses > 0 ? accumulator(id, uses) : kNone;
+      if (sum == kNone) continue;
+      SNUG_CHECK(builder_.type(sum) == builder_.type(id), "an accumulator of another type");
+      accumulators_[id] = sum;
+    }
   }
 
   [[nodiscard]] bool depends() const { return needs(output_); }
@@ -131,16 +139,15 @@ class ReverseMode {
       settle(node, wants);
       return;
     }
-    // Gradients that become final here go first where that costs no node: what the sink appends (an
-    // update, an accumulation) then frees them, and the node's own operands, before memory for the
-    // others is needed.
+    // Gradients that are accumulated or become final here go first where that costs no node: the
+    // accumulation, or what the sink appends, then frees them, and the node's own operands, before
+    // memory for the others is needed.
     std::vector<bool> first;
     std::vector<bool> second;
     for (size_t i = 0; i < wants.size(); ++i) {
-      const bool is_final =
-          wants[i] && sink_ && wrt_.count(node.inputs[i]) != 0 && uses_left(node.inputs[i]) == 1;
-      first.push_back(is_final);
-      second.push_back(wants[i] && !is_final);
+      const bool goes_first = wants[i] && is_taken_up(node.inputs[i]);
+      first.push_back(goes_first);
+      second.push_back(wants[i] && !goes_first);
     }
     const auto any = [](const std::vector<bool>& flags) {
       return std::find(flags.begin(), flags.end(), true) != flags.end();
@@ -171,10 +178,25 @@ class ReverseMode {
       }
       SNUG_CHECK(builder_.type(found[i]) == builder_.type(input),
                  *node.op->name + ": gradient of another type");
-      const auto [at, is_first] = gradients_.try_emplace(input, found[i]);
-      if (!is_first) at->second = builder_.op1("add", {at->second, found[i]});
+      add_contribution(input, found[i]);
     }
     settle(node, wants);
+  }
+
+  void add_contribution(ValueId input, ValueId gradient) {
+    const auto sum = accumulators_.find(input);
+    if (sum != accumulators_.end()) {
+      sum->second = builder_.op1("accumulate", {sum->second, gradient});
+      gradients_[input] = sum->second;
+      return;
+    }
+    const auto [at, is_first] = gradients_.try_emplace(input, gradient);
+    if (!is_first) at->second = builder_.op1("add", {at->second, gradient});
+  }
+
+  // Whether a contribution to this value dies at once.
+  [[nodiscard]] bool is_taken_up(ValueId id) const {
+    return accumulators_.count(id) != 0 || (sink_ && wrt_.count(id) != 0 && uses_left(id) == 1);
   }
 
   [[nodiscard]] int uses_left(ValueId id) const { return pending_[static_cast<size_t>(id)]; }
@@ -213,13 +235,15 @@ class ReverseMode {
   std::vector<bool> reaches_;
   std::vector<int> pending_;  // by value: uses on the path whose contribution is still to come
   std::map<ValueId, ValueId> gradients_;
+  std::map<ValueId, ValueId> accumulators_;  // their newest versions
 };
 
 }  // namespace
 
 std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId output, ValueId seed,
                                             std::span<const ValueId> wrt,
-                                            const GradientSink& on_gradient, SinkEffect effect) {
+                                            const GradientSink& on_gradient, SinkEffect effect,
+                                            const GradientAccumulator& accumulator) {
   const auto fail = [&](const std::string& message) {
     throw Error(ErrorCode::invalid_graph, builder.graph().name, "gradients: " + message);
   };
@@ -241,7 +265,7 @@ std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId outpu
            " and has no gradient");
     }
   }
-  ReverseMode reverse(builder, output, wrt, on_gradient, effect);
+  ReverseMode reverse(builder, output, wrt, on_gradient, effect, accumulator);
   if (!reverse.depends()) return {};
   if (seed == kNone) {
     const PhaseGuard phase(builder, Phase::backward);

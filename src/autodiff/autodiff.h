@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reverse-mode differentiation, graph to graph: appends backward nodes to the graph that is being
-// built. Relies on the ops' own gradient rules; knows no op but `fill` (the seed of a scalar) and
-// `add` (sums of contributions).
+// built. Relies on the ops' own gradient rules; knows no op but `fill` (the seed of a scalar),
+// `add` and `accumulate` (sums of contributions).
 //
 // Design: freezing is dead-code elimination. Only nodes on a path from `wrt` to the output get a
 // gradient, and a rule is told which inputs need one, so nothing is built or kept for a frozen
 // weight. Backward nodes come in the reverse order of forward nodes and carry their scope.
-// Contributions to one value are summed as soon as two exist.
+// Contributions to one value are summed as soon as two exist; those to a value that is used often
+// (a weight of every step of a recurrent net) in place, where the caller gives a state for it.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,11 @@ using GradientSink = std::function<void(ValueId wrt, ValueId gradient)>;
 /// come first.
 enum class SinkEffect : uint8_t { reads, overwrites };
 
+/// Where the contributions to a `wrt` value that is used `uses` times are summed: a resident value
+/// of its type, zero at the start of every run, which each of them is accumulated into in place.
+/// Its last version is the gradient. kNone: the sums are values of their own.
+using GradientAccumulator = std::function<ValueId(ValueId wrt, int uses)>;
+
 /// Appends the gradients of `output` with respect to `wrt` and returns them by value. `seed` is the
 /// gradient of `output` itself, of its type; kNone stands for 1 and wants a scalar. A `wrt` value
 /// on which the output does not depend is absent from the result and never reported to the sink.
@@ -36,6 +42,7 @@ enum class SinkEffect : uint8_t { reads, overwrites };
 std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId output, ValueId seed,
                                             std::span<const ValueId> wrt,
                                             const GradientSink& on_gradient = {},
-                                            SinkEffect effect = SinkEffect::reads);
+                                            SinkEffect effect = SinkEffect::reads,
+                                            const GradientAccumulator& accumulator = {});
 
 }  // namespace snug

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
 
+#include <algorithm>
+
 #include "graph/op_def.h"
 
 namespace snug {
@@ -16,17 +18,34 @@ NodeSpec spec_of(const Graph& graph, NodeId id) {
   return spec;
 }
 
+namespace {
+
+bool is_neutral(const OpDef& op, const std::string& attr) {
+  return std::any_of(op.attrs->begin(), op.attrs->end(),
+                     [&](const AttrSpec& spec) { return spec.name == attr && spec.is_neutral; });
+}
+
+std::string attributes_of(const NodeSpec& spec, bool neutral) {
+  std::string text;
+  for (const auto& [name, value] : spec.attrs.items()) {
+    if (is_neutral(*spec.op, name) == neutral) text += " " + name + "=" + to_string(value);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string signature_of(const NodeSpec& spec) {
   std::string text = *spec.op->name + "(";
   for (size_t i = 0; i < spec.inputs.size(); ++i)
     text += (i ? "," : "") + (spec.present[i] ? to_string(spec.inputs[i]) : "_");
-  text += ")";
-  for (const auto& [name, value] : spec.attrs.items()) {
-    if (name != "ordinal") text += " " + name + "=" + to_string(value);
-  }
-  text += " ->";
+  text += ")" + attributes_of(spec, false) + " ->";
   for (const TensorType& type : spec.outputs) text += " " + to_string(type);
   return text;
+}
+
+std::string kernel_key_of(const NodeSpec& spec) {
+  return signature_of(spec) + attributes_of(spec, true);
 }
 
 }  // namespace snug

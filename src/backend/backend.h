@@ -26,9 +26,11 @@ struct NodeSpec {
   bool operator==(const NodeSpec&) const = default;
 };
 [[nodiscard]] NodeSpec spec_of(const Graph& graph, NodeId node);
-/// Text that is equal exactly for equal specs up to the random ordinal: the key of cost tables and
-/// of equal blocks.
+/// Text that is equal exactly for equal specs up to neutral attributes (a random ordinal, where a
+/// slice begins): the key of cost tables and of equal blocks.
 [[nodiscard]] std::string signature_of(const NodeSpec& spec);
+/// Text that is equal exactly for equal specs: the key of kernels.
+[[nodiscard]] std::string kernel_key_of(const NodeSpec& spec);
 
 /// What is known of a node before planning.
 struct KernelChoice {

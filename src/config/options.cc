@@ -15,13 +15,21 @@ void add_model(std::vector<Option>& all) {
   all = {
       text_option(
           {"model",
-           "bert-tiny, bert-mini, bert-small, bert-medium, bert-base, bert-large, mlp, vgg-16, "
-           "vgg-19, resnet-18 to resnet-200 and resnet-imagenet-1000 (ImageNet), resnet-20 to "
+           "bert-tiny, bert-mini, bert-small, bert-medium, bert-base, bert-large, mlp, lstm, "
+           "vgg-16, vgg-19, resnet-18 to resnet-200 and resnet-imagenet-1000 (ImageNet), resnet-20 "
+           "to "
            "resnet-1202 (CIFAR), a folder as Hugging Face's (its weights are loaded), or a "
            "config.json (weights are fresh)"},
           &RunConfig::model, true),
       integers_option({"hidden_sizes", "of mlp: the layers after the mean of the word embeddings"},
                       &RunConfig::hidden_sizes, between(1, 1 << 20), false),
+      integer_or_auto_option({"hidden_size", "of lstm: width of its states; auto: 256"},
+                             &RunConfig::hidden_size, between(1, 1 << 16)),
+      integer_or_auto_option({"num_hidden_layers", "of lstm: layers, one on another; auto: 1"},
+                             &RunConfig::num_hidden_layers, between(1, 1 << 10)),
+      integer_or_auto_option(
+          {"embedding_size", "of lstm: width of the word embeddings; auto: hidden_size"},
+          &RunConfig::embedding_size, between(1, 1 << 20)),
       text_option(
           {"tokenizer",
            "vocab.txt, tokenizer.json or a folder that holds one; empty: the model's own, or a "

@@ -47,12 +47,18 @@ struct AttrSpec {
   std::string name;
   AttrValue default_value;  // its kind is the attribute's kind
   bool is_required = false;
+  bool is_neutral = false;  // beside the types it decides neither kernel choice, scratch nor cost
   AttrSpec(std::string n, AttrValue value) : name(std::move(n)), default_value(std::move(value)) {}
   AttrSpec(std::string n, AttrValue kind_sample, bool required)
       : name(std::move(n)), default_value(std::move(kind_sample)), is_required(required) {}
 };
 inline AttrSpec required_attr(std::string name, AttrValue kind_sample) {
   return {std::move(name), std::move(kind_sample), true};
+}
+/// A random key, a position: nodes that differ in it alone take the same time and scratch.
+inline AttrSpec neutral(AttrSpec attr) {
+  attr.is_neutral = true;
+  return attr;
 }
 
 /// Types of the outputs from types of the inputs; throws Error{shape_mismatch} whose place is

@@ -42,8 +42,8 @@ struct Op {
       outputs;  // a resident output is written in place (an update, an accumulation)
   int64_t scratch_bytes = 0;
   bool may_recompute = true;  // false: runs exactly once; so does every op with a resident output
-  uint64_t signature =
-      0;  // equal for ops of the same type, attributes and shapes (scope and random key aside)
+  uint64_t signature = 0;  // equal for ops of the same type, attributes and shapes (scope, random
+                           // key and positions aside)
   /// Output and input: the output is written in the input's place. At this op the two count once
   /// (the larger); the input is gone afterwards.
   std::vector<std::pair<StorageId, StorageId>> reuses = {};

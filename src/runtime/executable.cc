@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 
 #include "base/check.h"
 #include "graph/op_def.h"
@@ -28,8 +29,7 @@ std::vector<std::pair<int64_t, int64_t>> gaps(std::vector<std::pair<int64_t, int
 }  // namespace
 
 const Kernel& KernelCache::get(const NodeSpec& spec) {
-  std::string key = signature_of(spec);
-  if (spec.attrs.has("ordinal")) key += " ordinal=" + std::to_string(spec.attrs.int64("ordinal"));
+  std::string key = kernel_key_of(spec);
   auto found = kernels_.find(key);
   if (found == kernels_.end())
     found = kernels_.emplace(std::move(key), backend_.create(spec)).first;
@@ -104,16 +104,17 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
       bound.end_byte = std::max(bound.end_byte, step.scratch_offset + op.scratch_bytes);
     }
   }
-  std::vector<std::vector<std::pair<int64_t, int64_t>>> used(plan.steps.size());
-  live_bytes_.assign(plan.steps.size(), 0);
+  live_bytes_.assign(plan.steps.size() + 1, 0);
   for (size_t r = 0; r < plan.live_ranges.size(); ++r) {
     const plan::LiveRange& range = plan.live_ranges[r];
-    for (int32_t step = range.first; step <= range.last; ++step) {
-      used[static_cast<size_t>(step)].emplace_back(plan.offsets[r], plan.offsets[r] + range.bytes);
-      live_bytes_[static_cast<size_t>(step)] += range.bytes;
-    }
+    live_bytes_[static_cast<size_t>(range.first)] += range.bytes;
+    live_bytes_[static_cast<size_t>(range.last) + 1] -= range.bytes;
+    placed_.push_back({range, plan.offsets[r]});
   }
-  for (auto& intervals : used) dead_.push_back(gaps(std::move(intervals), arena_bytes_));
+  std::partial_sum(live_bytes_.begin(), live_bytes_.end(), live_bytes_.begin());
+  std::stable_sort(placed_.begin(), placed_.end(), [](const PlacedRange& a, const PlacedRange& b) {
+    return a.range.first < b.range.first;
+  });
   for (ValueId id : graph.outputs) {
     const plan::StorageId storage = lowered.storage_of_value[static_cast<size_t>(id)];
     named_[graph.value(id).name] = lowered.problem.storages[static_cast<size_t>(storage)].resident
@@ -154,8 +155,17 @@ void Executable::run_traced(Trace& trace) {
 }
 
 void Executable::run_poisoned() {
+  std::vector<const PlacedRange*> live;
+  size_t next = 0;
   for (size_t i = 0; i < steps_.size(); ++i) {
-    for (const auto& [begin, end] : dead_[i])
+    const auto step = static_cast<int32_t>(i);
+    std::erase_if(live, [step](const PlacedRange* placed) { return placed->range.last < step; });
+    for (; next < placed_.size() && placed_[next].range.first <= step; ++next)
+      live.push_back(&placed_[next]);
+    std::vector<std::pair<int64_t, int64_t>> used;
+    for (const PlacedRange* placed : live)
+      used.emplace_back(placed->offset, placed->offset + placed->range.bytes);
+    for (const auto& [begin, end] : gaps(std::move(used), arena_bytes_))
       std::memset(arena_ + begin, 0xFF, static_cast<size_t>(end - begin));
     const ErrorCode code = steps_[i].kernel->run(steps_[i].launch);
     if (code != ErrorCode::ok) fail(steps_[i], code);

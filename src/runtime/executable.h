@@ -82,8 +82,11 @@ class Executable {
   std::vector<std::byte*> output_pointers_;
   std::vector<std::string> op_names_;
   std::vector<int64_t> live_bytes_;  // by step
-  std::vector<std::vector<std::pair<int64_t, int64_t>>>
-      dead_;  // by step: dead [begin, end) of the arena
+  struct PlacedRange {
+    plan::LiveRange range;
+    int64_t offset = 0;
+  };
+  std::vector<PlacedRange> placed_;  // by first step: what poisoning leaves alone
   std::map<std::string, std::byte*> named_;
 };
 

@@ -18,6 +18,7 @@ constexpr int64_t kMaxConfigBytes = 16 << 20;
 // ---- what each family answers: one overload a family ----
 
 using models::BertConfig;
+using models::LstmConfig;
 using models::MlpConfig;
 using models::ResnetConfig;
 using models::VggConfig;
@@ -26,11 +27,12 @@ ModelConfig read_config(const std::string& path, std::vector<std::string>& ignor
   const std::string text = io::read_all(path, kMaxConfigBytes);
   const std::string type = io::parse_json(text, path).get_string("model_type", "bert");
   if (type == "bert") return models::bert_config_from_json(text, path, &ignored);
+  if (type == "lstm") return models::lstm_config_from_json(text, path, &ignored);
   if (type == "mlp") return models::mlp_config_from_json(text, path, &ignored);
   if (type == "resnet") return models::resnet_config_from_json(text, path, &ignored);
   if (type == "vgg") return models::vgg_config_from_json(text, path, &ignored);
   throw Error(ErrorCode::bad_config, path, "model_type '" + type + "' is not supported",
-              "bert, mlp, resnet and vgg are");
+              "bert, lstm, mlp, resnet and vgg are");
 }
 
 ModelConfig preset_of(const RunConfig& config) {
@@ -39,12 +41,20 @@ ModelConfig preset_of(const RunConfig& config) {
     mlp.hidden_sizes = config.hidden_sizes;
     return mlp;
   }
+  if (config.model == "lstm") {
+    LstmConfig lstm;
+    if (config.hidden_size > 0) lstm.hidden_size = config.hidden_size;
+    if (config.num_hidden_layers > 0) lstm.num_hidden_layers = config.num_hidden_layers;
+    lstm.embedding_size = config.embedding_size;
+    return lstm;
+  }
   if (config.model.starts_with("resnet-")) return models::resnet_preset(config.model);
   if (config.model.starts_with("vgg-")) return models::vgg_preset(config.model);
   return models::bert_preset(config.model);
 }
 
 std::string json_of(const BertConfig& c) { return models::bert_config_to_json(c); }
+std::string json_of(const LstmConfig& c) { return models::lstm_config_to_json(c); }
 std::string json_of(const MlpConfig& c) { return models::mlp_config_to_json(c); }
 std::string json_of(const ResnetConfig& c) { return models::resnet_config_to_json(c); }
 std::string json_of(const VggConfig& c) { return models::vgg_config_to_json(c); }
@@ -56,6 +66,9 @@ struct BuildArgs {
 };
 models::SequenceModel build_of(const BertConfig& c, const BuildArgs& a) {
   return models::build_bert_classifier(a.builder, c, a.shape, a.options);
+}
+models::SequenceModel build_of(const LstmConfig& c, const BuildArgs& a) {
+  return models::build_lstm_classifier(a.builder, c, a.shape, a.options);
 }
 models::SequenceModel build_of(const MlpConfig& c, const BuildArgs& a) {
   return models::build_mlp_classifier(a.builder, c, a.shape, a.options);
@@ -70,6 +83,9 @@ models::SequenceModel build_of(const VggConfig& c, const BuildArgs& a) {
 models::InitRule init_rule_of(const BertConfig& c, const std::string& name, const Shape&) {
   return models::bert_init_rule(c, name);
 }
+models::InitRule init_rule_of(const LstmConfig& c, const std::string& name, const Shape& shape) {
+  return models::lstm_init_rule(c, name, shape);
+}
 models::InitRule init_rule_of(const MlpConfig& c, const std::string& name, const Shape& shape) {
   return models::mlp_init_rule(c, name, shape);
 }
@@ -81,6 +97,7 @@ models::InitRule init_rule_of(const VggConfig& c, const std::string& name, const
 }
 
 int64_t layers_of(const BertConfig& c) { return c.num_hidden_layers; }
+int64_t layers_of(const LstmConfig& c) { return c.num_hidden_layers; }
 int64_t layers_of(const MlpConfig& c) { return static_cast<int64_t>(c.hidden_sizes.size()); }
 int64_t layers_of(const ResnetConfig& c) {
   return std::accumulate(c.depths.begin(), c.depths.end(), int64_t{1});
@@ -92,6 +109,9 @@ int64_t layers_of(const VggConfig& c) {
 /// Weights that belong to the task rather than to what was pretrained.
 bool may_start_fresh(const BertConfig&, const std::string& name) {
   return name.starts_with("classifier.") || name.starts_with("bert.pooler.");
+}
+bool may_start_fresh(const LstmConfig&, const std::string& name) {
+  return name.starts_with("classifier.");
 }
 bool may_start_fresh(const MlpConfig&, const std::string& name) {
   return name.starts_with("classifier.");
@@ -123,6 +143,9 @@ void apply_keys(BertConfig& c, const RunConfig& config) {
                     std::to_string(c.max_position_embeddings) + ")",
                 "set max_seq_length to at most " + std::to_string(c.max_position_embeddings));
   }
+}
+void apply_keys(LstmConfig& c, const RunConfig& config) {
+  if (config.hidden_dropout_prob) c.dropout = *config.hidden_dropout_prob;
 }
 void apply_keys(MlpConfig& c, const RunConfig& config) {
   if (config.hidden_dropout_prob) c.dropout = *config.hidden_dropout_prob;
@@ -260,6 +283,14 @@ Model resolve_model(const RunConfig& config, const ModelFacts& facts) {
     throw Error(ErrorCode::bad_config, "hidden_sizes",
                 "it describes a fresh mlp; '" + config.model + "' has its own sizes",
                 "leave hidden_sizes away, or set model to mlp");
+  }
+  const bool is_lstm = std::holds_alternative<LstmConfig>(model.config);
+  for (const char* key : {"hidden_size", "num_hidden_layers", "embedding_size"}) {
+    if (is_lstm && path.empty()) break;
+    if (!is_given(key)) continue;
+    throw Error(ErrorCode::bad_config, key,
+                "it describes a fresh lstm; '" + config.model + "' has its own sizes",
+                std::string("leave ") + key + " away, or set model to lstm");
   }
   if (model.image_size() == 0 && is_given("image_size"))
     refuse_key("image_size", config.model, "reads no images");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/bert.h"
+#include "models/lstm.h"
 #include "models/mlp.h"
 #include "models/resnet.h"
 #include "models/vgg.h"
@@ -19,8 +20,8 @@ namespace snug::train {
 
 class Engine;
 
-using ModelConfig =
-    std::variant<models::BertConfig, models::MlpConfig, models::ResnetConfig, models::VggConfig>;
+using ModelConfig = std::variant<models::BertConfig, models::LstmConfig, models::MlpConfig,
+                                 models::ResnetConfig, models::VggConfig>;
 
 struct Model {
   std::string name;  // as the user wrote it

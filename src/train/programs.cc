@@ -16,6 +16,12 @@ constexpr int64_t kAnyLength = 1;  // parameters do not depend on the batch's sh
 
 ValueId hyper_of(GraphBuilder& builder) { return builder.input(kHyperName, {DType::f32, {4}}); }
 
+/// A gradient that was accumulated in a state; it is zero between two updates.
+void append_zero(GraphBuilder& builder, ValueId gradient) {
+  if (builder.graph().is_resident(storage_of(builder.graph(), gradient)))
+    builder.op1("set_zero", {gradient});
+}
+
 /// Norm of all gradients, clipping, then every update: gradients live until here.
 void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
                             const std::vector<ValueId>& weights,
@@ -28,6 +34,7 @@ void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
   for (size_t i = 0; i < weights.size(); ++i) {
     optim::append_update(builder, weights[i], gradients[i], hyper, coefficient, recipe.optimizer);
   }
+  for (const ValueId gradient : gradients) append_zero(builder, gradient);
 }
 
 }  // namespace
@@ -72,13 +79,15 @@ Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchS
   std::vector<ValueId> squares;
   const ValueId hyper = updates_at_once ? hyper_of(builder) : kNone;
   const SinkEffect effect = updates_at_once ? SinkEffect::overwrites : SinkEffect::reads;
-  const GradientSink sink = [&](ValueId weight, ValueId gradient) {
+  // In place over the micro-batches, and over the uses of a weight that is used more than once: the
+  // gradient of a recurrent weight has no temporary. Any other is made in the arena.
+  const GradientAccumulator accumulator = [&](ValueId weight, int uses) {
+    if (!accumulates && uses == 1) return kNone;
     const std::string name = builder.graph().value(weight).name;
-    if (accumulates) {
-      const ValueId sum = builder.state(kGradientPrefix + name, builder.type(weight));
-      builder.op1("accumulate", {sum, gradient});
-      return;
-    }
+    return builder.state(kGradientPrefix + name, builder.type(weight));
+  };
+  const GradientSink sink = [&](ValueId weight, ValueId gradient) {
+    if (accumulates) return;
     updated.push_back(weight);
     gradients.push_back(gradient);
     if (!updates_at_once) return;
@@ -86,8 +95,9 @@ Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchS
     const PhaseGuard phase(builder, Phase::update);
     squares.push_back(builder.op1("sum_squares", {gradient}));
     optim::append_update(builder, weight, gradient, hyper, kNone, recipe.optimizer);
+    append_zero(builder, gradient);
   };
-  append_gradients(builder, values.loss, kNone, weights, sink, effect);
+  append_gradients(builder, values.loss, kNone, weights, sink, effect, accumulator);
   if (updates_at_once) {
     const PhaseGuard phase(builder, Phase::update);
     builder.mark_output(builder.op("global_norm", squares)[0], kGradNormName);
@@ -112,8 +122,6 @@ Graph build_update_graph(const Model& model, const Recipe& recipe) {
     gradients.push_back(builder.state(kGradientPrefix + name, types[name]));
   }
   append_clipped_updates(builder, recipe, weights, gradients);
-  const PhaseGuard phase(builder, Phase::update);
-  for (ValueId gradient : gradients) builder.op1("set_zero", {gradient});
   return run_pipeline(builder.take(), op_registry());
 }
 

@@ -255,6 +255,14 @@ void append_streams(std::vector<ProbeGroup>& groups) {
   both_sizes([&](int64_t r) {
     return Probe{"layer_norm_grad", {matrix(r), f32({kWidth}), f32({r}), f32({r}), matrix(r)}};
   });
+  both_sizes([&](int64_t r) {
+    const TensorType state = f32({r, kWidth / 4});
+    return Probe{"lstm_cell", {matrix(r), state, state, boolean({r})}};
+  });
+  both_sizes([&](int64_t r) {
+    const TensorType state = f32({r, kWidth / 4});
+    return Probe{"lstm_cell_grad", {matrix(r), state, boolean({r}), state, state}};
+  });
   const TensorType channels = f32({kWidth});
   both_sizes([&](int64_t r) { return Probe{"batch_norm", {matrix(r), channels, channels}}; });
   both_sizes([&](int64_t r) {

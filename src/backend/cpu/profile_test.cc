@@ -97,9 +97,9 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile("", "this machine", read));
   EXPECT_FALSE(read_profile(good.substr(0, good.size() / 2), "this machine", read));
   EXPECT_FALSE(read_profile("[1, 2]", "this machine", read));
-  EXPECT_FALSE(read_profile(R"({"format": 2, "machine": "this machine", "rates": {}})",
+  EXPECT_FALSE(read_profile(R"({"format": 3, "machine": "this machine", "rates": {}})",
                             "this machine", read));
-  const std::string head = R"({"format": 2, "machine": "this machine", "rates": {"": )";
+  const std::string head = R"({"format": 3, "machine": "this machine", "rates": {"": )";
   EXPECT_TRUE(read_profile(head + R"({"per_call": 0, "per_flop": 0, "per_byte": 1e-9}}})",
                            "this machine", read));
   EXPECT_FALSE(read_profile(head + R"({"per_call": 0, "per_flop": 0}}})", "this machine", read));

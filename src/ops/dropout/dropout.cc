@@ -44,7 +44,7 @@ std::span<const OpDef> dropout_ops() {
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y"},
        .attrs = std::vector<AttrSpec>{required_attr("rate", 0.0),
-                                      required_attr("ordinal", int64_t{0}),
+                                      neutral(required_attr("ordinal", int64_t{0})),
                                       {"sample_axis", int64_t{0}}},
        .infer = infer,
        .gradient = Gradient(vjp),

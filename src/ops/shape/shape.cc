@@ -228,8 +228,8 @@ std::span<const OpDef> shape_ops() {
   static const OpDef ops[] = {
       reshape_op(ints("shape")),
       move_op("transpose", {ints("perm")}, infer_transpose, vjp_transpose, cost_move),
-      move_op("slice", {whole("axis"), whole("start"), whole("stop")}, infer_slice, vjp_slice,
-              cost_slice),
+      move_op("slice", {whole("axis"), neutral(whole("start")), neutral(whole("stop"))},
+              infer_slice, vjp_slice, cost_slice),
       move_op("pad", {whole("axis"), whole("before"), whole("after")}, infer_pad, vjp_pad,
               cost_move),
       concat_op(whole("axis")),
