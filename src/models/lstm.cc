@@ -3,8 +3,8 @@
 //
 // Design: step by step through all layers, so that between two steps nothing crosses but the states
 // h and c of every layer: that is where the planner cuts. Token ids, mask and embedding of a step
-// are made in the step and made again with it, which costs next to nothing; embeddings of all tokens
-// at once would live for the whole pass.
+// are made in the step and made again with it, which costs next to nothing; embeddings of all
+// tokens at once would live for the whole pass.
 #include "models/lstm.h"
 
 #include <cmath>
@@ -86,8 +86,9 @@ class LstmGraph {
       if (l > 0) x = nn::dropout(b_, x, model_.rng, config_.dropout);
       const ValueId from_x =
           matmul(b_, x, layer.from_input, {.transpose_b = true, .bias = layer.bias});
-      const ValueId from_h = matmul(b_, states[l].h, layer.from_state, {.transpose_b = true});
-      states[l] = lstm_cell(b_, add(b_, from_x, from_h), states[l], mask);
+      const ValueId gates =
+          matmul(b_, states[l].h, layer.from_state, {.transpose_b = true, .bias = from_x});
+      states[l] = lstm_cell(b_, gates, states[l], mask);
       x = states[l].h;
     }
   }

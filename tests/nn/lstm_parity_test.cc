@@ -94,8 +94,7 @@ class Lstm_parity : public testing::TestWithParam<std::string> {
 TEST_P(Lstm_parity, weights_have_the_names_and_shapes_of_PyTorch) {
   build(false);
   std::map<std::string, Shape> found;
-  for (const ValueId id : parameters_)
-    found[builder_.graph().value(id).name] = builder_.shape(id);
+  for (const ValueId id : parameters_) found[builder_.graph().value(id).name] = builder_.shape(id);
   std::map<std::string, Shape> wanted;
   const std::string prefix = GetParam() + "/before/";
   for (const io::TensorInfo& tensor : file_.tensors()) {
@@ -112,8 +111,8 @@ TEST_P(Lstm_parity, logits_loss_and_every_gradient_are_equal) {
 TEST_P(Lstm_parity, gradients_summed_in_place_are_equal) {
   build(true);
   expect_golden_pass([this](ValueId weight, int) {
-    const ValueId sum = builder_.state("grad." + builder_.graph().value(weight).name,
-                                       builder_.type(weight));
+    const ValueId sum =
+        builder_.state("grad." + builder_.graph().value(weight).name, builder_.type(weight));
     feeds_[sum] = std::vector<double>(feeds_.at(weight).size(), 0);
     return sum;
   });

@@ -18,8 +18,7 @@ struct LstmGates {
   V32 i, f, g, o;
 };
 HWY_INLINE LstmGates lstm_gates(const float* gates, int64_t hidden, int64_t at, int64_t tail) {
-  return {sigmoid_full(load_at(gates, at, tail)),
-          sigmoid_full(load_at(gates + hidden, at, tail)),
+  return {sigmoid_full(load_at(gates, at, tail)), sigmoid_full(load_at(gates + hidden, at, tail)),
           tanh_full(load_at(gates + 2 * hidden, at, tail)),
           sigmoid_full(load_at(gates + 3 * hidden, at, tail))};
 }
@@ -113,8 +112,7 @@ void copy_or_zero(float* dst, const float* src, int64_t n) {
 
 std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& context) {
   const auto row_fn = HWY_DYNAMIC_DISPATCH(lstm_cell_row);
-  return make_kernel([=, shape = shape_of(spec),
-                      threads = context.threads](const Launch& launch) {
+  return make_kernel([=, shape = shape_of(spec), threads = context.threads](const Launch& launch) {
     const float* gates = input<float>(launch, 0);
     const float* c = input<float>(launch, 1);
     const float* h = input<float>(launch, 2);
@@ -138,8 +136,7 @@ std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& c
 
 std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
   const auto row_fn = HWY_DYNAMIC_DISPATCH(lstm_cell_grad_row);
-  return make_kernel([=, shape = shape_of(spec),
-                      threads = context.threads](const Launch& launch) {
+  return make_kernel([=, shape = shape_of(spec), threads = context.threads](const Launch& launch) {
     const float* gates = input<float>(launch, 0);
     const float* c = input<float>(launch, 1);
     const auto* mask = input<uint8_t>(launch, 2);
@@ -154,8 +151,7 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
         const float* slope_h = dh_next == nullptr ? nullptr : dh_next + at;
         const float* slope_c = dc_next == nullptr ? nullptr : dc_next + at;
         if (mask[row] != 0) {
-          row_fn(gates + 4 * at, c + at, slope_h, slope_c, dgates + 4 * at, dc + at,
-                 shape.hidden);
+          row_fn(gates + 4 * at, c + at, slope_h, slope_c, dgates + 4 * at, dc + at, shape.hidden);
           zero_row(dh + at, shape.hidden);
         } else {
           zero_row(dgates + 4 * at, 4 * shape.hidden);

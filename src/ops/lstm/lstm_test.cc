@@ -33,8 +33,7 @@ std::vector<OpCase> lstm_cases() {
     const bool goes_on = std::find(p.mask.begin(), p.mask.end(), 1.0) != p.mask.end();
     const CaseInput with = f32_normal(state);
     const CaseInput without = with_zero_gradient(f32_normal(state));
-    const CaseInput in_gates =
-        goes_on ? f32_normal(gates) : with_zero_gradient(f32_normal(gates));
+    const CaseInput in_gates = goes_on ? f32_normal(gates) : with_zero_gradient(f32_normal(gates));
     // One case for each of the two states, as at the last step of a net.
     cases.push_back(
         {.op = "lstm_cell",
@@ -70,8 +69,7 @@ std::vector<OpCase> lstm_cases() {
        .inputs = {f32_normal(gates), f32_normal(state), mask, absent(), f32_normal(state)}});
   cell_fails("other_hidden_size", {f32_normal({3, 24}), f32_normal(state), f32_normal(state), mask},
              "c must have shape [3,6], not [3,5]");
-  cell_fails("gates_not_in_four",
-             {f32_normal({3, 18}), f32_normal(state), f32_normal(state), mask},
+  cell_fails("gates_not_in_four", {f32_normal({3, 18}), f32_normal(state), f32_normal(state), mask},
              "gates [3,18] do not have four equal parts in a row");
   cell_fails("bad_h", {f32_normal(gates), f32_normal(state), f32_normal({3, 6}), mask},
              "h must have shape [3,5], not [3,6]");

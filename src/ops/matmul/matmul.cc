@@ -45,7 +45,7 @@ Shape product_shape(const InferArgs& args, size_t first) {
 std::vector<TensorType> infer_matmul(const InferArgs& args) {
   Shape out = product_shape(args, 0);
   require_dtype(args, 2, DType::f32, "bias");
-  require_shape(args, 2, {out.back()}, "bias");
+  if (args.present[2] && args.inputs[2].shape != out) require_shape(args, 2, {out.back()}, "bias");
   return {{DType::f32, std::move(out)}};
 }
 
@@ -75,7 +75,9 @@ std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
   const bool transpose_a = args.node.attrs.boolean("transpose_a");
   const bool transpose_b = args.node.attrs.boolean("transpose_b");
   std::vector<ValueId> gradients(3, kNone);
-  if (args.wants[2]) {
+  if (args.wants[2] && args.type(args.in(2)).shape.size() > 1) {
+    gradients[2] = dy;
+  } else if (args.wants[2]) {
     std::vector<int64_t> axes;
     for (int64_t i = 0; i + 1 < static_cast<int64_t>(args.type(dy).shape.size()); ++i)
       axes.push_back(i);

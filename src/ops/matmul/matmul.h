@@ -6,9 +6,10 @@
 //   b     (K, N) or (N, K): all leading dims of a are rows, and a is transposed only where its rank
 //   is 2;
 //         or (..., K, N) with the leading dims of a: one product a batch element
-//   bias  (N)
+//   bias  (N), or of the product's own shape: the sum of two products without a third tensor (the
+//         gates of a recurrent net)
 //   Gradient: da = dy op(b)^T, db = op(a)^T dy (over all rows when b has rank 2), dbias = sum of dy
-//   over rows. Keeps a and b.
+//   over rows, or dy itself. Keeps a and b.
 // matmul_accumulate(acc, a, b) {transpose_a, transpose_b} = acc + op(a) op(b), rank 2 only, in
 // acc's own bytes: a weight
 //   gradient without a temporary. Not differentiable.

@@ -35,17 +35,23 @@ struct Product {
   int64_t k = 0;
   bool transpose_a = false;
   bool transpose_b = false;
-  bool has_bias = false;
-  bool accumulates = false;
-  bool b_is_shared = true;  // rank 2: leading dimensions of a are rows
-  size_t a_input = 0;       // b follows a, bias follows b
+  bool has_bias = false;     // a row, added to every row
+  bool accumulates = false;  // onto another input
+  size_t sum_input = 0;      // that one
+  bool b_is_shared = true;   // rank 2: leading dimensions of a are rows
+  size_t a_input = 0;        // b follows a, bias follows b
 };
 
 Product product_of(const NodeSpec& spec) {
   Product p;
-  p.accumulates = *spec.op->name == "matmul_accumulate";
-  p.a_input = p.accumulates ? 1 : 0;
-  p.has_bias = !p.accumulates && spec.present.size() > 2 && spec.present[2];
+  if (*spec.op->name == "matmul_accumulate") {
+    p.accumulates = true;
+    p.a_input = 1;
+  } else if (spec.present[2]) {
+    p.has_bias = spec.inputs[2].shape.size() == 1;
+    p.accumulates = !p.has_bias;
+    p.sum_input = 2;
+  }
   p.transpose_a = spec.attrs.boolean("transpose_a");
   p.transpose_b = spec.attrs.boolean("transpose_b");
   const Shape& a = spec.inputs[p.a_input].shape;
@@ -182,8 +188,10 @@ class OnednnMatmul final : public Kernel {
     const float* a = input<float>(launch, product_.a_input);
     const float* b = input<float>(launch, product_.a_input + 1);
     auto* dst = output<float>(launch);
-    if (product_.accumulates)
-      copy_overwritten(launch, 0, 0, product_.m * product_.n * element_bytes(DType::f32));
+    if (product_.accumulates) {
+      const int64_t elements = product_.batches * product_.m * product_.n;
+      copy_overwritten(launch, 0, product_.sum_input, elements * element_bytes(DType::f32));
+    }
     auto* second = scratch_at<float>(launch, scratch_offset_);  // packed b, or dst^T
     if (form_ == Form::packed_b) {
       pack_.set(pack_from_, b);
@@ -267,7 +275,7 @@ std::unique_ptr<Kernel> plain_create(const NodeSpec& spec, const CpuContext& con
     const float* a = input<float>(launch, p.a_input);
     const float* b = input<float>(launch, p.a_input + 1);
     const float* bias = p.has_bias ? input<float>(launch, p.a_input + 2) : nullptr;
-    const float* acc = p.accumulates ? input<float>(launch, 0) : nullptr;
+    const float* acc = p.accumulates ? input<float>(launch, p.sum_input) : nullptr;
     auto* dst = output<float>(launch);
     parallel_for(threads, p.batches * p.m, 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {

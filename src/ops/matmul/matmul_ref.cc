@@ -29,9 +29,8 @@ void add_product(const RefTensor& a, const RefTensor& b, const Attrs& attrs, dou
 void run_matmul(const RefArgs& args) {
   const RefTensor& bias = args.inputs[2];
   const RefTensor& y = args.outputs[0];
-  const int64_t columns = y.type.shape.back();
   for (int64_t i = 0; i < y.size(); ++i)
-    y.data[i] = bias.data == nullptr ? 0 : bias.data[i % columns];
+    y.data[i] = bias.data == nullptr ? 0 : bias.data[i % bias.size()];
   add_product(args.inputs[0], args.inputs[1], args.attrs, y.data);
 }
 
