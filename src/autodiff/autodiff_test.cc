@@ -218,6 +218,39 @@ TEST(Autodiff, uses_of_one_value_are_summed) {
             1e-7);
 }
 
+// The same in place: each share is added to the state that the caller gives, and the sink sees the
+// last version.
+TEST(Autodiff, uses_of_one_value_are_accumulated_where_asked) {
+  GraphBuilder b(op_registry(), "tied");
+  const ValueId w = b.parameter("w", f32({2, 2}));
+  const ValueId once = b.parameter("once", f32({3, 2}));
+  const ValueId y = matmul(b, tanh(b, matmul(b, once, w)), w, {.transpose_b = true});
+  const ValueId loss = sum_squares(b, y);
+  const Graph forward = b.graph();
+  std::map<ValueId, int> uses;
+  std::vector<ValueId> reported;
+  ValueId sum = kNone;
+  const auto gradients = append_gradients(
+      b, loss, kNone, std::vector<ValueId>{w, once},
+      [&](ValueId, ValueId gradient) { reported.push_back(gradient); }, SinkEffect::reads,
+      [&](ValueId wrt, int count) {
+        uses[wrt] = count;
+        return wrt == w ? sum = b.state("sum", f32({2, 2})) : kNone;
+      });
+  verify(b.graph());
+  EXPECT_EQ(uses, (std::map<ValueId, int>{{w, 2}, {once, 1}}));
+  EXPECT_EQ(reported, (std::vector<ValueId>{gradients.at(w), gradients.at(once)}));
+  EXPECT_EQ(storage_of(b.graph(), gradients.at(w)), sum);
+  EXPECT_EQ(count_ops(b.graph(), "accumulate"), 2);
+  EXPECT_EQ(count_ops(b.graph(), "add"), 0);
+  RefValues feeds = random_feeds(forward, 3);
+  feeds[sum] = {0, 0, 0, 0};
+  const RefValues values = evaluate(b.graph(), feeds);
+  for (const ValueId wrt : {w, once}) {
+    EXPECT_LE(distance(values.at(gradients.at(wrt)), differences(forward, feeds, loss, wrt)), 1e-7);
+  }
+}
+
 TEST(Autodiff, an_operand_used_twice_by_one_node_gets_both_shares) {
   GraphBuilder b(op_registry(), "square");
   const ValueId x = b.parameter("x", f32({}));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "models/bert.h"
+#include "models/lstm.h"
 #include "models/mlp.h"
 #include "snug/error.h"
 
@@ -137,6 +138,33 @@ TEST(Bert_config, unknown_preset_is_refused) {
     EXPECT_EQ(error.where(), "model");
     EXPECT_NE(std::string(error.what()).find("no BERT size \"bert-huge\""), std::string::npos);
   }
+}
+
+TEST(Lstm_config, json_reads_back) {
+  LstmConfig config;
+  config.vocab_size = 50;
+  config.embedding_size = 7;
+  config.hidden_size = 12;
+  config.num_hidden_layers = 3;
+  config.dropout = 0.1;
+  config.num_labels = 2;
+  config.labels = {"x", "y"};
+  std::vector<std::string> ignored;
+  EXPECT_EQ(lstm_config_from_json(lstm_config_to_json(config), "config.json", &ignored), config);
+  EXPECT_TRUE(ignored.empty());
+}
+
+TEST(Lstm_config, bad_fields_are_refused) {
+  using enum ErrorCode;
+  expect_refusals(
+      {
+          {R"({"model_type": "gru"})", bad_data, "the model is not an LSTM"},
+          {R"({"bidirectional": true})", bad_data, "only one direction is supported"},
+          {R"({"hidden_size": 0})", bad_data, "\"hidden_size\" must be"},
+          {R"({"num_hidden_layers": 0})", bad_data, "\"num_hidden_layers\" must be"},
+          {R"({"dropout": 1})", bad_data, "\"dropout\" must be at least 0 and below 1"},
+      },
+      [](const char* json) { return lstm_config_from_json(json, "dir/config.json"); });
 }
 
 TEST(Mlp_config, json_reads_back) {

@@ -96,13 +96,20 @@ models::InitRule init_rule_of(const VggConfig& c, const std::string& name, const
   return models::vgg_init_rule(c, name, shape);
 }
 
-int64_t layers_of(const BertConfig& c) { return c.num_hidden_layers; }
-int64_t layers_of(const LstmConfig& c) { return c.num_hidden_layers; }
-int64_t layers_of(const MlpConfig& c) { return static_cast<int64_t>(c.hidden_sizes.size()); }
-int64_t layers_of(const ResnetConfig& c) {
+// About 45 nodes each, forward and backward.
+constexpr int64_t kStatesOfPart = 6;  // steps times layers of an LSTM, and their embedding as one
+
+int64_t parts_of(const BertConfig& c, int64_t) { return c.num_hidden_layers; }
+int64_t parts_of(const LstmConfig& c, int64_t length) {
+  return 1 + length * (c.num_hidden_layers + 1) / kStatesOfPart;
+}
+int64_t parts_of(const MlpConfig& c, int64_t) {
+  return static_cast<int64_t>(c.hidden_sizes.size());
+}
+int64_t parts_of(const ResnetConfig& c, int64_t) {
   return std::accumulate(c.depths.begin(), c.depths.end(), int64_t{1});
 }
-int64_t layers_of(const VggConfig& c) {
+int64_t parts_of(const VggConfig& c, int64_t) {
   return std::accumulate(c.depths.begin(), c.depths.end(), int64_t{3});
 }
 
@@ -232,8 +239,11 @@ int64_t Model::max_positions() const {
   return bert == nullptr ? 0 : bert->max_position_embeddings;
 }
 
-int64_t Model::layers() const {
-  return std::visit([](const auto& c) { return layers_of(c); }, config);
+int64_t Model::program_parts(std::span<const int64_t> lengths) const {
+  int64_t parts = 0;
+  for (const int64_t length : lengths)
+    parts += std::visit([length](const auto& c) { return parts_of(c, length); }, config);
+  return parts;
 }
 
 std::string Model::config_json() const {

@@ -4,6 +4,7 @@
 // set of overloads in model.cc.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -39,8 +40,9 @@ struct Model {
   [[nodiscard]] bool has_batch_statistics() const;
   /// Longest sequence the model takes; 0: any.
   [[nodiscard]] int64_t max_positions() const;
-  /// Repeated parts, as a measure of the program's size.
-  [[nodiscard]] int64_t layers() const;
+  /// Repeated parts of the programs for rows of these lengths (layers; of a recurrent net, a few
+  /// steps), as a measure of their size.
+  [[nodiscard]] int64_t program_parts(std::span<const int64_t> lengths) const;
   [[nodiscard]] std::string config_json() const;
   models::SequenceModel build(GraphBuilder& builder, models::BatchShape shape,
                               const models::BuildOptions& options) const;

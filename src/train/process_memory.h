@@ -10,7 +10,7 @@ namespace snug::train {
 
 struct ProcessNeeds {
   int64_t vocab_size = 0;
-  int64_t layers = 0;
+  int64_t program_parts = 0;  // over all buckets
   int64_t buckets = 1;
   int64_t global_batch = 0;
   int threads = 1;

@@ -85,7 +85,7 @@ void open_engine(const RunConfig& config, const RunOptions& options, Trained& tr
   if (options.budgets_whole_process) {
     request.process_bytes =
         train::process_reservation({.vocab_size = trained.model.vocab_size(),
-                                    .layers = trained.model.layers(),
+                                    .program_parts = trained.model.program_parts(request.lengths),
                                     .buckets = static_cast<int64_t>(buckets.size()),
                                     .global_batch = request.global_batch,
                                     .threads = trained.machine.threads});

@@ -84,7 +84,7 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
   if (options.budgets_whole_process) {
     request.process_bytes =
         process_reservation({.vocab_size = setup.model.vocab_size(),
-                             .layers = setup.model.layers(),
+                             .program_parts = setup.model.program_parts(setup.lengths),
                              .buckets = static_cast<int64_t>(setup.lengths.size()),
                              .global_batch = config.train_batch_size,
                              .threads = machine.threads});

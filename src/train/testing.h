@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: a planned BERT-tiny or small residual network with one fixed batch in its inputs, on
-// any backend.
+// For tests: a planned BERT-tiny, small LSTM or small residual network with one fixed batch in its
+// inputs, on any backend.
 #pragma once
 
 #include <cstring>
@@ -35,6 +35,15 @@ struct TestRun {
     config.set("recompute", recompute);
     return config;
   }
+  static RunConfig lstm_config(const std::string& recompute, double max_grad_norm) {
+    RunConfig config = bert_config(recompute, max_grad_norm);
+    config.model = "lstm";
+    config.set("hidden_size", "24");
+    config.set("num_hidden_layers", "2");
+    config.set("embedding_size", "16");
+    config.set("hidden_dropout_prob", "0.2");
+    return config;
+  }
   static RunConfig resnet_config(const std::string& recompute,
                                  const std::string& name = "resnet-8") {
     RunConfig config;
@@ -65,7 +74,6 @@ struct TestRun {
   template <class Int, class Bool>
   void feed_texts(int64_t update, int64_t first_slot) {
     const auto ids = engine->values<Int>("input_ids");
-    const auto types = engine->values<Int>("token_type_ids");
     const auto mask = engine->values<Bool>("attention_mask");
     const auto global = static_cast<size_t>(plan.report.train_batch_size);
     for (size_t row = 0; row < static_cast<size_t>(plan.micro_batch); ++row) {
@@ -75,7 +83,8 @@ struct TestRun {
       for (size_t t = 0; t < 12; ++t) {
         const bool is_there = slot < global && t < length;
         ids[row * 12 + t] = static_cast<Int>(is_there ? 1 + stream.below(99) : 0);
-        types[row * 12 + t] = static_cast<Int>(t % 2);
+        if (engine->has("token_type_ids"))
+          engine->values<Int>("token_type_ids")[row * 12 + t] = static_cast<Int>(t % 2);
         mask[row * 12 + t] = static_cast<Bool>(is_there ? 1 : 0);
       }
     }
