@@ -6,8 +6,10 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "plan/assemble.h"
 #include "plan/bound.h"
 #include "plan/liveness.h"
+#include "plan/part.h"
 #include "snug/error.h"
 #include "train/plan_picture.h"
 #include "train/refusal.h"
@@ -31,23 +33,41 @@ PlannedProgram replayed(const SavedPlan& saved, const std::string& kind, Graph g
   return program;
 }
 
-/// `model`: the chosen split, whose schedules are taken over; null where a strategy is named.
-PlannedProgram with_arena(Graph graph, int64_t length, const Backend& backend, int64_t arena_budget,
-                          const std::string& strategy, const Split* model = nullptr) {
+PlannedProgram planned_program(Graph graph, int64_t length, const Backend& backend,
+                               const std::string& strategy) {
   PlannedProgram program = lowered_program(std::move(graph), length, backend);
-  if (!strategy.empty()) {
-    program.plan = plan::plan_strategy(program.lowered.problem, strategy);
-    return program;
-  }
-  program.plan = plan::plan_strategy(program.lowered.problem, "keep-all");
+  program.plan = plan::plan_strategy(program.lowered.problem, strategy);
+  return program;
+}
+
+/// The program of a shorter bucket: with the named strategy or keep-all where that needs no more
+/// than `arena_budget`, else with the fastest schedule of the longest bucket's that does. Its
+/// problem is a part of the longest's, so in the end the chosen one fits.
+PlannedProgram shorter_program(Graph graph, int64_t length, const Backend& backend,
+                               int64_t arena_budget, const std::string& strategy,
+                               const PlacedCandidate& chosen) {
+  PlannedProgram program = planned_program(std::move(graph), length, backend,
+                                           strategy.empty() ? "keep-all" : strategy);
   if (program.plan.arena_bytes <= arena_budget) return program;
-  SNUG_CHECK(model != nullptr, "no schedules to take over");
-  const plan::Frontier frontier = plan::build_frontier_like(
-      program.lowered.problem, *model->problem, *model->frontier, plan::kQuickFrontier);
-  const plan::Plan* fastest = plan::fastest_within(frontier, arena_budget);
-  // A shorter bucket has a smaller problem of the same shape; it may only fail to fit by rounding
-  // of its own frontier.
-  program.plan = fastest != nullptr ? *fastest : frontier.smallest();
+  const Split& split = *chosen.split;
+  const plan::Problem& problem = program.lowered.problem;
+  const auto follow = [&](std::span<const plan::OpId> schedule, const std::string& name) {
+    const auto part = plan::schedule_of_part(problem, *split.problem, schedule);
+    if (!part || plan::measured(problem, *part, name).load_bytes > arena_budget) return false;
+    program.plan = plan::assemble(problem, *part, name, plan::kQuickFrontier.placement);
+    return program.plan.arena_bytes <= arena_budget;
+  };
+  const auto& points = split.frontier->points();
+  for (size_t i = points.size(); i-- > 0 && strategy.empty();) {
+    if (follow(points[i].schedule, points[i].strategy)) return program;
+  }
+  std::vector<plan::OpId> schedule;
+  for (const plan::Step& step : chosen.plan->steps) schedule.push_back(step.op);
+  if (!follow(schedule, chosen.plan->strategy)) {
+    const plan::Frontier frontier = plan::build_frontier(problem, plan::kQuickFrontier);
+    const plan::Plan* fastest = plan::fastest_within(frontier, arena_budget);
+    program.plan = fastest != nullptr ? *fastest : frontier.smallest();
+  }
   return program;
 }
 
@@ -190,7 +210,7 @@ void add_program(RunPlan& run, std::vector<PlannedProgram>& list, PlannedProgram
 
 PlannedProgram plan_program(Graph graph, int64_t length, const Backend& backend,
                             const std::string& strategy) {
-  return with_arena(std::move(graph), length, backend, 0, strategy);
+  return planned_program(std::move(graph), length, backend, strategy);
 }
 
 RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
@@ -213,7 +233,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
     add_program(run, run.eval,
                 request.saved != nullptr
                     ? replayed(*request.saved, "eval", std::move(eval), length, backend)
-                    : with_arena(std::move(eval), length, backend, 0, "keep-all"),
+                    : planned_program(std::move(eval), length, backend, "keep-all"),
                 backend);
     if (!request.trains) continue;
     Graph graph = build_train_graph(*request.model, request.recipe, shape, run.accumulation_steps);
@@ -225,8 +245,10 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
     } else if (request.saved != nullptr) {
       program = replayed(*request.saved, "train", std::move(graph), length, backend);
     } else {
-      program =
-          with_arena(std::move(graph), length, backend, arena_budget, strategy, chosen->split);
+      // A named strategy is to need what it needs at the longest; otherwise the budget may be used.
+      program = shorter_program(std::move(graph), length, backend,
+                                strategy.empty() ? arena_budget : chosen->plan->arena_bytes,
+                                strategy, *chosen);
     }
     add_program(run, run.train, std::move(program), backend);
   }
@@ -236,7 +258,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
     add_program(run, update,
                 request.saved != nullptr
                     ? replayed(*request.saved, "update", std::move(graph), 0, backend)
-                    : with_arena(std::move(graph), 0, backend, 0, "keep-all"),
+                    : planned_program(std::move(graph), 0, backend, "keep-all"),
                 backend);
     run.update = std::move(update.front());
   }

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/part.h"
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "plan/index.h"
+
+namespace snug::plan {
+namespace {
+
+using Kind = std::tuple<std::string, std::string, Phase>;  // scope, name, phase
+
+std::map<Kind, std::vector<OpId>> by_kind(const Problem& problem) {
+  std::map<Kind, std::vector<OpId>> kinds;
+  for (size_t i = 0; i < problem.ops.size(); ++i) {
+    const Op& op = problem.ops[i];
+    kinds[{op.scope, op.name, op.phase}].push_back(static_cast<OpId>(i));
+  }
+  return kinds;
+}
+
+// Per op of the whole: its partner in the part, or -1.
+std::vector<OpId> partners(const Problem& part, const Problem& whole) {
+  std::vector<OpId> result(whole.ops.size(), -1);
+  const std::map<Kind, std::vector<OpId>> wanted = by_kind(part);
+  for (const auto& [kind, ops] : by_kind(whole)) {
+    const auto found = wanted.find(kind);
+    if (found == wanted.end() || found->second.size() != ops.size()) continue;
+    for (size_t i = 0; i < ops.size(); ++i) result[static_cast<size_t>(ops[i])] = found->second[i];
+  }
+  return result;
+}
+
+class Follower {
+ public:
+  Follower(const ProblemIndex& index, std::vector<bool> has_partner)
+      : index_(index),
+        has_partner_(std::move(has_partner)),
+        has_run_(static_cast<size_t>(index.op_count()), false),
+        writes_(static_cast<size_t>(index.storage_count()), 0) {}
+
+  // False where the op cannot run here.
+  bool run(OpId op) {
+    const auto position = static_cast<size_t>(op);
+    if (has_run_[position] && index_.runs_once[position]) return false;
+    for (const StorageId input : index_.op(op).inputs) {
+      const OpId producer = index_.producer[static_cast<size_t>(input)];
+      if (producer < 0 || has_run_[static_cast<size_t>(producer)]) continue;
+      if (has_partner_[static_cast<size_t>(producer)] || !run(producer)) return false;
+    }
+    for (const auto& [id, writes] : index_.versions[position]) {
+      if (writes_[static_cast<size_t>(id)] != writes) return false;
+    }
+    for (const StorageId output : index_.op(op).outputs) {
+      if (index_.storage(output).resident) ++writes_[static_cast<size_t>(output)];
+    }
+    has_run_[position] = true;
+    schedule_.push_back(op);
+    return true;
+  }
+
+  [[nodiscard]] bool has_run(OpId op) const { return has_run_[static_cast<size_t>(op)]; }
+  [[nodiscard]] std::vector<OpId>& schedule() { return schedule_; }
+
+ private:
+  const ProblemIndex& index_;
+  std::vector<bool> has_partner_;
+  std::vector<bool> has_run_;
+  std::vector<int32_t> writes_;
+  std::vector<OpId> schedule_;
+};
+
+}  // namespace
+
+std::optional<std::vector<OpId>> schedule_of_part(const Problem& part, const Problem& whole,
+                                                  std::span<const OpId> schedule) {
+  const ProblemIndex index(part);
+  const std::vector<OpId> partner = partners(part, whole);
+  std::vector<bool> has_partner(part.ops.size(), false);
+  for (const OpId op : partner) {
+    if (op >= 0) has_partner[static_cast<size_t>(op)] = true;
+  }
+  Follower follower(index, std::move(has_partner));
+  for (const OpId op : schedule) {
+    const OpId mine = partner[static_cast<size_t>(op)];
+    if (mine >= 0 && !follower.run(mine)) return std::nullopt;
+  }
+  for (OpId op = 0; op < index.op_count(); ++op) {
+    if (!follower.has_run(op) && !follower.run(op)) return std::nullopt;
+  }
+  return std::move(follower.schedule());
+}
+
+}  // namespace snug::plan

@@ -1,0 +1,86 @@
+"""An LSTM, unrolled over the tokens: the five promises hold for a net whose weights every step uses."""
+import json
+
+import common
+from common import PAGE, TOPICS, Case, options, run, sha256
+
+
+class Lstm(Case):
+    def setUp(self):
+        super().setUp()
+        # A vocabulary of its own: learning one would need more memory than these plans.
+        words = sorted({word for topic in TOPICS.values() for word in topic})
+        self.vocabulary = self.folder / "vocab.txt"
+        self.vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]) + "\n")
+
+    def base(self, **more):
+        return super().base(**dict(dict(model="lstm", hidden_size=64, num_hidden_layers=2, embedding_size=32,
+                                        tokenizer=self.vocabulary, vocab_size=None, micro_batch_size=8, max_steps=12,
+                                        save_steps=4, learning_rate=5e-3, hidden_dropout_prob=0.1), **more))
+
+    def test_every_budget_trains_to_the_same_bits_and_keeps_it(self):
+        whole = self.plan(**self.base())
+        small, large = whole["smallest_budget_bytes"], whole["planned_peak_bytes"]
+        self.assertLess(small, large - 100 * PAGE)
+        wanted = None
+        for i in range(4):
+            budget = (small + (large - small) * i // 3 + PAGE - 1) // PAGE * PAGE
+            out = self.train(f"b{i}", memory=budget)
+            summary = self.summary(out)
+            self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
+            self.assertLessEqual(summary["measured_peak_rss_bytes"], budget)
+            wanted = wanted or sha256(out / "last/model.safetensors")
+            self.assertEqual(sha256(out / "last/model.safetensors"), wanted, budget)
+        refused = run("train", *options(**self.base(output_dir=self.folder / "less", memory=small - PAGE)))
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+
+    def test_resumes_to_the_same_bits_also_under_another_budget_and_without_clipping(self):
+        base = self.base(max_grad_norm=0)
+        small = self.plan(**base)["smallest_budget_bytes"]
+        wanted = self.train("wanted", **base)
+        out = self.folder / "resumed"
+        self.ok("train", **dict(base, output_dir=out, max_steps=8, lr_scheduler_type="constant"))
+        self.ok("train", **dict(base, output_dir=out, max_steps=12, lr_scheduler_type="constant", memory=small, resume=True))
+        same = self.train("same", **dict(base, lr_scheduler_type="constant"))
+        self.assertEqual(sha256(out / "last/model.safetensors"), sha256(same / "last/model.safetensors"))
+        self.assertNotEqual(sha256(wanted / "last/model.safetensors"), sha256(same / "last/model.safetensors"))
+
+    def test_learns_evaluates_and_predicts(self):
+        out = self.train("run", max_steps=120)
+        metrics = json.loads(self.ok("eval", model=out / "best", test_file=self.valid_file, memory="1GiB", threads=2).stdout)
+        self.assertGreater(metrics["accuracy"], 0.7)  # chance: 0.33
+        lines = self.ok("predict", model=out / "best", test_file=self.valid_file, memory="1GiB", threads=2).stdout
+        self.assertEqual(len(lines.splitlines()), metrics["rows"])
+        names = common.read_safetensors(out / "last/model.safetensors")
+        for name in ("embeddings.weight", "lstm.weight_ih_l0", "lstm.bias_hh_l1", "classifier.weight"):
+            self.assertIn(name, names)
+
+    def test_plans_a_thousand_steps_without_weights(self):
+        plan = self.plan(model="lstm", hidden_size=1024, num_hidden_layers=1, train_batch_size=32, micro_batch_size=32,
+                         max_seq_length=1000, memory="1TiB")
+        self.assertGreater(plan["keep_all_arena_bytes"], 800 << 20)
+        fixed = plan["process_bytes"] + plan["resident_bytes"]
+        shares = {0.33: 1.0, 0.70: 1.0}  # the smallest share of keep-all's arena at most this much slower
+        for price in plan["prices"]:
+            for overhead in shares:
+                if price["step_seconds"] <= plan["step_seconds"] * (1 + overhead):
+                    share = (price["budget_bytes"] - fixed) / plan["keep_all_arena_bytes"]
+                    shares[overhead] = min(shares[overhead], share)
+        self.assertLessEqual(shares[0.33], 0.05)
+        self.assertLessEqual(shares[0.70], 0.02)
+
+    def test_wrong_input_is_one_clear_error(self):
+        cases = [(dict(hidden_sizes="8"), "describes a fresh mlp"), (dict(hidden_size=0), "hidden_size"),
+                 (dict(stage_blocks="1,1"), "no residual network"),
+                 (dict(model="bert-tiny"), "describes a fresh lstm")]
+        for values, text in cases:
+            done = run("train", *options(**self.base(output_dir=self.folder / "no", **values)))
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(text, done.stderr)
+
+    def test_verify_finds_equal_bits(self):
+        self.assertNotIn("DIFFERENT", self.ok("verify", **self.base()).stdout)
+
+
+if __name__ == "__main__":
+    common.main()
