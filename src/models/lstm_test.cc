@@ -74,8 +74,7 @@ TEST(Lstm, a_row_does_not_depend_on_the_others_nor_on_the_length_of_its_bucket) 
 TEST(Lstm, reads_every_token_in_order) {
   const LstmConfig config = small_config(1);
   std::set<std::vector<double>> different;
-  for (const std::vector<double>& row :
-       Rows{{1, 2, 3}, {3, 2, 1}, {1, 2}, {1, 2, 3, 3}, {2, 2, 3}})
+  for (const std::vector<double>& row : Rows{{1, 2, 3}, {3, 2, 1}, {1, 2}, {1, 2, 3, 3}, {2, 2, 3}})
     different.insert(logits_of(config, {row}, 4));
   EXPECT_EQ(different.size(), 5u);
 }

@@ -14,8 +14,9 @@ namespace snug::plan {
 
 /// The ops of `part` in the order in which their partners run in `schedule`, a schedule of `whole`,
 /// repeats included. Partners have the same scope, name, phase and place among such ops; where the
-/// two problems have different numbers of them there are no partners, and these ops run once, when
-/// they are first needed. Nothing where that is no valid schedule.
+/// two problems have different numbers of them there are no partners, and these ops run once, as
+/// soon as they can; runs that serve nothing in the part are left out. Nothing where that is no
+/// valid schedule.
 [[nodiscard]] std::optional<std::vector<OpId>> schedule_of_part(const Problem& part,
                                                                 const Problem& whole,
                                                                 std::span<const OpId> schedule);

@@ -23,7 +23,7 @@ TEST(Part, fewer_steps_follow_every_schedule_of_more_and_need_no_more) {
       for (const ScheduledPoint& point : frontier.points()) {
         const auto schedule = schedule_of_part(part, whole, point.schedule);
         ASSERT_TRUE(schedule) << steps;
-        const Plan plan = assemble(part, *schedule, point.strategy);
+        const Plan plan = assemble(part, *schedule, point.strategy, kQuickFrontier.placement);
         EXPECT_TRUE(check(part, plan).empty()) << steps;
         EXPECT_LE(plan.load_bytes, point.load_bytes) << steps << " of " << layers << " layers";
       }

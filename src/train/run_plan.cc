@@ -46,8 +46,8 @@ PlannedProgram planned_program(Graph graph, int64_t length, const Backend& backe
 PlannedProgram shorter_program(Graph graph, int64_t length, const Backend& backend,
                                int64_t arena_budget, const std::string& strategy,
                                const PlacedCandidate& chosen) {
-  PlannedProgram program = planned_program(std::move(graph), length, backend,
-                                           strategy.empty() ? "keep-all" : strategy);
+  PlannedProgram program =
+      planned_program(std::move(graph), length, backend, strategy.empty() ? "keep-all" : strategy);
   if (program.plan.arena_bytes <= arena_budget) return program;
   const Split& split = *chosen.split;
   const plan::Problem& problem = program.lowered.problem;
