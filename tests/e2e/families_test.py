@@ -49,6 +49,9 @@ class Families(Case):
     def test_mlp(self):
         self.sweep_and_train(model="mlp", tokenizer=self.vocabulary, hidden_sizes="512,512,256", train_batch_size=2048)
 
+    def test_lstm(self):
+        self.sweep_and_train(model="lstm", tokenizer=self.vocabulary, hidden_size=64, num_hidden_layers=2, train_batch_size=48)
+
     def test_resnet(self):
         images = self.folder / "cifar"
         images.mkdir()
