@@ -49,6 +49,18 @@ std::vector<int32_t> kinds_of(const std::vector<BlockOptions>& options) {
   return result;
 }
 
+// The hot loop; without branches and aliases, so that it compiles to SIMD.
+void take_better(float advance, const float* __restrict right, const float* __restrict left,
+                 int32_t code, int32_t begin, int32_t end, float* __restrict held,
+                 int32_t* __restrict choice) {
+  for (int32_t m = begin; m < end; ++m) {
+    const float time = advance + right[m] + left[m];
+    const bool is_better = time < held[m];
+    held[m] = is_better ? time : held[m];
+    choice[m] = is_better ? code : choice[m];
+  }
+}
+
 // Rows of the table: one for every sequence of kinds, with or without the end of the chain.
 struct Rows {
   std::vector<int32_t> row_of;                     // per stretch, as in ChainSolver
@@ -84,8 +96,12 @@ Rows find_rows(const std::vector<BlockOptions>& options) {
 
 }  // namespace
 
+size_t ChainSolver::row_number(int32_t a, int32_t b) const {
+  return static_cast<size_t>(row_of_[triangle(a, b)]);
+}
+
 size_t ChainSolver::row(int32_t a, int32_t b) const {
-  return static_cast<size_t>(row_of_[triangle(a, b)]) * (static_cast<size_t>(slots_) + 1);
+  return row_number(a, b) * (static_cast<size_t>(slots_) + 1);
 }
 
 int32_t ChainSolver::slots_of(int64_t bytes) const {
@@ -172,6 +188,8 @@ ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<Blo
   held_choice_.assign(cells, 0);
   free_choice_.assign(cells, 0);
   choice_.assign(static_cast<size_t>(slots_) + 1, 0);
+  held_reach_.resize(rows.solve.size());
+  free_reach_.resize(rows.solve.size());
   for (const auto& [a, b] : rows.solve) solve_row(a, b);
 }
 
@@ -223,15 +241,18 @@ void ChainSolver::solve_row(int32_t a, int32_t b) {
     advance += static_cast<float>(options_[previous].forward_seconds);
     advance_need =
         std::max(advance_need, advance_slots_[previous] - (j - 1 == a ? input : 0) + beside);
-    const float* const right = &free_seconds_[row(j, b)];
-    const float* const left = &held_seconds_[row(a, j - 1)];
-    const int32_t code = a - j;
-    for (int32_t m = std::max(0, advance_need); m <= slots_; ++m) {  // hot; without branches
-      const float time = advance + right[m] + left[m];
-      const bool is_better = time < held[m];
-      held[m] = is_better ? time : held[m];
-      choice[m] = is_better ? code : choice[m];
-    }
+    // Seconds never rise with m: only between what the two need and where the row is already as
+    // fast as they can be is there something to gain.
+    const Reach& right = free_reach_[row_number(j, b)];
+    const Reach& left = held_reach_[row_number(a, j - 1)];
+    const int32_t begin = std::max({0, advance_need, right.first, left.first});
+    const float best = advance + right.least + left.least;
+    if (begin > slots_ || held[begin] <= best) continue;
+    const auto end = static_cast<int32_t>(
+        std::partition_point(held + begin, held + slots_ + 1, [&](float t) { return t > best; }) -
+        held);
+    take_better(advance, &free_seconds_[row(j, b)], &held_seconds_[row(a, j - 1)], a - j, begin,
+                end, held, choice);
   }
   int16_t* const held_choice = &held_choice_[row(a, b)];
   for (int32_t m = 0; m <= slots_; ++m) held_choice[m] = static_cast<int16_t>(choice[m]);
@@ -240,6 +261,13 @@ void ChainSolver::solve_row(int32_t a, int32_t b) {
     free[m] = held[m - input];
     free_choice[m] = kHold;
   }
+  const auto reach_of = [&](const float* seconds) {
+    const float* const first =
+        std::find_if(seconds, seconds + slots_ + 1, [](float t) { return t < kInfinite; });
+    return Reach{static_cast<int32_t>(first - seconds), seconds[slots_]};
+  };
+  held_reach_[row_number(a, b)] = reach_of(held);
+  free_reach_[row_number(a, b)] = reach_of(free);
 }
 
 double ChainSolver::seconds(int32_t budget_slots) const {

@@ -64,7 +64,8 @@ class ChainSolver {
   [[nodiscard]] static double least_work(const std::vector<BlockOptions>& options);
 
  private:
-  [[nodiscard]] size_t row(int32_t a, int32_t b) const;
+  [[nodiscard]] size_t row_number(int32_t a, int32_t b) const;
+  [[nodiscard]] size_t row(int32_t a, int32_t b) const;  // where it begins in the tables
   [[nodiscard]] int32_t slots_of(int64_t bytes) const;
   void choose_slots(double transitions, double share);
   void solve_row(int32_t a, int32_t b);
@@ -97,6 +98,12 @@ class ChainSolver {
   std::vector<float> free_seconds_;
   std::vector<int16_t> held_choice_;
   std::vector<int16_t> free_choice_;
+  struct Reach {
+    int32_t first = 0;  // the smallest budget that is enough
+    float least = 0;    // seconds at the largest
+  };
+  std::vector<Reach> held_reach_;  // per row
+  std::vector<Reach> free_reach_;
   std::vector<int32_t> choice_;  // of the row being solved; as wide as its seconds
 };
 

@@ -14,7 +14,7 @@ namespace {
 // A range belongs to the core if it lives in a section with more than this share of the capacity.
 constexpr std::array kShares = {0.99, 0.97, 0.95, 0.9, 0.8, 0.7};
 
-constexpr size_t kMostCore = 1'500;  // a dive into more costs more than what it may save
+constexpr size_t kMostCore = 600;  // a dive into more costs more than what it may save
 
 // Bytes of the fullest section of each range.
 std::vector<int64_t> fullest_sections(std::span<const LiveRange> ranges, const Sections& sections) {

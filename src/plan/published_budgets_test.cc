@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases that PyTorch publishes for its activation memory budget, as values: what is saved may differ
-// where several choices tie, what it costs may not. There a budget is a share of the bytes saved for
-// the backward part; here it is the peak, so the graphs put the peak where that many bytes are left.
+// Cases that PyTorch publishes for its activation memory budget, as values: what is saved may
+// differ where several choices tie, what it costs may not. There a budget is a share of the bytes
+// saved for the backward part; here it is the peak, so the graphs put the peak where that many
+// bytes are left.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -98,7 +99,8 @@ Problem cosine_chain(int32_t layers, int64_t room) {
   Problem problem;
   problem.alignment = 1;
   problem.storages.push_back({"x", 1, true});
-  const auto add = [&](const char* name, Phase phase, double seconds, std::vector<StorageId> inputs) {
+  const auto add = [&](const char* name, Phase phase, double seconds,
+                       std::vector<StorageId> inputs) {
     problem.storages.push_back({name, 1, false});
     Op op;
     op.name = name;
