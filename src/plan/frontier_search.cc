@@ -21,14 +21,15 @@ namespace snug::plan {
 
 namespace {
 
-constexpr double kTwin = 5e-4;  // of the load
+constexpr double kTwin = 5e-4;    // of the load
+constexpr double kWideGap = 0.2;  // logarithm of the ratio of two loads
 constexpr double kGridBend = 1.6;
 constexpr double kLongestSchedule = 160e3;  // forward runs times ops of the problem
 constexpr double kFewestForwardRuns = 4;
 constexpr double kShareStep = 0.125;
 constexpr double kSmallestShare = 1.0 / 64;
-constexpr int32_t kFewestPoints = 8;
-constexpr double kStepsOfGrid = 160e3;  // points of the grid times ops of the problem
+constexpr int32_t kFewestPoints = 24;
+constexpr double kStepsOfGrid = 320e3;  // points of the grid times ops of the problem
 constexpr int32_t kMaxWholeForwards = 3;
 constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to anybody
 constexpr double kMaxTableWork = 4e9;   // transitions × slots: a few seconds
@@ -87,14 +88,22 @@ std::vector<ScheduledPoint> without_twins(std::vector<ScheduledPoint> front) {
 }
 
 // Between two neighbours of the front: the smaller with as many repeated runs taken out as the
-// bytes below the larger permit.
+// bytes below the larger permit; and at steps in between where they are far apart (a slot of the
+// table is more than a block of a long chain keeps, so that it knows nothing near keep-all).
 void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& candidates) {
   const std::vector<ScheduledPoint> front = front_of(candidates);
   for (size_t i = 0; i + 1 < front.size(); ++i) {
-    std::vector<OpId> filled =
-        fill_slack(shop.index, front[i].schedule, front[i + 1].load_bytes - 1);
-    if (filled.size() < front[i].schedule.size())
-      candidates.push_back(measured(shop.index.problem, std::move(filled), front[i].strategy));
+    const auto low = static_cast<double>(front[i].load_bytes);
+    const auto high = static_cast<double>(front[i + 1].load_bytes - 1);
+    if (low < 1) continue;
+    const auto steps = std::max<int64_t>(1, std::llround(std::log(high / low) / kWideGap));
+    for (int64_t step = 1; step <= steps; ++step) {
+      const double part = static_cast<double>(step) / static_cast<double>(steps);
+      const auto limit = static_cast<int64_t>(low * std::pow(high / low, part));
+      std::vector<OpId> filled = fill_slack(shop.index, front[i].schedule, limit);
+      if (filled.size() < front[i].schedule.size())
+        candidates.push_back(measured(shop.index.problem, std::move(filled), front[i].strategy));
+    }
   }
 }
 

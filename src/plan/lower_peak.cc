@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "plan/improve.h"
 #include "plan/liveness.h"
@@ -25,34 +27,44 @@ View view_of(const Problem& problem, std::vector<OpId> schedule) {
   return view;
 }
 
-// Which storages are live across the front of a step, and how often residents were written before
-// it.
-struct Moment {
-  std::vector<bool> is_live;
-  std::vector<int32_t> writes;
+// When storages are live and when residents are written, each by rising step.
+class Timeline {
+ public:
+  Timeline(const ProblemIndex& index, const View& view)
+      : live_(static_cast<size_t>(index.storage_count())),
+        writes_(static_cast<size_t>(index.storage_count())) {
+    for (const LiveRange& range : view.live.ranges) {
+      if (!range.is_scratch)
+        live_[static_cast<size_t>(range.storage)].emplace_back(range.first, range.last);
+    }
+    for (size_t step = 0; step < view.schedule.size(); ++step) {
+      for (const StorageId output : index.op(view.schedule[step]).outputs) {
+        if (index.storage(output).resident)
+          writes_[static_cast<size_t>(output)].push_back(static_cast<int32_t>(step));
+      }
+    }
+  }
+
+  /// Live across the front of the step.
+  [[nodiscard]] bool is_live(StorageId id, int32_t step) const {
+    const auto& ranges = live_[static_cast<size_t>(id)];
+    const auto next = std::lower_bound(ranges.begin(), ranges.end(), std::pair(step, 0));
+    return next != ranges.begin() && std::prev(next)->second >= step;
+  }
+  [[nodiscard]] int32_t writes_before(StorageId id, int32_t step) const {
+    const auto& steps = writes_[static_cast<size_t>(id)];
+    return static_cast<int32_t>(std::lower_bound(steps.begin(), steps.end(), step) - steps.begin());
+  }
+
+ private:
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> live_;  // [first, last] by storage
+  std::vector<std::vector<int32_t>> writes_;                    // by storage
 };
 
-Moment moment_before(const ProblemIndex& index, const View& view, int32_t step) {
-  Moment moment;
-  moment.is_live.assign(static_cast<size_t>(index.storage_count()), false);
-  moment.writes.assign(static_cast<size_t>(index.storage_count()), 0);
-  for (const LiveRange& range : view.live.ranges) {
-    if (!range.is_scratch && range.first < step && range.last >= step) {
-      moment.is_live[static_cast<size_t>(range.storage)] = true;
-    }
-  }
-  for (int32_t t = 0; t < step; ++t) {
-    for (const StorageId output : index.op(view.schedule[static_cast<size_t>(t)]).outputs) {
-      if (index.storage(output).resident) ++moment.writes[static_cast<size_t>(output)];
-    }
-  }
-  return moment;
-}
-
-// The ops that make `wanted` from what is live at the moment, in the given order; nothing where one
-// may not run again.
-std::optional<std::vector<OpId>> closure_of(const ProblemIndex& index, const Moment& moment,
-                                            StorageId wanted) {
+// The ops that make `wanted` from what is live before the step, in the given order; nothing where
+// one may not run again.
+std::optional<std::vector<OpId>> closure_of(const ProblemIndex& index, const Timeline& timeline,
+                                            int32_t step, StorageId wanted) {
   std::vector<OpId> closure;
   std::vector<StorageId> stack{wanted};
   bool is_first = true;
@@ -60,13 +72,13 @@ std::optional<std::vector<OpId>> closure_of(const ProblemIndex& index, const Mom
     const StorageId id = stack.back();
     stack.pop_back();
     if (index.storage(id).resident) continue;
-    if (!is_first && moment.is_live[static_cast<size_t>(id)]) continue;
+    if (!is_first && timeline.is_live(id, step)) continue;
     is_first = false;
     const OpId producer = index.producer[static_cast<size_t>(id)];
     if (std::find(closure.begin(), closure.end(), producer) != closure.end()) continue;
     if (index.runs_once[static_cast<size_t>(producer)]) return std::nullopt;
     for (const auto& [resident, writes] : index.versions[static_cast<size_t>(producer)]) {
-      if (moment.writes[static_cast<size_t>(resident)] != writes) return std::nullopt;
+      if (timeline.writes_before(resident, step) != writes) return std::nullopt;
     }
     closure.push_back(producer);
     if (closure.size() > 64) return std::nullopt;
@@ -96,6 +108,7 @@ std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view,
       next_use[static_cast<size_t>(input)] = t;
     }
   }
+  const Timeline timeline(index, view);
   std::vector<Move> moves;
   for (const LiveRange& range : view.live.ranges) {
     if (range.is_scratch || range.bytes == 0 || range.first >= peak || range.last <= peak) continue;
@@ -103,8 +116,7 @@ std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view,
     if (is_used_now[id] || next_use[id] < 0 ||
         index.runs_once[static_cast<size_t>(index.producer[id])])
       continue;
-    const Moment moment = moment_before(index, view, next_use[id]);
-    auto closure = closure_of(index, moment, range.storage);
+    auto closure = closure_of(index, timeline, next_use[id], range.storage);
     if (!closure) continue;
     double seconds = 0;
     for (const OpId op : *closure) seconds += index.op(op).seconds;

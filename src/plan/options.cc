@@ -11,6 +11,8 @@
 namespace snug::plan {
 namespace {
 
+constexpr int64_t kTrifles = 256;  // in what a block can save
+
 // Candidates to save, in groups that only make sense together: the outputs of one op that the
 // backward reads.
 struct Group {
@@ -55,6 +57,26 @@ bool dominates(const BlockOption& a, const BlockOption& b) {
          a.backward_peak_bytes <= b.backward_peak_bytes;
 }
 
+// Drops options that save a trifle beside one that recomputes no more (a mask of a few bytes kept
+// or not): the solver pays for every option, and its slots are larger than that. `front` has
+// falling saved bytes, so that seconds rise.
+void drop_trifles(std::vector<BlockOption>& front) {
+  if (front.empty()) return;
+  const int64_t trifle = front.front().saved_bytes / kTrifles;
+  std::vector<BlockOption> kept;
+  for (BlockOption& option : front) {
+    const bool is_trifle = std::any_of(kept.begin(), kept.end(), [&](const BlockOption& other) {
+      return other.saves_input <= option.saves_input && other.saves_output <= option.saves_output &&
+             other.recompute_seconds <= option.recompute_seconds &&
+             other.inner_bytes <= option.inner_bytes + trifle &&
+             other.forward_peak_bytes <= option.forward_peak_bytes + trifle &&
+             other.backward_peak_bytes <= option.backward_peak_bytes + trifle;
+    });
+    if (!is_trifle) kept.push_back(std::move(option));
+  }
+  front = std::move(kept);
+}
+
 void keep_front(std::vector<BlockOption>& options, size_t max_options) {
   std::stable_sort(options.begin(), options.end(), [](const BlockOption& a, const BlockOption& b) {
     if (a.saved_bytes != b.saved_bytes) return a.saved_bytes > b.saved_bytes;
@@ -69,6 +91,7 @@ void keep_front(std::vector<BlockOption>& options, size_t max_options) {
     }
     if (!is_dominated) front.push_back(options[i]);
   }
+  drop_trifles(front);
   // Thin out: drop what changes the curve of seconds over saved bytes the least; ends and the
   // lowest peak stay.
   while (front.size() > max_options) {
