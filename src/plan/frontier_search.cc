@@ -32,7 +32,7 @@ constexpr int32_t kFewestPoints = 32;
 constexpr double kStepsOfGrid = 320e3;  // points of the grid times ops of the problem
 constexpr int32_t kMaxWholeForwards = 3;
 constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to anybody
-constexpr double kMaxTableWork = 4e9;   // transitions × slots: a few seconds
+constexpr double kMaxTableWork = 1e9;   // transitions × slots: about a second
 
 // Everything the strategies share for one problem.
 struct Workshop {
