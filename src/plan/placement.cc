@@ -7,8 +7,9 @@
 namespace snug::plan {
 namespace {
 
-constexpr int32_t kFirstRuns = 2;   // of the portfolio, before anything that costs more
-constexpr int32_t kCapacities = 8;  // that are tried between the load and the lowest height
+constexpr int32_t kFirstRuns = 2;         // of the portfolio, before anything that costs more
+constexpr size_t kMostSearched = 60'000;  // ranges; beyond, a greedy run more costs a second
+constexpr int32_t kCapacities = 8;        // that are tried between the load and the lowest height
 
 // By bisection; a capacity at which the search gave up counts as too small.
 void search_between(std::span<const LiveRange> ranges, int64_t too_small, int64_t max_nodes,
@@ -46,7 +47,7 @@ PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity
     search(std::min(nodes_left, dive_nodes(ranges.size())));
   }
   if (best.height > capacity && best.height < kNoHeight && !result.is_impossible &&
-      limits.local_search_rounds > 0) {
+      limits.local_search_rounds > 0 && ranges.size() <= kMostSearched) {
     const int32_t rounds = greedy_runs(ranges.size(), limits.local_search_rounds);
     best = place_local_search(ranges, capacity, std::move(best), rounds);
   }

@@ -18,7 +18,9 @@
 namespace snug::train {
 namespace {
 
-constexpr size_t kPrices = 10;
+constexpr size_t kMostPrices = 10;
+constexpr size_t kFewestPrices = 5;
+constexpr size_t kPricedSteps = 150'000;  // of all of them: placing a long schedule takes time
 
 PlannedProgram lowered_program(Graph graph, int64_t length, const Backend& backend) {
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
@@ -71,7 +73,7 @@ PlannedProgram shorter_program(Graph graph, int64_t length, const Backend& backe
   return program;
 }
 
-// Up to kPrices candidates that no other beats in bytes and seconds, evenly along the curve, all
+// Five to ten candidates that no other beats in bytes and seconds, evenly along the curve, all
 // placed; and the chosen one. Smallest budget first.
 std::vector<PriceRow> price_list(const RunPlanRequest& request,
                                  const std::vector<Candidate>& candidates,
@@ -82,7 +84,9 @@ std::vector<PriceRow> price_list(const RunPlanRequest& request,
       curve.push_back(&candidate);
   }
   std::vector<PlacedCandidate> shown = {smallest_of(candidates, request), chosen};
-  const size_t count = std::min(curve.size(), kPrices);
+  const size_t steps = chosen.split->problem->ops.size();
+  const size_t count =
+      std::min(curve.size(), std::clamp(kPricedSteps / (steps + 1), kFewestPrices, kMostPrices));
   for (size_t i = 0; i < count; ++i)
     shown.push_back(
         placed(*curve[i * (curve.size() - 1) / std::max<size_t>(1, count - 1)], request));
