@@ -219,7 +219,7 @@ PlannedProgram plan_program(Graph graph, int64_t length, const Backend& backend,
 
 RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   SNUG_CHECK(!request.lengths.empty() && request.global_batch > 0, "an empty request");
-  const std::vector<Split> splits = make_splits(request, micro_batches_of(request), backend);
+  const std::vector<Split> splits = make_splits(request, backend);
   const std::vector<Candidate> candidates = candidates_of(splits, request);
   const auto chosen = best_within(candidates, request);
   if (!chosen) throw refusal_of(request, candidates);

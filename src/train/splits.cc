@@ -131,15 +131,33 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
   return split;
 }
 
-std::vector<Split> make_splits(const RunPlanRequest& request,
-                               const std::vector<int64_t>& micro_batches, const Backend& backend) {
+std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& backend) {
+  const std::vector<int64_t> sizes = micro_batches_of(request);
+  // Programs that accumulate have the same ops: the schedules of the largest of them serve all,
+  // also where the micro-batch is given. So one that was chosen once, and is kept on resume, has
+  // the plans it had then.
+  RunPlanRequest open = request;
+  open.micro_batch = 0;
+  const std::vector<int64_t> choice = micro_batches_of(open);
+  const auto largest = std::find_if(choice.begin(), choice.end(),
+                                    [&](int64_t size) { return size < request.global_batch; });
+  std::optional<Split> model;
+  const bool searches =
+      request.trains && request.saved == nullptr && request.recompute.strategy.empty();
+  if (searches && largest != choice.end() && sizes.back() < request.global_batch)
+    model = make_split(request, *largest, backend);
+
   std::vector<Split> splits;
-  splits.reserve(micro_batches.size());  // pointers into it stay valid
-  const Split* model = nullptr;
-  for (int64_t micro_batch : micro_batches) {
-    splits.push_back(make_split(request, micro_batch, backend, model));
-    // Programs that accumulate have the same ops; schedules found for one of them serve all.
-    if (model == nullptr && splits.back().accumulation_steps > 1) model = &splits.back();
+  splits.reserve(sizes.size());  // pointers into it stay valid
+  const Split* like = model ? &*model : nullptr;
+  for (const int64_t size : sizes) {
+    if (like != nullptr && size == *largest) {
+      splits.push_back(std::move(*model));
+      like = &splits.back();
+    } else {
+      const bool accumulates = size < request.global_batch;
+      splits.push_back(make_split(request, size, backend, accumulates ? like : nullptr));
+    }
   }
   return splits;
 }

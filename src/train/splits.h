@@ -55,10 +55,9 @@ struct PlacedCandidate {
 /// plan from scratch.
 [[nodiscard]] Split make_split(const RunPlanRequest& request, int64_t micro_batch,
                                const Backend& backend, const Split* model = nullptr);
-/// One for each micro-batch, in this order.
-[[nodiscard]] std::vector<Split> make_splits(const RunPlanRequest& request,
-                                             const std::vector<int64_t>& micro_batches,
-                                             const Backend& backend);
+/// One for each micro-batch of micro_batches_of(). A given micro-batch has the schedules that it
+/// would have among all.
+[[nodiscard]] std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& backend);
 
 /// Every candidate of the splits, least seconds first, then least bytes.
 [[nodiscard]] std::vector<Candidate> candidates_of(const std::vector<Split>& splits,

@@ -45,6 +45,21 @@ class Plans(Case):
         self.assertEqual(self.summary(out)["measured_arena_bytes"], two["arena_bytes"])
         self.assertEqual(self.summary(out)["weights_sha256"], self.summary(planned)["weights_sha256"])
 
+    def test_a_micro_batch_that_was_chosen_has_the_same_plan_when_it_is_given(self):
+        # As a resumed run gives it: or it could be refused the budget in which it began.
+        base = dict(model="bert-small", train_batch_size=24, max_seq_length=128)
+        whole = self.plan(memory="64GiB", **base)
+        low, high = whole["smallest_budget_bytes"], whole["keep_all_peak_bytes"]
+        splits = set()
+        for i in range(6):
+            budget = low + (high - low) * i // 5
+            chosen = self.plan(memory=budget, **base)
+            given = self.plan(memory=budget, micro_batch_size=chosen["micro_batch"], **base)
+            splits.add(chosen["micro_batch"])
+            for key in ("arena_bytes", "load_bytes", "step_seconds", "strategy", "planned_peak_bytes"):
+                self.assertEqual(given[key], chosen[key], (key, budget))
+        self.assertGreater(len(splits), 1)
+
     def test_a_plan_that_does_not_belong_to_the_run_is_refused(self):
         base = dict(model="bert-tiny", train_batch_size=8, max_seq_length=32, memory="1GiB")
         file = self.folder / "tiny.plan"
