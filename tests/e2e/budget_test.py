@@ -34,7 +34,7 @@ class Budget(Case):
             out = self.train(f"b{i}", **dict(base, memory=budget))
             summary = self.summary(out)
             self.assertEqual(summary["measured_arena_bytes"], planned["arena_bytes"])
-            self.assertLessEqual(summary["measured_peak_rss_bytes"], budget)
+            self.assert_resident_within(summary, budget)
             written = json.loads((out / "plan.json").read_text())
             for key in KEYS:
                 self.assertEqual(written[key], planned[key], key)

@@ -41,7 +41,7 @@ class Families(Case):
             self.ok("train", **dict(data, memory=budget, output_dir=out))
             summary = self.summary(out)
             self.assertEqual(summary["measured_arena_bytes"], plan["arena_bytes"])
-            self.assertLessEqual(summary["measured_peak_rss_bytes"], budget)
+            self.assert_resident_within(summary, budget)
 
     def test_bert(self):
         self.sweep_and_train(model="bert-mini", tokenizer=self.vocabulary, train_batch_size=48)

@@ -31,7 +31,7 @@ class Lstm(Case):
             out = self.train(f"b{i}", memory=budget)
             summary = self.summary(out)
             self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
-            self.assertLessEqual(summary["measured_peak_rss_bytes"], budget)
+            self.assert_resident_within(summary, budget)
             wanted = wanted or sha256(out / "last/model.safetensors")
             self.assertEqual(sha256(out / "last/model.safetensors"), wanted, budget)
         refused = run("train", *options(**self.base(output_dir=self.folder / "less", memory=small - PAGE)))

@@ -22,6 +22,8 @@ class Budgets(common.Case):
     """Planned arena = measured arena, peak resident set within the budget, at five budgets under a hard limit."""
 
     def five_budgets(self, **model):
+        # Rows as long as the model reads, so that activations count.
+        common.write_jsonl(self.train_file, common.make_rows(200, longest=160))
         base = self.base(eval_steps=2, save_steps=2, max_steps=3, validation_file=self.valid_file, **model)
         whole = self.plan(**dict(base, memory="256GiB"))
         low, high = whole["smallest_budget_bytes"], whole["keep_all_peak_bytes"]
