@@ -40,7 +40,8 @@ PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity
     if (found.end == SearchEnd::solved) best = std::move(found.placement);
     result.is_impossible = found.end == SearchEnd::impossible;
   };
-  if (best.height > capacity) result = place_around_core(ranges, capacity, std::move(best));
+  if (best.height > capacity)
+    result = place_around_core(ranges, capacity, std::move(result.placement));
   if (best.height > capacity && !result.is_impossible) {
     Placement other = place_portfolio(ranges, capacity);
     if (other.height < best.height) best = std::move(other);
