@@ -4,12 +4,12 @@
 // and schedule.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 #include <set>
 
 #include "io/safetensors.h"
 #include "models/bert.h"
+#include "nn/golden.h"
 #include "nn/ref_graph.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -17,7 +17,6 @@
 namespace snug {
 namespace {
 
-constexpr double kTolerance = 1e-9;  // relative L2
 constexpr int64_t kSteps = 10;
 constexpr double kRate = 0.01;
 constexpr double kMaxNorm = 0.5;
@@ -26,25 +25,11 @@ const optim::Options kAdamW = {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-7, .we
 class Bert_parity : public testing::Test {
  protected:
   [[nodiscard]] std::vector<double> golden(const std::string& name) const {
-    const io::TensorInfo* info = file_.find(name);
-    if (info == nullptr) throw std::runtime_error("no golden " + name);
-    std::vector<double> data(static_cast<size_t>(info->elements()));
-    file_.read_f64(name, data);
-    return data;
+    return read_golden(file_, name);
   }
-
   void expect_equal(const std::vector<double>& found, const std::string& name) const {
-    const std::vector<double> wanted = golden(name);
-    ASSERT_EQ(found.size(), wanted.size()) << name;
-    double error = 0;
-    double norm = 0;
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      error += (found[i] - wanted[i]) * (found[i] - wanted[i]);
-      norm += wanted[i] * wanted[i];
-    }
     // The gradient of key biases is 0 in exact arithmetic: there both are rounding errors.
-    EXPECT_TRUE(std::sqrt(error) <= kTolerance * std::sqrt(norm) + 1e-15)
-        << name << ": " << std::sqrt(error) << " of " << std::sqrt(norm);
+    expect_parity(found, golden(name), 1e-15, name);
   }
 
   // Builds the classifier and feeds the golden's batch and weights.

@@ -4,17 +4,16 @@
 // every gradient, with sums of gradients as values and in place.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 
 #include "io/safetensors.h"
 #include "models/lstm.h"
+#include "nn/golden.h"
 #include "nn/ref_graph.h"
 
 namespace snug {
 namespace {
 
-constexpr double kTolerance = 1e-9;  // relative L2
 constexpr models::BatchShape kShape = {.micro_batch = 4, .length = 6};
 
 std::map<std::string, models::LstmConfig> networks() {
@@ -33,24 +32,10 @@ std::map<std::string, models::LstmConfig> networks() {
 class Lstm_parity : public testing::TestWithParam<std::string> {
  protected:
   [[nodiscard]] std::vector<double> golden(const std::string& name) const {
-    const io::TensorInfo* info = file_.find(GetParam() + "/" + name);
-    if (info == nullptr) throw std::runtime_error("no golden " + name);
-    std::vector<double> data(static_cast<size_t>(info->elements()));
-    file_.read_f64(info->name, data);
-    return data;
+    return read_golden(file_, GetParam() + "/" + name);
   }
-
   void expect_equal(const std::vector<double>& found, const std::string& name) const {
-    const std::vector<double> wanted = golden(name);
-    ASSERT_EQ(found.size(), wanted.size()) << name;
-    double error = 0;
-    double norm = 0;
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      error += (found[i] - wanted[i]) * (found[i] - wanted[i]);
-      norm += wanted[i] * wanted[i];
-    }
-    EXPECT_TRUE(std::sqrt(error) <= kTolerance * std::sqrt(norm) + 1e-14)
-        << name << ": " << std::sqrt(error) << " of " << std::sqrt(norm);
+    expect_parity(found, golden(name), 1e-14, name);
   }
 
   void build(bool training) {
