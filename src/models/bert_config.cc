@@ -58,20 +58,15 @@ void validate(const BertConfig& config, const std::string& where) {
   const auto refuse = [&where](const std::string& message) {
     throw Error(ErrorCode::bad_config, where, message);
   };
-  struct Size {
-    const char* name;
-    int64_t value;
-  };
-  for (const Size& size :
-       {Size{"vocab_size", config.vocab_size}, Size{"hidden_size", config.hidden_size},
-        Size{"num_hidden_layers", config.num_hidden_layers},
-        Size{"num_attention_heads", config.num_attention_heads},
-        Size{"intermediate_size", config.intermediate_size},
-        Size{"max_position_embeddings", config.max_position_embeddings},
-        Size{"type_vocab_size", config.type_vocab_size}, Size{"num_labels", config.num_labels}}) {
-    if (size.value < 1)
-      refuse(std::string(size.name) + " must be at least 1, found " + std::to_string(size.value));
-  }
+  check_sizes({{"vocab_size", config.vocab_size},
+               {"hidden_size", config.hidden_size},
+               {"num_hidden_layers", config.num_hidden_layers},
+               {"num_attention_heads", config.num_attention_heads},
+               {"intermediate_size", config.intermediate_size},
+               {"max_position_embeddings", config.max_position_embeddings},
+               {"type_vocab_size", config.type_vocab_size},
+               {"num_labels", config.num_labels}},
+              where);
   if (config.hidden_size % config.num_attention_heads != 0) {
     refuse(std::to_string(config.num_attention_heads) +
            " num_attention_heads do not divide hidden_size " + std::to_string(config.hidden_size));
@@ -84,10 +79,7 @@ void validate(const BertConfig& config, const std::string& where) {
     refuse("hidden_act \"" + config.hidden_act + "\" is not supported");
   if (!(config.layer_norm_eps >= 0)) refuse("layer_norm_eps must not be negative");
   if (!(config.initializer_range >= 0)) refuse("initializer_range must not be negative");
-  if (!config.labels.empty() && static_cast<int64_t>(config.labels.size()) != config.num_labels) {
-    refuse("num_labels is " + std::to_string(config.num_labels) + ", but there are " +
-           std::to_string(config.labels.size()) + " label names");
-  }
+  check_labels(config.num_labels, config.labels, where);
 }
 
 BertConfig bert_config_from_json(std::string_view json, const std::string& file,

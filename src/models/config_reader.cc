@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "snug/error.h"
+
 namespace snug::models {
 
 std::string ConfigReader::io_number(double value) {
@@ -66,6 +68,24 @@ std::vector<std::string> ConfigReader::unknown() const {
     if (known_.count(key) == 0) names.push_back(key);
   }
   return names;
+}
+
+void check_sizes(std::initializer_list<std::pair<const char*, int64_t>> sizes,
+                 const std::string& where) {
+  for (const auto& [name, size] : sizes) {
+    if (size < 1) {
+      throw Error(ErrorCode::bad_config, where,
+                  std::string(name) + " must be at least 1, found " + std::to_string(size));
+    }
+  }
+}
+
+void check_labels(int64_t num_labels, const std::vector<std::string>& labels,
+                  const std::string& where) {
+  if (labels.empty() || static_cast<int64_t>(labels.size()) == num_labels) return;
+  throw Error(ErrorCode::bad_config, where,
+              "num_labels is " + std::to_string(num_labels) + ", but there are " +
+                  std::to_string(labels.size()) + " label names");
 }
 
 void append_labels(nlohmann::ordered_json& json, const std::vector<std::string>& labels,

@@ -3,10 +3,13 @@
 // asked for, so that the rest can be named.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -63,6 +66,13 @@ class ConfigReader {
   io::JsonValue root_;
   std::set<std::string> known_;
 };
+
+/// Throws Error{bad_config} for the first size below 1.
+void check_sizes(std::initializer_list<std::pair<const char*, int64_t>> sizes,
+                 const std::string& where);
+/// Throws Error{bad_config} where there are names, but not one for each label.
+void check_labels(int64_t num_labels, const std::vector<std::string>& labels,
+                  const std::string& where);
 
 /// Adds id2label and label2id: the names, or "LABEL_0", "LABEL_1", ... where there are none.
 void append_labels(nlohmann::ordered_json& json, const std::vector<std::string>& labels,

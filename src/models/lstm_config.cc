@@ -12,24 +12,15 @@ void validate(const LstmConfig& config, const std::string& where) {
   const auto refuse = [&where](const std::string& message) {
     throw Error(ErrorCode::bad_config, where, message);
   };
-  struct Size {
-    const char* name;
-    int64_t value;
-  };
-  for (const Size& size :
-       {Size{"vocab_size", config.vocab_size}, Size{"hidden_size", config.hidden_size},
-        Size{"num_hidden_layers", config.num_hidden_layers},
-        Size{"num_labels", config.num_labels}}) {
-    if (size.value < 1)
-      refuse(std::string(size.name) + " must be at least 1, found " + std::to_string(size.value));
-  }
+  check_sizes({{"vocab_size", config.vocab_size},
+               {"hidden_size", config.hidden_size},
+               {"num_hidden_layers", config.num_hidden_layers},
+               {"num_labels", config.num_labels}},
+              where);
   if (config.embedding_size < 0) refuse("embedding_size must not be negative");
   if (!(config.dropout >= 0 && config.dropout < 1))
     refuse("dropout must be at least 0 and below 1");
-  if (!config.labels.empty() && static_cast<int64_t>(config.labels.size()) != config.num_labels) {
-    refuse("num_labels is " + std::to_string(config.num_labels) + ", but there are " +
-           std::to_string(config.labels.size()) + " label names");
-  }
+  check_labels(config.num_labels, config.labels, where);
 }
 
 LstmConfig lstm_config_from_json(std::string_view json, const std::string& file,

@@ -12,10 +12,7 @@ void validate(const MlpConfig& config, const std::string& where) {
   const auto refuse = [&where](const std::string& message) {
     throw Error(ErrorCode::bad_config, where, message);
   };
-  if (config.vocab_size < 1)
-    refuse("vocab_size must be at least 1, found " + std::to_string(config.vocab_size));
-  if (config.num_labels < 1)
-    refuse("num_labels must be at least 1, found " + std::to_string(config.num_labels));
+  check_sizes({{"vocab_size", config.vocab_size}, {"num_labels", config.num_labels}}, where);
   if (config.embedding_size < 0) refuse("embedding_size must not be negative");
   if (config.embedding_size == 0 && config.hidden_sizes.empty())
     refuse("a model without hidden_sizes needs an embedding_size");
@@ -25,10 +22,7 @@ void validate(const MlpConfig& config, const std::string& where) {
   }
   if (!(config.dropout >= 0 && config.dropout < 1))
     refuse("dropout must be at least 0 and below 1");
-  if (!config.labels.empty() && static_cast<int64_t>(config.labels.size()) != config.num_labels) {
-    refuse("num_labels is " + std::to_string(config.num_labels) + ", but there are " +
-           std::to_string(config.labels.size()) + " label names");
-  }
+  check_labels(config.num_labels, config.labels, where);
 }
 
 MlpConfig mlp_config_from_json(std::string_view json, const std::string& file,

@@ -106,10 +106,7 @@ void validate(const ResnetConfig& config, const std::string& where) {
   if (!(config.batch_norm_eps > 0)) refuse("batch_norm_eps must be above 0");
   if (!(config.batch_norm_momentum >= 0 && config.batch_norm_momentum <= 1))
     refuse("batch_norm_momentum must be between 0 and 1");
-  if (!config.labels.empty() && static_cast<int64_t>(config.labels.size()) != config.num_labels) {
-    refuse("num_labels is " + std::to_string(config.num_labels) + ", but there are " +
-           std::to_string(config.labels.size()) + " label names");
-  }
+  check_labels(config.num_labels, config.labels, where);
 }
 
 ResnetConfig resnet_config_from_json(std::string_view json, const std::string& file,

@@ -47,10 +47,7 @@ void validate(const VggConfig& config, const std::string& where) {
     refuse("image_size " + std::to_string(config.image_size) + " gives a feature map of side " +
            std::to_string(side) + "; above 7 it must be a multiple of 7 (images of 224, 448, ...)");
   }
-  if (!config.labels.empty() && static_cast<int64_t>(config.labels.size()) != config.num_labels) {
-    refuse("num_labels is " + std::to_string(config.num_labels) + ", but there are " +
-           std::to_string(config.labels.size()) + " label names");
-  }
+  check_labels(config.num_labels, config.labels, where);
 }
 
 VggConfig vgg_config_from_json(std::string_view json, const std::string& file,
