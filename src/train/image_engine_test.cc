@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference.h"
 #include "snug/error.h"
 #include "train/splits.h"
@@ -13,10 +12,6 @@
 
 namespace snug::train {
 namespace {
-
-std::unique_ptr<Backend> cpu(int threads = 2) {
-  return make_cpu_backend({.threads = threads, .profile = default_profile()});
-}
 
 TEST(Image_engine, every_strategy_gives_the_same_bits_of_weights_and_statistics) {
   const auto backend = cpu();

@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference.h"
 #include "plan/validate.h"
 #include "snug/error.h"
@@ -13,10 +12,6 @@
 
 namespace snug::train {
 namespace {
-
-std::unique_ptr<Backend> cpu(int threads = 2) {
-  return make_cpu_backend({.threads = threads, .profile = default_profile()});
-}
 
 TEST(Lstm_engine, every_strategy_gives_the_same_bits_with_and_without_clipping) {
   const auto backend = cpu();

@@ -77,13 +77,13 @@ PlannedProgram shorter_program(Graph graph, int64_t length, const Backend& backe
 // placed; and the chosen one. Smallest budget first.
 std::vector<PriceRow> price_list(const RunPlanRequest& request,
                                  const std::vector<Candidate>& candidates,
-                                 const PlacedCandidate& chosen) {
+                                 const PlacedCandidate& smallest, const PlacedCandidate& chosen) {
   std::vector<const Candidate*> curve;  // largest first
   for (const Candidate& candidate : candidates) {
     if (curve.empty() || candidate.least_peak_bytes < curve.back()->least_peak_bytes)
       curve.push_back(&candidate);
   }
-  std::vector<PlacedCandidate> shown = {smallest_of(candidates, request), chosen};
+  std::vector<PlacedCandidate> shown = {smallest, chosen};
   const size_t steps = chosen.split->problem->ops.size();
   const size_t count =
       std::min(curve.size(), std::clamp(kPricedSteps / (steps + 1), kFewestPrices, kMostPrices));
@@ -180,16 +180,16 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.peak_tensors = peak_tensors(problem, plan);
   report.blocks = describe_blocks(problem, plan);
   if (request.wants_picture) {
-    const plan::Plan all = plan::plan_strategy(problem, "keep-all");
-    report.curves = {memory_curve(problem, all, "keep-all"),
+    report.curves = {memory_curve(problem, split.frontier->keep_all(), "keep-all"),
                      memory_curve(problem, plan, "this plan")};
     report.placed = placed_tensors(problem, plan);
   }
-  report.smallest_budget_bytes = round_up(smallest_of(candidates, request).peak_bytes, kPageBytes);
+  const PlacedCandidate smallest = smallest_of(candidates, request);
+  report.smallest_budget_bytes = round_up(smallest.peak_bytes, kPageBytes);
   report.keep_all_peak_bytes = keep_all_peak_bytes(request, candidates);
   report.train_batch_size = request.global_batch;
   report.max_length = request.lengths.back();
-  report.prices = price_list(request, candidates, chosen);
+  report.prices = price_list(request, candidates, smallest, chosen);
   for (const auto& [name, entry] : run.residents.entries()) {
     if (entry.kind == ValueKind::parameter) report.parameters += element_count(entry.type);
   }

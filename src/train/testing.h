@@ -9,12 +9,17 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/cpu_backend.h"
 #include "base/philox.h"
 #include "train/engine.h"
 #include "train/model.h"
 #include "train/run_plan.h"
 
 namespace snug::train {
+
+inline std::unique_ptr<Backend> cpu(int threads = 2) {
+  return make_cpu_backend({.threads = threads, .profile = default_profile()});
+}
 
 struct TestRun {
   RunConfig config;
