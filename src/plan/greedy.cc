@@ -65,6 +65,19 @@ std::vector<int32_t> greedy_order(std::span<const LiveRange> ranges, Key key) {
   return order;
 }
 
+void place_rest(std::span<const LiveRange> ranges, std::span<const GreedyRun> runs,
+                const GreedyPlacement& begun, const std::vector<bool>& is_placed, int64_t enough,
+                Placement& best) {
+  for (const auto [key, fit] : runs) {
+    if (!best.offsets.empty() && best.height <= enough) return;
+    std::vector<int32_t> rest = greedy_order(ranges, key);
+    std::erase_if(rest, [&](int32_t id) { return is_placed[static_cast<size_t>(id)]; });
+    GreedyPlacement greedy = begun;
+    const int64_t lower = best.offsets.empty() ? kNoHeight : best.height - 1;
+    if (greedy.place(rest, fit, fit == Fit::touching ? enough : lower)) best = greedy.placement();
+  }
+}
+
 GreedyPlacement::GreedyPlacement(std::span<const LiveRange> ranges, const Sections& sections)
     : ranges_(ranges),
       sections_(&sections),
@@ -89,6 +102,11 @@ void GreedyPlacement::put(int32_t id, int64_t offset) {
 bool GreedyPlacement::place(int32_t id, Fit fit, int64_t limit) {
   const int64_t bytes = ranges_[static_cast<size_t>(id)].bytes;
   if (bytes == 0) return true;
+  if (fit == Fit::touching) {
+    const std::optional<int64_t> offset = touching_gap_for(id, limit);
+    if (offset) put(id, *offset);
+    return offset.has_value();
+  }
   const Sections::Interval interval = sections_->of_range[static_cast<size_t>(id)];
   // Below the highest neighbour there is room only if the fullest section has as many bytes free.
   const int64_t neighbours_top = top_.max(interval.begin, interval.end);
@@ -122,6 +140,42 @@ std::optional<int64_t> GreedyPlacement::gap_for(int32_t id, Fit fit) {
     }
     gap_begin = std::max(gap_begin, other.end);
   }
+  return chosen;
+}
+
+std::optional<int64_t> GreedyPlacement::touching_gap_for(int32_t id, int64_t limit) {
+  const LiveRange& range = ranges_[static_cast<size_t>(id)];
+  const auto near = placed_.near(sections_->of_range[static_cast<size_t>(id)]);
+  const auto steps_beside = [&](const PlacedRange& other) {
+    return std::min(other.last, range.last) - std::max(other.first, range.first) + 1;
+  };
+  std::optional<int64_t> chosen;
+  int32_t longest = -1;
+  const auto consider = [&](int64_t begin, int64_t end, int32_t below, int32_t above) {
+    const int64_t gap = end - begin;
+    if (gap < range.bytes) return;
+    const bool is_filled = gap == range.bytes;
+    const int32_t steps = is_filled ? below + above : std::max(below, above);
+    if (steps <= longest) return;
+    longest = steps;
+    chosen = is_filled || below >= above ? begin : end - range.bytes;
+  };
+  int64_t gap_begin = 0;
+  int32_t below = range.last - range.first + 1;  // steps beside what ends where the gap begins
+  for (size_t i = 0; i < near.size() && gap_begin <= limit - range.bytes; ++i) {
+    const PlacedRange& other = near[i];
+    if (steps_beside(other) <= 0) continue;
+    if (other.offset - gap_begin >= range.bytes) {
+      int32_t above = 0;
+      for (size_t j = i; j < near.size() && near[j].offset == other.offset; ++j)
+        above += std::max(0, steps_beside(near[j]));
+      consider(gap_begin, other.offset, below, above);
+    }
+    if (other.end > gap_begin) below = 0;
+    if (other.end >= gap_begin) below += steps_beside(other);
+    gap_begin = std::max(gap_begin, other.end);
+  }
+  consider(gap_begin, limit, below, range.last - range.first + 1);
   return chosen;
 }
 

@@ -16,14 +16,29 @@
 
 namespace snug::plan::internal {
 
-enum class Fit : uint8_t { best, first };
+/// The smallest gap that is large enough; the lowest; or the end of a gap whose neighbours, the
+/// bottom and the limit among them, lie beside the range for the longest time. Touching leaves the
+/// middle free, which ranges that hand over to one another in turns need.
+enum class Fit : uint8_t { best, first, touching };
 
 /// Orders, highest first. Contention is the sum over the range's steps of all bytes live there.
 enum class Key : uint8_t { bytes, area, lifetime, contention, death, birth };
-inline constexpr std::array kKeys = {Key::bytes,      Key::area,  Key::lifetime,
-                                     Key::contention, Key::death, Key::birth};
-inline constexpr std::array kFits = {Fit::best, Fit::first};
 [[nodiscard]] std::vector<int32_t> greedy_order(std::span<const LiveRange> ranges, Key key);
+
+/// The portfolio, what succeeds most often first.
+struct GreedyRun {
+  Key key;
+  Fit fit;
+};
+inline constexpr std::array kGreedyRuns = {
+    GreedyRun{Key::bytes, Fit::best},      GreedyRun{Key::lifetime, Fit::touching},
+    GreedyRun{Key::bytes, Fit::first},     GreedyRun{Key::death, Fit::best},
+    GreedyRun{Key::area, Fit::best},       GreedyRun{Key::area, Fit::touching},
+    GreedyRun{Key::contention, Fit::best}, GreedyRun{Key::area, Fit::first},
+    GreedyRun{Key::lifetime, Fit::best},   GreedyRun{Key::contention, Fit::touching},
+    GreedyRun{Key::lifetime, Fit::first},  GreedyRun{Key::contention, Fit::first},
+    GreedyRun{Key::birth, Fit::best},      GreedyRun{Key::death, Fit::first},
+    GreedyRun{Key::birth, Fit::first}};
 
 /// A placement in the making. Copies are independent.
 class GreedyPlacement {
@@ -34,6 +49,7 @@ class GreedyPlacement {
   /// Puts the range where the caller knows it to be free.
   void put(int32_t id, int64_t offset);
   /// Puts the range into a gap; false where it would end above `limit`, and then nothing changes.
+  /// Touching looks at gaps below the limit alone, so the limit is to be the goal.
   [[nodiscard]] bool place(int32_t id, Fit fit, int64_t limit);
   /// place() for all of them, up to the first that fails.
   [[nodiscard]] bool place(std::span<const int32_t> ids, Fit fit, int64_t limit);
@@ -42,6 +58,7 @@ class GreedyPlacement {
 
  private:
   [[nodiscard]] std::optional<int64_t> gap_for(int32_t id, Fit fit);
+  [[nodiscard]] std::optional<int64_t> touching_gap_for(int32_t id, int64_t limit);
 
   std::span<const LiveRange> ranges_;
   const Sections* sections_;
@@ -50,5 +67,11 @@ class GreedyPlacement {
   RangeMax<Add> used_;   // per section: bytes
   RangeMax<Raise> top_;  // per section: highest byte
 };
+
+/// Completes `begun`, where the ranges of `is_placed` lie, in each of `runs` until `best` is not
+/// higher than `enough`; keeps what is lower than `best`.
+void place_rest(std::span<const LiveRange> ranges, std::span<const GreedyRun> runs,
+                const GreedyPlacement& begun, const std::vector<bool>& is_placed, int64_t enough,
+                Placement& best);
 
 }  // namespace snug::plan::internal

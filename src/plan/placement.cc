@@ -7,8 +7,8 @@
 namespace snug::plan {
 namespace {
 
-constexpr int32_t kFirstRuns = 2;         // of the portfolio, before anything that costs more
-constexpr size_t kMostSearched = 60'000;  // ranges; beyond, a greedy run more costs a second
+constexpr int32_t kFirstRuns = 3;         // of the portfolio, before anything that costs more
+constexpr size_t kMostSearched = 12'000;  // ranges; beyond, a greedy run costs a tenth of a second
 constexpr int32_t kCapacities = 8;        // that are tried between the load and the lowest height
 
 // By bisection; a capacity at which the search gave up counts as too small.
@@ -30,7 +30,7 @@ void search_between(std::span<const LiveRange> ranges, int64_t too_small, int64_
 
 PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity,
                              const PlacementLimits& limits) {
-  PlacementWithin result{place_portfolio(ranges, capacity, kFirstRuns), false};
+  PlacementWithin result{place_portfolio(ranges, capacity, {{}, kNoHeight}, 0, kFirstRuns), false};
   Placement& best = result.placement;
   int64_t nodes_left = limits.exact_search_nodes;
   const auto search = [&](int64_t max_nodes) {
@@ -43,8 +43,7 @@ PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity
   if (best.height > capacity)
     result = place_around_core(ranges, capacity, std::move(result.placement));
   if (best.height > capacity && !result.is_impossible) {
-    Placement other = place_portfolio(ranges, capacity);
-    if (other.height < best.height) best = std::move(other);
+    best = place_portfolio(ranges, capacity, std::move(best), kFirstRuns);
     search(std::min(nodes_left, dive_nodes(ranges.size())));
   }
   if (best.height > capacity && best.height < kNoHeight && !result.is_impossible &&

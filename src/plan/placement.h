@@ -35,8 +35,10 @@ struct PlacementLimits {
 /// Greedy runs that many ranges are worth: long schedules get fewer.
 [[nodiscard]] constexpr int32_t greedy_runs(size_t ranges, int32_t most) {
   constexpr size_t kPlacedInAll = 120'000;
+  constexpr size_t kFewest = 4;
+  const auto limit = static_cast<size_t>(std::max(1, most));
   return static_cast<int32_t>(
-      std::clamp<size_t>(kPlacedInAll / (ranges + 1), 1, static_cast<size_t>(std::max(1, most))));
+      std::clamp(kPlacedInAll / (ranges + 1), std::min(kFewest, limit), limit));
 }
 
 /// Largest sum of bytes of ranges that are live at one step: no placement is lower.
@@ -57,10 +59,11 @@ struct PlacementWithin {
 [[nodiscard]] PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity,
                                            const PlacementLimits& limits = {});
 
-/// The best of the greedy orders {size, area, lifetime, birth, death, size × width of contention} ×
-/// {first fit, best fit}; the first of them that is not higher than `enough`. Without offsets and
-/// with kNoHeight where all of them pass the largest int64.
+/// Improves `start` by greedy runs of the portfolio (greedy.h), from `first_run` on, until one is
+/// not higher than `enough`. Without offsets and with kNoHeight where all of them pass the largest
+/// int64.
 [[nodiscard]] Placement place_portfolio(std::span<const LiveRange> ranges, int64_t enough,
+                                        Placement start = {{}, kNoHeight}, int32_t first_run = 0,
                                         int32_t most_runs = std::numeric_limits<int32_t>::max());
 
 /// Improves `start` by moving ranges that stick out of `enough` to the front of the placement
@@ -69,9 +72,9 @@ struct PlacementWithin {
                                            Placement start, int32_t rounds);
 
 /// Improves `start`: the ranges that live where nearly all of `capacity` is used are placed by
-/// exact search, the others around them greedily; for growing shares of the ranges, until the
-/// height is not above `capacity`, or a share is large or not solved in a dive. is_impossible: not
-/// even those fit.
+/// exact search, those of equal full moments as one; the others around them greedily; for growing
+/// shares of the ranges, until the height is not above `capacity`, or a share is large or not
+/// solved in a dive. is_impossible: not even those fit.
 [[nodiscard]] PlacementWithin place_around_core(std::span<const LiveRange> ranges, int64_t capacity,
                                                 Placement start);
 

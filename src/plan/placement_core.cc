@@ -4,6 +4,10 @@
 // which know nothing of the peak, miss it by the one range that came too early. The rest has room.
 #include <algorithm>
 #include <array>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
 
 #include "plan/greedy.h"
 #include "plan/placement.h"
@@ -14,16 +18,88 @@ namespace {
 // A range belongs to the core if it lives in a section with more than this share of the capacity.
 constexpr std::array kShares = {0.99, 0.97, 0.95, 0.9, 0.8, 0.7};
 
-constexpr size_t kMostCore = 600;  // a dive into more costs more than what it may save
+// Ranges are one group if they live in the same of the sections with more than such a part of that.
+constexpr std::array kGroupShares = {1.0, 0.9, 0.8, 0.6, 0.4, 0.2, 0.0};
 
-// Bytes of the fullest section of each range.
-std::vector<int64_t> fullest_sections(std::span<const LiveRange> ranges, const Sections& sections) {
-  RangeMax<Add> used(sections.count);
-  for (size_t i = 0; i < ranges.size(); ++i)
-    used.update(sections.of_range[i].begin, sections.of_range[i].end, ranges[i].bytes);
-  std::vector<int64_t> fullest;
-  for (const auto [begin, end] : sections.of_range) fullest.push_back(used.max(begin, end));
-  return fullest;
+constexpr size_t kMostCore = 1500;  // a dive into more costs more than what it may save
+constexpr int64_t kFewestNodes = 1000;
+
+// Bytes that are live in each section.
+std::vector<int64_t> section_bytes(std::span<const LiveRange> ranges, const Sections& sections) {
+  std::vector<int64_t> bytes(static_cast<size_t>(sections.count) + 1, 0);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    bytes[static_cast<size_t>(sections.of_range[i].begin)] += ranges[i].bytes;
+    bytes[static_cast<size_t>(sections.of_range[i].end)] -= ranges[i].bytes;
+  }
+  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+  bytes.pop_back();
+  return bytes;
+}
+
+using Groups = std::vector<std::vector<int32_t>>;
+
+// The ranges that live in sections with more than `full` bytes. Those that live in the same of the
+// sections with more than `fuller_than` bytes are one group: keep-all holds hundreds at its peak,
+// which are one to it.
+Groups core_groups(const Sections& sections, std::span<const int64_t> section_bytes, double full,
+                   double fuller_than) {
+  std::vector<int32_t> full_before = {0};  // sections
+  std::vector<int32_t> fuller_before = {0};
+  for (const int64_t bytes : section_bytes) {
+    const auto value = static_cast<double>(bytes);
+    full_before.push_back(full_before.back() + (value > full ? 1 : 0));
+    fuller_before.push_back(fuller_before.back() + (value > fuller_than ? 1 : 0));
+  }
+  std::map<std::pair<int32_t, int32_t>, size_t> group_of;
+  Groups groups;
+  for (size_t i = 0; i < sections.of_range.size(); ++i) {
+    const auto begin = static_cast<size_t>(sections.of_range[i].begin);
+    const auto end = static_cast<size_t>(sections.of_range[i].end);
+    if (full_before[begin] == full_before[end]) continue;
+    const size_t group =
+        group_of.emplace(std::pair(fuller_before[begin], fuller_before[end]), groups.size())
+            .first->second;
+    if (group == groups.size()) groups.emplace_back();
+    groups[group].push_back(static_cast<int32_t>(i));
+  }
+  return groups;
+}
+
+// One range in place of each group: it lives as long as any of them.
+std::vector<LiveRange> merged_ranges(std::span<const LiveRange> ranges, const Groups& groups) {
+  std::vector<LiveRange> merged;
+  for (const auto& group : groups) {
+    LiveRange& whole = merged.emplace_back(ranges[static_cast<size_t>(group.front())]);
+    for (size_t i = 1; i < group.size(); ++i) {
+      const LiveRange& range = ranges[static_cast<size_t>(group[i])];
+      whole.first = std::min(whole.first, range.first);
+      whole.last = std::max(whole.last, range.last);
+      whole.bytes += range.bytes;
+    }
+  }
+  return merged;
+}
+
+// The fewest groups that leave the load within the capacity; nothing where they are too many.
+std::optional<Groups> groups_within(std::span<const LiveRange> ranges, const Sections& sections,
+                                    std::span<const int64_t> section_bytes, int64_t capacity,
+                                    double share) {
+  for (const double part : kGroupShares) {
+    const double full = share * static_cast<double>(capacity);
+    Groups groups = core_groups(sections, section_bytes, full, part * full);
+    if (groups.size() > kMostCore) return std::nullopt;
+    if (load_of(merged_ranges(ranges, groups)) <= capacity) return groups;
+  }
+  return std::nullopt;
+}
+
+// Longest lived first.
+void sort_by_lifetime(std::span<const LiveRange> ranges, std::vector<int32_t>& ids) {
+  const auto steps = [&](int32_t id) {
+    return ranges[static_cast<size_t>(id)].last - ranges[static_cast<size_t>(id)].first;
+  };
+  std::stable_sort(ids.begin(), ids.end(),
+                   [&](int32_t a, int32_t b) { return steps(a) > steps(b); });
 }
 
 }  // namespace
@@ -33,44 +109,39 @@ PlacementWithin place_around_core(std::span<const LiveRange> ranges, int64_t cap
   PlacementWithin result{std::move(start), false};
   Placement& best = result.placement;
   const Sections sections = sections_of(ranges);
-  const std::vector<int64_t> fullest = fullest_sections(ranges, sections);
-  const int32_t most_runs = greedy_runs(
-      ranges.size(), static_cast<int32_t>(internal::kKeys.size() * internal::kFits.size()));
+  const std::vector<int64_t> bytes = section_bytes(ranges, sections);
+  const auto runs = std::span(internal::kGreedyRuns)
+                        .first(static_cast<size_t>(greedy_runs(
+                            ranges.size(), static_cast<int32_t>(internal::kGreedyRuns.size()))));
   size_t last_size = 0;
   for (const double share : kShares) {
-    const double full = share * static_cast<double>(capacity);
-    const auto is_core = [&](int32_t id) {
-      return static_cast<double>(fullest[static_cast<size_t>(id)]) > full;
-    };
-    std::vector<int32_t> ids;
-    std::vector<LiveRange> core;
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      if (!is_core(static_cast<int32_t>(i))) continue;
-      ids.push_back(static_cast<int32_t>(i));
-      core.push_back(ranges[i]);
-    }
-    if (core.size() == last_size) continue;
-    if (core.size() > kMostCore) return result;
-    last_size = core.size();
-    const ExactPlacement found = place_exact(core, capacity, dive_nodes(core.size()));
-    if (found.end == SearchEnd::impossible) result.is_impossible = true;
+    std::optional<Groups> groups = groups_within(ranges, sections, bytes, capacity, share);
+    if (!groups) return result;
+    if (groups->size() == last_size) continue;
+    last_size = groups->size();
+    const std::vector<LiveRange> core = merged_ranges(ranges, *groups);
+    const ExactPlacement found =
+        place_exact(core, capacity, std::max(kFewestNodes, dive_nodes(core.size())));
+    result.is_impossible = found.end == SearchEnd::impossible &&
+                           std::all_of(groups->begin(), groups->end(),
+                                       [](const auto& ids) { return ids.size() == 1; });
     // More ranges are not easier.
     if (found.end != SearchEnd::solved) return result;
 
     internal::GreedyPlacement around(ranges, sections);
-    for (size_t i = 0; i < ids.size(); ++i) around.put(ids[i], found.placement.offsets[i]);
-    int32_t runs_left = most_runs;
-    for (const internal::Key key : internal::kKeys) {
-      std::vector<int32_t> rest = internal::greedy_order(ranges, key);
-      std::erase_if(rest, is_core);
-      for (const internal::Fit fit : internal::kFits) {
-        if (runs_left-- == 0) break;
-        internal::GreedyPlacement greedy = around;
-        if (!greedy.place(rest, fit, best.height - 1)) continue;
-        best = greedy.placement();
-        if (best.height <= capacity) return result;
+    std::vector<bool> is_placed(ranges.size(), false);
+    for (size_t i = 0; i < groups->size(); ++i) {
+      std::vector<int32_t>& ids = (*groups)[i];
+      sort_by_lifetime(ranges, ids);
+      int64_t offset = found.placement.offsets[i];
+      for (const int32_t id : ids) {
+        around.put(id, offset);
+        is_placed[static_cast<size_t>(id)] = true;
+        offset += ranges[static_cast<size_t>(id)].bytes;
       }
     }
+    internal::place_rest(ranges, runs, around, is_placed, capacity, best);
+    if (best.height <= capacity) return result;
   }
   return result;
 }

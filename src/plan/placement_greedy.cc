@@ -21,25 +21,20 @@ int64_t load_of(std::span<const LiveRange> ranges) {
   return load;
 }
 
-Placement place_portfolio(std::span<const LiveRange> ranges, int64_t enough, int32_t most_runs) {
+Placement place_portfolio(std::span<const LiveRange> ranges, int64_t enough, Placement start,
+                          int32_t first_run, int32_t most_runs) {
+  const auto all = static_cast<int32_t>(internal::kGreedyRuns.size());
+  const int32_t end =
+      std::min(greedy_runs(ranges.size(), all), first_run + std::min(most_runs, all));
+  if (first_run >= end) return start;
   const Sections sections = sections_of(ranges);
-  Placement best{{}, kNoHeight};
-  int64_t limit = kNoHeight;
-  const auto all = static_cast<int32_t>(internal::kKeys.size() * internal::kFits.size());
-  int32_t runs_left = greedy_runs(ranges.size(), std::min(all, most_runs));
-  for (const internal::Key key : internal::kKeys) {
-    const std::vector<int32_t> order = internal::greedy_order(ranges, key);
-    for (const internal::Fit fit : internal::kFits) {
-      internal::GreedyPlacement greedy(ranges, sections);
-      if (greedy.place(order, fit, limit)) {
-        best = greedy.placement();
-        if (best.height <= enough) return best;
-        limit = best.height - 1;
-      }
-      if (--runs_left == 0) return best;
-    }
-  }
-  return best;
+  internal::place_rest(
+      ranges,
+      std::span(internal::kGreedyRuns)
+          .subspan(static_cast<size_t>(first_run), static_cast<size_t>(end - first_run)),
+      internal::GreedyPlacement(ranges, sections), std::vector<bool>(ranges.size(), false), enough,
+      start);
+  return start;
 }
 
 }  // namespace snug::plan

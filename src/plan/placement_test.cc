@@ -113,7 +113,7 @@ TEST(Placement, Exact_search_equals_brute_force_on_small_instances) {
     if (best > 0) {
       ASSERT_EQ(place_exact(ranges, best - 1, 1'000'000).end, SearchEnd::impossible) << seed;
     }
-    const int64_t greedy = place_portfolio(ranges, load_of(ranges)).height;
+    const int64_t greedy = place_portfolio(ranges, load_of(ranges), {{}, kNoHeight}, 0, 1).height;
     ASSERT_LE(best, greedy) << seed;
     if (greedy > best) ++harder_than_greedy;
   }
@@ -173,6 +173,51 @@ TEST(Placement, A_packing_without_gaps_is_found_again) {
     EXPECT_TRUE(is_disjoint(ranges, found.placement)) << count;
     EXPECT_EQ(found.placement.height, 1000) << count;
   }
+}
+
+// What hands over to the next, one after the other, beside what lives in between: a recurrent net.
+// States of two units, the products of a step four units each. A greedy order that puts the
+// products where they fit best leaves no room for both of two neighbouring states.
+TEST(Placement, States_that_hand_over_in_turns_reach_the_load) {
+  std::vector<LiveRange> ranges;
+  const auto add = [&](int32_t first, int32_t last, int64_t bytes) {
+    ranges.push_back({static_cast<StorageId>(ranges.size()), first, last, bytes, false});
+  };
+  for (int32_t step = 0; step < 500; ++step) {
+    const int32_t now = 4 * step;
+    add(now, now + 4, 2);      // the state, until the next one exists
+    add(now + 1, now + 3, 4);  // product of the input
+    add(now + 1, now + 1, 4);  // its scratch
+    add(now + 2, now + 4, 4);  // product of the state
+    add(now + 2, now + 2, 4);
+  }
+  const Placement found = place_portfolio(ranges, load_of(ranges));
+  EXPECT_TRUE(is_disjoint(ranges, found));
+  EXPECT_EQ(found.height, load_of(ranges));
+  EXPECT_GT(place_portfolio(ranges, load_of(ranges), {{}, kNoHeight}, 0, 1).height,
+            load_of(ranges));
+}
+
+// A peak in the middle of a thousand ranges that live through it, as keep-all's: for the search
+// they are one.
+TEST(Placement, A_thousand_ranges_around_the_peak_are_one_group_of_the_core) {
+  int32_t missed_by_greedy = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    auto ranges = random_ranges(seed, 14, 10, 6);
+    if (place(ranges).height > load_of(ranges)) continue;
+    for (LiveRange& range : ranges) {
+      range.first += 1000;
+      range.last += 1000;
+    }
+    for (int32_t i = 0; i < 1000; ++i)
+      ranges.push_back({static_cast<StorageId>(ranges.size()), i, 2010 - i, 3, false});
+    const int64_t load = load_of(ranges);
+    const PlacementWithin found = place_around_core(ranges, load, {{}, kNoHeight});
+    ASSERT_EQ(found.placement.height, load) << seed;
+    ASSERT_TRUE(is_disjoint(ranges, found.placement)) << seed;
+    if (place_portfolio(ranges, load, {{}, kNoHeight}, 0, 1).height > load) ++missed_by_greedy;
+  }
+  EXPECT_GE(missed_by_greedy, 1);
 }
 
 TEST(Placement, Hard_instances_are_solved_within_their_capacity) {
