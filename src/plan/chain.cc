@@ -25,27 +25,74 @@ size_t triangle(int32_t a, int32_t b) {
   return row * (row + 1) / 2 + static_cast<size_t>(a);
 }
 
-// Equal numbers for blocks that the recurrence cannot tell apart.
-std::vector<int32_t> kinds_of(const std::vector<BlockOptions>& options) {
-  std::map<std::vector<double>, int32_t> kinds;
-  std::vector<int32_t> result;
+// What a table is to cover, whatever its slots.
+struct Span {
+  int64_t bytes = 1;    // the largest budget that can matter: everything kept, at the worst moment
+  int64_t divisor = 0;  // of all sizes
+};
+
+Span span_of(const std::vector<BlockOptions>& options) {
+  Span span;
+  int64_t saved = 0;
+  const auto count = [&](int64_t bytes) { span.divisor = std::gcd(span.divisor, bytes); };
+  bool is_held = false;  // the storage between the block before and this one
   for (const BlockOptions& block : options) {
-    std::vector<double> key = {block.runs_once ? 1.0 : 0.0,
-                               block.forward_seconds,
-                               static_cast<double>(block.input_bytes),
-                               static_cast<double>(block.past_bytes),
-                               static_cast<double>(block.advance_peak_bytes),
-                               static_cast<double>(block.entry_bytes),
-                               static_cast<double>(block.foreign_bytes)};
+    const BlockOption& keep = block.options.front();
+    if (keep.saves_input && !is_held) saved += block.input_bytes;
+    span.bytes = std::max({span.bytes, saved + keep.forward_peak_bytes,
+                           saved + keep.backward_peak_bytes + block.foreign_bytes,
+                           saved + block.advance_peak_bytes + block.entry_bytes});
+    is_held = keep.saves_output;
+    saved += keep.saved_bytes - (keep.saves_input ? block.input_bytes : 0);
+    count(block.input_bytes);
+    count(block.entry_bytes);
+    count(block.advance_peak_bytes);
     for (const BlockOption& option : block.options) {
-      key.insert(key.end(),
-                 {static_cast<double>(option.inner_bytes), option.saves_input ? 1.0 : 0.0,
-                  option.saves_output ? 1.0 : 0.0, static_cast<double>(option.forward_peak_bytes),
-                  static_cast<double>(option.backward_peak_bytes), option.recompute_seconds});
+      count(option.inner_bytes);
+      count(option.forward_peak_bytes);
+      count(option.backward_peak_bytes + block.foreign_bytes);
     }
-    result.push_back(
-        kinds.emplace(std::move(key), static_cast<int32_t>(kinds.size())).first->second);
   }
+  return span;
+}
+
+// The size of each of `slots` slots that cover so many bytes. Rounding up costs about half a slot a
+// block; the table reaches that much further.
+int64_t slot_bytes_for(int64_t bytes, int32_t slots, int32_t blocks) {
+  const int32_t lost = std::min(blocks, slots / 2);
+  return (bytes + slots - lost - 1) / (slots - lost);
+}
+
+std::vector<SlotBlock> in_slots(const std::vector<BlockOptions>& options, int64_t slot_bytes) {
+  const auto slots_of = [&](int64_t bytes) {
+    return static_cast<int32_t>((bytes + slot_bytes - 1) / slot_bytes);
+  };
+  std::vector<SlotBlock> result;
+  for (const BlockOptions& block : options) {
+    SlotBlock& in =
+        result.emplace_back(SlotBlock{.runs_once = block.runs_once,
+                                      .seconds = static_cast<float>(block.forward_seconds),
+                                      .input = slots_of(block.input_bytes),
+                                      .past = static_cast<int32_t>(block.past_bytes / slot_bytes),
+                                      .entry = slots_of(block.entry_bytes),
+                                      .advance_peak = slots_of(block.advance_peak_bytes),
+                                      .options = {}});
+    for (const BlockOption& option : block.options) {
+      in.options.push_back({slots_of(option.inner_bytes), slots_of(option.forward_peak_bytes),
+                            slots_of(option.backward_peak_bytes + block.foreign_bytes),
+                            option.saves_input, option.saves_output,
+                            static_cast<float>(block.forward_seconds + option.recompute_seconds)});
+    }
+  }
+  return result;
+}
+
+// Equal numbers for blocks that the recurrence cannot tell apart.
+std::vector<int32_t> kinds_of(const std::vector<SlotBlock>& blocks) {
+  std::map<SlotBlock, int32_t> kinds;
+  std::vector<int32_t> result;
+  for (const SlotBlock& block : blocks)
+    result.push_back(kinds.emplace(block, static_cast<int32_t>(kinds.size())).first->second);
   return result;
 }
 
@@ -68,9 +115,9 @@ struct Rows {
   double transitions = 0;
 };
 
-Rows find_rows(const std::vector<BlockOptions>& options) {
-  const auto length = static_cast<int32_t>(options.size());
-  const std::vector<int32_t> kinds = kinds_of(options);
+Rows find_rows(const std::vector<SlotBlock>& blocks) {
+  const auto length = static_cast<int32_t>(blocks.size());
+  const std::vector<int32_t> kinds = kinds_of(blocks);
   Rows rows;
   rows.row_of.resize(triangle(0, length));
   std::unordered_map<uint64_t, int32_t> known;
@@ -88,7 +135,7 @@ Rows find_rows(const std::vector<BlockOptions>& options) {
       if (!is_new) continue;
       rows.solve.emplace_back(a, b);
       rows.transitions += static_cast<double>(distance) +
-                          static_cast<double>(options[static_cast<size_t>(a)].options.size());
+                          static_cast<double>(blocks[static_cast<size_t>(a)].options.size());
     }
   }
   return rows;
@@ -104,53 +151,10 @@ size_t ChainSolver::row(int32_t a, int32_t b) const {
   return row_number(a, b) * (static_cast<size_t>(slots_) + 1);
 }
 
-int32_t ChainSolver::slots_of(int64_t bytes) const {
-  return static_cast<int32_t>((bytes + slot_bytes_ - 1) / slot_bytes_);
-}
-
 double ChainSolver::least_work(const std::vector<BlockOptions>& options) {
-  return find_rows(options).transitions * kMinSlots;
-}
-
-void ChainSolver::choose_slots(double transitions, double share) {
-  // The largest budget that can matter: everything kept, at the worst moment.
-  int64_t saved = 0;
-  int64_t most = 1;
-  int64_t divisor = 0;
-  const auto count = [&](int64_t bytes) {
-    divisor = std::gcd(divisor, bytes);
-    return bytes;
-  };
-  bool is_held = false;  // the storage between the block before and this one
-  for (const BlockOptions& block : options_) {
-    const BlockOption& keep = block.options.front();
-    if (keep.saves_input && !is_held) saved += block.input_bytes;
-    most = std::max({most, saved + keep.forward_peak_bytes,
-                     saved + keep.backward_peak_bytes + block.foreign_bytes,
-                     saved + block.advance_peak_bytes + block.entry_bytes});
-    is_held = keep.saves_output;
-    saved += keep.saved_bytes - (keep.saves_input ? block.input_bytes : 0);
-    count(block.input_bytes);
-    count(block.entry_bytes);
-    count(block.advance_peak_bytes);
-    for (const BlockOption& option : block.options) {
-      count(option.inner_bytes);
-      count(option.forward_peak_bytes);
-      count(option.backward_peak_bytes + block.foreign_bytes);
-    }
-  }
-  most = std::max<int64_t>(1, std::llround(share * static_cast<double>(most)));
-  const int64_t exact = divisor > 0 ? most / divisor + 1 : 1;
-  if (exact <= kMaxExactSlots && static_cast<double>(exact) * transitions <= kMaxExactWork) {
-    slots_ = static_cast<int32_t>(exact);
-    slot_bytes_ = std::max<int64_t>(1, divisor);
-    return;
-  }
-  slots_ = static_cast<int32_t>(std::clamp(kWork / transitions, static_cast<double>(kMinSlots),
-                                           static_cast<double>(kMaxSlots)));
-  // Rounding up costs about half a slot a block; the table reaches that much further.
-  const int32_t lost = std::min(length_, slots_ / 2);
-  slot_bytes_ = (most + slots_ - lost - 1) / (slots_ - lost);
+  const int64_t slot_bytes =
+      slot_bytes_for(span_of(options).bytes, kMinSlots, static_cast<int32_t>(options.size()));
+  return find_rows(in_slots(options, slot_bytes)).transitions * kMinSlots;
 }
 
 bool ChainSolver::is_coarse() const {
@@ -165,23 +169,29 @@ ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<Blo
   for (const BlockOptions& block : options_) {
     if (block.options.empty()) return;
   }
-  Rows rows = find_rows(options_);
-  row_of_ = std::move(rows.row_of);
-  choose_slots(rows.transitions, share);
-  for (const BlockOptions& block : options_) {
-    input_slots_.push_back(slots_of(block.input_bytes));
-    past_slots_.push_back(static_cast<int32_t>(block.past_bytes / slot_bytes_));
-    entry_slots_.push_back(slots_of(block.entry_bytes));
-    advance_slots_.push_back(slots_of(block.advance_peak_bytes));
-    auto& list = option_slots_.emplace_back();
-    for (const BlockOption& option : block.options) {
-      list.push_back({slots_of(option.inner_bytes), slots_of(option.forward_peak_bytes),
-                      slots_of(option.backward_peak_bytes + block.foreign_bytes),
-                      option.saves_input, option.saves_output,
-                      static_cast<float>(block.forward_seconds + option.recompute_seconds)});
-    }
+  const Span span = span_of(options_);
+  const int64_t bytes = std::max<int64_t>(1, std::llround(share * static_cast<double>(span.bytes)));
+  Rows rows;
+  const auto choose = [&](int64_t slots, int64_t slot_bytes) {
+    slots_ = static_cast<int32_t>(slots);
+    slot_bytes_ = slot_bytes;
+    in_slots_ = in_slots(options_, slot_bytes);
+    rows = find_rows(in_slots_);
+  };
+  const auto is_affordable = [&](double most) { return rows.transitions * slots_ <= most; };
+  const int64_t exact_slots = span.divisor > 0 ? bytes / span.divisor + 1 : 1;
+  if (exact_slots <= kMaxExactSlots) choose(exact_slots, std::max<int64_t>(1, span.divisor));
+  if (exact_slots > kMaxExactSlots || !is_affordable(kMaxExactWork)) {
+    // As fine as the work allows; coarser slots make more blocks alike, never fewer.
+    const auto choose_rounded = [&](int32_t slots) {
+      choose(slots, slot_bytes_for(bytes, slots, length_));
+    };
+    choose_rounded(kMaxSlots);
+    if (!is_affordable(kWork))
+      choose_rounded(std::max(kMinSlots, static_cast<int32_t>(kWork / rows.transitions)));
   }
-  input_slots_.push_back(0);  // behind the last block
+  row_of_ = std::move(rows.row_of);
+  in_slots_.emplace_back();  // behind the last block
   const size_t cells = rows.solve.size() * (static_cast<size_t>(slots_) + 1);
   held_seconds_.assign(cells, kInfinite);
   free_seconds_.assign(cells, kInfinite);
@@ -199,16 +209,15 @@ void ChainSolver::solve_row(int32_t a, int32_t b) {
   int16_t* const free_choice = &free_choice_[row(a, b)];
   int32_t* const choice = choice_.data();
   // While blocks run forward again, what the backward part has made so far is there too.
-  const int32_t beside = b == length_ - 1 ? 0 : entry_slots_[static_cast<size_t>(b)];
-  const int32_t input = input_slots_[static_cast<size_t>(a)];
-  const int32_t output = input_slots_[static_cast<size_t>(a) + 1];
-  const int32_t past = past_slots_[static_cast<size_t>(a)];
-  const auto& list = option_slots_[static_cast<size_t>(a)];
-  for (size_t k = 0; k < list.size(); ++k) {
-    const OptionSlots& option = list[k];
+  const int32_t beside = b == length_ - 1 ? 0 : in_slots_[static_cast<size_t>(b)].entry;
+  const SlotBlock& block = in_slots_[static_cast<size_t>(a)];
+  const int32_t input = block.input;
+  const int32_t output = in_slots_[static_cast<size_t>(a) + 1].input;
+  for (size_t k = 0; k < block.options.size(); ++k) {
+    const SlotBlock::Option& option = block.options[k];
     const int32_t kept = option.inner + (option.saves_output ? output : 0);
     // What goes past the block is held already.
-    const int32_t kept_beside = kept - (option.saves_output ? std::min(past, output) : 0);
+    const int32_t kept_beside = kept - (option.saves_output ? std::min(block.past, output) : 0);
     const float* rest = nullptr;
     if (a < b)
       rest = option.saves_output ? &held_seconds_[row(a + 1, b)] : &free_seconds_[row(a + 1, b)];
@@ -235,12 +244,12 @@ void ChainSolver::solve_row(int32_t a, int32_t b) {
   }
   float advance = 0;
   int32_t advance_need = 0;
-  const bool may_repeat = !options_[static_cast<size_t>(a)].runs_once;
+  const bool may_repeat = !block.runs_once;
   for (int32_t j = a + 1; may_repeat && j <= b; ++j) {
-    const auto previous = static_cast<size_t>(j - 1);
-    advance += static_cast<float>(options_[previous].forward_seconds);
+    const SlotBlock& previous = in_slots_[static_cast<size_t>(j - 1)];
+    advance += previous.seconds;
     advance_need =
-        std::max(advance_need, advance_slots_[previous] - (j - 1 == a ? input : 0) + beside);
+        std::max(advance_need, previous.advance_peak - (j - 1 == a ? input : 0) + beside);
     // Seconds never rise with m: only between what the two need and where the row is already as
     // fast as they can be is there something to gain.
     const Reach& right = free_reach_[row_number(j, b)];
@@ -289,11 +298,11 @@ std::vector<int32_t> ChainSolver::distinct_budgets() const {
 void ChainSolver::emit_kept(int32_t a, int32_t b, int32_t m, size_t k, bool is_input_held,
                             std::vector<ChainAction>& out) const {
   const auto block = static_cast<size_t>(a);
-  const OptionSlots& option = option_slots_[block][k];
+  const SlotBlock::Option& option = in_slots_[block].options[k];
   out.push_back({ChainAction::Kind::forward, a, options_[block].options[k].saved, a < b});
   if (a < b && option.saves_output) {
-    const int32_t output = input_slots_[block + 1];
-    const int32_t held = is_input_held ? std::min(past_slots_[block], output) : 0;
+    const int32_t output = in_slots_[block + 1].input;
+    const int32_t held = is_input_held ? std::min(in_slots_[block].past, output) : 0;
     emit_held(a + 1, b, m - option.inner - output + held, out);
   } else if (a < b) {
     emit_free(a + 1, b, m - option.inner, out);
@@ -304,7 +313,7 @@ void ChainSolver::emit_kept(int32_t a, int32_t b, int32_t m, size_t k, bool is_i
 void ChainSolver::emit_free(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const {
   const int16_t choice = free_choice_[row(a, b) + static_cast<size_t>(m)];
   if (choice == kHold) {
-    emit_held(a, b, m - input_slots_[static_cast<size_t>(a)], out);
+    emit_held(a, b, m - in_slots_[static_cast<size_t>(a)].input, out);
   } else {
     emit_kept(a, b, m, static_cast<size_t>(choice), false, out);
   }

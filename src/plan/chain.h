@@ -15,14 +15,15 @@
 // The set between two blocks is counted once, however many of them use it; a storage that goes past
 // a block whose input is held is not counted again when its output is.
 //
-// Stretches of the chain with the same sequence of block classes share one row of the table, so a
-// chain of equal blocks costs O(blocks²) rather than O(blocks³).
-//
 // Bytes are counted in slots: exactly where all sizes have a large common divisor, otherwise
 // rounded up. So a nominal budget is only a way to name a schedule: what counts is the flattened
 // schedule, judged by exact liveness.
+//
+// Stretches of the chain whose blocks are the same in slots share one row of the table, so a chain
+// of equal blocks costs O(blocks²) rather than O(blocks³).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -38,6 +39,27 @@ struct ChainAction {
   std::vector<StorageId> hold;  // forward: held until the block's backward or its next forward
   bool needs_output = true;     // forward: false where the block's backward follows at once
   bool operator==(const ChainAction&) const = default;
+};
+
+/// A block's sizes in slots.
+struct SlotBlock {
+  struct Option {
+    int32_t inner = 0;
+    int32_t forward_peak = 0;   // input included
+    int32_t backward_peak = 0;  // input excluded
+    bool saves_input = false;
+    bool saves_output = false;
+    float seconds = 0;
+    auto operator<=>(const Option&) const = default;
+  };
+  bool runs_once = false;
+  float seconds = 0;  // forward
+  int32_t input = 0;
+  int32_t past = 0;  // of the input set, what is in the output set too
+  int32_t entry = 0;
+  int32_t advance_peak = 0;
+  std::vector<Option> options;
+  auto operator<=>(const SlotBlock&) const = default;
 };
 
 /// The solved table: one table answers every nominal budget up to its largest.
@@ -66,8 +88,6 @@ class ChainSolver {
  private:
   [[nodiscard]] size_t row_number(int32_t a, int32_t b) const;
   [[nodiscard]] size_t row(int32_t a, int32_t b) const;  // where it begins in the tables
-  [[nodiscard]] int32_t slots_of(int64_t bytes) const;
-  void choose_slots(double transitions, double share);
   void solve_row(int32_t a, int32_t b);
   void emit_held(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const;
   void emit_free(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const;
@@ -78,20 +98,8 @@ class ChainSolver {
   const std::vector<BlockOptions>& options_;
   int32_t length_ = 0;
   int32_t slots_ = 0;
+  std::vector<SlotBlock> in_slots_;  // one more than blocks: nothing follows the last
   int64_t slot_bytes_ = 1;
-  std::vector<int32_t> input_slots_;
-  std::vector<int32_t> past_slots_;  // of the input set, what is in the output set too
-  std::vector<int32_t> entry_slots_;
-  std::vector<int32_t> advance_slots_;
-  struct OptionSlots {
-    int32_t inner = 0;
-    int32_t forward_peak = 0;   // input included
-    int32_t backward_peak = 0;  // input excluded
-    bool saves_input = false;
-    bool saves_output = false;
-    float seconds = 0;
-  };
-  std::vector<std::vector<OptionSlots>> option_slots_;
   std::vector<int32_t> row_of_;  // [b (b + 1) / 2 + a]: the row of the stretch a .. b
   // [row][m]; choices: option k >= 0, or -(j - a) for a checkpoint at j, or kHold in free rows
   std::vector<float> held_seconds_;

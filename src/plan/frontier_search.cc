@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <queue>
 
 #include "plan/assemble.h"
 #include "plan/bound.h"
@@ -24,6 +25,7 @@ namespace {
 constexpr double kTwin = 5e-4;    // of the load
 constexpr double kWideGap = 0.2;  // logarithm of the ratio of two loads
 constexpr double kGridBend = 1.6;
+constexpr double kFlatSeconds = 0.02;  // logarithm: a step without a gain in time still has a width
 constexpr double kLongestSchedule = 160e3;  // forward runs times ops of the problem
 constexpr double kFewestForwardRuns = 4;
 constexpr double kShareStep = 0.125;
@@ -107,25 +109,56 @@ void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& ca
   }
 }
 
-// A grid of nominal budgets, denser where they are small and a byte buys most; and the smallest
-// budgets that need at most one, two, three extra forward runs of the whole chain, which people ask
-// for.
+// Of budgets in rising order with their seconds, so many, the first and the last among them: the
+// widest step of the curve is halved again and again, where a step is as wide as its share of the
+// bytes and of the seconds. Denser where budgets are small and a byte buys most.
+std::vector<int32_t> spread_along(const std::vector<int32_t>& budgets, const ChainSolver& solver,
+                                  size_t count) {
+  const auto at = [&](size_t i) {
+    return std::pow(static_cast<double>(budgets[i]) / budgets.back(), 1 / kGridBend);
+  };
+  struct Step {
+    double width;
+    size_t low, high;
+    bool operator<(const Step& other) const {
+      return width != other.width ? width < other.width : low > other.low;
+    }
+  };
+  std::priority_queue<Step> steps;
+  const auto add = [&](size_t low, size_t high) {
+    if (high - low < 2) return;
+    const double seconds = std::log(solver.seconds(budgets[low]) / solver.seconds(budgets[high]));
+    steps.push({(at(high) - at(low)) * (seconds + kFlatSeconds), low, high});
+  };
+  std::vector<int32_t> chosen = {budgets.front(), budgets.back()};
+  add(0, budgets.size() - 1);
+  while (!steps.empty() && chosen.size() < count) {
+    const auto [width, low, high] = steps.top();
+    steps.pop();
+    size_t middle = low + 1;
+    while (middle + 1 < high && at(middle) < (at(low) + at(high)) / 2) ++middle;
+    chosen.push_back(budgets[middle]);
+    add(low, middle);
+    add(middle, high);
+  }
+  return chosen;
+}
+
+// Nominal budgets along the curve up to `largest_share` of the largest; and the smallest budgets
+// that need at most one, two, three extra forward runs of the whole chain, which people ask for.
 std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_points,
                                      double largest_share, double max_forward_runs) {
   std::vector<int32_t> all = solver.distinct_budgets();
-  std::vector<int32_t> chosen;
-  if (all.empty()) return chosen;
+  if (all.empty()) return {};
   const double forward = solver.seconds(all.back());
   std::erase_if(all, [&](int32_t slots) {
     return slots != all.back() && solver.seconds(slots) > forward * max_forward_runs;
   });
-  const auto points = std::min<size_t>(all.size(), static_cast<size_t>(grid_points));
-  for (size_t i = 0; i < points; ++i) {
-    const double part =
-        points == 1 ? 0.0 : static_cast<double>(i) / static_cast<double>(points - 1);
-    chosen.push_back(all[static_cast<size_t>(std::llround(
-        largest_share * std::pow(part, kGridBend) * static_cast<double>(all.size() - 1)))]);
-  }
+  std::vector<int32_t> covered = all;
+  std::erase_if(covered, [&](int32_t slots) {
+    return slots != all.front() && slots > largest_share * all.back();
+  });
+  std::vector<int32_t> chosen = spread_along(covered, solver, static_cast<size_t>(grid_points));
   for (int32_t extra = 1; extra <= kMaxWholeForwards; ++extra) {
     const auto enough = std::find_if(all.begin(), all.end(), [&](int32_t slots) {
       return solver.seconds(slots) <= forward * (1 + extra) * (1 + 1e-6);
