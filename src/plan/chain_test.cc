@@ -217,14 +217,14 @@ TEST(Slack, Useless_repeats_go_and_the_limit_holds) {
   const int64_t keep_all = analyse(problem, given_order(problem)).load_bytes;
   double seconds = before.seconds;
   for (int64_t limit = before.load_bytes; limit <= keep_all; limit += 64) {
-    const std::vector<OpId> filled = fill_slack(index, *schedule, limit);
+    const std::vector<OpId> filled = fill_slack(index, *schedule, before, limit);
     EXPECT_TRUE(check_schedule(problem, filled).empty());
     const Liveness live = analyse(problem, filled);
     EXPECT_LE(live.load_bytes, limit);
     EXPECT_LE(live.seconds, seconds);
     seconds = live.seconds;
   }
-  EXPECT_EQ(fill_slack(index, *schedule, keep_all).size(), problem.ops.size());
+  EXPECT_EQ(fill_slack(index, *schedule, before, keep_all).size(), problem.ops.size());
 }
 
 TEST(LowerPeak, Each_step_has_a_smaller_load_and_is_valid) {

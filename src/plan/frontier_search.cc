@@ -26,7 +26,7 @@ constexpr double kTwin = 5e-4;    // of the load
 constexpr double kWideGap = 0.2;  // logarithm of the ratio of two loads
 constexpr double kGridBend = 1.6;
 constexpr double kFlatSeconds = 0.02;  // logarithm: a step without a gain in time still has a width
-constexpr double kLongestSchedule = 160e3;  // forward runs times ops of the problem
+constexpr double kLongestSchedule = 80e3;  // forward runs times ops of the problem
 constexpr double kFewestForwardRuns = 4;
 constexpr double kShareStep = 0.125;
 constexpr double kSmallestShare = 1.0 / 64;
@@ -57,11 +57,16 @@ struct Workshop {
   std::vector<BlockOptions> options;
 };
 
-void add_candidate(const Workshop& shop, const std::vector<OpId>& schedule,
-                   const std::string& strategy, std::vector<ScheduledPoint>& candidates) {
+void add_candidate(const Workshop& shop, std::vector<OpId> schedule, const std::string& strategy,
+                   std::vector<ScheduledPoint>& candidates) {
   const Problem& problem = shop.index.problem;
-  const int64_t load = analyse(problem, schedule).load_bytes;
-  candidates.push_back(measured(problem, fill_slack(shop.index, schedule, load), strategy));
+  const Liveness live = analyse(problem, schedule);
+  std::vector<OpId> filled = fill_slack(shop.index, schedule, live, live.load_bytes);
+  if (filled.size() < schedule.size()) {
+    candidates.push_back(measured(problem, std::move(filled), strategy));
+  } else {
+    candidates.push_back({std::move(schedule), strategy, live.load_bytes, live.seconds});
+  }
 }
 
 // The schedules that no other beats in both load and seconds, smallest load first.
@@ -99,10 +104,11 @@ void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& ca
     const auto high = static_cast<double>(front[i + 1].load_bytes - 1);
     if (low < 1) continue;
     const auto steps = std::max<int64_t>(1, std::llround(std::log(high / low) / kWideGap));
+    const Liveness live = analyse(shop.index.problem, front[i].schedule);
     for (int64_t step = 1; step <= steps; ++step) {
       const double part = static_cast<double>(step) / static_cast<double>(steps);
       const auto limit = static_cast<int64_t>(low * std::pow(high / low, part));
-      std::vector<OpId> filled = fill_slack(shop.index, front[i].schedule, limit);
+      std::vector<OpId> filled = fill_slack(shop.index, front[i].schedule, live, limit);
       if (filled.size() < front[i].schedule.size())
         candidates.push_back(measured(shop.index.problem, std::move(filled), front[i].strategy));
     }
@@ -187,7 +193,7 @@ void add_chain_candidates(const Workshop& shop, int32_t grid_points, double larg
   const auto& blocks = shop.chain.blocks;
   const auto add = [&](const std::vector<ChainAction>& actions) {
     if (auto schedule = flatten(shop.index, shop.chain, actions)) {
-      add_candidate(shop, *schedule, "budget", candidates);
+      add_candidate(shop, std::move(*schedule), "budget", candidates);
     }
   };
   for (const char* name : {"keep-all", "recompute-all", "sqrt"}) {

@@ -9,13 +9,16 @@
 #include <vector>
 
 #include "plan/index.h"
+#include "plan/liveness.h"
 
 namespace snug::plan {
 
 /// Takes out repeated runs, most seconds per byte first, as long as no step exceeds `limit_bytes`;
-/// the storage then stays from its earlier run. Repeated runs that nobody reads go first.
+/// the storage then stays from its earlier run. Repeated runs that nobody reads go first. `live`:
+/// the schedule's.
 [[nodiscard]] std::vector<OpId> fill_slack(const ProblemIndex& index,
-                                           std::span<const OpId> schedule, int64_t limit_bytes);
+                                           std::span<const OpId> schedule, const Liveness& live,
+                                           int64_t limit_bytes);
 
 struct PeakSearch {
   int32_t max_rounds = 200;    // insertions

@@ -63,20 +63,23 @@ class StepBytes {
 // A schedule whose steps can be taken out, with liveness kept up to date.
 class SlackFiller {
  public:
-  SlackFiller(const ProblemIndex& index, std::span<const OpId> schedule, int64_t limit_bytes)
+  SlackFiller(const ProblemIndex& index, std::span<const OpId> schedule,
+              const std::vector<int64_t>& step_bytes, int64_t limit_bytes)
       : index_(index),
         schedule_(schedule),
         limit_bytes_(limit_bytes),
-        is_removed_(schedule.size(), false) {
+        is_removed_(schedule.size(), false),
+        step_bytes_(step_bytes) {
     std::vector<int32_t> newest(static_cast<size_t>(index.storage_count()), -1);
     first_instance_.reserve(schedule.size() + 1);
+    read_end_.reserve(schedule.size());
+    instances_.reserve(schedule.size());
+    reads_.reserve(schedule.size() * 2);
     for (size_t step = 0; step < schedule.size(); ++step) {
       const Op& op = index.op(schedule[step]);
       for (const StorageId input : op.inputs) {
         if (index.storage(input).resident) continue;
-        const int32_t instance = newest[static_cast<size_t>(input)];
-        instances_[static_cast<size_t>(instance)].readers.push_back(static_cast<int32_t>(step));
-        reads_.push_back(instance);
+        add_read(static_cast<int32_t>(step), newest[static_cast<size_t>(input)]);
       }
       read_end_.push_back(static_cast<int32_t>(reads_.size()));
       first_instance_.push_back(static_cast<int32_t>(instances_.size()));
@@ -87,7 +90,7 @@ class SlackFiller {
         made.step = static_cast<int32_t>(step);
         made.previous = newest[static_cast<size_t>(output)];
         newest[static_cast<size_t>(output)] = static_cast<int32_t>(instances_.size());
-        instances_.push_back(std::move(made));
+        instances_.push_back(made);
       }
     }
     first_instance_.push_back(static_cast<int32_t>(instances_.size()));
@@ -95,7 +98,6 @@ class SlackFiller {
       const int32_t instance = newest[static_cast<size_t>(kept)];
       if (instance >= 0) instances_[static_cast<size_t>(instance)].is_kept = true;
     }
-    step_bytes_ = StepBytes(analyse(index.problem, schedule).step_bytes);
   }
 
   std::vector<OpId> run() {
@@ -133,8 +135,44 @@ class SlackFiller {
     int32_t step = 0;
     int32_t previous = -1;  // the instance of the same storage before
     bool is_kept = false;
-    std::vector<int32_t> readers;  // ascending
+    int32_t first_read = -1;  // of reads_, a list by rising steps
+    int32_t last_read = -1;
+    [[nodiscard]] bool is_read() const { return first_read >= 0; }
   };
+  struct Read {
+    int32_t step = 0;
+    int32_t instance = 0;  // that the schedule as given reads
+    int32_t next = -1;     // of the instance that is read now
+  };
+
+  void add_read(int32_t step, int32_t instance) {
+    Instance& read = instances_[static_cast<size_t>(instance)];
+    const auto id = static_cast<int32_t>(reads_.size());
+    reads_.push_back({.step = step, .instance = instance});
+    (read.is_read() ? reads_[static_cast<size_t>(read.last_read)].next : read.first_read) = id;
+    read.last_read = id;
+  }
+  // All readers of `from`, which come after those of `to`.
+  void hand_reads(Instance& from, Instance& to) {
+    if (!from.is_read()) return;
+    (to.is_read() ? reads_[static_cast<size_t>(to.last_read)].next : to.first_read) =
+        from.first_read;
+    to.last_read = from.last_read;
+    from.first_read = from.last_read = -1;
+  }
+  void erase_reads(Instance& read, int32_t step) {
+    int32_t before = -1;
+    for (int32_t id = read.first_read; id >= 0;) {
+      const Read& each = reads_[static_cast<size_t>(id)];
+      if (each.step == step) {
+        (before >= 0 ? reads_[static_cast<size_t>(before)].next : read.first_read) = each.next;
+        if (id == read.last_read) read.last_read = before;
+      } else {
+        before = id;
+      }
+      id = each.next;
+    }
+  }
 
   [[nodiscard]] std::span<Instance> made_by(int32_t step) {
     const auto begin = static_cast<size_t>(first_instance_[static_cast<size_t>(step)]);
@@ -151,17 +189,17 @@ class SlackFiller {
   [[nodiscard]] bool is_dead(int32_t step) {
     const auto made = made_by(step);
     return std::all_of(made.begin(), made.end(),
-                       [](const Instance& each) { return each.readers.empty() && !each.is_kept; });
+                       [](const Instance& each) { return !each.is_read() && !each.is_kept; });
   }
   [[nodiscard]] double price(int32_t step) {
     int64_t bytes = 1;
-    for (const Instance& each : made_by(step)) bytes += each.readers.empty() ? 0 : each.bytes;
+    for (const Instance& each : made_by(step)) bytes += each.is_read() ? each.bytes : 0;
     return index_.op(schedule_[static_cast<size_t>(step)]).seconds / static_cast<double>(bytes);
   }
   [[nodiscard]] int32_t last_of(const Instance& instance) const {
     if (instance.is_kept) return static_cast<int32_t>(schedule_.size()) - 1;
-    return instance.readers.empty() ? instance.step
-                                    : std::max(instance.step, instance.readers.back());
+    if (!instance.is_read()) return instance.step;
+    return std::max(instance.step, reads_[static_cast<size_t>(instance.last_read)].step);
   }
   // The newest earlier instance whose step still runs.
   [[nodiscard]] Instance& earlier(const Instance& instance) {
@@ -176,7 +214,7 @@ class SlackFiller {
     // Every read output stays from its earlier instance; all of them together must fit.
     std::vector<std::pair<int32_t, int64_t>> stays;  // from this step on, so many bytes more
     for (const Instance& each : made_by(step)) {
-      if (each.readers.empty() && !each.is_kept) continue;
+      if (!each.is_read() && !each.is_kept) continue;
       stays.emplace_back(last_of(earlier(each)) + 1, each.bytes);
     }
     std::sort(stays.begin(), stays.end());
@@ -202,12 +240,11 @@ class SlackFiller {
       const int32_t old_last = last_of(before);
       const int32_t own_last = last_of(each);
       add_bytes(each.step, own_last, -each.bytes);
-      if (!each.readers.empty() || each.is_kept) {
-        before.readers.insert(before.readers.end(), each.readers.begin(), each.readers.end());
+      if (each.is_read() || each.is_kept) {
+        hand_reads(each, before);
         before.is_kept = before.is_kept || each.is_kept;
         add_bytes(old_last + 1, last_of(before), each.bytes);
       }
-      each.readers.clear();
       each.is_kept = false;
     }
     is_removed_[static_cast<size_t>(step)] = true;
@@ -215,13 +252,13 @@ class SlackFiller {
     const auto begin = step == 0 ? 0 : read_end_[static_cast<size_t>(step) - 1];
     for (int32_t r = begin; r < read_end_[static_cast<size_t>(step)]; ++r) {
       // The newest live instance took over the readers of those taken out.
-      int32_t id = reads_[static_cast<size_t>(r)];
+      int32_t id = reads_[static_cast<size_t>(r)].instance;
       while (is_removed_[static_cast<size_t>(instances_[static_cast<size_t>(id)].step)]) {
         id = instances_[static_cast<size_t>(id)].previous;
       }
       Instance& read = instances_[static_cast<size_t>(id)];
       const int32_t old_last = last_of(read);
-      std::erase(read.readers, step);
+      erase_reads(read, step);
       const int32_t new_last = last_of(read);
       if (new_last < old_last) add_bytes(new_last + 1, old_last, -read.bytes);
       if (is_repeat(read.step) && is_dead(read.step)) take_out(read.step);
@@ -234,16 +271,16 @@ class SlackFiller {
   std::vector<bool> is_removed_;
   std::vector<Instance> instances_;
   std::vector<int32_t> first_instance_;  // per step
-  std::vector<int32_t> reads_;           // instances read, step by step
-  std::vector<int32_t> read_end_;
+  std::vector<Read> reads_;              // step by step
+  std::vector<int32_t> read_end_;        // per step
   StepBytes step_bytes_;  // far below zero at steps that are taken out
 };
 
 }  // namespace
 
 std::vector<OpId> fill_slack(const ProblemIndex& index, std::span<const OpId> schedule,
-                             int64_t limit_bytes) {
-  return SlackFiller(index, schedule, limit_bytes).run();
+                             const Liveness& live, int64_t limit_bytes) {
+  return SlackFiller(index, schedule, live.step_bytes, limit_bytes).run();
 }
 
 }  // namespace snug::plan
