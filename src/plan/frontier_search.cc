@@ -30,7 +30,7 @@ constexpr double kLongestSchedule = 80e3;  // forward runs times ops of the prob
 constexpr double kFewestForwardRuns = 4;
 constexpr double kShareStep = 0.125;
 constexpr double kSmallestShare = 1.0 / 64;
-constexpr int32_t kFewestPoints = 32;
+constexpr int32_t kFewestPoints = 24;
 constexpr double kStepsOfGrid = 320e3;  // points of the grid times ops of the problem
 constexpr int32_t kMaxWholeForwards = 3;
 constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to anybody
@@ -57,18 +57,6 @@ struct Workshop {
   std::vector<BlockOptions> options;
 };
 
-void add_candidate(const Workshop& shop, std::vector<OpId> schedule, const std::string& strategy,
-                   std::vector<ScheduledPoint>& candidates) {
-  const Problem& problem = shop.index.problem;
-  const Liveness live = analyse(problem, schedule);
-  std::vector<OpId> filled = fill_slack(shop.index, schedule, live, live.load_bytes);
-  if (filled.size() < schedule.size()) {
-    candidates.push_back(measured(problem, std::move(filled), strategy));
-  } else {
-    candidates.push_back({std::move(schedule), strategy, live.load_bytes, live.seconds});
-  }
-}
-
 // The schedules that no other beats in both load and seconds, smallest load first.
 std::vector<ScheduledPoint> front_of(std::vector<ScheduledPoint> candidates) {
   std::stable_sort(
@@ -94,11 +82,25 @@ std::vector<ScheduledPoint> without_twins(std::vector<ScheduledPoint> front) {
   return kept;
 }
 
+// Each without the repeated runs that its own load permits to take out.
+std::vector<ScheduledPoint> without_slack(const Workshop& shop,
+                                          std::vector<ScheduledPoint> candidates) {
+  for (ScheduledPoint& each : candidates) {
+    const Liveness live = analyse(shop.index.problem, each.schedule);
+    std::vector<OpId> filled = fill_slack(shop.index, each.schedule, live, live.load_bytes);
+    if (filled.size() < each.schedule.size())
+      each = measured(shop.index.problem, std::move(filled), each.strategy);
+  }
+  return candidates;
+}
+
 // Between two neighbours of the front: the smaller with as many repeated runs taken out as the
 // bytes below the larger permit; and at steps in between where they are far apart (a slot of the
 // table is more than a block of a long chain keeps, so that it knows nothing near keep-all).
 void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& candidates) {
-  const std::vector<ScheduledPoint> front = front_of(candidates);
+  const std::vector<ScheduledPoint> front =
+      front_of(without_slack(shop, front_of(std::move(candidates))));
+  candidates = front;
   for (size_t i = 0; i + 1 < front.size(); ++i) {
     const auto low = static_cast<double>(front[i].load_bytes);
     const auto high = static_cast<double>(front[i + 1].load_bytes - 1);
@@ -193,7 +195,7 @@ void add_chain_candidates(const Workshop& shop, int32_t grid_points, double larg
   const auto& blocks = shop.chain.blocks;
   const auto add = [&](const std::vector<ChainAction>& actions) {
     if (auto schedule = flatten(shop.index, shop.chain, actions)) {
-      add_candidate(shop, std::move(*schedule), "budget", candidates);
+      candidates.push_back(measured(shop.index.problem, std::move(*schedule), "budget"));
     }
   };
   for (const char* name : {"keep-all", "recompute-all", "sqrt"}) {
@@ -228,7 +230,8 @@ void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
     auto found = lower_peak(shop.index, start, limits);
     const size_t stride = std::max<size_t>(1, found.size() / std::max<size_t>(1, max_kept));
     for (size_t i = found.size(); i-- > 0;) {
-      if ((found.size() - 1 - i) % stride == 0) add_candidate(shop, found[i], "budget", candidates);
+      if ((found.size() - 1 - i) % stride == 0)
+        candidates.push_back(measured(shop.index.problem, std::move(found[i]), "budget"));
     }
   };
   const auto smallest =

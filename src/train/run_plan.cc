@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMostPrices = 10;
 constexpr size_t kFewestPrices = 5;
-constexpr size_t kPricedSteps = 150'000;  // of all of them: placing a long schedule takes time
+constexpr size_t kPricedSteps = 60'000;  // of all of them: placing a long schedule takes time
 
 PlannedProgram lowered_program(Graph graph, int64_t length, const Backend& backend) {
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
