@@ -15,16 +15,17 @@ struct Verb {
   const char* name;
   const char* summary;
   int (*run)(const std::vector<std::string>&);
+  bool trims_heap = true;
 };
 
 constexpr Verb kVerbs[] = {
     {"inspect", "what a model and a data set are made of", inspect_verb},
-    {"plan", "how a run fits its budget: bytes, time, price list", plan_verb},
+    {"plan", "how a run fits its budget: bytes, time, price list", plan_verb, false},
     {"train", "train within the budget", train_verb},
     {"eval", "metrics of a trained model on a file", eval_verb},
     {"predict", "labels and scores for the rows of a file", predict_verb},
     {"verify", "prove on your model and data that plans do not change results", verify_verb},
-    {"solve", "the planner alone on a problem file", solve_verb},
+    {"solve", "the planner alone on a problem file", solve_verb, false},
 };
 
 void print_help(std::ostream& out) {
@@ -55,6 +56,14 @@ int exit_code_of(const Error& error) {
   }
 }
 
+// Where the heap counts in the budget, freed blocks go back to the system. The planner alone keeps
+// them: it frees and takes large blocks so often that a fifth of its time would be page faults.
+void set_up_heap(bool trims) {
+  mallopt(M_ARENA_MAX, 1);
+  mallopt(M_MMAP_THRESHOLD, trims ? 128 << 10 : 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, trims ? 256 << 10 : 256 << 20);
+}
+
 int run(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "-h" || words[0] == "--help" || words[0] == "help") {
     print_help(words.empty() ? std::cerr : std::cout);
@@ -65,7 +74,9 @@ int run(const std::vector<std::string>& words) {
     return kDone;
   }
   for (const Verb& verb : kVerbs) {
-    if (words[0] == verb.name) return verb.run({words.begin() + 1, words.end()});
+    if (words[0] != verb.name) continue;
+    set_up_heap(verb.trims_heap);
+    return verb.run({words.begin() + 1, words.end()});
   }
   throw Error(ErrorCode::bad_config, words[0], "there is no such verb",
               "inspect, plan, train, eval, predict, verify and solve are; `snug --help` explains");
@@ -75,10 +86,6 @@ int run(const std::vector<std::string>& words) {
 }  // namespace snug::cli
 
 int main(int argc, char** argv) {
-  // The heap counts in the budget: one arena, and freed blocks go back to the system.
-  mallopt(M_ARENA_MAX, 1);
-  mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  mallopt(M_TRIM_THRESHOLD, 256 << 10);
   snug::cli::catch_signals();
   try {
     return snug::cli::run({argv + 1, argv + argc});

@@ -273,7 +273,7 @@ class SlackFiller {
   std::vector<int32_t> first_instance_;  // per step
   std::vector<Read> reads_;              // step by step
   std::vector<int32_t> read_end_;        // per step
-  StepBytes step_bytes_;  // far below zero at steps that are taken out
+  StepBytes step_bytes_;                 // far below zero at steps that are taken out
 };
 
 }  // namespace
