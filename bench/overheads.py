@@ -16,7 +16,9 @@ import subprocess
 import sys
 import tempfile
 
-STEPS = 4  # of a run; the first is not counted
+from snug_plan import least_at, plan
+
+STEPS = dict(bert=5, resnet=16, lstm=8)  # of a run; the first is not counted
 MARKS = (0.02, 0.10, 0.20, 0.30)
 
 
@@ -42,11 +44,11 @@ def write_images(folder, rows):
 def case(name, folder):
     """Keys of the run; all of its rows are as long as the model takes."""
     if name == "resnet":
-        write_images(folder, 64 * (STEPS + 1))
+        write_images(folder, 64 * (STEPS[name] + 1))
         return dict(model="resnet-56", train_file=folder / "images", validation_file=folder / "images/test_batch.bin", optim="sgd",
                     train_batch_size=64, micro_batch_size=64)
     length, batch = (128, 16) if name == "bert" else (256, 32)
-    write_text(folder, batch * (STEPS + 1), length + 40)
+    write_text(folder, batch * (STEPS[name] + 1), length + 40)
     keys = dict(train_file=folder / "train.jsonl", validation_split=0, tokenizer=folder / "vocab.txt", max_seq_length=length,
                 train_batch_size=batch, micro_batch_size=batch)
     if name == "bert":
@@ -58,27 +60,8 @@ def options(keys):
     return [word for key, value in keys.items() for word in (f"--{key}", str(value))]
 
 
-def plan(snug, memory, keys):
-    done = subprocess.run([snug, "plan", "--json", "--memory", str(memory), *options(keys)], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
-def least_at(snug, most, whole, keys):
-    """The plan of the smallest budget, within a percent, whose overhead is not above `most`."""
-    low, high, best = whole["smallest_budget_bytes"], whole["planned_peak_bytes"], whole
-    step = max(4096, (high - low) // 100)
-    while high - low > step:
-        middle = (low + high) // 2
-        at = plan(snug, middle, keys)
-        if at["recompute_overhead"] <= most:
-            high, best = middle, at
-        else:
-            low = middle
-    return best
-
-
-def step_seconds(snug, budget, keys, out):
-    command = [snug, "train", "--memory", str(budget), "--output_dir", out, "--max_steps", STEPS, "--logging_steps", 1,
+def step_seconds(snug, budget, keys, steps, out):
+    command = [snug, "train", "--memory", str(budget), "--output_dir", out, "--max_steps", steps, "--logging_steps", 1,
                "--save_steps", 0, *options(keys)]
     subprocess.run(list(map(str, command)), check=True, capture_output=True)
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
@@ -97,17 +80,17 @@ def main():
         with tempfile.TemporaryDirectory(prefix="snug-bench-") as folder:
             folder = pathlib.Path(folder)
             keys = dict(case(name, folder), threads=args.threads)
-            whole = plan(snug, "1TiB", keys)
+            whole, _ = plan(snug, "1TiB", **keys)
             plans = [whole]
             for most in MARKS:
-                at = least_at(snug, most, whole, keys)
+                at = least_at(snug, most, **keys)
                 if at["arena_bytes"] < plans[-1]["arena_bytes"]:
                     plans.append(at)
             times = [[] for _ in plans]
             for i in range(args.rounds):
                 for j, at in enumerate(plans):
                     budget = at["planned_peak_bytes"]
-                    times[j].append(step_seconds(snug, budget, keys, folder / f"run{i}-{j}"))
+                    times[j].append(step_seconds(snug, budget, keys, STEPS[name], folder / f"run{i}-{j}"))
                     print(f"\r{name}: round {i + 1} of {args.rounds}, budget {j + 1} of {len(plans)} ", end="", file=sys.stderr, flush=True)
             print(file=sys.stderr)
             print(f"{name} ({keys['model']}, micro-batch {keys['micro_batch_size']}):\n\n| arena | planned | run | difference |\n|---|---|---|---|")

@@ -9,39 +9,10 @@ nets of 1000 layers, LSTMs of 1000 steps.
 """
 import json
 import math
-import subprocess
 import sys
 import tempfile
-import time
 
-
-def plan(snug, memory, **keys):
-    words = [snug, "plan", "--json", "--memory", str(memory)]
-    for key, value in keys.items():
-        words += [f"--{key}", str(value)]
-    begin = time.monotonic()
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode != 0:
-        return None, time.monotonic() - begin
-    return json.loads(done.stdout), time.monotonic() - begin
-
-
-def least_at(snug, most, **keys):
-    """The plan of the smallest budget, within half a percent, whose overhead is not above `most`."""
-    whole, _ = plan(snug, "1TiB", **keys)
-    low, high, best = whole["smallest_budget_bytes"], whole["keep_all_peak_bytes"], whole
-    at, _ = plan(snug, low, **keys)
-    if at["recompute_overhead"] <= most:
-        return at
-    fixed = whole["process_bytes"] + whole["resident_bytes"]
-    while high - low > 0.005 * (high - fixed):
-        middle = (low + high) // 2
-        at, _ = plan(snug, middle, **keys)
-        if at["recompute_overhead"] <= most:
-            high, best = middle, at
-        else:
-            low = middle
-    return best
+from snug_plan import least_at, plan
 
 
 def shares(snug):
