@@ -66,19 +66,20 @@ int run(const std::vector<std::string>& words) {
   const int64_t batch = std::stoll(words[1]);
   const train::Model model = train::resolve_model(config, {});
   const int threads = available_threads();
-  const auto backend = make_cpu_backend({.threads = threads, .profile = load_or_measure_profile("", threads)});
+  const auto backend =
+      make_cpu_backend({.threads = threads, .profile = load_or_measure_profile("", threads)});
   const train::RunPlan plan = train::make_run_plan({.model = &model,
-                                             .recipe = train::recipe_of(config),
-                                             .global_batch = batch,
-                                             .micro_batch = batch,
-                                             .lengths = {std::stoll(words[2])},
-                                             .recompute = config.recompute,
-                                             .allow_batch_norm_split = false,
-                                             .budget_bytes = int64_t{1} << 40,
-                                             .process_bytes = 0,
-                                             .startup_bytes = 0,
-                                             .trains = true},
-                                            *backend);
+                                                    .recipe = train::recipe_of(config),
+                                                    .global_batch = batch,
+                                                    .micro_batch = batch,
+                                                    .lengths = {std::stoll(words[2])},
+                                                    .recompute = config.recompute,
+                                                    .allow_batch_norm_split = false,
+                                                    .budget_bytes = int64_t{1} << 40,
+                                                    .process_bytes = 0,
+                                                    .startup_bytes = 0,
+                                                    .trains = true},
+                                                   *backend);
   train::Engine engine(plan, *backend);
   fill_residents(engine);
   const plan::Problem& problem = plan.train.front().lowered.problem;
@@ -106,7 +107,8 @@ int run(const std::vector<std::string>& words) {
             [](const auto& a, const auto& b) { return a.second.measured > b.second.measured; });
   std::printf("%-30s %6s %10s %10s %7s\n", "op", "runs", "planned ms", "run ms", "ratio");
   for (const auto& [name, sum] : rows) print_row(name, sum);
-  for (const auto& [phase, sum] : by_phase) print_row("-- " + std::string(kPhaseNames[static_cast<size_t>(phase)]), sum);
+  for (const auto& [phase, sum] : by_phase)
+    print_row("-- " + std::string(kPhaseNames[static_cast<size_t>(phase)]), sum);
   print_row("-- all", all);
   return 0;
 }

@@ -134,7 +134,7 @@ struct ImageFile::State {
     return *std::prev(after);
   }
   // Reads the first `bytes.size()` bytes of a record and returns its label.
-  int32_t read_record(int64_t row, std::span<std::byte> bytes) const {
+  [[nodiscard]] int32_t read_record(int64_t row, std::span<std::byte> bytes) const {
     const Piece& piece = piece_of(row);
     read_at(piece, (row - piece.first_row) * static_cast<int64_t>(record_bytes()), bytes);
     const auto label = static_cast<int32_t>(bytes[kind.label_bytes - 1]);

@@ -67,7 +67,7 @@ class Chart {
     return kHeight - kBottom -
            (value - y_begin_) / (y_end_ - y_begin_) * (kHeight - kBottom - kTop);
   }
-  void add(std::string element) { body_ += std::move(element); }
+  void add(const std::string& element) { body_ += element; }
   [[nodiscard]] std::string svg(const std::string& title) const {
     return fmt::format("<svg viewBox=\"0 0 {} {}\" role=img aria-label=\"{}\">{}</svg>\n", kWidth,
                        kHeight, escaped(title), body_);

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
 
-enum Column : size_t { kId, kLower, kUpper, kSize, kColumns };
-constexpr std::array<std::string_view, kColumns> kNames = {"id", "lower", "upper", "size"};
+enum Column : size_t { id_column, lower_column, upper_column, size_column };
+constexpr std::array<std::string_view, 4> kNames = {"id", "lower", "upper", "size"};
 constexpr std::string_view kOffset = "offset";
 constexpr const char* kColumnsHint = "the first line names the columns id,lower,upper,size";
 
@@ -34,10 +34,10 @@ std::string_view without_spaces(std::string_view text) {
 }
 
 // Which field holds each column.
-std::array<size_t, kColumns> find_columns(const std::vector<std::string>& header,
-                                          const std::string& place) {
+std::array<size_t, kNames.size()> find_columns(const std::vector<std::string>& header,
+                                               const std::string& place) {
   constexpr size_t kMissing = SIZE_MAX;
-  std::array<size_t, kColumns> fields;
+  std::array<size_t, kNames.size()> fields;
   fields.fill(kMissing);
   bool has_offset = false;
   for (size_t f = 0; f < header.size(); ++f) {
@@ -54,7 +54,7 @@ std::array<size_t, kColumns> find_columns(const std::vector<std::string>& header
     if (is_second) fail(place, "the column " + quoted + " occurs twice", "remove one of the two");
     if (found != kNames.end()) fields[static_cast<size_t>(found - kNames.begin())] = f;
   }
-  for (size_t c = 0; c < kColumns; ++c) {
+  for (size_t c = 0; c < kNames.size(); ++c) {
     if (fields[c] == kMissing)
       fail(place, "there is no column '" + std::string(kNames[c]) + "'", kColumnsHint);
   }
@@ -94,10 +94,10 @@ std::vector<PlacementItem> read_placement_csv(const std::string& file) {
            "give every row one field for each column");
     }
     PlacementItem item;
-    item.id = fields[column[kId]];
-    item.lower = read_number(fields[column[kLower]], kLower, place);
-    item.upper = read_number(fields[column[kUpper]], kUpper, place);
-    item.size = read_number(fields[column[kSize]], kSize, place);
+    item.id = fields[column[id_column]];
+    item.lower = read_number(fields[column[lower_column]], lower_column, place);
+    item.upper = read_number(fields[column[upper_column]], upper_column, place);
+    item.size = read_number(fields[column[size_column]], size_column, place);
     item.line = reader.line();
     const auto [first, is_new] = line_of.emplace(item.id, item.line);
     if (!is_new) {

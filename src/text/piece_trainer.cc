@@ -22,13 +22,13 @@ constexpr char32_t kFirstCodePoint = 0x3400;
 class WordLines : public sentencepiece::SentenceIterator {
  public:
   explicit WordLines(const std::vector<SymbolWord>& words) : words_(words) { fill(); }
-  bool done() const override { return at_ >= words_.size(); }
+  [[nodiscard]] bool done() const override { return at_ >= words_.size(); }
   void Next() override {
     ++at_;
     fill();
   }
-  const std::string& value() const override { return line_; }
-  sentencepiece::util::Status status() const override { return {}; }
+  [[nodiscard]] const std::string& value() const override { return line_; }
+  [[nodiscard]] sentencepiece::util::Status status() const override { return {}; }
 
  private:
   void fill() {
