@@ -4,6 +4,7 @@ and random layered ones. Bytes are those of fp32 tensors; costs are milliseconds
 For tests, documentation and measurements; the planner knows nothing of these families.
 
     python3 tools/make_remat_graphs.py resnet --depth 50 --output resnet50.json
+    python3 tools/make_remat_graphs.py unet --depth 3 --coarse --again all --order random --costs unit --output foreign.json
     python3 tools/make_remat_graphs.py --list
 """
 import argparse
@@ -278,8 +279,102 @@ def layered(depth, batch, rng):
     return net.finish(out)
 
 
+def plain(depth, batch, rng):
+    """Layers of up to a dozen ops that read one to three earlier ones, mostly of the layer before; no backward part."""
+    net = Tape()
+    layers = [[net.source("input", 4096)]]
+    while sum(map(len, layers)) < depth:
+        now = []
+        for k in range(rng.randint(1, max(2, min(12, depth // 10)))):
+            inputs = {rng.choice(layers[-1] if rng.random() < 0.6 else rng.choice(layers)) for _ in range(rng.randint(1, 3))}
+            now.append(net.storage(f"n{len(layers)}_{k}", rng.randint(1, 100) << 10))
+            net.op(now[-1], "forward", sorted(inputs), [now[-1]], flops=rng.random() * 1e9)
+        layers.append(now)
+    net.op("end", "forward", layers[-1], [net.storage("end", 4)])
+    net.keep.append("end")
+    return {"storages": [{"id": i, "bytes": b} for i, b in net.bytes.items()], "resident": [], "keep": net.keep, "ops": net.ops}
+
+
+def coarsen(problem):
+    """Joins chains: an op whose only output has one reader of the same phase becomes one with it."""
+    makers = {o: op for op in problem["ops"] for o in op["outputs"]}
+    readers = {}
+    for op in problem["ops"]:
+        for i in op["inputs"]:
+            readers.setdefault(i, []).append(op)
+    size = {s["id"]: s["bytes"] for s in problem["storages"]}
+    joined = set()
+    for op in problem["ops"]:
+        for name in list(op["inputs"]):
+            maker = makers.get(name)
+            if maker is None or len(readers[name]) > 1 or len(maker["outputs"]) > 1 or name in problem["keep"] or not maker["inputs"] \
+                    or maker["phase"] != op["phase"] or "recompute" in maker or "recompute" in op:
+                continue
+            inputs = list(dict.fromkeys(maker["inputs"] + [i for i in op["inputs"] if i != name]))
+            for i in maker["inputs"]:
+                readers.setdefault(i, []).append(op)
+                readers[i] = [r for r in readers[i] if r is not maker]
+            op["inputs"], op["cost"] = inputs, round(op["cost"] + maker["cost"], 6)
+            op["scratch_bytes"] = max(op.get("scratch_bytes", 0), maker.get("scratch_bytes", 0), size[name])
+            joined.add(maker["id"])
+    problem["ops"] = [op for op in problem["ops"] if op["id"] not in joined]
+    made = {o for op in problem["ops"] for o in op["outputs"]}
+    problem["storages"] = [s for s in problem["storages"] if s["id"] in made]
+
+
+def reorder(problem, rng):
+    """A random valid order, mostly along the listed one."""
+    left, made, order = list(problem["ops"]), set(problem["resident"]), []
+    while left:
+        ready = [op for op in left[:60] if made.issuperset(op["inputs"])]
+        op = ready[min(int(rng.expovariate(0.7)), len(ready) - 1)]
+        left.remove(op)
+        made.update(op["outputs"])
+        order.append(op)
+    problem["ops"] = order
+
+
+def update(problem, rng):
+    """Every weight is updated at once behind its gradient, which is not kept; the weights are resident."""
+    ops = []
+    for op in problem["ops"]:
+        ops.append(op)
+        for grad in [o for o in op["outputs"] if o in problem["keep"] and o.startswith("d.") and o.endswith(".w")]:
+            ops.append({"id": "update" + grad[1:], "phase": "update", "cost": round(op["cost"] / 50, 6),
+                        "inputs": [grad, grad[2:]], "outputs": [grad[2:]]})
+            problem["keep"].remove(grad)
+    # A later reader would see the new weight; with one use a weight there is none.
+    problem["ops"] = ops
+
+
+def vary(problem, arguments, rng):
+    if arguments.coarse:
+        coarsen(problem)
+    if arguments.updates:
+        update(problem, rng)
+    if arguments.order == "random":
+        reorder(problem, rng)
+    size = {s["id"]: s["bytes"] for s in problem["storages"]}
+    if arguments.bytes == "random":
+        for s in problem["storages"]:
+            s["bytes"] = rng.randint(1, 1000) << 10
+    for op in problem["ops"]:
+        touched = sum(size.get(s, 0) for s in op["outputs"])
+        op["cost"] = {"device": op["cost"], "unit": 1, "bytes": touched / 1e6, "random": rng.randint(1, 100),
+                      "zeros": op["cost"] if rng.random() < 0.5 else 0}[arguments.costs]
+        if arguments.again == "all" and op["inputs"] and op["phase"] != "update":
+            op["recompute"] = True
+    if arguments.resident_inputs:
+        inputs = {o for op in problem["ops"] if not op["inputs"] for o in op["outputs"]}
+        problem["ops"] = [op for op in problem["ops"] if op["inputs"]]
+        problem["storages"] = [s for s in problem["storages"] if s["id"] not in inputs]
+        problem["resident"] += sorted(inputs)
+    if arguments.no_weight_grads:
+        problem["keep"] = [s for s in problem["keep"] if not s.endswith(".w")]
+
+
 FAMILIES = {"vgg": (vgg, 16), "resnet": (resnet, 50), "unet": (unet, 4), "densenet": (densenet, 121), "mobilenet": (mobilenet, 13),
-            "fcn": (fcn, 10), "tower": (tower, 8), "layered": (layered, 60)}
+            "fcn": (fcn, 10), "tower": (tower, 8), "layered": (layered, 60), "plain": (plain, 100)}
 
 
 def make(family, depth=None, batch=32, seed=0):
@@ -290,9 +385,17 @@ def make(family, depth=None, batch=32, seed=0):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("family", nargs="?", choices=sorted(FAMILIES))
-    parser.add_argument("--depth", type=int, help="layers (vgg, resnet, densenet, mobilenet, fcn, tower, layered) or levels (unet)")
+    parser.add_argument("--depth", type=int, help="layers, levels (unet) or ops of the forward part (layered, plain)")
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--seed", type=int, default=0, help="of the random layers")
+    parser.add_argument("--seed", type=int, default=0, help="of whatever is random")
+    parser.add_argument("--coarse", action="store_true", help="chains of ops joined")
+    parser.add_argument("--updates", action="store_true", help="every weight updated behind its gradient")
+    parser.add_argument("--order", choices=("usual", "random"), default="usual")
+    parser.add_argument("--costs", choices=("device", "unit", "bytes", "random", "zeros"), default="device")
+    parser.add_argument("--bytes", choices=("model", "random"), default="model")
+    parser.add_argument("--again", choices=("forward", "all"), default="forward", help="ops that may run again")
+    parser.add_argument("--resident-inputs", action="store_true")
+    parser.add_argument("--no-weight-grads", action="store_true", help="gradients of weights are not kept")
     parser.add_argument("--output", help="file to write; standard output without it")
     parser.add_argument("--list", action="store_true", help="print the families with their usual depth and number of ops")
     arguments = parser.parse_args()
@@ -302,7 +405,9 @@ def main():
         return
     if not arguments.family:
         parser.error("name a family; --list prints them")
-    text = json.dumps(make(arguments.family, arguments.depth, arguments.batch, arguments.seed), indent=None)
+    problem = make(arguments.family, arguments.depth, arguments.batch, arguments.seed)
+    vary(problem, arguments, random.Random(arguments.seed + 1))
+    text = json.dumps(problem, indent=None)
     if arguments.output:
         with open(arguments.output, "w", encoding="utf-8") as file:
             file.write(text + "\n")
