@@ -133,7 +133,7 @@ TEST(Remat, Answers_are_valid_and_close_to_the_optimum_of_the_same_order) {
       const ExactAnswer exact = cheapest_schedule(index, budget, /*may_reorder=*/false);
       ASSERT_TRUE(exact.is_complete);
       const RematResult found =
-          solve_remat(problem, budget, {.may_enumerate = false, .effort = 0.2});
+          solve_remat(problem, budget, {.may_enumerate = false, .effort = 0.05});
       ASSERT_TRUE(check_schedule(problem, found.schedule).empty());
       EXPECT_EQ(found.fits, found.peak_bytes <= budget);
       if (!exact.schedule) {

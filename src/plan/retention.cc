@@ -352,8 +352,8 @@ double Retention::stage_peak(int32_t stage, std::span<const int32_t> runs) {
   return peak;
 }
 
-void Retention::roll_back() {
-  while (!journal_.empty()) {
+void Retention::roll_back(size_t to_mark) {
+  while (journal_.size() > to_mark) {
     Entry& entry = journal_.back();
     if (entry.kind == Entry::Kind::bits) {
       write_bits(entry.a, entry.first, entry.last, !entry.value);

@@ -41,9 +41,10 @@ class Retention {
   }
   [[nodiscard]] bool settle();
 
-  /// Changes since the last of these three can be taken back.
+  /// Changes since the last commit or restore can be taken back: all, or those since a mark.
   void commit() { journal_.clear(); }
-  void roll_back();
+  [[nodiscard]] size_t mark() const { return journal_.size(); }
+  void roll_back(size_t to_mark = 0);
   /// Retains only what cannot be made again: everything else is made in the stage that reads it.
   /// False, and nothing changed, where in-place ops do not permit it.
   [[nodiscard]] bool drop_all();

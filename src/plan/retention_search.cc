@@ -7,44 +7,22 @@
 
 #include "plan/retention.h"
 #include "plan/retention_greedy.h"
+#include "plan/retention_ruin.h"
 
 namespace snug::plan {
 namespace {
 
 using Touch = Retention::Touch;
 
-// SplitMix64: small, and the same everywhere.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed * 0xD6E8FEB86659FD93ull) {}
-  uint64_t next() {
-    state_ += 0x9E3779B97F4A7C15ull;
-    uint64_t mixed = state_;
-    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9ull;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBull;
-    return mixed ^ (mixed >> 31);
-  }
-  int32_t below(int32_t limit) {
-    return static_cast<int32_t>((next() >> 32) * static_cast<uint64_t>(limit) >> 32);
-  }
-  template <class Container>
-  auto pick(const Container& from) {
-    return from[static_cast<size_t>(below(static_cast<int32_t>(from.size())))];
-  }
-  double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-
- private:
-  uint64_t state_;
-};
-
 // Temperatures in units of the mean cost of an op.
 struct Cooling {
   double hot = 0;
   double cold = 0;
 };
-constexpr Cooling kRestart{3, 0.02};
-constexpr Cooling kPolish{0.1, 0.001};
 constexpr Cooling kRepair{1, 0.02};
+constexpr double kRuinWork = 400e6;
+constexpr double kRuinSteps = 200e3;
+constexpr int32_t kManyOps = 1500;
 // Of overflow, in mean costs for a mean storage's bytes.
 struct Price {
   double first = 0;
@@ -53,11 +31,10 @@ struct Price {
 constexpr Price kGrowing{0.02, 50};
 constexpr Price kHigh{1, 1000};
 constexpr double kKeepShare = 0.5;  // of the moves look for a repeated run to take out
-constexpr int32_t kMaxEjections = 12;
 
-class Annealer {
+class Searcher {
  public:
-  Annealer(const StageGraph& graph, int64_t limit_bytes, const RetentionLimits& limits)
+  Searcher(const StageGraph& graph, int64_t limit_bytes, const RetentionLimits& limits)
       : graph_(graph),
         limits_(limits),
         state_(graph, limit_bytes),
@@ -76,37 +53,27 @@ class Annealer {
   }
 
   RetentionResult run() {
-    const Retention::Snapshot keep_all = state_.snapshot();
     if (!start()) return {false, smallest_schedule_, smallest_peak_, 0};
-    best_ = state_.snapshot();
-    const Retention::Snapshot begin = best_;
-    // Lengths 1 1 2 1 1 2 4 ...: many short rounds see different parts of the landscape, few long
-    // ones go deep.
-    const int32_t rounds = graph_.op_count < 500 ? 31 : graph_.op_count < 1500 ? 15 : 3;
-    int64_t units = 0;
-    for (int32_t round = 1; round <= rounds; ++round) units += round_length(round);
-    for (int32_t round = 1; round <= rounds && !is_stopped_; ++round) {
-      const int64_t moves = moves_ / units * round_length(round);
-      // Every other round comes from another side: where the budget is tight, states that fit are
-      // islands.
-      state_.restore(keep_all);
-      if (random_.below(2) == 0 || !repair(moves / 2, kGrowing)) state_.restore(begin);
-      anneal(moves, kRestart);
+    const Retention::Snapshot begin = state_.snapshot();
+    RuinLimits ruin;
+    ruin.mean_cost = mean_cost_;
+    ruin.should_stop = limits_.should_stop;
+    // Twice from the start rather than once for longer: what is decided while it is hot is a
+    // gamble. Large graphs are many small ones and need the length.
+    const int32_t rounds = graph_.op_count < kManyOps ? 2 : 1;
+    ruin.work = static_cast<int64_t>(limits_.effort * kRuinWork) / rounds;
+    ruin.steps = static_cast<int64_t>(limits_.effort * kRuinSteps) / rounds;
+    Retention::Snapshot best = begin;
+    for (int32_t round = 0; round < rounds; ++round) {
+      if (round > 0) state_.restore(begin);
+      ruin_and_recreate(graph_, state_, droppable_, random_, ruin);
+      if (state_.extra_cost() < best.extra_cost) best = state_.snapshot();
     }
-    state_.restore(best_);
-    anneal(moves_ / 4, kPolish);
-    state_.restore(best_);
+    state_.restore(best);
     return {true, state_.schedule(), state_.peak(), graph_.base_cost + state_.extra_cost()};
   }
 
  private:
-  // The Luby sequence.
-  static int64_t round_length(int32_t round) {
-    int32_t power = 1;
-    while (power < round + 1) power *= 2;
-    return power == round + 1 ? power / 2 : round_length(round - power / 2 + 1);
-  }
-
   // Any state that fits; tries ever slower ways.
   bool start() {
     const auto holds = [&](bool fits) {
@@ -136,39 +103,6 @@ class Annealer {
     return change <= 0 || random_.unit() < std::exp(-change / temperature);
   }
 
-  // Within the limit all the time; remembers the best state.
-  void anneal(int64_t moves, Cooling cooling) {
-    if (droppable_.empty()) return;
-    const int64_t work_begin = state_.work();
-    const double work_share =
-        static_cast<double>(work_limit_) * static_cast<double>(moves) / static_cast<double>(moves_);
-    double temperature = cooling.hot * mean_cost_;
-    int64_t last_saved = 0;
-    for (int64_t move = 0; move < moves && !is_time_up(move); ++move) {
-      if (move % 64 == 0) {
-        const double progress =
-            std::max(static_cast<double>(move) / static_cast<double>(moves),
-                     static_cast<double>(state_.work() - work_begin) / work_share);
-        if (progress >= 1) break;
-        temperature = mean_cost_ * cooling.hot * std::pow(cooling.cold / cooling.hot, progress);
-      }
-      const double before = state_.extra_cost();
-      if (!propose(kMaxEjections) || !state_.fits() ||
-          !accepts(state_.extra_cost() - before, temperature)) {
-        state_.roll_back();
-        continue;
-      }
-      state_.commit();
-      // A snapshot is as long as the state: not at every step down.
-      if (state_.extra_cost() < best_.extra_cost && move - last_saved > moves / 200) {
-        best_ = state_.snapshot();
-        last_saved = move;
-      }
-    }
-    fill_room(graph_, state_);
-    if (state_.extra_cost() < best_.extra_cost) best_ = state_.snapshot();
-  }
-
   // Bytes above the limit are allowed at a price that grows.
   bool repair(int64_t moves, Price price_range) {
     if (droppable_.empty()) return state_.fits();
@@ -184,7 +118,7 @@ class Annealer {
                            std::pow(price_range.last / price_range.first, progress);
       const double cost = state_.extra_cost();
       const double overflow = state_.overflow();
-      const bool is_valid = overflow > 0 && random_.below(2) == 0 ? propose_at_peak() : propose(0);
+      const bool is_valid = overflow > 0 && random_.below(2) == 0 ? propose_at_peak() : propose();
       if (is_valid && accepts(state_.extra_cost() - cost + price * (state_.overflow() - overflow),
                               temperature)) {
         state_.commit();
@@ -234,8 +168,8 @@ class Annealer {
   }
 
   // A gap is dropped, as a whole or up to a stage where the storage is made again; or a repeated
-  // run is taken out or moved forward, and something else makes room.
-  bool propose(int32_t ejections) {
+  // run is taken out or moved forward.
+  bool propose() {
     const Choice choice = choose_gap();
     if (choice.storage < 0) return false;
     const bool is_part = choice.end - choice.begin >= 2 && random_.below(6) == 0;
@@ -244,37 +178,8 @@ class Annealer {
       return state_.set(choice.storage, choice.begin + 1, is_part ? inside : choice.end, false);
     }
     const int32_t op = graph_.producer[static_cast<size_t>(choice.storage)];
-    const bool is_valid = is_part ? state_.set(choice.storage, inside + 1, choice.end, true)
-                                  : keep_outputs(graph_, state_, op, choice.end);
-    return is_valid && (ejections == 0 || make_room(choice.storage, ejections));
-  }
-
-  // Drops cheap gaps through the worst stage until the limit holds.
-  bool make_room(int32_t kept, int32_t ejections) {
-    for (; !state_.fits(); --ejections) {
-      if (ejections == 0) return false;
-      const int32_t worst = state_.worst_stage();
-      Gap best;
-      double best_price = 0;
-      int32_t found = 0;
-      for (int32_t i = 0; i < 40 && found < 3; ++i) {
-        const int32_t id = random_.pick(droppable_);
-        if (id == kept || !state_.is_retained(id, worst)) continue;
-        const Gap gap = gap_through(state_, id, worst);
-        if (gap.storage < 0) continue;
-        ++found;
-        const double price =
-            graph_.cost[static_cast<size_t>(graph_.producer[static_cast<size_t>(id)])] /
-            static_cast<double>(graph_.bytes[static_cast<size_t>(id)]) * (0.5 + random_.unit());
-        if (best.storage < 0 || price < best_price) {
-          best = gap;
-          best_price = price;
-        }
-      }
-      if (best.storage < 0 || !state_.set(best.storage, best.begin + 1, best.end, false))
-        return false;
-    }
-    return true;
+    return is_part ? state_.set(choice.storage, inside + 1, choice.end, true)
+                   : keep_outputs(graph_, state_, op, choice.end);
   }
 
   // A move on something that is in memory, or made again, at the worst stage.
@@ -330,7 +235,6 @@ class Annealer {
   int64_t moves_ = 0;
   int64_t work_limit_ = 0;
   bool is_stopped_ = false;
-  Retention::Snapshot best_;
   std::vector<OpId> smallest_schedule_;
   int64_t smallest_peak_ = 0;
 };
@@ -339,7 +243,7 @@ class Annealer {
 
 RetentionResult search_retention(const StageGraph& graph, int64_t limit_bytes,
                                  const RetentionLimits& limits) {
-  return Annealer(graph, limit_bytes, limits).run();
+  return Searcher(graph, limit_bytes, limits).run();
 }
 
 }  // namespace snug::plan

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search for a cheap schedule of a general graph within a budget, first runs in a fixed order:
-// a constructive start (retention_greedy.h), then simulated annealing over what is retained
-// (retention.h). Deterministic: the limits are counts of moves and of work.
+// a constructive start (retention_greedy.h), annealing under a price on overflow where that does
+// not fit, then ruin and recreate (retention_ruin.h). Deterministic: the limits are counts of moves
+// and of work.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace snug::plan {
 
 struct RetentionLimits {
   uint64_t seed = 1;
-  double effort = 1;                       // factor on the number of moves
+  double effort = 1;                       // factor on moves and work
   std::function<bool()> should_stop = {};  // may be empty; asked now and then
 };
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Large steps of the search over retention: several repeated runs that lie near each other are taken
+// out at once, and what then exceeds the limit is dropped again, each time the gap that costs least
+// for what it relieves. Unlike the annealing's moves every choice is priced by the exact state.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "plan/random.h"
+#include "plan/retention.h"
+
+namespace snug::plan {
+
+struct RuinLimits {
+  int64_t work = 0;                        // Retention::work
+  int64_t steps = 0;                       // whichever ends first
+  double mean_cost = 1;                    // of an op: the unit of temperatures
+  std::function<bool()> should_stop = {};  // may be empty
+};
+
+/// Begins with a state that fits and leaves it at the cheapest one found.
+void ruin_and_recreate(const StageGraph& graph, Retention& state,
+                       const std::vector<int32_t>& droppable, Random& random,
+                       const RuinLimits& limits);
+
+}  // namespace snug::plan
