@@ -280,13 +280,14 @@ def layered(depth, batch, rng):
 
 
 def plain(depth, batch, rng):
-    """Layers of up to a dozen ops that read one to three earlier ones, mostly of the layer before; no backward part."""
+    """Layers of up to a dozen ops that read some earlier ones, mostly of the layer before; no backward part."""
     net = Tape()
+    most = rng.choice((2, 3, 5, 8))
     layers = [[net.source("input", 4096)]]
     while sum(map(len, layers)) < depth:
         now = []
         for k in range(rng.randint(1, max(2, min(12, depth // 10)))):
-            inputs = {rng.choice(layers[-1] if rng.random() < 0.6 else rng.choice(layers)) for _ in range(rng.randint(1, 3))}
+            inputs = {rng.choice(layers[-1] if rng.random() < 0.6 else rng.choice(layers)) for _ in range(rng.randint(1, most))}
             now.append(net.storage(f"n{len(layers)}_{k}", rng.randint(1, 100) << 10))
             net.op(now[-1], "forward", sorted(inputs), [now[-1]], flops=rng.random() * 1e9)
         layers.append(now)
