@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <tuple>
 #include <utility>
 
+#include "base/check.h"
 #include "plan/retention_greedy.h"
 
 namespace snug::plan {
@@ -25,7 +27,12 @@ constexpr int32_t kNeighbours = 10;    // how far from the first one the others 
 constexpr int32_t kMaxDrops = 60;      // in one step
 constexpr size_t kMaxCandidates = 10;  // for each drop, priced by the exact state
 constexpr int32_t kBlink = 8;          // one in so many candidates is overlooked
-constexpr int32_t kPart = 8;           // one in so many gaps is dropped in part
+// Of the peak, in one step of squeezing.
+constexpr double kFirstShare = 0.05;
+constexpr double kLastShare = 0.002;
+constexpr int64_t kMaxReachSteps = 1000;
+constexpr double kReachHeat = 0.02;  // of the overflow may be given back
+constexpr int32_t kPart = 8;         // one in so many gaps is dropped in part
 
 std::span<const Touch>::iterator touch_at(std::span<const Touch> touches, int32_t stage) {
   return std::lower_bound(touches.begin(), touches.end(), stage,
@@ -51,7 +58,7 @@ class Ruiner {
       const double before = state_.extra_cost();
       // The step may cost this much; drawn first, so that hopeless ones end early.
       const double bar = before - temperature * std::log(1 - random_.unit());
-      const bool is_done = ruin() && recreate(bar + kSlack * temperature);
+      const bool is_done = ruin(false) && recreate(bar + kSlack * temperature);
       if (is_done) fill();
       if (!is_done || state_.extra_cost() > bar) {
         state_.roll_back();
@@ -63,7 +70,53 @@ class Ruiner {
     state_.restore(best);
   }
 
+  bool squeeze(int64_t target_bytes) {
+    const int64_t limit = state_.limit_bytes();
+    const int64_t end = state_.work() + limits_.work;
+    Retention::Snapshot smallest = state_.snapshot();
+    int64_t peak = state_.peak();
+    double share = kFirstShare;
+    while (peak > target_bytes && share >= kLastShare) {
+      state_.set_limit(static_cast<int64_t>(static_cast<double>(peak) * (1 - share)));
+      if (reach_limit(end)) {
+        smallest = state_.snapshot();
+        peak = state_.peak();
+      } else {
+        state_.restore(smallest);
+        share /= 2;
+      }
+    }
+    state_.restore(smallest);
+    state_.set_limit(limit);
+    return peak <= target_bytes;
+  }
+
  private:
+  // Until nothing lies above the limit; costs do not matter.
+  bool reach_limit(int64_t work_end) {
+    for (int64_t step = 0; step < kMaxReachSteps && state_.work() < work_end; ++step) {
+      if (limits_.should_stop && limits_.should_stop()) return false;
+      const double before = state_.overflow();
+      taken_out_.clear();
+      const bool is_valid = step == 0 || ruin(random_.below(2) == 0);
+      if (!is_valid) {
+        state_.roll_back();
+        continue;
+      }
+      if (recreate(std::numeric_limits<double>::infinity())) {
+        state_.commit();
+        return true;
+      }
+      const double bar = before * (1 - kReachHeat * std::log(1 - random_.unit()));
+      if (state_.overflow() > bar) {
+        state_.roll_back();
+      } else {
+        state_.commit();
+      }
+    }
+    return false;
+  }
+
   struct Run {
     int32_t stage;
     int32_t op;
@@ -109,10 +162,16 @@ class Ruiner {
   }
 
   // Takes out a repeated run and a few of its neighbours in time, whatever the limit says.
-  bool ruin() {
+  bool ruin(bool is_near_peak) {
     list_runs();
     if (runs_.empty()) return false;
-    const int32_t at = random_.below(static_cast<int32_t>(runs_.size()));
+    const auto count = static_cast<int32_t>(runs_.size());
+    int32_t at = random_.below(count);
+    if (is_near_peak) {
+      const auto peak = std::lower_bound(runs_.begin(), runs_.end(), Run{state_.worst_stage(), 0});
+      at = static_cast<int32_t>(peak - runs_.begin()) + random_.below(2 * kNeighbours + 1);
+      at = std::clamp(at - kNeighbours, 0, count - 1);
+    }
     first_ = last_ = runs_[static_cast<size_t>(at)].stage;
     taken_out_.clear();
     if (!take_out(runs_[static_cast<size_t>(at)])) return false;
@@ -134,7 +193,7 @@ class Ruiner {
       if (i == kMaxDrops || state_.extra_cost() > most_cost) return false;
       const Gap gap = cheapest(state_.worst_stage());
       if (gap.storage < 0) return false;
-      if (!state_.set(gap.storage, gap.begin + 1, gap.end, false)) return false;
+      SNUG_CHECK(state_.set(gap.storage, gap.begin + 1, gap.end, false), "a gap that was priced");
       widen(gap.begin, gap.end);
     }
     return true;
@@ -180,8 +239,7 @@ class Ruiner {
       const auto touches = state_.touches(id);
       const auto next = touch_at(touches, stage);
       if (is_before) add_candidate({id, std::prev(next)->stage, next->stage});
-      if (is_behind && next->stage == stage)
-        add_candidate({id, stage, std::next(next)->stage});
+      if (is_behind && next->stage == stage) add_candidate({id, stage, std::next(next)->stage});
     }
   }
 
@@ -235,6 +293,12 @@ void ruin_and_recreate(const StageGraph& graph, Retention& state,
                        const std::vector<int32_t>& droppable, Random& random,
                        const RuinLimits& limits) {
   if (!droppable.empty() && limits.work > 0) Ruiner(graph, state, droppable, random, limits).run();
+}
+
+bool squeeze(const StageGraph& graph, Retention& state, const std::vector<int32_t>& droppable,
+             Random& random, const RuinLimits& limits, int64_t target_bytes) {
+  if (droppable.empty()) return state.peak() <= target_bytes;
+  return Ruiner(graph, state, droppable, random, limits).squeeze(target_bytes);
 }
 
 }  // namespace snug::plan

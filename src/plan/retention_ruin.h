@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large steps of the search over retention: several repeated runs that lie near each other are taken
-// out at once, and what then exceeds the limit is dropped again, each time the gap that costs least
-// for what it relieves. Unlike the annealing's moves every choice is priced by the exact state.
+// Large steps of the search over retention: several repeated runs that lie near each other are
+// taken out at once, and what then exceeds the limit is dropped again, each time the gap that costs
+// least for what it relieves. Unlike the annealing's moves every choice is priced by the exact
+// state.
 #pragma once
 
 #include <cstdint>
@@ -24,5 +25,12 @@ struct RuinLimits {
 void ruin_and_recreate(const StageGraph& graph, Retention& state,
                        const std::vector<int32_t>& droppable, Random& random,
                        const RuinLimits& limits);
+
+/// Lowers the peak by a few per cent at a time until it is at most `target_bytes`, in any state;
+/// false where it ends above. What it does does not depend on the target: where one is reached,
+/// every larger one is as well. Leaves the state of the smallest peak, and the limit as it was.
+[[nodiscard]] bool squeeze(const StageGraph& graph, Retention& state,
+                           const std::vector<int32_t>& droppable, Random& random,
+                           const RuinLimits& limits, int64_t target_bytes);
 
 }  // namespace snug::plan

@@ -22,6 +22,7 @@ struct Cooling {
 constexpr Cooling kRepair{1, 0.02};
 constexpr double kRuinWork = 400e6;
 constexpr double kRuinSteps = 200e3;
+constexpr double kSqueezeWork = 200e6;
 constexpr int32_t kManyOps = 1500;
 // Of overflow, in mean costs for a mean storage's bytes.
 struct Price {
@@ -83,14 +84,27 @@ class Searcher {
       }
       return fits;
     };
+    const Retention::Snapshot keep_all = state_.snapshot();
     if (holds(drop_until_fits(state_, droppable_))) return true;
+    const bool may_drop_all = graph_.op_count <= kMaxOpsToDropAll;
     const bool fits =
-        holds(clear_peaks(graph_, state_, droppable_)) || holds(repair(moves_, kGrowing)) ||
-        (graph_.op_count <= kMaxOpsToDropAll && state_.drop_all() && holds(state_.fits())) ||
+        holds(clear_peaks(graph_, state_, droppable_)) || holds(squeeze_from(keep_all)) ||
+        (may_drop_all && state_.drop_all() && holds(squeeze_from(state_.snapshot()))) ||
         holds(repair(moves_, kGrowing)) || holds(repair(moves_, kHigh)) ||
         holds(clear_peaks(graph_, state_, droppable_));
     if (fits) fill_room(graph_, state_);
     return fits;
+  }
+
+  bool squeeze_from(const Retention::Snapshot& begin) {
+    RuinLimits limits;
+    limits.work = static_cast<int64_t>(limits_.effort * kSqueezeWork);
+    limits.mean_cost = mean_cost_;
+    limits.should_stop = limits_.should_stop;
+    // Its own numbers, so that what it reaches does not depend on what came before.
+    Random random(limits_.seed);
+    state_.restore(begin);
+    return squeeze(graph_, state_, droppable_, random, limits, state_.limit_bytes());
   }
 
   bool is_time_up(int64_t move) {
