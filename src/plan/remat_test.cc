@@ -14,6 +14,7 @@
 #include "plan/reorder.h"
 #include "plan/retention.h"
 #include "plan/retention_greedy.h"
+#include "plan/retention_ruin.h"
 #include "plan/small_exact.h"
 #include "plan/test_problems.h"
 #include "plan/validate.h"
@@ -91,6 +92,46 @@ TEST(Retention, A_snapshot_comes_back_the_same) {
   state.restore(snapshot);
   EXPECT_EQ(state.schedule(), schedule);
   EXPECT_EQ(state.peak(), peak);
+}
+
+TEST(Squeeze, Ends_at_the_same_peak_whatever_the_target_if_it_is_not_reached) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 20});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    const std::vector<int32_t> storages = droppable(graph);
+    const auto peak_after = [&](int64_t target) {
+      Retention state(graph, target);
+      Random random(seed);
+      (void)squeeze(graph, state, storages, random, {.work = 1'000'000}, target);
+      expect_state_is_exact(problem, state);
+      EXPECT_EQ(state.limit_bytes(), target);
+      return state.peak();
+    };
+    const int64_t smallest = peak_after(1);
+    EXPECT_EQ(peak_after(2), smallest);
+    EXPECT_EQ(peak_after(smallest), smallest);
+    EXPECT_LE(peak_after(smallest + 100), smallest + 100);
+    EXPECT_LT(smallest, analyse(problem, given_order(problem)).load_bytes);
+  }
+}
+
+TEST(Ruin, Stays_within_the_limit_and_never_ends_dearer) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Problem problem =
+        random_training_graph(seed, {.forward_ops = 20, .has_updates = seed % 2 == 0});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    const int64_t limit = analyse(problem, given_order(problem)).load_bytes * 7 / 10;
+    Retention state(graph, limit);
+    if (!drop_until_fits(state, droppable(graph))) continue;
+    const double before = state.extra_cost();
+    Random random(seed);
+    ruin_and_recreate(graph, state, droppable(graph), random, {.work = 1'000'000, .steps = 2000});
+    expect_state_is_exact(problem, state);
+    EXPECT_TRUE(state.fits());
+    EXPECT_LE(state.extra_cost(), before);
+  }
 }
 
 TEST(Exact, Equals_the_exhaustive_oracle_at_every_budget) {
