@@ -22,7 +22,8 @@ constexpr std::array kShares = {0.99, 0.97, 0.95, 0.9, 0.8, 0.7};
 constexpr std::array kGroupShares = {1.0, 0.9, 0.8, 0.6, 0.4, 0.2, 0.0};
 
 constexpr size_t kMostCore = 1500;  // a dive into more costs more than what it may save
-constexpr int64_t kFewestNodes = 1000;
+constexpr int64_t kFewestNodes = 500;
+constexpr size_t kRunsAround = 4;  // of the portfolio; where they fail, a larger core does more
 
 // Bytes that are live in each section.
 std::vector<int64_t> section_bytes(std::span<const LiveRange> ranges, const Sections& sections) {
@@ -110,9 +111,7 @@ PlacementWithin place_around_core(std::span<const LiveRange> ranges, int64_t cap
   Placement& best = result.placement;
   const Sections sections = sections_of(ranges);
   const std::vector<int64_t> bytes = section_bytes(ranges, sections);
-  const auto runs = std::span(internal::kGreedyRuns)
-                        .first(static_cast<size_t>(greedy_runs(
-                            ranges.size(), static_cast<int32_t>(internal::kGreedyRuns.size()))));
+  const auto runs = std::span(internal::kGreedyRuns).first(kRunsAround);
   size_t last_size = 0;
   for (const double share : kShares) {
     std::optional<Groups> groups = groups_within(ranges, sections, bytes, capacity, share);
