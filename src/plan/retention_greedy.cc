@@ -12,6 +12,7 @@ namespace {
 using Touch = Retention::Touch;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int32_t kMaxRounds = 50;
+constexpr int64_t kMaxGreedyWork = 300'000'000;
 
 std::span<const Touch>::iterator touch_at(std::span<const Touch> touches, int32_t stage) {
   return std::lower_bound(touches.begin(), touches.end(), stage,
@@ -83,7 +84,8 @@ bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages) {
     Gap gap;
     bool operator<(const Item& other) const { return price > other.price; }
   };
-  for (int32_t round = 0; round < kMaxRounds && !state.fits(); ++round) {
+  const int64_t work_end = state.work() + kMaxGreedyWork;
+  for (int32_t round = 0; round < kMaxRounds && !state.fits() && state.work() < work_end; ++round) {
     std::priority_queue<Item> queue;
     for (const int32_t id : storages) {
       const auto touches = state.touches(id);
@@ -95,7 +97,7 @@ bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages) {
       }
     }
     bool is_changed = false;
-    while (!queue.empty() && !state.fits()) {
+    while (!queue.empty() && !state.fits() && state.work() < work_end) {
       const Item top = queue.top();
       queue.pop();
       if (!is_retained_gap(state, top.gap)) continue;

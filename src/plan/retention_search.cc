@@ -86,14 +86,14 @@ class Searcher {
     };
     const Retention::Snapshot keep_all = state_.snapshot();
     if (holds(drop_until_fits(state_, droppable_))) return true;
-    // Beyond that the state in which nothing is retained is too long, and annealing too slow.
-    const bool is_small = graph_.op_count <= kMaxOpsToDropAll;
-    const int64_t moves = is_small ? moves_ : moves_ / 4;
-    const bool fits = holds(clear_peaks(graph_, state_, droppable_)) ||
-                      holds(squeeze_from(keep_all)) ||
-                      (is_small && state_.drop_all() && holds(squeeze_from(state_.snapshot()))) ||
-                      holds(repair(moves, kGrowing)) || holds(repair(moves, kHigh)) ||
-                      holds(clear_peaks(graph_, state_, droppable_));
+    const bool fits =
+        graph_.op_count <= kMaxOpsToDropAll
+            ? holds(clear_peaks(graph_, state_, droppable_)) || holds(squeeze_from(keep_all)) ||
+                  (state_.drop_all() && holds(squeeze_from(state_.snapshot()))) ||
+                  holds(repair(moves_, kGrowing)) || holds(repair(moves_, kHigh)) ||
+                  holds(clear_peaks(graph_, state_, droppable_))
+            : holds(repair(moves_ / 2, kGrowing)) || holds(squeeze_from(state_.snapshot())) ||
+                  holds(clear_peaks(graph_, state_, droppable_));
     if (fits) fill_room(graph_, state_);
     return fits;
   }
@@ -238,6 +238,7 @@ class Searcher {
     return state_.set(id, begin + 2 + random_.below(stage - begin - 1), stage, true);
   }
 
+  // Beyond this the state in which nothing is retained is too long.
   static constexpr int32_t kMaxOpsToDropAll = 3000;
 
   const StageGraph& graph_;
