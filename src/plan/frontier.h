@@ -18,14 +18,14 @@
 namespace snug::plan {
 
 struct FrontierOptions {
-  int32_t grid_points = 40;          // nominal budgets tried between the smallest and keep-all
+  int32_t grid_points = 80;          // nominal budgets tried between the smallest and keep-all
   int32_t improvement_rounds = 400;  // moves of the peak-driven search
   PlacementLimits placement = {.local_search_rounds = 8, .exact_search_nodes = 2'000};
 };
 /// For the many frontiers of one run: greedy placement nearly always reaches the load, and where it
 /// misses it by a few kilobytes another plan of the frontier costs less than the search.
 inline constexpr FrontierOptions kQuickFrontier = {
-    .grid_points = 32,
+    .grid_points = 48,
     .improvement_rounds = 200,
     .placement = {.local_search_rounds = 1, .exact_search_nodes = 0}};
 

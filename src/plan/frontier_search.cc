@@ -22,7 +22,7 @@ namespace snug::plan {
 
 namespace {
 
-constexpr double kTwin = 5e-4;    // of the load
+constexpr double kTwin = 2e-3;    // of the load
 constexpr double kWideGap = 0.2;  // logarithm of the ratio of two loads
 constexpr double kGridBend = 1.6;
 constexpr double kFlatSeconds = 0.02;  // logarithm: a step without a gain in time still has a width
