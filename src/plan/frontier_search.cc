@@ -22,12 +22,11 @@ namespace snug::plan {
 
 namespace {
 
-constexpr double kTwin = 2e-3;          // of the load
-constexpr double kWorthFilling = 1.12;  // times the seconds of the fastest that needs no more
-constexpr double kWideGap = 0.2;        // logarithm of the ratio of two loads
+constexpr double kTwin = 2e-3;    // of the load
+constexpr double kWideGap = 0.2;  // logarithm of the ratio of two loads
 constexpr double kGridBend = 1.6;
 constexpr double kFlatSeconds = 0.02;  // logarithm: a step without a gain in time still has a width
-constexpr double kLongestSchedule = 64e3;  // forward runs times ops of the problem
+constexpr double kLongestSchedule = 80e3;  // forward runs times ops of the problem
 constexpr double kFewestForwardRuns = 4;
 constexpr double kShareStep = 0.125;
 constexpr double kSmallestShare = 1.0 / 64;
@@ -35,7 +34,7 @@ constexpr int32_t kFewestPoints = 24;
 constexpr double kStepsOfGrid = 320e3;  // points of the grid times ops of the problem
 constexpr int32_t kMaxWholeForwards = 3;
 constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to anybody
-constexpr double kMaxTableWork = 5e8;   // transitions × slots: about a second
+constexpr double kMaxTableWork = 1e9;   // transitions × slots: about a second
 
 // Everything the strategies share for one problem.
 struct Workshop {
@@ -58,16 +57,12 @@ struct Workshop {
   std::vector<BlockOptions> options;
 };
 
-void sort_by_load(std::vector<ScheduledPoint>& points) {
-  std::stable_sort(
-      points.begin(), points.end(), [](const ScheduledPoint& a, const ScheduledPoint& b) {
-        return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
-      });
-}
-
 // The schedules that no other beats in both load and seconds, smallest load first.
 std::vector<ScheduledPoint> front_of(std::vector<ScheduledPoint> candidates) {
-  sort_by_load(candidates);
+  std::stable_sort(
+      candidates.begin(), candidates.end(), [](const ScheduledPoint& a, const ScheduledPoint& b) {
+        return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
+      });
   std::vector<ScheduledPoint> front;
   for (ScheduledPoint& each : candidates) {
     if (front.empty() || each.seconds < front.back().seconds) front.push_back(std::move(each));
@@ -87,30 +82,24 @@ std::vector<ScheduledPoint> without_twins(std::vector<ScheduledPoint> front) {
   return kept;
 }
 
-// Without the repeated runs that their own loads permit to take out; without those that are too far
-// behind the front for that to help.
+// Each without the repeated runs that its own load permits to take out.
 std::vector<ScheduledPoint> without_slack(const Workshop& shop,
                                           std::vector<ScheduledPoint> candidates) {
-  sort_by_load(candidates);
-  std::vector<ScheduledPoint> filled;
-  double fastest = std::numeric_limits<double>::max();
   for (ScheduledPoint& each : candidates) {
-    if (each.seconds > kWorthFilling * fastest) continue;
-    fastest = std::min(fastest, each.seconds);
     const Liveness live = analyse(shop.index.problem, each.schedule);
-    std::vector<OpId> schedule = fill_slack(shop.index, each.schedule, live, live.load_bytes);
-    filled.push_back(schedule.size() < each.schedule.size()
-                         ? measured(shop.index.problem, std::move(schedule), each.strategy)
-                         : std::move(each));
+    std::vector<OpId> filled = fill_slack(shop.index, each.schedule, live, live.load_bytes);
+    if (filled.size() < each.schedule.size())
+      each = measured(shop.index.problem, std::move(filled), each.strategy);
   }
-  return filled;
+  return candidates;
 }
 
 // Between two neighbours of the front: the smaller with as many repeated runs taken out as the
 // bytes below the larger permit; and at steps in between where they are far apart (a slot of the
 // table is more than a block of a long chain keeps, so that it knows nothing near keep-all).
 void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& candidates) {
-  const std::vector<ScheduledPoint> front = front_of(without_slack(shop, std::move(candidates)));
+  const std::vector<ScheduledPoint> front =
+      front_of(without_slack(shop, front_of(std::move(candidates))));
   candidates = front;
   for (size_t i = 0; i + 1 < front.size(); ++i) {
     const auto low = static_cast<double>(front[i].load_bytes);

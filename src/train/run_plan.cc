@@ -19,8 +19,8 @@ namespace snug::train {
 namespace {
 
 constexpr size_t kMostPrices = 8;
-constexpr size_t kFewestPrices = 5;
-constexpr size_t kPricedSteps = 60'000;  // of all of them: placing a long schedule takes time
+constexpr size_t kFewestPrices = 4;
+constexpr size_t kPricedSteps = 45'000;  // of all of them: placing a long schedule takes time
 
 PlannedProgram lowered_program(Graph graph, int64_t length, const Backend& backend) {
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
@@ -73,7 +73,7 @@ PlannedProgram shorter_program(Graph graph, int64_t length, const Backend& backe
   return program;
 }
 
-// Five to eight candidates that no other beats in bytes and seconds, evenly along the curve, all
+// Four to eight candidates that no other beats in bytes and seconds, evenly along the curve, all
 // placed; and the chosen one. Smallest budget first.
 std::vector<PriceRow> price_list(const RunPlanRequest& request,
                                  const std::vector<Candidate>& candidates,
