@@ -2,6 +2,7 @@
 #include "plan/retention.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/check.h"
@@ -16,6 +17,7 @@ Retention::Retention(const StageGraph& graph, int64_t limit_bytes)
   bits_.assign(words_ * storages, 0);
   is_dirty_.assign(stages, false);
   op_mark_.assign(stages, 0);
+  run_bits_.assign(stages / 64 + 1, 0);
   last_read_.assign(storages, 0);
   storage_mark_.assign(storages, 0);
   for (int32_t id = 0; id < graph.storage_count; ++id) {
@@ -170,9 +172,9 @@ bool Retention::collect_runs(int32_t stage) {
   new_runs_.clear();
   ++mark_;
   const auto need = [&](int32_t storage) {
-    if (is_retained(storage, stage)) return true;
     const int32_t op = graph_.producer[static_cast<size_t>(storage)];
     if (op_mark_[static_cast<size_t>(op)] == mark_) return true;
+    if (is_retained(storage, stage)) return true;
     if (op >= stage) return false;
     if (stage > graph_.last_stage[static_cast<size_t>(op)]) {
       retain_into(storage, stage);
@@ -205,8 +207,26 @@ bool Retention::collect_runs(int32_t stage) {
       if (!need(input)) return false;
     }
   }
-  std::sort(new_runs_.begin(), new_runs_.end());
+  sort_new_runs();
   return true;
+}
+
+// Many runs are sorted faster as bits.
+void Retention::sort_new_runs() {
+  constexpr size_t kFew = 64;
+  if (new_runs_.size() < kFew) {
+    std::sort(new_runs_.begin(), new_runs_.end());
+    return;
+  }
+  for (const int32_t op : new_runs_)
+    run_bits_[static_cast<size_t>(op) / 64] |= uint64_t{1} << (static_cast<size_t>(op) % 64);
+  size_t count = 0;
+  for (size_t word = 0; word < run_bits_.size(); ++word) {
+    for (uint64_t left = run_bits_[word]; left != 0; left &= left - 1)
+      new_runs_[count++] =
+          static_cast<int32_t>(word * 64) + static_cast<int32_t>(std::countr_zero(left));
+    run_bits_[word] = 0;
+  }
 }
 
 bool Retention::evaluate(int32_t stage) {

@@ -106,6 +106,7 @@ class Retention {
   void mark_dirty(int32_t stage);
   [[nodiscard]] bool evaluate(int32_t stage);
   [[nodiscard]] bool collect_runs(int32_t stage);
+  void sort_new_runs();
   [[nodiscard]] double stage_peak(int32_t stage, std::span<const int32_t> runs);
   void trim(int32_t storage, int32_t stage);
   void retain_into(int32_t storage, int32_t stage);
@@ -130,6 +131,7 @@ class Retention {
   std::vector<bool> is_dirty_;
   std::vector<Candidate> candidates_;  // storages that may have to be made in a dirty stage
   std::vector<int32_t> new_runs_;
+  std::vector<uint64_t> run_bits_;  // scratch, per op
   std::vector<int32_t> op_mark_;
   std::vector<int32_t> last_read_;  // per storage: position in the stage, valid where marked
   std::vector<int32_t> storage_mark_;

@@ -24,6 +24,7 @@ constexpr double kCold = 0.02;
 constexpr double kSlack = 3;
 constexpr int32_t kMaxRuins = 5;       // runs taken out in one step
 constexpr int32_t kNeighbours = 10;    // how far from the first one the others are, in runs
+constexpr int64_t kFreeList = 4096;    // runs whose listing counts as no work
 constexpr int32_t kMaxDrops = 60;      // in one step
 constexpr size_t kMaxCandidates = 10;  // for each drop, priced by the exact state
 constexpr int32_t kBlink = 8;          // one in so many candidates is overlooked
@@ -50,9 +51,9 @@ class Ruiner {
     const int64_t begin = state_.work();
     for (int64_t step = 0; step < limits_.steps; ++step) {
       if (step % 16 == 0 && limits_.should_stop && limits_.should_stop()) break;
-      const double progress =
-          std::max(static_cast<double>(state_.work() - begin) / static_cast<double>(limits_.work),
-                   static_cast<double>(step) / static_cast<double>(limits_.steps));
+      const double progress = std::max(
+          static_cast<double>(state_.work() + listed_ - begin) / static_cast<double>(limits_.work),
+          static_cast<double>(step) / static_cast<double>(limits_.steps));
       if (progress >= 1) break;
       const double temperature = limits_.mean_cost * kHot * std::pow(kCold / kHot, progress);
       const double before = state_.extra_cost();
@@ -134,6 +135,8 @@ class Ruiner {
     for (int32_t stage = 0; stage <= graph_.op_count; ++stage) {
       for (const int32_t op : state_.runs(stage)) runs_.push_back({stage, op});
     }
+    if (static_cast<int64_t>(runs_.size()) > kFreeList)
+      listed_ += static_cast<int64_t>(runs_.size()) / 8;
   }
   [[nodiscard]] bool is_there(const Run& run) const {
     const auto runs = state_.runs(run.stage);
@@ -281,6 +284,7 @@ class Ruiner {
   Random& random_;
   const RuinLimits& limits_;
   std::vector<Run> runs_;
+  int64_t listed_ = 0;              // work of listing runs, where they are many
   std::vector<int32_t> taken_out_;  // ops: not dropped again in the same step
   std::vector<Candidate> candidates_;
   int32_t first_ = 0;  // the stages that the step has touched

@@ -23,7 +23,14 @@ constexpr Cooling kRepair{1, 0.02};
 constexpr double kRuinWork = 400e6;
 constexpr double kRuinSteps = 200e3;
 constexpr double kSqueezeWork = 200e6;
-constexpr int32_t kManyOps = 1500;
+constexpr int32_t kManyOps = 500;       // lowered by annealing rather than squeezed
+constexpr int32_t kManyMoreOps = 1500;  // improved once
+constexpr double kLowerWork = 800e6;
+constexpr int64_t kLowerMoves = 50'000;  // in one step
+constexpr double kLowerFirstShare = 0.05;
+constexpr double kLowerLastShare = 0.002;
+constexpr double kLowerRise = 5;
+constexpr double kLowerMostFirst = 300;
 // Of overflow, in mean costs for a mean storage's bytes.
 struct Price {
   double first = 0;
@@ -31,6 +38,7 @@ struct Price {
 };
 constexpr Price kGrowing{0.02, 50};
 constexpr Price kHigh{1, 1000};
+constexpr Price kLowering{1, 1000};
 constexpr double kKeepShare = 0.5;  // of the moves look for a repeated run to take out
 
 class Searcher {
@@ -61,7 +69,7 @@ class Searcher {
     ruin.should_stop = limits_.should_stop;
     // Twice from the start rather than once for longer: what is decided while it is hot is a
     // gamble. Large graphs are many small ones and need the length.
-    const int32_t rounds = graph_.op_count < kManyOps ? 2 : 1;
+    const int32_t rounds = graph_.op_count < kManyMoreOps ? 2 : 1;
     ruin.work = static_cast<int64_t>(limits_.effort * kRuinWork) / rounds;
     ruin.steps = static_cast<int64_t>(limits_.effort * kRuinSteps) / rounds;
     Retention::Snapshot best = begin;
@@ -75,27 +83,70 @@ class Searcher {
   }
 
  private:
+  // Remembers the smallest state seen.
+  bool holds(bool fits) {
+    if (smallest_schedule_.empty() || state_.peak() < smallest_peak_) {
+      smallest_peak_ = state_.peak();
+      smallest_schedule_ = state_.schedule();
+    }
+    return fits;
+  }
+
   // Any state that fits; tries ever slower ways.
   bool start() {
-    const auto holds = [&](bool fits) {
-      if (smallest_schedule_.empty() || state_.peak() < smallest_peak_) {
-        smallest_peak_ = state_.peak();
-        smallest_schedule_ = state_.schedule();
-      }
-      return fits;
-    };
     const Retention::Snapshot keep_all = state_.snapshot();
-    if (holds(drop_until_fits(state_, droppable_))) return true;
-    const bool fits =
-        graph_.op_count <= kMaxOpsToDropAll
-            ? holds(clear_peaks(graph_, state_, droppable_)) || holds(squeeze_from(keep_all)) ||
-                  (state_.drop_all() && holds(squeeze_from(state_.snapshot()))) ||
-                  holds(repair(moves_, kGrowing)) || holds(repair(moves_, kHigh)) ||
-                  holds(clear_peaks(graph_, state_, droppable_))
-            : holds(repair(moves_ / 2, kGrowing)) || holds(squeeze_from(state_.snapshot())) ||
-                  holds(clear_peaks(graph_, state_, droppable_));
+    const bool is_greedy_enough = holds(drop_until_fits(state_, droppable_));
+    bool fits = is_greedy_enough;
+    if (graph_.op_count < kManyOps) {
+      if (fits) return true;
+      fits = holds(clear_peaks(graph_, state_, droppable_)) || holds(squeeze_from(keep_all)) ||
+             (state_.drop_all() && holds(squeeze_from(state_.snapshot()))) ||
+             holds(repair(moves_, kGrowing)) || holds(repair(moves_, kHigh)) ||
+             holds(clear_peaks(graph_, state_, droppable_));
+    } else {
+      if (fits && state_.extra_cost() <= graph_.base_cost) return true;
+      // Stuck, or so dear that every stage is long: then little can be improved afterwards.
+      const Retention::Snapshot greedy = state_.snapshot();
+      fits = holds(lower_from(keep_all)) || holds(squeeze_from(state_.snapshot()));
+      if (is_greedy_enough && (!fits || greedy.extra_cost < state_.extra_cost())) {
+        state_.restore(greedy);
+        fits = true;
+      }
+    }
     if (fits) fill_room(graph_, state_);
     return fits;
+  }
+
+  // Lowers the peak by a few per cent at a time with annealing at a high price on overflow, which
+  // becomes higher before the steps become smaller. At every height cost counts, so that stages
+  // stay short: that makes the next step possible, and fast. As squeeze() it does not know the
+  // target.
+  bool lower_from(const Retention::Snapshot& begin) {
+    random_ = Random(limits_.seed);
+    state_.restore(begin);
+    const int64_t target = state_.limit_bytes();
+    const int64_t work_end = state_.work() + static_cast<int64_t>(limits_.effort * kLowerWork);
+    Retention::Snapshot smallest = begin;
+    int64_t peak = state_.peak();
+    Price price = kLowering;
+    double share = kLowerFirstShare;
+    while (peak > target && share >= kLowerLastShare && state_.work() < work_end && !is_stopped_) {
+      state_.set_limit(static_cast<int64_t>(static_cast<double>(peak) * (1 - share)));
+      if (repair(kLowerMoves, price)) {
+        smallest = state_.snapshot();
+        peak = state_.peak();
+        continue;
+      }
+      state_.restore(smallest);
+      if (price.first < kLowerMostFirst) {
+        price.first *= kLowerRise;
+      } else {
+        share /= 2;
+      }
+    }
+    state_.restore(smallest);
+    state_.set_limit(target);
+    return peak <= target;
   }
 
   bool squeeze_from(const Retention::Snapshot& begin) {
@@ -237,9 +288,6 @@ class Searcher {
     if (stage - begin < 2 || random_.below(2) == 0) return keep_outputs(graph_, state_, op, stage);
     return state_.set(id, begin + 2 + random_.below(stage - begin - 1), stage, true);
   }
-
-  // Beyond this the state in which nothing is retained is too long.
-  static constexpr int32_t kMaxOpsToDropAll = 3000;
 
   const StageGraph& graph_;
   const RetentionLimits& limits_;
