@@ -15,6 +15,7 @@
 #include "plan/retention.h"
 #include "plan/retention_greedy.h"
 #include "plan/retention_ruin.h"
+#include "plan/retention_search.h"
 #include "plan/small_exact.h"
 #include "plan/test_problems.h"
 #include "plan/validate.h"
@@ -114,6 +115,18 @@ TEST(Squeeze, Ends_at_the_same_peak_whatever_the_target_if_it_is_not_reached) {
     EXPECT_LE(peak_after(smallest + 100), smallest + 100);
     EXPECT_LT(smallest, analyse(problem, given_order(problem)).load_bytes);
   }
+}
+
+TEST(Search, Many_ops_are_lowered_far_below_keep_all) {
+  const Problem problem = random_training_graph(3, {.forward_ops = 300});
+  const ProblemIndex index(problem);
+  ASSERT_GT(index.op_count(), 500);
+  const StageGraph graph(index, given_order(problem));
+  const RetentionResult refused = search_retention(graph, 1, {.effort = 0.05});
+  EXPECT_FALSE(refused.fits);
+  EXPECT_EQ(analyse(problem, refused.schedule).load_bytes, refused.peak_bytes);
+  EXPECT_LT(refused.peak_bytes, analyse(problem, given_order(problem)).load_bytes * 6 / 10);
+  EXPECT_EQ(search_retention(graph, 1, {.effort = 0.05}).schedule, refused.schedule);
 }
 
 TEST(Ruin, Stays_within_the_limit_and_never_ends_dearer) {

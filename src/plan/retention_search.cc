@@ -25,7 +25,9 @@ constexpr double kRuinSteps = 200e3;
 constexpr double kSqueezeWork = 200e6;
 constexpr int32_t kManyOps = 500;       // lowered by annealing rather than squeezed
 constexpr int32_t kManyMoreOps = 1500;  // improved once
-constexpr double kLowerWork = 800e6;
+// Beyond this the state in which nothing is retained is too long.
+constexpr int32_t kMaxOpsToDropAll = 3000;
+constexpr double kLowerWork = 600e6;
 constexpr int64_t kLowerMoves = 50'000;  // in one step
 constexpr double kLowerFirstShare = 0.05;
 constexpr double kLowerLastShare = 0.002;
@@ -107,7 +109,9 @@ class Searcher {
       if (fits && state_.extra_cost() <= graph_.base_cost) return true;
       // Stuck, or so dear that every stage is long: then little can be improved afterwards.
       const Retention::Snapshot greedy = state_.snapshot();
-      fits = holds(lower_from(keep_all)) || holds(squeeze_from(state_.snapshot()));
+      fits = holds(lower_from(keep_all)) || holds(squeeze_from(state_.snapshot())) ||
+             (graph_.op_count <= kMaxOpsToDropAll && state_.drop_all() &&
+              holds(squeeze_from(state_.snapshot())));
       if (is_greedy_enough && (!fits || greedy.extra_cost < state_.extra_cost())) {
         state_.restore(greedy);
         fits = true;
