@@ -110,8 +110,9 @@ class Searcher {
       // Stuck, or so dear that every stage is long: then little can be improved afterwards.
       const Retention::Snapshot greedy = state_.snapshot();
       fits = holds(lower_from(keep_all)) || holds(squeeze_from(state_.snapshot())) ||
-             (graph_.op_count <= kMaxOpsToDropAll && state_.drop_all() &&
-              holds(squeeze_from(state_.snapshot())));
+             (graph_.op_count <= kMaxOpsToDropAll &&
+              (holds(squeeze_from(keep_all)) ||
+               (state_.drop_all() && holds(squeeze_from(state_.snapshot())))));
       if (is_greedy_enough && (!fits || greedy.extra_cost < state_.extra_cost())) {
         state_.restore(greedy);
         fits = true;
