@@ -34,7 +34,7 @@ constexpr int32_t kFewestPoints = 24;
 constexpr double kStepsOfGrid = 320e3;  // points of the grid times ops of the problem
 constexpr int32_t kMaxWholeForwards = 3;
 constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to anybody
-constexpr double kMaxTableWork = 1e9;   // transitions × slots: about a second
+constexpr double kMaxTableWork = 5e8;   // transitions × slots: about half a second
 
 // Everything the strategies share for one problem.
 struct Workshop {
