@@ -18,8 +18,6 @@ namespace {
 
 using namespace snug;
 
-constexpr const char* kPhaseNames[] = {"prologue", "forward", "backward", "update"};
-
 struct Sum {
   int64_t runs = 0;
   double planned = 0;
@@ -108,7 +106,7 @@ int run(const std::vector<std::string>& words) {
   std::printf("%-30s %6s %10s %10s %7s\n", "op", "runs", "planned ms", "run ms", "ratio");
   for (const auto& [name, sum] : rows) print_row(name, sum);
   for (const auto& [phase, sum] : by_phase)
-    print_row("-- " + std::string(kPhaseNames[static_cast<size_t>(phase)]), sum);
+    print_row(std::string("-- ") + to_string(static_cast<Phase>(phase)), sum);
   print_row("-- all", all);
   return 0;
 }

@@ -8,6 +8,7 @@
 // retained further, and is not made again there.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -137,5 +138,12 @@ class Retention {
   std::vector<int32_t> storage_mark_;
   int32_t mark_ = 0;
 };
+
+/// The first touch at or behind the stage.
+[[nodiscard]] inline std::span<const Retention::Touch>::iterator touch_at(
+    std::span<const Retention::Touch> touches, int32_t stage) {
+  return std::lower_bound(touches.begin(), touches.end(), stage,
+                          [](const Retention::Touch& each, int32_t t) { return each.stage < t; });
+}
 
 }  // namespace snug::plan

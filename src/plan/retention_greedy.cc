@@ -9,15 +9,9 @@
 namespace snug::plan {
 namespace {
 
-using Touch = Retention::Touch;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int32_t kMaxRounds = 50;
 constexpr int64_t kMaxGreedyWork = 300'000'000;
-
-std::span<const Touch>::iterator touch_at(std::span<const Touch> touches, int32_t stage) {
-  return std::lower_bound(touches.begin(), touches.end(), stage,
-                          [](const Touch& each, int32_t t) { return each.stage < t; });
-}
 
 bool is_retained_gap(const Retention& state, const Gap& gap) {
   if (!state.is_retained(gap.storage, gap.end)) return false;

@@ -14,8 +14,6 @@
 namespace snug::plan {
 namespace {
 
-using Touch = Retention::Touch;
-
 // Temperatures in mean costs of an op.
 constexpr double kHot = 2;
 constexpr double kCold = 0.02;
@@ -34,11 +32,6 @@ constexpr double kLastShare = 0.002;
 constexpr int64_t kMaxReachSteps = 1000;
 constexpr double kReachHeat = 0.02;  // of the overflow may be given back
 constexpr int32_t kPart = 8;         // one in so many gaps is dropped in part
-
-std::span<const Touch>::iterator touch_at(std::span<const Touch> touches, int32_t stage) {
-  return std::lower_bound(touches.begin(), touches.end(), stage,
-                          [](const Touch& each, int32_t t) { return each.stage < t; });
-}
 
 class Ruiner {
  public:

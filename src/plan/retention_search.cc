@@ -12,8 +12,6 @@
 namespace snug::plan {
 namespace {
 
-using Touch = Retention::Touch;
-
 // Temperatures in units of the mean cost of an op.
 struct Cooling {
   double hot = 0;
@@ -40,7 +38,6 @@ struct Price {
 };
 constexpr Price kGrowing{0.02, 50};
 constexpr Price kHigh{1, 1000};
-constexpr Price kLowering{1, 1000};
 constexpr double kKeepShare = 0.5;  // of the moves look for a repeated run to take out
 
 class Searcher {
@@ -133,7 +130,7 @@ class Searcher {
     const int64_t work_end = state_.work() + static_cast<int64_t>(limits_.effort * kLowerWork);
     Retention::Snapshot smallest = begin;
     int64_t peak = state_.peak();
-    Price price = kLowering;
+    Price price = kHigh;
     double share = kLowerFirstShare;
     while (peak > target && share >= kLowerLastShare && state_.work() < work_end && !is_stopped_) {
       state_.set_limit(static_cast<int64_t>(static_cast<double>(peak) * (1 - share)));
@@ -228,12 +225,8 @@ class Searcher {
     const auto inputs = graph_.inputs[graph_.producer[static_cast<size_t>(choice.storage)]];
     if (!inputs.empty() && random_.below(4) != 0) {
       const auto touches = state_.touches(random_.pick(inputs));
-      const auto first =
-          std::upper_bound(touches.begin(), touches.end(), choice.begin,
-                           [](int32_t t, const Touch& each) { return t < each.stage; });
-      const auto last =
-          std::lower_bound(first, touches.end(), choice.end,
-                           [](const Touch& each, int32_t t) { return each.stage < t; });
+      const auto first = touch_at(touches, choice.begin + 1);
+      const auto last = touch_at(touches, choice.end);
       if (first != last) return first[random_.below(static_cast<int32_t>(last - first))].stage;
     }
     return choice.begin + 1 + random_.below(choice.end - choice.begin - 1);
@@ -264,8 +257,7 @@ class Searcher {
       const bool is_behind = worst < graph_.op_count && state_.is_retained(id, worst + 1);
       if (!state_.is_retained(id, worst) && !is_behind) continue;
       const auto touches = state_.touches(id);
-      auto next = std::lower_bound(touches.begin(), touches.end(), worst,
-                                   [](const Touch& each, int32_t t) { return each.stage < t; });
+      auto next = touch_at(touches, worst);
       if (next != touches.end() && next->stage == worst && is_behind && random_.below(2) == 0)
         ++next;
       if (next == touches.begin() || next == touches.end()) continue;
@@ -285,9 +277,7 @@ class Searcher {
     if (outputs.empty()) return false;
     const int32_t id = random_.pick(outputs);
     const auto touches = state_.touches(id);
-    const auto found =
-        std::lower_bound(touches.begin(), touches.end(), stage,
-                         [](const Touch& each, int32_t t) { return each.stage < t; });
+    const auto found = touch_at(touches, stage);
     if (found == touches.begin()) return false;
     const int32_t begin = std::prev(found)->stage;
     if (stage - begin < 2 || random_.below(2) == 0) return keep_outputs(graph_, state_, op, stage);

@@ -14,7 +14,6 @@ constexpr int64_t kNothingRuns = int64_t{1} << 60;
 // Bytes in use at every step, with changes and maxima over spans of steps in logarithmic time.
 class StepBytes {
  public:
-  StepBytes() = default;
   explicit StepBytes(const std::vector<int64_t>& bytes)
       : leaves_(std::bit_ceil(std::max<size_t>(1, bytes.size()))),
         highest_(2 * leaves_, std::numeric_limits<int64_t>::min() / 2),
