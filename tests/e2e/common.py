@@ -45,6 +45,17 @@ def run(*words, env=None, timeout=600, prefix=()):
     return subprocess.run([*prefix, SNUG, *map(str, words)], capture_output=True, text=True, timeout=timeout, env=merged)
 
 
+def set_rates(folder, rates):
+    """Environment in which plans are made with these speeds, by op, whatever the machine's are."""
+    env = {"XDG_CACHE_HOME": str(folder)}
+    done = run("plan", "--model", "mlp", "--hidden_sizes", "4", "--vocab_size", "10", "--max_seq_length", "4",
+               "--train_batch_size", "1", "--threads", "2", "--json", env=env)
+    assert done.returncode == 0, done.stderr
+    profile = pathlib.Path(folder) / "snug/machine-2.json"
+    profile.write_text(json.dumps(dict(json.loads(profile.read_text()), rates=rates)))
+    return env
+
+
 def options(**values):
     """Keyword arguments as command-line words."""
     words = []
@@ -140,13 +151,13 @@ class Case(unittest.TestCase):
         values.update(more)
         return {key: value for key, value in values.items() if value is not None}
 
-    def ok(self, verb, **values):
-        done = run(verb, *options(**values))
+    def ok(self, verb, env=None, **values):
+        done = run(verb, *options(**values), env=env)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return done
 
-    def plan(self, **values):
-        return json.loads(self.ok("plan", json=True, **values).stdout)
+    def plan(self, env=None, **values):
+        return json.loads(self.ok("plan", env=env, json=True, **values).stdout)
 
     def train(self, name, **more):
         """Trains into a folder of this name and returns it."""

@@ -27,8 +27,8 @@ struct MachineProfile {
 
 /// Built-in rates of an ordinary machine, for tests and where measuring is not wanted.
 [[nodiscard]] MachineProfile default_profile();
-/// Reads the profile of this machine from `cache_file`, or measures it (about a second, at most 24
-/// MiB) and writes it.
+/// Reads the profile of this machine from `cache_file`, or measures it (one to three seconds, at
+/// most 24 MiB) and writes it.
 [[nodiscard]] MachineProfile load_or_measure_profile(const std::string& cache_file, int threads);
 
 }  // namespace snug

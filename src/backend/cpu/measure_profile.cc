@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs each op on small operands and fits its rate. Operands are measured both in cache and driven
 // out of it: in a training step what was just written is read again from the cache, what was kept
-// from the forward pass is not.
+// from the forward pass is not. All ops are run in rounds and the fastest run of each counts, until
+// a round finds hardly anything faster: other work on the machine slows some rounds, hardly all.
 #include "backend/cpu/measure_profile.h"
 
 #include <algorithm>
@@ -27,12 +28,23 @@ namespace snug {
 namespace {
 
 constexpr int64_t kPoolBytes = int64_t{18} << 20;  // with kernels and descriptors below 24 MiB
+constexpr int kMinRounds = 6;
+constexpr int kMaxRounds = 16;
+constexpr double kSmallGain = 0.005;  // of a round: the mean share of its time that an op lost
+constexpr double kNever = 1e30;
 
 // One node to measure.
 struct Probe {
   std::string op;
   std::vector<TensorType> inputs;  // shape {-1}: absent
   Attrs attrs = {};
+};
+
+// The fastest runs of a probe so far.
+struct Timing {
+  Cost cost;
+  double warm = kNever;
+  double cold = kNever;
 };
 
 TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
@@ -80,22 +92,20 @@ void fill(std::byte* data, const TensorType& type) {
   }
 }
 
-template <class Run>
-double fastest_seconds(int repeats, Run run) {
-  double best = 1e30;
-  for (int i = 0; i < repeats; ++i) best = std::min(best, run());
-  return best;
-}
-
 // Runs once an update over all weights, which no cache holds.
 bool is_update(const std::string& op) {
   return op == "adamw" || op == "sgd" || op == "sgd_momentum" || op == "accumulate" ||
          op == "set_zero" || op == "sum_squares";
 }
 
-// False where there is no kernel for the op, or no room.
-bool measure(const Backend& backend, Pool& pool, const Probe& probe, RatePoint& point) {
-  if (op_registry().find(probe.op) == nullptr) return false;
+// Of one run in a training step, as far as it was measured.
+double seconds_of(const std::string& op, const Timing& timing) {
+  return std::max(1e-9, is_update(op) ? timing.cold : 0.5 * (timing.warm + timing.cold));
+}
+
+// One round: nothing changes where there is no kernel for the op, or no room.
+void measure(const Backend& backend, Pool& pool, const Probe& probe, Timing& timing) {
+  if (op_registry().find(probe.op) == nullptr) return;
   GraphBuilder builder(op_registry(), "probe");
   std::vector<ValueId> values;
   for (size_t i = 0; i < probe.inputs.size(); ++i) {
@@ -108,7 +118,7 @@ bool measure(const Backend& backend, Pool& pool, const Probe& probe, RatePoint& 
   try {
     choice = backend.select(spec);
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::unsupported) return false;
+    if (error.code() == ErrorCode::unsupported) return;
     throw;
   }
   int64_t needed = choice.scratch_bytes + 4096;
@@ -116,7 +126,7 @@ bool measure(const Backend& backend, Pool& pool, const Probe& probe, RatePoint& 
     needed += round_up(byte_count(spec.inputs[i]), 64);
   for (const TensorType& type : spec.outputs) needed += round_up(byte_count(type), 64);
   pool.reset();
-  if (!pool.fits(needed)) return false;
+  if (!pool.fits(needed)) return;
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
@@ -141,18 +151,11 @@ bool measure(const Backend& backend, Pool& pool, const Probe& probe, RatePoint& 
     (void)kernel->run(launch);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  if (kernel->run(launch) != ErrorCode::ok) return false;
-  const double warm = fastest_seconds(4, timed_run);
-  const double cold = fastest_seconds(2, [&] {
-    pool.drive_out_of_cache();
-    return timed_run();
-  });
-  const Cost cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
-  const double seconds = is_update(probe.op) ? cold : 0.5 * (warm + cold);
-  point = {.flops = cost.flops,
-           .bytes = cost.bytes_read + cost.bytes_written,
-           .seconds = std::max(1e-9, seconds)};
-  return true;
+  if (kernel->run(launch) != ErrorCode::ok) return;
+  for (int i = 0; i < 2; ++i) timing.warm = std::min(timing.warm, timed_run());
+  pool.drive_out_of_cache();
+  timing.cold = std::min(timing.cold, timed_run());
+  timing.cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
 }
 
 struct ProbeGroup {
@@ -331,6 +334,25 @@ void append_streams(std::vector<ProbeGroup>& groups) {
   });
 }
 
+// The mean share of its time that an op lost in this round against the rounds before.
+double measure_round(const Backend& backend, Pool& pool, const std::vector<ProbeGroup>& groups,
+                     std::vector<std::vector<Timing>>& timings) {
+  double gain = 0;
+  int measured = 0;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (size_t i = 0; i < groups[g].probes.size(); ++i) {
+      const Probe& probe = groups[g].probes[i];
+      Timing& timing = timings[g][i];
+      const double before = seconds_of(probe.op, timing);
+      measure(backend, pool, probe, timing);
+      if (timing.cold == kNever) continue;
+      gain += 1 - seconds_of(probe.op, timing) / before;
+      ++measured;
+    }
+  }
+  return measured > 0 ? gain / measured : 0;
+}
+
 }  // namespace
 
 std::string machine_key(int threads) {
@@ -359,13 +381,22 @@ MachineProfile measure_profile(int threads) {
   append_convolutions(groups);
   append_attention(groups);
   append_streams(groups);
-  for (const ProbeGroup& group : groups) {
+  std::vector<std::vector<Timing>> timings;
+  for (const ProbeGroup& group : groups) timings.emplace_back(group.probes.size());
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const double gain = measure_round(*backend, pool, groups, timings);
+    if (round + 1 >= kMinRounds && gain < kSmallGain) break;
+  }
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const std::string& op = groups[g].probes.front().op;
     std::vector<RatePoint> points;
-    for (const Probe& probe : group.probes) {
-      RatePoint point;
-      if (measure(*backend, pool, probe, point)) points.push_back(point);
+    for (const Timing& timing : timings[g]) {
+      if (timing.cold == kNever) continue;
+      points.push_back({.flops = timing.cost.flops,
+                        .bytes = timing.cost.bytes_read + timing.cost.bytes_written,
+                        .seconds = seconds_of(op, timing)});
     }
-    if (!points.empty()) profile.rates[group.probes.front().op] = fit_rate(points, group.basis);
+    if (!points.empty()) profile.rates[op] = fit_rate(points, groups[g].basis);
   }
   if (const auto add = profile.rates.find("add"); add != profile.rates.end())
     profile.rates[""] = add->second;

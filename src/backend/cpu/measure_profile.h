@@ -12,7 +12,7 @@ namespace snug {
 /// CPU model, cores used and library version: what rates depend on.
 [[nodiscard]] std::string machine_key(int threads);
 
-/// Runs every kind of kernel on small operands (about a second, at most 24 MiB).
+/// Runs every kind of kernel on small operands (one to three seconds, at most 24 MiB).
 [[nodiscard]] MachineProfile measure_profile(int threads);
 
 /// Seconds that one run of a node took.
