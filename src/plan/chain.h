@@ -50,7 +50,8 @@ struct SlotBlock {
     bool saves_input = false;
     bool saves_output = false;
     float seconds = 0;
-    auto operator<=>(const Option&) const = default;
+    // clang-tidy 14 takes the 0 of a generated comparison for a null pointer.
+    auto operator<=>(const Option&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   bool runs_once = false;
   float seconds = 0;  // forward
@@ -59,7 +60,7 @@ struct SlotBlock {
   int32_t entry = 0;
   int32_t advance_peak = 0;
   std::vector<Option> options;
-  auto operator<=>(const SlotBlock&) const = default;
+  auto operator<=>(const SlotBlock&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// The solved table: one table answers every nominal budget up to its largest.

@@ -34,7 +34,7 @@ struct Case {
   const train::Machine& machine;
 };
 
-train::RunPlan plan_with(const Case& it, RecomputeSetting recompute, int64_t micro_batch) {
+train::RunPlan plan_with(const Case& it, const RecomputeSetting& recompute, int64_t micro_batch) {
   RunConfig config = it.config;
   config.recompute = recompute;
   return train::plan_setup(config, it.options, it.setup, it.machine, micro_batch);
@@ -90,7 +90,7 @@ void check_arena(VerifyReport& report, const std::string& name, const Outcome& o
 }
 
 /// The plan if it fits the budget.
-std::optional<train::RunPlan> try_plan(const Case& it, RecomputeSetting recompute,
+std::optional<train::RunPlan> try_plan(const Case& it, const RecomputeSetting& recompute,
                                        int64_t micro_batch) {
   try {
     return plan_with(it, recompute, micro_batch);
