@@ -42,6 +42,8 @@ PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity
   };
   if (best.height > capacity)
     result = place_around_core(ranges, capacity, std::move(result.placement));
+  if (best.height > capacity && !result.is_impossible)
+    best = place_coarse(ranges, capacity, std::move(best));
   if (best.height > capacity && !result.is_impossible) {
     best = place_portfolio(ranges, capacity, std::move(best), kFirstRuns);
     search(std::min(nodes_left, dive_nodes(ranges.size())));

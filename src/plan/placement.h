@@ -78,6 +78,11 @@ struct PlacementWithin {
 [[nodiscard]] PlacementWithin place_around_core(std::span<const LiveRange> ranges, int64_t capacity,
                                                 Placement start);
 
+/// Improves `start`: sizes that are nearly equal are taken as equal, small ranges are left for
+/// last, and what is found settles.
+[[nodiscard]] Placement place_coarse(std::span<const LiveRange> ranges, int64_t capacity,
+                                     Placement start);
+
 enum class SearchEnd : uint8_t {
   solved,
   impossible,  // proved: the whole tree was searched

@@ -92,12 +92,51 @@ TEST(Placement, Random_ranges_are_disjoint_and_the_height_is_true) {
     for (const Placement& each :
          {place_portfolio(ranges, load_of(ranges)),
           place(ranges, {.local_search_rounds = 10, .exact_search_nodes = 500}),
-          place_local_search(ranges, load_of(ranges), place_portfolio(ranges, 0), 10)}) {
+          place_local_search(ranges, load_of(ranges), place_portfolio(ranges, 0), 10),
+          place_coarse(ranges, load_of(ranges), {{}, kNoHeight})}) {
       ASSERT_TRUE(is_disjoint(ranges, each)) << seed;
       ASSERT_EQ(each.height, height_of(ranges, each)) << seed;
       ASSERT_GE(each.height, load_of(ranges)) << seed;
     }
   }
+}
+
+// As in a recurrent net whose every step is nearly full: matrices, their halves and quarters, and
+// scratch of a matrix and a little more.
+std::vector<LiveRange> nearly_equal_ranges(uint64_t seed) {
+  constexpr int64_t kSizes[] = {1000, 1003, 250, 500, 503};
+  constexpr int32_t kSteps = 300;
+  std::mt19937_64 random(seed);
+  std::vector<int64_t> live(kSteps, 0);
+  std::vector<LiveRange> ranges;
+  for (int32_t i = 0; i < 6 * kSteps; ++i) {
+    const int32_t first = i / 6;
+    const int32_t last = std::min<int32_t>(kSteps - 1, first + static_cast<int32_t>(random() % 12));
+    const int64_t bytes = kSizes[random() % std::size(kSizes)];
+    const auto begin = live.begin() + first;
+    const auto end = live.begin() + last + 1;
+    if (std::any_of(begin, end, [&](int64_t used) { return used + bytes > 8000; })) continue;
+    std::for_each(begin, end, [&](int64_t& used) { used += bytes; });
+    ranges.push_back({static_cast<StorageId>(ranges.size()), first, last, bytes, false});
+  }
+  return ranges;
+}
+
+TEST(Placement, Coarse_sizes_lower_what_is_full_at_every_step) {
+  double greedy = 0;
+  double coarse = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const std::vector<LiveRange> ranges = nearly_equal_ranges(seed);
+    const int64_t load = load_of(ranges);
+    const Placement portfolio = place_portfolio(ranges, load);
+    const Placement improved = place_coarse(ranges, load, portfolio);
+    ASSERT_TRUE(is_disjoint(ranges, improved)) << seed;
+    ASSERT_EQ(improved.height, height_of(ranges, improved)) << seed;
+    ASSERT_LE(improved.height, portfolio.height) << seed;
+    greedy += static_cast<double>(portfolio.height) / static_cast<double>(load);
+    coarse += static_cast<double>(improved.height) / static_cast<double>(load);
+  }
+  EXPECT_LT(coarse, 0.97 * greedy);
 }
 
 TEST(Placement, Exact_search_equals_brute_force_on_small_instances) {

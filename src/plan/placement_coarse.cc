@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement of a coarse problem. Gaps that are a kilobyte too small for the next range, and small
+// ranges in the midst of large ones, are why greedy orders miss the load: a matrix product's
+// scratch is a matrix and a little more, a norm's statistics live as long as its output. So sizes
+// that are nearly equal count as equal, what is small is left for last, and at the end everything
+// settles into the room that rounding has wasted.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "plan/greedy.h"
+#include "plan/placement.h"
+
+namespace snug::plan {
+namespace {
+
+constexpr double kAlike = 0.01;       // sizes of one class differ by at most this share
+constexpr double kLargeShare = 0.98;  // of the load: what large ranges have at least
+constexpr int64_t kMostTimes = 8;
+constexpr int64_t kSmallest = 64;  // a class this much smaller than the largest is nobody's part
+constexpr size_t kMostTries = 4;
+constexpr size_t kPlacedInAll = 120'000;  // ranges; long schedules get fewer tries
+constexpr size_t kRuns = 4;  // of the portfolio
+constexpr int32_t kSettlings = 2;
+
+// What sizes count as: the largest of their class, or a little more where one class then is a
+// multiple of another, so that what one leaves the other fills.
+std::map<int64_t, int64_t> class_of_size(std::span<const LiveRange> ranges) {
+  std::map<int64_t, int64_t> class_of;
+  for (const LiveRange& range : ranges) class_of.emplace(range.bytes, 0);
+  std::vector<int64_t> classes;  // by falling size
+  for (auto size = class_of.rbegin(); size != class_of.rend(); ++size) {
+    if (classes.empty() || static_cast<double>(size->first) <
+                               (1 - kAlike) * static_cast<double>(classes.back())) {
+      classes.push_back(size->first);
+    }
+    size->second = static_cast<int64_t>(classes.size()) - 1;
+  }
+  const auto is_alike = [](int64_t bytes, int64_t more) {
+    return bytes <= more && static_cast<double>(more) <= (1 + kAlike) * static_cast<double>(bytes);
+  };
+  for (size_t small = classes.size(); small-- > 0;) {
+    if (classes[small] < std::max<int64_t>(1, classes[0] / kSmallest)) continue;
+    for (size_t large = 0; large < small; ++large) {
+      const int64_t times = (classes[large] + classes[small] - 1) / classes[small];
+      if (times <= kMostTimes && is_alike(classes[large], times * classes[small]))
+        classes[large] = times * classes[small];
+    }
+  }
+  for (auto& [bytes, of_class] : class_of) of_class = classes[static_cast<size_t>(of_class)];
+  return class_of;
+}
+
+// By range.
+std::vector<int64_t> class_bytes(std::span<const LiveRange> ranges) {
+  const std::map<int64_t, int64_t> class_of = class_of_size(ranges);
+  std::vector<int64_t> bytes;
+  bytes.reserve(ranges.size());
+  for (const LiveRange& range : ranges) bytes.push_back(class_of.at(range.bytes));
+  return bytes;
+}
+
+struct Coarse {
+  std::vector<int32_t> ids;       // of the large ranges
+  std::vector<LiveRange> ranges;  // in the size of their class
+};
+
+Coarse large_ranges(std::span<const LiveRange> ranges, std::span<const int64_t> class_bytes,
+                    int64_t smallest) {
+  Coarse coarse;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (class_bytes[i] < smallest) continue;
+    coarse.ids.push_back(static_cast<int32_t>(i));
+    coarse.ranges.push_back(ranges[i]);
+    coarse.ranges.back().bytes = class_bytes[i];
+  }
+  return coarse;
+}
+
+// All ranges, the large ones where the solved coarse problem has them.
+Placement place_large_first(std::span<const LiveRange> ranges, const Sections& sections,
+                            const Coarse& coarse, int64_t capacity) {
+  const int64_t goal = std::max(capacity, load_of(coarse.ranges));
+  Placement large = place_portfolio(coarse.ranges, goal, {{}, kNoHeight}, 0, kRuns);
+  if (large.height > goal)
+    large = place_around_core(coarse.ranges, goal, std::move(large)).placement;
+  Placement found{{}, kNoHeight};
+  if (large.height == kNoHeight) return found;
+  internal::GreedyPlacement around(ranges, sections);
+  std::vector<bool> is_placed(ranges.size(), false);
+  for (size_t i = 0; i < coarse.ids.size(); ++i) {
+    around.put(coarse.ids[i], large.offsets[i]);
+    is_placed[static_cast<size_t>(coarse.ids[i])] = true;
+  }
+  internal::place_rest(ranges, std::span(internal::kGreedyRuns).first(kRuns), around, is_placed,
+                       std::max(capacity, large.height), found);
+  return found;
+}
+
+// Everything falls as far as it can, then the same upside down: nothing becomes higher.
+void settle(std::span<const LiveRange> ranges, const Sections& sections, int64_t enough,
+            Placement& best) {
+  std::vector<int32_t> order(ranges.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (int32_t i = 0; i < kSettlings && best.height > enough; ++i) {
+    std::stable_sort(order.begin(), order.end(), [&best](int32_t a, int32_t b) {
+      return best.offsets[static_cast<size_t>(a)] < best.offsets[static_cast<size_t>(b)];
+    });
+    internal::GreedyPlacement fallen(ranges, sections);
+    if (!fallen.place(order, internal::Fit::first, best.height)) return;
+    best = fallen.placement();
+    for (size_t k = 0; k < ranges.size(); ++k)
+      best.offsets[k] = best.height - best.offsets[k] - ranges[k].bytes;
+  }
+}
+
+}  // namespace
+
+Placement place_coarse(std::span<const LiveRange> ranges, int64_t capacity, Placement start) {
+  Placement best = std::move(start);
+  const std::vector<int64_t> bytes = class_bytes(ranges);
+  const std::set<int64_t, std::greater<>> classes(bytes.begin(), bytes.end());
+  const Sections sections = sections_of(ranges);
+  const double large_bytes = kLargeShare * static_cast<double>(load_of(ranges));
+  size_t tries = std::clamp<size_t>(kPlacedInAll / (ranges.size() + 1), 1, kMostTries);
+  for (const int64_t smallest : classes) {
+    const Coarse coarse = large_ranges(ranges, bytes, smallest);
+    if (static_cast<double>(load_of(coarse.ranges)) < large_bytes) continue;
+    if (tries-- == 0 || best.height <= capacity) break;
+    Placement found = place_large_first(ranges, sections, coarse, capacity);
+    if (found.height == kNoHeight) continue;
+    settle(ranges, sections, capacity, found);
+    if (found.height < best.height) best = std::move(found);
+  }
+  return best;
+}
+
+}  // namespace snug::plan
