@@ -8,6 +8,7 @@ namespace snug::plan {
 namespace {
 
 constexpr int32_t kFirstRuns = 4;         // of the portfolio, before anything that costs more
+constexpr double kNear = 1.002;           // of the goal: more greedy orders do not help any more
 constexpr size_t kMostSearched = 12'000;  // ranges; beyond, a greedy run costs a tenth of a second
 constexpr int32_t kCapacities = 8;        // that are tried between the load and the lowest height
 
@@ -44,10 +45,10 @@ PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity
     result = place_around_core(ranges, capacity, std::move(result.placement));
   if (best.height > capacity && !result.is_impossible)
     best = place_coarse(ranges, capacity, std::move(best));
-  if (best.height > capacity && !result.is_impossible) {
+  const double near = kNear * static_cast<double>(capacity);
+  if (static_cast<double>(best.height) > near && !result.is_impossible)
     best = place_portfolio(ranges, capacity, std::move(best), kFirstRuns);
-    search(std::min(nodes_left, dive_nodes(ranges.size())));
-  }
+  search(std::min(nodes_left, dive_nodes(ranges.size())));
   if (best.height > capacity && best.height < kNoHeight && !result.is_impossible &&
       limits.local_search_rounds > 0 && ranges.size() <= kMostSearched) {
     const int32_t rounds = greedy_runs(ranges.size(), limits.local_search_rounds);

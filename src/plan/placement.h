@@ -35,7 +35,7 @@ struct PlacementLimits {
 /// Greedy runs that many ranges are worth: long schedules get fewer.
 [[nodiscard]] constexpr int32_t greedy_runs(size_t ranges, int32_t most) {
   constexpr size_t kPlacedInAll = 120'000;
-  constexpr size_t kFewest = 4;
+  constexpr size_t kFewest = 1;
   const auto limit = static_cast<size_t>(std::max(1, most));
   return static_cast<int32_t>(
       std::clamp(kPlacedInAll / (ranges + 1), std::min(kFewest, limit), limit));

@@ -19,13 +19,15 @@
 namespace snug::plan {
 namespace {
 
-constexpr double kAlike = 0.01;       // sizes of one class differ by at most this share
-constexpr double kLargeShare = 0.98;  // of the load: what large ranges have at least
+constexpr double kAlike = 0.01;        // sizes of one class differ by at most this share
+constexpr double kLargeShare = 0.995;  // of the load: what large ranges have at least
 constexpr int64_t kMostTimes = 8;
 constexpr int64_t kSmallest = 64;  // a class this much smaller than the largest is nobody's part
 constexpr size_t kMostTries = 4;
-constexpr size_t kPlacedInAll = 120'000;  // ranges; long schedules get fewer tries
-constexpr size_t kRuns = 4;  // of the portfolio
+constexpr size_t kPlacedInAll = 60'000;  // ranges; long schedules get fewer tries
+constexpr int32_t kMostRuns = 4;         // of the portfolio
+constexpr int32_t kFewestRuns = 2;
+constexpr double kNear = 1.0002;  // of the goal: another try hardly comes nearer
 constexpr int32_t kSettlings = 2;
 
 // What sizes count as: the largest of their class, or a little more where one class then is a
@@ -35,8 +37,8 @@ std::map<int64_t, int64_t> class_of_size(std::span<const LiveRange> ranges) {
   for (const LiveRange& range : ranges) class_of.emplace(range.bytes, 0);
   std::vector<int64_t> classes;  // by falling size
   for (auto size = class_of.rbegin(); size != class_of.rend(); ++size) {
-    if (classes.empty() || static_cast<double>(size->first) <
-                               (1 - kAlike) * static_cast<double>(classes.back())) {
+    if (classes.empty() ||
+        static_cast<double>(size->first) < (1 - kAlike) * static_cast<double>(classes.back())) {
       classes.push_back(size->first);
     }
     size->second = static_cast<int64_t>(classes.size()) - 1;
@@ -85,8 +87,15 @@ Coarse large_ranges(std::span<const LiveRange> ranges, std::span<const int64_t> 
 // All ranges, the large ones where the solved coarse problem has them.
 Placement place_large_first(std::span<const LiveRange> ranges, const Sections& sections,
                             const Coarse& coarse, int64_t capacity) {
+  const auto runs =
+      std::span(internal::kGreedyRuns)
+          .first(static_cast<size_t>(std::max(kFewestRuns, greedy_runs(ranges.size(), kMostRuns))));
   const int64_t goal = std::max(capacity, load_of(coarse.ranges));
-  Placement large = place_portfolio(coarse.ranges, goal, {{}, kNoHeight}, 0, kRuns);
+  const Sections coarse_sections = sections_of(coarse.ranges);
+  Placement large{{}, kNoHeight};
+  internal::place_rest(coarse.ranges, runs,
+                       internal::GreedyPlacement(coarse.ranges, coarse_sections),
+                       std::vector<bool>(coarse.ranges.size(), false), goal, large);
   if (large.height > goal)
     large = place_around_core(coarse.ranges, goal, std::move(large)).placement;
   Placement found{{}, kNoHeight};
@@ -97,8 +106,7 @@ Placement place_large_first(std::span<const LiveRange> ranges, const Sections& s
     around.put(coarse.ids[i], large.offsets[i]);
     is_placed[static_cast<size_t>(coarse.ids[i])] = true;
   }
-  internal::place_rest(ranges, std::span(internal::kGreedyRuns).first(kRuns), around, is_placed,
-                       std::max(capacity, large.height), found);
+  internal::place_rest(ranges, runs, around, is_placed, std::max(capacity, large.height), found);
   return found;
 }
 
@@ -128,6 +136,7 @@ Placement place_coarse(std::span<const LiveRange> ranges, int64_t capacity, Plac
   const Sections sections = sections_of(ranges);
   const double large_bytes = kLargeShare * static_cast<double>(load_of(ranges));
   size_t tries = std::clamp<size_t>(kPlacedInAll / (ranges.size() + 1), 1, kMostTries);
+  int64_t last_height = kNoHeight;
   for (const int64_t smallest : classes) {
     const Coarse coarse = large_ranges(ranges, bytes, smallest);
     if (static_cast<double>(load_of(coarse.ranges)) < large_bytes) continue;
@@ -135,7 +144,11 @@ Placement place_coarse(std::span<const LiveRange> ranges, int64_t capacity, Plac
     Placement found = place_large_first(ranges, sections, coarse, capacity);
     if (found.height == kNoHeight) continue;
     settle(ranges, sections, capacity, found);
+    const bool is_better = found.height < last_height;
+    last_height = found.height;
     if (found.height < best.height) best = std::move(found);
+    if (!is_better || static_cast<double>(best.height) <= kNear * static_cast<double>(capacity))
+      break;
   }
   return best;
 }

@@ -21,7 +21,7 @@ constexpr std::array kShares = {0.99, 0.97, 0.95, 0.9, 0.8, 0.7};
 // Ranges are one group if they live in the same of the sections with more than such a part of that.
 constexpr std::array kGroupShares = {1.0, 0.9, 0.8, 0.6, 0.4, 0.2, 0.0};
 
-constexpr size_t kMostCore = 1500;  // a dive into more costs more than what it may save
+constexpr size_t kMostCore = 600;  // a dive into more costs more than what it may save
 constexpr int64_t kFewestNodes = 500;
 constexpr size_t kRunsAround = 4;  // of the portfolio; where they fail, a larger core does more
 
