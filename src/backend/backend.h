@@ -40,7 +40,7 @@ struct KernelChoice {
 };
 
 /// The memory of one run. A pointer is null for an absent optional input. Outputs never overlap
-/// inputs, except where the op must overwrite.
+/// inputs, except where the op must, or may and the planner said so: then the output is the input.
 struct Launch {
   std::span<const std::byte* const> inputs;
   std::span<std::byte* const> outputs;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/assemble.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "plan/liveness.h"
@@ -9,10 +11,36 @@
 
 namespace snug::plan {
 
+namespace {
+
+// Offsets of all ranges. Those that hand their place on are one range to the placement.
+Placement place_all(const Liveness& live, const PlacementLimits& limits) {
+  std::vector<LiveRange> places;
+  std::vector<size_t> place(live.ranges.size());
+  for (size_t i = 0; i < live.ranges.size(); ++i) {
+    const LiveRange& range = live.ranges[i];
+    if (live.place_of[i] < 0) {
+      place[i] = places.size();
+      places.push_back(range);
+      continue;
+    }
+    place[i] = place[static_cast<size_t>(live.place_of[i])];
+    LiveRange& whole = places[place[i]];
+    whole.last = range.last;
+    whole.bytes = std::max(whole.bytes, range.bytes);
+  }
+  const Placement placed = plan::place(places, limits);
+  Placement all{std::vector<int64_t>(live.ranges.size()), placed.height};
+  for (size_t i = 0; i < place.size(); ++i) all.offsets[i] = placed.offsets[place[i]];
+  return all;
+}
+
+}  // namespace
+
 Plan assemble(const Problem& problem, std::span<const OpId> schedule, std::string strategy,
               const PlacementLimits& limits) {
   Liveness live = analyse(problem, schedule);
-  Placement placement = place(live.ranges, limits);
+  Placement placement = place_all(live, limits);
 
   Plan plan;
   plan.strategy = std::move(strategy);

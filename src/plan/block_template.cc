@@ -64,6 +64,12 @@ BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Ch
   };
   add(op.inputs, local.inputs);
   add(op.outputs, local.outputs);
+  for (const auto& [output, input] : op.reuses) {
+    const int32_t place = local_of(input);
+    if (place >= 0 && local_of(output) >= 0 &&
+        index.arena_bytes(output) == index.arena_bytes(input))
+      local.overwritten.push_back(place);
+  }
   return local;
 }
 
@@ -215,6 +221,7 @@ std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_sa
       if (first[static_cast<size_t>(output)] < 0) first[static_cast<size_t>(output)] = step;
       last[static_cast<size_t>(output)] = std::max(last[static_cast<size_t>(output)], step);
     }
+    for (const int32_t input : op.overwritten) last[static_cast<size_t>(input)] = step - 1;
   }
   for (size_t i = 0; i < storages_.size(); ++i) {
     const TemplateStorage& storage = storages_[i];

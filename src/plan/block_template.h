@@ -50,6 +50,7 @@ class BlockTemplate {
   struct LocalOp {
     std::vector<int32_t> inputs;  // local storages; pinned and resident ones are left out
     std::vector<int32_t> outputs;
+    std::vector<int32_t> overwritten;  // inputs in whose place an output of their size is written
     int64_t scratch_bytes = 0;
     double seconds = 0;
   };

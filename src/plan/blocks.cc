@@ -371,6 +371,11 @@ void classify(const ProblemIndex& index, Chain& chain) {
         for (const StorageId input : op.inputs) add_storage(input);
         key.push_back(-1);
         for (const StorageId output : op.outputs) add_storage(output);
+        for (const auto& [output, input] : op.reuses) {
+          key.push_back(-4);
+          add_storage(output);
+          add_storage(input);
+        }
       }
       key.push_back(-3);
     };

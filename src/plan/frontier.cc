@@ -92,7 +92,10 @@ Refusal refuse(const Problem& problem, const Frontier& frontier, int64_t arena_b
   for (const auto* operands : {&op.inputs, &op.outputs}) {
     for (const StorageId id : *operands) {
       const Storage& storage = problem.storages[static_cast<size_t>(id)];
-      if (!storage.resident) refusal.operands.push_back({storage.name, storage.bytes});
+      const bool is_in_place = std::any_of(op.reuses.begin(), op.reuses.end(),
+                                           [id](const auto& pair) { return pair.first == id; });
+      if (!storage.resident && !is_in_place)
+        refusal.operands.push_back({storage.name, storage.bytes});
     }
   }
   if (op.scratch_bytes > 0) refusal.operands.push_back({"scratch", op.scratch_bytes});

@@ -252,7 +252,8 @@ bool has_same_structure(const Problem& a, const Problem& b) {
          std::equal(a.ops.begin(), a.ops.end(), b.ops.begin(), b.ops.end(),
                     [](const Op& x, const Op& y) {
                       return x.name == y.name && x.phase == y.phase && x.inputs == y.inputs &&
-                             x.outputs == y.outputs && x.may_recompute == y.may_recompute;
+                             x.outputs == y.outputs && x.reuses == y.reuses &&
+                             x.may_recompute == y.may_recompute;
                     });
 }
 

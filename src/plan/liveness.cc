@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 
@@ -20,7 +21,9 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
   const auto steps = static_cast<int32_t>(schedule.size());
   std::vector<int32_t> current(problem.storages.size(), -1);  // the newest instance of each storage
   std::vector<int32_t> runs(problem.ops.size(), 0);
-  std::vector<int64_t> shared(schedule.size(), 0);  // bytes that outputs take over from inputs
+  std::vector<std::pair<int32_t, int32_t>> taken;  // a range and the one whose place it takes
+  std::vector<int64_t> wider(schedule.size(),
+                             0);  // bytes of overwritten inputs beyond the outputs'
   for (int32_t step = 0; step < steps; ++step) {
     const OpId id = schedule[static_cast<size_t>(step)];
     const Op& op = problem.ops[static_cast<size_t>(id)];
@@ -38,13 +41,17 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
       result.ranges.push_back({output, step, step, storage.bytes, false});
     }
     for (const auto& [output, input] : op.reuses) {
-      shared[static_cast<size_t>(step)] +=
-          std::min(problem.storages[static_cast<size_t>(output)].bytes,
-                   problem.storages[static_cast<size_t>(input)].bytes);
+      LiveRange& before = result.ranges[static_cast<size_t>(current[static_cast<size_t>(input)])];
+      before.last = step - 1;  // from here on its place is the output's
+      wider[static_cast<size_t>(step)] +=
+          std::max<int64_t>(0, before.bytes - problem.storages[static_cast<size_t>(output)].bytes);
+      taken.emplace_back(current[static_cast<size_t>(output)], current[static_cast<size_t>(input)]);
       current[static_cast<size_t>(input)] = -1;
     }
     if (op.scratch_bytes > 0) result.ranges.push_back({id, step, step, op.scratch_bytes, true});
   }
+  result.place_of.assign(result.ranges.size(), -1);
+  for (const auto& [range, place] : taken) result.place_of[static_cast<size_t>(range)] = place;
   // Summed in the order of the ops, so that the same runs in another order give the same number to
   // the bit.
   for (size_t id = 0; id < runs.size(); ++id) result.seconds += runs[id] * problem.ops[id].seconds;
@@ -62,7 +69,7 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
   int64_t in_use = 0;
   for (int32_t step = 0; step < steps; ++step) {
     in_use += change[static_cast<size_t>(step)];
-    const int64_t bytes = in_use - shared[static_cast<size_t>(step)];
+    const int64_t bytes = in_use + wider[static_cast<size_t>(step)];
     result.step_bytes[static_cast<size_t>(step)] = bytes;
     if (bytes > result.load_bytes) {
       result.load_bytes = bytes;

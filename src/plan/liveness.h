@@ -16,6 +16,9 @@ namespace snug::plan {
 /// order, scratch last.
 struct Liveness {
   std::vector<LiveRange> ranges;
+  /// By range: the range in whose place it is written (Op::reuses; that one ends a step before it
+  /// begins), or -1.
+  std::vector<int32_t> place_of;
   std::vector<int64_t> step_bytes;  // bytes in use at each step
   int64_t load_bytes = 0;           // the largest of step_bytes
   int32_t peak_step = 0;            // the first step that reaches it

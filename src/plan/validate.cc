@@ -180,6 +180,21 @@ class Replay {
         newest[static_cast<size_t>(id)] = static_cast<int64_t>(instances.size());
         instances.push_back({id, now, now, storage(id).bytes, each.output_offsets[i]});
       }
+      wider_.push_back(0);
+      for (const auto& [output, input] : op.reuses) {
+        const int64_t found = newest[static_cast<size_t>(input)];
+        newest[static_cast<size_t>(input)] = -1;
+        if (found < 0) continue;
+        Instance& before = instances[static_cast<size_t>(found)];
+        const Instance& after = instances[static_cast<size_t>(newest[static_cast<size_t>(output)])];
+        before.last = now - 1;
+        wider_.back() += std::max<int64_t>(0, before.bytes - after.bytes);
+        if (before.offset != after.offset) {
+          report(place + "writes '" + storage(output).name + "' at " +
+                 std::to_string(after.offset) + ", but is to write it over '" +
+                 storage(input).name + "' at " + std::to_string(before.offset));
+        }
+      }
       if (op.scratch_bytes > 0) {
         instances.push_back({-1, now, now, op.scratch_bytes, each.scratch_offset});
       }
@@ -222,6 +237,7 @@ class Replay {
         in_use[static_cast<size_t>(step)] += each.bytes;
       }
     }
+    for (size_t step = 0; step < in_use.size(); ++step) in_use[step] += wider_[step];
     const int64_t load = in_use.empty() ? 0 : *std::max_element(in_use.begin(), in_use.end());
     const auto claim = [&](const char* what, int64_t claimed, int64_t actual) {
       if (claimed != actual) {
@@ -271,6 +287,7 @@ class Replay {
  private:
   const Problem& problem_;
   std::vector<std::string>& violations_;
+  std::vector<int64_t> wider_;  // by step: bytes of overwritten inputs beyond the outputs'
 };
 
 }  // namespace

@@ -56,6 +56,51 @@ TEST(Validate, Broken_problems_are_rejected_by_name) {
   expect_rejected(with([](Problem& p) { p.alignment = 0; }), "alignment must be positive");
 }
 
+// "b" is written over "a", which only its op reads, and is kept.
+Problem overwriting_problem(int64_t bytes_of_b) {
+  Problem problem;
+  for (const int64_t bytes : {int64_t{128}, bytes_of_b, int64_t{64}})
+    problem.storages.push_back({"s" + std::to_string(problem.storages.size()), bytes, false});
+  const auto op = [&](std::vector<StorageId> inputs, StorageId output) {
+    Op made;
+    made.name = "makes " + std::to_string(output);
+    made.inputs = std::move(inputs);
+    made.outputs = {output};
+    made.may_recompute = false;
+    problem.ops.push_back(made);
+  };
+  op({}, 0);
+  op({0}, 1);
+  problem.ops.back().reuses = {{1, 0}};
+  op({1}, 2);
+  problem.keep = {1, 2};
+  return problem;
+}
+
+TEST(Check, An_output_lies_where_the_input_lay_that_it_overwrites) {
+  const Problem problem = overwriting_problem(128);
+  validate(problem);
+  const Plan plan = assemble(problem, given_order(problem), "keep-all");
+  EXPECT_TRUE(check(problem, plan).empty());
+  EXPECT_EQ(plan.arena_bytes, 128 + 64);
+  EXPECT_EQ(plan.load_bytes, plan.arena_bytes);
+  EXPECT_EQ(plan.steps[1].input_offsets, plan.steps[1].output_offsets);
+
+  Problem apart = problem;
+  apart.ops[1].reuses.clear();
+  EXPECT_EQ(assemble(apart, given_order(apart), "keep-all").arena_bytes, 2 * 128);
+  // A plan that keeps the two apart is not one of the problem, and the other way round.
+  EXPECT_FALSE(check(problem, assemble(apart, given_order(apart), "keep-all")).empty());
+  EXPECT_FALSE(check(apart, plan).empty());
+}
+
+TEST(Check, An_overwritten_input_counts_at_its_own_size) {
+  const Problem narrower = overwriting_problem(64);
+  const Plan plan = assemble(narrower, given_order(narrower), "keep-all");
+  EXPECT_TRUE(check(narrower, plan).empty()) << check(narrower, plan).front();
+  EXPECT_EQ(plan.load_bytes, 128);
+}
+
 class CheckMutations : public ::testing::Test {
  protected:
   // The smallest plan of an encoder: recomputation, reuse of bytes, updates.

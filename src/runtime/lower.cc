@@ -30,6 +30,50 @@ std::string storage_name(const Graph& graph, ValueId id) {
          (node.outputs.size() > 1 ? "." + output : "");
 }
 
+// Outputs that the backward part writes over an input: the op runs once and is the input's only
+// reader, so that whatever a schedule repeats, nobody misses it.
+void add_reuses(const Graph& graph, Lowered& lowered) {
+  plan::Problem& problem = lowered.problem;
+  std::vector<int32_t> readers(problem.storages.size(), 0);
+  for (const plan::Op& op : problem.ops) {
+    for (const plan::StorageId input : op.inputs) ++readers[static_cast<size_t>(input)];
+  }
+  for (const plan::StorageId kept : problem.keep) ++readers[static_cast<size_t>(kept)];
+  const auto storage = [&](ValueId id) {
+    return lowered.storage_of_value[static_cast<size_t>(id)];
+  };
+  const auto bytes = [&](ValueId id) {
+    return problem.storages[static_cast<size_t>(storage(id))].bytes;
+  };
+  const auto is_resident = [&](ValueId id) {
+    return problem.storages[static_cast<size_t>(storage(id))].resident;
+  };
+  for (size_t i = 0; i < problem.ops.size(); ++i) {
+    plan::Op& op = problem.ops[i];
+    const Node& node = graph.node(lowered.node_of_op[i]);
+    if (node.phase != Phase::backward || node.op->alias->kind != AliasKind::may_overwrite) continue;
+    for (const auto& [to, from] : node.op->alias->pairs) {
+      const ValueId output = node.outputs[static_cast<size_t>(to)];
+      const ValueId input = static_cast<size_t>(from) < node.inputs.size()
+                                ? node.inputs[static_cast<size_t>(from)]
+                                : kNone;
+      if (input == kNone || is_resident(input) || is_resident(output)) continue;
+      if (readers[static_cast<size_t>(storage(input))] != 1) continue;
+      const auto places = std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+        return id != kNone && storage(id) == storage(input);
+      });
+      const bool is_alike = graph.type(input).dtype == graph.type(output).dtype &&
+                            element_count(graph.type(input)) == element_count(graph.type(output)) &&
+                            bytes(input) == bytes(output);
+      const bool is_taken = std::any_of(op.reuses.begin(), op.reuses.end(), [&](const auto& pair) {
+        return pair.first == storage(output) || pair.second == storage(input);
+      });
+      if (places == 1 && is_alike && !is_taken)
+        op.reuses.emplace_back(storage(output), storage(input));
+    }
+  }
+}
+
 }  // namespace
 
 Lowered lower(const Graph& graph, const Backend& backend) {
@@ -87,6 +131,7 @@ Lowered lower(const Graph& graph, const Backend& backend) {
       out.problem.keep.push_back(storage);
     }
   }
+  add_reuses(graph, out);
   return out;
 }
 

@@ -3,9 +3,11 @@
 // update, batches are not split unless that is allowed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "backend/reference/reference.h"
+#include "plan/validate.h"
 #include "snug/error.h"
 #include "train/splits.h"
 #include "train/testing.h"
@@ -42,6 +44,26 @@ TEST(Image_engine, reference_agrees_with_the_cpu) {
 
 // The mean of the first convolution's outputs over a batch is known from the batch; the buffer goes
 // a tenth of the way to it, once, whether the batch is in one piece or in two.
+TEST(Image_engine, gradients_lie_where_the_gradients_lay_that_nobody_else_reads) {
+  const auto backend = cpu();
+  const TestRun run(*backend, TestRun::resnet_config("all"), 4, 4);
+  const plan::Problem& problem = run.plan.train.front().lowered.problem;
+  int64_t overwritten = 0;
+  for (const plan::Op& op : problem.ops) {
+    for (const auto& [output, input] : op.reuses) {
+      EXPECT_EQ(op.phase, plan::Phase::backward);
+      for (const plan::Op& other : problem.ops) {
+        const auto& inputs = other.inputs;
+        EXPECT_TRUE(&other == &op ||
+                    std::find(inputs.begin(), inputs.end(), input) == inputs.end());
+      }
+      ++overwritten;
+    }
+  }
+  EXPECT_GT(overwritten, 10);
+  EXPECT_TRUE(plan::check(problem, run.plan.train.front().plan).empty());
+}
+
 TEST(Image_engine, running_statistics_move_once_an_update) {
   const auto reference = make_reference_backend();
   for (const int64_t micro_batch : {4, 2}) {

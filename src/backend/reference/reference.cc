@@ -42,7 +42,8 @@ class ReferenceKernel final : public Kernel {
     for (const TensorType& type : spec.inputs) inputs_.push_back({type, nullptr});
     for (const TensorType& type : spec.outputs) outputs_.push_back({type, nullptr});
     copies_.resize(inputs_.size());
-    if (spec.op->alias->kind != AliasKind::must_overwrite) return;
+    const AliasKind kind = spec.op->alias->kind;
+    if (kind != AliasKind::must_overwrite && kind != AliasKind::may_overwrite) return;
     for (const auto& [output, input] : spec.op->alias->pairs) {
       const auto index = static_cast<size_t>(input);
       copies_[index].resize(static_cast<size_t>(inputs_[index].size()));

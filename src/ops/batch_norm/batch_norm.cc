@@ -117,7 +117,7 @@ std::span<const OpDef> batch_norm_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_of<10>,
-       .alias = never_in_place()},
+       .alias = may_overwrite({{0, 4}, {0, 0}})},
       {.name = "batch_norm_inference",
        .inputs = std::vector<InputSpec>{"x", "gamma", "beta", "mean", "variance"},
        .is_variadic = false,

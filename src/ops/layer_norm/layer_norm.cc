@@ -83,7 +83,7 @@ std::span<const OpDef> layer_norm_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_grad,
-       .alias = never_in_place()},
+       .alias = may_overwrite({{0, 4}, {0, 0}})},
   };
   return ops;
 }

@@ -82,7 +82,7 @@ std::span<const OpDef> lstm_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_grad,
-       .alias = may_overwrite({{0, 0}})},
+       .alias = may_overwrite({{0, 0}, {1, 4}, {2, 3}})},
   };
   return ops;
 }
