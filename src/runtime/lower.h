@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a graph to the planner's problem: one storage for each value that owns bytes, one op for
 // each node that runs a kernel. Views own nothing and run nothing; an output that must overwrite a
-// resident value is that resident's storage.
+// resident value is that resident's storage. In the backward part an output that may be written
+// over an input is, where its op is the input's only reader (plan::Op::reuses).
 #pragma once
 
 #include <vector>
