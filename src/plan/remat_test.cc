@@ -104,7 +104,7 @@ TEST(Squeeze, Ends_at_the_same_peak_whatever_the_target_if_it_is_not_reached) {
     const auto peak_after = [&](int64_t target) {
       Retention state(graph, target);
       Random random(seed);
-      (void)squeeze(graph, state, storages, random, {.work = 1'000'000}, target);
+      (void)squeeze(graph, state, storages, random, {.work = 1'000'000});
       expect_state_is_exact(problem, state);
       EXPECT_EQ(state.limit_bytes(), target);
       return state.peak();

@@ -42,4 +42,32 @@ bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<in
 /// Takes out repeated runs while the limit holds, most cost per byte and stage first.
 void fill_room(const StageGraph& graph, Retention& state);
 
+/// Lowers the peak to the state's limit, by 5 % at a time and later by less: `reach` changes the
+/// state until it fits a limit on the way and tells whether it does; `try_harder` tells after a
+/// failure whether the same step is worth another try. Ends in the smallest state that was reached;
+/// true if that fits. On the way the target is unknown, so what reaches one reaches every larger
+/// one.
+template <class Reach, class TryHarder>
+[[nodiscard]] bool lower_peak_by_steps(Retention& state, Reach reach, TryHarder try_harder) {
+  constexpr double kFirstShare = 0.05;  // of the peak
+  constexpr double kLastShare = 0.002;
+  const int64_t limit = state.limit_bytes();
+  Retention::Snapshot smallest = state.snapshot();
+  int64_t peak = state.peak();
+  double share = kFirstShare;
+  while (peak > limit && share >= kLastShare) {
+    state.set_limit(static_cast<int64_t>(static_cast<double>(peak) * (1 - share)));
+    if (reach()) {
+      smallest = state.snapshot();
+      peak = state.peak();
+      continue;
+    }
+    state.restore(smallest);
+    if (!try_harder()) share /= 2;
+  }
+  state.restore(smallest);
+  state.set_limit(limit);
+  return peak <= limit;
+}
+
 }  // namespace snug::plan

@@ -26,9 +26,6 @@ constexpr int64_t kFreeList = 4096;    // runs whose listing counts as no work
 constexpr int32_t kMaxDrops = 60;      // in one step
 constexpr size_t kMaxCandidates = 10;  // for each drop, priced by the exact state
 constexpr int32_t kBlink = 8;          // one in so many candidates is overlooked
-// Of the peak, in one step of squeezing.
-constexpr double kFirstShare = 0.05;
-constexpr double kLastShare = 0.002;
 constexpr int64_t kMaxReachSteps = 1000;
 constexpr double kReachHeat = 0.02;  // of the overflow may be given back
 constexpr int32_t kPart = 8;         // one in so many gaps is dropped in part
@@ -64,25 +61,10 @@ class Ruiner {
     state_.restore(best);
   }
 
-  bool squeeze(int64_t target_bytes) {
-    const int64_t limit = state_.limit_bytes();
+  bool squeeze() {
     const int64_t end = state_.work() + limits_.work;
-    Retention::Snapshot smallest = state_.snapshot();
-    int64_t peak = state_.peak();
-    double share = kFirstShare;
-    while (peak > target_bytes && share >= kLastShare) {
-      state_.set_limit(static_cast<int64_t>(static_cast<double>(peak) * (1 - share)));
-      if (reach_limit(end)) {
-        smallest = state_.snapshot();
-        peak = state_.peak();
-      } else {
-        state_.restore(smallest);
-        share /= 2;
-      }
-    }
-    state_.restore(smallest);
-    state_.set_limit(limit);
-    return peak <= target_bytes;
+    return lower_peak_by_steps(
+        state_, [&] { return reach_limit(end); }, [] { return false; });
   }
 
  private:
@@ -293,9 +275,9 @@ void ruin_and_recreate(const StageGraph& graph, Retention& state,
 }
 
 bool squeeze(const StageGraph& graph, Retention& state, const std::vector<int32_t>& droppable,
-             Random& random, const RuinLimits& limits, int64_t target_bytes) {
-  if (droppable.empty()) return state.peak() <= target_bytes;
-  return Ruiner(graph, state, droppable, random, limits).squeeze(target_bytes);
+             Random& random, const RuinLimits& limits) {
+  if (droppable.empty()) return state.fits();
+  return Ruiner(graph, state, droppable, random, limits).squeeze();
 }
 
 }  // namespace snug::plan

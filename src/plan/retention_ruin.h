@@ -26,11 +26,10 @@ void ruin_and_recreate(const StageGraph& graph, Retention& state,
                        const std::vector<int32_t>& droppable, Random& random,
                        const RuinLimits& limits);
 
-/// Lowers the peak by a few per cent at a time until it is at most `target_bytes`, in any state;
-/// false where it ends above. What it does does not depend on the target: where one is reached,
-/// every larger one is as well. Leaves the state of the smallest peak, and the limit as it was.
+/// Lowers the peak to the state's limit, whatever it costs (lower_peak_by_steps); false where it
+/// ends above. Leaves the state of the smallest peak, and the limit as it was.
 [[nodiscard]] bool squeeze(const StageGraph& graph, Retention& state,
                            const std::vector<int32_t>& droppable, Random& random,
-                           const RuinLimits& limits, int64_t target_bytes);
+                           const RuinLimits& limits);
 
 }  // namespace snug::plan

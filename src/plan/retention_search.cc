@@ -27,8 +27,6 @@ constexpr int32_t kManyMoreOps = 1500;  // improved once
 constexpr int32_t kMaxOpsToDropAll = 3000;
 constexpr double kLowerWork = 600e6;
 constexpr int64_t kLowerMoves = 50'000;  // in one step
-constexpr double kLowerFirstShare = 0.05;
-constexpr double kLowerLastShare = 0.002;
 constexpr double kLowerRise = 5;
 constexpr double kLowerMostFirst = 300;
 // Of overflow, in mean costs for a mean storage's bytes.
@@ -121,34 +119,20 @@ class Searcher {
 
   // Lowers the peak by a few per cent at a time with annealing at a high price on overflow, which
   // becomes higher before the steps become smaller. At every height cost counts, so that stages
-  // stay short: that makes the next step possible, and fast. As squeeze() it does not know the
-  // target.
+  // stay short: that makes the next step possible, and fast.
   bool lower_from(const Retention::Snapshot& begin) {
     random_ = Random(limits_.seed);
     state_.restore(begin);
-    const int64_t target = state_.limit_bytes();
     const int64_t work_end = state_.work() + static_cast<int64_t>(limits_.effort * kLowerWork);
-    Retention::Snapshot smallest = begin;
-    int64_t peak = state_.peak();
     Price price = kHigh;
-    double share = kLowerFirstShare;
-    while (peak > target && share >= kLowerLastShare && state_.work() < work_end && !is_stopped_) {
-      state_.set_limit(static_cast<int64_t>(static_cast<double>(peak) * (1 - share)));
-      if (repair(kLowerMoves, price)) {
-        smallest = state_.snapshot();
-        peak = state_.peak();
-        continue;
-      }
-      state_.restore(smallest);
-      if (price.first < kLowerMostFirst) {
-        price.first *= kLowerRise;
-      } else {
-        share /= 2;
-      }
-    }
-    state_.restore(smallest);
-    state_.set_limit(target);
-    return peak <= target;
+    return lower_peak_by_steps(
+        state_,
+        [&] { return state_.work() < work_end && !is_stopped_ && repair(kLowerMoves, price); },
+        [&] {
+          if (price.first >= kLowerMostFirst) return false;
+          price.first *= kLowerRise;
+          return true;
+        });
   }
 
   bool squeeze_from(const Retention::Snapshot& begin) {
@@ -159,7 +143,7 @@ class Searcher {
     // Its own numbers, so that what it reaches does not depend on what came before.
     Random random(limits_.seed);
     state_.restore(begin);
-    return squeeze(graph_, state_, droppable_, random, limits, state_.limit_bytes());
+    return squeeze(graph_, state_, droppable_, random, limits);
   }
 
   bool is_time_up(int64_t move) {
