@@ -8,6 +8,8 @@
 namespace snug::plan {
 namespace {
 
+constexpr int32_t kOverwrittenAtOnce = -2;  // the last step of what the first step overwrites
+
 // Bytes in use over a run of steps; instances are added as [first, last].
 class Profile {
  public:
@@ -221,12 +223,14 @@ std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_sa
       if (first[static_cast<size_t>(output)] < 0) first[static_cast<size_t>(output)] = step;
       last[static_cast<size_t>(output)] = std::max(last[static_cast<size_t>(output)], step);
     }
-    for (const int32_t input : op.overwritten) last[static_cast<size_t>(input)] = step - 1;
+    for (const int32_t input : op.overwritten)
+      last[static_cast<size_t>(input)] = step > 0 ? step - 1 : kOverwrittenAtOnce;
   }
   for (size_t i = 0; i < storages_.size(); ++i) {
     const TemplateStorage& storage = storages_[i];
     const bool from_start = storage.is_forward ? is_saved[i] : storage.is_live_at_entry;
     if (is_outside(i) || (!from_start && first[i] < 0)) continue;
+    if (from_start && last[i] == kOverwrittenAtOnce && !storage.leaves) continue;
     const int32_t begin = from_start ? 0 : first[i];
     const int32_t stop = storage.leaves ? end : std::max(last[i], begin);
     profile.add(begin, stop, storage.bytes);

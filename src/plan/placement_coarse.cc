@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <numeric>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -43,14 +42,15 @@ std::map<int64_t, int64_t> class_of_size(std::span<const LiveRange> ranges) {
     }
     size->second = static_cast<int64_t>(classes.size()) - 1;
   }
+  const std::vector<int64_t> sizes = classes;
   const auto is_alike = [](int64_t bytes, int64_t more) {
     return bytes <= more && static_cast<double>(more) <= (1 + kAlike) * static_cast<double>(bytes);
   };
   for (size_t small = classes.size(); small-- > 0;) {
     if (classes[small] < std::max<int64_t>(1, classes[0] / kSmallest)) continue;
     for (size_t large = 0; large < small; ++large) {
-      const int64_t times = (classes[large] + classes[small] - 1) / classes[small];
-      if (times <= kMostTimes && is_alike(classes[large], times * classes[small]))
+      const int64_t times = (sizes[large] + classes[small] - 1) / classes[small];
+      if (times <= kMostTimes && is_alike(sizes[large], times * classes[small]))
         classes[large] = times * classes[small];
     }
   }
@@ -65,6 +65,28 @@ std::vector<int64_t> class_bytes(std::span<const LiveRange> ranges) {
   bytes.reserve(ranges.size());
   for (const LiveRange& range : ranges) bytes.push_back(class_of.at(range.bytes));
   return bytes;
+}
+
+// By falling size.
+std::vector<int64_t> distinct(std::vector<int64_t> classes) {
+  std::sort(classes.begin(), classes.end(), std::greater<>());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+  return classes;
+}
+
+// The first class with which the ranges of all classes so far have nearly all of the load.
+std::vector<int64_t>::const_iterator smallest_large(std::span<const LiveRange> ranges,
+                                                    std::span<const int64_t> class_bytes,
+                                                    const std::vector<int64_t>& classes,
+                                                    int64_t load) {
+  const double enough = kLargeShare * static_cast<double>(load);
+  return std::partition_point(classes.begin(), classes.end(), [&](int64_t smallest) {
+    std::vector<LiveRange> large;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      if (class_bytes[i] >= smallest) large.push_back(ranges[i]);
+    }
+    return static_cast<double>(load_of(large)) < enough;
+  });
 }
 
 struct Coarse {
@@ -131,16 +153,16 @@ void settle(std::span<const LiveRange> ranges, const Sections& sections, int64_t
 
 Placement place_coarse(std::span<const LiveRange> ranges, int64_t capacity, Placement start) {
   Placement best = std::move(start);
+  const int64_t load = load_of(ranges);
+  if (load > kNoHeight / 4) return best;  // rounded sizes could pass the largest number
   const std::vector<int64_t> bytes = class_bytes(ranges);
-  const std::set<int64_t, std::greater<>> classes(bytes.begin(), bytes.end());
+  const std::vector<int64_t> classes = distinct(bytes);
   const Sections sections = sections_of(ranges);
-  const double large_bytes = kLargeShare * static_cast<double>(load_of(ranges));
   size_t tries = std::clamp<size_t>(kPlacedInAll / (ranges.size() + 1), 1, kMostTries);
   int64_t last_height = kNoHeight;
-  for (const int64_t smallest : classes) {
-    const Coarse coarse = large_ranges(ranges, bytes, smallest);
-    if (static_cast<double>(load_of(coarse.ranges)) < large_bytes) continue;
-    if (tries-- == 0 || best.height <= capacity) break;
+  for (auto smallest = smallest_large(ranges, bytes, classes, load);
+       smallest != classes.end() && tries > 0 && best.height > capacity; ++smallest, --tries) {
+    const Coarse coarse = large_ranges(ranges, bytes, *smallest);
     Placement found = place_large_first(ranges, sections, coarse, capacity);
     if (found.height == kNoHeight) continue;
     settle(ranges, sections, capacity, found);

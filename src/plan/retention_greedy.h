@@ -44,18 +44,19 @@ void fill_room(const StageGraph& graph, Retention& state);
 
 /// Lowers the peak to the state's limit, by 5 % at a time and later by less: `reach` changes the
 /// state until it fits a limit on the way and tells whether it does; `try_harder` tells after a
-/// failure whether the same step is worth another try. Ends in the smallest state that was reached;
-/// true if that fits. On the way the target is unknown, so what reaches one reaches every larger
-/// one.
-template <class Reach, class TryHarder>
-[[nodiscard]] bool lower_peak_by_steps(Retention& state, Reach reach, TryHarder try_harder) {
+/// failure whether the same step is worth another try; `is_over` whether time is up. Ends in the
+/// smallest state that was reached; true if that fits. On the way the target is unknown, so what
+/// reaches one reaches every larger one.
+template <class Reach, class TryHarder, class IsOver>
+[[nodiscard]] bool lower_peak_by_steps(Retention& state, Reach reach, TryHarder try_harder,
+                                       IsOver is_over) {
   constexpr double kFirstShare = 0.05;  // of the peak
   constexpr double kLastShare = 0.002;
   const int64_t limit = state.limit_bytes();
   Retention::Snapshot smallest = state.snapshot();
   int64_t peak = state.peak();
   double share = kFirstShare;
-  while (peak > limit && share >= kLastShare) {
+  while (peak > limit && share >= kLastShare && !is_over()) {
     state.set_limit(static_cast<int64_t>(static_cast<double>(peak) * (1 - share)));
     if (reach()) {
       smallest = state.snapshot();

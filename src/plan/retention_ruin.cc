@@ -64,7 +64,8 @@ class Ruiner {
   bool squeeze() {
     const int64_t end = state_.work() + limits_.work;
     return lower_peak_by_steps(
-        state_, [&] { return reach_limit(end); }, [] { return false; });
+        state_, [&] { return reach_limit(end); }, [] { return false; },
+        [&] { return state_.work() >= end; });
   }
 
  private:

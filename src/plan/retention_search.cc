@@ -126,13 +126,13 @@ class Searcher {
     const int64_t work_end = state_.work() + static_cast<int64_t>(limits_.effort * kLowerWork);
     Price price = kHigh;
     return lower_peak_by_steps(
-        state_,
-        [&] { return state_.work() < work_end && !is_stopped_ && repair(kLowerMoves, price); },
+        state_, [&] { return repair(kLowerMoves, price); },
         [&] {
           if (price.first >= kLowerMostFirst) return false;
           price.first *= kLowerRise;
           return true;
-        });
+        },
+        [&] { return state_.work() >= work_end || is_stopped_; });
   }
 
   bool squeeze_from(const Retention::Snapshot& begin) {

@@ -188,6 +188,9 @@ class Replay {
         Instance& before = instances[static_cast<size_t>(found)];
         const Instance& after = instances[static_cast<size_t>(newest[static_cast<size_t>(output)])];
         before.last = now - 1;
+        if (before.bytes > after.bytes) {  // the op reads all of it
+          tails_.push_back({-1, now, now, before.bytes - after.bytes, before.offset + after.bytes});
+        }
         wider_.back() += std::max<int64_t>(0, before.bytes - after.bytes);
         if (before.offset != after.offset) {
           report(place + "writes '" + storage(output).name + "' at " +
@@ -207,7 +210,8 @@ class Replay {
     return instances;
   }
 
-  void check_placement(const std::vector<Instance>& instances) {
+  void check_placement(std::vector<Instance> instances) {
+    instances.insert(instances.end(), tails_.begin(), tails_.end());
     const auto name = [&](const Instance& each) {
       return each.storage < 0
                  ? "scratch of step " + std::to_string(each.first)
@@ -287,7 +291,8 @@ class Replay {
  private:
   const Problem& problem_;
   std::vector<std::string>& violations_;
-  std::vector<int64_t> wider_;  // by step: bytes of overwritten inputs beyond the outputs'
+  std::vector<Instance> tails_;  // what overwritten inputs have beyond their outputs, at that step
+  std::vector<int64_t> wider_;   // by step: bytes of overwritten inputs beyond the outputs'
 };
 
 }  // namespace

@@ -99,6 +99,20 @@ TEST(Check, An_overwritten_input_counts_at_its_own_size) {
   const Plan plan = assemble(narrower, given_order(narrower), "keep-all");
   EXPECT_TRUE(check(narrower, plan).empty()) << check(narrower, plan).front();
   EXPECT_EQ(plan.load_bytes, 128);
+
+  // Scratch in the part of the input that the output leaves free: the op still reads it.
+  Problem busy = narrower;
+  busy.ops[1].scratch_bytes = 64;
+  Plan bad = assemble(busy, given_order(busy), "keep-all");
+  EXPECT_TRUE(check(busy, bad).empty());
+  const auto scratch = std::find_if(bad.live_ranges.begin(), bad.live_ranges.end(),
+                                    [](const LiveRange& range) { return range.is_scratch; });
+  bad.offsets[static_cast<size_t>(scratch - bad.live_ranges.begin())] = 64;
+  bad.steps[1].scratch_offset = 64;
+  const std::vector<std::string> found = check(busy, bad);
+  EXPECT_TRUE(std::any_of(found.begin(), found.end(), [](const std::string& violation) {
+    return violation.find("overlaps") != std::string::npos;
+  }));
 }
 
 class CheckMutations : public ::testing::Test {

@@ -269,6 +269,20 @@ TEST(Simd_kernel, Overwriting_an_operand_changes_no_bit) {
   EXPECT_GT(tried, 20);
 }
 
+TEST(Lstm_cell_kernel, Gradients_over_gradients_are_right_for_rows_that_have_ended) {
+  OneKernel one("lstm_cell_grad");
+  std::vector<double> mask(37, 1.0);
+  for (size_t row = 0; row < mask.size(); row += 3) mask[row] = 0;
+  one.add_normal({37, 4 * 131})
+      .add_normal({37, 131})
+      .add({DType::boolean, {37}}, mask)
+      .add_normal({37, 131})
+      .add_normal({37, 131});
+  const KernelOutputs apart = run_on_cpu(one, 2);
+  for (const auto& pair : one.spec().op->alias->pairs)
+    EXPECT_TRUE(run_on_cpu(one, 2, pair) == apart) << "over input " << pair.second;
+}
+
 TEST(Softmax_cross_entropy_kernel, Keeps_the_digits_of_a_confident_row) {
   // The label's logit is 40 above the others: the loss is 2 e^-40 and the gradient at the label is
   // minus that.
