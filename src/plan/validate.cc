@@ -180,7 +180,6 @@ class Replay {
         newest[static_cast<size_t>(id)] = static_cast<int64_t>(instances.size());
         instances.push_back({id, now, now, storage(id).bytes, each.output_offsets[i]});
       }
-      wider_.push_back(0);
       for (const auto& [output, input] : op.reuses) {
         const int64_t found = newest[static_cast<size_t>(input)];
         newest[static_cast<size_t>(input)] = -1;
@@ -191,7 +190,6 @@ class Replay {
         if (before.bytes > after.bytes) {  // the op reads all of it
           tails_.push_back({-1, now, now, before.bytes - after.bytes, before.offset + after.bytes});
         }
-        wider_.back() += std::max<int64_t>(0, before.bytes - after.bytes);
         if (before.offset != after.offset) {
           report(place + "writes '" + storage(output).name + "' at " +
                  std::to_string(after.offset) + ", but is to write it over '" +
@@ -241,7 +239,7 @@ class Replay {
         in_use[static_cast<size_t>(step)] += each.bytes;
       }
     }
-    for (size_t step = 0; step < in_use.size(); ++step) in_use[step] += wider_[step];
+    for (const Instance& tail : tails_) in_use[static_cast<size_t>(tail.first)] += tail.bytes;
     const int64_t load = in_use.empty() ? 0 : *std::max_element(in_use.begin(), in_use.end());
     const auto claim = [&](const char* what, int64_t claimed, int64_t actual) {
       if (claimed != actual) {
@@ -292,7 +290,6 @@ class Replay {
   const Problem& problem_;
   std::vector<std::string>& violations_;
   std::vector<Instance> tails_;  // what overwritten inputs have beyond their outputs, at that step
-  std::vector<int64_t> wider_;   // by step: bytes of overwritten inputs beyond the outputs'
 };
 
 }  // namespace
