@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicted and measured time of a training program, by kind of op.
+// Predicted and measured time of a training program, by kind of op; first runs and repeated ones
+// apart.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/machine_profile.h"
 #include "base/threads.h"
+#include "snug/memory.h"
 #include "train/engine.h"
 #include "train/model.h"
 #include "train/recipe.h"
@@ -48,56 +51,42 @@ void print_row(const std::string& name, const Sum& sum) {
               1e3 * sum.measured, sum.measured > 0 ? sum.planned / sum.measured : 0.0);
 }
 
-int run(const std::vector<std::string>& words) {
-  if (words.size() < 3) {
-    std::fprintf(stderr,
-                 "usage: snug_bench_costs MODEL BATCH LENGTH [--key value ...]\n"
-                 "Runs one training program seven times and prints, by op, the planned and the "
-                 "measured milliseconds.\n");
-    return 1;
-  }
-  RunConfig config;
-  config.set("model", words[0]);
-  if (!words[0].starts_with("resnet") && !words[0].starts_with("vgg"))
-    config.set("vocab_size", "8192");
-  for (size_t i = 3; i + 1 < words.size(); i += 2) config.set(words[i].substr(2), words[i + 1]);
-  const int64_t batch = std::stoll(words[1]);
-  const train::Model model = train::resolve_model(config, {});
-  const int threads = available_threads();
-  const auto backend =
-      make_cpu_backend({.threads = threads, .profile = load_or_measure_profile("", threads)});
-  const train::RunPlan plan = train::make_run_plan({.model = &model,
-                                                    .recipe = train::recipe_of(config),
-                                                    .global_batch = batch,
-                                                    .micro_batch = batch,
-                                                    .lengths = {std::stoll(words[2])},
-                                                    .recompute = config.recompute,
-                                                    .allow_batch_norm_split = false,
-                                                    .budget_bytes = int64_t{1} << 40,
-                                                    .process_bytes = 0,
-                                                    .startup_bytes = 0,
-                                                    .trains = true},
-                                                   *backend);
-  train::Engine engine(plan, *backend);
-  fill_residents(engine);
-  const plan::Problem& problem = plan.train.front().lowered.problem;
-  std::vector<std::vector<double>> seconds;  // per step
-  Trace trace;
-  for (int i = 0; i < 7; ++i) {
-    engine.train(0).run_traced(trace);
-    seconds.resize(trace.rows.size());
-    for (size_t step = 0; step < trace.rows.size(); ++step)
-      seconds[step].push_back(trace.rows[step].seconds);
-  }
-  std::map<std::string, Sum> by_op;
-  std::map<plan::Phase, Sum> by_phase;
-  Sum all;
+// One budget: its program, and what was measured of it.
+struct Case {
+  explicit Case(train::RunPlan made) : plan(std::move(made)) {}
+  train::RunPlan plan;
+  std::unique_ptr<train::Engine> engine = nullptr;
+  std::vector<std::vector<double>> seconds = {};  // by step
+  std::vector<double> whole = {};                 // by round
+};
+
+void run_once(Case& each, Trace& trace) {
+  each.engine->train(0).run_traced(trace);
+  each.seconds.resize(trace.rows.size());
+  each.whole.push_back(0);
   for (size_t step = 0; step < trace.rows.size(); ++step) {
-    const plan::Op& op = problem.ops[static_cast<size_t>(trace.rows[step].op)];
-    for (Sum* sum : {&by_op[op.name], &by_phase[op.phase], &all}) {
+    each.seconds[step].push_back(trace.rows[step].seconds);
+    each.whole.back() += trace.rows[step].seconds;
+  }
+}
+
+void print_ops(const Case& each) {
+  const plan::Problem& problem = each.plan.train.front().lowered.problem;
+  const std::vector<plan::Step>& steps = each.plan.train.front().plan.steps;
+  std::map<std::string, Sum> by_op;
+  std::map<std::string, Sum> by_phase;
+  Sum all;
+  std::vector<bool> has_run(problem.ops.size(), false);
+  for (size_t step = 0; step < steps.size(); ++step) {
+    const auto id = static_cast<size_t>(steps[step].op);
+    const plan::Op& op = problem.ops[id];
+    const bool again = has_run[id];
+    has_run[id] = true;
+    const std::string phase = again ? "again" : to_string(static_cast<Phase>(op.phase));
+    for (Sum* sum : {&by_op[op.name + (again ? " again" : "")], &by_phase["-- " + phase], &all}) {
       ++sum->runs;
       sum->planned += op.seconds;
-      sum->measured += median(seconds[step]);
+      sum->measured += median(each.seconds[step]);
     }
   }
   std::vector<std::pair<std::string, Sum>> rows(by_op.begin(), by_op.end());
@@ -105,9 +94,91 @@ int run(const std::vector<std::string>& words) {
             [](const auto& a, const auto& b) { return a.second.measured > b.second.measured; });
   std::printf("%-30s %6s %10s %10s %7s\n", "op", "runs", "planned ms", "run ms", "ratio");
   for (const auto& [name, sum] : rows) print_row(name, sum);
-  for (const auto& [phase, sum] : by_phase)
-    print_row(std::string("-- ") + to_string(static_cast<Phase>(phase)), sum);
+  for (const auto& [phase, sum] : by_phase) print_row(phase, sum);
   print_row("-- all", all);
+}
+
+double planned_seconds(const Case& each) {
+  double seconds = 0;
+  for (const plan::Step& step : each.plan.train.front().plan.steps)
+    seconds += each.plan.train.front().lowered.problem.ops[static_cast<size_t>(step.op)].seconds;
+  return seconds;
+}
+
+// Beside the first budget: medians of the ratios within a round.
+void print_overheads(const std::vector<Case>& cases) {
+  std::printf("\n%10s %10s %10s\n", "arena MB", "planned %", "run %");
+  for (const Case& each : cases) {
+    std::vector<double> ratios;
+    for (size_t i = 0; i < each.whole.size(); ++i)
+      ratios.push_back(each.whole[i] / cases.front().whole[i]);
+    std::printf("%10.1f %10.1f %10.1f\n",
+                1e-6 * static_cast<double>(each.plan.train.front().plan.arena_bytes),
+                100 * (planned_seconds(each) / planned_seconds(cases.front()) - 1),
+                100 * (median(ratios) - 1));
+  }
+}
+
+int run(const std::vector<std::string>& words) {
+  if (words.size() < 3) {
+    std::fprintf(stderr,
+                 "usage: snug_bench_costs MODEL BATCH LENGTH [--key value ...] [--profile FILE] "
+                 "[--rounds N] [--memory BYTES]...\n"
+                 "Runs one training program in each of the budgets, in turns, and prints, by op, "
+                 "the planned and the measured milliseconds, repeated runs apart; then the "
+                 "overhead of each budget, planned and run, beside the first. Without --profile "
+                 "the speeds of this machine are measured anew.\n");
+    return 1;
+  }
+  RunConfig config;
+  config.set("model", words[0]);
+  if (!words[0].starts_with("resnet") && !words[0].starts_with("vgg"))
+    config.set("vocab_size", "8192");
+  std::string profile;
+  int rounds = 7;
+  std::vector<std::string> budgets;
+  for (size_t i = 3; i + 1 < words.size(); i += 2) {
+    if (words[i] == "--memory") {
+      budgets.push_back(words[i + 1]);
+    } else if (words[i] == "--profile") {
+      profile = words[i + 1];
+    } else if (words[i] == "--rounds") {
+      rounds = std::stoi(words[i + 1]);
+    } else {
+      config.set(words[i].substr(2), words[i + 1]);
+    }
+  }
+  if (budgets.empty()) budgets.emplace_back("1TiB");
+  const int64_t batch = std::stoll(words[1]);
+  const train::Model model = train::resolve_model(config, {});
+  const int threads = available_threads();
+  const auto backend =
+      make_cpu_backend({.threads = threads, .profile = load_or_measure_profile(profile, threads)});
+  std::vector<Case> cases;
+  for (const std::string& budget : budgets) {
+    cases.emplace_back(train::make_run_plan({.model = &model,
+                                             .recipe = train::recipe_of(config),
+                                             .global_batch = batch,
+                                             .micro_batch = batch,
+                                             .lengths = {std::stoll(words[2])},
+                                             .recompute = config.recompute,
+                                             .allow_batch_norm_split = false,
+                                             .budget_bytes = resolve_memory(parse_memory(budget)),
+                                             .process_bytes = 0,
+                                             .startup_bytes = 0,
+                                             .trains = true},
+                                            *backend));
+  }
+  for (Case& each : cases) {
+    each.engine = std::make_unique<train::Engine>(each.plan, *backend);
+    fill_residents(*each.engine);
+  }
+  Trace trace;
+  for (int i = 0; i < rounds; ++i) {
+    for (Case& each : cases) run_once(each, trace);
+  }
+  for (const Case& each : cases) print_ops(each);
+  if (cases.size() > 1) print_overheads(cases);
   return 0;
 }
 
