@@ -43,13 +43,14 @@ Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::P
   SNUG_CHECK(arena_offset + plan.arena_bytes <= memory.bytes(),
              "the arena does not fit the memory");
   for (const plan::Step& step : plan.steps) {
-    steps_.push_back(
-        {.kernel = &kernels.get(spec_of(graph, lowered.node_of_op[static_cast<size_t>(step.op)])),
-         .launch = {},
-         .op = step.op,
-         .end_byte = 0});
+    for (const NodeId node : lowered.nodes_of_op[static_cast<size_t>(step.op)]) {
+      kernels_.push_back({.kernel = &kernels.get(spec_of(graph, node)),
+                          .node = node,
+                          .step = static_cast<int32_t>(ops_.size())});
+      node_names_.try_emplace(node, describe(graph, node));
+    }
+    ops_.push_back(step.op);
   }
-  for (NodeId id : lowered.node_of_op) op_names_.push_back(describe(graph, id));
   bind(graph, lowered, plan, residents);
 }
 
@@ -61,42 +62,40 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
   };
   size_t input_count = 0;
   size_t output_count = 0;
-  for (const plan::Step& step : plan.steps) {
-    const Node& node = graph.node(lowered.node_of_op[static_cast<size_t>(step.op)]);
-    input_count += node.inputs.size();
-    output_count += node.outputs.size();
+  for (const Bound& bound : kernels_) {
+    input_count += graph.node(bound.node).inputs.size();
+    output_count += graph.node(bound.node).outputs.size();
   }
   input_pointers_.reserve(input_count);  // spans point into these: they must not move
   output_pointers_.reserve(output_count);
   std::vector<int64_t> last_offset(lowered.problem.storages.size(), plan::kResidentOffset);
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const plan::Step& step = plan.steps[i];
+  for (Bound& bound : kernels_) {
+    const plan::Step& step = plan.steps[static_cast<size_t>(bound.step)];
     const plan::Op& op = lowered.problem.ops[static_cast<size_t>(step.op)];
-    const Node& node = graph.node(lowered.node_of_op[static_cast<size_t>(step.op)]);
-    Bound& bound = steps_[i];
-    const auto locate = [&](plan::StorageId storage, const std::vector<plan::StorageId>& list,
-                            const std::vector<int64_t>& offsets) -> std::byte* {
+    const Node& node = graph.node(bound.node);
+    const auto locate = [&](ValueId value) -> std::byte* {
+      const plan::StorageId storage = lowered.storage_of_value[static_cast<size_t>(value)];
       const plan::Storage& info = lowered.problem.storages[static_cast<size_t>(storage)];
       if (info.resident) return resident_of(storage);
-      const auto at =
-          static_cast<size_t>(std::find(list.begin(), list.end(), storage) - list.begin());
-      SNUG_CHECK(at < list.size(), info.name);
-      bound.end_byte = std::max(bound.end_byte, offsets[at] + info.bytes);
-      last_offset[static_cast<size_t>(storage)] = offsets[at];
-      return arena_ + offsets[at];
+      // What an earlier node of the op made is among the outputs.
+      const auto find_in = [&](const std::vector<plan::StorageId>& list) {
+        return static_cast<size_t>(std::find(list.begin(), list.end(), storage) - list.begin());
+      };
+      const size_t input = find_in(op.inputs);
+      const size_t output = find_in(op.outputs);
+      SNUG_CHECK(input < op.inputs.size() || output < op.outputs.size(), info.name);
+      const int64_t offset =
+          input < op.inputs.size() ? step.input_offsets[input] : step.output_offsets[output];
+      bound.end_byte = std::max(bound.end_byte, offset + info.bytes);
+      last_offset[static_cast<size_t>(storage)] = offset;
+      return arena_ + offset;
     };
     const size_t first_input = input_pointers_.size();
     for (ValueId id : node.inputs) {
-      input_pointers_.push_back(id == kNone
-                                    ? nullptr
-                                    : locate(lowered.storage_of_value[static_cast<size_t>(id)],
-                                             op.inputs, step.input_offsets));
+      input_pointers_.push_back(id == kNone ? nullptr : locate(id));
     }
     const size_t first_output = output_pointers_.size();
-    for (ValueId id : node.outputs) {
-      output_pointers_.push_back(locate(lowered.storage_of_value[static_cast<size_t>(id)],
-                                        op.outputs, step.output_offsets));
-    }
+    for (ValueId id : node.outputs) output_pointers_.push_back(locate(id));
     bound.launch.inputs = {input_pointers_.data() + first_input, node.inputs.size()};
     bound.launch.outputs = {output_pointers_.data() + first_output, node.outputs.size()};
     if (op.scratch_bytes > 0) {
@@ -127,49 +126,50 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
   }
 }
 
-void Executable::fail(const Bound& bound, ErrorCode code) const {
-  const std::string reason =
-      code == ErrorCode::bad_data ? "an id or label is out of range" : std::string(to_string(code));
-  throw Error(code, op_names_[static_cast<size_t>(bound.op)], "the kernel failed: " + reason);
+void Executable::run(const Bound& bound) {
+  const ErrorCode code = bound.kernel->run(bound.launch);
+  if (code != ErrorCode::ok) {
+    const std::string reason = code == ErrorCode::bad_data ? "an id or label is out of range"
+                                                           : std::string(to_string(code));
+    throw Error(code, node_names_.at(bound.node), "the kernel failed: " + reason);
+  }
+  highest_byte_ = std::max(highest_byte_, bound.end_byte);
 }
 
 void Executable::run() {
-  for (const Bound& bound : steps_) {
-    const ErrorCode code = bound.kernel->run(bound.launch);
-    if (code != ErrorCode::ok) fail(bound, code);
-    highest_byte_ = std::max(highest_byte_, bound.end_byte);
-  }
+  for (const Bound& bound : kernels_) run(bound);
 }
 
 void Executable::run_traced(Trace& trace) {
-  trace.rows.resize(steps_.size());
-  for (size_t i = 0; i < steps_.size(); ++i) {
+  trace.rows.resize(ops_.size());
+  for (size_t i = 0; i < ops_.size(); ++i)
+    trace.rows[i] = {.op = ops_[i], .live_bytes = live_bytes_[i], .seconds = 0};
+  for (const Bound& bound : kernels_) {
     const auto start = std::chrono::steady_clock::now();
-    const ErrorCode code = steps_[i].kernel->run(steps_[i].launch);
-    if (code != ErrorCode::ok) fail(steps_[i], code);
+    run(bound);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    trace.rows[i] = {.op = steps_[i].op, .live_bytes = live_bytes_[i], .seconds = taken.count()};
-    trace.highest_byte = std::max(trace.highest_byte, steps_[i].end_byte);
-    highest_byte_ = std::max(highest_byte_, steps_[i].end_byte);
+    trace.rows[static_cast<size_t>(bound.step)].seconds += taken.count();
+    trace.highest_byte = std::max(trace.highest_byte, bound.end_byte);
   }
 }
 
 void Executable::run_poisoned() {
   std::vector<const PlacedRange*> live;
   size_t next = 0;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const auto step = static_cast<int32_t>(i);
-    std::erase_if(live, [step](const PlacedRange* placed) { return placed->range.last < step; });
-    for (; next < placed_.size() && placed_[next].range.first <= step; ++next)
-      live.push_back(&placed_[next]);
-    std::vector<std::pair<int64_t, int64_t>> used;
-    for (const PlacedRange* placed : live)
-      used.emplace_back(placed->offset, placed->offset + placed->range.bytes);
-    for (const auto& [begin, end] : gaps(std::move(used), arena_bytes_))
-      std::memset(arena_ + begin, 0xFF, static_cast<size_t>(end - begin));
-    const ErrorCode code = steps_[i].kernel->run(steps_[i].launch);
-    if (code != ErrorCode::ok) fail(steps_[i], code);
-    highest_byte_ = std::max(highest_byte_, steps_[i].end_byte);
+  int32_t poisoned = -1;  // the last step whose dead bytes were filled
+  for (const Bound& bound : kernels_) {
+    if (bound.step != poisoned) {
+      poisoned = bound.step;
+      std::erase_if(live, [&](const PlacedRange* placed) { return placed->range.last < poisoned; });
+      for (; next < placed_.size() && placed_[next].range.first <= poisoned; ++next)
+        live.push_back(&placed_[next]);
+      std::vector<std::pair<int64_t, int64_t>> used;
+      for (const PlacedRange* placed : live)
+        used.emplace_back(placed->offset, placed->offset + placed->range.bytes);
+      for (const auto& [begin, end] : gaps(std::move(used), arena_bytes_))
+        std::memset(arena_ + begin, 0xFF, static_cast<size_t>(end - begin));
+    }
+    run(bound);
   }
 }
 

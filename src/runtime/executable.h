@@ -65,22 +65,24 @@ class Executable {
  private:
   struct Bound {
     const Kernel* kernel = nullptr;
-    Launch launch;
-    plan::OpId op = 0;
+    Launch launch = {};
+    NodeId node = 0;
+    int32_t step = 0;
     int64_t end_byte = 0;  // highest arena byte of its operands
   };
   void bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
             const ResidentLayout& residents);
-  [[noreturn]] void fail(const Bound& bound, ErrorCode code) const;
+  void run(const Bound& bound);
 
   std::byte* memory_;
   std::byte* arena_;
   int64_t arena_bytes_;
   int64_t highest_byte_ = 0;
-  std::vector<Bound> steps_;
+  std::vector<Bound> kernels_;  // in the order of steps; an op may have several
   std::vector<const std::byte*> input_pointers_;
   std::vector<std::byte*> output_pointers_;
-  std::vector<std::string> op_names_;
+  std::map<NodeId, std::string> node_names_;
+  std::vector<plan::OpId> ops_;      // by step
   std::vector<int64_t> live_bytes_;  // by step
   struct PlacedRange {
     plan::LiveRange range;

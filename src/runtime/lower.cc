@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "base/units.h"
@@ -30,48 +32,200 @@ std::string storage_name(const Graph& graph, ValueId id) {
          (node.outputs.size() > 1 ? "." + output : "");
 }
 
-// Outputs that the backward part writes over an input: the op runs once and is the input's only
-// reader, so that whatever a schedule repeats, nobody misses it.
-void add_reuses(const Graph& graph, Lowered& lowered) {
-  plan::Problem& problem = lowered.problem;
-  std::vector<int32_t> readers(problem.storages.size(), 0);
-  for (const plan::Op& op : problem.ops) {
-    for (const plan::StorageId input : op.inputs) ++readers[static_cast<size_t>(input)];
+// What writes its output over an input, as far as graph and op alone decide it. A storage is named
+// by the value that owns it.
+class Overwriting {
+ public:
+  Overwriting(const Graph& graph, const Backend& backend)
+      : graph_(graph), backend_(backend), readers_(graph.values.size(), 0) {
+    for (const Node& node : graph.nodes) {
+      if (node.op->alias->kind == AliasKind::view) continue;
+      std::set<ValueId> read;
+      for (const ValueId input : node.inputs) {
+        if (input != kNone) read.insert(storage_of(graph, input));
+      }
+      for (const ValueId owner : read) ++readers_[static_cast<size_t>(owner)];
+    }
+    for (const ValueId kept : graph.outputs)
+      ++readers_[static_cast<size_t>(storage_of(graph, kept))];
   }
-  for (const plan::StorageId kept : problem.keep) ++readers[static_cast<size_t>(kept)];
-  const auto storage = [&](ValueId id) {
-    return lowered.storage_of_value[static_cast<size_t>(id)];
-  };
-  const auto bytes = [&](ValueId id) {
-    return problem.storages[static_cast<size_t>(storage(id))].bytes;
-  };
-  const auto is_resident = [&](ValueId id) {
-    return problem.storages[static_cast<size_t>(storage(id))].resident;
-  };
-  for (size_t i = 0; i < problem.ops.size(); ++i) {
-    plan::Op& op = problem.ops[i];
-    const Node& node = graph.node(lowered.node_of_op[i]);
-    if (node.phase != Phase::backward || node.op->alias->kind != AliasKind::may_overwrite) continue;
+
+  /// Pairs of output and input to overwrite, of which the node is the only reader. An output or an
+  /// input may be in more than one.
+  [[nodiscard]] std::vector<std::pair<ValueId, ValueId>> pairs(const Node& node) const {
+    std::vector<std::pair<ValueId, ValueId>> found;
+    if (node.op->alias->kind != AliasKind::may_overwrite) return found;
     for (const auto& [to, from] : node.op->alias->pairs) {
+      if (static_cast<size_t>(from) >= node.inputs.size()) continue;
+      const ValueId input = node.inputs[static_cast<size_t>(from)];
       const ValueId output = node.outputs[static_cast<size_t>(to)];
-      const ValueId input = static_cast<size_t>(from) < node.inputs.size()
-                                ? node.inputs[static_cast<size_t>(from)]
-                                : kNone;
-      if (input == kNone || is_resident(input) || is_resident(output)) continue;
-      if (readers[static_cast<size_t>(storage(input))] != 1) continue;
+      if (input == kNone || !is_alike(input, output)) continue;
+      const ValueId place = storage_of(graph_, input);
+      if (readers_[static_cast<size_t>(place)] != 1) continue;
       const auto places = std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-        return id != kNone && storage(id) == storage(input);
+        return id != kNone && storage_of(graph_, id) == place;
       });
-      const bool is_alike = graph.type(input).dtype == graph.type(output).dtype &&
-                            element_count(graph.type(input)) == element_count(graph.type(output)) &&
-                            bytes(input) == bytes(output);
-      const bool is_taken = std::any_of(op.reuses.begin(), op.reuses.end(), [&](const auto& pair) {
-        return pair.first == storage(output) || pair.second == storage(input);
-      });
-      if (places == 1 && is_alike && !is_taken)
-        op.reuses.emplace_back(storage(output), storage(input));
+      if (places == 1) found.emplace_back(output, place);
+    }
+    return found;
+  }
+
+ private:
+  [[nodiscard]] bool is_alike(ValueId input, ValueId output) const {
+    const ValueId from = storage_of(graph_, input);
+    const ValueId to = storage_of(graph_, output);
+    return !graph_.is_resident(from) && !graph_.is_resident(to) &&
+           graph_.type(input).dtype == graph_.type(output).dtype &&
+           element_count(graph_.type(input)) == element_count(graph_.type(output)) &&
+           bytes(from) == bytes(to);
+  }
+  [[nodiscard]] int64_t bytes(ValueId id) const {
+    return round_up(backend_.storage_bytes(graph_.type(id)), backend_.alignment());
+  }
+
+  const Graph& graph_;
+  const Backend& backend_;
+  std::vector<int32_t> readers_;
+};
+
+// The nodes of each op of the planner, and the storages that this makes one.
+struct Groups {
+  std::vector<std::vector<NodeId>> nodes;
+  std::map<ValueId, ValueId> written_over;  // the storage, and the one that takes its place
+};
+
+// A forward node joins the op that makes the input it writes over: what is between them is read by
+// nobody else, so no schedule keeps it or makes it alone. The node moves up to that op, so all else
+// that it reads must be there by then.
+class Grouping {
+ public:
+  Grouping(const Graph& graph, const Overwriting& overwriting)
+      : graph_(graph), overwriting_(overwriting), op_of_(graph.nodes.size(), kNone) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      if (node.op->alias->kind == AliasKind::view) continue;
+      const auto id = static_cast<NodeId>(i);
+      const int32_t op = joined(node);
+      op_of_[i] = op == kNone ? static_cast<int32_t>(groups_.nodes.size()) : op;
+      if (op == kNone) {
+        groups_.nodes.push_back({id});
+      } else {
+        groups_.nodes[static_cast<size_t>(op)].push_back(id);
+      }
     }
   }
+  Groups take() { return std::move(groups_); }
+
+ private:
+  // The op that the node joins; what it writes over is noted.
+  int32_t joined(const Node& node) {
+    if (node.phase != Phase::forward) return kNone;
+    for (const auto& [output, input] : overwriting_.pairs(node)) {
+      const NodeId maker = graph_.value(input).producer;
+      const int32_t op = op_of_[static_cast<size_t>(maker)];
+      const Node& made = graph_.node(maker);
+      if (made.phase != Phase::forward || made.op->alias->kind == AliasKind::must_overwrite)
+        continue;
+      if (!std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId id) { return id == kNone || is_there(id, op); }))
+        continue;
+      groups_.written_over[input] = output;
+      return op;
+    }
+    return kNone;
+  }
+  // Whether the value can be read right behind the op. A resident one might change in between.
+  [[nodiscard]] bool is_there(ValueId id, int32_t op) const {
+    const ValueId owner = storage_of(graph_, id);
+    if (graph_.is_resident(owner))
+      return graph_.value(owner).kind != ValueKind::buffer ||
+             op + 1 == static_cast<int32_t>(groups_.nodes.size());
+    return op_of_[static_cast<size_t>(graph_.value(owner).producer)] <= op;
+  }
+
+  const Graph& graph_;
+  const Overwriting& overwriting_;
+  Groups groups_;
+  std::vector<int32_t> op_of_;  // by node
+};
+
+// The backward part writes over inputs by `reuses`: its ops run once, so that whatever a schedule
+// repeats, nobody misses the input.
+void add_reuses(const Graph& graph, const Overwriting& overwriting, Lowered& lowered) {
+  for (size_t i = 0; i < lowered.problem.ops.size(); ++i) {
+    const Node& node = graph.node(lowered.nodes_of_op[i].front());
+    if (node.phase != Phase::backward) continue;
+    auto& reuses = lowered.problem.ops[i].reuses;
+    for (const auto& [output, input] : overwriting.pairs(node)) {
+      const std::pair pair(lowered.storage_of_value[static_cast<size_t>(output)],
+                           lowered.storage_of_value[static_cast<size_t>(input)]);
+      const bool is_taken = std::any_of(reuses.begin(), reuses.end(), [&](const auto& other) {
+        return other.first == pair.first || other.second == pair.second;
+      });
+      if (!is_taken) reuses.push_back(pair);
+    }
+  }
+}
+
+void add_unique(std::vector<plan::StorageId>& list, plan::StorageId storage) {
+  if (std::find(list.begin(), list.end(), storage) == list.end()) list.push_back(storage);
+}
+
+// Kernels by node; equal nodes are asked about once.
+class Kernels {
+ public:
+  explicit Kernels(const Backend& backend) : backend_(backend) {}
+  const KernelChoice& select(const NodeSpec& spec, const std::string& signature) {
+    auto found = known_.find(signature);
+    if (found == known_.end()) found = known_.emplace(signature, backend_.select(spec)).first;
+    return found->second;
+  }
+
+ private:
+  const Backend& backend_;
+  std::map<std::string, KernelChoice> known_;
+};
+
+plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lowered& lowered,
+                  Kernels& kernels) {
+  const Node& first = graph.node(nodes.front());
+  plan::Op op{.name = {},
+              .scope = first.scope,
+              .phase = planner_phase(first.phase),
+              .seconds = 0,
+              .inputs = {},
+              .outputs = {},
+              .scratch_bytes = 0,
+              .may_recompute = first.phase == Phase::forward,
+              .signature = 0};
+  std::vector<plan::StorageId> made;
+  std::string signatures;
+  for (const NodeId id : nodes) {
+    const Node& node = graph.node(id);
+    const NodeSpec spec = spec_of(graph, id);
+    const std::string signature = signature_of(spec);
+    const KernelChoice& choice = kernels.select(spec, signature);
+    op.name += (op.name.empty() ? "" : "+") + *node.op->name;
+    op.seconds += choice.seconds;
+    op.scratch_bytes =
+        std::max(op.scratch_bytes, round_up(choice.scratch_bytes, lowered.problem.alignment));
+    op.may_recompute = op.may_recompute && node.op->alias->kind != AliasKind::must_overwrite;
+    signatures += signature;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] == kNone) continue;
+      const plan::StorageId storage = lowered.storage_of_value[static_cast<size_t>(node.inputs[i])];
+      if (std::find(made.begin(), made.end(), storage) == made.end()) {
+        add_unique(op.inputs, storage);
+      } else {
+        signatures += " over " + std::to_string(i);
+      }
+    }
+    for (const ValueId output : node.outputs)
+      add_unique(made, lowered.storage_of_value[static_cast<size_t>(output)]);
+  }
+  op.outputs = std::move(made);
+  op.signature = hash_text(signatures);
+  return op;
 }
 
 }  // namespace
@@ -79,59 +233,37 @@ void add_reuses(const Graph& graph, Lowered& lowered) {
 Lowered lower(const Graph& graph, const Backend& backend) {
   Lowered out;
   out.problem.alignment = backend.alignment();
+  const Overwriting overwriting(graph, backend);
+  Groups groups = Grouping(graph, overwriting).take();
+  const auto place_of = [&](ValueId id) {
+    ValueId place = storage_of(graph, id);
+    for (auto next = groups.written_over.find(place); next != groups.written_over.end();
+         next = groups.written_over.find(place)) {
+      place = storage_of(graph, next->second);
+    }
+    return place;
+  };
   out.storage_of_value.assign(graph.values.size(), kNone);
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const auto id = static_cast<ValueId>(i);
-    const ValueId owner = storage_of(graph, id);
-    if (owner != id) {
-      out.storage_of_value[i] = out.storage_of_value[static_cast<size_t>(owner)];
-      continue;
-    }
+    if (place_of(id) != id) continue;
     out.storage_of_value[i] = static_cast<plan::StorageId>(out.problem.storages.size());
     out.problem.storages.push_back(
         {.name = storage_name(graph, id),
          .bytes = round_up(backend.storage_bytes(graph.type(id)), backend.alignment()),
          .resident = graph.is_resident(id)});
   }
-  std::map<std::string, KernelChoice> known;  // equal nodes are asked about once
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto id = static_cast<NodeId>(i);
-    const Node& node = graph.node(id);
-    if (node.op->alias->kind == AliasKind::view) continue;
-    const NodeSpec spec = spec_of(graph, id);
-    const std::string signature = signature_of(spec);
-    auto found = known.find(signature);
-    if (found == known.end()) found = known.emplace(signature, backend.select(spec)).first;
-    plan::Op op{.name = *node.op->name,
-                .scope = node.scope,
-                .phase = planner_phase(node.phase),
-                .seconds = found->second.seconds,
-                .inputs = {},
-                .outputs = {},
-                .scratch_bytes = round_up(found->second.scratch_bytes, backend.alignment()),
-                .may_recompute = node.phase == Phase::forward &&
-                                 node.op->alias->kind != AliasKind::must_overwrite,
-                .signature = hash_text(signature)};
-    const auto add_unique = [](std::vector<plan::StorageId>& list, plan::StorageId storage) {
-      if (std::find(list.begin(), list.end(), storage) == list.end()) list.push_back(storage);
-    };
-    for (ValueId input : node.inputs) {
-      if (input != kNone) add_unique(op.inputs, out.storage_of_value[static_cast<size_t>(input)]);
-    }
-    for (ValueId output : node.outputs)
-      add_unique(op.outputs, out.storage_of_value[static_cast<size_t>(output)]);
-    out.problem.ops.push_back(std::move(op));
-    out.node_of_op.push_back(id);
-    out.choices.push_back(found->second);
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const ValueId place = place_of(static_cast<ValueId>(i));
+    out.storage_of_value[i] = out.storage_of_value[static_cast<size_t>(place)];
   }
-  for (ValueId id : graph.outputs) {
-    const plan::StorageId storage = out.storage_of_value[static_cast<size_t>(id)];
-    if (std::find(out.problem.keep.begin(), out.problem.keep.end(), storage) ==
-        out.problem.keep.end()) {
-      out.problem.keep.push_back(storage);
-    }
-  }
-  add_reuses(graph, out);
+  out.nodes_of_op = std::move(groups.nodes);
+  Kernels kernels(backend);
+  for (const std::vector<NodeId>& nodes : out.nodes_of_op)
+    out.problem.ops.push_back(lower_op(graph, nodes, out, kernels));
+  for (const ValueId id : graph.outputs)
+    add_unique(out.problem.keep, out.storage_of_value[static_cast<size_t>(id)]);
+  add_reuses(graph, overwriting, out);
   return out;
 }
 

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a graph to the planner's problem: one storage for each value that owns bytes, one op for
 // each node that runs a kernel. Views own nothing and run nothing; an output that must overwrite a
-// resident value is that resident's storage. In the backward part an output that may be written
-// over an input is, where its op is the input's only reader (plan::Op::reuses).
+// resident value is that resident's storage.
+//
+// In place, decided here: an output that may be written over an input is, where its node is the
+// input's only reader. In the forward part, which may run again, such a node is one op with the
+// node before it that makes the input, and the two values are one storage (a convolution and its
+// relu); in the backward part the op says so (plan::Op::reuses).
 #pragma once
 
 #include <vector>
@@ -14,9 +18,8 @@ namespace snug {
 
 struct Lowered {
   plan::Problem problem;
-  std::vector<NodeId> node_of_op;                 // planner op -> graph node
+  std::vector<std::vector<NodeId>> nodes_of_op;   // planner op -> graph nodes, run in this order
   std::vector<plan::StorageId> storage_of_value;  // graph value -> storage
-  std::vector<KernelChoice> choices;              // by planner op
 };
 
 /// Selects a kernel for every node; throws what Backend::select throws.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "backend/reference/reference.h"
 #include "plan/validate.h"
@@ -62,6 +63,37 @@ TEST(Image_engine, gradients_lie_where_the_gradients_lay_that_nobody_else_reads)
   }
   EXPECT_GT(overwritten, 10);
   EXPECT_TRUE(plan::check(problem, run.plan.train.front().plan).empty());
+}
+
+TEST(Image_engine, what_only_the_next_op_reads_is_one_storage_with_its_output) {
+  const auto backend = cpu();
+  TestRun run(*backend, TestRun::resnet_config("none"), 4, 4);
+  const Graph& graph = run.plan.train.front().graph;
+  const Lowered& lowered = run.plan.train.front().lowered;
+  std::map<std::string, int> ops;
+  std::vector<NodeId> nodes;
+  for (size_t i = 0; i < lowered.nodes_of_op.size(); ++i) {
+    if (lowered.problem.ops[i].phase == plan::Phase::forward) ++ops[lowered.problem.ops[i].name];
+    nodes.insert(nodes.end(), lowered.nodes_of_op[i].begin(), lowered.nodes_of_op[i].end());
+  }
+  std::sort(nodes.begin(), nodes.end());
+  EXPECT_EQ(std::adjacent_find(nodes.begin(), nodes.end()), nodes.end());
+  // Every relu lies where the sum or the normalised value lay; but the convolution's output is
+  // read again by the gradient of the batch norm.
+  EXPECT_GT(ops["batch_norm+relu"], 0);
+  EXPECT_GT(ops["batch_norm+add+relu"], 0);
+  EXPECT_EQ(ops["relu"], 0);
+  EXPECT_EQ(ops["conv2d+batch_norm"], 0);
+  for (size_t i = 0; i < lowered.nodes_of_op.size(); ++i) {
+    if (lowered.problem.ops[i].name != "batch_norm+relu") continue;
+    const Node& norm = graph.node(lowered.nodes_of_op[i].front());
+    const Node& relu = graph.node(lowered.nodes_of_op[i].back());
+    const auto storage = [&](ValueId id) {
+      return lowered.storage_of_value[static_cast<size_t>(id)];
+    };
+    EXPECT_EQ(storage(norm.outputs[0]), storage(relu.outputs[0]));
+    EXPECT_NE(storage(norm.inputs[0]), storage(relu.outputs[0]));
+  }
 }
 
 TEST(Image_engine, running_statistics_move_once_an_update) {
