@@ -13,6 +13,26 @@ namespace snug::plan {
 
 namespace {
 
+constexpr double kNear = 1.001;        // of the load: another placement hardly comes nearer
+constexpr size_t kMostTwice = 60'000;  // ranges that are worth another
+
+// Where an output need not lie in its input's place, since the load leaves room for both, the two
+// become ranges of their own: sometimes short ranges are easier to place than long ones.
+Liveness separated(Liveness live) {
+  for (size_t i = 0; i < live.ranges.size(); ++i) {
+    if (live.place_of[i] < 0) continue;
+    LiveRange& before = live.ranges[static_cast<size_t>(live.place_of[i])];
+    const int32_t step = live.ranges[i].first;
+    int64_t& in_use = live.step_bytes[static_cast<size_t>(step)];
+    const int64_t more = std::min(before.bytes, live.ranges[i].bytes);
+    if (more > live.load_bytes - in_use) continue;
+    in_use += more;
+    before.last = step;
+    live.place_of[i] = -1;
+  }
+  return live;
+}
+
 // Offsets of all ranges. Those that hand their place on are one range to the placement.
 Placement place_all(const Liveness& live, const PlacementLimits& limits) {
   std::vector<LiveRange> places;
@@ -41,6 +61,17 @@ Plan assemble(const Problem& problem, std::span<const OpId> schedule, std::strin
               const PlacementLimits& limits) {
   Liveness live = analyse(problem, schedule);
   Placement placement = place_all(live, limits);
+  if (live.ranges.size() <= kMostTwice &&
+      static_cast<double>(placement.height) > kNear * static_cast<double>(live.load_bytes)) {
+    Liveness apart = separated(live);
+    if (apart.place_of != live.place_of) {
+      Placement other = place_all(apart, limits);
+      if (other.height < placement.height) {
+        placement = std::move(other);
+        live = std::move(apart);
+      }
+    }
+  }
 
   Plan plan;
   plan.strategy = std::move(strategy);

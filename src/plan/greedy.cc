@@ -8,17 +8,23 @@
 namespace snug::plan::internal {
 namespace {
 
-// The sum over the range's steps of all bytes that are live there.
-std::vector<double> contention(std::span<const LiveRange> ranges) {
+// By step.
+std::vector<double> live_bytes(std::span<const LiveRange> ranges) {
   int32_t steps = 0;
   for (const LiveRange& range : ranges) steps = std::max(steps, range.last + 1);
-  std::vector<double> sums(static_cast<size_t>(steps) + 2, 0.0);  // first of changes
+  std::vector<double> bytes(static_cast<size_t>(steps) + 1, 0.0);
   for (const LiveRange& range : ranges) {
-    sums[static_cast<size_t>(range.first) + 1] += static_cast<double>(range.bytes);
-    sums[static_cast<size_t>(range.last) + 2] -= static_cast<double>(range.bytes);
+    bytes[static_cast<size_t>(range.first)] += static_cast<double>(range.bytes);
+    bytes[static_cast<size_t>(range.last) + 1] -= static_cast<double>(range.bytes);
   }
-  std::partial_sum(sums.begin(), sums.end(), sums.begin());
-  std::partial_sum(sums.begin(), sums.end(), sums.begin());
+  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+  return bytes;
+}
+
+// The sum over the range's steps of all bytes that are live there.
+std::vector<double> contention(std::span<const LiveRange> ranges) {
+  std::vector<double> sums = {0};
+  for (const double bytes : live_bytes(ranges)) sums.push_back(sums.back() + bytes);
   std::vector<double> values;
   for (const LiveRange& range : ranges) {
     values.push_back(sums[static_cast<size_t>(range.last) + 1] -
@@ -27,8 +33,22 @@ std::vector<double> contention(std::span<const LiveRange> ranges) {
   return values;
 }
 
+// The most bytes that are live at one of the range's steps.
+std::vector<double> peaks(std::span<const LiveRange> ranges) {
+  const std::vector<double> bytes = live_bytes(ranges);
+  RangeMax<Raise> highest(static_cast<int32_t>(bytes.size()));
+  for (size_t i = 0; i < bytes.size(); ++i)
+    highest.update(static_cast<int32_t>(i), static_cast<int32_t>(i) + 1,
+                   static_cast<int64_t>(bytes[i]));
+  std::vector<double> values;
+  for (const LiveRange& range : ranges)
+    values.push_back(static_cast<double>(highest.max(range.first, range.last + 1)));
+  return values;
+}
+
 std::vector<double> key_values(std::span<const LiveRange> ranges, Key key) {
   if (key == Key::contention) return contention(ranges);
+  if (key == Key::peak) return peaks(ranges);
   std::vector<double> values;
   for (const LiveRange& range : ranges) {
     const double lifetime = range.last - range.first + 1;
@@ -60,7 +80,10 @@ std::vector<int32_t> greedy_order(std::span<const LiveRange> ranges, Key key) {
   std::vector<int32_t> order(ranges.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
+    const auto i = static_cast<size_t>(a);
+    const auto j = static_cast<size_t>(b);
+    if (key == Key::peak && values[i] == values[j]) return ranges[i].bytes > ranges[j].bytes;
+    return values[i] > values[j];
   });
   return order;
 }

@@ -21,8 +21,9 @@ namespace snug::plan::internal {
 /// middle free, which ranges that hand over to one another in turns need.
 enum class Fit : uint8_t { best, first, touching };
 
-/// Orders, highest first. Contention is the sum over the range's steps of all bytes live there.
-enum class Key : uint8_t { bytes, area, lifetime, contention, death, birth };
+/// Orders, highest first. Contention is the sum over the range's steps of all bytes live there,
+/// peak the largest of them; of equal peaks the largest range goes first.
+enum class Key : uint8_t { bytes, area, lifetime, contention, peak, death, birth };
 [[nodiscard]] std::vector<int32_t> greedy_order(std::span<const LiveRange> ranges, Key key);
 
 /// The portfolio, what succeeds most often first.

@@ -5,6 +5,7 @@
 // that are nearly equal count as equal, what is small is left for last, and at the end everything
 // settles into the room that rounding has wasted.
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -18,16 +19,24 @@
 namespace snug::plan {
 namespace {
 
-constexpr double kAlike = 0.01;        // sizes of one class differ by at most this share
-constexpr double kLargeShare = 0.995;  // of the load: what large ranges have at least
+constexpr double kAlike = 0.03;  // sizes of one class differ by at most this share
+// Of the load: what large ranges have at least, in one try after another.
+constexpr std::array kLargeShares = {0.9999, 0.999, 0.995};
 constexpr int64_t kMostTimes = 8;
 constexpr int64_t kSmallest = 64;  // a class this much smaller than the largest is nobody's part
-constexpr size_t kMostTries = 4;
 constexpr size_t kPlacedInAll = 60'000;  // ranges; long schedules get fewer tries
-constexpr int32_t kMostRuns = 4;         // of the portfolio
+constexpr double kFar = 1.01;            // of the goal: another try hardly reaches it
 constexpr int32_t kFewestRuns = 2;
-constexpr double kNear = 1.0002;  // of the goal: another try hardly comes nearer
 constexpr int32_t kSettlings = 2;
+
+constexpr std::array kRunsOfLarge = {
+    internal::GreedyRun{internal::Key::bytes, internal::Fit::best},
+    internal::GreedyRun{internal::Key::peak, internal::Fit::best},
+    internal::GreedyRun{internal::Key::lifetime, internal::Fit::touching},
+    internal::GreedyRun{internal::Key::bytes, internal::Fit::first}};
+
+// For what is small: first what lives when the most does, since room is scarce there alone.
+constexpr std::array kRunOfSmall = {internal::GreedyRun{internal::Key::peak, internal::Fit::best}};
 
 // What sizes count as: the largest of their class, or a little more where one class then is a
 // multiple of another, so that what one leaves the other fills.
@@ -74,19 +83,17 @@ std::vector<int64_t> distinct(std::vector<int64_t> classes) {
   return classes;
 }
 
-// The first class with which the ranges of all classes so far have nearly all of the load.
-std::vector<int64_t>::const_iterator smallest_large(std::span<const LiveRange> ranges,
-                                                    std::span<const int64_t> class_bytes,
-                                                    const std::vector<int64_t>& classes,
-                                                    int64_t load) {
-  const double enough = kLargeShare * static_cast<double>(load);
-  return std::partition_point(classes.begin(), classes.end(), [&](int64_t smallest) {
+// The first class with which the ranges of all classes so far have the share of the load.
+int64_t smallest_large(std::span<const LiveRange> ranges, std::span<const int64_t> class_bytes,
+                       const std::vector<int64_t>& classes, double enough) {
+  const auto found = std::partition_point(classes.begin(), classes.end(), [&](int64_t smallest) {
     std::vector<LiveRange> large;
     for (size_t i = 0; i < ranges.size(); ++i) {
       if (class_bytes[i] >= smallest) large.push_back(ranges[i]);
     }
     return static_cast<double>(load_of(large)) < enough;
   });
+  return found == classes.end() ? classes.back() : *found;
 }
 
 struct Coarse {
@@ -106,32 +113,6 @@ Coarse large_ranges(std::span<const LiveRange> ranges, std::span<const int64_t> 
   return coarse;
 }
 
-// All ranges, the large ones where the solved coarse problem has them.
-Placement place_large_first(std::span<const LiveRange> ranges, const Sections& sections,
-                            const Coarse& coarse, int64_t capacity) {
-  const auto runs =
-      std::span(internal::kGreedyRuns)
-          .first(static_cast<size_t>(std::max(kFewestRuns, greedy_runs(ranges.size(), kMostRuns))));
-  const int64_t goal = std::max(capacity, load_of(coarse.ranges));
-  const Sections coarse_sections = sections_of(coarse.ranges);
-  Placement large{{}, kNoHeight};
-  internal::place_rest(coarse.ranges, runs,
-                       internal::GreedyPlacement(coarse.ranges, coarse_sections),
-                       std::vector<bool>(coarse.ranges.size(), false), goal, large);
-  if (large.height > goal)
-    large = place_around_core(coarse.ranges, goal, std::move(large)).placement;
-  Placement found{{}, kNoHeight};
-  if (large.height == kNoHeight) return found;
-  internal::GreedyPlacement around(ranges, sections);
-  std::vector<bool> is_placed(ranges.size(), false);
-  for (size_t i = 0; i < coarse.ids.size(); ++i) {
-    around.put(coarse.ids[i], large.offsets[i]);
-    is_placed[static_cast<size_t>(coarse.ids[i])] = true;
-  }
-  internal::place_rest(ranges, runs, around, is_placed, std::max(capacity, large.height), found);
-  return found;
-}
-
 // Everything falls as far as it can, then the same upside down: nothing becomes higher.
 void settle(std::span<const LiveRange> ranges, const Sections& sections, int64_t enough,
             Placement& best) {
@@ -149,6 +130,36 @@ void settle(std::span<const LiveRange> ranges, const Sections& sections, int64_t
   }
 }
 
+// All ranges, the large ones where the solved coarse problem has them.
+Placement place_large_first(std::span<const LiveRange> ranges, const Sections& sections,
+                            const Coarse& coarse, int64_t capacity) {
+  const auto runs = std::span(kRunsOfLarge)
+                        .first(static_cast<size_t>(std::max(
+                            kFewestRuns, greedy_runs(ranges.size(), kRunsOfLarge.size()))));
+  const int64_t goal = std::max(capacity, load_of(coarse.ranges));
+  const Sections coarse_sections = sections_of(coarse.ranges);
+  Placement large{{}, kNoHeight};
+  internal::place_rest(coarse.ranges, runs,
+                       internal::GreedyPlacement(coarse.ranges, coarse_sections),
+                       std::vector<bool>(coarse.ranges.size(), false), goal, large);
+  if (large.height > goal)
+    large = place_around_core(coarse.ranges, goal, std::move(large)).placement;
+  Placement found{{}, kNoHeight};
+  if (large.height == kNoHeight) return found;
+  // In their own sizes again.
+  std::vector<LiveRange> own;
+  for (const int32_t id : coarse.ids) own.push_back(ranges[static_cast<size_t>(id)]);
+  settle(own, coarse_sections, 0, large);
+  internal::GreedyPlacement around(ranges, sections);
+  std::vector<bool> is_placed(ranges.size(), false);
+  for (size_t i = 0; i < coarse.ids.size(); ++i) {
+    around.put(coarse.ids[i], large.offsets[i]);
+    is_placed[static_cast<size_t>(coarse.ids[i])] = true;
+  }
+  internal::place_rest(ranges, kRunOfSmall, around, is_placed, capacity, found);
+  return found;
+}
+
 }  // namespace
 
 Placement place_coarse(std::span<const LiveRange> ranges, int64_t capacity, Placement start) {
@@ -158,19 +169,21 @@ Placement place_coarse(std::span<const LiveRange> ranges, int64_t capacity, Plac
   const std::vector<int64_t> bytes = class_bytes(ranges);
   const std::vector<int64_t> classes = distinct(bytes);
   const Sections sections = sections_of(ranges);
-  size_t tries = std::clamp<size_t>(kPlacedInAll / (ranges.size() + 1), 1, kMostTries);
-  int64_t last_height = kNoHeight;
-  for (auto smallest = smallest_large(ranges, bytes, classes, load);
-       smallest != classes.end() && tries > 0 && best.height > capacity; ++smallest, --tries) {
-    const Coarse coarse = large_ranges(ranges, bytes, *smallest);
+  const size_t tries =
+      std::clamp<size_t>(kPlacedInAll / (ranges.size() + 1), 1, kLargeShares.size());
+  int64_t last_smallest = 0;
+  for (const double share : std::span(kLargeShares).first(tries)) {
+    if (best.height <= capacity) break;
+    const int64_t smallest =
+        smallest_large(ranges, bytes, classes, share * static_cast<double>(load));
+    if (smallest == last_smallest) continue;
+    last_smallest = smallest;
+    const Coarse coarse = large_ranges(ranges, bytes, smallest);
     Placement found = place_large_first(ranges, sections, coarse, capacity);
     if (found.height == kNoHeight) continue;
     settle(ranges, sections, capacity, found);
-    const bool is_better = found.height < last_height;
-    last_height = found.height;
     if (found.height < best.height) best = std::move(found);
-    if (!is_better || static_cast<double>(best.height) <= kNear * static_cast<double>(capacity))
-      break;
+    if (static_cast<double>(best.height) > kFar * static_cast<double>(capacity)) break;
   }
   return best;
 }

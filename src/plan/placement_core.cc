@@ -23,7 +23,9 @@ constexpr std::array kGroupShares = {1.0, 0.9, 0.8, 0.6, 0.4, 0.2, 0.0};
 
 constexpr size_t kMostCore = 600;  // a dive into more costs more than what it may save
 constexpr int64_t kFewestNodes = 500;
-constexpr size_t kRunsAround = 4;  // of the portfolio; where they fail, a larger core does more
+// Around the core; where these fail, a larger core does more.
+constexpr std::array kRunsAround = {internal::GreedyRun{internal::Key::bytes, internal::Fit::best},
+                                    internal::GreedyRun{internal::Key::peak, internal::Fit::best}};
 
 // Bytes that are live in each section.
 std::vector<int64_t> section_bytes(std::span<const LiveRange> ranges, const Sections& sections) {
@@ -111,7 +113,6 @@ PlacementWithin place_around_core(std::span<const LiveRange> ranges, int64_t cap
   Placement& best = result.placement;
   const Sections sections = sections_of(ranges);
   const std::vector<int64_t> bytes = section_bytes(ranges, sections);
-  const auto runs = std::span(internal::kGreedyRuns).first(kRunsAround);
   size_t last_size = 0;
   for (const double share : kShares) {
     std::optional<Groups> groups = groups_within(ranges, sections, bytes, capacity, share);
@@ -139,7 +140,7 @@ PlacementWithin place_around_core(std::span<const LiveRange> ranges, int64_t cap
         offset += ranges[static_cast<size_t>(id)].bytes;
       }
     }
-    internal::place_rest(ranges, runs, around, is_placed, capacity, best);
+    internal::place_rest(ranges, kRunsAround, around, is_placed, capacity, best);
     if (best.height <= capacity) return result;
   }
   return result;

@@ -44,8 +44,8 @@ struct Op {
   bool may_recompute = true;  // false: runs exactly once; so does every op with a resident output
   uint64_t signature = 0;  // equal for ops of the same type, attributes and shapes (scope, random
                            // key and positions aside)
-  /// Output and input: the output is written in the input's place. At this op the two count once
-  /// (the larger); the input is gone afterwards.
+  /// Output and input: the output may be written in the input's place, where the two count once
+  /// (the larger); elsewhere they count both. The input is gone afterwards.
   std::vector<std::pair<StorageId, StorageId>> reuses = {};
   bool operator==(const Op&) const = default;
 };

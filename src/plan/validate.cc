@@ -186,14 +186,10 @@ class Replay {
         if (found < 0) continue;
         Instance& before = instances[static_cast<size_t>(found)];
         const Instance& after = instances[static_cast<size_t>(newest[static_cast<size_t>(output)])];
+        if (before.offset != after.offset) continue;  // both are there while the op runs
         before.last = now - 1;
         if (before.bytes > after.bytes) {  // the op reads all of it
           tails_.push_back({-1, now, now, before.bytes - after.bytes, before.offset + after.bytes});
-        }
-        if (before.offset != after.offset) {
-          report(place + "writes '" + storage(output).name + "' at " +
-                 std::to_string(after.offset) + ", but is to write it over '" +
-                 storage(input).name + "' at " + std::to_string(before.offset));
         }
       }
       if (op.scratch_bytes > 0) {
