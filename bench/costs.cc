@@ -57,17 +57,13 @@ struct Case {
   train::RunPlan plan;
   std::unique_ptr<train::Engine> engine = nullptr;
   std::vector<std::vector<double>> seconds = {};  // by step
-  std::vector<double> whole = {};                 // by round
 };
 
 void run_once(Case& each, Trace& trace) {
   each.engine->train(0).run_traced(trace);
   each.seconds.resize(trace.rows.size());
-  each.whole.push_back(0);
-  for (size_t step = 0; step < trace.rows.size(); ++step) {
+  for (size_t step = 0; step < trace.rows.size(); ++step)
     each.seconds[step].push_back(trace.rows[step].seconds);
-    each.whole.back() += trace.rows[step].seconds;
-  }
 }
 
 void print_ops(const Case& each) {
@@ -105,17 +101,20 @@ double planned_seconds(const Case& each) {
   return seconds;
 }
 
-// Beside the first budget: medians of the ratios within a round.
+// Every step's median over the rounds, so that a round which other work disturbed does not count.
+double run_seconds(const Case& each) {
+  double seconds = 0;
+  for (const std::vector<double>& of_step : each.seconds) seconds += median(of_step);
+  return seconds;
+}
+
 void print_overheads(const std::vector<Case>& cases) {
   std::printf("\n%10s %10s %10s\n", "arena MB", "planned %", "run %");
   for (const Case& each : cases) {
-    std::vector<double> ratios;
-    for (size_t i = 0; i < each.whole.size(); ++i)
-      ratios.push_back(each.whole[i] / cases.front().whole[i]);
     std::printf("%10.1f %10.1f %10.1f\n",
                 1e-6 * static_cast<double>(each.plan.train.front().plan.arena_bytes),
                 100 * (planned_seconds(each) / planned_seconds(cases.front()) - 1),
-                100 * (median(ratios) - 1));
+                100 * (run_seconds(each) / run_seconds(cases.front()) - 1));
   }
 }
 
