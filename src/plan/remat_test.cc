@@ -17,6 +17,7 @@
 #include "plan/retention_ruin.h"
 #include "plan/retention_search.h"
 #include "plan/small_exact.h"
+#include "plan/stage_graph.h"
 #include "plan/test_problems.h"
 #include "plan/validate.h"
 
@@ -358,6 +359,42 @@ TEST(Bound, Pinned_storages_count_beside_the_operands) {
   EXPECT_EQ(working_set_bound(problem).bytes, 121);
   EXPECT_EQ(pinned_set_bound(problem).bytes, 130);
   EXPECT_EQ(pinned_set_bound(problem).op, 2);
+}
+
+TEST(Bound, Storages_of_other_branches_are_pinned_by_the_order) {
+  // "a" cannot be made again and is read last; "mid" does not descend from it.
+  Problem problem;
+  problem.alignment = 1;
+  for (const int64_t bytes : {100, 10, 20, 1}) problem.storages.push_back({"s", bytes, false});
+  const auto op = [&](std::vector<StorageId> inputs, StorageId output) {
+    Op made;
+    made.name = "op";
+    made.inputs = std::move(inputs);
+    made.outputs = {output};
+    made.may_recompute = false;
+    problem.ops.push_back(made);
+  };
+  op({}, 0);
+  op({}, 1);
+  op({1}, 2);
+  op({2, 0}, 3);
+  const ProblemIndex index(problem);
+  EXPECT_EQ(pinned_set_bound(problem).bytes, 121);
+  const WorkingSetBound bound = pinned_order_bound(StageGraph(index, given_order(problem)));
+  EXPECT_EQ(bound.bytes, 130);
+  EXPECT_EQ(bound.op, 2);
+}
+
+TEST(Bound, No_schedule_of_the_order_is_below_it) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const Problem problem =
+        random_training_graph(seed, {.forward_ops = 14, .has_updates = seed % 2 == 0});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    const int64_t bound = pinned_order_bound(graph).bytes;
+    EXPECT_GE(bound, working_set_bound(problem).bytes);
+    EXPECT_LE(bound, search_retention(graph, 1, {.effort = 0.01}).peak_bytes);
+  }
 }
 
 }  // namespace

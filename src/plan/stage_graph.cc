@@ -87,4 +87,40 @@ StageGraph::StageGraph(const ProblemIndex& index, std::span<const OpId> order)
   }
 }
 
+WorkingSetBound pinned_order_bound(const StageGraph& graph) {
+  // Stages through whose own op a storage lives in every schedule; none where first > last.
+  struct Span {
+    int32_t first;
+    int32_t last;
+  };
+  std::vector<Span> spans;
+  std::vector<int64_t> begins(static_cast<size_t>(graph.op_count) + 2, 0);
+  for (int32_t id = 0; id < graph.storage_count; ++id) {
+    const int32_t producer = graph.producer[static_cast<size_t>(id)];
+    const auto readers = graph.readers[id];
+    const Span span{std::max(producer + 1, graph.last_stage[static_cast<size_t>(producer)]),
+                    readers.empty() ? -1 : readers.back() - 1};
+    spans.push_back(span);
+    if (span.first > span.last) continue;
+    begins[static_cast<size_t>(span.first)] += graph.bytes[static_cast<size_t>(id)];
+    begins[static_cast<size_t>(span.last) + 1] -= graph.bytes[static_cast<size_t>(id)];
+  }
+  WorkingSetBound bound;
+  int64_t pinned = 0;
+  for (int32_t stage = 0; stage < graph.op_count; ++stage) {
+    pinned += begins[static_cast<size_t>(stage)];
+    int64_t bytes = pinned + graph.fixed_bytes[static_cast<size_t>(stage)];
+    for (const int32_t input : graph.inputs[stage]) {
+      const Span& span = spans[static_cast<size_t>(input)];
+      const bool is_counted = span.first <= stage && stage <= span.last;
+      if (!is_counted) bytes += graph.bytes[static_cast<size_t>(input)];
+    }
+    for (const int32_t output : graph.outputs[stage])
+      bytes += graph.bytes[static_cast<size_t>(output)];
+    if (bound.op < 0 || bytes > bound.bytes)
+      bound = {bytes, graph.op_ids[static_cast<size_t>(stage)]};
+  }
+  return bound;
+}
+
 }  // namespace snug::plan

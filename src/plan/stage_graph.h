@@ -51,4 +51,8 @@ struct StageGraph {
   double base_cost = 0;                // every op once
 };
 
+/// What no schedule with these first runs can beat: an op's operands and scratch at its first run,
+/// and beside them what cannot be made behind it, is made before it and read after it.
+[[nodiscard]] WorkingSetBound pinned_order_bound(const StageGraph& graph);
+
 }  // namespace snug::plan

@@ -188,6 +188,31 @@ TEST(SolveRemat, Fractions_and_bytes_and_the_files_agree) {
   }
 }
 
+TEST(SolveRemat, An_impossible_budget_of_the_listed_order_names_the_op_that_proves_it) {
+  // "a" cannot be made again and lies beside "mid" in the listed order alone.
+  const Folder folder;
+  RematRequest request;
+  request.file = folder.write("p.json", R"({
+    "storages": [{"id": "a", "bytes": 100}, {"id": "b", "bytes": 10}, {"id": "c", "bytes": 20}, {"id": "d", "bytes": 1}],
+    "keep": ["d"],
+    "ops": [
+      {"id": "fa", "phase": "backward", "cost": 1, "inputs": [], "outputs": ["a"]},
+      {"id": "fb", "cost": 1, "inputs": [], "outputs": ["b"]},
+      {"id": "mid", "cost": 1, "inputs": ["b"], "outputs": ["c"]},
+      {"id": "end", "cost": 1, "inputs": ["c", "a"], "outputs": ["d"]}]})");
+  request.budget = "129";
+  request.may_reorder = false;
+  const RematReport given = solve_remat(request);
+  EXPECT_FALSE(given.fits);
+  EXPECT_EQ(given.lower_bound_peak_bytes, 130);
+  EXPECT_EQ(given.lower_bound_op, "mid");
+  EXPECT_NE(given.refusal().find("op 'mid' needs 130 bytes"), std::string::npos);
+  request.may_reorder = true;
+  const RematReport free = solve_remat(request);
+  EXPECT_TRUE(free.fits);
+  EXPECT_EQ(free.lower_bound_peak_bytes, 121);
+}
+
 TEST(SolveRemat, A_curve_falls_and_every_point_is_valid) {
   const Folder folder;
   const std::string file = folder.write("p.json", kChain);

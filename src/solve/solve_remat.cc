@@ -10,8 +10,10 @@
 
 #include "base/units.h"
 #include "plan/bound.h"
+#include "plan/index.h"
 #include "plan/liveness.h"
 #include "plan/remat.h"
+#include "plan/stage_graph.h"
 #include "snug/error.h"
 #include "solve/remat_check.h"
 #include "solve/remat_file.h"
@@ -53,7 +55,13 @@ class Solver {
       : request_(request),
         problem_(solve::load_remat_problem(request.file)),
         keep_all_(plan::analyse(problem_, plan::given_order(problem_))),
-        bound_(plan::pinned_set_bound(problem_)) {}
+        bound_(plan::pinned_set_bound(problem_)) {
+    if (request.may_reorder) return;
+    const plan::ProblemIndex index(problem_);
+    const plan::StageGraph graph(index, plan::given_order(problem_));
+    const plan::WorkingSetBound of_order = plan::pinned_order_bound(graph);
+    if (of_order.bytes > bound_.bytes) bound_ = of_order;
+  }
 
   [[nodiscard]] int64_t keep_all_bytes() const { return keep_all_.load_bytes; }
   [[nodiscard]] int64_t bound_bytes() const { return bound_.bytes; }
