@@ -130,6 +130,56 @@ TEST(Search, Many_ops_are_lowered_far_below_keep_all) {
   EXPECT_EQ(search_retention(graph, 1, {.effort = 0.05}).schedule, refused.schedule);
 }
 
+TEST(Search, A_refused_peak_is_the_same_whatever_was_asked_and_works_as_a_budget) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 25});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    const RetentionResult refused = search_retention(graph, 1, {.effort = 0.05});
+    ASSERT_FALSE(refused.fits);
+    EXPECT_GE(refused.peak_bytes, pinned_order_bound(graph).bytes);
+    const int64_t smallest = refused.peak_bytes;
+    EXPECT_EQ(search_retention(graph, smallest - 1, {.effort = 0.05}).peak_bytes, smallest);
+    EXPECT_TRUE(search_retention(graph, smallest, {.effort = 0.05}).fits);
+  }
+}
+
+// A chain of dear small storages, and a cheap big output of each that a backward op reads: the big
+// ones are made again and the small ones stay, though the forward part reads none of them twice.
+TEST(Search, Small_inputs_stay_where_big_outputs_are_made_again) {
+  constexpr int32_t kUnits = 60;
+  Problem problem;
+  problem.alignment = 1;
+  const auto op = [&](double seconds, std::vector<StorageId> inputs, int64_t bytes, bool again) {
+    problem.storages.push_back({"s", bytes, false});
+    Op made;
+    made.name = "op" + std::to_string(problem.ops.size());
+    made.seconds = seconds;
+    made.inputs = std::move(inputs);
+    made.outputs = {static_cast<StorageId>(problem.storages.size()) - 1};
+    made.may_recompute = again;
+    problem.ops.push_back(made);
+    return made.outputs.front();
+  };
+  StorageId small = op(1, {}, 1, false);
+  std::vector<StorageId> big;
+  for (int32_t i = 0; i < kUnits; ++i) {
+    small = op(50, {small}, 1, true);
+    big.push_back(op(1, {small}, 100, true));
+  }
+  StorageId grad = op(1, {small}, 100, false);
+  for (int32_t i = kUnits - 1; i >= 0; --i)
+    grad = op(1, {grad, big[static_cast<size_t>(i)]}, 100, false);
+  problem.keep = {grad};
+  validate(problem);
+  const ProblemIndex index(problem);
+  const StageGraph graph(index, given_order(problem));
+  // Room for one output, two gradients and all small storages.
+  const RetentionResult found = search_retention(graph, 300 + kUnits + 2, {.effort = 0.01});
+  ASSERT_TRUE(found.fits);
+  EXPECT_LE(found.seconds, graph.base_cost + kUnits);
+}
+
 TEST(Ruin, Stays_within_the_limit_and_never_ends_dearer) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     const Problem problem =

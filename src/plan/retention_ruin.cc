@@ -27,8 +27,9 @@ constexpr int32_t kMaxDrops = 60;      // in one step
 constexpr size_t kMaxCandidates = 10;  // for each drop, priced by the exact state
 constexpr int32_t kBlink = 8;          // one in so many candidates is overlooked
 constexpr int64_t kMaxReachSteps = 1000;
-constexpr double kReachHeat = 0.02;  // of the overflow may be given back
-constexpr int32_t kPart = 8;         // one in so many gaps is dropped in part
+constexpr double kReachHeat = 0.02;   // of the overflow may be given back
+constexpr int32_t kPart = 8;          // one in so many gaps is dropped in part
+constexpr double kSmallShare = 0.25;  // of a dropped storage's bytes: inputs that may stay instead
 
 class Ruiner {
  public:
@@ -172,7 +173,7 @@ class Ruiner {
       if (i == kMaxDrops || state_.extra_cost() > most_cost) return false;
       const Gap gap = cheapest(state_.worst_stage());
       if (gap.storage < 0) return false;
-      SNUG_CHECK(state_.set(gap.storage, gap.begin + 1, gap.end, false), "a gap that was priced");
+      SNUG_CHECK(drop(gap), "a gap that was priced");
       widen(gap.begin, gap.end);
     }
     return true;
@@ -193,7 +194,7 @@ class Ruiner {
     double best_price = 0;
     for (const Candidate& each : candidates_) {
       const size_t mark = state_.mark();
-      const bool is_valid = state_.set(each.gap.storage, each.gap.begin + 1, each.gap.end, false);
+      const bool is_valid = drop(each.gap);
       const double more_cost = state_.extra_cost() - cost;
       const double relief = overflow - state_.overflow();
       state_.roll_back(mark);
@@ -205,6 +206,36 @@ class Ruiner {
       best_price = price;
     }
     return best;
+  }
+
+  // Drops a gap. What its op needs is made again as well, unless it is small beside what goes: then
+  // it stays where that is the better price.
+  bool drop(const Gap& gap) {
+    const double cost = state_.extra_cost();
+    const double overflow = state_.overflow();
+    const int32_t op = graph_.producer[static_cast<size_t>(gap.storage)];
+    if (!state_.set(gap.storage, gap.begin + 1, gap.end, false)) return false;
+    double more_cost = state_.extra_cost() - cost;
+    if (more_cost <= graph_.cost[static_cast<size_t>(op)]) return true;
+    double relief = overflow - state_.overflow();
+    const double most_bytes =
+        kSmallShare * static_cast<double>(graph_.bytes[static_cast<size_t>(gap.storage)]);
+    for (const int32_t input : graph_.inputs[op]) {
+      if (static_cast<double>(graph_.bytes[static_cast<size_t>(input)]) > most_bytes) continue;
+      const Run maker{gap.end, graph_.producer[static_cast<size_t>(input)]};
+      if (!is_there(maker)) continue;
+      const size_t mark = state_.mark();
+      const bool is_valid = keep_outputs(graph_, state_, maker.op, maker.stage);
+      const double cost_then = state_.extra_cost() - cost;
+      const double relief_then = overflow - state_.overflow();
+      if (is_valid && relief_then > 0 && cost_then * relief < more_cost * relief_then) {
+        more_cost = cost_then;
+        relief = relief_then;
+      } else {
+        state_.roll_back(mark);
+      }
+    }
+    return true;
   }
 
   void list_candidates(int32_t stage) {
