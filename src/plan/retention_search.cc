@@ -21,6 +21,8 @@ constexpr Cooling kRepair{1, 0.02};
 constexpr double kRuinWork = 400e6;
 constexpr double kRuinSteps = 200e3;
 constexpr double kSqueezeWork = 200e6;
+constexpr double kSqueezesWork = 600e6;  // of all together; then no further one begins
+constexpr uint64_t kMoreSqueezes = 6;
 constexpr int32_t kManyOps = 500;       // lowered by annealing rather than squeezed
 constexpr int32_t kManyMoreOps = 1500;  // improved once
 // Beyond this the state in which nothing is retained is too long.
@@ -34,7 +36,6 @@ struct Price {
   double first = 0;
   double last = 0;
 };
-constexpr Price kGrowing{0.02, 50};
 constexpr Price kHigh{1, 1000};
 constexpr double kKeepShare = 0.5;  // of the moves look for a repeated run to take out
 
@@ -96,10 +97,7 @@ class Searcher {
     bool fits = is_greedy_enough;
     if (graph_.op_count < kManyOps) {
       if (fits) return true;
-      fits = holds(clear_peaks(graph_, state_, droppable_)) || holds(squeeze_from(keep_all)) ||
-             (state_.drop_all() && holds(squeeze_from(state_.snapshot()))) ||
-             holds(repair(moves_, kGrowing)) || holds(repair(moves_, kHigh)) ||
-             holds(clear_peaks(graph_, state_, droppable_));
+      fits = holds(clear_peaks(graph_, state_, droppable_)) || squeeze_often(keep_all);
     } else {
       if (fits && state_.extra_cost() <= graph_.base_cost) return true;
       // Stuck, or so dear that every stage is long: then little can be improved afterwards.
@@ -135,13 +133,33 @@ class Searcher {
         [&] { return state_.work() >= work_end || is_stopped_; });
   }
 
-  bool squeeze_from(const Retention::Snapshot& begin) {
+  // From keep-all and from nothing retained; then again with other random numbers from where it
+  // went lower, since the way down is a gamble.
+  bool squeeze_often(const Retention::Snapshot& keep_all) {
+    const int64_t work_end = state_.work() + static_cast<int64_t>(limits_.effort * kSqueezesWork);
+    if (holds(squeeze_from(keep_all))) return true;
+    Retention::Snapshot begin = keep_all;
+    const int64_t peak = state_.peak();
+    if (state_.drop_all()) {
+      const Retention::Snapshot nothing = state_.snapshot();
+      if (holds(squeeze_from(nothing))) return true;
+      if (state_.peak() <= peak) begin = nothing;
+    }
+    const int64_t bound = pinned_order_bound(graph_).bytes;
+    for (uint64_t i = 1; i <= kMoreSqueezes && state_.work() < work_end; ++i) {
+      if (smallest_peak_ <= bound || is_time_up(0)) break;
+      if (holds(squeeze_from(begin, i))) return true;
+    }
+    return false;
+  }
+
+  bool squeeze_from(const Retention::Snapshot& begin, uint64_t number = 0) {
     RuinLimits limits;
     limits.work = static_cast<int64_t>(limits_.effort * kSqueezeWork);
     limits.mean_cost = mean_cost_;
     limits.should_stop = limits_.should_stop;
     // Its own numbers, so that what it reaches does not depend on what came before.
-    Random random(limits_.seed);
+    Random random(limits_.seed + number);
     state_.restore(begin);
     return squeeze(graph_, state_, droppable_, random, limits);
   }
