@@ -57,12 +57,17 @@ struct Workshop {
   std::vector<BlockOptions> options;
 };
 
+bool is_smaller(const ScheduledPoint& a, const ScheduledPoint& b) {
+  return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
+}
+
+const ScheduledPoint& smallest_of(const std::vector<ScheduledPoint>& candidates) {
+  return *std::min_element(candidates.begin(), candidates.end(), is_smaller);
+}
+
 // The schedules that no other beats in both load and seconds, smallest load first.
 std::vector<ScheduledPoint> front_of(std::vector<ScheduledPoint> candidates) {
-  std::stable_sort(
-      candidates.begin(), candidates.end(), [](const ScheduledPoint& a, const ScheduledPoint& b) {
-        return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
-      });
+  std::stable_sort(candidates.begin(), candidates.end(), is_smaller);
   std::vector<ScheduledPoint> front;
   for (ScheduledPoint& each : candidates) {
     if (front.empty() || each.seconds < front.back().seconds) front.push_back(std::move(each));
@@ -234,12 +239,8 @@ void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
         candidates.push_back(measured(shop.index.problem, std::move(found[i]), "budget"));
     }
   };
-  const auto smallest =
-      std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
-        return a.load_bytes != b.load_bytes ? a.load_bytes < b.load_bytes : a.seconds < b.seconds;
-      });
   const std::vector<OpId> keep_all = given_order(shop.index.problem);
-  const std::vector<OpId> start = smallest->schedule;
+  const std::vector<OpId> start = smallest_of(candidates).schedule;
   search(start, 8);
   if (shop.chain.blocks.size() < 6) {
     if (keep_all != start) search(keep_all, 24);
@@ -277,16 +278,23 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
     if (!is_same) add_chain_candidates(low, points / 4, 0.15, candidates);
   }
   add_peak_candidates(shop, options, candidates);
-  add_filled_candidates(shop, candidates);
   // Measured as the given problem sums its seconds, so that equal runs have equal times to the bit.
-  std::vector<ScheduledPoint> front;
-  for (const ScheduledPoint& point : front_of(std::move(candidates))) {
+  const auto in_given_ids = [&](const ScheduledPoint& point) {
     // Another order of keep-all is keep-all too.
     const bool repeats = point.schedule.size() > problem.ops.size();
-    front.push_back(measured(problem, in_original_ids(ordered, point.schedule),
-                             repeats ? point.strategy : "keep-all"));
-  }
-  return {problem, without_twins(front_of(std::move(front))), ordered.original, options.placement};
+    return measured(problem, in_original_ids(ordered, point.schedule),
+                    repeats ? point.strategy : "keep-all");
+  };
+  const ScheduledPoint roomy = in_given_ids(smallest_of(candidates));
+  add_filled_candidates(shop, candidates);
+  std::vector<ScheduledPoint> front;
+  for (const ScheduledPoint& point : front_of(std::move(candidates)))
+    front.push_back(in_given_ids(point));
+  front = without_twins(front_of(std::move(front)));
+  // A schedule that fills every hole is hard to place; the one that it was made from has room.
+  if (roomy.load_bytes <= front.front().load_bytes && roomy.seconds > front.front().seconds)
+    front.insert(front.begin(), roomy);
+  return {problem, std::move(front), ordered.original, options.placement};
 }
 
 Frontier build_frontier_like(const Problem& problem, const Problem& model_problem,

@@ -32,8 +32,8 @@ struct GreedyRun {
   Fit fit;
 };
 inline constexpr std::array kGreedyRuns = {
-    GreedyRun{Key::bytes, Fit::best},      GreedyRun{Key::lifetime, Fit::touching},
-    GreedyRun{Key::bytes, Fit::first},     GreedyRun{Key::death, Fit::best},
+    GreedyRun{Key::bytes, Fit::first},     GreedyRun{Key::lifetime, Fit::touching},
+    GreedyRun{Key::bytes, Fit::best},      GreedyRun{Key::death, Fit::best},
     GreedyRun{Key::area, Fit::best},       GreedyRun{Key::area, Fit::touching},
     GreedyRun{Key::contention, Fit::best}, GreedyRun{Key::area, Fit::first},
     GreedyRun{Key::lifetime, Fit::best},   GreedyRun{Key::contention, Fit::touching},

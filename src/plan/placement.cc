@@ -7,7 +7,7 @@
 namespace snug::plan {
 namespace {
 
-constexpr int32_t kFirstRuns = 4;         // of the portfolio, before anything that costs more
+constexpr int32_t kFirstRuns = 2;         // of the portfolio, before anything that costs more
 constexpr double kNear = 1.002;           // of the goal: more greedy orders do not help any more
 constexpr size_t kMostSearched = 12'000;  // ranges; beyond, a greedy run costs a tenth of a second
 constexpr int32_t kCapacities = 8;        // that are tried between the load and the lowest height

@@ -25,7 +25,7 @@ constexpr std::array kLargeShares = {0.9999, 0.999, 0.995};
 constexpr int64_t kMostTimes = 8;
 constexpr int64_t kSmallest = 64;  // a class this much smaller than the largest is nobody's part
 constexpr size_t kPlacedInAll = 60'000;  // ranges; long schedules get fewer tries
-constexpr double kFar = 1.01;            // of the goal: another try hardly reaches it
+constexpr double kFar = 1.005;           // of the goal: another try hardly reaches it
 constexpr int32_t kFewestRuns = 2;
 constexpr int32_t kSettlings = 2;
 
@@ -36,7 +36,8 @@ constexpr std::array kRunsOfLarge = {
     internal::GreedyRun{internal::Key::bytes, internal::Fit::first}};
 
 // For what is small: first what lives when the most does, since room is scarce there alone.
-constexpr std::array kRunOfSmall = {internal::GreedyRun{internal::Key::peak, internal::Fit::best}};
+constexpr internal::Key kKeyOfSmall = internal::Key::peak;
+constexpr int32_t kTriesOfSmall = 8;
 
 // What sizes count as: the largest of their class, or a little more where one class then is a
 // multiple of another, so that what one leaves the other fills.
@@ -130,9 +131,29 @@ void settle(std::span<const LiveRange> ranges, const Sections& sections, int64_t
   }
 }
 
-// All ranges, the large ones where the solved coarse problem has them.
+// What does not fit goes first the next time; in the end without a limit.
+void place_small(const internal::GreedyPlacement& around, std::vector<int32_t> order,
+                 int64_t capacity, Placement& found) {
+  std::vector<int32_t> next = order;
+  for (int32_t i = 0; i < kTriesOfSmall; ++i) {
+    internal::GreedyPlacement placed = around;
+    const auto misfit = std::find_if_not(next.begin(), next.end(), [&](int32_t id) {
+      return placed.place(id, internal::Fit::best, capacity);
+    });
+    if (misfit == next.end()) {
+      found = placed.placement();
+      return;
+    }
+    std::rotate(next.begin(), misfit, misfit + 1);
+  }
+  internal::GreedyPlacement placed = around;
+  if (placed.place(order, internal::Fit::best, kNoHeight)) found = placed.placement();
+}
+
+// All ranges, the large ones where the solved coarse problem has them; nothing where that came no
+// nearer to its goal than `miss`.
 Placement place_large_first(std::span<const LiveRange> ranges, const Sections& sections,
-                            const Coarse& coarse, int64_t capacity) {
+                            const Coarse& coarse, int64_t capacity, int64_t miss) {
   const auto runs = std::span(kRunsOfLarge)
                         .first(static_cast<size_t>(std::max(
                             kFewestRuns, greedy_runs(ranges.size(), kRunsOfLarge.size()))));
@@ -145,18 +166,22 @@ Placement place_large_first(std::span<const LiveRange> ranges, const Sections& s
   if (large.height > goal)
     large = place_around_core(coarse.ranges, goal, std::move(large)).placement;
   Placement found{{}, kNoHeight};
-  if (large.height == kNoHeight) return found;
+  if (large.height == kNoHeight || large.height - goal >= miss) return found;
   // In their own sizes again.
   std::vector<LiveRange> own;
   for (const int32_t id : coarse.ids) own.push_back(ranges[static_cast<size_t>(id)]);
   settle(own, coarse_sections, 0, large);
+  if (coarse.ids.size() == ranges.size()) return large;
   internal::GreedyPlacement around(ranges, sections);
-  std::vector<bool> is_placed(ranges.size(), false);
+  std::vector<bool> is_large(ranges.size(), false);
   for (size_t i = 0; i < coarse.ids.size(); ++i) {
     around.put(coarse.ids[i], large.offsets[i]);
-    is_placed[static_cast<size_t>(coarse.ids[i])] = true;
+    is_large[static_cast<size_t>(coarse.ids[i])] = true;
   }
-  internal::place_rest(ranges, kRunOfSmall, around, is_placed, capacity, found);
+  std::vector<int32_t> small = internal::greedy_order(ranges, kKeyOfSmall);
+  std::erase_if(small, [&](int32_t id) { return is_large[static_cast<size_t>(id)]; });
+  place_small(around, std::move(small), capacity, found);
+  settle(ranges, sections, capacity, found);
   return found;
 }
 
@@ -179,9 +204,8 @@ Placement place_coarse(std::span<const LiveRange> ranges, int64_t capacity, Plac
     if (smallest == last_smallest) continue;
     last_smallest = smallest;
     const Coarse coarse = large_ranges(ranges, bytes, smallest);
-    Placement found = place_large_first(ranges, sections, coarse, capacity);
-    if (found.height == kNoHeight) continue;
-    settle(ranges, sections, capacity, found);
+    Placement found =
+        place_large_first(ranges, sections, coarse, capacity, best.height - capacity);
     if (found.height < best.height) best = std::move(found);
     if (static_cast<double>(best.height) > kFar * static_cast<double>(capacity)) break;
   }
