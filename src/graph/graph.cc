@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/graph.h"
 
+#include <numeric>
+
 #include "graph/op_def.h"
 
 namespace snug {
@@ -45,20 +47,40 @@ std::vector<TensorType> output_types(const Graph& graph, const Node& node) {
   return types;
 }
 
-ValueId storage_of(const Graph& graph, ValueId id) {
-  while (graph.value(id).producer != kNone) {
-    const Value& value = graph.value(id);
-    const Node& node = graph.node(value.producer);
-    const Alias& alias = *node.op->alias;
-    if (alias.kind != AliasKind::view && alias.kind != AliasKind::must_overwrite) return id;
-    ValueId source = kNone;
-    for (const auto& [output, input] : alias.pairs) {
-      if (output == value.output_index) source = node.inputs[static_cast<size_t>(input)];
-    }
-    if (source == kNone) return id;
-    id = source;
+namespace {
+
+// The value in whose place a node's output is, one step back, or kNone.
+ValueId source_of(const Graph& graph, const Value& value) {
+  if (value.producer == kNone) return kNone;
+  const Node& node = graph.node(value.producer);
+  const Alias& alias = *node.op->alias;
+  if (alias.kind != AliasKind::view && alias.kind != AliasKind::must_overwrite) return kNone;
+  ValueId source = kNone;
+  for (const auto& [output, input] : alias.pairs) {
+    if (output == value.output_index) source = node.inputs[static_cast<size_t>(input)];
   }
+  return source;
+}
+
+}  // namespace
+
+ValueId storage_of(const Graph& graph, ValueId id) {
+  for (ValueId source = id; source != kNone; source = source_of(graph, graph.value(id)))
+    id = source;
   return id;
+}
+
+std::vector<ValueId> storages_of(const Graph& graph) {
+  std::vector<ValueId> storages(graph.values.size());
+  std::iota(storages.begin(), storages.end(), 0);
+  for (const Node& node : graph.nodes) {
+    for (const ValueId output : node.outputs) {
+      const ValueId source = source_of(graph, graph.value(output));
+      if (source != kNone)
+        storages[static_cast<size_t>(output)] = storages[static_cast<size_t>(source)];
+    }
+  }
+  return storages;
 }
 
 }  // namespace snug

@@ -83,5 +83,8 @@ struct Graph {
 
 /// The value whose bytes `id` occupies: follows views and must-overwrite outputs to their source.
 [[nodiscard]] ValueId storage_of(const Graph& graph, ValueId id);
+/// The same for every value, in linear time: where a gradient is summed in place a thousand times,
+/// each of the values is a thousand steps from its source.
+[[nodiscard]] std::vector<ValueId> storages_of(const Graph& graph);
 
 }  // namespace snug

@@ -13,7 +13,8 @@ namespace snug::plan {
 
 namespace {
 
-constexpr double kNear = 1.001;        // of the load: another placement hardly comes nearer
+constexpr double kNear = 1.0015;       // of the load: another placement hardly comes nearer
+constexpr double kFar = 1.005;         // nor does it get here from there
 constexpr size_t kMostTwice = 60'000;  // ranges that are worth another
 
 // Where an output need not lie in its input's place, since the load leaves room for both, the two
@@ -61,8 +62,9 @@ Plan assemble(const Problem& problem, std::span<const OpId> schedule, std::strin
               const PlacementLimits& limits) {
   Liveness live = analyse(problem, schedule);
   Placement placement = place_all(live, limits);
-  if (live.ranges.size() <= kMostTwice &&
-      static_cast<double>(placement.height) > kNear * static_cast<double>(live.load_bytes)) {
+  const double miss =
+      static_cast<double>(placement.height) / std::max(1.0, static_cast<double>(live.load_bytes));
+  if (live.ranges.size() <= kMostTwice && miss > kNear && miss < kFar) {
     Liveness apart = separated(live);
     if (apart.place_of != live.place_of) {
       Placement other = place_all(apart, limits);

@@ -51,12 +51,16 @@ class PlacedRanges {
       return std::pair(a.offset, a.end) < std::pair(b.offset, b.end);
     };
     const auto begin = window.ranges.begin();
+    const auto end = window.ranges.end();
     const auto unsorted = begin + static_cast<std::ptrdiff_t>(window.sorted);
-    if (unsorted != window.ranges.end()) {
-      std::sort(unsorted, window.ranges.end(), is_lower);
-      std::inplace_merge(begin, unsorted, window.ranges.end(), is_lower);
-      window.sorted = window.ranges.size();
+    if (end - unsorted <= kFewNew) {
+      for (auto next = unsorted; next != end; ++next)
+        std::rotate(std::upper_bound(begin, next, *next, is_lower), next, next + 1);
+    } else {
+      std::sort(unsorted, end, is_lower);
+      std::inplace_merge(begin, unsorted, end, is_lower);
     }
+    window.sorted = window.ranges.size();
     return window.ranges;
   }
 
@@ -64,6 +68,7 @@ class PlacedRanges {
   static constexpr int32_t kShortestHalf = 32;  // sections
   static constexpr int32_t kMostWindows = 256;
   static constexpr int32_t kRatio = 4;
+  static constexpr std::ptrdiff_t kFewNew = 4;  // cheaper to insert than to merge
 
   struct Window {
     std::vector<PlacedRange> ranges;

@@ -37,7 +37,7 @@ constexpr std::array kRunsOfLarge = {
 
 // For what is small: first what lives when the most does, since room is scarce there alone.
 constexpr internal::Key kKeyOfSmall = internal::Key::peak;
-constexpr int32_t kTriesOfSmall = 8;
+constexpr int32_t kTriesOfSmall = 16;
 
 // What sizes count as: the largest of their class, or a little more where one class then is a
 // multiple of another, so that what one leaves the other fills.
@@ -131,10 +131,12 @@ void settle(std::span<const LiveRange> ranges, const Sections& sections, int64_t
   }
 }
 
-// What does not fit goes first the next time; in the end without a limit.
-void place_small(const internal::GreedyPlacement& around, std::vector<int32_t> order,
+// What does not fit goes first the next time, as long as that gets further; in the end without a
+// limit.
+void place_small(const internal::GreedyPlacement& around, const std::vector<int32_t>& order,
                  int64_t capacity, Placement& found) {
   std::vector<int32_t> next = order;
+  std::ptrdiff_t furthest = -1;
   for (int32_t i = 0; i < kTriesOfSmall; ++i) {
     internal::GreedyPlacement placed = around;
     const auto misfit = std::find_if_not(next.begin(), next.end(), [&](int32_t id) {
@@ -144,6 +146,8 @@ void place_small(const internal::GreedyPlacement& around, std::vector<int32_t> o
       found = placed.placement();
       return;
     }
+    if (misfit - next.begin() <= furthest) break;
+    furthest = misfit - next.begin();
     std::rotate(next.begin(), misfit, misfit + 1);
   }
   internal::GreedyPlacement placed = around;
@@ -180,7 +184,7 @@ Placement place_large_first(std::span<const LiveRange> ranges, const Sections& s
   }
   std::vector<int32_t> small = internal::greedy_order(ranges, kKeyOfSmall);
   std::erase_if(small, [&](int32_t id) { return is_large[static_cast<size_t>(id)]; });
-  place_small(around, std::move(small), capacity, found);
+  place_small(around, small, capacity, found);
   settle(ranges, sections, capacity, found);
   return found;
 }
@@ -204,8 +208,7 @@ Placement place_coarse(std::span<const LiveRange> ranges, int64_t capacity, Plac
     if (smallest == last_smallest) continue;
     last_smallest = smallest;
     const Coarse coarse = large_ranges(ranges, bytes, smallest);
-    Placement found =
-        place_large_first(ranges, sections, coarse, capacity, best.height - capacity);
+    Placement found = place_large_first(ranges, sections, coarse, capacity, best.height - capacity);
     if (found.height < best.height) best = std::move(found);
     if (static_cast<double>(best.height) > kFar * static_cast<double>(capacity)) break;
   }

@@ -37,18 +37,22 @@ std::string storage_name(const Graph& graph, ValueId id) {
 class Overwriting {
  public:
   Overwriting(const Graph& graph, const Backend& backend)
-      : graph_(graph), backend_(backend), readers_(graph.values.size(), 0) {
+      : graph_(graph),
+        backend_(backend),
+        storages_(storages_of(graph)),
+        readers_(graph.values.size(), 0) {
     for (const Node& node : graph.nodes) {
       if (node.op->alias->kind == AliasKind::view) continue;
       std::set<ValueId> read;
       for (const ValueId input : node.inputs) {
-        if (input != kNone) read.insert(storage_of(graph, input));
+        if (input != kNone) read.insert(storage(input));
       }
       for (const ValueId owner : read) ++readers_[static_cast<size_t>(owner)];
     }
-    for (const ValueId kept : graph.outputs)
-      ++readers_[static_cast<size_t>(storage_of(graph, kept))];
+    for (const ValueId kept : graph.outputs) ++readers_[static_cast<size_t>(storage(kept))];
   }
+
+  [[nodiscard]] ValueId storage(ValueId id) const { return storages_[static_cast<size_t>(id)]; }
 
   /// Pairs of output and input to overwrite, of which the node is the only reader. An output or an
   /// input may be in more than one.
@@ -60,10 +64,10 @@ class Overwriting {
       const ValueId input = node.inputs[static_cast<size_t>(from)];
       const ValueId output = node.outputs[static_cast<size_t>(to)];
       if (input == kNone || !is_alike(input, output)) continue;
-      const ValueId place = storage_of(graph_, input);
+      const ValueId place = storage(input);
       if (readers_[static_cast<size_t>(place)] != 1) continue;
       const auto places = std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-        return id != kNone && storage_of(graph_, id) == place;
+        return id != kNone && storage(id) == place;
       });
       if (places == 1) found.emplace_back(output, place);
     }
@@ -72,8 +76,8 @@ class Overwriting {
 
  private:
   [[nodiscard]] bool is_alike(ValueId input, ValueId output) const {
-    const ValueId from = storage_of(graph_, input);
-    const ValueId to = storage_of(graph_, output);
+    const ValueId from = storage(input);
+    const ValueId to = storage(output);
     return !graph_.is_resident(from) && !graph_.is_resident(to) &&
            graph_.type(input).dtype == graph_.type(output).dtype &&
            element_count(graph_.type(input)) == element_count(graph_.type(output)) &&
@@ -85,7 +89,8 @@ class Overwriting {
 
   const Graph& graph_;
   const Backend& backend_;
-  std::vector<int32_t> readers_;
+  std::vector<ValueId> storages_;  // by value
+  std::vector<int32_t> readers_;   // by storage
 };
 
 // The nodes of each op of the planner, and the storages that this makes one.
@@ -136,7 +141,7 @@ class Grouping {
   }
   // Whether the value can be read right behind the op. A resident one might change in between.
   [[nodiscard]] bool is_there(ValueId id, int32_t op) const {
-    const ValueId owner = storage_of(graph_, id);
+    const ValueId owner = overwriting_.storage(id);
     if (graph_.is_resident(owner))
       return graph_.value(owner).kind != ValueKind::buffer ||
              op + 1 == static_cast<int32_t>(groups_.nodes.size());
@@ -236,10 +241,10 @@ Lowered lower(const Graph& graph, const Backend& backend) {
   const Overwriting overwriting(graph, backend);
   Groups groups = Grouping(graph, overwriting).take();
   const auto place_of = [&](ValueId id) {
-    ValueId place = storage_of(graph, id);
+    ValueId place = overwriting.storage(id);
     for (auto next = groups.written_over.find(place); next != groups.written_over.end();
          next = groups.written_over.find(place)) {
-      place = storage_of(graph, next->second);
+      place = overwriting.storage(next->second);
     }
     return place;
   };
