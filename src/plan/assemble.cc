@@ -13,9 +13,10 @@ namespace snug::plan {
 
 namespace {
 
-constexpr double kNear = 1.0015;       // of the load: another placement hardly comes nearer
-constexpr double kFar = 1.005;         // nor does it get here from there
-constexpr size_t kMostTwice = 60'000;  // ranges that are worth another
+constexpr double kNear = 1.0015;  // of the load: another placement hardly comes nearer
+constexpr double kFar = 1.005;    // from beyond, many ranges hardly get there
+constexpr size_t kMany = 2'000;
+constexpr size_t kMostTwice = 60'000;  // ranges that are worth another placement
 
 // Where an output need not lie in its input's place, since the load leaves room for both, the two
 // become ranges of their own: sometimes short ranges are easier to place than long ones.
@@ -64,7 +65,8 @@ Plan assemble(const Problem& problem, std::span<const OpId> schedule, std::strin
   Placement placement = place_all(live, limits);
   const double miss =
       static_cast<double>(placement.height) / std::max(1.0, static_cast<double>(live.load_bytes));
-  if (live.ranges.size() <= kMostTwice && miss > kNear && miss < kFar) {
+  if (live.ranges.size() <= kMostTwice && miss > kNear &&
+      (miss < kFar || live.ranges.size() <= kMany)) {
     Liveness apart = separated(live);
     if (apart.place_of != live.place_of) {
       Placement other = place_all(apart, limits);
