@@ -7,15 +7,24 @@
 
 namespace snug {
 
-double MachineProfile::seconds(const std::string& op, const Cost& cost) const {
-  // One rate for both, so that a split is never predicted faster by the noise between two
-  // measurements.
-  auto rate = rates.find(op == "matmul_accumulate" ? "matmul" : op);
+double MachineProfile::seconds(const std::string& kind, const Cost& cost) const {
+  auto rate = rates.find(kind);
+  if (rate == rates.end()) rate = rates.find(kind.substr(0, kind.find('.')));
   if (rate == rates.end()) rate = rates.find("");
   if (rate == rates.end()) return 0;
   const KernelRate& r = rate->second;
   return std::max(0.0, r.per_call + r.per_flop * cost.flops +
                            r.per_byte * (cost.bytes_read + cost.bytes_written));
+}
+
+std::string rate_kind(const NodeSpec& spec) {
+  const std::string& op = *spec.op->name;
+  // One rate for both, so that a split is never predicted faster by the noise between two
+  // measurements.
+  if (op != "matmul" && op != "matmul_accumulate") return op;
+  const bool has_first_across = spec.attrs.boolean("transpose_a");
+  const bool has_second_across = spec.attrs.boolean("transpose_b");
+  return has_first_across ? "matmul.tn" : has_second_across ? "matmul" : "matmul.nn";
 }
 
 MachineProfile default_profile() {

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "backend/backend.h"
 #include "graph/op_def.h"
 
 namespace snug {
@@ -21,9 +22,15 @@ struct KernelRate {
 
 struct MachineProfile {
   std::string machine;                      // CPU model, threads and library version: the cache key
-  std::map<std::string, KernelRate> rates;  // by op name; "" for ops that are not listed
-  [[nodiscard]] double seconds(const std::string& op, const Cost& cost) const;
+  std::map<std::string, KernelRate> rates;  // by kind; "" for kinds that are not listed
+  /// `kind`: "op" or "op.variant", which is as fast as its op where it is not listed.
+  [[nodiscard]] double seconds(const std::string& kind, const Cost& cost) const;
 };
+
+/// The kind whose rate predicts the node: its op; for matrix products, whose operands lie in
+/// memory in other ways in the backward part, "matmul.nn" without a transpose and "matmul.tn" with
+/// the first operand transposed.
+[[nodiscard]] std::string rate_kind(const NodeSpec& spec);
 
 /// Built-in rates of an ordinary machine, for tests and where measuring is not wanted.
 [[nodiscard]] MachineProfile default_profile();

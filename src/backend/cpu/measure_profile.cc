@@ -160,21 +160,35 @@ void measure(const Backend& backend, Pool& pool, const Probe& probe, Timing& tim
 
 struct ProbeGroup {
   RateBasis basis;
-  std::vector<Probe> probes;  // of one op
+  std::vector<Probe> probes;  // of one kind
+  std::string variant = {};   // of the op, as rate_kind() names it
 };
 
+// Shapes of encoders and, with few rows, of recurrent nets.
 void append_products(std::vector<ProbeGroup>& groups) {
   const Attrs b_across = {{"transpose_b", true}};
   const Attrs a_across = {{"transpose_a", true}};
   groups.push_back({RateBasis::both,
                     {{"matmul", {f32({512, 768}), f32({768, 768}), f32({768})}, b_across},
                      {"matmul", {f32({512, 1024}), f32({256, 1024}), f32({256})}, b_across},
-                     {"matmul", {f32({1024, 256}), f32({256, 1024}), absent()}},
-                     {"matmul", {f32({256, 768}), f32({768, 1536}), absent()}},
-                     {"matmul", {f32({512, 768}), f32({512, 768}), absent()}, a_across},
-                     {"matmul", {f32({2048, 256}), f32({2048, 256}), absent()}, a_across},
                      {"matmul", {f32({64, 768}), f32({768, 768}), absent()}, b_across},
+                     {"matmul", {f32({32, 512}), f32({2048, 512}), f32({2048})}, b_across},
                      {"matmul", {f32({8, 256}), f32({256, 256}), absent()}, b_across}}});
+  groups.push_back({RateBasis::both,
+                    {{"matmul", {f32({1024, 256}), f32({256, 1024}), absent()}},
+                     {"matmul", {f32({256, 768}), f32({768, 1536}), absent()}},
+                     {"matmul", {f32({512, 1024}), f32({1024, 512}), absent()}},
+                     {"matmul", {f32({32, 2048}), f32({2048, 512}), absent()}},
+                     {"matmul", {f32({8, 256}), f32({256, 256}), absent()}}},
+                    ".nn"});
+  groups.push_back(
+      {RateBasis::both,
+       {{"matmul", {f32({512, 768}), f32({512, 768}), absent()}, a_across},
+        {"matmul", {f32({2048, 256}), f32({2048, 256}), absent()}, a_across},
+        {"matmul", {f32({512, 256}), f32({512, 1024}), absent()}, a_across},
+        {"matmul_accumulate", {f32({512, 2048}), f32({32, 512}), f32({32, 2048})}, a_across},
+        {"matmul", {f32({8, 256}), f32({8, 256}), absent()}, a_across}},
+       ".tn"});
 }
 
 void append_convolutions(std::vector<ProbeGroup>& groups) {
@@ -396,7 +410,7 @@ MachineProfile measure_profile(int threads) {
                         .bytes = timing.cost.bytes_read + timing.cost.bytes_written,
                         .seconds = seconds_of(op, timing)});
     }
-    if (!points.empty()) profile.rates[op] = fit_rate(points, groups[g].basis);
+    if (!points.empty()) profile.rates[op + groups[g].variant] = fit_rate(points, groups[g].basis);
   }
   if (const auto add = profile.rates.find("add"); add != profile.rates.end())
     profile.rates[""] = add->second;

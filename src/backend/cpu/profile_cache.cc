@@ -16,7 +16,7 @@
 namespace snug {
 namespace {
 
-constexpr int kFormat = 3;  // counts up with the set of measured ops too
+constexpr int kFormat = 4;  // counts up with the set of measured ops too
 constexpr int64_t kMaxFileBytes = 1 << 20;
 constexpr const char* kParts[] = {"per_call", "per_flop", "per_byte"};
 

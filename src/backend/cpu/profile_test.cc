@@ -48,6 +48,7 @@ TEST(MachineProfile, Seconds_are_the_sum_of_call_flops_and_bytes) {
                                .rates = {{"", {1e-6, 0, 1e-9}}, {"matmul", {2e-6, 1e-11, 0}}}};
   const Cost cost{.flops = 1e6, .bytes_read = 1000, .bytes_written = 500};
   EXPECT_DOUBLE_EQ(profile.seconds("matmul", cost), 2e-6 + 1e-5);
+  EXPECT_DOUBLE_EQ(profile.seconds("matmul.tn", cost), 2e-6 + 1e-5);
   EXPECT_DOUBLE_EQ(profile.seconds("anything", cost), 1e-6 + 1.5e-6);
 }
 
@@ -97,9 +98,9 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile("", "this machine", read));
   EXPECT_FALSE(read_profile(good.substr(0, good.size() / 2), "this machine", read));
   EXPECT_FALSE(read_profile("[1, 2]", "this machine", read));
-  EXPECT_FALSE(read_profile(R"({"format": 3, "machine": "this machine", "rates": {}})",
+  EXPECT_FALSE(read_profile(R"({"format": 4, "machine": "this machine", "rates": {}})",
                             "this machine", read));
-  const std::string head = R"({"format": 3, "machine": "this machine", "rates": {"": )";
+  const std::string head = R"({"format": 4, "machine": "this machine", "rates": {"": )";
   EXPECT_TRUE(read_profile(head + R"({"per_call": 0, "per_flop": 0, "per_byte": 1e-9}}})",
                            "this machine", read));
   EXPECT_FALSE(read_profile(head + R"({"per_call": 0, "per_flop": 0}}})", "this machine", read));
