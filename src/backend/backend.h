@@ -69,6 +69,8 @@ class Backend {
   [[nodiscard]] virtual int64_t alignment() const = 0;
   /// Bytes of a dense tensor in this backend's own element sizes, not rounded.
   [[nodiscard]] virtual int64_t storage_bytes(const TensorType& type) const = 0;
+  /// Predicted seconds that a byte costs which is kept for the backward part, beside the ops'.
+  [[nodiscard]] virtual double kept_seconds_per_byte() const { return 0; }
   /// Throws Error{unsupported} with the reasons of every kernel that refused.
   [[nodiscard]] virtual KernelChoice select(const NodeSpec& spec) const = 0;
   [[nodiscard]] virtual std::unique_ptr<Kernel> create(const NodeSpec& spec) const = 0;

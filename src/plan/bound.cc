@@ -35,7 +35,8 @@ int64_t operand_bytes(const Problem& problem, const Op& op) {
 // a smallest cut; the best price gives the bound (Lagrangian duality: any price is valid).
 class MomentBound {
  public:
-  MomentBound(const ProblemIndex& index, OpId moment)
+  /// `kept_seconds_per_byte`: what a byte that is live at the instant costs; 0 at all but the loss.
+  MomentBound(const ProblemIndex& index, OpId moment, double kept_seconds_per_byte)
       : index_(index), network_(index.storage_count() + index.op_count() + 2) {
     const auto ops = static_cast<size_t>(index.op_count());
     std::vector<bool> is_ancestor(ops, false);
@@ -76,8 +77,11 @@ class MomentBound {
       if (!is_made_before(id)) continue;
       if (is_wanted[static_cast<size_t>(id)]) network_.add_arc(source(), id, MinCut::kInfinite);
       const bool is_free = is_operand[static_cast<size_t>(id)];
-      const int32_t arc = network_.add_arc(id, node_of(index.producer[static_cast<size_t>(id)]), 0);
-      if (!is_free) kept_arcs_.push_back({id, arc});
+      const auto bytes = static_cast<double>(index.arena_bytes(id));
+      const double seconds = kept_seconds_per_byte * bytes;
+      const OpId producer = index.producer[static_cast<size_t>(id)];
+      const int32_t arc = network_.add_arc(id, node_of(producer), seconds);
+      if (!is_free) kept_arcs_.push_back({id, arc, bytes, seconds});
     }
     for (OpId id = 0; id < moment; ++id) {
       if (!is_ancestor[static_cast<size_t>(id)]) continue;
@@ -91,18 +95,18 @@ class MomentBound {
     for (const Op& op : index.problem.ops) total_seconds_ += op.seconds;
   }
 
-  /// Seconds beyond one run of every op.
+  /// Seconds beyond one run of every op; what is kept counts where it has a cost.
   [[nodiscard]] double extra_seconds(int64_t budget_bytes) {
     const auto room = static_cast<double>(budget_bytes - own_bytes_);
     if (room < 0) return std::numeric_limits<double>::infinity();
-    // Two lines of the concave dual: nothing is dropped at price 0, everything droppable at a high
-    // price.
+    // Two lines of the concave dual: next to nothing is dropped at price 0, everything droppable at
+    // a high price.
     Point low = evaluate(0, room);
-    low.kept = 0;
-    for (const auto& [id, arc] : kept_arcs_)
-      low.kept += static_cast<double>(index_.arena_bytes(id));
-    low.seconds = 0;
-    if (low.kept <= room) return 0;
+    if (low.seconds <= 0) {  // then nothing is dropped, though the cut may lie elsewhere
+      low = {};
+      for (const KeptArc& each : kept_arcs_) low.kept += each.bytes;
+    }
+    if (low.kept <= room) return std::max(0.0, low.value * (1 - 1e-9));
     // Above this price even the smallest storage (of one alignment unit) is not worth keeping.
     Point high = evaluate(total_seconds_ + 1e-9, room);
     double best = std::max({0.0, low.value, high.value});
@@ -121,6 +125,13 @@ class MomentBound {
   }
 
  private:
+  // A storage that may be kept, at a cost in bytes and seconds.
+  struct KeptArc {
+    StorageId id;
+    int32_t arc;
+    double bytes;
+    double seconds;
+  };
   struct Point {
     double value = 0;    // of the dual function: a valid bound
     double kept = 0;     // bytes kept by the cut
@@ -128,17 +139,16 @@ class MomentBound {
   };
 
   Point evaluate(double price, double room) {
-    for (const auto& [id, arc] : kept_arcs_) {
-      network_.set_capacity(arc, price * static_cast<double>(index_.arena_bytes(id)));
-    }
+    for (const KeptArc& each : kept_arcs_)
+      network_.set_capacity(each.arc, each.seconds + price * each.bytes);
     const double cut = network_.solve(source(), sink(), total_seconds_ * 1e-13);
     Point point;
     point.value = cut - price * room;
-    for (const auto& [id, arc] : kept_arcs_) {
+    for (const KeptArc& each : kept_arcs_) {
+      const OpId producer = index_.producer[static_cast<size_t>(each.id)];
       const bool is_kept =
-          network_.is_on_source_side(id) &&
-          !network_.is_on_source_side(node_of(index_.producer[static_cast<size_t>(id)]));
-      if (is_kept) point.kept += static_cast<double>(index_.arena_bytes(id));
+          network_.is_on_source_side(each.id) && !network_.is_on_source_side(node_of(producer));
+      if (is_kept) point.kept += each.bytes;
     }
     point.seconds = cut - price * point.kept;
     return point;
@@ -150,7 +160,7 @@ class MomentBound {
 
   const ProblemIndex& index_;
   MinCut network_;
-  std::vector<std::pair<StorageId, int32_t>> kept_arcs_;
+  std::vector<KeptArc> kept_arcs_;
   int64_t own_bytes_ = 0;
   double total_seconds_ = 0;
 };
@@ -264,7 +274,9 @@ double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes) {
     const OpId moment = begin + tail * eighths / 8;
     if (tail <= 0 || moment == before) continue;
     before = moment;
-    extra = std::max(extra, MomentBound(index, moment).extra_seconds(arena_budget_bytes));
+    const double kept_seconds_per_byte = moment == begin ? problem.kept_seconds_per_byte : 0;
+    extra = std::max(
+        extra, MomentBound(index, moment, kept_seconds_per_byte).extra_seconds(arena_budget_bytes));
   }
   return seconds + extra;
 }

@@ -94,7 +94,8 @@ std::string to_json(const Problem& problem) {
   return Json{{"storages", storages},
               {"ops", ops},
               {"keep", problem.keep},
-              {"alignment", problem.alignment}}
+              {"alignment", problem.alignment},
+              {"kept_seconds_per_byte", problem.kept_seconds_per_byte}}
       .dump();
 }
 
@@ -126,6 +127,7 @@ Problem problem_from_json(std::string_view text) {
   }
   problem.keep = integers<StorageId>(json, "keep");
   problem.alignment = field<int64_t>(json, "alignment");
+  problem.kept_seconds_per_byte = field<double>(json, "kept_seconds_per_byte");
   return problem;
 }
 

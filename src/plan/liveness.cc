@@ -24,6 +24,11 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
   std::vector<std::pair<int32_t, int32_t>> taken;  // a range and the one whose place it takes
   std::vector<int64_t> wider(schedule.size(),
                              0);  // bytes of overwritten inputs beyond the outputs'
+  int32_t loss_step = steps;
+  const auto is_forward = [&](int32_t step) {
+    const OpId id = schedule[static_cast<size_t>(step)];
+    return problem.ops[static_cast<size_t>(id)].phase == Phase::forward;
+  };
   for (int32_t step = 0; step < steps; ++step) {
     const OpId id = schedule[static_cast<size_t>(step)];
     const Op& op = problem.ops[static_cast<size_t>(id)];
@@ -32,7 +37,10 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
       if (problem.storages[static_cast<size_t>(input)].resident) continue;
       const int32_t instance = current[static_cast<size_t>(input)];
       SNUG_CHECK(instance >= 0, op.name + " reads what no step has made");
-      result.ranges[static_cast<size_t>(instance)].last = step;
+      LiveRange& read = result.ranges[static_cast<size_t>(instance)];
+      read.last = step;
+      if (loss_step == steps && op.phase == Phase::backward && is_forward(read.first))
+        loss_step = step;
     }
     for (const StorageId output : op.outputs) {
       const Storage& storage = problem.storages[static_cast<size_t>(output)];
@@ -52,13 +60,22 @@ Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
   }
   result.place_of.assign(result.ranges.size(), -1);
   for (const auto& [range, place] : taken) result.place_of[static_cast<size_t>(range)] = place;
-  // Summed in the order of the ops, so that the same runs in another order give the same number to
-  // the bit.
-  for (size_t id = 0; id < runs.size(); ++id) result.seconds += runs[id] * problem.ops[id].seconds;
   for (const StorageId kept : problem.keep) {
     const int32_t instance = current[static_cast<size_t>(kept)];
     if (instance >= 0) result.ranges[static_cast<size_t>(instance)].last = steps - 1;
   }
+
+  for (const LiveRange& range : result.ranges) {
+    if (range.first < loss_step && range.last >= loss_step) result.kept_bytes += range.bytes;
+  }
+  for (const auto& [range, place] : taken) {
+    if (result.ranges[static_cast<size_t>(range)].first == loss_step)
+      result.kept_bytes += result.ranges[static_cast<size_t>(place)].bytes;
+  }
+  // Summed in the order of the ops, so that the same runs in another order give the same number to
+  // the bit.
+  for (size_t id = 0; id < runs.size(); ++id) result.seconds += runs[id] * problem.ops[id].seconds;
+  result.seconds += static_cast<double>(result.kept_bytes) * problem.kept_seconds_per_byte;
 
   std::vector<int64_t> change(schedule.size() + 1, 0);
   for (const LiveRange& range : result.ranges) {

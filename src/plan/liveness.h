@@ -22,7 +22,9 @@ struct Liveness {
   std::vector<int64_t> step_bytes;  // bytes in use at each step
   int64_t load_bytes = 0;           // the largest of step_bytes
   int32_t peak_step = 0;            // the first step that reaches it
-  double seconds = 0;
+  int64_t kept_bytes = 0;  // live across the loss: before the first backward step that reads what
+                           // a forward step made
+  double seconds = 0;      // of all steps, and of what is kept
 };
 
 /// Returns the liveness of `schedule` (op ids in the order of execution, repeats allowed). The

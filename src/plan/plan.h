@@ -56,6 +56,9 @@ struct Problem {
   std::vector<Op> ops;
   std::vector<StorageId> keep;  // live at the end; resident ones may be named and cost nothing
   int64_t alignment = 64;
+  /// For each byte that lives across the loss: it is written to memory and read back from there,
+  /// which costs the ops around it more than the same bytes in a cache.
+  double kept_seconds_per_byte = 0;
   bool operator==(const Problem&) const = default;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -165,6 +166,10 @@ class Replay {
         if (found < 0) continue;  // reported by check_order
         Instance& instance = instances[static_cast<size_t>(found)];
         instance.last = now;
+        const OpId maker = plan.steps[static_cast<size_t>(instance.first)].op;
+        if (!loss_step_ && op.phase == Phase::backward &&
+            problem_.ops[static_cast<size_t>(maker)].phase == Phase::forward)
+          loss_step_ = now;
         if (instance.offset != each.input_offsets[i]) {
           report(place + "reads '" + storage(id).name + "' at " +
                  std::to_string(each.input_offsets[i]) + ", but it lies at " +
@@ -188,6 +193,7 @@ class Replay {
         const Instance& after = instances[static_cast<size_t>(newest[static_cast<size_t>(output)])];
         if (before.offset != after.offset) continue;  // both are there while the op runs
         before.last = now - 1;
+        if (loss_step_ == now) taken_at_loss_ += before.bytes;
         if (before.bytes > after.bytes) {  // the op reads all of it
           tails_.push_back({-1, now, now, before.bytes - after.bytes, before.offset + after.bytes});
         }
@@ -255,6 +261,11 @@ class Replay {
     double seconds = 0;
     for (const Step& step : plan.steps)
       seconds += problem_.ops[static_cast<size_t>(step.op)].seconds;
+    int64_t kept = taken_at_loss_;
+    for (const Instance& each : instances) {
+      if (loss_step_ && each.first < *loss_step_ && each.last >= *loss_step_) kept += each.bytes;
+    }
+    seconds += static_cast<double>(kept) * problem_.kept_seconds_per_byte;
     if (std::fabs(seconds - plan.seconds) > 1e-9 * std::max(1.0, seconds)) {
       report("seconds is " + std::to_string(seconds) + ", the plan says " +
              std::to_string(plan.seconds));
@@ -285,6 +296,8 @@ class Replay {
  private:
   const Problem& problem_;
   std::vector<std::string>& violations_;
+  std::optional<int32_t> loss_step_;  // the first backward one that reads what a forward one made
+  int64_t taken_at_loss_ = 0;         // bytes that it overwrites
   std::vector<Instance> tails_;  // what overwritten inputs have beyond their outputs, at that step
 };
 
@@ -292,6 +305,8 @@ class Replay {
 
 void validate(const Problem& problem) {
   if (problem.alignment <= 0) reject("problem", "alignment must be positive");
+  if (!std::isfinite(problem.kept_seconds_per_byte) || problem.kept_seconds_per_byte < 0)
+    reject("problem", "kept_seconds_per_byte is no duration");
   for (const Storage& storage : problem.storages) {
     if (!storage.resident) validate_bytes(problem, storage.name, storage.bytes);
     if (storage.bytes < 0) reject(storage.name, "has a negative size");

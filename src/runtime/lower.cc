@@ -238,6 +238,7 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
 Lowered lower(const Graph& graph, const Backend& backend) {
   Lowered out;
   out.problem.alignment = backend.alignment();
+  out.problem.kept_seconds_per_byte = backend.kept_seconds_per_byte();
   const Overwriting overwriting(graph, backend);
   Groups groups = Grouping(graph, overwriting).take();
   const auto place_of = [&](ValueId id) {

@@ -45,6 +45,10 @@ class CpuBackend final : public Backend {
     return byte_count(type);
   }
 
+  [[nodiscard]] double kept_seconds_per_byte() const override {
+    return context_.profile.kept_seconds_per_byte();
+  }
+
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     const CpuKernelDef& kernel = find(spec);
     set_library_threads(

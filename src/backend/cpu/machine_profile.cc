@@ -17,6 +17,14 @@ double MachineProfile::seconds(const std::string& kind, const Cost& cost) const 
                            r.per_byte * (cost.bytes_read + cost.bytes_written));
 }
 
+double MachineProfile::kept_seconds_per_byte() const {
+  // As two bytes of an element-wise op; a little less, so that an output of such an op never looks
+  // cheaper to make again than to keep.
+  constexpr double kBytes = 1.8;
+  const auto rate = rates.find("");
+  return rate == rates.end() ? 0 : kBytes * rate->second.per_byte;
+}
+
 std::string rate_kind(const NodeSpec& spec) {
   const std::string& op = *spec.op->name;
   // One rate for both, so that a split is never predicted faster by the noise between two

@@ -25,6 +25,8 @@ struct MachineProfile {
   std::map<std::string, KernelRate> rates;  // by kind; "" for kinds that are not listed
   /// `kind`: "op" or "op.variant", which is as fast as its op where it is not listed.
   [[nodiscard]] double seconds(const std::string& kind, const Cost& cost) const;
+  /// A byte that is kept for the backward part is written to memory and read back from there.
+  [[nodiscard]] double kept_seconds_per_byte() const;
 };
 
 /// The kind whose rate predicts the node: its op; for matrix products, whose operands lie in
