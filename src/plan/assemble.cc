@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kNear = 1.0015;  // of the load: another placement hardly comes nearer
 constexpr double kFar = 1.005;    // from beyond, many ranges hardly get there
-constexpr size_t kMany = 2'000;
+constexpr size_t kMany = 4'000;
 constexpr size_t kMostTwice = 60'000;  // ranges that are worth another placement
 
 // Where an output need not lie in its input's place, since the load leaves room for both, the two
