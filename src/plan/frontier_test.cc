@@ -32,6 +32,10 @@ void expect_sound(const Problem& problem, const Frontier& frontier) {
     ASSERT_GT(plan.arena_bytes, plans[i - 1]->arena_bytes);
     ASSERT_LT(plan.seconds, plans[i - 1]->seconds);
   }
+  for (size_t i = 1; i < frontier.points().size(); ++i) {
+    ASSERT_GE(frontier.points()[i].load_bytes, frontier.points()[i - 1].load_bytes);
+    ASSERT_LT(frontier.points()[i].seconds, frontier.points()[i - 1].seconds);
+  }
   ASSERT_EQ(plans.back()->seconds, frontier.keep_all_seconds());
   ASSERT_LE(plans.back()->arena_bytes, frontier.keep_all().arena_bytes);
 }
@@ -49,6 +53,49 @@ TEST(Frontier, Every_plan_of_random_graphs_is_valid_and_the_frontier_is_monotone
     }
   }
   EXPECT_GT(recomputing, 500u);
+}
+
+TEST(Frontier, What_is_kept_costs_its_price) {
+  Problem chain = testing::unit_chain(5);
+  const double once = analyse(chain, given_order(chain)).seconds;
+  chain.kept_seconds_per_byte = 0.01;
+  const Liveness live = analyse(chain, given_order(chain));
+  EXPECT_EQ(live.kept_bytes, 4 * 64);  // the input is not read again
+  EXPECT_DOUBLE_EQ(live.seconds, once + 0.01 * 4 * 64);
+
+  // The bound counts it too, and the validator by its own replay.
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Problem problem = testing::random_training_graph(seed, {.forward_ops = 20});
+    double seconds = 0;
+    double bytes = 0;
+    for (const Op& op : problem.ops) seconds += op.seconds;
+    for (const Storage& storage : problem.storages) bytes += static_cast<double>(storage.bytes);
+    problem.kept_seconds_per_byte = 0.2 * seconds / bytes;
+    const Frontier frontier = build_frontier(problem);
+    for (const Plan* plan : frontier.plans()) {
+      const auto violations = check(problem, *plan);
+      ASSERT_TRUE(violations.empty()) << seed << ": " << violations.front();
+      ASSERT_GE(plan->seconds, lower_bound_seconds(problem, plan->arena_bytes) * (1 - 1e-9));
+    }
+    Problem free = problem;
+    free.kept_seconds_per_byte = 0;
+    const int64_t budget = frontier.keep_all().arena_bytes;
+    EXPECT_GT(lower_bound_seconds(problem, budget), lower_bound_seconds(free, budget)) << seed;
+  }
+}
+
+TEST(Frontier, The_smallest_schedule_is_there_with_room_and_without) {
+  for (const int32_t levels : {3, 5, 7}) {
+    const Problem problem = testing::u_net(levels);
+    const Frontier frontier = build_frontier(problem);
+    const ScheduledPoint& roomy = frontier.points()[0];
+    const ScheduledPoint& filled = frontier.points()[1];
+    EXPECT_LE(roomy.load_bytes, filled.load_bytes);
+    EXPECT_GT(roomy.seconds, filled.seconds);
+    // Where both can be placed, the faster one is the smallest plan.
+    EXPECT_EQ(frontier.plan(1).arena_bytes, roomy.load_bytes);
+    EXPECT_EQ(frontier.smallest().seconds, filled.seconds);
+  }
 }
 
 TEST(Frontier, Encoder_plans_are_valid_small_and_cheap) {

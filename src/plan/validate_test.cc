@@ -54,6 +54,7 @@ TEST(Validate, Broken_problems_are_rejected_by_name) {
                   }),
                   "'orphan' is made by no op");
   expect_rejected(with([](Problem& p) { p.alignment = 0; }), "alignment must be positive");
+  expect_rejected(with([](Problem& p) { p.kept_seconds_per_byte = -1; }), "kept_seconds_per_byte");
 }
 
 // "b" is written over "a", which only its op reads, and is kept.

@@ -203,16 +203,19 @@ std::optional<PlacedCandidate> best_within(const std::vector<Candidate>& candida
 
 PlacedCandidate smallest_of(const std::vector<Candidate>& candidates,
                             const RunPlanRequest& request) {
-  // Of equal ones the slower first, which leaves room: it is easier to place.
+  // Of equal ones the slower first, which leaves room: where it reaches its load, little else has
+  // to be placed.
   std::vector<Candidate> rising(candidates.rbegin(), candidates.rend());
   std::stable_sort(rising.begin(), rising.end(), [](const Candidate& a, const Candidate& b) {
     return a.least_peak_bytes < b.least_peak_bytes;
   });
   PlacedCandidate best = placed(rising.front(), request);
   for (const Candidate& candidate : rising) {
-    if (candidate.least_peak_bytes >= best.peak_bytes) break;
+    if (candidate.least_peak_bytes > best.peak_bytes) break;
     const PlacedCandidate found = placed(candidate, request);
-    if (found.peak_bytes < best.peak_bytes) best = found;
+    if (found.peak_bytes < best.peak_bytes ||
+        (found.peak_bytes == best.peak_bytes && found.step_seconds < best.step_seconds))
+      best = found;
   }
   return best;
 }
