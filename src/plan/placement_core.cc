@@ -22,7 +22,7 @@ constexpr std::array kShares = {0.99, 0.97, 0.95, 0.9, 0.8, 0.7};
 constexpr std::array kGroupShares = {1.0, 0.9, 0.8, 0.6, 0.4, 0.2, 0.0};
 
 constexpr size_t kMostCore = 600;  // a dive into more costs more than what it may save
-constexpr int64_t kFewestNodes = 500;
+constexpr int64_t kFailures = 64;  // of one dive; more of them hardly ever lead to the end
 // Around the core; where these fail, a larger core does more.
 constexpr std::array kRunsAround = {internal::GreedyRun{internal::Key::bytes, internal::Fit::best},
                                     internal::GreedyRun{internal::Key::peak, internal::Fit::best}};
@@ -121,7 +121,7 @@ PlacementWithin place_around_core(std::span<const LiveRange> ranges, int64_t cap
     last_size = groups->size();
     const std::vector<LiveRange> core = merged_ranges(ranges, *groups);
     const ExactPlacement found =
-        place_exact(core, capacity, std::max(kFewestNodes, dive_nodes(core.size())));
+        place_exact(core, capacity, static_cast<int64_t>(core.size()) + kFailures);
     result.is_impossible = found.end == SearchEnd::impossible &&
                            std::all_of(groups->begin(), groups->end(),
                                        [](const auto& ids) { return ids.size() == 1; });
