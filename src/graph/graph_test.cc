@@ -127,6 +127,10 @@ TEST(Graph, storage_follows_views_and_overwrites) {
   const ValueId other = b.op1("exp", {flat});
   EXPECT_EQ(storage_of(b.graph(), flat), total);
   EXPECT_EQ(storage_of(b.graph(), other), other);
+  const std::vector<ValueId> all = storages_of(b.graph());
+  ASSERT_EQ(all.size(), b.graph().values.size());
+  for (size_t id = 0; id < all.size(); ++id)
+    EXPECT_EQ(all[id], storage_of(b.graph(), static_cast<ValueId>(id))) << id;
 }
 
 // Each damage is one that a wrong pass could do.

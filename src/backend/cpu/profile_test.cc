@@ -8,6 +8,8 @@
 #include <fstream>
 
 #include "backend/cpu/measure_profile.h"
+#include "graph/builder.h"
+#include "ops/registry.h"
 
 namespace snug {
 namespace {
@@ -50,6 +52,33 @@ TEST(MachineProfile, Seconds_are_the_sum_of_call_flops_and_bytes) {
   EXPECT_DOUBLE_EQ(profile.seconds("matmul", cost), 2e-6 + 1e-5);
   EXPECT_DOUBLE_EQ(profile.seconds("matmul.tn", cost), 2e-6 + 1e-5);
   EXPECT_DOUBLE_EQ(profile.seconds("anything", cost), 1e-6 + 1.5e-6);
+}
+
+TEST(MachineProfile, A_kept_byte_costs_less_than_to_make_it_again_element_by_element) {
+  const MachineProfile profile{.machine = "m", .rates = {{"", {1e-6, 0, 1e-9}}}};
+  const Cost relu{.flops = 0, .bytes_read = 1e6, .bytes_written = 1e6};
+  EXPECT_GT(profile.kept_seconds_per_byte(), 1e-9);
+  EXPECT_LT(profile.kept_seconds_per_byte() * 1e6, profile.seconds("relu", relu));
+  EXPECT_EQ(MachineProfile{}.kept_seconds_per_byte(), 0);
+}
+
+TEST(MachineProfile, Products_have_a_kind_for_each_way_their_operands_lie) {
+  const auto kind = [](const char* op, bool first_across, bool second_across) {
+    GraphBuilder builder(op_registry(), "products");
+    const TensorType square{DType::f32, {8, 8}};
+    std::vector<ValueId> operands = {builder.state("a", square), builder.state("b", square)};
+    if (std::string(op) == "matmul_accumulate") {
+      operands.insert(operands.begin(), builder.state("sum", square));
+    } else {
+      operands.push_back(kNone);
+    }
+    builder.op(op, operands, {{"transpose_a", first_across}, {"transpose_b", second_across}});
+    return rate_kind(spec_of(builder.graph(), 0));
+  };
+  EXPECT_EQ(kind("matmul", false, true), "matmul");
+  EXPECT_EQ(kind("matmul", false, false), "matmul.nn");
+  EXPECT_EQ(kind("matmul", true, false), "matmul.tn");
+  EXPECT_EQ(kind("matmul_accumulate", true, false), "matmul.tn");
 }
 
 TEST(FitRate, Exact_points_give_their_rate) {
@@ -126,6 +155,7 @@ TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
   const MachineProfile measured = load_or_measure_profile(path, 1);
   EXPECT_EQ(measured.rates.count("mark"), 0U);
   EXPECT_EQ(measured.machine, machine_key(1));
+  for (const char* kind : {"matmul.nn", "matmul.tn"}) EXPECT_EQ(measured.rates.count(kind), 1U);
   const KernelRate& product = measured.rates.at("matmul");
   const double seconds =
       measured.seconds("matmul", {.flops = 1e9, .bytes_read = 8e6, .bytes_written = 4e6});
