@@ -75,6 +75,14 @@ std::vector<ScheduledPoint> front_of(std::vector<ScheduledPoint> candidates) {
   return front;
 }
 
+// The smallest schedule again, as it was before its slack was filled: one that fills every hole is
+// hard to place.
+std::vector<ScheduledPoint> with_room(std::vector<ScheduledPoint> front, ScheduledPoint roomy) {
+  if (roomy.load_bytes <= front.front().load_bytes && roomy.seconds > front.front().seconds)
+    front.insert(front.begin(), std::move(roomy));
+  return front;
+}
+
 // Without points that save next to nothing beside a faster one: each may have to be placed.
 std::vector<ScheduledPoint> without_twins(std::vector<ScheduledPoint> front) {
   std::vector<ScheduledPoint> kept;
@@ -285,15 +293,12 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
     return measured(problem, in_original_ids(ordered, point.schedule),
                     repeats ? point.strategy : "keep-all");
   };
-  const ScheduledPoint roomy = in_given_ids(smallest_of(candidates));
+  ScheduledPoint roomy = in_given_ids(smallest_of(candidates));
   add_filled_candidates(shop, candidates);
   std::vector<ScheduledPoint> front;
   for (const ScheduledPoint& point : front_of(std::move(candidates)))
     front.push_back(in_given_ids(point));
-  front = without_twins(front_of(std::move(front)));
-  // A schedule that fills every hole is hard to place; the one that it was made from has room.
-  if (roomy.load_bytes <= front.front().load_bytes && roomy.seconds > front.front().seconds)
-    front.insert(front.begin(), roomy);
+  front = with_room(without_twins(front_of(std::move(front))), std::move(roomy));
   return {problem, std::move(front), ordered.original, options.placement};
 }
 
@@ -306,7 +311,9 @@ Frontier build_frontier_like(const Problem& problem, const Problem& model_proble
   candidates.push_back(measured(problem, keep_all, "keep-all"));
   for (const ScheduledPoint& point : model.points())
     candidates.push_back(measured(problem, point.schedule, point.strategy));
-  return {problem, front_of(std::move(candidates)), keep_all, options.placement};
+  ScheduledPoint roomy = candidates[1];
+  return {problem, with_room(front_of(std::move(candidates)), std::move(roomy)), keep_all,
+          options.placement};
 }
 
 Plan plan_strategy(const Problem& problem, std::string_view strategy,
