@@ -5,6 +5,7 @@
 
 #include "io/file.h"
 #include "plan/json.h"
+#include "plan/liveness.h"
 #include "plan/validate.h"
 #include "snug/error.h"
 #include "train/run_plan.h"
@@ -25,12 +26,17 @@ Json json_of(const std::string& kind, const PlannedProgram& program) {
 
 }  // namespace
 
-const plan::Plan& SavedPlan::at(const std::string& kind, int64_t length,
-                                const plan::Problem& problem) const {
+plan::Plan SavedPlan::at(const std::string& kind, int64_t length,
+                         const plan::Problem& problem) const {
   for (const Program& program : programs) {
     if (program.kind != kind || program.length != length) continue;
-    const std::vector<std::string> violations = plan::check(problem, program.plan);
-    if (violations.empty()) return program.plan;
+    plan::Plan plan = program.plan;
+    std::vector<plan::OpId> schedule;
+    for (const plan::Step& step : plan.steps) schedule.push_back(step.op);
+    if (plan::check_schedule(problem, schedule).empty())
+      plan.seconds = plan::analyse(problem, schedule).seconds;
+    const std::vector<std::string> violations = plan::check(problem, plan);
+    if (violations.empty()) return plan;
     throw Error(ErrorCode::bad_data, file,
                 "this plan is not for this run: " + kind + " at length " + std::to_string(length) +
                     ": " + violations.front(),

@@ -23,10 +23,11 @@ struct SavedPlan {
   int64_t micro_batch = 0;
   std::vector<Program> programs;
 
-  /// The plan of a program, judged by the independent validator. Throws Error{bad_data} where the
-  /// file has none or it is not valid for this problem (another model, batch, length or optimizer).
-  [[nodiscard]] const plan::Plan& at(const std::string& kind, int64_t length,
-                                     const plan::Problem& problem) const;
+  /// The plan of a program, with the seconds predicted for this machine, judged by the independent
+  /// validator. Throws Error{bad_data} where the file has none or it is not valid for this problem
+  /// (another model, batch, length or optimizer).
+  [[nodiscard]] plan::Plan at(const std::string& kind, int64_t length,
+                              const plan::Problem& problem) const;
 };
 
 /// Throws Error{bad_data} that names the field where the file is not a saved plan.

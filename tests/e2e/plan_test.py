@@ -45,6 +45,18 @@ class Plans(Case):
         self.assertEqual(self.summary(out)["measured_arena_bytes"], two["arena_bytes"])
         self.assertEqual(self.summary(out)["weights_sha256"], self.summary(planned)["weights_sha256"])
 
+    def test_a_plan_from_another_machine_has_the_seconds_of_this_one(self):
+        base = dict(model="bert-tiny", train_batch_size=8, max_seq_length=32, memory="1GiB")
+        file = self.folder / "elsewhere.plan"
+        done = run("plan", "--json", "--save-plan", str(file), *options(**base))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        slow = common.set_rates(self.folder, {"": dict(per_call=1e-3, per_flop=0, per_byte=1e-8)})
+        again = run("plan", "--json", "--plan", str(file), *options(**base, threads=2), env=slow)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        one, two = json.loads(done.stdout), json.loads(again.stdout)
+        self.assertEqual(one["arena_bytes"], two["arena_bytes"])
+        self.assertGreater(two["step_seconds"], 2 * one["step_seconds"])
+
     def test_a_micro_batch_that_was_chosen_has_the_same_plan_when_it_is_given(self):
         # As a resumed run gives it: or it could be refused the budget in which it began.
         base = dict(model="bert-small", train_batch_size=24, max_seq_length=128)
