@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cpu/rate_probes.h"
+
+#include <cstdint>
+#include <utility>
+
+namespace snug {
+namespace {
+
+using Operand = std::optional<TensorType>;
+constexpr std::nullopt_t kAbsent = std::nullopt;
+
+TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
+TensorType i32(Shape shape) { return {DType::i32, std::move(shape)}; }
+TensorType boolean(Shape shape) { return {DType::boolean, std::move(shape)}; }
+TensorType rng() { return {DType::i64, {3}}; }
+
+// Shapes of encoders and, with few rows, of recurrent nets.
+void append_products(std::vector<RateProbe>& probes) {
+  const auto add = [&](const char* op, const Attrs& attrs, std::vector<Operand> inputs) {
+    probes.push_back({op, RateBasis::both, std::move(inputs), attrs});
+  };
+  const Attrs b_across = {{"transpose_b", true}};
+  add("matmul", b_across, {f32({512, 768}), f32({768, 768}), f32({768})});
+  add("matmul", b_across, {f32({512, 1024}), f32({256, 1024}), f32({256})});
+  add("matmul", b_across, {f32({64, 768}), f32({768, 768}), kAbsent});
+  add("matmul", b_across, {f32({32, 512}), f32({2048, 512}), f32({2048})});
+  add("matmul", b_across, {f32({8, 256}), f32({256, 256}), kAbsent});
+  add("matmul", {}, {f32({1024, 256}), f32({256, 1024}), kAbsent});
+  add("matmul", {}, {f32({256, 768}), f32({768, 1536}), kAbsent});
+  add("matmul", {}, {f32({512, 1024}), f32({1024, 512}), kAbsent});
+  add("matmul", {}, {f32({32, 2048}), f32({2048, 512}), kAbsent});
+  add("matmul", {}, {f32({8, 256}), f32({256, 256}), kAbsent});
+  const Attrs a_across = {{"transpose_a", true}};
+  add("matmul", a_across, {f32({512, 768}), f32({512, 768}), kAbsent});
+  add("matmul", a_across, {f32({2048, 256}), f32({2048, 256}), kAbsent});
+  add("matmul", a_across, {f32({512, 256}), f32({512, 1024}), kAbsent});
+  add("matmul_accumulate", a_across, {f32({512, 2048}), f32({32, 512}), f32({32, 2048})});
+  add("matmul", a_across, {f32({8, 256}), f32({8, 256}), kAbsent});
+}
+
+void append_convolutions(std::vector<RateProbe>& probes) {
+  using Ints = std::vector<int64_t>;
+  struct Layer {
+    Shape x;
+    Shape w;
+    int64_t stride = 1;
+  };
+  for (const Layer& layer :
+       {Layer{{1, 56, 56, 64}, {64, 64, 3, 3}}, Layer{{1, 56, 56, 64}, {128, 64, 1, 1}},
+        Layer{{2, 28, 28, 128}, {128, 128, 3, 3}, 2}, Layer{{2, 14, 14, 512}, {256, 512, 1, 1}},
+        Layer{{2, 14, 14, 192}, {192, 192, 3, 3}}, Layer{{16, 32, 32, 16}, {16, 16, 3, 3}}}) {
+    const int64_t padding = layer.w[2] / 2;
+    const int64_t side = (layer.x[1] - 1) / layer.stride + 1;
+    const TensorType x = f32(layer.x);
+    const TensorType w = f32(layer.w);
+    const TensorType y = f32({layer.x[0], side, side, layer.w[0]});
+    const Attrs attrs = {{"stride", Ints{layer.stride, layer.stride}},
+                         {"padding", Ints{padding, padding}}};
+    Attrs of_input = attrs;
+    of_input.set("image", Ints{layer.x[1], layer.x[2]});
+    Attrs of_weight = attrs;
+    of_weight.set("kernel", Ints{layer.w[2], layer.w[3]});
+    probes.push_back({"conv2d", RateBasis::both, {x, w, kAbsent}, attrs});
+    probes.push_back({"conv2d_grad_input", RateBasis::both, {w, y}, of_input});
+    probes.push_back({"conv2d_grad_weight", RateBasis::both, {x, y}, of_weight});
+  }
+}
+
+void append_attention(std::vector<RateProbe>& probes) {
+  const Attrs attrs = {{"heads", int64_t{4}}, {"rate", 0.1}, {"ordinal", int64_t{0}}};
+  for (const int64_t batch : {1, 6}) {
+    const TensorType x = f32({batch, 128, 256});
+    const TensorType mask = boolean({batch, 128});
+    const TensorType log_sums = f32({batch, 4, 128});
+    probes.push_back({"attention", RateBasis::flops, {x, x, x, mask, rng()}, attrs});
+    probes.push_back(
+        {"attention_grad", RateBasis::flops, {x, x, x, x, log_sums, x, mask, rng()}, attrs});
+  }
+}
+
+struct Stream {
+  const char* op;
+  std::vector<Operand> inputs;
+  Attrs attrs = {};
+};
+
+// Ops that read and write every element once, on a few rows and on many.
+void append_streams(std::vector<RateProbe>& probes) {
+  constexpr int64_t kWidth = 256;
+  using Ints = std::vector<int64_t>;
+  const auto both_sizes = [&probes](auto stream_of_rows) {
+    for (const int64_t rows : {16, 1536}) {
+      Stream stream = stream_of_rows(rows);
+      probes.push_back({stream.op, RateBasis::bytes, std::move(stream.inputs), stream.attrs});
+    }
+  };
+  for (const char* op : {"add", "sub", "mul", "div"}) {
+    both_sizes([op](int64_t rows) {
+      return Stream{op, {f32({rows, kWidth}), f32({rows, kWidth})}};
+    });
+  }
+  for (const char* op :
+       {"neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "gelu"}) {
+    both_sizes([op](int64_t rows) { return Stream{op, {f32({rows, kWidth})}}; });
+  }
+  const auto matrix = [](int64_t rows) { return f32({rows, kWidth}); };
+  both_sizes([&](int64_t r) { return Stream{"relu_grad", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Stream{"gelu_grad", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Stream{"scale", {matrix(r)}, {{"factor", 0.5}}}; });
+  both_sizes([&](int64_t r) {
+    return Stream{"where", {boolean({r, kWidth}), matrix(r), matrix(r)}};
+  });
+  both_sizes([&](int64_t r) { return Stream{"greater", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) {
+    return Stream{"dropout", {matrix(r), rng()}, {{"rate", 0.1}, {"ordinal", int64_t{0}}}};
+  });
+  both_sizes([&](int64_t r) { return Stream{"softmax", {matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Stream{"masked_softmax", {matrix(r), boolean({r, kWidth})}}; });
+  both_sizes([&](int64_t r) { return Stream{"softmax_grad", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) {
+    return Stream{"layer_norm", {matrix(r), f32({kWidth}), f32({kWidth})}};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{"layer_norm_grad", {matrix(r), f32({kWidth}), f32({r}), f32({r}), matrix(r)}};
+  });
+  both_sizes([&](int64_t r) {
+    const TensorType state = f32({r, kWidth / 4});
+    return Stream{"lstm_cell", {matrix(r), state, state, boolean({r})}};
+  });
+  both_sizes([&](int64_t r) {
+    const TensorType state = f32({r, kWidth / 4});
+    return Stream{"lstm_cell_grad", {matrix(r), state, boolean({r}), state, state}};
+  });
+  const TensorType channels = f32({kWidth});
+  both_sizes([&](int64_t r) { return Stream{"batch_norm", {matrix(r), channels, channels}}; });
+  both_sizes([&](int64_t r) {
+    return Stream{"batch_norm_grad", {matrix(r), channels, channels, channels, matrix(r)}};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{"batch_norm_inference", {matrix(r), channels, channels, channels, channels}};
+  });
+  const Attrs halving = {{"kernel", Ints{3, 3}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 1}}};
+  both_sizes([&](int64_t r) {
+    return Stream{"max_pool2d", {f32({r / 16, 16, 16, kWidth / 16})}, halving};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{"max_pool2d_grad",
+                 {f32({r / 16, 16, 16, kWidth / 16}), f32({r / 16, 8, 8, kWidth / 16})},
+                 halving};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{"transpose", {f32({r / 16, 16, 4, kWidth / 4})}, {{"perm", Ints{0, 2, 1, 3}}}};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{
+        "slice", {matrix(r)}, {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", kWidth / 2}}};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{
+        "pad", {matrix(r)}, {{"axis", int64_t{1}}, {"before", int64_t{0}}, {"after", kWidth}}};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{"concat", {matrix(r), matrix(r)}, {{"axis", int64_t{1}}}};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{"broadcast_to", {f32({kWidth})}, {{"shape", Ints{r, kWidth}}}};
+  });
+  both_sizes([&](int64_t r) { return Stream{"sum_to", {matrix(r)}, {{"shape", Ints{kWidth}}}}; });
+  both_sizes([&](int64_t r) { return Stream{"reduce_sum", {matrix(r)}, {{"axes", Ints{0}}}}; });
+  both_sizes([&](int64_t r) { return Stream{"sum_squares", {matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Stream{"embedding", {f32({1024, kWidth}), i32({r})}}; });
+  both_sizes([&](int64_t r) {
+    return Stream{"embedding_grad", {i32({r}), matrix(r)}, {{"rows", r}}};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{"embedding_grad_accumulate", {f32({1024, kWidth}), i32({r}), matrix(r)}};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{"adamw",
+                 {matrix(r), matrix(r), matrix(r), matrix(r), f32({4}), kAbsent},
+                 {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{"sgd", {matrix(r), matrix(r), f32({4}), kAbsent}, {{"weight_decay", 0.0}}};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{"sgd_momentum",
+                 {matrix(r), matrix(r), matrix(r), f32({4}), kAbsent},
+                 {{"momentum", 0.9}, {"weight_decay", 0.0}}};
+  });
+  both_sizes([&](int64_t r) { return Stream{"accumulate", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return Stream{"set_zero", {matrix(r)}}; });
+  both_sizes([&](int64_t r) {
+    return Stream{"softmax_cross_entropy", {matrix(r), i32({r}), f32({r}), f32({})}};
+  });
+  both_sizes([&](int64_t r) {
+    return Stream{"softmax_cross_entropy_grad",
+                 {matrix(r), i32({r}), f32({r}), f32({}), f32({r}), f32({})}};
+  });
+}
+
+}  // namespace
+
+std::vector<RateProbe> rate_probes() {
+  std::vector<RateProbe> probes;
+  append_products(probes);
+  append_convolutions(probes);
+  append_attention(probes);
+  append_streams(probes);
+  return probes;
+}
+
+}  // namespace snug
