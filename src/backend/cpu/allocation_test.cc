@@ -1,81 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a kernel allocates while it runs: nothing of ours; of oneDNN a bounded number of small
-// blocks, the same at every call, all freed. Counts by standing in for malloc, so it is not built
-// with sanitizers.
+// blocks, the same at every call, all freed.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
+#include "backend/cpu/allocation_testing.h"
 #include "backend/cpu/cpu_backend.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
 
-namespace {
-std::atomic<bool> is_counting{false};
-std::atomic<int64_t> blocks{0};
-std::atomic<int64_t> largest_bytes{0};
-std::atomic<int64_t> live_blocks{0};
-
-void count_block(size_t bytes) {
-  if (!is_counting) return;
-  ++blocks;
-  ++live_blocks;
-  auto size = static_cast<int64_t>(bytes);
-  int64_t seen = largest_bytes;
-  while (size > seen && !largest_bytes.compare_exchange_weak(seen, size)) {
-  }
-}
-}  // namespace
-
-extern "C" {
-void* __libc_malloc(size_t bytes);  // NOLINT(bugprone-reserved-identifier): glibc's own
-void* __libc_memalign(size_t alignment, size_t bytes);  // NOLINT(bugprone-reserved-identifier)
-void* __libc_calloc(size_t count, size_t bytes);        // NOLINT(bugprone-reserved-identifier)
-void* __libc_realloc(void* block, size_t bytes);        // NOLINT(bugprone-reserved-identifier)
-void __libc_free(void* block);                          // NOLINT(bugprone-reserved-identifier)
-
-void* malloc(size_t bytes) {
-  count_block(bytes);
-  return __libc_malloc(bytes);
-}
-void* calloc(size_t count, size_t bytes) {
-  count_block(count * bytes);
-  return __libc_calloc(count, bytes);
-}
-void* realloc(void* block, size_t bytes) {
-  if (block == nullptr) count_block(bytes);
-  return __libc_realloc(block, bytes);
-}
-int posix_memalign(void** block, size_t alignment, size_t bytes) {
-  count_block(bytes);
-  *block = __libc_memalign(alignment, bytes);
-  return *block == nullptr ? ENOMEM : 0;
-}
-void* aligned_alloc(size_t alignment, size_t bytes) {
-  count_block(bytes);
-  return __libc_memalign(alignment, bytes);
-}
-void free(void* block) {
-  if (is_counting && block != nullptr) --live_blocks;
-  __libc_free(block);
-}
-}
-
 namespace snug {
 namespace {
 
-struct Counted {
-  int64_t blocks = 0;
-  int64_t largest_bytes = 0;
-  int64_t left_over = 0;
-};
-
 // Runs a node `runs` times after a first run that is not counted (OpenMP starts its workers there).
-Counted count_runs(const std::string& op, const std::vector<TensorType>& inputs, const Attrs& attrs,
-                   int runs) {
+Allocations count_runs(const std::string& op, const std::vector<TensorType>& inputs,
+                       const Attrs& attrs, int runs) {
   GraphBuilder builder(op_registry(), "case");
   std::vector<ValueId> values;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -101,11 +42,9 @@ Counted count_runs(const std::string& op, const std::vector<TensorType>& inputs,
   for (const TensorType& type : spec.outputs) out.push_back(allocate(byte_count(type)));
   const Launch launch{.inputs = in, .outputs = out, .scratch = allocate(choice.scratch_bytes)};
   EXPECT_EQ(kernel->run(launch), ErrorCode::ok);
-  blocks = largest_bytes = live_blocks = 0;
-  is_counting = true;
-  for (int i = 0; i < runs; ++i) (void)kernel->run(launch);
-  is_counting = false;
-  const Counted counted{.blocks = blocks, .largest_bytes = largest_bytes, .left_over = live_blocks};
+  const Allocations counted = count_allocations([&] {
+    for (int i = 0; i < runs; ++i) (void)kernel->run(launch);
+  });
   for (std::byte* block : memory) std::free(block);
   return counted;
 }
@@ -114,12 +53,12 @@ TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
 TensorType absent() { return {DType::i32, {-1}}; }
 
 TEST(Allocations, The_counter_sees_a_block) {
-  blocks = live_blocks = largest_bytes = 0;
-  is_counting = true;
-  void* volatile block = std::malloc(100);
-  is_counting = false;
-  EXPECT_EQ(blocks, 1);
-  EXPECT_EQ(largest_bytes, 100);
+  void* volatile block = nullptr;
+  const Allocations counted = count_allocations([&] { block = std::malloc(100); });
+  EXPECT_EQ(counted.blocks, 1);
+  EXPECT_EQ(counted.bytes, 100);
+  EXPECT_EQ(counted.largest_bytes, 100);
+  EXPECT_EQ(counted.left_over, 1);
   std::free(block);
 }
 
@@ -141,8 +80,8 @@ TEST(Allocations, A_product_costs_a_few_small_blocks_of_oneDNN_and_keeps_none) {
        {{"transpose_a", true}}},
   };
   for (const Product& product : products) {
-    const Counted one = count_runs(product.op, product.inputs, product.attrs, 1);
-    const Counted ten = count_runs(product.op, product.inputs, product.attrs, 10);
+    const Allocations one = count_runs(product.op, product.inputs, product.attrs, 1);
+    const Allocations ten = count_runs(product.op, product.inputs, product.attrs, 10);
     EXPECT_EQ(ten.blocks, 10 * one.blocks);
     EXPECT_LE(one.blocks, 24);
     EXPECT_LE(one.largest_bytes, 4096);

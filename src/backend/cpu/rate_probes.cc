@@ -116,7 +116,9 @@ void append_streams(std::vector<RateProbe>& probes) {
     return Stream{"dropout", {matrix(r), rng()}, {{"rate", 0.1}, {"ordinal", int64_t{0}}}};
   });
   both_sizes([&](int64_t r) { return Stream{"softmax", {matrix(r)}}; });
-  both_sizes([&](int64_t r) { return Stream{"masked_softmax", {matrix(r), boolean({r, kWidth})}}; });
+  both_sizes([&](int64_t r) {
+    return Stream{"masked_softmax", {matrix(r), boolean({r, kWidth})}};
+  });
   both_sizes([&](int64_t r) { return Stream{"softmax_grad", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) {
     return Stream{"layer_norm", {matrix(r), f32({kWidth}), f32({kWidth})}};
@@ -146,8 +148,8 @@ void append_streams(std::vector<RateProbe>& probes) {
   });
   both_sizes([&](int64_t r) {
     return Stream{"max_pool2d_grad",
-                 {f32({r / 16, 16, 16, kWidth / 16}), f32({r / 16, 8, 8, kWidth / 16})},
-                 halving};
+                  {f32({r / 16, 16, 16, kWidth / 16}), f32({r / 16, 8, 8, kWidth / 16})},
+                  halving};
   });
   both_sizes([&](int64_t r) {
     return Stream{"transpose", {f32({r / 16, 16, 4, kWidth / 4})}, {{"perm", Ints{0, 2, 1, 3}}}};
@@ -178,16 +180,16 @@ void append_streams(std::vector<RateProbe>& probes) {
   });
   both_sizes([&](int64_t r) {
     return Stream{"adamw",
-                 {matrix(r), matrix(r), matrix(r), matrix(r), f32({4}), kAbsent},
-                 {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}};
+                  {matrix(r), matrix(r), matrix(r), matrix(r), f32({4}), kAbsent},
+                  {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}};
   });
   both_sizes([&](int64_t r) {
     return Stream{"sgd", {matrix(r), matrix(r), f32({4}), kAbsent}, {{"weight_decay", 0.0}}};
   });
   both_sizes([&](int64_t r) {
     return Stream{"sgd_momentum",
-                 {matrix(r), matrix(r), matrix(r), f32({4}), kAbsent},
-                 {{"momentum", 0.9}, {"weight_decay", 0.0}}};
+                  {matrix(r), matrix(r), matrix(r), f32({4}), kAbsent},
+                  {{"momentum", 0.9}, {"weight_decay", 0.0}}};
   });
   both_sizes([&](int64_t r) { return Stream{"accumulate", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return Stream{"set_zero", {matrix(r)}}; });
@@ -196,7 +198,7 @@ void append_streams(std::vector<RateProbe>& probes) {
   });
   both_sizes([&](int64_t r) {
     return Stream{"softmax_cross_entropy_grad",
-                 {matrix(r), i32({r}), f32({r}), f32({}), f32({r}), f32({})}};
+                  {matrix(r), i32({r}), f32({r}), f32({}), f32({r}), f32({})}};
   });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes that are run to learn the rates of this machine: shapes that networks have, small enough for the measurement's memory.
+// The nodes that are run to learn the rates of this machine: shapes that networks have, small
+// enough for the measurement's memory.
 #pragma once
 
 #include <optional>
