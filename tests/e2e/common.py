@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SNUG = os.environ.get("SNUG", str(pathlib.Path(__file__).resolve().parents[2] / "build/release/snug"))
@@ -37,6 +38,33 @@ def make_rows(count, seed=1, longest=24):
 
 def write_jsonl(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+CIFAR_NAMES = "plane car bird cat deer dog frog horse ship truck".split()
+
+
+def write_images(path, count, seed):
+    """Noise with a bright bar whose place is the class."""
+    generator = random.Random(seed)
+    records = bytearray()
+    for _ in range(count):
+        label = generator.randrange(10)
+        image = bytearray(generator.randbytes(3072))
+        for plane in range(3):
+            for row in range(32):
+                begin = (plane * 32 + row) * 32 + 3 * label
+                image[begin:begin + 3] = b"\xff\xff\xff"
+        records += bytes([label]) + image
+    path.write_bytes(records)
+
+
+def write_cifar(folder, **counts):
+    """CIFAR's binary files by name, with so many images each."""
+    folder.mkdir()
+    for seed, (name, count) in enumerate(counts.items(), 1):
+        write_images(folder / f"{name}.bin", count, seed)
+    (folder / "batches.meta.txt").write_text("\n".join(CIFAR_NAMES) + "\n")
+    return folder
 
 
 def run(*words, env=None, timeout=600, prefix=()):
@@ -164,6 +192,23 @@ class Case(unittest.TestCase):
         out = self.folder / name
         self.ok("train", **self.base(output_dir=out, **more))
         return out
+
+    def start(self, **values):
+        return subprocess.Popen([SNUG, "train", *options(**values)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def wait_until(self, is_reached, process):
+        """Until this function says so, or the process has ended."""
+        for _ in range(6000):
+            if is_reached() or process.poll() is not None:
+                return
+            time.sleep(0.01)
+        self.fail("the run does not move")
+
+    def kill_after_a_checkpoint(self, **values):
+        process = self.start(**values)
+        self.wait_until((values["output_dir"] / "last/trainer_state.json").exists, process)
+        process.kill()
+        process.communicate()
 
     def assert_resident_within(self, summary, budget):
         if not IS_SANITIZED:

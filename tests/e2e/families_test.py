@@ -1,8 +1,7 @@
 """Every family at 32 budgets: time never rises with memory, no plan exceeds its budget; and at some of them, run."""
 import unittest
 
-from common import PAGE, TOPICS, Case
-from image_test import write_images
+from common import PAGE, TOPICS, Case, write_cifar
 
 BUDGETS = 32
 TRAINED = (0, 3, 15, 31)
@@ -53,10 +52,7 @@ class Families(Case):
         self.sweep_and_train(model="lstm", tokenizer=self.vocabulary, hidden_size=64, num_hidden_layers=2, train_batch_size=48)
 
     def test_resnet(self):
-        images = self.folder / "cifar"
-        images.mkdir()
-        write_images(images / "data_batch_1.bin", 64, 1)
-        write_images(images / "test_batch.bin", 16, 2)
+        images = write_cifar(self.folder / "cifar", data_batch_1=64, test_batch=16)
         self.sweep_and_train(model="resnet-20", train_file=images, validation_file=images / "test_batch.bin",
                              max_seq_length=None, train_batch_size=16, optim="sgd")
 

@@ -1,40 +1,13 @@
 """Residual networks on CIFAR's binary files: the five promises hold for images as for text."""
 import json
-import random
-import signal
-import subprocess
-import time
 
 import common
-from common import PAGE, SNUG, Case, options, run, sha256
-
-NAMES = "plane car bird cat deer dog frog horse ship truck".split()
-
-
-def write_images(path, count, seed):
-    """Noise with a bright bar whose place is the class."""
-    generator = random.Random(seed)
-    records = bytearray()
-    for _ in range(count):
-        label = generator.randrange(10)
-        image = bytearray(generator.randbytes(3072))
-        for plane in range(3):
-            for row in range(32):
-                begin = (plane * 32 + row) * 32 + 3 * label
-                image[begin:begin + 3] = b"\xff\xff\xff"
-        records += bytes([label]) + image
-    path.write_bytes(records)
-
+from common import CIFAR_NAMES, PAGE, Case, options, run, sha256, write_cifar
 
 class Images(Case):
     def setUp(self):
         super().setUp()
-        self.images = self.folder / "cifar"
-        self.images.mkdir()
-        write_images(self.images / "data_batch_1.bin", 70, 1)
-        write_images(self.images / "data_batch_2.bin", 35, 2)
-        write_images(self.images / "test_batch.bin", 50, 3)
-        (self.images / "batches.meta.txt").write_text("\n".join(NAMES) + "\n")
+        self.images = write_cifar(self.folder / "cifar", data_batch_1=70, data_batch_2=35, test_batch=50)
 
     def base(self, **more):
         values = dict(model="resnet-8", train_file=self.images, validation_file=self.images / "test_batch.bin",
@@ -61,14 +34,7 @@ class Images(Case):
         base = self.base(max_steps=60, eval_steps=25)
         wanted = self.train("wanted", **base)
         out = self.folder / "killed"
-        process = subprocess.Popen([SNUG, "train", *options(**dict(base, output_dir=out))], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
-        for _ in range(2000):
-            if (out / "last/trainer_state.json").exists() or process.poll() is not None:
-                break
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        self.kill_after_a_checkpoint(**dict(base, output_dir=out))
         self.ok("train", **dict(base, output_dir=out, resume=True))
         for name in ("last/model.safetensors", "last/optimizer.safetensors", "best/model.safetensors"):
             self.assertEqual(sha256(out / name), sha256(wanted / name), name)
@@ -83,10 +49,10 @@ class Images(Case):
         self.assertGreater(metrics["accuracy"], 0.5)  # chance: 0.1
         lines = self.ok("predict", model=out / "best", test_file=test, memory="1GiB", threads=2).stdout.splitlines()
         self.assertEqual(len(lines), 50)
-        self.assertIn(json.loads(lines[0])["label"], NAMES)
+        self.assertIn(json.loads(lines[0])["label"], CIFAR_NAMES)
         data = json.loads(self.ok("inspect", json=True, model="resnet-8", train_file=self.images).stdout)["data"][0]
         self.assertEqual(data["rows"], 105)
-        self.assertEqual(list(data["labels"]), NAMES)
+        self.assertEqual(list(data["labels"]), CIFAR_NAMES)
 
     def test_split_batches_only_where_allowed(self):
         refused = run("plan", *options(**self.base(micro_batch_size=10)))

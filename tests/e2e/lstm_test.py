@@ -1,11 +1,8 @@
 """An LSTM, unrolled over the tokens: the five promises hold for a net whose weights every step uses."""
 import json
-import signal
-import subprocess
-import time
 
 import common
-from common import PAGE, SNUG, TOPICS, Case, options, run, sha256
+from common import PAGE, TOPICS, Case, options, run, sha256
 
 
 class Lstm(Case):
@@ -42,14 +39,7 @@ class Lstm(Case):
         small = self.plan(**base)["smallest_budget_bytes"]
         wanted = self.train("wanted", **base)
         out = self.folder / "killed"
-        process = subprocess.Popen([SNUG, "train", *options(**dict(base, output_dir=out))], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
-        for _ in range(2000):
-            if (out / "last/trainer_state.json").exists() or process.poll() is not None:
-                break
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        self.kill_after_a_checkpoint(**dict(base, output_dir=out))
         self.ok("train", **dict(base, output_dir=out, memory=small, resume=True))
         for name in ("last/model.safetensors", "last/optimizer.safetensors"):
             self.assertEqual(sha256(out / name), sha256(wanted / name), name)

@@ -3,27 +3,18 @@ import json
 import os
 import random
 import signal
-import subprocess
 import time
 
 import common
-from common import SNUG, Case, options, run, sha256
+from common import Case, options, run, sha256
 
 KILLS = int(os.environ.get("SNUG_KILLS", "4"))
 
 
 class Resume(Case):
-    def start(self, **values):
-        return subprocess.Popen([SNUG, "train", *options(**values)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
     def wait_for_step(self, out, step, process):
-        """Until metrics.jsonl shows this update."""
-        for _ in range(3000):
-            lines = (out / "metrics.jsonl").read_text().splitlines() if (out / "metrics.jsonl").exists() else []
-            if len(lines) >= step or process.poll() is not None:
-                return
-            time.sleep(0.02)
-        self.fail("the run does not move")
+        metrics = out / "metrics.jsonl"
+        self.wait_until(lambda: metrics.exists() and len(metrics.read_text().splitlines()) >= step, process)
 
     def test_kill_9_at_random_moments_and_resume_gives_the_uninterrupted_weights(self):
         base = self.base(max_steps=200, save_steps=7, eval_steps=50, train_batch_size=8)
