@@ -2,6 +2,7 @@
 #include "train/run_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/check.h"
@@ -73,7 +74,27 @@ PlannedProgram shorter_program(Graph graph, int64_t length, const Backend& backe
   return program;
 }
 
-// Four to eight candidates that no other beats in bytes and seconds, evenly along the curve, all
+// So many points of a curve, the first and the last among them, in steps of equal ratios of bytes
+// and seconds together: a steep end gets its share, and so does a flat one.
+std::vector<const Candidate*> spread_along(const std::vector<const Candidate*>& curve,
+                                           size_t count) {
+  if (count < 2) return {curve.begin(), curve.begin() + static_cast<std::ptrdiff_t>(count)};
+  const auto way_to = [&](const Candidate* at) {
+    const Candidate* first = curve.front();
+    return std::log(static_cast<double>(first->least_peak_bytes) /
+                    static_cast<double>(at->least_peak_bytes)) +
+           std::log(at->step_seconds / first->step_seconds);
+  };
+  const double step = way_to(curve.back()) / static_cast<double>(count - 1);
+  std::vector<const Candidate*> chosen = {curve.front()};
+  for (const Candidate* each : curve) {
+    if (way_to(each) >= step * static_cast<double>(chosen.size()) || each == curve.back())
+      chosen.push_back(each);
+  }
+  return chosen;
+}
+
+// Four to eight candidates that no other beats in bytes and seconds, spread along the curve, all
 // placed; and the chosen one. Smallest budget first.
 std::vector<PriceRow> price_list(const RunPlanRequest& request,
                                  const std::vector<Candidate>& candidates,
@@ -87,9 +108,7 @@ std::vector<PriceRow> price_list(const RunPlanRequest& request,
   const size_t steps = chosen.split->problem->ops.size();
   const size_t count =
       std::min(curve.size(), std::clamp(kPricedSteps / (steps + 1), kFewestPrices, kMostPrices));
-  for (size_t i = 0; i < count; ++i)
-    shown.push_back(
-        placed(*curve[i * (curve.size() - 1) / std::max<size_t>(1, count - 1)], request));
+  for (const Candidate* each : spread_along(curve, count)) shown.push_back(placed(*each, request));
   std::stable_sort(shown.begin(), shown.end(), [](const auto& a, const auto& b) {
     return a.peak_bytes != b.peak_bytes ? a.peak_bytes < b.peak_bytes
                                         : a.step_seconds < b.step_seconds;
