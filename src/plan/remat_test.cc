@@ -191,11 +191,33 @@ TEST(Ruin, Stays_within_the_limit_and_never_ends_dearer) {
     if (!drop_until_fits(state, droppable(graph))) continue;
     const double before = state.extra_cost();
     Random random(seed);
-    ruin_and_recreate(graph, state, droppable(graph), random, {.work = 1'000'000, .steps = 2000});
+    EXPECT_TRUE(ruin_and_recreate(graph, state, droppable(graph), random,
+                                  {.work = 1'000'000, .steps = 2000}));
     expect_state_is_exact(problem, state);
     EXPECT_TRUE(state.fits());
     EXPECT_LE(state.extra_cost(), before);
   }
+}
+
+TEST(Ruin, Begins_above_the_limit_too_and_says_whether_it_got_below) {
+  int32_t below = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 20});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    const int64_t peak = analyse(problem, given_order(problem)).load_bytes;
+    for (const int64_t limit : {peak * 8 / 10, peak / 100}) {
+      Retention state(graph, limit);
+      Random random(seed);
+      const bool fits = ruin_and_recreate(graph, state, droppable(graph), random,
+                                          {.work = 1'000'000, .steps = 2000});
+      EXPECT_EQ(fits, state.fits());
+      EXPECT_FALSE(fits && limit == peak / 100);
+      below += fits ? 1 : 0;
+      expect_state_is_exact(problem, state);
+    }
+  }
+  EXPECT_GE(below, 5);
 }
 
 TEST(Exact, Equals_the_exhaustive_oracle_at_every_budget) {

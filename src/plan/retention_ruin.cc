@@ -37,7 +37,10 @@ class Ruiner {
          Random& random, const RuinLimits& limits)
       : graph_(graph), state_(state), droppable_(droppable), random_(random), limits_(limits) {}
 
-  void run() {
+  bool run() {
+    const bool is_valid = recreate(std::numeric_limits<double>::infinity());
+    state_.commit();
+    if (!is_valid) return false;
     Retention::Snapshot best = state_.snapshot();
     const int64_t begin = state_.work();
     for (int64_t step = 0; step < limits_.steps; ++step) {
@@ -60,6 +63,7 @@ class Ruiner {
       if (state_.extra_cost() < best.extra_cost * (1 - 1e-12)) best = state_.snapshot();
     }
     state_.restore(best);
+    return true;
   }
 
   bool squeeze() {
@@ -300,10 +304,11 @@ class Ruiner {
 
 }  // namespace
 
-void ruin_and_recreate(const StageGraph& graph, Retention& state,
+bool ruin_and_recreate(const StageGraph& graph, Retention& state,
                        const std::vector<int32_t>& droppable, Random& random,
                        const RuinLimits& limits) {
-  if (!droppable.empty() && limits.work > 0) Ruiner(graph, state, droppable, random, limits).run();
+  if (droppable.empty() || limits.work <= 0) return state.fits();
+  return Ruiner(graph, state, droppable, random, limits).run();
 }
 
 bool squeeze(const StageGraph& graph, Retention& state, const std::vector<int32_t>& droppable,

@@ -2,6 +2,7 @@
 #include "plan/retention_search.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -25,6 +26,20 @@ constexpr double kSqueezesWork = 600e6;  // of all together; then no further one
 constexpr uint64_t kMoreSqueezes = 6;
 constexpr int32_t kManyOps = 500;       // lowered by annealing rather than squeezed
 constexpr int32_t kManyMoreOps = 1500;  // improved once
+// Small graphs are improved often, from different starts: what is decided while it is hot is a
+// gamble. Large ones are many small ones and need the length.
+struct Rounds {
+  int32_t count = 1;
+  double length = 1;  // of each, of kRuinWork and kRuinSteps
+};
+Rounds rounds_for(int32_t ops) {
+  if (ops < kManyOps) return {6, 0.5};
+  if (ops < kManyMoreOps) return {2, 0.5};
+  return {1, 1};
+}
+// Below the limit, where the starts of the rounds after the first come from.
+constexpr std::array kTighter = {0.1, 0.15, 0.05};
+constexpr double kTightLength = 0.3;  // of a round
 // Beyond this the state in which nothing is retained is too long.
 constexpr int32_t kMaxOpsToDropAll = 3000;
 constexpr double kLowerWork = 600e6;
@@ -62,25 +77,38 @@ class Searcher {
   RetentionResult run() {
     if (!start()) return {false, smallest_schedule_, smallest_peak_, 0};
     const Retention::Snapshot begin = state_.snapshot();
-    RuinLimits ruin;
-    ruin.mean_cost = mean_cost_;
-    ruin.should_stop = limits_.should_stop;
-    // Twice from the start rather than once for longer: what is decided while it is hot is a
-    // gamble. Large graphs are many small ones and need the length.
-    const int32_t rounds = graph_.op_count < kManyMoreOps ? 2 : 1;
-    ruin.work = static_cast<int64_t>(limits_.effort * kRuinWork) / rounds;
-    ruin.steps = static_cast<int64_t>(limits_.effort * kRuinSteps) / rounds;
+    const Rounds rounds = rounds_for(graph_.op_count);
     Retention::Snapshot best = begin;
-    for (int32_t round = 0; round < rounds; ++round) {
-      if (round > 0) state_.restore(begin);
-      ruin_and_recreate(graph_, state_, droppable_, random_, ruin);
-      if (state_.extra_cost() < best.extra_cost) best = state_.snapshot();
+    for (int32_t round = 0; round < rounds.count; ++round) {
+      state_.restore(begin);
+      if (round > 0) come_from_below(round, rounds.length * kTightLength);
+      if (improve(rounds.length) && state_.extra_cost() < best.extra_cost) best = state_.snapshot();
     }
     state_.restore(best);
     return {true, state_.schedule(), state_.peak(), graph_.base_cost + state_.extra_cost()};
   }
 
  private:
+  bool improve(double length) {
+    RuinLimits limits;
+    limits.work = static_cast<int64_t>(limits_.effort * length * kRuinWork);
+    limits.steps = static_cast<int64_t>(limits_.effort * length * kRuinSteps);
+    limits.mean_cost = mean_cost_;
+    limits.should_stop = limits_.should_stop;
+    return ruin_and_recreate(graph_, state_, droppable_, random_, limits);
+  }
+
+  // Where dear runs stand for several cheap ones, no small step gets from one to the other. Under a
+  // lower limit more runs again, and what the room back at the limit takes out first is dear.
+  void come_from_below(int32_t round, double length) {
+    const int64_t limit = state_.limit_bytes();
+    const double less = kTighter[static_cast<size_t>(round - 1) % kTighter.size()];
+    state_.set_limit(static_cast<int64_t>((1 - less) * static_cast<double>(limit)));
+    (void)improve(length);  // as far as it gets
+    state_.set_limit(limit);
+    fill_room(graph_, state_);
+  }
+
   // Remembers the smallest state seen.
   bool holds(bool fits) {
     if (smallest_schedule_.empty() || state_.peak() < smallest_peak_) {
