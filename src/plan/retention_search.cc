@@ -33,12 +33,10 @@ struct Rounds {
   double length = 1;  // of each, of kRuinWork and kRuinSteps
 };
 Rounds rounds_for(int32_t ops) {
-  if (ops < kManyOps) return {6, 0.4};
+  if (ops < kManyOps) return {6, 1.0 / 3};
   if (ops < kManyMoreOps) return {2, 0.5};
   return {1, 1};
 }
-constexpr int32_t kEnough = 4;  // rounds that end at the same cost
-constexpr double kAlike = 1e-9;
 // Below the limit, where the starts of the rounds after the first come from.
 constexpr std::array kTighter = {0.1, 0.15, 0.05};
 constexpr double kTightLength = 0.3;  // of a round
@@ -81,16 +79,10 @@ class Searcher {
     const Retention::Snapshot begin = state_.snapshot();
     const Rounds rounds = rounds_for(graph_.op_count);
     Retention::Snapshot best = begin;
-    int32_t ended_here = 0;  // rounds, at the cost of the best
     for (int32_t round = 0; round < rounds.count; ++round) {
       state_.restore(begin);
       if (round > 0) come_from_below(round, rounds.length * kTightLength);
-      if (!improve(rounds.length)) continue;
-      const double change = state_.extra_cost() - best.extra_cost;
-      if (change > kAlike * best.extra_cost) continue;
-      ended_here = change < -kAlike * best.extra_cost ? 1 : ended_here + 1;
-      if (change < 0) best = state_.snapshot();
-      if (ended_here == kEnough) break;
+      if (improve(rounds.length) && state_.extra_cost() < best.extra_cost) best = state_.snapshot();
     }
     state_.restore(best);
     return {true, state_.schedule(), state_.peak(), graph_.base_cost + state_.extra_cost()};
