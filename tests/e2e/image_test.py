@@ -4,6 +4,7 @@ import json
 import common
 from common import CIFAR_NAMES, PAGE, Case, options, run, sha256, write_cifar
 
+
 class Images(Case):
     def setUp(self):
         super().setUp()

@@ -18,7 +18,7 @@ TensorType rng() { return {DType::i64, {3}}; }
 // Shapes of encoders and, with few rows, of recurrent nets.
 void append_products(std::vector<RateProbe>& probes) {
   const auto add = [&](const char* op, const Attrs& attrs, std::vector<Operand> inputs) {
-    probes.push_back({op, RateBasis::both, std::move(inputs), attrs});
+    probes.push_back({op, std::move(inputs), attrs, RateBasis::both});
   };
   const Attrs b_across = {{"transpose_b", true}};
   add("matmul", b_across, {f32({512, 768}), f32({768, 768}), f32({768})});
@@ -61,9 +61,9 @@ void append_convolutions(std::vector<RateProbe>& probes) {
     of_input.set("image", Ints{layer.x[1], layer.x[2]});
     Attrs of_weight = attrs;
     of_weight.set("kernel", Ints{layer.w[2], layer.w[3]});
-    probes.push_back({"conv2d", RateBasis::both, {x, w, kAbsent}, attrs});
-    probes.push_back({"conv2d_grad_input", RateBasis::both, {w, y}, of_input});
-    probes.push_back({"conv2d_grad_weight", RateBasis::both, {x, y}, of_weight});
+    probes.push_back({"conv2d", {x, w, kAbsent}, attrs, RateBasis::both});
+    probes.push_back({"conv2d_grad_input", {w, y}, of_input, RateBasis::both});
+    probes.push_back({"conv2d_grad_weight", {x, y}, of_weight, RateBasis::both});
   }
 }
 
@@ -73,132 +73,125 @@ void append_attention(std::vector<RateProbe>& probes) {
     const TensorType x = f32({batch, 128, 256});
     const TensorType mask = boolean({batch, 128});
     const TensorType log_sums = f32({batch, 4, 128});
-    probes.push_back({"attention", RateBasis::flops, {x, x, x, mask, rng()}, attrs});
+    probes.push_back({"attention", {x, x, x, mask, rng()}, attrs, RateBasis::flops});
     probes.push_back(
-        {"attention_grad", RateBasis::flops, {x, x, x, x, log_sums, x, mask, rng()}, attrs});
+        {"attention_grad", {x, x, x, x, log_sums, x, mask, rng()}, attrs, RateBasis::flops});
   }
 }
-
-struct Stream {
-  const char* op;
-  std::vector<Operand> inputs;
-  Attrs attrs = {};
-};
 
 // Ops that read and write every element once, on a few rows and on many.
 void append_streams(std::vector<RateProbe>& probes) {
   constexpr int64_t kWidth = 256;
   using Ints = std::vector<int64_t>;
-  const auto both_sizes = [&probes](auto stream_of_rows) {
-    for (const int64_t rows : {16, 1536}) {
-      Stream stream = stream_of_rows(rows);
-      probes.push_back({stream.op, RateBasis::bytes, std::move(stream.inputs), stream.attrs});
-    }
+  const auto both_sizes = [&probes](auto probe_of_rows) {
+    for (const int64_t rows : {16, 1536}) probes.push_back(probe_of_rows(rows));
   };
   for (const char* op : {"add", "sub", "mul", "div"}) {
     both_sizes([op](int64_t rows) {
-      return Stream{op, {f32({rows, kWidth}), f32({rows, kWidth})}};
+      return RateProbe{op, {f32({rows, kWidth}), f32({rows, kWidth})}};
     });
   }
   for (const char* op :
        {"neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "gelu"}) {
-    both_sizes([op](int64_t rows) { return Stream{op, {f32({rows, kWidth})}}; });
+    both_sizes([op](int64_t rows) { return RateProbe{op, {f32({rows, kWidth})}}; });
   }
   const auto matrix = [](int64_t rows) { return f32({rows, kWidth}); };
-  both_sizes([&](int64_t r) { return Stream{"relu_grad", {matrix(r), matrix(r)}}; });
-  both_sizes([&](int64_t r) { return Stream{"gelu_grad", {matrix(r), matrix(r)}}; });
-  both_sizes([&](int64_t r) { return Stream{"scale", {matrix(r)}, {{"factor", 0.5}}}; });
+  both_sizes([&](int64_t r) { return RateProbe{"relu_grad", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return RateProbe{"gelu_grad", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return RateProbe{"scale", {matrix(r)}, {{"factor", 0.5}}}; });
   both_sizes([&](int64_t r) {
-    return Stream{"where", {boolean({r, kWidth}), matrix(r), matrix(r)}};
+    return RateProbe{"where", {boolean({r, kWidth}), matrix(r), matrix(r)}};
   });
-  both_sizes([&](int64_t r) { return Stream{"greater", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return RateProbe{"greater", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) {
-    return Stream{"dropout", {matrix(r), rng()}, {{"rate", 0.1}, {"ordinal", int64_t{0}}}};
+    return RateProbe{"dropout", {matrix(r), rng()}, {{"rate", 0.1}, {"ordinal", int64_t{0}}}};
   });
-  both_sizes([&](int64_t r) { return Stream{"softmax", {matrix(r)}}; });
+  both_sizes([&](int64_t r) { return RateProbe{"softmax", {matrix(r)}}; });
   both_sizes([&](int64_t r) {
-    return Stream{"masked_softmax", {matrix(r), boolean({r, kWidth})}};
+    return RateProbe{"masked_softmax", {matrix(r), boolean({r, kWidth})}};
   });
-  both_sizes([&](int64_t r) { return Stream{"softmax_grad", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return RateProbe{"softmax_grad", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) {
-    return Stream{"layer_norm", {matrix(r), f32({kWidth}), f32({kWidth})}};
-  });
-  both_sizes([&](int64_t r) {
-    return Stream{"layer_norm_grad", {matrix(r), f32({kWidth}), f32({r}), f32({r}), matrix(r)}};
+    return RateProbe{"layer_norm", {matrix(r), f32({kWidth}), f32({kWidth})}};
   });
   both_sizes([&](int64_t r) {
-    const TensorType state = f32({r, kWidth / 4});
-    return Stream{"lstm_cell", {matrix(r), state, state, boolean({r})}};
+    return RateProbe{"layer_norm_grad", {matrix(r), f32({kWidth}), f32({r}), f32({r}), matrix(r)}};
   });
   both_sizes([&](int64_t r) {
     const TensorType state = f32({r, kWidth / 4});
-    return Stream{"lstm_cell_grad", {matrix(r), state, boolean({r}), state, state}};
+    return RateProbe{"lstm_cell", {matrix(r), state, state, boolean({r})}};
+  });
+  both_sizes([&](int64_t r) {
+    const TensorType state = f32({r, kWidth / 4});
+    return RateProbe{"lstm_cell_grad", {matrix(r), state, boolean({r}), state, state}};
   });
   const TensorType channels = f32({kWidth});
-  both_sizes([&](int64_t r) { return Stream{"batch_norm", {matrix(r), channels, channels}}; });
+  both_sizes([&](int64_t r) { return RateProbe{"batch_norm", {matrix(r), channels, channels}}; });
   both_sizes([&](int64_t r) {
-    return Stream{"batch_norm_grad", {matrix(r), channels, channels, channels, matrix(r)}};
+    return RateProbe{"batch_norm_grad", {matrix(r), channels, channels, channels, matrix(r)}};
   });
   both_sizes([&](int64_t r) {
-    return Stream{"batch_norm_inference", {matrix(r), channels, channels, channels, channels}};
+    return RateProbe{"batch_norm_inference", {matrix(r), channels, channels, channels, channels}};
   });
   const Attrs halving = {{"kernel", Ints{3, 3}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 1}}};
   both_sizes([&](int64_t r) {
-    return Stream{"max_pool2d", {f32({r / 16, 16, 16, kWidth / 16})}, halving};
+    return RateProbe{"max_pool2d", {f32({r / 16, 16, 16, kWidth / 16})}, halving};
   });
   both_sizes([&](int64_t r) {
-    return Stream{"max_pool2d_grad",
-                  {f32({r / 16, 16, 16, kWidth / 16}), f32({r / 16, 8, 8, kWidth / 16})},
-                  halving};
+    return RateProbe{"max_pool2d_grad",
+                     {f32({r / 16, 16, 16, kWidth / 16}), f32({r / 16, 8, 8, kWidth / 16})},
+                     halving};
   });
   both_sizes([&](int64_t r) {
-    return Stream{"transpose", {f32({r / 16, 16, 4, kWidth / 4})}, {{"perm", Ints{0, 2, 1, 3}}}};
+    return RateProbe{"transpose", {f32({r / 16, 16, 4, kWidth / 4})}, {{"perm", Ints{0, 2, 1, 3}}}};
   });
   both_sizes([&](int64_t r) {
-    return Stream{
+    return RateProbe{
         "slice", {matrix(r)}, {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", kWidth / 2}}};
   });
   both_sizes([&](int64_t r) {
-    return Stream{
+    return RateProbe{
         "pad", {matrix(r)}, {{"axis", int64_t{1}}, {"before", int64_t{0}}, {"after", kWidth}}};
   });
   both_sizes([&](int64_t r) {
-    return Stream{"concat", {matrix(r), matrix(r)}, {{"axis", int64_t{1}}}};
+    return RateProbe{"concat", {matrix(r), matrix(r)}, {{"axis", int64_t{1}}}};
   });
   both_sizes([&](int64_t r) {
-    return Stream{"broadcast_to", {f32({kWidth})}, {{"shape", Ints{r, kWidth}}}};
-  });
-  both_sizes([&](int64_t r) { return Stream{"sum_to", {matrix(r)}, {{"shape", Ints{kWidth}}}}; });
-  both_sizes([&](int64_t r) { return Stream{"reduce_sum", {matrix(r)}, {{"axes", Ints{0}}}}; });
-  both_sizes([&](int64_t r) { return Stream{"sum_squares", {matrix(r)}}; });
-  both_sizes([&](int64_t r) { return Stream{"embedding", {f32({1024, kWidth}), i32({r})}}; });
-  both_sizes([&](int64_t r) {
-    return Stream{"embedding_grad", {i32({r}), matrix(r)}, {{"rows", r}}};
+    return RateProbe{"broadcast_to", {f32({kWidth})}, {{"shape", Ints{r, kWidth}}}};
   });
   both_sizes([&](int64_t r) {
-    return Stream{"embedding_grad_accumulate", {f32({1024, kWidth}), i32({r}), matrix(r)}};
+    return RateProbe{"sum_to", {matrix(r)}, {{"shape", Ints{kWidth}}}};
+  });
+  both_sizes([&](int64_t r) { return RateProbe{"reduce_sum", {matrix(r)}, {{"axes", Ints{0}}}}; });
+  both_sizes([&](int64_t r) { return RateProbe{"sum_squares", {matrix(r)}}; });
+  both_sizes([&](int64_t r) { return RateProbe{"embedding", {f32({1024, kWidth}), i32({r})}}; });
+  both_sizes([&](int64_t r) {
+    return RateProbe{"embedding_grad", {i32({r}), matrix(r)}, {{"rows", r}}};
   });
   both_sizes([&](int64_t r) {
-    return Stream{"adamw",
-                  {matrix(r), matrix(r), matrix(r), matrix(r), f32({4}), kAbsent},
-                  {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}};
+    return RateProbe{"embedding_grad_accumulate", {f32({1024, kWidth}), i32({r}), matrix(r)}};
   });
   both_sizes([&](int64_t r) {
-    return Stream{"sgd", {matrix(r), matrix(r), f32({4}), kAbsent}, {{"weight_decay", 0.0}}};
+    return RateProbe{"adamw",
+                     {matrix(r), matrix(r), matrix(r), matrix(r), f32({4}), kAbsent},
+                     {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}};
   });
   both_sizes([&](int64_t r) {
-    return Stream{"sgd_momentum",
-                  {matrix(r), matrix(r), matrix(r), f32({4}), kAbsent},
-                  {{"momentum", 0.9}, {"weight_decay", 0.0}}};
-  });
-  both_sizes([&](int64_t r) { return Stream{"accumulate", {matrix(r), matrix(r)}}; });
-  both_sizes([&](int64_t r) { return Stream{"set_zero", {matrix(r)}}; });
-  both_sizes([&](int64_t r) {
-    return Stream{"softmax_cross_entropy", {matrix(r), i32({r}), f32({r}), f32({})}};
+    return RateProbe{"sgd", {matrix(r), matrix(r), f32({4}), kAbsent}, {{"weight_decay", 0.0}}};
   });
   both_sizes([&](int64_t r) {
-    return Stream{"softmax_cross_entropy_grad",
-                  {matrix(r), i32({r}), f32({r}), f32({}), f32({r}), f32({})}};
+    return RateProbe{"sgd_momentum",
+                     {matrix(r), matrix(r), matrix(r), f32({4}), kAbsent},
+                     {{"momentum", 0.9}, {"weight_decay", 0.0}}};
+  });
+  both_sizes([&](int64_t r) { return RateProbe{"accumulate", {matrix(r), matrix(r)}}; });
+  both_sizes([&](int64_t r) { return RateProbe{"set_zero", {matrix(r)}}; });
+  both_sizes([&](int64_t r) {
+    return RateProbe{"softmax_cross_entropy", {matrix(r), i32({r}), f32({r}), f32({})}};
+  });
+  both_sizes([&](int64_t r) {
+    return RateProbe{"softmax_cross_entropy_grad",
+                     {matrix(r), i32({r}), f32({r}), f32({}), f32({r}), f32({})}};
   });
 }
 

@@ -16,9 +16,9 @@ namespace snug {
 /// One node. Probes of one rate_kind() are fitted together.
 struct RateProbe {
   std::string op;
-  RateBasis basis;
   std::vector<std::optional<TensorType>> inputs;
   Attrs attrs = {};
+  RateBasis basis = RateBasis::bytes;
 };
 
 [[nodiscard]] std::vector<RateProbe> rate_probes();
