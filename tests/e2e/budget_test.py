@@ -1,5 +1,8 @@
 """The budget is a limit: planned = measured, refusal one page below the smallest, hard limits of the system."""
 import json
+import os
+import unittest
+from unittest import mock
 
 import common
 from common import PAGE, Case, MemoryLimit, options, run
@@ -61,6 +64,25 @@ class Budget(Case):
             self.assertEqual(again.returncode, 0, again.stderr)
             automatic = run("eval", *options(**dict(base, memory="auto", output_dir=out)), prefix=limit.prefix)
             self.assertEqual(automatic.returncode, 0, automatic.stderr)
+
+    def test_a_limit_that_cannot_be_set_is_said_and_fails_under_continuous_integration(self):
+        root, lines = self.folder / "groups", self.folder / "lines"
+        root.mkdir()
+
+        def enter(**more):
+            with mock.patch.dict(os.environ, dict(SNUG_NOT_RUN=str(lines), **more)), MemoryLimit(self, 1 << 30, root):
+                self.fail("a folder that is no control group limits nothing")
+
+        with self.assertRaises(unittest.SkipTest):
+            enter(CI="true")
+        self.assertIn("no memory control group is mounted", lines.read_text())
+        (root / "cgroup.controllers").write_text("memory")
+        with self.assertRaises(unittest.SkipTest):
+            enter(CI="")
+        self.assertIn("can be made", lines.read_text())
+        if not common.IS_SANITIZED:
+            with self.assertRaisesRegex(AssertionError, "can be made"):
+                enter(CI="true")
 
     def test_evaluation_and_prediction_keep_the_budget(self):
         out = self.train("run")
