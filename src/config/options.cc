@@ -35,10 +35,11 @@ void add_model(std::vector<Option>& all) {
            "vocab.txt, tokenizer.json or a folder that holds one; empty: the model's own, or a "
            "vocabulary learned from the training text"},
           &RunConfig::tokenizer, true),
-      integer_option(
-          {"vocab_size",
-           "upper limit of a learned vocabulary; the vocabulary of a plan without data", "tokens"},
-          &RunConfig::vocab_size, between(8, 1 << 24)),
+      integer_option({"vocab_size",
+                      "upper limit of a learned vocabulary; the vocabulary of a plan without data "
+                      "and tokenizer",
+                      "tokens"},
+                     &RunConfig::vocab_size, between(8, 1 << 24)),
       integer_or_auto_option(
           {"image_size", "of vgg and resnet: side of the images; auto: the model's own", "pixels"},
           &RunConfig::image_size, between(1, 1 << 14)),

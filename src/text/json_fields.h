@@ -60,6 +60,11 @@ class JsonFields {
     }
     return value.get<int64_t>();
   }
+  [[nodiscard]] bool required_boolean(const char* key) const {
+    const nlohmann::json& value = at(key);
+    if (!value.is_boolean()) fail(std::string("has a ") + key + " that is neither true nor false");
+    return value.get<bool>();
+  }
   /// Nothing where the field is null or missing.
   [[nodiscard]] std::optional<bool> boolean(const char* key) const {
     if (!has(key) || object_.at(key).is_null()) return std::nullopt;

@@ -156,6 +156,7 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& file) {
   }
   if (!fields.boolean("do_basic_tokenize").value_or(true))
     fields.fail("do_basic_tokenize false is not supported");
+  if (fields.has("padding_side")) fields.require_string("padding_side", "right");
   if (fields.has("truncation_side")) fields.require_string("truncation_side", "right");
   if (fields.has("never_split") && !fields.at("never_split").is_null() &&
       !fields.at("never_split").empty()) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads Hugging Face's tokenizer.json. The vocabulary goes from the parser into a list and never
 // into a JSON document: a document of 30,000 tokens would take ten times the bytes of the table,
-// and would lose repeated tokens.
+// and would lose repeated tokens. What may be missing is what `tokenizers` 0.8.1 to 0.23.3 reads
+// where it is missing; whatever none of them reads is refused.
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -102,15 +103,16 @@ void read_normalizer(const Json& document, WordPieceSpec& spec) {
   const JsonFields fields(value, spec.where, "normalizer");
   fields.require_type("BertNormalizer");
   fields.allow_only({"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
-  spec.normalizer.clean_text = fields.boolean("clean_text").value_or(true);
-  spec.normalizer.handle_chinese_chars = fields.boolean("handle_chinese_chars").value_or(true);
+  spec.normalizer.clean_text = fields.required_boolean("clean_text");
+  spec.normalizer.handle_chinese_chars = fields.required_boolean("handle_chinese_chars");
   spec.normalizer.strip_accents = fields.boolean("strip_accents");
-  spec.normalizer.lowercase = fields.boolean("lowercase").value_or(true);
+  spec.normalizer.lowercase = fields.required_boolean("lowercase");
 }
 
 void read_model(const Json& document, WordPieceSpec& spec) {
   const Json none;
   const JsonFields fields(member(document, "model", none), spec.where, "model");
+  // Versions before 0.10 wrote no type.
   if (fields.has("type")) fields.require_type("WordPiece");
   fields.allow_only(
       {"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
@@ -120,13 +122,17 @@ void read_model(const Json& document, WordPieceSpec& spec) {
 }
 
 void read_added_tokens(const Json& document, WordPieceSpec& spec) {
-  if (!document.contains("added_tokens") || document["added_tokens"].is_null()) return;
+  if (!document.contains("added_tokens")) return;
   if (!document["added_tokens"].is_array()) {
     throw Error(ErrorCode::bad_data, spec.where, "added_tokens is not a list",
                 "write the file again");
   }
   for (const Json& value : document["added_tokens"]) {
     const JsonFields fields(value, spec.where, "added_tokens");
+    fields.allow_only(
+        {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
+    for (const char* key : {"single_word", "lstrip", "rstrip", "normalized", "special"})
+      (void)fields.required_boolean(key);
     AddedToken token = read_added_token(fields);
     token.id = static_cast<int32_t>(fields.required_count("id"));
     spec.added.push_back(std::move(token));
@@ -163,43 +169,86 @@ std::string describe(const Json& steps, const JsonFields& fields) {
   return text;
 }
 
-void read_post_processor(const Json& document, const TokenizerConfig& config, WordPieceSpec& spec) {
-  if (!document.contains("post_processor") || document["post_processor"].is_null()) return;
-  const JsonFields fields(document["post_processor"], spec.where, "post_processor");
-  const std::string type = fields.required_string("type");
-  std::string cls = config.roles.cls;
-  std::string sep = config.roles.sep;
-  if (type == "BertProcessing") {
-    for (const char* key : {"cls", "sep"}) {
-      const Json& pair = fields.at(key);
-      if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string())
-        fields.fail(std::string("has a strange ") + key);
-      (key[0] == 'c' ? cls : sep) = pair[0].get<std::string>();
+/// Sets the tokens around a text from BertProcessing's pairs of a token and its id.
+void read_bert_processing(const JsonFields& fields, WordPieceSpec& spec) {
+  fields.allow_only({"type", "sep", "cls"});
+  for (const char* key : {"cls", "sep"}) {
+    const Json& pair = fields.at(key);
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string())
+      fields.fail(std::string("has a strange ") + key);
+    const std::string name = pair[0].get<std::string>();
+    if (pair[1] != Json(spec.vocabulary.find(name)))
+      fields.fail("gives '" + name + "' another id than model.vocab");
+    (key[0] == 'c' ? spec.roles.cls : spec.roles.sep) = name;
+  }
+}
+
+/// The same from TemplateProcessing, where its templates are BERT's.
+void read_template_processing(const JsonFields& fields, WordPieceSpec& spec) {
+  fields.allow_only({"type", "single", "pair", "special_tokens"});
+  const std::string single = describe(fields.at("single"), fields);
+  const std::string pair = describe(fields.at("pair"), fields);
+  const std::string cls = single.substr(0, single.find(":0 "));
+  const size_t last = single.rfind(' ', single.size() < 2 ? 0 : single.size() - 2);
+  std::string sep = last == std::string::npos ? "" : single.substr(last + 1);
+  sep = sep.substr(0, sep.find(":0 "));
+  const std::string head = cls + ":0 $A:0 " + sep + ":0 ";
+  if (single != head || pair != head + "$B:1 " + sep + ":1 ") {
+    fields.fail("is not BERT's template '[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1' but '" + single +
+                "' and '" + pair + "'");
+  }
+  for (const auto& [name, token] : fields.at("special_tokens").items()) {
+    const JsonFields inner(token, spec.where, "post_processor.special_tokens");
+    if (inner.at("ids") != Json::array({spec.vocabulary.find(name)})) {
+      fields.fail("gives '" + name + "' other ids than model.vocab");
     }
-  } else if (type == "TemplateProcessing") {
-    fields.allow_only({"type", "single", "pair", "special_tokens"});
-    const std::string single = describe(fields.at("single"), fields);
-    const std::string pair = describe(fields.at("pair"), fields);
-    cls = single.substr(0, single.find(":0 "));
-    const size_t last = single.rfind(' ', single.size() < 2 ? 0 : single.size() - 2);
-    sep = last == std::string::npos ? "" : single.substr(last + 1);
-    sep = sep.substr(0, sep.find(":0 "));
-    const std::string head = cls + ":0 $A:0 " + sep + ":0 ";
-    if (single != head || pair != head + "$B:1 " + sep + ":1 ") {
-      fields.fail("is not BERT's template '[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1' but '" + single +
-                  "' and '" + pair + "'");
-    }
-    for (const auto& [name, token] : fields.at("special_tokens").items()) {
-      const JsonFields inner(token, spec.where, "post_processor.special_tokens");
-      if (inner.at("ids") != Json::array({spec.vocabulary.find(name)})) {
-        fields.fail("gives '" + name + "' other ids than model.vocab");
-      }
-    }
-  } else {
-    fields.fail("'" + type + "' is not supported");
   }
   spec.roles.cls = cls;
   spec.roles.sep = sep;
+}
+
+void read_post_processor(const Json& document, WordPieceSpec& spec) {
+  const Json none;
+  const Json& value = member(document, "post_processor", none);
+  if (value.is_null()) {
+    throw Error(ErrorCode::unsupported, spec.where,
+                "there is no post_processor: texts would have no [CLS] and [SEP]",
+                "set BERT's (BertProcessing), or name the folder's vocab.txt as tokenizer");
+  }
+  const JsonFields fields(value, spec.where, "post_processor");
+  const std::string type = fields.required_string("type");
+  if (type == "BertProcessing") {
+    read_bert_processing(fields, spec);
+  } else if (type == "TemplateProcessing") {
+    read_template_processing(fields, spec);
+  } else {
+    fields.fail("'" + type + "' is not supported");
+  }
+}
+
+/// How texts are cut. The length itself is a key of the run.
+void check_truncation(const Json& document, const std::string& where) {
+  const Json none;
+  const Json& value = member(document, "truncation", none);
+  if (value.is_null()) return;
+  const JsonFields fields(value, where, "truncation");
+  fields.allow_only({"direction", "max_length", "strategy", "stride"});
+  // Versions before 0.11 wrote no direction and cut on the right.
+  if (fields.has("direction")) fields.require_string("direction", "Right");
+  fields.require_string("strategy", "LongestFirst");
+  (void)fields.required_count("max_length");
+  (void)fields.required_count("stride");
+}
+
+/// Padding is masked, so its length and tokens mean nothing; its side would move the positions.
+void check_padding(const Json& document, const std::string& where) {
+  const Json none;
+  const Json& value = member(document, "padding", none);
+  if (value.is_null()) return;
+  const JsonFields fields(value, where, "padding");
+  fields.allow_only(
+      {"strategy", "direction", "pad_to_multiple_of", "pad_id", "pad_type_id", "pad_token"});
+  fields.require_string("direction", "Right");
 }
 
 void check_agreement(const TokenizerConfig& config, const WordPieceSpec& spec) {
@@ -234,16 +283,15 @@ WordPieceSpec read_tokenizer_json(const std::filesystem::path& file,
     read_model(document, spec);
     read_vocabulary(document, entries, spec);
     read_normalizer(document, spec);
+    if (fields.has("version")) fields.require_string("version", "1.0");
     const Json none;
     const JsonFields splitter(member(document, "pre_tokenizer", none), spec.where, "pre_tokenizer");
     splitter.require_type("BertPreTokenizer");
-    if (document.contains("truncation") && !document["truncation"].is_null()) {
-      const JsonFields truncation(document["truncation"], spec.where, "truncation");
-      truncation.require_string("direction", "Right");
-      truncation.require_string("strategy", "LongestFirst");
-    }
+    splitter.allow_only({"type"});
+    check_truncation(document, spec.where);
+    check_padding(document, spec.where);
     read_added_tokens(document, spec);
-    read_post_processor(document, config, spec);
+    read_post_processor(document, spec);
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::bad_data, spec.where,
                 std::string("has a field of the wrong type: ") + error.what(),

@@ -84,6 +84,8 @@ TEST(WordPieceErrors, tokenizer_config_is_honoured_or_refused) {
                "do_basic_tokenize");
   expect_error(error("{" + roles + ", \"truncation_side\": \"left\"}"), "unsupported",
                "truncation_side 'left'");
+  expect_error(error("{" + roles + ", \"padding_side\": \"left\"}"), "unsupported",
+               "padding_side 'left'");
   expect_error(error("{" + roles + ", \"never_split\": [\"x\"]}"), "unsupported", "never_split");
   expect_error(error("{" + roles + ", \"tokenizer_class\": \"BertJapaneseTokenizer\"}"),
                "unsupported", "BertJapaneseTokenizer");
@@ -170,7 +172,7 @@ TEST(WordPieceErrors, every_prefix_and_many_mutations_of_a_file_fail_cleanly) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "tokenizer.json";
   const std::string text =
-      R"({"added_tokens":[{"id":4,"content":"[M]","special":true}],"normalizer":{"type":"BertNormalizer","lowercase":true},)"
+      R"({"added_tokens":[{"id":4,"content":"[M]","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],"normalizer":{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"lowercase":true},)"
       R"("pre_tokenizer":{"type":"BertPreTokenizer"},"post_processor":{"type":"BertProcessing","sep":["[SEP]",3],"cls":["[CLS]",2]},)"
       R"("model":{"unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":9,)"
       R"("vocab":{"[PAD]":0,"[UNK]":1,"[CLS]":2,"[SEP]":3,"[M]":4,"a":5,"##\u00e9":6}}})";

@@ -10,6 +10,7 @@
 #include "train/evaluation.h"
 #include "train/process_memory.h"
 #include "train/session_setup.h"
+#include "train/warnings.h"
 
 namespace snug {
 namespace {
@@ -47,8 +48,9 @@ void open_model(const RunConfig& config, const RunOptions& options, Trained& tra
   trained.model = train::resolve_model(config, {});
   if (trained.model.image_size() > 0) return;
   trained.tokenizer = train::open_tokenizer(config, options, {});
-  trained.model =
-      train::resolve_model(config, {.vocab_size = trained.tokenizer->vocab_size(), .labels = {}});
+  const int64_t tokens = trained.tokenizer->vocab_size();
+  trained.model = train::resolve_model(config, {.vocab_size = tokens, .labels = {}});
+  train::send_warning(options, train::spare_rows_warning(trained.model, tokens));
 }
 
 void open_rows(const RunConfig& config, const RunOptions& options, const std::string& file,

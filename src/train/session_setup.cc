@@ -12,6 +12,7 @@
 #include "text/vocabulary.h"
 #include "train/process_memory.h"
 #include "train/trainer.h"
+#include "train/warnings.h"
 
 namespace snug::train {
 namespace {
@@ -46,13 +47,29 @@ Machine open_machine(const RunConfig& config, const RunOptions& options) {
   return machine;
 }
 
+namespace {
+
+// The full batch at the greatest length. The tokenizer is read if training would read it: one that
+// cannot be read is to be known now, and its size decides the embedding of a fresh model.
+void open_without_data(const RunConfig& config, const RunOptions& options,
+                       const std::string& tokenizer_folder, RunSetup& setup) {
+  const int64_t side = setup.model.image_size();
+  setup.lengths = {side > 0 ? side : config.max_seq_length};
+  send_warning(options, warmup_warning(config, config.max_steps));
+  if (side > 0 || learns_vocabulary(config, tokenizer_folder)) return;
+  const int64_t tokens = open_tokenizer(config, options, tokenizer_folder)->vocab_size();
+  setup.model = resolve_model(config, {.vocab_size = tokens, .labels = {}});
+  send_warning(options, spare_rows_warning(setup.model, tokens));
+}
+
+}  // namespace
+
 RunSetup open_setup(const RunConfig& config, const RunOptions& options, const WorkFolder& work,
                     const std::string& tokenizer_folder) {
   RunSetup setup;
   setup.model = resolve_model(config, {});
   if (config.train_file.empty()) {
-    const int64_t side = setup.model.image_size();
-    setup.lengths = {side > 0 ? side : config.max_seq_length};
+    open_without_data(config, options, tokenizer_folder, setup);
     return setup;
   }
   const bool reads_text = setup.model.image_size() == 0;
@@ -65,6 +82,9 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   const data::TrainSampler sampler = train_sampler(config, *setup.data);
   setup.histogram = sampler.bucket_histogram();
   setup.batches_per_epoch = sampler.batches_per_epoch();
+  if (reads_text)
+    send_warning(options, spare_rows_warning(setup.model, setup.data->tokenizer->vocab_size()));
+  send_warning(options, warmup_warning(config, total_steps(config, setup.batches_per_epoch)));
   return setup;
 }
 

@@ -1,0 +1,70 @@
+"""What the program says: warnings, hints, and texts that fit a terminal."""
+import json
+import shutil
+
+import common
+from common import Case, options, run
+
+
+class Tokenizers(Case):
+    def model(self):
+        """A trained folder, to be changed by the test."""
+        copy = self.folder / "model"
+        shutil.copytree(self.train("run", max_steps=2) / "last", copy)
+        return copy
+
+    def test_a_file_of_an_older_version_is_read_by_plan_and_train(self):
+        model = self.model()
+        path = model / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        tokenizer["truncation"] = {"max_length": 128, "strategy": "LongestFirst", "stride": 0}
+        del tokenizer["model"]["type"]
+        path.write_text(json.dumps(tokenizer))
+        self.ok("plan", model=model, max_seq_length=32, memory="1GiB")
+        self.train("again", model=model, max_steps=2)
+
+    def test_plan_without_data_reads_the_tokenizer_that_training_reads(self):
+        model = self.model()
+        fresh = dict(model="bert-tiny", max_seq_length=32, memory="1GiB")
+        with_tokenizer = self.plan(tokenizer=model, num_labels=3, **fresh)["parameters"]
+        self.assertEqual(with_tokenizer, self.plan(**self.base(tokenizer=model))["parameters"])
+        path = model / "tokenizer.json"
+        path.write_text(path.read_text().replace('"BertPreTokenizer"', '"ByteLevel"'))
+        for words in (dict(model=model), dict(model="bert-tiny", tokenizer=model)):
+            done = run("plan", *options(max_seq_length=32, memory="1GiB", **words))
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("'ByteLevel'", done.stderr)
+
+    def test_a_vocabulary_shorter_than_the_embedding_is_said(self):
+        model = self.model()
+        rows = len((model / "vocab.txt").read_text().splitlines())
+        (model / "tokenizer.json").unlink()
+        said = f"has {rows - 7} tokens, the model's embedding {rows} rows"
+        evaluation = dict(self.base(model=model, train_file=None))
+        self.assertNotIn("warning", self.ok("eval", **evaluation).stderr)
+        lines = (model / "vocab.txt").read_text().splitlines()
+        (model / "vocab.txt").write_text("\n".join(lines[:-7]) + "\n")
+        self.assertIn(said, self.ok("eval", **evaluation).stderr)
+        self.assertIn(said, self.ok("plan", model=model, max_seq_length=32, memory="1GiB").stderr)
+        self.assertIn(said, self.ok("train", **self.base(model=model, max_steps=1, output_dir=self.folder / "out")).stderr)
+
+
+class Warnings(Case):
+    def test_a_warm_up_longer_than_the_run_is_said(self):
+        said = "warmup_steps 7 in a run of 6 updates"
+        self.assertIn(said, self.ok("plan", **self.base(train_file=None, validation_file=None, warmup_steps=7)).stderr)
+        self.assertIn(said, self.ok("train", **self.base(warmup_steps=7, output_dir=self.folder / "out")).stderr)
+        by_epochs = self.base(max_steps=None, num_train_epochs=1, train_batch_size=50, warmup_steps=5)
+        self.assertIn("in a run of 4 updates", self.ok("plan", **by_epochs).stderr)
+        self.assertNotIn("warning", self.ok("plan", **self.base(warmup_steps=5)).stderr)
+
+    def test_a_freeze_pattern_that_matches_nothing_is_refused_by_every_verb_that_reads_it(self):
+        for verb in ("plan", "train", "verify", "inspect"):
+            values = self.base(freeze="bert.embeddings.*,no.such.*", output_dir=self.folder / verb)
+            done = run(verb, *options(**values))
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("'no.such.*' matches no weight", done.stderr)
+
+
+if __name__ == "__main__":
+    common.main()
