@@ -56,7 +56,11 @@ bool read_arguments(const std::string& verb, const std::string& summary,
     std::cout << app.help();
     return false;
   } catch (const CLI::ExtrasError&) {
-    throw_unknown_option(app.remaining().empty() ? "" : app.remaining().front());
+    const std::vector<std::string> unknown = app.remaining();
+    const std::string word = unknown.empty() ? std::string() : unknown.front();
+    if (word.starts_with("--")) throw_unknown_option(word);
+    throw Error(ErrorCode::bad_config, word, "this word belongs to no option",
+                "options are --key value; a run configuration is given as -c run.yaml");
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorCode::bad_config, "snug " + verb, error.what(),
                 "`snug " + verb + " --help` lists the options");

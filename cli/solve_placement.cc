@@ -8,19 +8,6 @@
 #include "solve.h"
 
 namespace snug::cli {
-namespace {
-
-int64_t capacity_of(const std::string& text) {
-  const MemorySpec spec = parse_memory(text, "--capacity");
-  if (spec.kind != MemorySpec::Kind::bytes) {
-    throw Error(ErrorCode::bad_config, "--capacity", "'" + text + "' is not a number of bytes",
-                "write for example 1048576 or 1MiB");
-  }
-  return spec.bytes;
-}
-
-}  // namespace
-
 int solve_placement_verb(const std::vector<std::string>& words) {
   PlacementRequest request;
   std::string capacity;
@@ -34,8 +21,8 @@ int solve_placement_verb(const std::vector<std::string>& words) {
       "snug solve placement");
   app.add_option("file", request.name, "Problem (CSV)")->required();
   app.add_option("--capacity", capacity,
-                 "Bytes (1048576, 1MiB): any placement within them is enough; exit code 2 where "
-                 "there is none or none was found");
+                 "In the unit of the sizes (29), or bytes with their unit (1MiB): any placement "
+                 "within it is enough; exit code 2 where there is none or none was found");
   app.add_option("--output", output, "File for the same columns and offset (CSV)");
   app.add_option("--max-nodes", request.max_nodes,
                  "Limit of the exact search, about 10 microseconds each; 0 leaves it out")
@@ -43,7 +30,7 @@ int solve_placement_verb(const std::vector<std::string>& words) {
       ->capture_default_str();
   app.add_flag("--json", is_json, "Print one JSON object and nothing else");
   if (!parse_solve_words(app, words)) return kDone;
-  if (!capacity.empty()) request.capacity = capacity_of(capacity);
+  if (!capacity.empty()) request.capacity = parse_capacity(capacity);
   request.items = read_placement_csv(request.name);
   const PlacementResult result = solve_placement(request);
   if (!output.empty()) write_placement_csv(output, request.items, result.offsets);

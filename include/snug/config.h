@@ -166,14 +166,14 @@ struct OptionInfo {
 
 /// Command-line words, split into configuration keys and the program's own. "--key value",
 /// "--key=value" and switches without a value are taken; every other word stays in `rest`, in
-/// order.
+/// order. An amount of memory may stand as it is printed, in two words: --memory 61.3 MiB.
 struct ConfigArguments {
   ConfigOverrides overrides;
   std::vector<std::string> rest;
 };
 [[nodiscard]] ConfigArguments split_config_arguments(std::span<const std::string> words);
-/// Error{bad_config} for a word that neither the program nor the configuration knows, with the
-/// nearest key.
-[[noreturn]] void throw_unknown_option(std::string_view key, const std::string& where = {});
+/// Error{bad_config} for an option ("--key=value" or "key") that neither the program nor the
+/// configuration knows, with what does the same here or the nearest key.
+[[noreturn]] void throw_unknown_option(std::string_view word, const std::string& where = {});
 
 }  // namespace snug

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace snug {
@@ -47,6 +48,10 @@ struct PlacementResult {
 /// Reads a CSV file (RFC 4180) whose first line names the columns id, lower, upper and size in any
 /// order; a column `offset` is ignored. Throws Error{bad_data} with file, line and fix.
 [[nodiscard]] std::vector<PlacementItem> read_placement_csv(const std::string& file);
+
+/// Reads a capacity: a whole number in the unit of the sizes ("29"), or bytes with their unit
+/// ("1MiB"). Throws Error{bad_config}.
+[[nodiscard]] int64_t parse_capacity(std::string_view text);
 
 /// Places every item so that none that live at the same time overlap. Throws Error{out_of_budget}
 /// where the load exceeds the capacity (the proof) or no placement within it was found, and

@@ -35,6 +35,23 @@ TEST(Threads, every_index_runs_once_for_every_thread_count) {
   }
 }
 
+TEST(Units, a_budget_that_is_printed_is_enough_when_typed) {
+  EXPECT_EQ(format_bytes_up(1536), "1.50 KiB");
+  EXPECT_EQ(format_bytes_up(1537), "1.51 KiB");
+  EXPECT_EQ(format_bytes_up((int64_t{61} << 20) + 1), "61.1 MiB");
+  EXPECT_EQ(format_bytes_up(int64_t{61} << 20), "61.0 MiB");
+  PhiloxStream random(5);
+  for (int i = 0; i < 20000; ++i) {
+    const auto bytes = static_cast<int64_t>(random.below(uint64_t{1} << (1 + random.below(50))));
+    const std::string text = format_bytes_up(bytes);
+    ASSERT_GE(parse_bytes(text, "memory"), bytes) << text;
+    ASSERT_LE(static_cast<double>(parse_bytes(text, "memory")), 1.011 * static_cast<double>(bytes))
+        << text;
+  }
+  EXPECT_TRUE(is_byte_unit("MiB") && is_byte_unit("GB"));
+  EXPECT_FALSE(is_byte_unit("") || is_byte_unit("mib") || is_byte_unit("7"));
+}
+
 TEST(Units, bytes_read_and_print) {
   EXPECT_EQ(parse_bytes("900MiB", "memory"), 900ll << 20);
   EXPECT_EQ(parse_bytes("1.5GiB", "memory"), 3ll << 29);

@@ -17,6 +17,11 @@ inline constexpr int64_t kPageBytes = 4096;
 
 /// "1.50 GiB", "12.0 MiB", "640 B".
 [[nodiscard]] std::string format_bytes(int64_t bytes);
+/// As format_bytes, rounded up: parse_bytes of it gives at least `bytes`. For budgets, which people
+/// type as they read them.
+[[nodiscard]] std::string format_bytes_up(int64_t bytes);
+/// "B", "MiB", "GB".
+[[nodiscard]] bool is_byte_unit(std::string_view word);
 /// "1.2 ms", "3.4 s", "2 min 05 s", "1 h 03 min".
 [[nodiscard]] std::string format_seconds(double seconds);
 /// Reads "900MiB", "2GB", "4096"; throws Error{bad_config} that names `key`.

@@ -6,34 +6,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/foreign_keys.h"
 #include "config/option.h"
 #include "io/nearest.h"
 #include "snug/error.h"
 
 namespace snug {
 namespace config {
-namespace {
-
-// Keys of other programs that people bring along, and what does the same here.
-constexpr std::pair<std::string_view, std::string_view> kForeignKeys[] = {
-    {"per_device_train_batch_size",
-     "give train_batch_size (the global batch); Snug picks the split, or micro_batch_size sets it"},
-    {"per_device_eval_batch_size", "give eval_batch_size"},
-    {"per_gpu_train_batch_size", "give train_batch_size (the global batch)"},
-    {"train_micro_batch_size_per_gpu", "give micro_batch_size"},
-    {"gradient_accumulation_steps", "it follows from train_batch_size and micro_batch_size"},
-    {"gradient_checkpointing", "give memory: Snug picks what to recompute, or recompute sets it"},
-    {"resume_from_checkpoint", "give resume"},
-    {"overwrite_output_dir", "give resume, or remove the folder"},
-    {"model_name_or_path", "give model"},
-    {"num_epochs", "give num_train_epochs"},
-    {"batch_size", "give train_batch_size (the global batch)"},
-    {"test_size", "give validation_split"},
-    {"logging_dir", "metrics go to output_dir"},
-};
-
-}  // namespace
-
 std::string normal_key(std::string_view key) {
   std::string name(key);
   std::replace(name.begin(), name.end(), '-', '_');
@@ -75,18 +54,18 @@ std::string_view to_string(ConfigSource source) {
   return "default";
 }
 
-void throw_unknown_option(std::string_view key, const std::string& where) {
+void throw_unknown_option(std::string_view word, const std::string& where) {
+  std::string_view key = word;
+  while (key.starts_with('-')) key.remove_prefix(1);
+  key = key.substr(0, key.find('='));
   const std::string name = config::normal_key(key);
-  std::string hint;
-  for (const auto& [foreign, advice] : config::kForeignKeys) {
-    if (name == foreign) hint = advice;
-  }
+  std::string hint(config::foreign_key_advice(name));
   if (hint.empty()) {
     const std::string nearest = nearest_config_key(name);
     hint = nearest.empty() ? "the keys are in docs/configuration.md"
                            : "did you mean '" + nearest + "'?";
   }
-  throw Error(ErrorCode::bad_config, where.empty() ? std::string(key) : where,
+  throw Error(ErrorCode::bad_config, where.empty() ? std::string(word) : where,
               "unknown key '" + std::string(key) + "'", hint);
 }
 

@@ -2,6 +2,7 @@
 // Command-line words into configuration keys and the rest.
 #include <string>
 
+#include "base/units.h"
 #include "config/option.h"
 #include "snug/config.h"
 
@@ -42,6 +43,10 @@ ConfigArguments split_config_arguments(std::span<const std::string> words) {
     } else if (i + 1 < words.size() &&
                (option->info.is_switch ? is_truth_word(words[i + 1]) : is_value(words[i + 1]))) {
       value = words[++i];
+      // "61.3 MiB", as amounts are printed.
+      if (option->info.type == config::kMemoryType && i + 1 < words.size() &&
+          is_byte_unit(words[i + 1]))
+        *value += " " + words[++i];
     }
     split.overrides.emplace_back(key, std::move(value));
   }

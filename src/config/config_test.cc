@@ -148,7 +148,12 @@ TEST(RunConfig, bad_values_name_key_value_and_what_is_allowed) {
       {"seed", "abc", "[--seed] seed: 'abc' is not an integer"},
       {"seed", "1.5", "'1.5' is not an integer"},
       {"seed", "-1", "seed: '-1' is out of range\nhint: allowed: >= 0"},
-      {"seed", "99999999999999999999", "is out of the range of numbers here"},
+      {"seed", "99999999999999999999", "is above 9007199254740992, the largest value"},
+      {"seed", "9223372036854775807",
+       "seed: '9223372036854775807' is above 9007199254740992, the largest value\nhint: give a "
+       "smaller number"},
+      {"max_steps", "1000000000000001", "is above 1000000000000000, the largest value"},
+      {"seed", "-1", "'-1' is out of range\nhint: allowed: >= 0"},
       {"learning_rate", "nan", "'nan' is not a finite number"},
       {"learning_rate", "inf", "'inf' is not a finite number"},
       {"learning_rate", "1e999", "is out of the range of numbers here"},
@@ -311,8 +316,39 @@ TEST(ConfigArguments, keys_are_taken_and_the_rest_stays) {
                                   {"allow_new_split", "false"},
                                   {"text_pair_column", ""}};
   EXPECT_EQ(split.overrides, wanted);
-  EXPECT_ERROR(throw_unknown_option("--sead"), "bad_config: ");
+  EXPECT_ERROR(throw_unknown_option("--sead"),
+               "bad_config: [--sead] unknown key 'sead'\nhint: did");
   EXPECT_EQ(nearest_config_key("learning-rat"), "learning_rate");
+}
+
+TEST(ConfigArguments, an_amount_of_memory_may_be_typed_as_it_is_printed) {
+  const std::vector<std::string> words = {"--memory", "61.3", "MiB", "--seed", "3", "B"};
+  const ConfigArguments split = split_config_arguments(words);
+  EXPECT_EQ(split.overrides, (ConfigOverrides{{"memory", "61.3 MiB"}, {"seed", "3"}}));
+  EXPECT_EQ(split.rest, std::vector<std::string>{"B"});
+  EXPECT_EQ(from_line(split.overrides).memory.bytes, 64277708);
+}
+
+TEST(ForeignKeys, advice_is_the_same_in_files_and_on_the_command_line) {
+  const char* cases[][2] = {
+      {"per_device_train_batch_size", "give train_batch_size (the global batch)"},
+      {"gradient_accumulation_steps", "it follows from train_batch_size and micro_batch_size"},
+      {"gradient_checkpointing", "give memory"},
+      {"model_name_or_path", "give model"},
+      {"resume_from_checkpoint", "give resume"},
+      {"overwrite_output_dir", "give resume, or remove the folder"},
+      {"num_epochs", "give num_train_epochs"},
+      {"evaluation_strategy", "give eval_steps"},
+      {"fp16", "float32"},
+  };
+  for (const auto& [key, advice] : cases) {
+    std::string hyphens(key);
+    std::replace(hyphens.begin(), hyphens.end(), '_', '-');
+    EXPECT_ERROR((void)from_yaml(std::string(key) + ": 1\n"), advice);
+    EXPECT_ERROR(throw_unknown_option("--" + std::string(key)), advice);
+    EXPECT_ERROR(throw_unknown_option("--" + std::string(key) + "=8"), advice);
+    EXPECT_ERROR(throw_unknown_option("--" + hyphens), advice);
+  }
 }
 
 TEST(ConfigHelp, every_option_stands_there_and_lines_fit) {

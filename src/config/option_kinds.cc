@@ -15,13 +15,25 @@ constexpr double kNamelessHigh = 1e15;
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
+[[noreturn]] void refuse_range(std::string_view text, const Range& range, bool is_above) {
+  if (is_above && range.high >= kNamelessHigh && !std::isinf(range.high)) {
+    // The list of keys does not name this bound.
+    throw BadValue(quoted(text) + " is above " + std::to_string(static_cast<int64_t>(range.high)) +
+                       ", the largest value",
+                   "give a smaller number");
+  }
+  throw BadValue(quoted(text) + " is out of range");
+}
+
 // The whole text must be one value.
 template <class T>
-T parse_number(std::string_view text, std::string_view what) {
+T parse_number(std::string_view text, std::string_view what, const Range& range) {
   T value{};
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status == std::errc::result_out_of_range) {
-    throw BadValue(quoted(text) + " is out of the range of numbers here");
+    if (std::isinf(range.high))
+      throw BadValue(quoted(text) + " is out of the range of numbers here");
+    refuse_range(text, range, !text.starts_with('-'));
   }
   if (status != std::errc() || end != text.data() + text.size()) {
     throw BadValue(quoted(text) + " is not " + std::string(what));
@@ -30,17 +42,16 @@ T parse_number(std::string_view text, std::string_view what) {
 }
 
 double parse_double(std::string_view text, const Range& range) {
-  const auto value = parse_number<double>(text, "a number");
+  const auto value = parse_number<double>(text, "a number", range);
   if (!std::isfinite(value)) throw BadValue(quoted(text) + " is not a finite number");
-  if (!range.holds(value)) throw BadValue(quoted(text) + " is out of range");
+  if (!range.holds(value)) refuse_range(text, range, value > range.high);
   return value;
 }
 
 int64_t parse_integer(std::string_view text, const Range& range) {
-  const auto value = parse_number<int64_t>(text, "an integer");
-  if (!range.holds(static_cast<double>(value))) {
-    throw BadValue(quoted(text) + " is out of range");
-  }
+  const auto value = parse_number<int64_t>(text, "an integer", range);
+  const auto number = static_cast<double>(value);
+  if (!range.holds(number)) refuse_range(text, range, number > range.high);
   return value;
 }
 
@@ -263,7 +274,7 @@ Option texts_option(About about, std::vector<std::string> RunConfig::*field) {
 }
 
 Option memory_option(About about, MemorySpec RunConfig::*field) {
-  Option option = make(std::move(about), "memory", ValueForm::text);
+  Option option = make(std::move(about), std::string(kMemoryType), ValueForm::text);
   option.info.range = "bytes, 900MiB, 60%, -512MiB or auto";
   option.set = [field](RunConfig& config, std::string_view text) {
     const std::optional<MemorySpec> spec = try_parse_memory(text);

@@ -15,6 +15,10 @@ constexpr size_t kMaxColumns = 32;
 constexpr size_t kMaxParserTextBytes = 160;
 constexpr const char* kLineHint =
     "every line must be one complete JSON object; correct it, or set bad_rows to skip";
+constexpr const char* kTokensHint =
+    "Snug classifies whole texts: join the tokens of a row to one string";
+constexpr const char* kObjectHint =
+    R"(write every row as an object: {"text": "a text", "label": "its label"})";
 
 // Returning false from a callback ends the parse; `problem` then says why.
 class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
@@ -23,6 +27,8 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
       : schema_(schema), row_(row), columns_(columns) {}
 
   std::string problem;
+  const char* hint = kLineHint;
+  std::string list_column;  // the first column of the first row that holds a list
   bool is_array = false;
   bool has_text = false;
   bool has_pair = false;
@@ -39,8 +45,9 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t value, const string_t& text) override {
     if (depth_ == 1 && column_ == Column::label) {
       if (!(std::trunc(value) == value && std::abs(value) < 1e15)) {
-        return fail("the label " + clip_text(text, 40) +
-                    " is not an integer: regression is not supported");
+        return fail(
+            "the label " + clip_text(text, 40) + " is not an integer: regression is not supported",
+            "give every row the name or number of a class");
       }
       return scalar("a number", std::to_string(static_cast<int64_t>(value)));
     }
@@ -60,8 +67,10 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(size_t) override {
     if (depth_ == 0) {
       is_array = true;
-      return fail("a JSON array where an object is expected");
+      return fail("a JSON array where an object is expected", kObjectHint);
     }
+    if (depth_ == 1 && columns_ != nullptr && list_column.empty() && !columns_->empty())
+      list_column = columns_->back();
     if (depth_ == 1 && !take("an array", nullptr, false)) return false;
     ++depth_;
     return true;
@@ -96,12 +105,13 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
  private:
   enum class Column : uint8_t { other, text, pair, label };
 
-  bool fail(std::string text) {
+  bool fail(std::string text, const char* fix = kLineHint) {
     problem = std::move(text);
+    hint = fix;
     return false;
   }
   bool begin(Column column, bool& seen, const std::string& name) {
-    if (seen) return fail("the column '" + name + "' occurs twice");
+    if (seen) return fail("the column '" + name + "' occurs twice", "keep one of them");
     seen = true;
     column_ = column;
     return true;
@@ -115,17 +125,28 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
   }
   // A value of the given kind; `text` is null unless it is a string.
   bool take(const char* kind, std::string* text, bool is_null) {
-    if (depth_ == 0) return fail(std::string(kind) + " where a JSON object is expected");
+    if (depth_ == 0)
+      return fail(std::string(kind) + " where a JSON object is expected", kObjectHint);
     if (depth_ != 1 || column_ == Column::other) return true;
     if (column_ == Column::label) {
       if (is_null) return true;
-      if (text == nullptr) return fail("the label is " + std::string(kind));
+      if (text == nullptr) {
+        return fail(
+            "the label is " + std::string(kind),
+            R"(a row has one class: "label": "its label"; several labels a row are not supported)");
+      }
       if (!text->empty()) row_.label = *text;
       return true;
     }
     const std::string& name =
         column_ == Column::text ? schema_.text_column : schema_.text_pair_column;
-    if (text == nullptr) return fail("the column '" + name + "' is " + kind + ", not a string");
+    if (text == nullptr) {
+      const bool is_list = std::string_view(kind) == "an array";
+      return fail("the column '" + name + "' is " + kind + ", not a string",
+                  is_null   ? "give the row a text, or set bad_rows to skip"
+                  : is_list ? kTokensHint
+                            : "write the value as a string, in quotes, or set bad_rows to skip");
+    }
     (column_ == Column::text ? row_.text : row_.pair) = *text;
     return true;
   }
@@ -174,17 +195,23 @@ class JsonlReader final : public RowReader {
     RowHandler handler(schema_, row, is_first ? &columns_ : nullptr);
     if (!nlohmann::json::sax_parse(line_, &handler)) {
       if (is_first) columns_.clear();
-      if (handler.is_array && is_first) {
+      if (handler.is_array && is_first && !is_list_row()) {
         throw Error(ErrorCode::bad_data, place(), handler.problem,
                     "write one object a line: jq -c '.[]' in.json > out.jsonl");
       }
-      throw RowError(ErrorCode::bad_data, place(), handler.problem, kLineHint);
+      throw RowError(ErrorCode::bad_data, place(), handler.problem, handler.hint);
     }
     check_columns(handler, is_first);
     for (const std::string* field : {&row.text, &row.pair}) {
       if (field->find('\0') != std::string::npos) fail_nul();
     }
     if (row.label && row.label->find('\0') != std::string::npos) fail_nul();
+  }
+
+  // ["a text", "a label"], and not the first line of a file that is one array of objects.
+  [[nodiscard]] bool is_list_row() const {
+    const size_t inner = line_.find_first_not_of(" \t", line_.find('[') + 1);
+    return inner != std::string::npos && line_[inner] != '{';
   }
 
   [[noreturn]] void fail_nul() const {
@@ -198,6 +225,12 @@ class JsonlReader final : public RowReader {
     const std::string& column = handler.has_text ? schema_.text_pair_column : schema_.text_column;
     const char* key = handler.has_text ? "text_pair_column" : "text_column";
     // The first object without the column: the configuration is wrong, not a row.
+    if (is_first && !handler.list_column.empty() && !handler.has_text) {
+      throw Error(ErrorCode::bad_config, place(),
+                  "there is no column '" + column + "', and '" + handler.list_column +
+                      "' is a list; the columns are: " + list_columns(columns_),
+                  kTokensHint);
+    }
     if (is_first) throw missing_column(place(), column, key, columns_);
     std::vector<std::string> names;
     Row ignored;

@@ -100,6 +100,45 @@ TEST(Jsonl, every_bad_row_is_named_with_file_and_line) {
   }
 }
 
+TEST(Jsonl, hints_fit_what_is_wrong) {
+  const TemporaryFolder folder;
+  const std::string object = "\nhint: write every row as an object: {\"text\": \"a text\"";
+  const std::pair<std::string, std::string> cases[] = {
+      {"[\"good\", \"pos\"]", "a JSON array where an object is expected" + object},
+      {"[[\"good\"], 1]", "a JSON array where an object is expected" + object},
+      {"\"good\"", "a string where a JSON object is expected" + object},
+      {"7", "a number where a JSON object is expected" + object},
+      {"null", "null where a JSON object is expected" + object},
+      {"{}", "the columns are: none\nhint: write every row as"},
+      {"{\"text\": null}", "is null, not a string\nhint: give the row a text, or set bad_rows"},
+      {"{\"text\": 5}", "is a number, not a string\nhint: write the value as a string"},
+      {"{\"text\": [\"a\", \"b\"]}", "an array, not a string\nhint: Snug classifies whole texts"},
+      {"{\"id\": 1, \"tokens\": [\"a\", \"b\"], \"label\": \"x\"}",
+       "there is no column 'text', and 'tokens' is a list; the columns are: id, tokens, "
+       "label\nhint: "
+       "Snug classifies whole texts"},
+      {"{\"text\": \"a\", \"label\": [\"x\", \"y\"]}",
+       "the label is an array\nhint: a row has one class"},
+      {"{\"text\": \"a\", \"label\": {\"x\": 1}}",
+       "the label is an object\nhint: a row has one class"},
+      {"{\"text\": \"a\", \"label\": 3.5}", "hint: give every row the name or number of a class"},
+      {"{\"text\": \"a\", \"text\": \"b\"}", "occurs twice\nhint: keep one"},
+  };
+  for (const auto& [line, text] : cases) {
+    const auto file = folder.write("bad.jsonl", line + "\n");
+    try {
+      (void)read(file);
+      ADD_FAILURE() << line;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+    }
+  }
+  for (const char* begin : {"[", "[{\"text\": \"a\"},", "[ {\"text\": \"a\"}]"}) {
+    expect_error([&] { (void)read(folder.write("array.json", std::string(begin) + "\n")); },
+                 ErrorCode::bad_data, "jq -c '.[]'");
+  }
+}
+
 TEST(Jsonl, a_column_that_the_first_row_lacks_is_a_configuration_error) {
   const TemporaryFolder folder;
   const auto file = folder.write("a.jsonl", "{\"sentence\": \"a\", \"label\": 1}\n");

@@ -162,7 +162,8 @@ Error missing_column(const std::string& where, const std::string& column, const 
                      const std::vector<std::string>& columns) {
   return Error(ErrorCode::bad_config, where,
                "there is no column '" + column + "'; the columns are: " + list_columns(columns),
-               "set " + key + " to one of them");
+               columns.empty() ? R"(write every row as {"text": "a text", "label": "its label"})"
+                               : "set " + key + " to one of them");
 }
 
 }  // namespace snug::data

@@ -80,6 +80,9 @@ void sync_folder(const std::string& path);
 
 [[nodiscard]] bool file_exists(const std::string& path);
 [[nodiscard]] bool is_folder(const std::string& path);
+/// A symbolic link whose target does not exist.
+[[nodiscard]] bool is_dangling(const std::string& path);
+[[noreturn]] void throw_dangling(const std::string& path);
 /// Creates the folder and its parents; one that exists is fine.
 void make_folders(const std::string& path);
 /// Names in a folder, sorted, without "." and "..".

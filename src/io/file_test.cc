@@ -63,6 +63,16 @@ TEST(File, errors_name_path_operation_and_reason) {
   EXPECT_ERROR(make_folders(folder / "ten/x"), "io: ");
 }
 
+TEST(File, a_link_to_nothing_is_called_that) {
+  const TestFolder folder;
+  const std::string link = folder / "link";
+  ASSERT_EQ(::symlink("nowhere", link.c_str()), 0);
+  const char* text = "is a symbolic link to 'nowhere', which does not exist\nhint: create what";
+  EXPECT_ERROR(make_folders(link), text);
+  EXPECT_ERROR(make_folders(link + "/below"), text);
+  EXPECT_ERROR((void)read_all(link, 10), text);
+}
+
 TEST(File, a_full_disk_names_the_bytes_that_do_not_fit) {
   File full = File::append("/dev/full");
   EXPECT_ERROR(full.write_all("12345"),

@@ -38,6 +38,23 @@ std::string parent_folder(const std::string& path) {
   return parent_end == 0 ? "/" : path.substr(0, parent_end);
 }
 
+bool is_dangling(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) &&
+         ::stat(path.c_str(), &status) != 0 && errno == ENOENT;
+}
+
+void throw_dangling(const std::string& path) {
+  char target[4096];
+  const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+  throw Error(ErrorCode::io, path,
+              "is a symbolic link to " +
+                  (length > 0 ? "'" + std::string(target, static_cast<size_t>(length)) + "'"
+                              : std::string("something")) +
+                  ", which does not exist",
+              "create what it points to, or remove the link");
+}
+
 void make_folders(const std::string& path) {
   if (path.empty()) throw Error(ErrorCode::io, path, "cannot create a folder without a name");
   if (::mkdir(path.c_str(), 0755) == 0) return;
@@ -50,6 +67,7 @@ void make_folders(const std::string& path) {
   // Another process may have made it meanwhile.
   const int error_number = errno;
   if (is_folder(path)) return;
+  if (is_dangling(path)) throw_dangling(path);
   throw_system_error(path, "create the folder", error_number == EEXIST ? ENOTDIR : error_number,
                      4096);
 }

@@ -38,6 +38,7 @@ struct BertConfig {
 
 /// "tiny", "mini", "small", "medium", "base", "large", also with "bert-" in front. Throws
 /// Error{bad_config}.
+[[nodiscard]] bool is_bert_preset(std::string_view name);
 [[nodiscard]] BertConfig bert_preset(std::string_view size);
 
 /// Reads a config.json; `file` stands for it in errors. A field of a wrong type or value, or one

@@ -28,26 +28,34 @@ void refuse_other_models(ConfigReader& reader) {
     quantized->fail("is there: quantized weights are not supported");
 }
 
-}  // namespace
+struct Preset {
+  std::string_view name;
+  int64_t layers;
+  int64_t hidden;
+};
 
-BertConfig bert_preset(std::string_view size) {
-  struct Preset {
-    std::string_view name;
-    int64_t layers;
-    int64_t hidden;
-  };
+const Preset* find_preset(std::string_view name) {
   static constexpr Preset kPresets[] = {{"tiny", 2, 128},   {"mini", 4, 256},  {"small", 4, 512},
                                         {"medium", 8, 512}, {"base", 12, 768}, {"large", 24, 1024}};
   constexpr std::string_view kPrefix = "bert-";
-  const std::string_view name =
-      size.substr(0, kPrefix.size()) == kPrefix ? size.substr(kPrefix.size()) : size;
+  if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
   for (const Preset& preset : kPresets) {
-    if (preset.name != name) continue;
+    if (preset.name == name) return &preset;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_bert_preset(std::string_view name) { return find_preset(name) != nullptr; }
+
+BertConfig bert_preset(std::string_view size) {
+  if (const Preset* preset = find_preset(size)) {
     BertConfig config;
-    config.num_hidden_layers = preset.layers;
-    config.hidden_size = preset.hidden;
-    config.num_attention_heads = preset.hidden / 64;
-    config.intermediate_size = preset.hidden * 4;
+    config.num_hidden_layers = preset->layers;
+    config.hidden_size = preset->hidden;
+    config.num_attention_heads = preset->hidden / 64;
+    config.intermediate_size = preset->hidden * 4;
     return config;
   }
   throw Error(ErrorCode::bad_config, "model", "there is no BERT size \"" + std::string(size) + "\"",

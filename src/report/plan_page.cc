@@ -184,7 +184,7 @@ std::string prices_chart(const PlanReport& report) {
         "<circle class={} cx={:.1f} cy={:.1f} r={}><title>{}: {} a step, micro-batch {}, "
         "{}</title></circle>",
         row.is_chosen ? "chosen" : "price", chart.x(static_cast<double>(row.budget_bytes)),
-        chart.y(row.step_seconds), row.is_chosen ? 6 : 2.5, format_bytes(row.budget_bytes),
+        chart.y(row.step_seconds), row.is_chosen ? 6 : 2.5, format_bytes_up(row.budget_bytes),
         format_seconds(row.step_seconds), row.micro_batch, escaped(row.strategy)));
   }
   return chart.svg("step time over budget");
@@ -237,7 +237,7 @@ std::string PlanReport::to_html() const {
       "<p>Batch {}, {} micro-batch{} of {}; planned peak {}; a step takes {} ({:+.1f} % for "
       "recomputation; no schedule in these bytes has less than {:+.1f} %).</p>\n",
       train_batch_size, accumulation_steps, accumulation_steps == 1 ? "" : "es", micro_batch,
-      format_bytes(planned_peak_bytes), format_seconds(step_seconds), 100 * recompute_overhead,
+      format_bytes_up(planned_peak_bytes), format_seconds(step_seconds), 100 * recompute_overhead,
       100 * lower_bound_overhead);
   out += "<table><tr><th>part<th>bytes</tr>\n";
   for (const MemoryComponent& part : components) {

@@ -132,11 +132,12 @@ std::string PlanReport::to_text() const {
                        bar(part.bytes, planned_peak_bytes));
   }
   out += fmt::format("  {:<22} {:>11}  of it {} free\n", "planned peak",
-                     format_bytes(planned_peak_bytes),
+                     format_bytes_up(planned_peak_bytes),
                      format_bytes(budget_bytes - planned_peak_bytes));
   out += fmt::format("  {:<22} {:>11}  (the whole batch in one piece, nothing recomputed)\n",
-                     "keep-all would need", format_bytes(keep_all_peak_bytes));
-  out += fmt::format("  {:<22} {:>11}\n", "smallest budget", format_bytes(smallest_budget_bytes));
+                     "keep-all would need", format_bytes_up(keep_all_peak_bytes));
+  out +=
+      fmt::format("  {:<22} {:>11}\n", "smallest budget", format_bytes_up(smallest_budget_bytes));
   out += fmt::format("\n  split       {} micro-batch{} of {}\n", accumulation_steps,
                      accumulation_steps == 1 ? "" : "es", micro_batch);
   out += fmt::format(
@@ -157,7 +158,7 @@ std::string PlanReport::to_text() const {
     const double here = step_seconds;
     for (const PriceRow& row : thinned(prices, 9)) {
       out += fmt::format("           {}  {:>11}  {:>9} {:>6}  {:>11}  {}\n",
-                         row.is_chosen ? "=>" : "  ", format_bytes(row.budget_bytes),
+                         row.is_chosen ? "=>" : "  ", format_bytes_up(row.budget_bytes),
                          format_seconds(row.step_seconds),
                          row.is_chosen || here <= 0
                              ? ""

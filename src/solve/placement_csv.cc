@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/units.h"
 #include "io/file.h"
 #include "snug/error.h"
 #include "snug/solve.h"
@@ -107,6 +108,21 @@ std::vector<PlacementItem> read_placement_csv(const std::string& file) {
     items.push_back(std::move(item));
   }
   return items;
+}
+
+int64_t parse_capacity(std::string_view text) {
+  int64_t units = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), units);
+  if (status == std::errc() && end == text.data() + text.size() && units >= 0) return units;
+  const bool has_unit = !text.empty() && text.find_first_not_of("0123456789.eE+- ") != text.npos;
+  try {
+    if (has_unit) return parse_bytes(text, "--capacity");
+  } catch (const Error&) {
+    // The text below knows both forms.
+  }
+  throw Error(
+      ErrorCode::bad_config, "--capacity", "'" + std::string(text) + "' is no capacity",
+      "write a whole number in the unit of the sizes (29), or bytes with their unit (1MiB)");
 }
 
 void write_placement_csv(const std::string& file, const std::vector<PlacementItem>& items,

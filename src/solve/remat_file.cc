@@ -17,6 +17,7 @@ using io::JsonValue;
 
 constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
 constexpr int64_t kMaxBytes = int64_t{1} << 50;  // sums of them stay exact
+constexpr double kMaxCost = 1e30;                // sums of them, and their ratios, stay finite
 
 std::string read_id(const JsonValue& value) {
   std::string id = value.as_string();
@@ -113,6 +114,7 @@ class ProblemReader {
     const JsonValue cost = value.at("cost");
     op.seconds = cost.as_double();
     if (op.seconds < 0) cost.fail("must not be negative");
+    if (op.seconds > kMaxCost) cost.fail("is above 1e30", "divide all costs by a common factor");
     op.inputs = storages_of(value.at("inputs"));
     op.outputs = storages_of(value.at("outputs"));
     if (const auto scratch = value.find("scratch_bytes"))

@@ -92,6 +92,7 @@ TEST(RematFile, Refuses_what_is_wrong_and_says_where) {
                  "two storages");
   expect_refused(changed(R"("cost": 3)", R"("cost": "3")"), "ops[3].cost");
   expect_refused(changed(R"("cost": 3)", R"("cost": -3)"), "must not be negative");
+  expect_refused(changed(R"("cost": 3)", R"("cost": 1e308)"), "ops[3].cost\" is above 1e30");
   expect_refused(changed(R"("cost": 3, )", ""), "cost");
   expect_refused(changed(R"("id": "f3")", R"("id": "f2")"), "two ops");
   expect_refused(changed(R"("phase": "forward", "cost": 3)", R"("phase": "forwards", "cost": 3)"),

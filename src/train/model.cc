@@ -50,7 +50,14 @@ ModelConfig preset_of(const RunConfig& config) {
   }
   if (config.model.starts_with("resnet-")) return models::resnet_preset(config.model);
   if (config.model.starts_with("vgg-")) return models::vgg_preset(config.model);
-  return models::bert_preset(config.model);
+  if (models::is_bert_preset(config.model)) return models::bert_preset(config.model);
+  throw Error(
+      ErrorCode::bad_config, "model",
+      "'" + config.model + "' is neither a folder that exists nor a preset",
+      "Snug downloads nothing: get the model's folder (config.json, model.safetensors, "
+      "tokenizer.json) and give its path. The presets, with fresh weights, are bert-tiny, "
+      "bert-mini, bert-small, bert-medium, bert-base, bert-large, mlp, lstm, vgg-16, vgg-19 "
+      "and resnet-18 to resnet-1202");
 }
 
 std::string json_of(const BertConfig& c) { return models::bert_config_to_json(c); }

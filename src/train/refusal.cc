@@ -15,7 +15,7 @@ Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& ca
   const int64_t smallest_budget = round_up(smallest.peak_bytes, kPageBytes);
   std::string text = fmt::format(
       "the run does not fit {}; the smallest budget that works is {} ({} bytes)\n",
-      format_bytes(request.budget_bytes), format_bytes(smallest_budget), smallest_budget);
+      format_bytes(request.budget_bytes), format_bytes_up(smallest_budget), smallest_budget);
   text += fmt::format("  process {} + resident {} (weights, states, gradients, batch) = {}\n",
                       format_bytes(request.process_bytes), format_bytes(split.resident_bytes),
                       format_bytes(fixed));

@@ -54,6 +54,19 @@ class SolvePlacement(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([line.split()[0] for line in done.stdout.splitlines()], ["load", "height", "capacity", "gap", "seconds"])
 
+    def test_a_capacity_is_in_the_unit_of_the_sizes(self):
+        small = self.folder / "small.csv"
+        small.write_text("id,lower,upper,size\na,0,2,17\nb,1,3,12\n")
+        report, _ = self.solve(small, "--capacity", 29)
+        self.assertEqual(report["height"], 29)
+        self.assertEqual(self.solve(small, "--capacity", "1KiB")[0]["capacity"], 1024)
+        self.assertEqual(run("solve", "placement", small, "--capacity", 28).returncode, 2)
+        for text in ("60%", "29.5", "-1", "auto", "-5MiB", "much"):
+            done = run("solve", "placement", small, f"--capacity={text}")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"'{text}' is no capacity", done.stderr)
+            self.assertNotRegex(done.stderr, "60%, |page|auto\\)")
+
     def test_does_not_fit(self):
         done = run("solve", "placement", INSTANCES / "A.csv", "--capacity", CAPACITY - 1)
         self.assertEqual(done.returncode, 2)

@@ -49,6 +49,49 @@ class Tokenizers(Case):
         self.assertIn(said, self.ok("train", **self.base(model=model, max_steps=1, output_dir=self.folder / "out")).stderr)
 
 
+class Hints(Case):
+    def refused(self, words, *texts, verb="plan"):
+        done = run(verb, *words)
+        self.assertEqual(done.returncode, 1, done.stderr + done.stdout)
+        for text in texts:
+            self.assertIn(text, done.stderr)
+
+    def test_keys_of_other_programs_are_known_on_the_command_line_as_in_a_file(self):
+        advice = {"per_device_train_batch_size": "give train_batch_size", "gradient_accumulation_steps": "it follows from",
+                  "gradient_checkpointing": "give memory", "model_name_or_path": "give model",
+                  "resume_from_checkpoint": "give resume", "overwrite_output_dir": "give resume",
+                  "num_epochs": "give num_train_epochs"}
+        config = self.folder / "run.yaml"
+        for key, hint in advice.items():
+            config.write_text(f"{key}: 3\n")
+            self.refused(["-c", config], f"unknown key '{key}'", hint)
+            self.refused([f"--{key}", 3], f"unknown key '{key}'", hint)
+            self.refused([f"--{key}=3"], f"unknown key '{key}'", hint)
+            self.refused([f"--{key.replace('_', '-')}"], hint)
+
+    def test_a_word_without_a_key_says_how_files_are_given(self):
+        self.refused(["run.yaml"], "[run.yaml] this word belongs to no option", "-c run.yaml", verb="train")
+
+    def test_a_name_from_a_hub_or_a_missing_path_says_that_a_folder_is_needed(self):
+        for name in ("bert-base-uncased", "google/bert_uncased_L-2_H-128_A-2", "./no/such/folder", "resnet50"):
+            self.refused(["--model", name], f"'{name}' is neither a folder that exists nor a preset", "downloads nothing",
+                         "bert-tiny", "resnet-1202")
+
+    def test_a_printed_budget_is_enough_when_typed_as_printed(self):
+        for model, batch in (("bert-tiny", 7), ("bert-mini", 3), ("mlp", 5), ("lstm", 2)):
+            words = options(model=model, train_batch_size=batch, max_seq_length=24, vocab_size=977, threads=2)
+            refusal = run("plan", *words, "--memory", "1MiB")
+            self.assertEqual(refusal.returncode, 2)
+            printed = refusal.stderr.split("the smallest budget that works is ")[1].split(" (")[0]
+            table = run("plan", *words, "--memory", *printed.split())
+            self.assertEqual(table.returncode, 0, table.stderr)
+            budgets = [line.split("smallest budget")[1].split() for line in table.stdout.splitlines() if "smallest budget" in line]
+            self.assertEqual(run("plan", *words, "--memory", " ".join(budgets[0])).returncode, 0, budgets)
+            prices = table.stdout.split("price list")[1].splitlines()[1:]
+            lowest = prices[0].replace("=>", "").split()[:2]
+            self.assertEqual(run("plan", *words, "--memory", *lowest).returncode, 0, lowest)
+
+
 class Warnings(Case):
     def test_a_warm_up_longer_than_the_run_is_said(self):
         said = "warmup_steps 7 in a run of 6 updates"
