@@ -2,11 +2,14 @@
 #include "common.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <iostream>
+
+#include "terminal.h"
 
 namespace snug::cli {
 namespace {
@@ -47,13 +50,16 @@ bool read_arguments(const std::string& verb, const std::string& summary,
     app.add_option("--html", arguments.html_file,
                    "Write one page: memory over time, the arena's map, the price list");
   }
-  app.footer("Every key of a run configuration is an option as well (--key value):\n\n" +
-             config_help());
+  if (verb == "inspect")
+    app.add_flag("--weights", arguments.lists_weights, "Every weight, not layers alone");
+  app.footer(
+      "Every key of a run configuration is an option as well (--key value):\n\n" +
+      config_help(terminal_columns(STDOUT_FILENO) > 0 ? terminal_columns(STDOUT_FILENO) : 100));
   std::reverse(split.rest.begin(), split.rest.end());  // CLI11 takes them from the back
   try {
     app.parse(split.rest);
   } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
+    print(app.help());
     return false;
   } catch (const CLI::ExtrasError&) {
     const std::vector<std::string> unknown = app.remaining();

@@ -26,6 +26,7 @@ struct Arguments {
   std::string plan_file;       // plan, train
   std::string save_plan_file;  // plan, train
   std::string html_file;       // plan
+  bool lists_weights = false;  // inspect
 };
 
 /// Reads `-c FILE`, `--json` and every key of a run configuration. Prints help and returns false

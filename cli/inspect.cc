@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "common.h"
+#include "terminal.h"
 
 namespace snug::cli {
 
@@ -12,9 +13,15 @@ int inspect_verb(const std::vector<std::string>& words) {
                       arguments))
     return kDone;
   ProgressReporter reporter;
-  const std::string text = inspect_run(arguments.config, arguments.is_json, run_options(reporter));
+  RunOptions options = run_options(reporter);
+  options.lists_weights = arguments.lists_weights;
+  const std::string text = inspect_run(arguments.config, arguments.is_json, options);
   reporter.clear();
-  std::cout << text << (arguments.is_json ? "\n" : "");
+  if (arguments.is_json) {
+    std::cout << text << "\n";
+  } else {
+    print(text);
+  }
   return kDone;
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program `snug`: finds the verb, turns errors into texts and exit codes.
 #include <malloc.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <iostream>
 #include <new>
 
 #include "common.h"
+#include "terminal.h"
 
 namespace snug::cli {
 namespace {
@@ -29,16 +31,19 @@ constexpr Verb kVerbs[] = {
 };
 
 void print_help(std::ostream& out) {
-  out << "snug trains neural networks in the memory you have.\n\nusage: snug VERB [-c run.yaml] "
-         "[--key value ...]\n       snug solve PROBLEM FILE [--option value ...]\n\n";
+  std::string text =
+      "snug trains neural networks in the memory you have.\n\nusage: snug VERB [-c run.yaml] "
+      "[--key value ...]\n       snug solve PROBLEM FILE [--option value ...]\n\n";
   for (const Verb& verb : kVerbs) {
-    out << "  " << verb.name << std::string(10 - std::string(verb.name).size(), ' ') << verb.summary
-        << "\n";
+    text += std::string("  ") + verb.name + std::string(10 - std::string(verb.name).size(), ' ') +
+            verb.summary + "\n";
   }
-  out << "\n`snug VERB --help` lists every key. Exit codes: 0 done, 1 user error, 2 does not fit, "
-         "3 loss or gradient not\n"
-         "finite, 4 verify found a difference, 70 a bug in snug, 130 interrupted after a "
-         "checkpoint.\n";
+  text +=
+      "\n`snug VERB --help` lists every key. Exit codes: 0 done, 1 user error, 2 does not fit,\n"
+      "3 loss or gradient not finite, 4 verify found a difference, 70 a bug in snug,\n"
+      "130 interrupted after a checkpoint.\n";
+  const int descriptor = &out == &std::cout ? STDOUT_FILENO : STDERR_FILENO;
+  out << wrapped(text, terminal_columns(descriptor));
 }
 
 int exit_code_of(const Error& error) {
@@ -90,7 +95,8 @@ int main(int argc, char** argv) {
   try {
     return snug::cli::run({argv + 1, argv + argc});
   } catch (const snug::Error& error) {
-    std::cerr << "error: " << error.what() << "\n";
+    const int columns = snug::cli::terminal_columns(STDERR_FILENO);
+    std::cerr << snug::cli::wrapped("error: " + std::string(error.what()) + "\n", columns);
     return snug::cli::exit_code_of(error);
   } catch (const std::bad_alloc&) {
     std::cerr << "error: the system is out of memory\nhint: lower --memory\n";

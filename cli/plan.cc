@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "common.h"
+#include "terminal.h"
 
 namespace snug::cli {
 namespace {
@@ -31,7 +32,11 @@ int plan_verb(const std::vector<std::string>& words) {
   const PlanReport report = plan_run(arguments.config, options);
   reporter.clear();
   if (!arguments.html_file.empty()) write_page(arguments.html_file, report.to_html());
-  std::cout << (arguments.is_json ? report.to_json() + "\n" : report.to_text());
+  if (arguments.is_json) {
+    std::cout << report.to_json() << "\n";
+  } else {
+    print(report.to_text());
+  }
   return kDone;
 }
 

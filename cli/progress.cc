@@ -3,14 +3,24 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+
+#include "terminal.h"
 
 namespace snug::cli {
 namespace {
 
 constexpr int kBarWidth = 28;
+constexpr int kShortestBar = 8;
 constexpr std::chrono::milliseconds kTerminalInterval{100};
 constexpr std::chrono::seconds kLogInterval{30};
+
+std::string percent_of(double share) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%3.0f %%", 100 * share);
+  return text;
+}
 
 std::string remaining(double seconds) {
   char text[32];
@@ -34,7 +44,7 @@ void ProgressReporter::clear() {
 
 void ProgressReporter::line(const std::string& text) {
   clear();
-  std::fprintf(stderr, "%s\n", text.c_str());
+  std::fprintf(stderr, "%s\n", wrapped(text, terminal_columns(STDERR_FILENO)).c_str());
   std::fflush(stderr);
 }
 
@@ -71,10 +81,15 @@ void ProgressReporter::show(const Progress& progress) {
     std::fflush(stderr);
     return;
   }
+  // The cursor stays on the line: one column less than the terminal has.
+  const int columns = terminal_columns(STDERR_FILENO) - 1;
+  const std::string numbers = fitted({percent_of(share), rest, note_}, columns / 2);
+  const int room = columns - static_cast<int>(numbers.size()) - 2;
+  const std::string stage = shortened(stage_, std::max(room - kShortestBar, 1));
+  const int width = std::clamp(room - static_cast<int>(stage.size()), 0, kBarWidth);
   std::string bar;
-  for (int i = 0; i < kBarWidth; ++i) bar += i < static_cast<int>(share * kBarWidth) ? "█" : "░";
-  std::fprintf(stderr, "\r\033[K%s %s %3.0f %% %s %s", stage_.c_str(), bar.c_str(), 100 * share,
-               rest.c_str(), note_.c_str());
+  for (int i = 0; i < width; ++i) bar += i < static_cast<int>(share * width) ? "█" : "░";
+  std::fprintf(stderr, "\r\033[K%s %s %s", stage.c_str(), bar.c_str(), numbers.c_str());
   std::fflush(stderr);
   has_bar_ = true;
   if (is_end) clear();

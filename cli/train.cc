@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // snug train: plans, prints the plan, trains with a progress bar or plain lines.
+#include <unistd.h>
+
 #include <cstdio>
 #include <iostream>
 
 #include "common.h"
+#include "terminal.h"
 
 namespace snug::cli {
 namespace {
 
+// On a terminal that is too narrow the last fields are left out; metrics.jsonl has them all.
 // `unit`: what tokens_per_second counts.
-std::string text_of(const UpdateLog& log, const char* unit) {
-  char text[256];
-  std::snprintf(text, sizeof text,
-                "step %lld/%lld  epoch %.2f  loss %.4f  lr %.3g  norm %.3g  %.0f %s/s  arena "
-                "%.1f MiB  rss %.1f MiB",
-                static_cast<long long>(log.step), static_cast<long long>(log.total_steps),
-                log.epoch, log.loss, log.learning_rate, log.grad_norm, log.tokens_per_second, unit,
-                static_cast<double>(log.arena_peak_bytes) / 1048576.0,
-                static_cast<double>(log.rss_bytes) / 1048576.0);
-  return text;
+std::string text_of(const UpdateLog& log, const char* unit, int columns) {
+  const auto field = [](const char* format, auto... values) {
+    char text[96];
+    std::snprintf(text, sizeof text, format, values...);
+    return std::string(text);
+  };
+  constexpr double kMiB = 1048576.0;
+  return fitted({field("step %lld/%lld", static_cast<long long>(log.step),
+                       static_cast<long long>(log.total_steps)),
+                 field("epoch %.2f", log.epoch), field("loss %.4f", log.loss),
+                 field("lr %.3g", log.learning_rate), field("norm %.3g", log.grad_norm),
+                 field("%.0f %s/s", log.tokens_per_second, unit),
+                 field("rss %.1f MiB", static_cast<double>(log.rss_bytes) / kMiB),
+                 field("arena %.1f MiB", static_cast<double>(log.arena_peak_bytes) / kMiB)},
+                columns);
 }
 
 std::string text_of(int64_t step, const EvalMetrics& metrics) {
@@ -31,21 +40,26 @@ std::string text_of(int64_t step, const EvalMetrics& metrics) {
   return text;
 }
 
-void print_summary(const TrainSummary& summary, const std::string& output_dir) {
-  std::printf("%s after %lld updates in %.0f s: %s\n",
-              summary.status == RunStatus::early_stopped ? "stopped early" : "done",
-              static_cast<long long>(summary.steps), summary.seconds, output_dir.c_str());
+std::string text_of(const TrainSummary& summary, const std::string& output_dir) {
+  char text[256];
+  std::snprintf(text, sizeof text, "%s after %lld updates in %.0f s: ",
+                summary.status == RunStatus::early_stopped ? "stopped early" : "done",
+                static_cast<long long>(summary.steps), summary.seconds);
+  std::string lines = text + output_dir + "\n";
   if (summary.final_metrics.rows > 0) {
-    std::printf("accuracy %.2f %%, macro F1 %.4f, loss %.4f on %lld rows\n",
-                100 * summary.final_metrics.accuracy, summary.final_metrics.macro_f1,
-                summary.final_metrics.loss, static_cast<long long>(summary.final_metrics.rows));
+    std::snprintf(text, sizeof text, "accuracy %.2f %%, macro F1 %.4f, loss %.4f on %lld rows\n",
+                  100 * summary.final_metrics.accuracy, summary.final_metrics.macro_f1,
+                  summary.final_metrics.loss, static_cast<long long>(summary.final_metrics.rows));
+    lines += text;
   }
-  std::printf(
+  std::snprintf(
+      text, sizeof text,
       "arena: planned %lld, measured %lld bytes; process: planned %lld, measured %lld bytes\n",
       static_cast<long long>(summary.planned_arena_bytes),
       static_cast<long long>(summary.measured_arena_bytes),
       static_cast<long long>(summary.planned_peak_bytes),
       static_cast<long long>(summary.measured_peak_rss_bytes));
+  return lines + text;
 }
 
 }  // namespace
@@ -62,10 +76,12 @@ int train_verb(const std::vector<std::string>& words) {
   options.callbacks.on_plan = [&](const PlanReport& report) {
     reporter.clear();
     if (report.image_size > 0) unit = "images";
-    if (!arguments.is_json) std::cout << report.to_text() << std::flush;
+    if (arguments.is_json) return;
+    print(report.to_text());
+    std::cout.flush();
   };
   options.callbacks.on_update = [&](const UpdateLog& log) {
-    reporter.line(text_of(log, unit));
+    reporter.line(text_of(log, unit, terminal_columns(STDERR_FILENO)));
     char note[48];
     std::snprintf(note, sizeof note, "loss %.4f", log.loss);
     reporter.set_note(note);
@@ -76,14 +92,15 @@ int train_verb(const std::vector<std::string>& words) {
   const TrainSummary summary = train_model(arguments.config, options);
   reporter.clear();
   if (summary.status == RunStatus::interrupted) {
-    std::cerr << "interrupted after update " << summary.steps << "; the checkpoint is in "
-              << arguments.config.output_dir << "/last, --resume goes on from it\n";
+    reporter.line("interrupted after update " + std::to_string(summary.steps) +
+                  "; the checkpoint is in " + arguments.config.output_dir +
+                  "/last, --resume goes on from it");
     return kInterrupted;
   }
   if (arguments.is_json) {
     std::cout << summary.to_json() << "\n";
   } else {
-    print_summary(summary, arguments.config.output_dir);
+    print(text_of(summary, arguments.config.output_dir));
   }
   return kDone;
 }

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "common.h"
+#include "terminal.h"
 
 namespace snug::cli {
 
@@ -18,8 +19,8 @@ int verify_verb(const std::vector<std::string>& words) {
     std::cout << report.to_json() << "\n";
   } else {
     for (const VerifyCheck& check : report.checks) {
-      std::cout << (check.is_equal ? "equal    " : "DIFFERENT") << "  " << check.name
-                << "\n           " << check.detail << "\n";
+      print(std::string(check.is_equal ? "equal    " : "DIFFERENT") + "  " + check.name +
+            "\n           " + check.detail + "\n");
     }
   }
   return report.is_equal() ? kDone : kDifferent;

@@ -35,8 +35,8 @@ struct BlockTreatment {
   std::string first;  // scope of the first, "bert.encoder.layer.0"
   std::string last;
   int64_t count = 1;
-  int64_t keep_all_bytes = 0;           // of one: what the backward part reads of its forward part
-  int64_t kept_bytes = 0;               // of one: what of it is in memory at the loss
+  int64_t keep_all_bytes = 0;           // of one: in memory at the loss where all is kept
+  int64_t kept_bytes = 0;               // of one: in memory at the loss in this plan
   double forward_seconds = 0;           // of one
   double recompute_seconds = 0;         // of one: forward ops run again
   std::vector<std::string> recomputed;  // types of ops run again, longest first
@@ -70,8 +70,10 @@ struct PlanReport {
   int64_t arena_bytes = 0;
   int64_t planned_peak_bytes = 0;
   int64_t keep_all_arena_bytes = 0;  // of keep-all at this micro-batch
-  int64_t keep_all_peak_bytes =
-      0;  // of keep-all with the whole batch in one piece: what no planning would need
+  /// Of keep-all with micro-batches of keep_all_micro_batch: the most that any split would need,
+  /// usually the whole batch in one piece.
+  int64_t keep_all_peak_bytes = 0;
+  int64_t keep_all_micro_batch = 0;
   int64_t load_bytes =
       0;  // largest sum of live bytes of the chosen schedule: no placement is smaller
   int64_t working_set_bound_bytes =

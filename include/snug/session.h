@@ -84,6 +84,8 @@ struct RunOptions {
   std::string save_plan_file;
   /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.
   bool wants_picture = false;
+  /// inspect_run's text lists every weight; otherwise layers.
+  bool lists_weights = false;
 };
 
 /// Plans without training. Without data keys: the full batch at max_seq_length. Throws

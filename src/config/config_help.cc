@@ -37,6 +37,18 @@ every verb; a verb takes the keys it needs.
 | `auto` | the tightest limit of the process's control group and its ancestors (version 1 or 2), or the memory available now if that is less |
 
 The result is rounded down to whole pages of 4096 bytes.
+
+## Images
+
+vgg and resnet read CIFAR-10 and CIFAR-100 in their binary version: `train_file`, `validation_file` and `test_file` are each a `.bin` file, or a
+folder, of which `data_batch_*.bin` (or `train.bin`) is read in the order of the names. A record is one label byte (CIFAR-100: two, coarse and
+fine; the fine one counts) and 3072 pixel bytes, 32 x 32 red, then green, then blue. Names of the classes come from `batches.meta.txt`
+(`fine_label_names.txt`) beside the files; without it they are numbers. `image_size` must be 32 for training; a plan without data takes any.
+
+A pixel becomes (byte / 255 - mean) / deviation with CIFAR-10's mean 0.4914, 0.4822, 0.4465 and deviation 0.2470, 0.2435, 0.2616 (red, green,
+blue), for CIFAR-100 too. Images are neither padded nor cropped, mirrored or changed in any other way. Where a batch does not fill its last
+micro-batch, the rest are rows of zeros that count in no loss and no gradient; with batch norm there are none, since an epoch has whole batches
+alone.
 )";
 
 // Words of `text` in lines of at most `columns`, each behind `indent` spaces.

@@ -55,8 +55,10 @@ class Chart {
                            kWidth, y(y_value), y(y_value));
       body_ += fmt::format("<text class=ylabel x={:.1f} y={:.1f}>{}</text>", kLeft - 8,
                            y(y_value) + 4, y_label(y_value));
-      body_ += fmt::format("<text class=xlabel x={:.1f} y={:.1f}>{}</text>",
-                           std::min(x(x_value), kWidth - 24), kHeight - 12, x_label(x_value));
+      // The last label ends where the chart ends.
+      body_ +=
+          fmt::format("<text class={} x={:.1f} y={:.1f}>{}</text>",
+                      i == kTicks ? "xlast" : "xlabel", x(x_value), kHeight - 12, x_label(x_value));
     }
   }
 
@@ -113,6 +115,7 @@ std::string curves_chart(const PlanReport& report) {
     for (const int64_t each : curve.bytes) bytes = std::max(bytes, static_cast<double>(each));
   }
   Chart chart(0, seconds, 0, bytes * 1.05, seconds_label, bytes_label);
+  // The plan is drawn last: where it keeps everything, it covers the other curve.
   for (size_t i = 0; i < report.curves.size(); ++i) {
     chart.add(
         fmt::format("<path class=curve{} d=\"{}\"/>", i, steps_path(chart, report.curves[i])));
@@ -190,6 +193,40 @@ std::string prices_chart(const PlanReport& report) {
   return chart.svg("step time over budget");
 }
 
+bool keeps_everything(const PlanReport& report) {
+  return report.curves.size() == 2 && report.curves[0].bytes == report.curves[1].bytes;
+}
+
+std::string components_table(const PlanReport& report) {
+  std::string out = "<table><tr><th>part<th class=number>bytes</tr>\n";
+  for (const MemoryComponent& part : report.components) {
+    out += fmt::format("<tr><td>{}<td class=number>{}</tr>\n", escaped(part.name),
+                       format_bytes(part.bytes));
+  }
+  return out + fmt::format("<tr class=total><td>planned peak<td class=number>{}</tr>\n</table>\n",
+                           format_bytes_up(report.planned_peak_bytes));
+}
+
+// The largest by name, the others as one row, and what they come to.
+std::string peak_table(const PlanReport& report) {
+  constexpr size_t kMost = 12;
+  std::string out = "<table><tr><th>tensors<th class=number>bytes</tr>\n";
+  const auto row = [](const std::string& name, int64_t bytes) {
+    return fmt::format("<tr><td>{}<td class=number>{}</tr>\n", name, format_bytes(bytes));
+  };
+  int64_t whole = 0;
+  for (const PeakTensor& tensor : report.peak_tensors) whole += tensor.bytes;
+  int64_t shown = 0;
+  for (size_t i = 0; i < report.peak_tensors.size() && i < kMost; ++i) {
+    out += row(escaped(report.peak_tensors[i].name), report.peak_tensors[i].bytes);
+    shown += report.peak_tensors[i].bytes;
+  }
+  if (report.peak_tensors.size() > kMost)
+    out += row(fmt::format("{} others", report.peak_tensors.size() - kMost), whole - shown);
+  return out + fmt::format("<tr class=total><td>together<td class=number>{}</tr>\n</table>\n",
+                           format_bytes(whole));
+}
+
 std::string names_of(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < names.size() && i < 6; ++i)
@@ -199,30 +236,43 @@ std::string names_of(const std::vector<std::string>& names) {
 
 std::string blocks_table(const PlanReport& report) {
   std::string out =
-      "<table><tr><th>part of the model<th>kept at the loss<th>of<th>run again<th>what is run "
-      "again<th>what is kept</tr>\n";
+      "<table><tr><th>part of the model<th class=number>kept at the loss<th class=number>without "
+      "recomputation<th class=number>run again<th>what is run again<th>what is kept</tr>\n";
+  const auto share = [](double again, double forward) {
+    return forward > 0 ? 100 * again / forward : 0.0;
+  };
+  constexpr const char* kNumbers =
+      "<td class=number>{}<td class=number>{}<td class=number>{:.0f} %";
+  BlockTreatment whole;
   for (const BlockTreatment& block : report.blocks) {
-    const std::string name = block.count == 1
-                                 ? escaped(block.first)
-                                 : fmt::format("{} to {} ({} equal)", escaped(block.first),
-                                               escaped(block.last), block.count);
-    out += fmt::format(
-        "<tr><td>{}<td>{}<td>{}<td>{:.0f} %<td>{}<td>{}</tr>\n", name,
-        format_bytes(block.kept_bytes), format_bytes(block.keep_all_bytes),
-        block.forward_seconds > 0 ? 100 * block.recompute_seconds / block.forward_seconds : 0.0,
-        names_of(block.recomputed), names_of(block.kept));
+    const std::string name =
+        block.count == 1 ? escaped(block.first)
+                         : fmt::format("{} to {} ({} equal, figures of one)", escaped(block.first),
+                                       escaped(block.last), block.count);
+    out += fmt::format("<tr><td>{}", name) +
+           fmt::format(kNumbers, format_bytes(block.kept_bytes), format_bytes(block.keep_all_bytes),
+                       share(block.recompute_seconds, block.forward_seconds)) +
+           fmt::format("<td>{}<td>{}</tr>\n", names_of(block.recomputed), names_of(block.kept));
+    const auto count = static_cast<double>(block.count);
+    whole.kept_bytes += block.count * block.kept_bytes;
+    whole.keep_all_bytes += block.count * block.keep_all_bytes;
+    whole.forward_seconds += count * block.forward_seconds;
+    whole.recompute_seconds += count * block.recompute_seconds;
   }
-  return out + "</table>\n";
+  return out + "<tr class=total><td>all" +
+         fmt::format(kNumbers, format_bytes(whole.kept_bytes), format_bytes(whole.keep_all_bytes),
+                     share(whole.recompute_seconds, whole.forward_seconds)) +
+         "<td><td></tr>\n</table>\n";
 }
 
 constexpr const char* kStyle = R"(
 body{font:15px/1.5 system-ui,sans-serif;max-width:980px;margin:2rem auto;padding:0 1rem;color:#1c2430;background:#fff}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .3rem}p{margin:.3rem 0 .8rem;color:#465468}
 svg{width:100%;height:auto;display:block}.grid{stroke:#e3e8ef}.ylabel,.xlabel{font-size:11px;fill:#5b6b80}
-.ylabel{text-anchor:end}.xlabel{text-anchor:middle}path{fill:none;stroke-width:1.6}.curve0{stroke:#c2410c}
+.xlast{font-size:11px;fill:#5b6b80;text-anchor:end}.ylabel{text-anchor:end}.xlabel{text-anchor:middle}path{fill:none;stroke-width:1.6}.curve0{stroke:#c2410c}
 .curve1{stroke:#1d4ed8}.price{fill:#1d4ed8}.chosen{fill:#fff;stroke:#1d4ed8;stroke-width:3}
 table{border-collapse:collapse;width:100%;font-size:13px}td,th{text-align:left;padding:.25rem .6rem .25rem 0;
-border-bottom:1px solid #e3e8ef;vertical-align:top}.k0{color:#c2410c}.k1{color:#1d4ed8}
+border-bottom:1px solid #e3e8ef;vertical-align:top}.number{text-align:right;white-space:nowrap}.total td{font-weight:600}.k0{color:#c2410c}.k1{color:#1d4ed8}
 )";
 
 }  // namespace
@@ -239,14 +289,14 @@ std::string PlanReport::to_html() const {
       train_batch_size, accumulation_steps, accumulation_steps == 1 ? "" : "es", micro_batch,
       format_bytes_up(planned_peak_bytes), format_seconds(step_seconds), 100 * recompute_overhead,
       100 * lower_bound_overhead);
-  out += "<table><tr><th>part<th>bytes</tr>\n";
-  for (const MemoryComponent& part : components) {
-    out += fmt::format("<tr><td>{}<td>{}</tr>\n", escaped(part.name), format_bytes(part.bytes));
-  }
-  out += "</table>\n<h2>Memory over time</h2>\n";
-  out +=
-      "<p>Bytes in use in the arena over one micro-batch: <b class=k0>everything kept</b> and "
-      "<b class=k1>this plan</b>. Gradients that wait for the global clip are included.</p>\n";
+  out += components_table(*this) + "<h2>Memory over time</h2>\n";
+  out += keeps_everything(*this)
+             ? "<p>Bytes in use in the arena over one micro-batch. <b class=k1>This plan</b> keeps "
+               "everything, so it is the curve of keeping everything as well."
+             : "<p>Bytes in use in the arena over one micro-batch: <b class=k0>everything kept</b> "
+               "and "
+               "<b class=k1>this plan</b>.";
+  out += " Gradients that wait for the global clip are included.</p>\n";
   out += curves_chart(*this);
   size_t left_out = 0;
   const std::string map = map_chart(*this, &left_out);
@@ -257,13 +307,10 @@ std::string PlanReport::to_html() const {
   out += "</p>\n" + map;
   out += "<h2>Price list</h2>\n<p>Step time for every budget; the ring is this plan.</p>\n";
   out += prices_chart(*this);
-  out += fmt::format("<h2>The peak</h2>\n<p>{} are in use at {}. The largest:</p>\n<table>\n",
-                     format_bytes(load_bytes), escaped(peak_op));
-  for (size_t i = 0; i < peak_tensors.size() && i < 12; ++i) {
-    out += fmt::format("<tr><td>{}<td>{}</tr>\n", escaped(peak_tensors[i].name),
-                       format_bytes(peak_tensors[i].bytes));
-  }
-  out += "</table>\n<h2>How each part is treated</h2>\n" + blocks_table(*this) + "</html>\n";
+  out += fmt::format("<h2>The peak</h2>\n<p>The arena is fullest at {}. It holds:</p>\n",
+                     escaped(peak_op)) +
+         peak_table(*this);
+  out += "<h2>How each part is treated</h2>\n" + blocks_table(*this) + "</html>\n";
   return out;
 }
 

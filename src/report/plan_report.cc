@@ -44,9 +44,9 @@ std::string joined(const std::vector<std::string>& names, size_t limit) {
   return text;
 }
 
-// The blocks that keep less than all, at most ten lines.
+// The blocks that run something again, at most ten.
 std::string blocks_text(const std::vector<BlockTreatment>& blocks) {
-  std::string out = "\n  blocks      kept at the loss, run again in the backward part\n";
+  std::string out = "\n  blocks      kept at the loss, and run again in the backward part\n";
   size_t lines = 0;
   for (const BlockTreatment& block : blocks) {
     if (block.recompute_seconds <= 0) continue;
@@ -55,8 +55,10 @@ std::string blocks_text(const std::vector<BlockTreatment>& blocks) {
         block.count == 1 ? block.first
                          : fmt::format("{} .. {} ({})", block.first, block.last, block.count);
     out += fmt::format(
-        "              {}: {} of {} each; {:.0f} % of its forward time again ({})\n", name,
-        format_bytes(block.kept_bytes), format_bytes(block.keep_all_bytes),
+        "              {}\n                {}{}, keep-all {}; {:.0f} % of its time again\n"
+        "                ({})\n",
+        name, format_bytes(block.kept_bytes), block.count == 1 ? "" : " each",
+        format_bytes(block.keep_all_bytes),
         block.forward_seconds > 0 ? 100 * block.recompute_seconds / block.forward_seconds : 0.0,
         joined(block.recomputed, 4));
   }
@@ -73,6 +75,7 @@ std::string PlanReport::to_json() const {
                                  {"planned_peak_bytes", planned_peak_bytes},
                                  {"keep_all_arena_bytes", keep_all_arena_bytes},
                                  {"keep_all_peak_bytes", keep_all_peak_bytes},
+                                 {"keep_all_micro_batch", keep_all_micro_batch},
                                  {"load_bytes", load_bytes},
                                  {"working_set_bound_bytes", working_set_bound_bytes},
                                  {"smallest_budget_bytes", smallest_budget_bytes},
@@ -134,20 +137,23 @@ std::string PlanReport::to_text() const {
   out += fmt::format("  {:<22} {:>11}  of it {} free\n", "planned peak",
                      format_bytes_up(planned_peak_bytes),
                      format_bytes(budget_bytes - planned_peak_bytes));
-  out += fmt::format("  {:<22} {:>11}  (the whole batch in one piece, nothing recomputed)\n",
-                     "keep-all would need", format_bytes_up(keep_all_peak_bytes));
+  const std::string pieces = keep_all_micro_batch == train_batch_size
+                                 ? "in one piece"
+                                 : fmt::format("micro-batches of {}", keep_all_micro_batch);
+  out += fmt::format("  {:<22} {:>11}  ({}, nothing recomputed)\n", "keep-all would need",
+                     format_bytes_up(keep_all_peak_bytes), pieces);
   out +=
       fmt::format("  {:<22} {:>11}\n", "smallest budget", format_bytes_up(smallest_budget_bytes));
   out += fmt::format("\n  split       {} micro-batch{} of {}\n", accumulation_steps,
                      accumulation_steps == 1 ? "" : "es", micro_batch);
-  out += fmt::format(
-      "  recompute   {}: +{:.1f} % time (no schedule in these bytes has less than +{:.1f} %)\n",
-      strategy, 100 * recompute_overhead, 100 * lower_bound_overhead);
+  out += fmt::format("  recompute   {}: +{:.1f} % time (in these bytes at least +{:.1f} %)\n",
+                     strategy, 100 * recompute_overhead, 100 * lower_bound_overhead);
   out += fmt::format("  step        {} predicted", format_seconds(step_seconds));
   if (updates > 0)
     out += fmt::format("; {} updates, about {} in all", updates, format_seconds(run_seconds));
-  out += fmt::format("\n  peak at     {}; placement {} of its lower bound {}\n", peak_op,
-                     format_bytes(arena_bytes), format_bytes(load_bytes));
+  out += fmt::format("\n  placement   {}, its lower bound {}\n", format_bytes(arena_bytes),
+                     format_bytes(load_bytes));
+  out += fmt::format("  peak at     {}\n", peak_op);
   for (size_t i = 0; i < peak_tensors.size() && i < 5; ++i) {
     out += fmt::format("              {:>11}  {}\n", format_bytes(peak_tensors[i].bytes),
                        peak_tensors[i].name);

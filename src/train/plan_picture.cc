@@ -12,6 +12,9 @@ namespace {
 
 using Sums = std::map<std::string, double>;
 
+// Ops that belong to no layer: a dropout or a mean between two, states that begin as zeros.
+constexpr const char* kOutside = "outside the layers";
+
 std::string block_of(const std::string& scope) {
   size_t dots = 0;
   for (size_t begin = 0; begin < scope.size();) {
@@ -50,66 +53,85 @@ bool is_equal(const BlockTreatment& a, const BlockTreatment& b) {
          a.recomputed == b.recomputed && a.kept == b.kept;
 }
 
+// The parts of the model in the order in which the forward part reaches them.
+class Parts {
+ public:
+  explicit Parts(const plan::Problem& problem)
+      : problem_(problem), maker_(problem.storages.size(), -1) {
+    for (size_t id = 0; id < problem.ops.size(); ++id) {
+      for (const plan::StorageId output : problem.ops[id].outputs)
+        maker_[static_cast<size_t>(output)] = static_cast<plan::OpId>(id);
+    }
+  }
+
+  [[nodiscard]] const plan::Op& op(plan::OpId id) const {
+    return problem_.ops[static_cast<size_t>(id)];
+  }
+  [[nodiscard]] bool is_forward(plan::OpId id) const {
+    return op(id).phase == plan::Phase::forward;
+  }
+  [[nodiscard]] Part& at(plan::OpId id) {
+    std::string name = block_of(op(id).scope);
+    if (name.empty()) name = kOutside;
+    const auto [found, is_new] = part_of_.emplace(name, parts_.size());
+    if (is_new) {
+      parts_.emplace_back();
+      parts_.back().treatment.first = parts_.back().treatment.last = name;
+    }
+    return parts_[found->second];
+  }
+  [[nodiscard]] std::vector<Part>& all() { return parts_; }
+
+  /// Calls add(part, op, bytes) for what the forward part made and a schedule holds at its loss.
+  template <class Add>
+  void at_loss(const plan::Plan& plan, Add&& add) {
+    int32_t loss = static_cast<int32_t>(plan.steps.size());
+    for (size_t step = 0; step < plan.steps.size(); ++step) {
+      if (op(plan.steps[step].op).phase != plan::Phase::backward) continue;
+      loss = static_cast<int32_t>(step);
+      break;
+    }
+    for (const plan::LiveRange& range : plan.live_ranges) {
+      if (range.is_scratch || range.first >= loss || range.last < loss) continue;
+      const plan::OpId made_by = maker_[static_cast<size_t>(range.storage)];
+      if (made_by >= 0 && is_forward(made_by)) add(at(made_by), op(made_by), range.bytes);
+    }
+  }
+
+ private:
+  const plan::Problem& problem_;
+  std::vector<plan::OpId> maker_;  // of each storage; -1: a resident
+  std::vector<Part> parts_;
+  std::map<std::string, size_t> part_of_;
+};
+
 }  // namespace
 
-std::vector<BlockTreatment> describe_blocks(const plan::Problem& problem, const plan::Plan& plan) {
-  const auto is_forward = [&](plan::OpId op) {
-    return problem.ops[static_cast<size_t>(op)].phase == plan::Phase::forward;
-  };
-  std::vector<plan::OpId> maker(problem.storages.size(), -1);
-  std::vector<bool> is_read_backward(problem.storages.size(), false);
-  for (size_t id = 0; id < problem.ops.size(); ++id) {
-    const plan::Op& op = problem.ops[id];
-    for (const plan::StorageId output : op.outputs)
-      maker[static_cast<size_t>(output)] = static_cast<plan::OpId>(id);
-    if (op.phase != plan::Phase::backward) continue;
-    for (const plan::StorageId input : op.inputs)
-      is_read_backward[static_cast<size_t>(input)] = true;
-  }
-  std::vector<Part> parts;
-  std::map<std::string, size_t> part_of;
-  const auto part_at = [&](plan::OpId op) -> Part& {
-    const std::string name = block_of(problem.ops[static_cast<size_t>(op)].scope);
-    const auto [found, is_new] = part_of.emplace(name, parts.size());
-    if (is_new) {
-      parts.emplace_back();
-      parts.back().treatment.first = parts.back().treatment.last = name;
-    }
-    return parts[found->second];
-  };
+std::vector<BlockTreatment> describe_blocks(const plan::Problem& problem, const plan::Plan& plan,
+                                            const plan::Plan& keep_all) {
+  Parts parts(problem);
   std::vector<bool> has_run(problem.ops.size(), false);
-  int32_t loss_step = static_cast<int32_t>(plan.steps.size());
-  for (size_t step = 0; step < plan.steps.size(); ++step) {
-    const plan::OpId id = plan.steps[step].op;
-    const plan::Op& op = problem.ops[static_cast<size_t>(id)];
-    if (op.phase == plan::Phase::backward)
-      loss_step = std::min(loss_step, static_cast<int32_t>(step));
-    if (!is_forward(id)) continue;
-    Part& part = part_at(id);
-    if (!has_run[static_cast<size_t>(id)]) {
+  for (const plan::Step& step : plan.steps) {
+    if (!parts.is_forward(step.op)) continue;
+    const plan::Op& op = parts.op(step.op);
+    Part& part = parts.at(step.op);
+    if (!has_run[static_cast<size_t>(step.op)]) {
       part.treatment.forward_seconds += op.seconds;
     } else {
       part.treatment.recompute_seconds += op.seconds;
       part.recomputed[op.name] += op.seconds;
     }
-    has_run[static_cast<size_t>(id)] = true;
+    has_run[static_cast<size_t>(step.op)] = true;
   }
-  for (size_t id = 0; id < problem.storages.size(); ++id) {
-    const plan::Storage& storage = problem.storages[id];
-    if (storage.resident || !is_read_backward[id] || maker[id] < 0 || !is_forward(maker[id]))
-      continue;
-    part_at(maker[id]).treatment.keep_all_bytes += storage.bytes;
-  }
-  for (const plan::LiveRange& range : plan.live_ranges) {
-    if (range.is_scratch || range.first >= loss_step || range.last < loss_step) continue;
-    const plan::OpId made_by = maker[static_cast<size_t>(range.storage)];
-    if (made_by < 0 || !is_forward(made_by)) continue;
-    Part& part = part_at(made_by);
-    part.treatment.kept_bytes += range.bytes;
-    part.kept[problem.ops[static_cast<size_t>(made_by)].name] += static_cast<double>(range.bytes);
-  }
+  parts.at_loss(keep_all, [](Part& part, const plan::Op&, int64_t bytes) {
+    part.treatment.keep_all_bytes += bytes;
+  });
+  parts.at_loss(plan, [](Part& part, const plan::Op& op, int64_t bytes) {
+    part.treatment.kept_bytes += bytes;
+    part.kept[op.name] += static_cast<double>(bytes);
+  });
   std::vector<BlockTreatment> blocks;
-  for (Part& part : parts) {
+  for (Part& part : parts.all()) {
     BlockTreatment& treatment = part.treatment;
     treatment.recomputed = largest_first(part.recomputed);
     treatment.kept = largest_first(part.kept);

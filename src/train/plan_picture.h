@@ -12,7 +12,8 @@ namespace snug::train {
 /// Scopes are cut behind their first number ("bert.encoder.layer.3"); consecutive equal ones are
 /// one entry. Forward ops without a numbered scope are grouped by their first two names.
 [[nodiscard]] std::vector<BlockTreatment> describe_blocks(const plan::Problem& problem,
-                                                          const plan::Plan& plan);
+                                                          const plan::Plan& plan,
+                                                          const plan::Plan& keep_all);
 [[nodiscard]] MemoryCurve memory_curve(const plan::Problem& problem, const plan::Plan& plan,
                                        std::string name);
 [[nodiscard]] std::vector<PlacedTensor> placed_tensors(const plan::Problem& problem,

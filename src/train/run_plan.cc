@@ -130,8 +130,8 @@ std::vector<PriceRow> price_list(const RunPlanRequest& request,
 }
 
 // What keep-all needs at the split where it needs most.
-int64_t keep_all_peak_bytes(const RunPlanRequest& request,
-                            const std::vector<Candidate>& candidates) {
+void fill_keep_all(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
+                   PlanReport& report) {
   const auto need = [&](const Split& split, int64_t arena_bytes) {
     return request.process_bytes + split.resident_bytes +
            round_up(std::max(arena_bytes, split.update_arena_bytes), kPageBytes);
@@ -143,7 +143,8 @@ int64_t keep_all_peak_bytes(const RunPlanRequest& request,
     if (bytes > most) largest = candidate.split;
     most = std::max(most, bytes);
   }
-  return need(*largest, largest->frontier->keep_all().arena_bytes);
+  report.keep_all_peak_bytes = need(*largest, largest->frontier->keep_all().arena_bytes);
+  report.keep_all_micro_batch = largest->micro_batch;
 }
 
 std::vector<MemoryComponent> components(const RunPlan& run, int64_t process_bytes) {
@@ -197,7 +198,7 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   const plan::Op& op = problem.ops[static_cast<size_t>(step.op)];
   report.peak_op = (op.scope.empty() ? "" : op.scope + "/") + op.name;
   report.peak_tensors = peak_tensors(problem, plan);
-  report.blocks = describe_blocks(problem, plan);
+  report.blocks = describe_blocks(problem, plan, split.frontier->keep_all());
   if (request.wants_picture) {
     report.curves = {memory_curve(problem, split.frontier->keep_all(), "keep-all"),
                      memory_curve(problem, plan, "this plan")};
@@ -205,7 +206,7 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   }
   const PlacedCandidate smallest = smallest_of(candidates, request);
   report.smallest_budget_bytes = round_up(smallest.peak_bytes, kPageBytes);
-  report.keep_all_peak_bytes = keep_all_peak_bytes(request, candidates);
+  fill_keep_all(request, candidates, report);
   report.train_batch_size = request.global_batch;
   report.max_length = request.lengths.back();
   report.prices = price_list(request, candidates, smallest, chosen);

@@ -97,7 +97,89 @@ std::string images_text(const Json& json) {
          labels_text(json);
 }
 
-std::string model_text(const Json& json) {
+// Consecutive weights of one layer, or of equal layers.
+struct Group {
+  std::string first;  // "bert.encoder.layer.0"
+  std::string last;
+  int64_t layers = 1;
+  int64_t weights = 0;  // of one layer
+  int64_t parameters = 0;
+  int64_t trained = 0;
+  std::string members;  // names behind the layer's, shapes, frozen or not: what makes layers equal
+};
+
+// "bert.encoder.layer.3" of any weight in that layer; two names where none is a number.
+std::string layer_of(const std::string& weight) {
+  int dots = 0;
+  for (size_t begin = 0; begin < weight.size();) {
+    const size_t end = std::min(weight.find('.', begin), weight.size());
+    const bool is_number = weight.find_first_not_of("0123456789", begin) >= end;
+    if (is_number || end == weight.size()) return weight.substr(0, is_number ? end : begin - 1);
+    if (++dots == 2 && weight.find_first_of("0123456789", end) == std::string::npos)
+      return weight.substr(0, end);
+    begin = end + 1;
+  }
+  return weight;
+}
+
+std::vector<Group> groups_of(const Json& weights) {
+  std::vector<Group> layers;
+  for (const Json& weight : weights) {
+    const std::string name = weight["name"].get<std::string>();
+    const std::string layer = layer_of(name);
+    if (layers.empty() || layers.back().first != layer) {
+      layers.emplace_back();
+      layers.back().first = layers.back().last = layer;
+    }
+    Group& group = layers.back();
+    const int64_t parameters = weight["bytes"].get<int64_t>() / 4;
+    const bool is_trained = weight["is_trained"].get<bool>();
+    ++group.weights;
+    group.parameters += parameters;
+    group.trained += is_trained ? parameters : 0;
+    group.members +=
+        name.substr(layer.size()) + weight["shape"].dump() + (is_trained ? "t " : "f ");
+  }
+  std::vector<Group> groups;
+  for (Group& layer : layers) {
+    if (!groups.empty() && groups.back().members == layer.members) {
+      groups.back().last = layer.last;
+      ++groups.back().layers;
+    } else {
+      groups.push_back(std::move(layer));
+    }
+  }
+  return groups;
+}
+
+std::string layers_text(const Json& weights) {
+  std::string out =
+      fmt::format("  {:<44} {:>8} {:>12} {:>11}\n", "layers", "weights", "parameters", "bytes");
+  for (const Group& group : groups_of(weights)) {
+    const std::string name =
+        group.layers == 1 ? group.first
+                          : fmt::format("{} to {} ({} equal, each)", group.first,
+                                        group.last.substr(group.last.rfind('.') + 1), group.layers);
+    const std::string frozen = group.trained == 0                 ? "  frozen"
+                               : group.trained < group.parameters ? "  partly frozen"
+                                                                  : "";
+    out += fmt::format("  {:<44} {:>8} {:>12} {:>11}{}\n", name, group.weights, group.parameters,
+                       format_bytes(group.parameters * 4), frozen);
+  }
+  return out + "  (--weights lists every weight)\n";
+}
+
+std::string weights_text(const Json& weights) {
+  std::string out;
+  for (const Json& weight : weights) {
+    out += fmt::format("  {:<54} {:>12} {:>10}{}\n", weight["name"].get<std::string>(),
+                       weight["shape"].dump(), format_bytes(weight["bytes"].get<int64_t>()),
+                       weight["is_trained"].get<bool>() ? "" : "  frozen");
+  }
+  return out;
+}
+
+std::string model_text(const Json& json, bool lists_weights) {
   std::string out = fmt::format(
       "model {}\n  {} parameters ({} trained), {} of weights, vocabulary {}, {} labels\n",
       json["name"].get<std::string>(), json["parameters"].get<int64_t>(),
@@ -106,12 +188,7 @@ std::string model_text(const Json& json) {
       json["labels"].get<int64_t>());
   for (const Json& field : json["ignored_config_fields"])
     out += fmt::format("  config.json: '{}' is ignored\n", field.get<std::string>());
-  for (const Json& weight : json["weights"]) {
-    out += fmt::format("  {:<72} {:>16} {:>11}{}\n", weight["name"].get<std::string>(),
-                       weight["shape"].dump(), format_bytes(weight["bytes"].get<int64_t>()),
-                       weight["is_trained"].get<bool>() ? "" : "  frozen");
-  }
-  return out;
+  return out + (lists_weights ? weights_text(json["weights"]) : layers_text(json["weights"]));
 }
 
 std::string data_text(const Json& json) {
@@ -182,7 +259,7 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
     const train::Model model =
         train::resolve_model(config, {.vocab_size = vocab_size, .labels = labels.names()});
     json["model"] = model_json(model, train::recipe_of(config));
-    text = model_text(json["model"]) + text;
+    text += model_text(json["model"], options.lists_weights);
   }
   return is_json ? json.dump(2) : text;
 }

@@ -122,12 +122,25 @@ class Plans(Case):
         done = run("plan", "--html", str(self.folder / "no" / "plan.html"), *options(**dict(base, memory="8GiB")))
         self.assertEqual(done.returncode, 1)
 
+    def test_keep_all_is_of_the_micro_batch_that_is_given(self):
+        base = dict(model="bert-tiny", train_batch_size=16, max_seq_length=32, memory="8GiB")
+        whole = self.plan(**base)
+        split = self.plan(micro_batch_size=4, **base)
+        self.assertEqual((whole["keep_all_micro_batch"], split["keep_all_micro_batch"]), (16, 4))
+        self.assertEqual(split["keep_all_peak_bytes"], split["planned_peak_bytes"])
+        self.assertIn("(micro-batches of 4, nothing recomputed)", self.ok("plan", micro_batch_size=4, **base).stdout)
+
     def test_blocks_say_what_is_kept_and_what_is_run_again(self):
         # Bytes cost nothing here, so keeping has no price and what runs again is the whole overhead.
         rates = common.set_rates(self.folder, {"": dict(per_call=1e-6, per_flop=1e-11, per_byte=0)})
         base = dict(model="bert-base", train_batch_size=16, micro_batch_size=16, max_seq_length=128, env=rates)
         whole = self.plan(memory="64GiB", **base)
         self.assertTrue(all(block["recompute_seconds"] == 0 for block in whole["blocks"]))
+        self.assertEqual(whole["strategy"], "keep-all")
+        for block in whole["blocks"]:
+            self.assertEqual(block["kept_bytes"], block["keep_all_bytes"], block)
+            self.assertNotEqual(block["first"], "", block)
+        self.assertEqual(whole["keep_all_micro_batch"], 16)
         tight = self.plan(memory=whole["smallest_budget_bytes"], **base)
         layers = [b for b in tight["blocks"] if b["first"].startswith("bert.encoder.layer.")]
         self.assertEqual(sum(b["count"] for b in layers), 12)

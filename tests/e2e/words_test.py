@@ -1,6 +1,12 @@
 """What the program says: warnings, hints, and texts that fit a terminal."""
+import fcntl
 import json
+import os
+import pty
 import shutil
+import struct
+import subprocess
+import termios
 
 import common
 from common import Case, options, run
@@ -90,6 +96,78 @@ class Hints(Case):
             prices = table.stdout.split("price list")[1].splitlines()[1:]
             lowest = prices[0].replace("=>", "").split()[:2]
             self.assertEqual(run("plan", *words, "--memory", *lowest).returncode, 0, lowest)
+
+
+class Terminal(Case):
+    def on_terminal(self, *words, columns):
+        """What the program writes where stdout and stderr are a terminal of so many columns, and its exit code."""
+        main, side = pty.openpty()
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([common.SNUG, *map(str, words)], stdin=subprocess.DEVNULL, stdout=side, stderr=side)
+        os.close(side)
+        text = b""
+        while True:
+            try:
+                part = os.read(main, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            text += part
+        os.close(main)
+        return text.decode().replace("\r\n", "\n"), process.wait()
+
+    def assert_fits(self, text, columns, plain):
+        """No line is longer than the terminal, unless it is one word; and every word is one of the plain text's."""
+        known = set(plain.split())
+        for line in text.split("\n"):
+            for drawn in line.split("\r"):
+                drawn = drawn.replace("\x1b[K", "")
+                if len(drawn.split()) > 1:
+                    self.assertLessEqual(len(drawn), columns, drawn)
+            for word in line.split():
+                if plain:
+                    self.assertIn(word, known, line)
+
+    def test_plans_and_errors_break_between_words(self):
+        words = ["plan", *options(model="bert-mini", train_batch_size=16, max_seq_length=64, threads=2)]
+        smallest = json.loads(run(*words, "--memory", "8GiB", "--json").stdout)["smallest_budget_bytes"]
+        for memory, code in (("8GiB", 0), (smallest, 0), ("1MiB", 2)):
+            plain = run(*words, "--memory", memory)
+            for columns in (80, 50):
+                text, ended = self.on_terminal(*words, "--memory", memory, columns=columns)
+                self.assertEqual(ended, code)
+                self.assert_fits(text, columns, plain.stdout + plain.stderr)
+            self.assertEqual(" ".join(text.split()), " ".join((plain.stdout + plain.stderr).split()))
+        self.assertTrue(any(len(line) > 80 for line in plain.stderr.splitlines()), "a log is not broken")
+
+    def test_progress_fits(self):
+        for columns in (80, 40):
+            text, ended = self.on_terminal("train", *options(**self.base(output_dir=self.folder / f"out{columns}", max_steps=3)),
+                                           columns=columns)
+            self.assertEqual(ended, 0, text)
+            self.assert_fits(text, columns, "")
+            self.assertIn("step 3/3", text)
+            self.assertIn("loss", text)
+        plain = self.ok("train", **self.base(output_dir=self.folder / "plain", max_steps=1)).stderr
+        for field in ("step 1/1", "epoch", "loss", "lr", "norm", "tokens/s", "rss", "arena"):
+            self.assertIn(field, plain)
+
+
+class Inspection(Case):
+    def test_data_comes_first_and_equal_layers_are_one_line(self):
+        words = self.base(model="bert-mini", freeze="bert.embeddings.*")
+        text = self.ok("inspect", **words).stdout
+        self.assertLess(text.index("rows read"), text.index("model bert-mini"))
+        self.assertIn("bert.encoder.layer.0 to 3 (4 equal, each)", text)
+        self.assertRegex(text, "bert.embeddings .* frozen\n")
+        self.assertNotIn("query.weight", text)
+        self.assertLess(len(text.split("model bert-mini")[1].splitlines()), 12)
+        listed = self.ok("inspect", weights=True, **words).stdout
+        self.assertIn("bert.encoder.layer.3.attention.self.query.weight", listed)
+        weights = json.loads(self.ok("inspect", json=True, **words).stdout)["model"]["weights"]
+        self.assertEqual(sum(line.startswith("  ") and "[" in line for line in listed.split("model bert-mini")[1].splitlines()),
+                         len(weights))
 
 
 class Warnings(Case):

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the table and the page say, from a report made by hand.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "snug/plan_report.h"
+
+namespace snug {
+namespace {
+
+PlanReport report() {
+  PlanReport report;
+  report.model = "m";
+  report.budget_bytes = 100 << 20;
+  report.planned_peak_bytes = (61 << 20) + 4096;
+  report.smallest_budget_bytes = (61 << 20) + 4096;
+  report.keep_all_peak_bytes = 80 << 20;
+  report.keep_all_micro_batch = 32;
+  report.train_batch_size = 32;
+  report.max_length = 128;
+  report.micro_batch = 8;
+  report.accumulation_steps = 4;
+  report.strategy = "budget";
+  report.step_seconds = 1;
+  report.recompute_overhead = 0.25;
+  report.peak_op = "layer.0/matmul";
+  report.components = {{"weights", 40 << 20}, {"process", 21 << 20}};
+  report.peak_tensors = {{"a", 3000}, {"b", 2000}};
+  report.blocks = {{.first = "layer.0",
+                    .last = "layer.1",
+                    .count = 2,
+                    .keep_all_bytes = 2048,
+                    .kept_bytes = 1024,
+                    .forward_seconds = 1,
+                    .recompute_seconds = 0.5,
+                    .recomputed = {"matmul"},
+                    .kept = {"gelu"}},
+                   {.first = "loss",
+                    .last = "loss",
+                    .count = 1,
+                    .keep_all_bytes = 128,
+                    .kept_bytes = 128,
+                    .forward_seconds = 1,
+                    .recompute_seconds = 0,
+                    .recomputed = {},
+                    .kept = {"softmax_cross_entropy"}}};
+  report.prices = {{.budget_bytes = (61 << 20) + 4096,
+                    .step_seconds = 1,
+                    .micro_batch = 8,
+                    .strategy = "budget",
+                    .is_chosen = true}};
+  report.curves = {{"keep-all", {0.5, 1}, {10, 20}}, {"this plan", {0.5, 1}, {10, 20}}};
+  return report;
+}
+
+void expect_in(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
+}
+
+TEST(PlanText, budgets_are_rounded_up) {
+  const std::string text = report().to_text();
+  expect_in(text, "smallest budget           61.1 MiB\n");
+  expect_in(text, "=>     61.1 MiB");
+}
+
+TEST(PlanText, keep_all_says_which_split_it_means) {
+  expect_in(report().to_text(), "80.0 MiB  (in one piece, nothing recomputed)\n");
+  PlanReport split = report();
+  split.keep_all_micro_batch = 8;
+  expect_in(split.to_text(), "80.0 MiB  (micro-batches of 8, nothing recomputed)\n");
+}
+
+TEST(PlanText, lines_fit_eighty_columns) {
+  const std::string text = report().to_text();
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = text.find('\n', begin);
+    const std::string line = text.substr(begin, end - begin);
+    const bool is_ascii = line.find("·") == std::string::npos;  // no bar
+    EXPECT_TRUE(!is_ascii || line.size() <= 80) << line;
+    begin = end + 1;
+  }
+}
+
+TEST(PlanPage, tables_have_totals_and_a_covered_curve_is_said) {
+  PlanReport plan = report();
+  const std::string page = plan.to_html();
+  expect_in(page, "<tr class=total><td>planned peak<td class=number>61.1 MiB</tr>");
+  expect_in(page, "<tr class=total><td>together<td class=number>4.88 KiB</tr>");
+  // Two layers of 1024 and 2048 bytes and the loss's 128: half of two thirds of the time again.
+  expect_in(page,
+            "<tr class=total><td>all<td class=number>2.12 KiB<td class=number>4.12 KiB<td "
+            "class=number>33 %");
+  expect_in(page, "keeps everything, so it is the curve of keeping everything as well");
+  plan.curves[1].bytes = {10, 15};
+  EXPECT_EQ(plan.to_html().find("keeps everything"), std::string::npos);
+  // The last label ends where the drawing ends.
+  expect_in(page, "<text class=xlast x=960.0");
+  expect_in(page, ".xlast{font-size:11px;fill:#5b6b80;text-anchor:end}");
+}
+
+}  // namespace
+}  // namespace snug
