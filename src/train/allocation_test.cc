@@ -6,6 +6,7 @@
 #include "backend/cpu/allocation_testing.h"
 #include "backend/cpu/cpu_backend.h"
 #include "train/testing.h"
+#include "train/trainer.h"
 
 namespace snug::train {
 namespace {
@@ -21,6 +22,69 @@ int64_t products_of(const PlannedProgram& program) {
                  : 0;
   }
   return count;
+}
+
+// Rows of 3 to 12 tokens in memory.
+class MemoryRows final : public data::RowStore {
+ public:
+  [[nodiscard]] int64_t rows() const override { return 16; }
+  [[nodiscard]] const data::Labels& labels() const override { return labels_; }
+  [[nodiscard]] uint64_t content_hash() const override { return 1; }
+  [[nodiscard]] int32_t label(int64_t row) const override { return static_cast<int32_t>(row % 2); }
+  void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const override {
+    for (size_t i = 0; i < rows.size(); ++i) lengths[i] = length_of(rows[i]);
+  }
+  void fill(const data::MicroBatch& batch, const data::BatchBuffers& buffers) const override {
+    for (int64_t i = 0; i < batch.size; ++i) {
+      const int64_t row = batch.rows[static_cast<size_t>(batch.first_slot + i)];
+      buffers.labels[static_cast<size_t>(i)] = label(row);
+      buffers.row_weights[static_cast<size_t>(i)] = 1;
+      for (int64_t t = 0; t < batch.bucket_length; ++t) {
+        const auto at = static_cast<size_t>(i * batch.bucket_length + t);
+        const bool is_there = t < length_of(row);
+        buffers.input_ids[at] = is_there ? static_cast<int32_t>(1 + row + t) : batch.pad_id;
+        buffers.token_type_ids[at] = 0;
+        buffers.attention_mask[at] = is_there ? 1 : 0;
+      }
+    }
+  }
+
+ private:
+  static int32_t length_of(int64_t row) { return 3 + static_cast<int32_t>(row % 10); }
+  data::Labels labels_;
+};
+
+TEST(Allocation, an_update_allocates_no_more_than_its_programs) {
+  const auto backend = make_cpu_backend({.threads = 1, .profile = default_profile()});
+  RunConfig config = TestRun::bert_config("all", 1.0);
+  config.freeze = {"*embeddings.position_embeddings.weight"};
+  TestRun run(*backend, config, 4, 2);
+  run.initialize_cpu();
+  const MemoryRows rows;
+  const FeedContext feed{.rows = &rows, .pad_id = 0, .seed = 3};
+  data::TrainSampler sampler(data::Part::all(rows.rows()),
+                             [&](auto ids, auto lengths) { rows.read_lengths(ids, lengths); },
+                             {.batch_size = 4, .seed = 3, .buckets = {12}});
+  int64_t step = 0;
+  const auto update = [&] {
+    const data::BatchPlan batch = sampler.next();
+    const UpdateResult result = run_update(*run.engine, feed, batch, step, run.config, 100);
+    EXPECT_GT(result.loss, 0);
+    EXPECT_GT(result.grad_norm, 0);
+    ++step;
+  };
+  update();
+  const Allocations programs = count_allocations([&] {
+    for (int64_t piece = 0; piece < run.plan.accumulation_steps; ++piece)
+      run.engine->train(0).run();
+    run.engine->update()->run();
+  });
+  for (int i = 0; i < 3; ++i) {
+    const Allocations counted = count_allocations(update);
+    EXPECT_EQ(counted.blocks, programs.blocks);
+    EXPECT_EQ(counted.bytes, programs.bytes);
+    EXPECT_EQ(counted.left_over, 0);
+  }
 }
 
 TEST(Allocation, a_step_allocates_only_onednns_argument_lists) {

@@ -9,6 +9,17 @@
 
 namespace snug::train {
 
+optim::Options optimizer_of(const RunConfig& config) {
+  return {.algorithm =
+              config.optim == OptimizerKind::sgd ? optim::Algorithm::sgd : optim::Algorithm::adamw,
+          .beta1 = config.adam_beta1,
+          .beta2 = config.adam_beta2,
+          .epsilon = config.adam_epsilon,
+          .momentum = config.momentum,
+          .nesterov = false,
+          .weight_decay = config.weight_decay};
+}
+
 Recipe recipe_of(const RunConfig& config) {
   for (const char* key : {"adam_beta1", "adam_beta2", "adam_epsilon"}) {
     if (config.optim == OptimizerKind::sgd &&
@@ -17,14 +28,7 @@ Recipe recipe_of(const RunConfig& config) {
                   "leave it away, or set optim to adamw");
     }
   }
-  return {.optimizer = {.algorithm = config.optim == OptimizerKind::sgd ? optim::Algorithm::sgd
-                                                                        : optim::Algorithm::adamw,
-                        .beta1 = config.adam_beta1,
-                        .beta2 = config.adam_beta2,
-                        .epsilon = config.adam_epsilon,
-                        .momentum = config.momentum,
-                        .nesterov = false,
-                        .weight_decay = config.weight_decay},
+  return {.optimizer = optimizer_of(config),
           .max_grad_norm = config.max_grad_norm,
           .label_smoothing = config.label_smoothing_factor,
           .freeze = config.freeze};

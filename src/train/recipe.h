@@ -18,6 +18,8 @@ struct Recipe {
 };
 
 [[nodiscard]] Recipe recipe_of(const RunConfig& config);
+/// The optimizer of the recipe alone; allocates nothing.
+[[nodiscard]] optim::Options optimizer_of(const RunConfig& config);
 
 /// The learning rate of the update after `completed` updates.
 [[nodiscard]] double learning_rate_at(const RunConfig& config, int64_t completed,

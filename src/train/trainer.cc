@@ -97,8 +97,8 @@ int64_t total_steps(const RunConfig& config, int64_t batches_per_epoch) {
 UpdateResult run_update(Engine& engine, const FeedContext& feed, const data::BatchPlan& batch,
                         int64_t step, const RunConfig& config, int64_t total) {
   const std::span<float> hyper = engine.values<float>(kHyperName);
-  const std::array<double, 4> values = optim::hyper_values(
-      recipe_of(config).optimizer, learning_rate_at(config, step, total), step + 1);
+  const std::array<double, 4> values =
+      optim::hyper_values(optimizer_of(config), learning_rate_at(config, step, total), step + 1);
   for (size_t i = 0; i < values.size(); ++i) hyper[i] = static_cast<float>(values[i]);
   const size_t bucket = engine.bucket_of(batch.bucket_length);
   Executable& program = engine.train(bucket);
