@@ -2,7 +2,9 @@
 // What the program `snug` does, as functions: plan_run, train_model, evaluate_model, predict_rows,
 // inspect_run, verify_run. Nothing is global and nothing is printed: progress and logs go to
 // callbacks, every failure is a snug::Error. Calls in different threads do not disturb each other
-// as long as their output folders differ.
+// as long as their output folders differ. Work is done by the threads of the process's OpenMP;
+// where other processes want the cores too, set OMP_WAIT_POLICY=passive in the environment before
+// the process starts (on_message says when).
 #pragma once
 
 #include <atomic>

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "snug/error.h"
+#include "train/core_watch.h"
 #include "train/metrics_log.h"
 
 namespace snug::train {
@@ -136,12 +137,15 @@ TrainOutcome run_training(Training& training, TrainState state) {
   auto interval_start = Clock::now();
   int64_t interval_tokens = 0;
   bool must_stop = state.is_finished;
+  CoreWatch cores;
   std::optional<EvalMetrics> newest;
   while (!must_stop && state.step < training.total_steps) {
     const data::BatchPlan batch = training.sampler->next();
     const UpdateResult result =
         run_update(engine, training.feed, batch, state.step, config, training.total_steps);
     check_finite(result, state.step);
+    const std::string message = cores.after_update();
+    if (!message.empty() && options.callbacks.on_message) options.callbacks.on_message(message);
     interval_tokens += tokens_in(*training.feed.rows, batch.rows);
     const double learning_rate = learning_rate_at(config, state.step, training.total_steps);
     ++state.step;

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/core_watch.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "base/openmp.h"
+
+namespace snug::train {
+
+std::optional<ThreadTimes> thread_times(const std::string& root) {
+  std::error_code failed;
+  ThreadTimes sum;
+  bool is_counted = false;
+  for (const auto& task : std::filesystem::directory_iterator(root + "/proc/self/task", failed)) {
+    std::ifstream file(task.path() / "schedstat");
+    int64_t running = 0;
+    int64_t waiting = 0;
+    if (!(file >> running >> waiting)) continue;  // the thread is gone, or nothing is counted
+    sum.running_seconds += 1e-9 * static_cast<double>(running);
+    sum.waiting_seconds += 1e-9 * static_cast<double>(waiting);
+    is_counted = true;
+  }
+  if (!is_counted) return std::nullopt;
+  return sum;
+}
+
+std::string shared_cores_message(const ThreadTimes& times, bool spins) {
+  const double share =
+      times.waiting_seconds / std::max(times.running_seconds + times.waiting_seconds, 1e-9);
+  if (!(share > 0.2)) return {};
+  std::string text =
+      "warning: other processes use the cores: the threads of this run waited for "
+      "one for " +
+      std::to_string(std::lround(100 * share)) + " % of their time";
+  if (spins) {
+    text +=
+        "\nhint: OpenMP's threads spin while they wait, which makes this many times worse; set "
+        "OMP_WAIT_POLICY=passive in the environment before the process starts, or lower threads";
+  } else {
+    text += "\nhint: lower threads, or stop the other processes";
+  }
+  return text;
+}
+
+CoreWatch::CoreWatch() : begin_(thread_times()), start_(std::chrono::steady_clock::now()) {}
+
+std::string CoreWatch::after_update() {
+  if (!begin_ || std::chrono::steady_clock::now() - start_ < std::chrono::seconds(2)) return {};
+  const ThreadTimes begin = *begin_;
+  begin_.reset();
+  const std::optional<ThreadTimes> now = thread_times();
+  if (!now) return {};
+  return shared_cores_message({.running_seconds = now->running_seconds - begin.running_seconds,
+                               .waiting_seconds = now->waiting_seconds - begin.waiting_seconds},
+                              openmp_spins());
+}
+
+}  // namespace snug::train
