@@ -55,6 +55,33 @@ class Images(Case):
         self.assertEqual(data["rows"], 105)
         self.assertEqual(list(data["labels"]), CIFAR_NAMES)
 
+    def vgg(self, **more):
+        """A network of VGG's family that reads CIFAR's images; its batches may be split."""
+        config = self.folder / "vgg.json"
+        config.write_text(json.dumps(dict(model_type="vgg", depths=[1, 1, 2], widths=[8, 16, 24], hidden_size=48, image_size=32,
+                                          num_labels=10, dropout=0.1)))
+        return self.base(model=config, optim="adamw", momentum=None, learning_rate=0.005, **more)
+
+    def test_vgg_learns_at_its_smallest_budget_and_resumes_to_the_same_bits(self):
+        base = self.vgg(max_steps=120, eval_steps=60, save_steps=8)
+        plan = self.plan(**base)
+        smallest = plan["smallest_budget_bytes"]
+        self.assertLess(smallest, plan["planned_peak_bytes"])
+        wanted, tight = self.folder / "wanted", self.folder / "tight"
+        self.ok("train", **dict(base, output_dir=wanted))
+        self.assertGreater(json.loads(self.ok("eval", model=wanted / "best", test_file=self.images / "test_batch.bin", memory="1GiB",
+                                              threads=2).stdout)["accuracy"], 0.5)  # chance: 0.1
+        base["micro_batch_size"] = plan["micro_batch"]
+        smallest = self.plan(**base)["smallest_budget_bytes"]
+        self.kill_after_a_checkpoint(**dict(base, memory=smallest, output_dir=tight))
+        self.ok("train", **dict(base, memory=smallest, output_dir=tight, resume=True))
+        summary = self.summary(tight)
+        self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
+        self.assert_resident_within(summary, smallest)
+        for name in ("last/model.safetensors", "last/optimizer.safetensors", "best/model.safetensors"):
+            self.assertEqual(sha256(tight / name), sha256(wanted / name), name)
+        self.assertNotIn("DIFFERENT", self.ok("verify", **self.vgg(train_batch_size=8)).stdout)
+
     def test_split_batches_only_where_allowed(self):
         refused = run("plan", *options(**self.base(micro_batch_size=10)))
         self.assertEqual(refused.returncode, 1, refused.stderr)
