@@ -10,16 +10,13 @@
 #include "io/safetensors.h"
 #include "models/bert.h"
 #include "nn/golden.h"
+#include "nn/golden_updates.h"
 #include "nn/ref_graph.h"
-#include "optim/optimizer.h"
-#include "optim/schedule.h"
 
 namespace snug {
 namespace {
 
-constexpr int64_t kSteps = 10;
 constexpr double kRate = 0.01;
-constexpr double kMaxNorm = 0.5;
 const optim::Options kAdamW = {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-7, .weight_decay = 0.1};
 
 class Bert_parity : public testing::Test {
@@ -98,41 +95,15 @@ TEST_F(Bert_parity, logits_loss_and_every_gradient_are_equal) {
 
 TEST_F(Bert_parity, ten_updates_are_equal) {
   build("gelu");
-  const ValueId hyper = builder_.input("hyper", {DType::f32, {4}});
-  const auto gradients = append_gradients(builder_, model_.loss, kNone, parameters_);
-  std::vector<ValueId> all;
-  for (ValueId id : parameters_) all.push_back(gradients.at(id));
-  const optim::Clip clip = optim::append_clip(builder_, all, kMaxNorm);
-  std::map<ValueId, ValueId> next;  // of parameters and states: the value after the update
-  for (ValueId id : parameters_) {
-    const std::vector<ValueId> after =
-        optim::append_update(builder_, id, gradients.at(id), hyper, clip.coefficient, kAdamW);
-    const std::vector<std::string> states = optim::state_names(kAdamW, name_of(id));
-    next[id] = after[0];
-    for (size_t i = 0; i < states.size(); ++i) {
-      const ValueId state = builder_.graph().find(states[i]);
-      next[state] = after[i + 1];
-      feeds_[state] = std::vector<double>(feeds_.at(id).size(), 0);
-    }
-  }
-  const optim::Schedule schedule = {
-      .shape = optim::ScheduleShape::linear, .warmup_steps = 0, .total_steps = kSteps};
-  std::vector<double> losses;
-  std::vector<double> norms;
-  for (int64_t step = 1; step <= kSteps; ++step) {
-    const auto values =
-        optim::hyper_values(kAdamW, kRate * optim::rate_factor(schedule, step - 1), step);
-    feeds_[hyper] = {values.begin(), values.end()};
-    const RefValues results = evaluate(builder_.graph(), feeds_);
-    losses.push_back(results.at(model_.loss)[0]);
-    norms.push_back(results.at(clip.norm)[0]);
-    for (const auto& [before, after] : next) feeds_[before] = results.at(after);
-    if (step != 1 && step != 2 && step != kSteps) continue;
+  const auto compare = [this](int64_t step) {
+    if (step != 1 && step != 2 && step != kGoldenSteps) return;
     for (ValueId id : parameters_)
       expect_equal(feeds_.at(id), "step" + std::to_string(step) + "/" + name_of(id));
-  }
-  expect_equal(losses, "losses");
-  expect_equal(norms, "norms");
+  };
+  const GoldenUpdates found =
+      run_golden_updates(builder_, model_, parameters_, feeds_, kAdamW, kRate, compare);
+  expect_equal(found.losses, "losses");
+  expect_equal(found.norms, "norms");
 }
 
 }  // namespace

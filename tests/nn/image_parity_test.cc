@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // VGG and residual networks against PyTorch's in float64 (tests/golden/images.safetensors, written
-// by tools/golden/images.py): names, logits, loss, every gradient, running statistics, evaluation.
+// by tools/golden/images.py): names, logits, loss, every gradient, running statistics, evaluation,
+// ten updates (image_updates.safetensors).
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "models/resnet.h"
 #include "models/vgg.h"
 #include "nn/golden.h"
+#include "nn/golden_updates.h"
 #include "nn/ref_graph.h"
 
 namespace snug {
@@ -135,6 +137,25 @@ TEST_P(Image_parity, training_pass_is_equal) {
   size_t buffers = 0;
   for (const Value& value : builder_.graph().values) buffers += value.kind == ValueKind::buffer;
   EXPECT_EQ(updated, buffers) << "every running statistic moves once";
+}
+
+TEST_P(Image_parity, ten_updates_are_equal) {
+  build(true);
+  const optim::Options sgd = {
+      .algorithm = optim::Algorithm::sgd, .momentum = 0.9, .weight_decay = 0.01};
+  const GoldenUpdates found =
+      run_golden_updates(builder_, model_, parameters_, feeds_, sgd, 0.05, {});
+  const io::SafetensorsFile file(SNUG_SOURCE_DIR "/tests/golden/image_updates.safetensors");
+  const auto compare = [&](const std::vector<double>& values, const std::string& name) {
+    expect_parity(values, read_golden(file, GetParam() + "/" + name), 1e-14, name);
+  };
+  compare(found.losses, "losses");
+  compare(found.norms, "norms");
+  const Graph& graph = builder_.graph();
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    if (is_of_model(graph.values[i].kind))
+      compare(feeds_.at(static_cast<ValueId>(i)), "updated/" + graph.values[i].name);
+  }
 }
 
 TEST_P(Image_parity, evaluation_is_equal) {

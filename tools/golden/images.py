@@ -10,7 +10,6 @@ import sys
 
 import torch
 import torch.nn.functional as F
-import torchvision
 from safetensors.torch import save_file
 from torch import nn
 
@@ -166,7 +165,7 @@ def run(name, model, side, out):
         out[f"{name}/eval_logits"] = model.eval()(pixels)
 
 
-def check_against_torchvision():
+def check_against_torchvision(torchvision):
     """The modules above are torchvision's where both exist."""
     config = dict(depths=[3, 4, 6, 3], widths=[64, 128, 256, 512], bottleneck=True, pre=False, stem="imagenet",
                   shortcut="projection", image_size=224)
@@ -179,6 +178,7 @@ def check_against_torchvision():
 
 
 def main():
+    import torchvision  # here alone: image_updates.py needs the modules above and not this package
     torch.manual_seed(SEED)
     out = {}
     run("vgg", Vgg(VGG, LABELS), VGG["image_size"], out)
@@ -187,9 +187,10 @@ def main():
     note = f"torch {torch.__version__}, torchvision {torchvision.__version__}, float64, seed {SEED}"
     save_file({name: x.contiguous() for name, x in out.items()}, sys.argv[1], {"tools/golden/images.py": note})
     with open(sys.argv[2], "w") as names:
-        for title, model in (("resnet-50", check_against_torchvision()), ("vgg-16", torchvision.models.vgg16())):
+        for title, model in (("resnet-50", check_against_torchvision(torchvision)), ("vgg-16", torchvision.models.vgg16())):
             for name, x in state_of(model).items():
                 names.write(f"{title} {name} {'x'.join(map(str, x.shape))}\n")
 
 
-main()
+if __name__ == "__main__":
+    main()
