@@ -68,5 +68,14 @@ TEST(Units, bytes_read_and_print) {
   }
 }
 
+TEST(Error, control_characters_of_what_is_quoted_are_spelled_out) {
+  const Error error(ErrorCode::bad_data, "a\x1b[2J", "label '\x07\x7f\xC2\x9B' of \xC3\xA9\tx",
+                    "one\ntwo\r");
+  EXPECT_STREQ(error.what(),
+               "[a\\x1b[2J] label '\\x07\\x7f\\x9b' of \xC3\xA9\tx\nhint: one\ntwo\\x0d");
+  EXPECT_EQ(error.where(), "a\\x1b[2J");
+  EXPECT_EQ(error.hint(), "one\ntwo\\x0d");
+}
+
 }  // namespace
 }  // namespace snug

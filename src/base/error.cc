@@ -2,10 +2,28 @@
 // Texts of snug::Error.
 #include "snug/error.h"
 
-#include <utility>
-
 namespace snug {
 namespace {
+
+// Errors quote foreign bytes, and a terminal obeys some of them: control characters of ASCII and
+// the ones that UTF-8 writes as C2 80 to C2 9F are spelled out ("\x1b").
+std::string printable(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool is_after_c2 = i > 0 && static_cast<unsigned char>(text[i - 1]) == 0xC2;
+    const bool is_control = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F ||
+                            (is_after_c2 && byte >= 0x80 && byte < 0xA0);
+    if (!is_control) {
+      out += text[i];
+      continue;
+    }
+    if (is_after_c2) out.pop_back();
+    constexpr char kDigits[] = "0123456789abcdef";
+    out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return out;
+}
 
 std::string compose(const std::string& where, const std::string& message, const std::string& hint) {
   std::string text = where.empty() ? message : "[" + where + "] " + message;
@@ -46,9 +64,9 @@ std::string_view to_string(ErrorCode code) {
 }
 
 Error::Error(ErrorCode code, std::string where, const std::string& message, std::string hint)
-    : std::runtime_error(compose(where, message, hint)),
+    : std::runtime_error(compose(printable(where), printable(message), printable(hint))),
       code_(code),
-      where_(std::move(where)),
-      hint_(std::move(hint)) {}
+      where_(printable(where)),
+      hint_(printable(hint)) {}
 
 }  // namespace snug
