@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "io/json_tree.h"
 #include "snug/error.h"
 
 namespace snug::models {
@@ -45,6 +46,7 @@ void ConfigReader::read_labels(int64_t& num_labels, std::vector<std::string>& la
   const auto names = find("id2label");
   if (!names) return;
   labels.clear();
+  std::set<std::string> seen;
   const int64_t size = names->size();
   for (int64_t id = 0; id < size; ++id) {
     const auto name = names->find(std::to_string(id));
@@ -53,6 +55,9 @@ void ConfigReader::read_labels(int64_t& num_labels, std::vector<std::string>& la
                   "ids are counted from 0 without gaps");
     }
     labels.push_back(name->as_string());
+    if (!seen.insert(labels.back()).second)
+      name->fail("is " + io::quote_json(labels.back()) + ", the name of another label",
+                 "give every label its own name");
   }
   if (labels.empty()) names->fail("is empty");
   if (count && num_labels != size) {
@@ -90,12 +95,17 @@ void check_labels(int64_t num_labels, const std::vector<std::string>& labels,
 
 void append_labels(nlohmann::ordered_json& json, const std::vector<std::string>& labels,
                    int64_t num_labels) {
+  // Appended, not assigned by key: an ordered object searches all of its keys.
+  nlohmann::ordered_json::object_t names;
+  nlohmann::ordered_json::object_t ids;
   for (int64_t id = 0; id < num_labels; ++id) {
     const std::string number = std::to_string(id);
     const std::string name = labels.empty() ? "LABEL_" + number : labels[static_cast<size_t>(id)];
-    json["id2label"][number] = name;
-    json["label2id"][name] = id;
+    names.push_back({number, name});
+    ids.push_back({name, id});
   }
+  json["id2label"] = std::move(names);
+  json["label2id"] = std::move(ids);
 }
 
 }  // namespace snug::models

@@ -97,6 +97,7 @@ TEST(Bert_config, wrong_types_and_values_name_the_key) {
            "\"hidden_act\" is \"silu\", which is not supported"},
           {R"({"id2label": {"1": "a"}})", bad_data, "none for id 0"},
           {R"({"id2label": {}})", bad_data, "\"id2label\" is empty"},
+          {R"({"id2label": {"0": "a", "1": "a"}})", bad_data, "the name of another label"},
           {R"({"num_labels": 3, "id2label": {"0": "a"}})", bad_data,
            "\"num_labels\" is 3, but id2label has 1 labels"},
           {R"({"num_attention_heads": 5})", bad_config,
