@@ -221,6 +221,10 @@ TEST(RunConfig, broken_files_name_the_line) {
   EXPECT_ERROR((void)from_yaml(std::string(100000, '[')), "bad_config: [run.yaml");
   EXPECT_ERROR((void)from_yaml(std::string(100000, '{')), "bad_config: [run.yaml");
   EXPECT_ERROR((void)RunConfig::load("/no/such/run.yaml"), "io: [/no/such/run.yaml] cannot read");
+  // The parser's document takes hundreds of times the bytes of a text of short items.
+  const io::TestFolder folder;
+  io::write_file(folder / "run.yaml", "freeze: [" + std::string(66'000, ',') + "]\n");
+  EXPECT_ERROR((void)RunConfig::load(folder / "run.yaml"), "are read here");
 }
 
 TEST(RunConfig, what_no_key_can_check_alone_is_checked_together) {

@@ -13,7 +13,8 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kMaxFileBytes = int64_t{1} << 20;
+// The parser's document takes up to 270 times the bytes of its text.
+constexpr int64_t kMaxFileBytes = int64_t{64} << 10;
 
 std::string place(const std::string& name, const YAML::Mark& mark) {
   return mark.is_null() ? name : name + ":" + std::to_string(mark.line + 1);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "data/source.h"
 
 namespace snug::data {
@@ -117,7 +118,10 @@ std::string to_json(const CacheMetadata& metadata) {
 
 CacheMetadata metadata_from_json(const std::string& text, const std::string& where) {
   try {
-    const nlohmann::json json = nlohmann::json::parse(text);
+    // The report counts rows by length and by label, and keeps a few texts.
+    constexpr int64_t kMostValues = int64_t{kMaxSequenceLength} + 2 * kMaxLabels + 100;
+    const nlohmann::json json =
+        parse_bounded_json(text, {.max_depth = 4, .max_values = kMostValues});
     const nlohmann::json& in = json.at("report");
     CacheMetadata metadata{
         .key = json.at("key").get<std::string>(),
@@ -139,6 +143,8 @@ CacheMetadata metadata_from_json(const std::string& text, const std::string& whe
     report.bad_examples = in.at("bad_examples").get<std::vector<std::string>>();
     if (report.label_counts.size() != metadata.labels.names().size()) throw damaged(where);
     return metadata;
+  } catch (const BadJson&) {
+    throw damaged(where);
   } catch (const nlohmann::json::exception&) {
     throw damaged(where);
   } catch (const std::out_of_range&) {

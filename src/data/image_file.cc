@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "base/check.h"
@@ -20,6 +21,7 @@
 namespace snug::data {
 namespace {
 
+constexpr size_t kMaxNamesBytes = 64 << 10;
 constexpr size_t kPixels = static_cast<size_t>(kCifarSide * kCifarSide);
 constexpr size_t kImageBytes = kPixels * static_cast<size_t>(kCifarChannels);
 // Mean and standard deviation of CIFAR-10's training images, by channel.
@@ -95,17 +97,35 @@ void read_at(const Piece& piece, int64_t offset, std::span<std::byte> bytes) {
   }
 }
 
+std::vector<std::string> lines_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string text(kMaxNamesBytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(kMaxNamesBytes));
+  text.resize(static_cast<size_t>(file.gcount()));
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty()) lines.push_back(line);
+  }
+  return lines;
+}
+
+// Numbers where there is no file of names.
 Labels read_names(const std::string& data_file, const Kind& kind) {
   const std::filesystem::path beside =
       std::filesystem::path(data_file).parent_path() / kind.names_file;
   std::vector<std::string> names;
-  std::ifstream file(beside);
-  for (std::string line; std::getline(file, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (!line.empty()) names.push_back(line);
-  }
-  if (names.size() != static_cast<size_t>(kind.classes)) {
-    names.clear();
+  std::error_code failed;
+  if (std::filesystem::is_regular_file(beside, failed)) {
+    names = lines_of(beside);
+    if (names.size() != static_cast<size_t>(kind.classes)) {
+      throw Error(ErrorCode::bad_data, beside.string(),
+                  "it has " + std::to_string(names.size()) + " names for " +
+                      std::to_string(kind.classes) + " classes",
+                  "write one name a line, or remove the file: classes are numbers then");
+    }
+  } else {
     for (int32_t i = 0; i < kind.classes; ++i) names.push_back(std::to_string(i));
   }
   return Labels::from_names(std::move(names));

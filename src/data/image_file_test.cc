@@ -57,6 +57,8 @@ TEST(Image_file, a_folder_is_its_batches_in_order) {
   (void)folder.write("data_batch_2.bin", record(label(2), 0));
   (void)folder.write("data_batch_1.bin", record(label(1), 0) + record(label(0), 0));
   (void)folder.write("test_batch.bin", record(label(5), 0));
+  (void)folder.write("batches.meta.txt", "a\nb\n");
+  expect_error([&] { ImageFile(folder.file("")); }, ErrorCode::bad_data, "2 names for 10 classes");
   (void)folder.write("batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
   const ImageFile images(folder.file(""));
   ASSERT_EQ(images.rows(), 3);

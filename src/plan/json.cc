@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "snug/error.h"
 
 namespace snug::plan {
@@ -10,6 +11,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+// A million steps; no list of a problem or a plan lies deeper.
+constexpr JsonBounds kJsonBounds = {.max_depth = 8, .max_values = 20'000'000};
 constexpr const char* kPhases[] = {"prologue", "forward", "backward", "update"};
 
 [[noreturn]] void reject(const std::string& what) {
@@ -59,9 +62,11 @@ Json list_field(const Json& object, const char* name) {
 }
 
 Json parse(std::string_view text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) reject("the text is not JSON");
-  return json;
+  try {
+    return parse_bounded_json(text, kJsonBounds);
+  } catch (const BadJson& error) {
+    reject(std::string("the text is not JSON: ") + error.what());
+  }
 }
 
 Phase phase_from(const std::string& name) {

@@ -34,6 +34,11 @@ TEST(Json, Broken_text_is_refused_with_the_field) {
   };
   expect_refused("", "not JSON");
   expect_refused("[1, 2", "not JSON");
+  // Deep enough to end the stack of a parser that copies it.
+  const std::string deep(500'000, '[');
+  expect_refused("{\"storages\": " + deep + std::string(500'000, ']') + "}",
+                 "nested deeper than 8");
+  expect_refused(R"({"storages": [], "storages": []})", "stands twice");
   expect_refused("[]", "expected an object with 'storages'");
   expect_refused("{}", "'storages' is missing");
   expect_refused(R"({"storages": 3})", "'storages' is not a list");

@@ -5,7 +5,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "snug/error.h"
+#include "text/foreign_file.h"
 #include "text/json_fields.h"
 #include "text/wordpiece_spec.h"
 
@@ -132,12 +134,11 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& file) {
   config.where = file.string();
   if (!std::filesystem::exists(file)) return config;
   config.exists = true;
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw Error(ErrorCode::io, config.where, "cannot be opened", "check its permissions");
+  std::ifstream in = open_tokenizer_file(file);
   nlohmann::json document;
   try {
-    document = nlohmann::json::parse(in);
-  } catch (const nlohmann::json::exception& error) {
+    document = parse_bounded_json(in, {});
+  } catch (const BadJson& error) {
     throw Error(ErrorCode::bad_data, config.where, std::string("is not JSON: ") + error.what(),
                 "write the file again");
   }

@@ -9,7 +9,9 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "snug/error.h"
+#include "text/foreign_file.h"
 #include "text/json_fields.h"
 #include "text/wordpiece_spec.h"
 
@@ -26,10 +28,7 @@ struct VocabularyEntry {
 /// Parses the file; entries of /model/vocab go to `entries` instead of the document.
 Json parse_file(const std::filesystem::path& file, const std::string& where,
                 std::vector<VocabularyEntry>& entries) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in)
-    throw Error(ErrorCode::io, where, "cannot open the tokenizer",
-                "check the path of the tokenizer");
+  std::ifstream in = open_tokenizer_file(file);
   std::array<std::string, 4> path;  // keys of the objects around the parser, by depth
   bool is_entry = false;            // the parser has read the key of an entry, its id comes next
   const auto callback = [&](int depth, Json::parse_event_t event, Json& value) {
@@ -51,8 +50,8 @@ Json parse_file(const std::filesystem::path& file, const std::string& where,
     return true;
   };
   try {
-    return Json::parse(in, callback);
-  } catch (const Json::exception& error) {
+    return parse_bounded_json(in, {}, callback);
+  } catch (const BadJson& error) {
     throw Error(ErrorCode::bad_data, where, std::string("is not JSON: ") + error.what(),
                 "the file may be truncated; write it again");
   }
@@ -70,7 +69,8 @@ void read_vocabulary(const Json& document, std::vector<VocabularyEntry>& entries
     throw Error(ErrorCode::bad_data, spec.where, "model.vocab is empty or missing",
                 "name a WordPiece tokenizer");
   }
-  if (!document["model"]["vocab"].is_object() || !document["model"]["vocab"].empty()) {
+  if (const Json& vocabulary = document.at("model").at("vocab");
+      !vocabulary.is_object() || !vocabulary.empty()) {
     throw Error(ErrorCode::bad_data, spec.where, "model.vocab is not an object of tokens and ids",
                 "write the file again");
   }

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "snug/error.h"
+#include "text/foreign_file.h"
 #include "text/wordpiece_spec.h"
 
 namespace snug {
@@ -70,10 +71,7 @@ WordPieceSpec read_vocab_txt(const std::filesystem::path& file, const TokenizerC
   spec.normalizer.strip_accents = config.strip_accents;
   spec.normalizer.handle_chinese_chars = config.handle_chinese_chars.value_or(true);
 
-  std::ifstream in(file, std::ios::binary);
-  if (!in)
-    throw Error(ErrorCode::io, spec.where, "cannot open the vocabulary",
-                "check the path of the tokenizer");
+  std::ifstream in = open_tokenizer_file(file);
   std::array<char, kMaxTokenBytes + 4> buffer;
   for (int64_t number = 1; in.peek() != std::ifstream::traits_type::eof(); ++number) {
     in.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));

@@ -77,6 +77,14 @@ TEST(WordPieceErrors, tokenizer_config_is_honoured_or_refused) {
   EXPECT_EQ(tokenizer.mask_id(), -1);
   EXPECT_EQ(tokenizer.pad_id(), 0);
   expect_error(error("{" + roles), "bad_data", "is not JSON");
+  const std::string deep =
+      R"({"pad_token": )" + std::string(500'000, '[') + std::string(500'000, ']') + "}";
+  expect_error(error(deep), "bad_data", "nested deeper than 64 levels");
+  std::string wide = R"({"x": [0)";
+  for (int i = 0; i < 200'000; ++i) wide += ",0";
+  expect_error(error(wide + "]}"), "bad_data", "more than 100000 values");
+  expect_error(error(R"({"do_lower_case": true, "do_lower_case": false})"), "bad_data",
+               "stands twice");
   expect_error(error("[]"), "unsupported", "tokenizer_config is not an object");
   expect_error(error("{" + roles + ", \"do_lower_case\": 1}"), "unsupported",
                "do_lower_case that is neither true nor false");
@@ -106,6 +114,22 @@ TEST(WordPieceErrors, tokenizer_json_that_asks_for_what_is_not_supported) {
     return load_error(file);
   };
   EXPECT_EQ(error([](Json&) {}), "no error");
+  // Deep enough to end the stack of whoever prints it.
+  write_file(file,
+             R"({"model": {"unk_token": "a", "continuing_subword_prefix": "##", "vocab": {"a": 0},)"
+             R"("max_input_chars_per_word": )" +
+                 std::string(500'000, '[') + std::string(500'000, ']') + "}}");
+  expect_error(load_error(file), "bad_data", "nested deeper than 64 levels");
+  // The vocabulary itself is no part of the document: it is read whole, up to the added tokens.
+  expect_error(error([](Json& j) {
+                 for (size_t i = j["model"]["vocab"].size(); i < 120'000; ++i)
+                   j["model"]["vocab"]["t" + std::to_string(i)] = i;
+               }),
+               "bad_data", "'zz' id 19; it must be 120000");
+  write_file(file, R"({"model": {"vocab": {"a": 0}}, "model": {}})");
+  expect_error(load_error(file), "bad_data", "the key \"model\" stands twice");
+  std::filesystem::resize_file(file, (32 << 20) + 1);
+  expect_error(load_error(file), "bad_data", "at most 33554432 are read");
   expect_error(error([](Json& j) { j["normalizer"]["type"] = "NFC"; }), "unsupported",
                "normalizer type 'NFC'");
   expect_error(error([](Json& j) { j["normalizer"]["new"] = 1; }), "unsupported",
@@ -204,7 +228,7 @@ TEST(WordPieceErrors, deep_nesting_does_not_overflow_the_stack) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "tokenizer.json";
   write_file(file, "{\"model\":" + std::string(200'000, '[') + std::string(200'000, ']') + "}");
-  expect_error(load_error(file), "unsupported", "model is not an object");
+  expect_error(load_error(file), "bad_data", "nested deeper than 64 levels");
 }
 
 TEST(WordPieceErrors, text_that_is_not_utf8_names_the_byte) {

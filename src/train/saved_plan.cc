@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "io/file.h"
 #include "plan/json.h"
 #include "plan/liveness.h"
@@ -16,7 +17,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "snug plan 1";
-constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
+constexpr int64_t kMaxFileBytes = int64_t{128} << 20;
+constexpr JsonBounds kJsonBounds = {.max_depth = 12, .max_values = 20'000'000};
+
+[[noreturn]] void refuse(const std::string& file, const std::string& reason) {
+  throw Error(ErrorCode::bad_data, file, "not a saved plan: " + reason,
+              "`snug plan ... --save-plan FILE` writes one");
+}
 
 Json json_of(const std::string& kind, const PlannedProgram& program) {
   return {{"kind", kind},
@@ -51,7 +58,7 @@ SavedPlan read_saved_plan(const std::string& file) {
   const std::string text = io::read_all(file, kMaxFileBytes);
   SavedPlan saved{.file = file, .micro_batch = 0, .programs = {}};
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_bounded_json<Json>(text, kJsonBounds);
     if (json.at("format").get<std::string>() != kFormat)
       throw Error(ErrorCode::bad_data, file, "the format is not '" + std::string(kFormat) + "'");
     saved.micro_batch = json.at("micro_batch").get<int64_t>();
@@ -60,9 +67,10 @@ SavedPlan read_saved_plan(const std::string& file) {
                                 program.at("length").get<int64_t>(),
                                 plan::plan_from_json(program.at("plan").dump())});
     }
+  } catch (const BadJson& error) {
+    refuse(file, error.what());
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::bad_data, file, std::string("not a saved plan: ") + error.what(),
-                "`snug plan ... --save-plan FILE` writes one");
+    refuse(file, error.what());
   }
   if (saved.micro_batch < 1)
     throw Error(ErrorCode::bad_data, file, "micro_batch must be at least 1");
