@@ -32,8 +32,8 @@ ctest --test-dir build/release --output-on-failure -j "$jobs"
 step "ASan + UBSan: what reads foreign bytes"
 foreign=(graph text io config data)
 cmake --preset asan -DSNUG_BUILD_BENCHMARKS=OFF >/dev/null
-cmake --build build/asan -j "$jobs" --target "${foreign[@]/%/_test}"
-ctest --test-dir build/asan --output-on-failure -j "$jobs" -R "^($(IFS='|'; echo "${foreign[*]}"))\$"
+cmake --build build/asan -j "$jobs" --target "${foreign[@]/%/_test}" fuzz_replay
+ctest --test-dir build/asan --output-on-failure -j "$jobs" -R "^($(IFS='|'; echo "${foreign[*]}")|fuzz_replay)\$"
 
 if [ "$all" -eq 1 ]; then
   step "clang"
@@ -43,7 +43,7 @@ if [ "$all" -eq 1 ]; then
   step "clang-tidy"
   tools/check_tidy.sh build/clang
   step "the whole suite under ASan + UBSan"
-  cmake --build build/asan -j "$jobs"
+  cmake --build build/asan -j "$jobs" --target all fuzz_replay
   ctest --test-dir build/asan --output-on-failure -j "$jobs"
   step "TSan: what runs threads"
   threaded=(cpu cpu_simd ops_cpu nn_models data train)

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// CIFAR's files. Records are completed to their size, so that a few bytes are a file; names of
+// classes lie behind the first NUL.
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/image_file.h"
+#include "fuzz/fuzz.h"
+
+namespace snug::fuzz {
+
+void read_images(std::string_view input) {
+  const unsigned char choice = take_byte(input);
+  const auto parts = parts_of(input, 2);
+  std::string bytes(parts[1]);
+  const size_t record = (choice & 1) != 0 ? 3074 : 3073;
+  if ((choice & 2) == 0) bytes.resize((bytes.size() / record + 1) * record, '\x01');
+  const std::string file = write_file("images.bin", bytes);
+  (void)write_file((choice & 1) != 0 ? "fine_label_names.txt" : "batches.meta.txt", parts[0]);
+  const data::ImageFile images(file);
+  std::vector<float> pixels(3072);
+  std::vector<int32_t> labels(1);
+  for (int64_t row = 0; row < images.rows(); ++row) {
+    images.fill({.rows = std::span(&row, 1), .size = 1},
+                {.pixel_values = pixels, .labels = labels});
+    require(labels[0] >= 0 && labels[0] < images.labels().size(), "a label is a class");
+  }
+}
+
+}  // namespace snug::fuzz
