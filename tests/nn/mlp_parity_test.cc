@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The MLP against PyTorch in float64 (tests/golden/mlp.safetensors, written by tools/golden/mlp.py):
-// names and shapes, logits, loss, every gradient, ten updates. One row has no token.
+// The MLP against PyTorch in float64 (tests/golden/mlp.safetensors, written by
+// tools/golden/mlp.py): names and shapes, logits, loss, every gradient, ten updates. One row has no
+// token.
 #include "models/mlp.h"
 
 #include <gtest/gtest.h>
