@@ -209,7 +209,9 @@ TEST(RunConfig, broken_files_name_the_line) {
       {"seed: 1\n  model: [\n", "[run.yaml:2] broken YAML: "},
       {"- seed\n", "a run configuration is a mapping of keys to values"},
       {"just text\n", "a run configuration is a mapping of keys to values"},
-      {"seed: 1\n---\nseed: 2\n", "holds 2 YAML documents"},
+      {"seed: 1\n---\nseed: 2\n", "holds several YAML documents"},
+      // The library's parser sees documents without end here.
+      {"!\x10map\nmodel:(!!x\n? tokenizer\n: x\n", "YAML"},
       {"[a]: 1\n", "a key must be a plain word"},
       {"<<: {seed: 1}\n", "unknown key '<<'"},
   };
