@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // snug inspect: parameters of a model; rows, lengths and labels of data.
-#include <iostream>
-
 #include "common.h"
 #include "terminal.h"
 
@@ -17,11 +15,7 @@ int inspect_verb(const std::vector<std::string>& words) {
   options.lists_weights = arguments.lists_weights;
   const std::string text = inspect_run(arguments.config, arguments.is_json, options);
   reporter.clear();
-  if (arguments.is_json) {
-    std::cout << text << "\n";
-  } else {
-    print(text);
-  }
+  print(arguments.is_json ? text + "\n" : text, arguments.is_json);
   return kDone;
 }
 

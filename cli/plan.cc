@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // snug plan: the table, or one JSON object.
 #include <fstream>
-#include <iostream>
 
 #include "common.h"
 #include "terminal.h"
@@ -32,11 +31,7 @@ int plan_verb(const std::vector<std::string>& words) {
   const PlanReport report = plan_run(arguments.config, options);
   reporter.clear();
   if (!arguments.html_file.empty()) write_page(arguments.html_file, report.to_html());
-  if (arguments.is_json) {
-    std::cout << report.to_json() << "\n";
-  } else {
-    print(report.to_text());
-  }
+  print(arguments.is_json ? report.to_json() + "\n" : report.to_text(), arguments.is_json);
   return kDone;
 }
 

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "common.h"
+#include "terminal.h"
 
 namespace snug::cli {
 namespace {
@@ -40,7 +41,7 @@ bool parse_solve_words(CLI::App& app, const std::vector<std::string>& words) {
   try {
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
+    print(app.help());
     return false;
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorCode::bad_config, app.get_name(), error.what(),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // snug solve check: replays a schedule and judges it.
 #include <CLI/CLI.hpp>
-#include <iostream>
 
 #include "common.h"
 #include "snug/solve_remat.h"
 #include "solve.h"
+#include "terminal.h"
 
 namespace snug::cli {
 
@@ -22,7 +22,7 @@ int solve_check_verb(const std::vector<std::string>& words) {
   app.add_flag("--json", is_json, "Print one JSON object and nothing else");
   if (!parse_solve_words(app, words)) return kDone;
   const RematCheck check = check_remat(problem, schedule);
-  std::cout << (is_json ? check.to_json() + "\n" : check.to_text());
+  print(is_json ? check.to_json() + "\n" : check.to_text(), is_json);
   return check.violations.empty() ? kDone : kUserError;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // snug solve placement: offsets for the lifetimes and sizes in a file.
 #include <CLI/CLI.hpp>
-#include <iostream>
 
 #include "common.h"
 #include "snug/solve.h"
 #include "solve.h"
+#include "terminal.h"
 
 namespace snug::cli {
 int solve_placement_verb(const std::vector<std::string>& words) {
@@ -34,7 +34,7 @@ int solve_placement_verb(const std::vector<std::string>& words) {
   request.items = read_placement_csv(request.name);
   const PlacementResult result = solve_placement(request);
   if (!output.empty()) write_placement_csv(output, request.items, result.offsets);
-  std::cout << (is_json ? result.to_json() + "\n" : result.to_text());
+  print(is_json ? result.to_json() + "\n" : result.to_text(), is_json);
   return kDone;
 }
 

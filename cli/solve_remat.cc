@@ -8,6 +8,7 @@
 #include "common.h"
 #include "snug/solve_remat.h"
 #include "solve.h"
+#include "terminal.h"
 
 namespace snug::cli {
 namespace {
@@ -60,14 +61,14 @@ int solve_remat_verb(const std::vector<std::string>& words) {
   if (is_curve) {
     const RematCurve curve = remat_curve(request);
     if (!output.empty()) write_text(output, curve.to_json());
-    std::cout << (is_json ? curve.to_json() + "\n" : curve.to_text());
+    print(is_json ? curve.to_json() + "\n" : curve.to_text(), is_json);
     return kDone;
   }
   const RematReport report = solve_remat(request);
   if (is_json) std::cout << report.to_json() << "\n";
   if (!report.fits) throw Error(ErrorCode::out_of_budget, request.file, report.refusal());
   if (!output.empty()) write_text(output, report.to_json());
-  if (!is_json) std::cout << report.to_text();
+  if (!is_json) print(report.to_text());
   return kDone;
 }
 

@@ -107,6 +107,8 @@ std::string shortened(const std::string& text, int columns) {
   return out;
 }
 
-void print(const std::string& text) { std::cout << wrapped(text, terminal_columns(STDOUT_FILENO)); }
+void print(const std::string& text, bool is_exact) {
+  std::cout << wrapped(text, is_exact ? 0 : terminal_columns(STDOUT_FILENO));
+}
 
 }  // namespace snug::cli

@@ -22,7 +22,7 @@ namespace snug::cli {
 /// At most so many columns: a longer text loses its middle.
 [[nodiscard]] std::string shortened(const std::string& text, int columns);
 
-/// To stdout, wrapped to its terminal.
-void print(const std::string& text);
+/// To stdout, wrapped to its terminal; `is_exact` as it is (JSON).
+void print(const std::string& text, bool is_exact = false);
 
 }  // namespace snug::cli

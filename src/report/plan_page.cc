@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "base/units.h"
+#include "report/percent.h"
 #include "snug/plan_report.h"
 
 namespace snug {
@@ -15,6 +16,7 @@ namespace {
 constexpr double kWidth = 960;
 constexpr double kHeight = 300;
 constexpr double kLeft = 84;
+constexpr double kRight = 10;  // room for a ring
 constexpr double kTop = 14;
 constexpr double kBottom = 34;
 constexpr size_t kMostRectangles = 4000;
@@ -52,7 +54,7 @@ class Chart {
       const double y_value = y_begin_ + part * (y_end_ - y_begin_);
       const double x_value = x_begin_ + part * (x_end_ - x_begin_);
       body_ += fmt::format("<line class=grid x1={:.1f} x2={:.1f} y1={:.1f} y2={:.1f} />", kLeft,
-                           kWidth, y(y_value), y(y_value));
+                           kWidth - kRight, y(y_value), y(y_value));
       body_ += fmt::format("<text class=ylabel x={:.1f} y={:.1f}>{}</text>", kLeft - 8,
                            y(y_value) + 4, y_label(y_value));
       // The last label ends where the chart ends.
@@ -63,7 +65,7 @@ class Chart {
   }
 
   [[nodiscard]] double x(double value) const {
-    return kLeft + (value - x_begin_) / (x_end_ - x_begin_) * (kWidth - kLeft);
+    return kLeft + (value - x_begin_) / (x_end_ - x_begin_) * (kWidth - kLeft - kRight);
   }
   [[nodiscard]] double y(double value) const {
     return kHeight - kBottom -
@@ -282,13 +284,13 @@ std::string PlanReport::to_html() const {
       "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
       "content=\"width=device-width\"><title>Plan of {0}</title><style>{1}</style>\n<h1>{0} in "
       "{2}</h1>\n",
-      escaped(model), kStyle, format_bytes(budget_bytes));
+      escaped(model), kStyle, format_bytes_up(budget_bytes));
   out += fmt::format(
-      "<p>Batch {}, {} micro-batch{} of {}; planned peak {}; a step takes {} ({:+.1f} % for "
-      "recomputation; no schedule in these bytes has less than {:+.1f} %).</p>\n",
+      "<p>Batch {}, {} micro-batch{} of {}; planned peak {}; a step takes {} ({} for "
+      "recomputation; no schedule in these bytes has less than {}).</p>\n",
       train_batch_size, accumulation_steps, accumulation_steps == 1 ? "" : "es", micro_batch,
-      format_bytes_up(planned_peak_bytes), format_seconds(step_seconds), 100 * recompute_overhead,
-      100 * lower_bound_overhead);
+      format_bytes_up(planned_peak_bytes), format_seconds(step_seconds),
+      signed_percent(recompute_overhead), signed_percent(lower_bound_overhead));
   out += components_table(*this) + "<h2>Memory over time</h2>\n";
   out += keeps_everything(*this)
              ? "<p>Bytes in use in the arena over one micro-batch. <b class=k1>This plan</b> keeps "

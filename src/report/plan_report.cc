@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "report/percent.h"
 
 namespace snug {
 namespace {
@@ -129,7 +130,7 @@ std::string PlanReport::to_text() const {
                      static_cast<double>(trainable_parameters) / 1e6, train_batch_size,
                      image_size > 0 ? fmt::format("image of {0} x {0} pixels", image_size)
                                     : fmt::format("{} tokens", max_length));
-  out += fmt::format("\n  {:<22} {:>11}\n", "budget", format_bytes(budget_bytes));
+  out += fmt::format("\n  {:<22} {:>11}\n", "budget", format_bytes_up(budget_bytes));
   for (const MemoryComponent& part : components) {
     out += fmt::format("  {:<22} {:>11}  {}\n", part.name, format_bytes(part.bytes),
                        bar(part.bytes, planned_peak_bytes));
@@ -146,8 +147,8 @@ std::string PlanReport::to_text() const {
       fmt::format("  {:<22} {:>11}\n", "smallest budget", format_bytes_up(smallest_budget_bytes));
   out += fmt::format("\n  split       {} micro-batch{} of {}\n", accumulation_steps,
                      accumulation_steps == 1 ? "" : "es", micro_batch);
-  out += fmt::format("  recompute   {}: +{:.1f} % time (in these bytes at least +{:.1f} %)\n",
-                     strategy, 100 * recompute_overhead, 100 * lower_bound_overhead);
+  out += fmt::format("  recompute   {}: {} time (in these bytes at least {})\n", strategy,
+                     signed_percent(recompute_overhead), signed_percent(lower_bound_overhead));
   out += fmt::format("  step        {} predicted", format_seconds(step_seconds));
   if (updates > 0)
     out += fmt::format("; {} updates, about {} in all", updates, format_seconds(run_seconds));

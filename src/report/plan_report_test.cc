@@ -64,6 +64,16 @@ TEST(PlanText, budgets_are_rounded_up) {
   expect_in(text, "=>     61.1 MiB");
 }
 
+TEST(PlanText, a_share_has_its_sign) {
+  PlanReport plan = report();
+  expect_in(plan.to_text(), "budget: +25.0 % time (in these bytes at least +0.0 %)");
+  plan.recompute_overhead = -0.0003;
+  expect_in(plan.to_text(), "budget: +0.0 % time");
+  expect_in(plan.to_html(), "(+0.0 % for recomputation");
+  plan.recompute_overhead = -0.012;
+  expect_in(plan.to_text(), "budget: -1.2 % time");
+}
+
 TEST(PlanText, keep_all_says_which_split_it_means) {
   expect_in(report().to_text(), "80.0 MiB  (in one piece, nothing recomputed)\n");
   PlanReport split = report();
@@ -95,7 +105,7 @@ TEST(PlanPage, tables_have_totals_and_a_covered_curve_is_said) {
   plan.curves[1].bytes = {10, 15};
   EXPECT_EQ(plan.to_html().find("keeps everything"), std::string::npos);
   // The last label ends where the drawing ends.
-  expect_in(page, "<text class=xlast x=960.0");
+  expect_in(page, "<text class=xlast x=950.0");
   expect_in(page, ".xlast{font-size:11px;fill:#5b6b80;text-anchor:end}");
 }
 

@@ -129,22 +129,19 @@ std::vector<PriceRow> price_list(const RunPlanRequest& request,
   return rows;
 }
 
-// What keep-all needs at the split where it needs most.
+// What keep-all needs with the batch in as few pieces as may be.
 void fill_keep_all(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
                    PlanReport& report) {
-  const auto need = [&](const Split& split, int64_t arena_bytes) {
-    return request.process_bytes + split.resident_bytes +
-           round_up(std::max(arena_bytes, split.update_arena_bytes), kPageBytes);
-  };
-  const Split* largest = nullptr;
-  int64_t most = -1;
-  for (const Candidate& candidate : candidates) {
-    const int64_t bytes = need(*candidate.split, candidate.split->frontier->keep_all_load_bytes());
-    if (bytes > most) largest = candidate.split;
-    most = std::max(most, bytes);
-  }
-  report.keep_all_peak_bytes = need(*largest, largest->frontier->keep_all().arena_bytes);
-  report.keep_all_micro_batch = largest->micro_batch;
+  const Split& split = *std::max_element(candidates.begin(), candidates.end(),
+                                         [](const Candidate& a, const Candidate& b) {
+                                           return a.split->micro_batch < b.split->micro_batch;
+                                         })
+                            ->split;
+  const int64_t arena_bytes =
+      std::max(split.frontier->keep_all().arena_bytes, split.update_arena_bytes);
+  report.keep_all_peak_bytes =
+      request.process_bytes + split.resident_bytes + round_up(arena_bytes, kPageBytes);
+  report.keep_all_micro_batch = split.micro_batch;
 }
 
 std::vector<MemoryComponent> components(const RunPlan& run, int64_t process_bytes) {
