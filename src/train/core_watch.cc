@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/core_watch.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>

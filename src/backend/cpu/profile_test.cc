@@ -146,7 +146,7 @@ TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
   const std::string path = folder.file("profile.json");
   MachineProfile marked = default_profile();
   marked.machine = machine_key(1);
-  marked.rates["mark"] = {1, 2, 3};
+  marked.rates["mark"] = {0.5, 0.25, 0.125};
   std::ofstream(path) << write_profile(marked);
   EXPECT_TRUE(
       rates_equal(load_or_measure_profile(path, 1), marked));  // not measured: the mark is there
