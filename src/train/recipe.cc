@@ -53,7 +53,7 @@ std::vector<std::string> trainable_names(const std::vector<std::string>& names,
     if (!is_used) {
       throw Error(ErrorCode::bad_config, "freeze",
                   "the pattern '" + pattern + "' matches no weight of the model",
-                  "`snug inspect` lists the names, for example '" +
+                  "`snug inspect --weights` lists the names, for example '" +
                       (names.empty() ? "" : names.front()) + "'");
     }
   }

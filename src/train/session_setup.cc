@@ -49,6 +49,14 @@ Machine open_machine(const RunConfig& config, const RunOptions& options) {
 
 namespace {
 
+// A pattern that matches no weight is refused before the data is read.
+void check_frozen_names(const RunConfig& config, const Model& model) {
+  if (config.freeze.empty()) return;
+  std::vector<std::string> names;
+  for (const Value& value : parameters_of(model)) names.push_back(value.name);
+  (void)trainable_names(names, config.freeze);
+}
+
 // The full batch at the greatest length. The tokenizer is read if training would read it: one that
 // cannot be read is to be known now, and its size decides the embedding of a fresh model.
 void open_without_data(const RunConfig& config, const RunOptions& options,
@@ -68,6 +76,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
                     const std::string& tokenizer_folder) {
   RunSetup setup;
   setup.model = resolve_model(config, {});
+  check_frozen_names(config, setup.model);
   if (config.train_file.empty()) {
     open_without_data(config, options, tokenizer_folder, setup);
     return setup;

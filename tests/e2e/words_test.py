@@ -185,6 +185,8 @@ class Warnings(Case):
             done = run(verb, *options(**values))
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn("'no.such.*' matches no weight", done.stderr)
+            self.assertIn("snug inspect --weights", done.stderr)
+            self.assertTrue(verb == "inspect" or "vocabulary" not in done.stderr, done.stderr)
 
 
 if __name__ == "__main__":
