@@ -20,6 +20,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+// A word costs its length times that of the longest piece; published tokenizers say 100 or 200.
+constexpr int64_t kMaxWordChars = 10'000;
+
 struct VocabularyEntry {
   int64_t id;
   std::string token;
@@ -119,6 +122,11 @@ void read_model(const Json& document, WordPieceSpec& spec) {
   spec.roles.unk = fields.required_string("unk_token");
   spec.prefix = fields.required_string("continuing_subword_prefix");
   spec.max_input_chars_per_word = fields.required_count("max_input_chars_per_word");
+  if (spec.max_input_chars_per_word > kMaxWordChars) {
+    fields.fail("has a max_input_chars_per_word of " +
+                std::to_string(spec.max_input_chars_per_word) + ", above " +
+                std::to_string(kMaxWordChars));
+  }
 }
 
 void read_added_tokens(const Json& document, WordPieceSpec& spec) {

@@ -146,6 +146,8 @@ TEST(WordPieceErrors, tokenizer_json_that_asks_for_what_is_not_supported) {
                "model has the unknown field 'dropout'");
   expect_error(error([](Json& j) { j["model"]["max_input_chars_per_word"] = -1; }), "unsupported",
                "no count: -1");
+  expect_error(error([](Json& j) { j["model"]["max_input_chars_per_word"] = 10'001; }),
+               "unsupported", "max_input_chars_per_word of 10001, above 10000");
   expect_error(error([](Json& j) { j["model"]["vocab"] = Json::object(); }), "bad_data",
                "model.vocab is empty");
   expect_error(error([](Json& j) { j["model"]["vocab"] = Json::array({1}); }), "bad_data",
