@@ -53,6 +53,7 @@ struct RunConfig {
   int64_t image_size = 0;                              // 0: the model's own
   std::vector<int64_t> stage_blocks;                   // empty: the model's own
   int64_t num_labels = 0;                              // 0: from the data, else the model's own
+  bool fresh_head = false;                             // a new classifier for a trained model
   std::optional<double> hidden_dropout_prob;           // unset: the model's own
   std::optional<double> attention_probs_dropout_prob;  // unset: the model's own
   std::vector<std::string> freeze;

@@ -4,6 +4,7 @@
 // documentation test with SNUG_UPDATE_DOCS=1.
 #include <utility>
 
+#include "base/limits.h"
 #include "config/option_kinds.h"
 
 namespace snug::config {
@@ -49,8 +50,14 @@ void add_model(std::vector<Option>& all) {
                       &RunConfig::stage_blocks, between(1, 1 << 20), true),
       integer_or_auto_option(
           {"num_labels",
-           "classes of the model; auto: those of the data, without data the model's own"},
-          &RunConfig::num_labels, between(2, 1 << 20)),
+           "classes of the model, at least those of the data; auto: those of the data or of a "
+           "trained head, without data the model's own"},
+          &RunConfig::num_labels, between(2, kMaxLabels)),
+      switch_option(
+          {"fresh_head",
+           "replaces the trained classifier of a model folder by a new one for the labels "
+           "of the data; false: labels of data and model must match"},
+          &RunConfig::fresh_head),
       number_or_auto_option(
           {"hidden_dropout_prob", "dropout of embeddings and hidden states; auto: the model's own"},
           &RunConfig::hidden_dropout_prob, below_one()),

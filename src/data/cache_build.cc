@@ -31,7 +31,8 @@ class CacheBuilder {
         temporary_(path),
         tokens_(temporary_.duplicate_fd(), temporary_.path(), sizeof(CacheHeader)),
         index_(open_nameless(path), path),
-        token_bytes_(token_bytes_for(spec.vocab_size)) {
+        token_bytes_(token_bytes_for(spec.vocab_size)),
+        known_(spec.known_labels) {
     log_.policy = spec.bad_rows;
     report_.length_counts.assign(static_cast<size_t>(spec.max_seq_length) + 1, 0);
     if (spec.label_use == LabelUse::known) {
@@ -48,11 +49,11 @@ class CacheBuilder {
                   "run again");
     }
     finish_report();
-    LabelFinder::Result found;
-    if (spec_.label_use == LabelUse::find) found = finder_.finish();
-    if (spec_.label_use == LabelUse::known) found.labels = spec_.known_labels;
-    reorder_counts(found);
-    write_rest(key, found);
+    LabelMap map;
+    if (spec_.label_use == LabelUse::find) map = final_labels();
+    if (spec_.label_use == LabelUse::known) map.labels = spec_.known_labels;
+    reorder_counts(map);
+    write_rest(key, map);
     if (hooks_.progress) hooks_.progress(progress_);
     return report_;
   }
@@ -117,7 +118,7 @@ class CacheBuilder {
   int32_t label_id(const Row& row, uint32_t file) {
     const std::string where = place_of(spec_.files[file], row.line);
     if (spec_.label_use == LabelUse::known) {
-      if (const auto id = spec_.known_labels.find(*row.label)) return *id;
+      if (const auto id = known_.find(*row.label, where)) return *id;
       const Error error = unseen_label(where, *row.label, spec_.known_labels);
       throw RowError(error);
     }
@@ -199,24 +200,35 @@ class CacheBuilder {
     throw Error(ErrorCode::bad_data, where, text, "check text_column and label_column");
   }
 
-  void reorder_counts(const LabelFinder::Result& found) {
-    if (found.final_id.empty()) return;
-    std::vector<int64_t> counts(report_.label_counts.size());
-    for (size_t id = 0; id < counts.size(); ++id) {
-      counts[static_cast<size_t>(found.final_id[id])] = report_.label_counts[id];
-    }
+  /// The map from the order of first sight.
+  [[nodiscard]] LabelMap final_labels() const {
+    const LabelFinder::Result found = finder_.finish();
+    LabelMap map = map_labels(spec_.rule, labels_of_text(found.labels), spec_.files.front());
+    std::vector<int32_t> id_of;
+    for (const int32_t position : found.final_id)
+      id_of.push_back(map.id_of[static_cast<size_t>(position)]);
+    map.id_of = std::move(id_of);
+    return map;
+  }
+
+  void reorder_counts(const LabelMap& map) {
+    if (map.id_of.empty()) return;
+    std::vector<int64_t> counts(static_cast<size_t>(map.labels.size()));
+    for (size_t id = 0; id < map.id_of.size(); ++id)
+      counts[static_cast<size_t>(map.id_of[id])] = report_.label_counts[id];
     report_.label_counts = std::move(counts);
   }
 
-  void write_rest(const std::string& key, const LabelFinder::Result& found) {
+  void write_rest(const std::string& key, const LabelMap& map) {
     CacheHeader header;
     header.rows = static_cast<uint64_t>(report_.kept);
     header.tokens_bytes = static_cast<uint64_t>(tokens_.position()) - sizeof(CacheHeader);
     header.token_bytes = token_bytes_;
     header.max_seq_length = static_cast<uint32_t>(spec_.max_seq_length);
     header.vocab_size = static_cast<uint32_t>(spec_.vocab_size);
-    header.index_checksum = copy_index(found.final_id);
-    const std::string metadata = to_json({.key = key, .labels = found.labels, .report = report_});
+    header.index_checksum = copy_index(map.id_of);
+    const std::string metadata =
+        to_json({.key = key, .labels = map.labels, .label_source = map.source, .report = report_});
     SNUG_CHECK(metadata.size() <= kMaxMetadataBytes, "metadata too large");
     Checksum checksum;
     checksum.add(std::as_bytes(std::span(metadata)));
@@ -230,7 +242,7 @@ class CacheBuilder {
     temporary_.commit();
   }
 
-  uint64_t copy_index(const std::vector<int32_t>& final_id) {
+  uint64_t copy_index(const std::vector<int32_t>& id_of) {
     index_.flush();
     std::vector<IndexRecord> records(kCopyRecords);
     Checksum checksum;
@@ -240,7 +252,7 @@ class CacheBuilder {
       index_.read_at(row * static_cast<int64_t>(sizeof(IndexRecord)),
                      std::as_writable_bytes(std::span(records)));
       for (IndexRecord& record : records) {
-        if (!final_id.empty()) record.label = final_id[static_cast<size_t>(record.label)];
+        if (!id_of.empty()) record.label = id_of[static_cast<size_t>(record.label)];
       }
       checksum.add(std::as_bytes(std::span(records)));
       tokens_.write(std::as_bytes(std::span(records)));
@@ -257,6 +269,7 @@ class CacheBuilder {
   uint32_t token_bytes_;
   BadRowLog log_{};
   LabelFinder finder_;
+  LabelLookup known_;
   DataReport report_;
   BuildProgress progress_;
   int64_t good_rows_ = 0;     // that the readers returned

@@ -42,6 +42,12 @@ std::vector<int64_t> counts_at(const nlohmann::json& object, const char* name) {
   return counts;
 }
 
+LabelSource label_source_at(const nlohmann::json& object) {
+  const int64_t value = count_at(object, "label_source");
+  if (value > static_cast<int64_t>(LabelSource::ids)) throw std::out_of_range("label_source");
+  return static_cast<LabelSource>(value);
+}
+
 }  // namespace
 
 void Checksum::add(std::span<const std::byte> bytes) {
@@ -88,6 +94,11 @@ std::string cache_key(const CacheSpec& spec) {
   if (spec.label_use == LabelUse::known) {
     for (const std::string& name : spec.known_labels.names()) append_field(text, name);
   }
+  if (spec.label_use == LabelUse::find) {
+    append_field(text,
+                 std::to_string(spec.rule.is_trained) + "," + std::to_string(spec.rule.count));
+    for (const std::string& name : spec.rule.model) append_field(text, name);
+  }
   Checksum first;
   first.add(std::as_bytes(std::span(text)));
   Checksum second;
@@ -100,6 +111,7 @@ std::string to_json(const CacheMetadata& metadata) {
   const DataReport& report = metadata.report;
   const nlohmann::json json = {{"key", metadata.key},
                                {"labels", metadata.labels.names()},
+                               {"label_source", static_cast<int>(metadata.label_source)},
                                {"report",
                                 {{"rows_read", report.rows_read},
                                  {"kept", report.kept},
@@ -126,6 +138,7 @@ CacheMetadata metadata_from_json(const std::string& text, const std::string& whe
     CacheMetadata metadata{
         .key = json.at("key").get<std::string>(),
         .labels = Labels::from_names(json.at("labels").get<std::vector<std::string>>()),
+        .label_source = label_source_at(json),
         .report = {}};
     DataReport& report = metadata.report;
     report.rows_read = count_at(in, "rows_read");

@@ -23,7 +23,7 @@ namespace snug::data {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint64_t kCacheMagic = 0x31'4B'4F'54'47'55'4E'53;  // "SNUGTOK1"
-inline constexpr uint32_t kCacheVersion = 1;
+inline constexpr uint32_t kCacheVersion = 2;
 inline constexpr uint32_t kCacheComplete = 0x45'4E'4F'44;  // "DONE"
 inline constexpr uint64_t kMaxMetadataBytes = uint64_t{64} << 20;
 inline constexpr int32_t kMaxSequenceLength = int32_t{1} << 20;
@@ -87,6 +87,7 @@ template <class T>
 struct CacheMetadata {
   std::string key;
   Labels labels;
+  LabelSource label_source = LabelSource::data;
   DataReport report;
 };
 [[nodiscard]] std::string to_json(const CacheMetadata& metadata);

@@ -24,9 +24,12 @@ namespace {
 constexpr size_t kMaxNamesBytes = 64 << 10;
 constexpr size_t kPixels = static_cast<size_t>(kCifarSide * kCifarSide);
 constexpr size_t kImageBytes = kPixels * static_cast<size_t>(kCifarChannels);
-// Mean and standard deviation of CIFAR-10's training images, by channel.
-constexpr std::array<float, 3> kMean = {0.4914F, 0.4822F, 0.4465F};
-constexpr std::array<float, 3> kDeviation = {0.2470F, 0.2435F, 0.2616F};
+constexpr std::array<float, 3> floats_of(const std::array<double, 3>& values) {
+  return {static_cast<float>(values[0]), static_cast<float>(values[1]),
+          static_cast<float>(values[2])};
+}
+constexpr std::array<float, 3> kMean = floats_of(kCifarMean);
+constexpr std::array<float, 3> kDeviation = floats_of(kCifarDeviation);
 
 struct Kind {
   size_t label_bytes;
@@ -138,13 +141,13 @@ struct ImageFile::State {
   std::vector<std::string> files;
   Kind kind = kCifar10;
   int64_t rows = 0;
-  Labels labels;
+  LabelMap map;
   std::vector<int64_t> label_counts;
   uint64_t content_hash = 0;
 
   [[nodiscard]] size_t record_bytes() const { return kind.label_bytes + kImageBytes; }
 
-  void open(const std::string& path);
+  void open(const std::string& path, const LabelRule& rule);
   void check_content();
 
   [[nodiscard]] const Piece& piece_of(int64_t row) const {
@@ -153,7 +156,7 @@ struct ImageFile::State {
                                         [](int64_t r, const Piece& p) { return r < p.first_row; });
     return *std::prev(after);
   }
-  // Reads the first `bytes.size()` bytes of a record and returns its label.
+  // Reads the first `bytes.size()` bytes of a record and returns the model's id of its label.
   [[nodiscard]] int32_t read_record(int64_t row, std::span<std::byte> bytes) const {
     const Piece& piece = piece_of(row);
     read_at(piece, (row - piece.first_row) * static_cast<int64_t>(record_bytes()), bytes);
@@ -164,11 +167,11 @@ struct ImageFile::State {
                       std::to_string(label) + " of " + std::to_string(kind.classes),
                   "give CIFAR's binary version, and nothing else under that name");
     }
-    return label;
+    return map.id_of[static_cast<size_t>(label)];
   }
 };
 
-void ImageFile::State::open(const std::string& path) {
+void ImageFile::State::open(const std::string& path, const LabelRule& rule) {
   files = files_of(path);
   for (const std::string& file : files) {
     Descriptor descriptor(file);
@@ -187,29 +190,37 @@ void ImageFile::State::open(const std::string& path) {
     pieces.push_back({.path = file, .file = std::move(descriptor), .first_row = rows});
     rows += bytes / static_cast<int64_t>(record_bytes());
   }
-  labels = read_names(files.front(), kind);
+  DataLabels given{.names = read_names(files.front(), kind).names(), .ids = {}};
+  for (int64_t id = 0; id < kind.classes; ++id) given.ids.push_back(id);
+  map = map_labels(rule, given, path);
 }
 
 void ImageFile::State::check_content() {
   std::array<std::byte, kCifar100.label_bytes + kImageBytes> buffer{};
   const std::span<std::byte> record = std::span(buffer).first(record_bytes());
-  label_counts.assign(static_cast<size_t>(kind.classes), 0);
+  label_counts.assign(static_cast<size_t>(map.labels.size()), 0);
   Checksum checksum;
   for (int64_t row = 0; row < rows; ++row) {
     ++label_counts[static_cast<size_t>(read_record(row, record))];
     checksum.add(buffer);  // whole words: what is behind the record is zero
   }
+  for (int32_t id = 0; id < kind.classes; ++id) {
+    const int32_t mapped = map.id_of[static_cast<size_t>(id)];
+    if (mapped != id) checksum.add(bytes_of((int64_t{id} << 32) + mapped));
+  }
   content_hash = checksum.value();
 }
 
-ImageFile::ImageFile(const std::string& path) : state_(std::make_unique<State>()) {
-  state_->open(path);
+ImageFile::ImageFile(const std::string& path, const LabelRule& rule)
+    : state_(std::make_unique<State>()) {
+  state_->open(path, rule);
   state_->check_content();
 }
 ImageFile::~ImageFile() = default;
 
 int64_t ImageFile::rows() const { return state_->rows; }
-const Labels& ImageFile::labels() const { return state_->labels; }
+const Labels& ImageFile::labels() const { return state_->map.labels; }
+LabelSource ImageFile::label_source() const { return state_->map.source; }
 uint64_t ImageFile::content_hash() const { return state_->content_hash; }
 const std::vector<int64_t>& ImageFile::label_counts() const { return state_->label_counts; }
 const std::vector<std::string>& ImageFile::files() const { return state_->files; }

@@ -5,27 +5,34 @@
 // the number of images.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "data/label_map.h"
 #include "data/row_store.h"
 
 namespace snug::data {
 
 inline constexpr int64_t kCifarSide = 32;
 inline constexpr int64_t kCifarChannels = 3;
+// Mean and standard deviation of CIFAR-10's training images, by channel.
+inline constexpr std::array<double, 3> kCifarMean = {0.4914, 0.4822, 0.4465};
+inline constexpr std::array<double, 3> kCifarDeviation = {0.2470, 0.2435, 0.2616};
 
 class ImageFile final : public RowStore {
  public:
   /// A .bin file, or a folder: then its data_batch_*.bin (or train.bin) in the order of their
   /// names. Label names come from batches.meta.txt (fine_label_names.txt) beside the files, else
-  /// they are numbers. Throws Error{bad_data} for a file that is not CIFAR's, Error{io}.
-  explicit ImageFile(const std::string& path);
+  /// they are numbers; the file gives ids, so `rule` decides what is theirs. Throws Error{bad_data}
+  /// for a file that is not CIFAR's, Error{io}, and what map_labels throws.
+  explicit ImageFile(const std::string& path, const LabelRule& rule = {});
   ~ImageFile() override;
 
   [[nodiscard]] int64_t rows() const override;
   [[nodiscard]] const Labels& labels() const override;
+  [[nodiscard]] LabelSource label_source() const;
   [[nodiscard]] uint64_t content_hash() const override;
   [[nodiscard]] int32_t label(int64_t row) const override;
   void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const override;

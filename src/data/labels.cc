@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "data/label_map.h"
+
 namespace snug::data {
 namespace {
 
@@ -46,15 +48,11 @@ std::optional<int32_t> Labels::find(std::string_view name) const {
 }
 
 Error unseen_label(const std::string& where, std::string_view label, const Labels& labels) {
-  std::string known;
-  for (int32_t id = 0; id < std::min(labels.size(), 8); ++id) {
-    known += (id == 0 ? "" : ", ") + labels.name(id);
-  }
-  if (labels.size() > 8) known += ", ... (" + std::to_string(labels.size()) + " in all)";
   return Error(ErrorCode::bad_data, where,
                "the label '" + std::string(label.substr(0, kMaxLabelBytes)) +
                    "' does not occur in the training data",
-               "the known labels are " + known + "; correct the row, or set bad_rows to skip");
+               "the known labels are " + list_labels(labels.names()) +
+                   "; correct the row, or set bad_rows to skip");
 }
 
 int32_t LabelFinder::add(std::string_view label, const std::string& where) {

@@ -11,13 +11,13 @@
 #include <string_view>
 #include <vector>
 
+#include "base/limits.h"
 #include "snug/error.h"
 
 namespace snug::data {
 
 inline constexpr int32_t kIgnoredLabel = -100;  // a row without a label
 inline constexpr int64_t kMaxLabelBytes = 256;
-inline constexpr int64_t kMaxLabels = 16384;
 
 class Labels {
  public:

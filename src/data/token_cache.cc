@@ -206,6 +206,7 @@ TokenCache TokenCache::open(const std::string& path, const CacheSpec& spec) {
 
 int64_t TokenCache::rows() const { return static_cast<int64_t>(state_->header.rows); }
 const Labels& TokenCache::labels() const { return state_->metadata.labels; }
+LabelSource TokenCache::label_source() const { return state_->metadata.label_source; }
 const DataReport& TokenCache::report() const { return state_->metadata.report; }
 const std::vector<std::string>& TokenCache::files() const { return state_->files; }
 uint64_t TokenCache::content_hash() const { return state_->content_hash; }

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/label_map.h"
 #include "data/labels.h"
 #include "data/row_store.h"
 #include "data/rows.h"
@@ -38,7 +39,8 @@ using EncodeFn =
     std::function<void(std::string_view text, const std::string* pair, EncodedRow& out)>;
 
 enum class LabelUse : uint8_t {
-  find,   // training: labels come from these rows; unlabelled rows are counted and dropped
+  find,   // training: labels come from these rows by CacheSpec::rule; unlabelled rows are counted
+          // and dropped
   known,  // evaluation: labels are given; an unseen one is a bad row; unlabelled rows are counted
           // and dropped
   ignore  // prediction: every good row is kept in file order, empty text included; labels are not
@@ -51,6 +53,7 @@ struct CacheSpec {
   RowSchema schema{};
   BadRows bad_rows = BadRows::stop;
   LabelUse label_use = LabelUse::find;
+  LabelRule rule{};                     // with LabelUse::find
   Labels known_labels{};                // with LabelUse::known
   int32_t max_seq_length = 0;           // at most 1,048,576
   int32_t vocab_size = 0;               // ids are below it
@@ -107,6 +110,8 @@ class TokenCache final : public RowStore {
   [[nodiscard]] int64_t rows() const override;
   [[nodiscard]] int32_t max_length() const { return report().max_length; }
   [[nodiscard]] const Labels& labels() const override;
+  /// Where the order of the labels came from, with LabelUse::find.
+  [[nodiscard]] LabelSource label_source() const;
   [[nodiscard]] const DataReport& report() const;
   [[nodiscard]] const std::vector<std::string>& files() const;
   [[nodiscard]] uint64_t content_hash() const override;

@@ -251,7 +251,7 @@ TEST(TokenCache, hostile_fields_with_right_checksums_are_refused) {
   with_header([](CacheHeader& h) { h.token_bytes = 0; });
   with_header([](CacheHeader& h) { h.max_seq_length = 1u << 30; });
   with_header([](CacheHeader& h) { h.complete = 0; });
-  with_header([](CacheHeader& h) { h.version = 2; });
+  with_header([](CacheHeader& h) { h.version = kCacheVersion + 1; });
 
   // An id outside the vocabulary under a right row checksum.
   std::string forged = bytes;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/limits.h"
 #include "io/json_tree.h"
 #include "snug/error.h"
 
@@ -39,7 +40,6 @@ void ConfigReader::read_ints(const std::string& key, std::vector<int64_t>& value
 }
 
 void ConfigReader::read_labels(int64_t& num_labels, std::vector<std::string>& labels) {
-  constexpr int64_t kMaxLabels = int64_t{1} << 24;
   const auto count = find("num_labels");
   if (count) num_labels = count->as_int(1, kMaxLabels);
   expect({"label2id"});

@@ -95,6 +95,36 @@ TEST(Resnet, config_json_reads_back) {
   }
 }
 
+TEST(Resnet, files_are_those_of_transformers_where_it_has_the_network) {
+  const ResnetConfig config = resnet_preset("resnet-50");
+  EXPECT_TRUE(is_transformers_resnet(config));
+  for (const char* name : {"resnet-20", "resnet-164", "resnet-200"})
+    EXPECT_FALSE(is_transformers_resnet(resnet_preset(name))) << name;
+  const std::string block = "resnet.encoder.stages.3.layers.11.";
+  for (const auto& [ours, theirs] : std::vector<std::pair<std::string, std::string>>{
+           {"conv1.weight", "resnet.embedder.embedder.convolution.weight"},
+           {"bn1.running_var", "resnet.embedder.embedder.normalization.running_var"},
+           {"layer4.11.conv3.weight", block + "layer.2.convolution.weight"},
+           {"layer4.11.bn1.bias", block + "layer.0.normalization.bias"},
+           {"layer4.11.downsample.0.weight", block + "shortcut.convolution.weight"},
+           {"layer4.11.downsample.1.running_mean", block + "shortcut.normalization.running_mean"},
+           {"fc.bias", "classifier.1.bias"}}) {
+    EXPECT_EQ(resnet_stored_name(config, ours), theirs);
+    EXPECT_EQ(resnet_stored_name(resnet_preset("resnet-20"), ours), ours);
+  }
+}
+
+TEST(Resnet, a_configuration_of_older_versions_is_read) {
+  ResnetConfig config = resnet_config_from_json(
+      R"({"model_type": "resnet", "depths": [1, 2], "widths": [4, 8], "layer_type": "basic",
+          "preactivation": false, "stem": "imagenet", "shortcut": "projection", "image_size": 32,
+          "num_channels": 3, "batch_norm_eps": 1e-05, "batch_norm_momentum": 0.1,
+          "num_labels": 10})",
+      "c.json");
+  EXPECT_EQ(config.widths, (std::vector<int64_t>{4, 8}));
+  EXPECT_TRUE(is_transformers_resnet(config));
+}
+
 template <class Action>
 void expect_refusal(Action action, const std::string& text,
                     ErrorCode code = ErrorCode::bad_config) {
@@ -118,6 +148,10 @@ TEST(Resnet, what_cannot_be_built_is_refused) {
   expect_refusal(read(R"({"layer_type": "dense"})"), "layer_type must be \"basic\" or");
   expect_refusal(read(R"({"stem": "none"})"), "stem must be");
   expect_refusal(read(R"({"shortcut": "padding", "widths": [8, 4, 2, 1]})"), "do not fall");
+  expect_refusal(read(R"({"hidden_sizes": [64, 66]})"), "has 66, which a bottleneck cannot");
+  expect_refusal(read(R"({"embedding_size": 32})"), "embedding_size is 32", ErrorCode::unsupported);
+  expect_refusal(read(R"({"downsample_in_first_stage": true})"), "keeps its size",
+                 ErrorCode::bad_data);
   expect_refusal(read(R"({"hidden_act": "gelu"})"), "relu alone", ErrorCode::bad_data);
   expect_refusal(read(R"({"depths": 3})"), "must be a list of sizes", ErrorCode::bad_data);
 }

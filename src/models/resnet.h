@@ -33,6 +33,13 @@ struct ResnetConfig {
   bool operator==(const ResnetConfig&) const = default;
 };
 
+/// True where ResNetForImageClassification of transformers is the same network: the post-activation
+/// networks for ImageNet. Their files are written as transformers writes them.
+[[nodiscard]] bool is_transformers_resnet(const ResnetConfig& config);
+/// The name of a weight in files: transformers' where it has the network, else as in the graph.
+[[nodiscard]] std::string resnet_stored_name(const ResnetConfig& config,
+                                             const std::string& parameter);
+
 /// "resnet-18", -34, -50, -101, -152 (ImageNet) and -200 (ImageNet, pre-activation);
 /// "resnet-imagenet-1000" (the middle stages of resnet-200 stretched in their ratio);
 /// "resnet-20", -32, -44, -56, -110, -1202 and any other 6n + 2 (CIFAR, basic blocks);
@@ -40,9 +47,10 @@ struct ResnetConfig {
 /// Throws Error{bad_config}.
 [[nodiscard]] ResnetConfig resnet_preset(std::string_view name);
 
+/// Reads config.json of transformers ("resnet") and Snug's own ("snug_resnet").
 [[nodiscard]] ResnetConfig resnet_config_from_json(std::string_view json, const std::string& file,
                                                    std::vector<std::string>* ignored = nullptr);
-/// A config.json with "model_type": "resnet".
+/// transformers' config.json where it has the network; else one with "model_type": "snug_resnet".
 [[nodiscard]] std::string resnet_config_to_json(const ResnetConfig& config);
 /// Throws Error{bad_config} at `where`.
 void validate(const ResnetConfig& config, const std::string& where);

@@ -109,44 +109,4 @@ void validate(const ResnetConfig& config, const std::string& where) {
   check_labels(config.num_labels, config.labels, where);
 }
 
-ResnetConfig resnet_config_from_json(std::string_view json, const std::string& file,
-                                     std::vector<std::string>* ignored) {
-  ConfigReader reader(json, file);
-  reader.require_text("model_type", "resnet", "the model is not a residual network");
-  reader.require_text("hidden_act", "relu", "residual networks have relu alone");
-  ResnetConfig config;
-  reader.read_ints("depths", config.depths, 1);
-  reader.read_ints("widths", config.widths, 1);
-  reader.read("layer_type", config.layer_type);
-  reader.read("preactivation", config.preactivation);
-  reader.read("stem", config.stem);
-  reader.read("shortcut", config.shortcut);
-  reader.read_int("image_size", config.image_size, 1);
-  reader.read_int("num_channels", config.num_channels, 1);
-  reader.read_number("batch_norm_eps", config.batch_norm_eps, 1);
-  reader.read_number("batch_norm_momentum", config.batch_norm_momentum, 1);
-  reader.read_labels(config.num_labels, config.labels);
-  reader.expect({"architectures"});
-  validate(config, file);
-  if (ignored != nullptr) *ignored = reader.unknown();
-  return config;
-}
-
-std::string resnet_config_to_json(const ResnetConfig& config) {
-  nlohmann::ordered_json json = {{"architectures", {"SnugResnetForImageClassification"}},
-                                 {"model_type", "resnet"},
-                                 {"depths", config.depths},
-                                 {"widths", config.widths},
-                                 {"layer_type", config.layer_type},
-                                 {"preactivation", config.preactivation},
-                                 {"stem", config.stem},
-                                 {"shortcut", config.shortcut},
-                                 {"image_size", config.image_size},
-                                 {"num_channels", config.num_channels},
-                                 {"batch_norm_eps", config.batch_norm_eps},
-                                 {"batch_norm_momentum", config.batch_norm_momentum}};
-  append_labels(json, config.labels, config.num_labels);
-  return json.dump(2) + "\n";
-}
-
 }  // namespace snug::models

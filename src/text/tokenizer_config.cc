@@ -2,6 +2,7 @@
 // Reads tokenizer_config.json, and writes the three files of a tokenizer.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -35,6 +36,20 @@ void read_added(const JsonFields& fields, TokenizerConfig& config) {
   }
   std::sort(config.added.begin(), config.added.end(),
             [](const auto& a, const auto& b) { return a.id < b.id; });
+}
+
+/// transformers writes 10^30 where nothing is known.
+std::optional<int64_t> read_max_length(const JsonFields& fields) {
+  constexpr double kMostTokens = 1 << 20;
+  if (!fields.has("model_max_length") || fields.at("model_max_length").is_null())
+    return std::nullopt;
+  const nlohmann::json& value = fields.at("model_max_length");
+  if (!value.is_number()) fields.fail("model_max_length must be a number of tokens");
+  const auto tokens = value.get<double>();
+  if (tokens > kMostTokens) return std::nullopt;
+  if (!(tokens >= 1) || tokens != std::floor(tokens))
+    fields.fail("model_max_length must be a whole number of tokens above 0");
+  return static_cast<int64_t>(tokens);
 }
 
 void write_file(const std::filesystem::path& file, const std::string& text) {
@@ -155,6 +170,7 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& file) {
   if (fields.has("tokenizer_class") && !fields.at("tokenizer_class").is_null()) {
     config.tokenizer_class = fields.required_string("tokenizer_class");
   }
+  config.model_max_length = read_max_length(fields);
   if (!fields.boolean("do_basic_tokenize").value_or(true))
     fields.fail("do_basic_tokenize false is not supported");
   if (fields.has("padding_side")) fields.require_string("padding_side", "right");
@@ -167,7 +183,8 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& file) {
   return config;
 }
 
-void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::path& folder) {
+void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::path& folder,
+                           int64_t model_max_length) {
   std::string lines;
   for (int64_t id = 0; id < spec.vocabulary.size(); ++id) {
     lines.append(spec.vocabulary.token(id));
@@ -185,6 +202,7 @@ void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::pat
       {"cls_token", spec.roles.cls},
       {"sep_token", spec.roles.sep}};
   if (spec.vocabulary.find(spec.roles.mask) >= 0) config["mask_token"] = spec.roles.mask;
+  if (model_max_length > 0) config["model_max_length"] = model_max_length;
   write_file(folder / "tokenizer_config.json", config.dump(2) + "\n");
 }
 

@@ -232,13 +232,17 @@ std::string_view WordPieceTokenizer::token(int64_t id) const {
               "the ids were made with another vocabulary");
 }
 
-void WordPieceTokenizer::save(const std::filesystem::path& folder) const {
+std::optional<int64_t> WordPieceTokenizer::saved_max_length(const std::filesystem::path& folder) {
+  return read_tokenizer_config(folder / "tokenizer_config.json").model_max_length;
+}
+
+void WordPieceTokenizer::save(const std::filesystem::path& folder, int64_t model_max_length) const {
   std::error_code status;
   std::filesystem::create_directories(folder, status);
   if (status)
     throw Error(ErrorCode::io, folder.string(), "cannot make the folder: " + status.message(),
                 "check its parent");
-  write_tokenizer_files(spec_, folder);
+  write_tokenizer_files(spec_, folder, model_max_length);
 }
 
 int64_t WordPieceTokenizer::approximate_bytes() const {

@@ -75,8 +75,12 @@ class WordPieceTokenizer {
   }
 
   /// Writes vocab.txt, tokenizer.json and tokenizer_config.json; makes the folder where it is
-  /// missing. `transformers` and load() read them back as the same tokenizer.
-  void save(const std::filesystem::path& folder) const;
+  /// missing. `transformers` and load() read them back as the same tokenizer. model_max_length is
+  /// written where it is above 0.
+  void save(const std::filesystem::path& folder, int64_t model_max_length = 0) const;
+  /// The model_max_length of a folder's tokenizer_config.json; none where the file does not say it
+  /// (the huge number of transformers says nothing).
+  [[nodiscard]] static std::optional<int64_t> saved_max_length(const std::filesystem::path& folder);
   /// Heap bytes that this tokenizer holds, without the allocator's rounding.
   [[nodiscard]] int64_t approximate_bytes() const;
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct TokenizerConfig {
   std::optional<bool> handle_chinese_chars;
   std::vector<AddedToken> added;  ///< added_tokens_decoder
   std::string tokenizer_class;
+  std::optional<int64_t> model_max_length;  ///< in tokens
   std::string where;
 };
 
@@ -51,8 +53,10 @@ struct TokenizerConfig {
 /// Reads Hugging Face's tokenizer.json.
 [[nodiscard]] WordPieceSpec read_tokenizer_json(const std::filesystem::path& file,
                                                 const TokenizerConfig& config);
-/// Writes vocab.txt, tokenizer.json and tokenizer_config.json into an existing folder.
-void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::path& folder);
+/// Writes vocab.txt, tokenizer.json and tokenizer_config.json into an existing folder;
+/// model_max_length where it is above 0.
+void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::path& folder,
+                           int64_t model_max_length);
 
 /// Adds one token to a vocabulary under construction; `line` names it in messages.
 void add_vocabulary_token(WordPieceSpec& spec, std::string_view token, const std::string& line);

@@ -2,9 +2,11 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "data/image_file.h"
 #include "io/atomic_folder.h"
 #include "io/file.h"
 #include "io/safetensors.h"
@@ -15,7 +17,10 @@ namespace {
 
 constexpr int64_t kMaxStateBytes = 1 << 20;
 
-// The model's tensors, or the optimizer's.
+// What PyTorch counts in a batch norm and does not use where momentum is given.
+constexpr int64_t kNoBatches = 0;
+
+// The model's tensors, or the optimizer's, by their names in the engine.
 enum class Share { model, optimizer };
 std::vector<io::TensorToWrite> tensors_of(const Engine& engine, Share share) {
   std::vector<io::TensorToWrite> tensors;
@@ -31,10 +36,45 @@ std::vector<io::TensorToWrite> tensors_of(const Engine& engine, Share share) {
   return tensors;
 }
 
-void read_values(const std::string& path, const Engine& engine, Share share) {
+/// The weights under the names that other programs read.
+std::vector<io::TensorToWrite> stored_weights(const Engine& engine, const Model& model) {
+  std::vector<io::TensorToWrite> tensors = tensors_of(engine, Share::model);
+  std::vector<io::TensorToWrite> counters;
+  for (io::TensorToWrite& tensor : tensors) {
+    tensor.name = model.stored_name(tensor.name);
+    const std::string statistic = ".running_var";
+    if (!tensor.name.ends_with(statistic)) continue;
+    counters.push_back({.name = tensor.name.substr(0, tensor.name.size() - statistic.size()) +
+                                ".num_batches_tracked",
+                        .dtype = io::StoredType::i64,
+                        .shape = {},
+                        .data = reinterpret_cast<const std::byte*>(&kNoBatches)});
+  }
+  tensors.insert(tensors.end(), counters.begin(), counters.end());
+  return tensors;
+}
+
+/// What transformers does to an image before the model sees it, as here.
+std::string preprocessor_json(const Model& model) {
+  const nlohmann::ordered_json json = {
+      {"image_processor_type", "ViTImageProcessor"},
+      {"do_resize", true},
+      {"size", {{"height", model.image_size()}, {"width", model.image_size()}}},
+      {"resample", 2},
+      {"do_rescale", true},
+      {"rescale_factor", 1.0 / 255.0},
+      {"do_normalize", true},
+      {"image_mean", data::kCifarMean},
+      {"image_std", data::kCifarDeviation}};
+  return json.dump(2) + "\n";
+}
+
+void read_values(const std::string& path, const Engine& engine, const Model& model, Share share) {
   const io::SafetensorsFile file(path);
   for (const io::TensorToWrite& wanted : tensors_of(engine, share)) {
-    const io::TensorInfo* found = file.find(wanted.name);
+    const io::TensorInfo* found =
+        share == Share::model ? file.find(model.stored_name(wanted.name)) : nullptr;
+    if (found == nullptr) found = file.find(wanted.name);  // an older checkpoint, too
     if (found == nullptr)
       throw Error(ErrorCode::bad_data, path, "the checkpoint has no '" + wanted.name + "'");
     if (found->shape != wanted.shape || found->dtype != io::StoredType::f32) {
@@ -43,7 +83,7 @@ void read_values(const std::string& path, const Engine& engine, Share share) {
                       ", the model needs " + to_string(wanted.shape),
                   "resume with the model configuration that the run began with");
     }
-    file.read(wanted.name, engine.data(wanted.name), found->size_bytes());
+    file.read(found->name, engine.data(wanted.name), found->size_bytes());
   }
 }
 
@@ -51,14 +91,16 @@ void read_values(const std::string& path, const Engine& engine, Share share) {
 
 std::string save_checkpoint(const std::string& folder, const Engine& engine, const Model& model,
                             const WordPieceTokenizer* tokenizer, const TrainState* state) {
-  const std::vector<io::TensorToWrite> weights = tensors_of(engine, Share::model);
+  const std::vector<io::TensorToWrite> weights = stored_weights(engine, model);
   const std::vector<io::TensorToWrite> states =
       state == nullptr ? std::vector<io::TensorToWrite>{} : tensors_of(engine, Share::optimizer);
   io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights) +
                                                      io::safetensors_file_bytes(states),
                                    .on_step = {}});
   io::write_file(target.file("config.json"), model.config_json());
-  if (tokenizer != nullptr) tokenizer->save(target.path());
+  if (model.image_size() > 0)
+    io::write_file(target.file("preprocessor_config.json"), preprocessor_json(model));
+  if (tokenizer != nullptr) tokenizer->save(target.path(), model.max_seq_length);
   std::string sha256 = io::write_safetensors(target.file("model.safetensors"), weights);
   if (state != nullptr) {
     (void)io::write_safetensors(target.file("optimizer.safetensors"), states);
@@ -96,9 +138,9 @@ TrainState load_state(const std::string& folder) {
   return TrainState::from_json(io::read_all(path, kMaxStateBytes), path);
 }
 
-void load_checkpoint(const std::string& folder, const Engine& engine) {
-  read_values(folder + "/model.safetensors", engine, Share::model);
-  read_values(folder + "/optimizer.safetensors", engine, Share::optimizer);
+void load_checkpoint(const std::string& folder, const Engine& engine, const Model& model) {
+  read_values(folder + "/model.safetensors", engine, model, Share::model);
+  read_values(folder + "/optimizer.safetensors", engine, model, Share::optimizer);
 }
 
 }  // namespace snug::train

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: a Hugging Face folder (config.json, model.safetensors, tokenizer) that appears whole
-// or not at all; `last` also holds optimizer.safetensors and trainer_state.json. Tensors are
-// written straight from the run's memory.
+// Checkpoints: a model folder (config.json, model.safetensors, tokenizer or preprocessor;
+// docs/files.md) that appears whole or not at all; `last` also holds optimizer.safetensors and
+// trainer_state.json. Tensors are written straight from the run's memory.
 #pragma once
 
 #include <string>
@@ -33,6 +33,6 @@ void archive_checkpoint(const RunFolder& folder, int64_t step, int64_t limit);
 /// Reads trainer_state.json of a complete checkpoint.
 [[nodiscard]] TrainState load_state(const std::string& folder);
 /// Reads weights and optimizer states into the engine. Every value must be there with its shape.
-void load_checkpoint(const std::string& folder, const Engine& engine);
+void load_checkpoint(const std::string& folder, const Engine& engine, const Model& model);
 
 }  // namespace snug::train

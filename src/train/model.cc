@@ -6,9 +6,8 @@
 
 #include "io/file.h"
 #include "io/json_file.h"
-#include "io/safetensors.h"
 #include "snug/error.h"
-#include "train/engine.h"
+#include "train/model_weights.h"
 
 namespace snug::train {
 namespace {
@@ -29,7 +28,8 @@ ModelConfig read_config(const std::string& path, std::vector<std::string>& ignor
   if (type == "bert") return models::bert_config_from_json(text, path, &ignored);
   if (type == "lstm") return models::lstm_config_from_json(text, path, &ignored);
   if (type == "mlp") return models::mlp_config_from_json(text, path, &ignored);
-  if (type == "resnet") return models::resnet_config_from_json(text, path, &ignored);
+  if (type == "resnet" || type == "snug_resnet")
+    return models::resnet_config_from_json(text, path, &ignored);
   if (type == "vgg") return models::vgg_config_from_json(text, path, &ignored);
   throw Error(ErrorCode::bad_config, path, "model_type '" + type + "' is not supported",
               "bert, lstm, mlp, resnet and vgg are");
@@ -120,23 +120,6 @@ int64_t parts_of(const VggConfig& c, int64_t) {
   return std::accumulate(c.depths.begin(), c.depths.end(), int64_t{3});
 }
 
-/// Weights that belong to the task rather than to what was pretrained.
-bool may_start_fresh(const BertConfig&, const std::string& name) {
-  return name.starts_with("classifier.") || name.starts_with("bert.pooler.");
-}
-bool may_start_fresh(const LstmConfig&, const std::string& name) {
-  return name.starts_with("classifier.");
-}
-bool may_start_fresh(const MlpConfig&, const std::string& name) {
-  return name.starts_with("classifier.");
-}
-bool may_start_fresh(const ResnetConfig&, const std::string& name) {
-  return name.starts_with("fc.");
-}
-bool may_start_fresh(const VggConfig&, const std::string& name) {
-  return name.starts_with("classifier.6.");
-}
-
 [[noreturn]] void refuse_key(const char* key, const std::string& model, const std::string& reason) {
   throw Error(ErrorCode::bad_config, key, "'" + model + "' " + reason,
               std::string("leave ") + key + " away");
@@ -174,6 +157,13 @@ void apply_keys(VggConfig& c, const RunConfig& config) {
   if (config.image_size > 0) c.image_size = config.image_size;
 }
 
+/// Where the file names none: LABEL_0, LABEL_1, ...
+std::vector<std::string> label_names(std::vector<std::string> names, int64_t count) {
+  for (auto i = static_cast<int64_t>(names.size()); i < count; ++i)
+    names.push_back("LABEL_" + std::to_string(i));
+  return names;
+}
+
 std::string config_path(const std::string& model) {
   if (io::is_folder(model)) return model + "/config.json";
   if (model.ends_with(".json")) return model;
@@ -194,20 +184,72 @@ void apply_facts(Config& config, const ModelFacts& facts, int64_t num_labels) {
   }
 }
 
-/// Older files and bare encoders: "gamma"/"beta" for layer norms, no "bert." prefix.
-const io::TensorInfo* find_weight(const io::SafetensorsModel& file, const std::string& name) {
-  std::vector<std::string> spellings{name};
-  if (name.starts_with("bert.")) spellings.push_back(name.substr(5));
-  for (const std::string& spelling : std::vector<std::string>(spellings)) {
-    const size_t norm = spelling.find("LayerNorm.");
-    if (norm == std::string::npos) continue;
-    const bool is_weight = spelling.ends_with("weight");
-    spellings.push_back(spelling.substr(0, norm + 10) + (is_weight ? "gamma" : "beta"));
+/// Refuses keys of the run configuration that would change nothing, or what a file decides.
+void check_keys(const RunConfig& config, const Model& model, bool is_preset) {
+  if (config.fresh_head && model.weights_folder.empty()) {
+    throw Error(ErrorCode::bad_config, "fresh_head",
+                "'" + config.model + "' has no trained head: all its weights are fresh",
+                "leave fresh_head away");
   }
-  for (const std::string& spelling : spellings) {
-    if (const io::TensorInfo* found = file.find(spelling)) return found;
+  const auto is_given = [&](const char* key) {
+    return config.source_of(key) != ConfigSource::default_value;
+  };
+  const bool is_mlp = std::holds_alternative<MlpConfig>(model.config);
+  if (!(is_mlp && is_preset) && is_given("hidden_sizes")) {
+    throw Error(ErrorCode::bad_config, "hidden_sizes",
+                "it describes a fresh mlp; '" + config.model + "' has its own sizes",
+                "leave hidden_sizes away, or set model to mlp");
   }
-  return nullptr;
+  const bool is_lstm = std::holds_alternative<LstmConfig>(model.config);
+  for (const char* key : {"hidden_size", "num_hidden_layers", "embedding_size"}) {
+    if (is_lstm && is_preset) break;
+    if (!is_given(key)) continue;
+    throw Error(ErrorCode::bad_config, key,
+                "it describes a fresh lstm; '" + config.model + "' has its own sizes",
+                std::string("leave ") + key + " away, or set model to lstm");
+  }
+  if (model.image_size() == 0 && is_given("image_size"))
+    refuse_key("image_size", config.model, "reads no images");
+  for (const char* key : {"tokenizer", "vocab_size", "attention_probs_dropout_prob", "text_column",
+                          "text_pair_column", "label_column", "max_seq_length"}) {
+    if (model.image_size() > 0 && is_given(key)) refuse_key(key, config.model, "reads images");
+  }
+  if (!model.has_batch_statistics() && config.allow_batch_norm_split)
+    refuse_key("allow_batch_norm_split", config.model, "has no batch norm and is split freely");
+  if (!std::holds_alternative<ResnetConfig>(model.config) && is_given("stage_blocks"))
+    refuse_key("stage_blocks", config.model, "is no residual network");
+}
+
+/// What the file says of labels binds the data where a trained head belongs to it.
+data::LabelRule label_rule_of(const RunConfig& config, const Model& model, bool has_head) {
+  data::LabelRule rule{.model = {}, .is_trained = has_head, .count = config.num_labels};
+  std::visit([&](const auto& c) { rule.model = label_names(c.labels, c.num_labels); },
+             model.config);
+  if (has_head && rule.count > 0 && rule.count != static_cast<int64_t>(rule.model.size())) {
+    throw Error(ErrorCode::bad_config, "num_labels",
+                "the trained head of " + model.weights_folder + " has " +
+                    std::to_string(rule.model.size()) + " labels, not " +
+                    std::to_string(rule.count),
+                "leave num_labels away, or set fresh_head to train a new head");
+  }
+  return rule;
+}
+
+/// Compares the folder's weights with its config.json, and says which head the run begins with.
+void read_weights(const RunConfig& config, Model& model) {
+  bool has_head = false;
+  if (!model.weights_folder.empty()) {
+    WeightMatch match = match_weights(model);
+    model.fresh = std::move(match.fresh);
+    model.unused = std::move(match.unused);
+    if (match.has_head && config.fresh_head) {
+      const std::vector<std::string> head = head_weights(model);
+      model.fresh.insert(model.fresh.end(), head.begin(), head.end());
+    }
+    has_head = match.has_head && !config.fresh_head;
+  }
+  model.label_rule = label_rule_of(config, model, has_head);
+  if (config.fresh_head) model.label_rule.model.clear();
 }
 
 }  // namespace
@@ -263,111 +305,53 @@ models::SequenceModel Model::build(GraphBuilder& builder, models::BatchShape sha
   return std::visit([&](const auto& c) { return build_of(c, args); }, config);
 }
 
+std::string Model::stored_name(const std::string& parameter) const {
+  const auto* resnet = std::get_if<ResnetConfig>(&config);
+  return resnet == nullptr ? parameter : models::resnet_stored_name(*resnet, parameter);
+}
+
 models::InitRule Model::init_rule(const std::string& parameter, const Shape& shape) const {
   return std::visit([&](const auto& c) { return init_rule_of(c, parameter, shape); }, config);
 }
 
-bool is_model_folder(const std::string& model) {
-  return io::is_folder(model) && (io::file_exists(model + "/model.safetensors") ||
-                                  io::file_exists(model + "/model.safetensors.index.json"));
-}
-
 Model resolve_model(const RunConfig& config, const ModelFacts& facts) {
-  Model model{
-      .name = config.model, .config = {}, .weights_folder = {}, .labels = {}, .ignored = {}};
+  Model model;
+  model.name = config.model;
+  model.max_seq_length = config.max_seq_length;
   const std::string path = config_path(config.model);
-  ModelFacts known = facts;
-  if (!path.empty()) {
-    model.config = read_config(path, model.ignored);
-    if (is_model_folder(config.model)) {
-      model.weights_folder = config.model;
-      if (known.vocab_size > model.vocab_size()) {
-        throw Error(ErrorCode::bad_config, "tokenizer",
-                    "it has " + std::to_string(known.vocab_size) +
-                        " tokens, the model's embedding " + std::to_string(model.vocab_size()),
-                    "use the tokenizer that belongs to the model");
-      }
-      known.vocab_size = 0;  // the file's own size stays
-    }
-  } else {
+  if (path.empty()) {
     model.config = preset_of(config);
+  } else {
+    refuse_other_weights(config.model);
+    model.config = read_config(path, model.ignored);
+    if (is_model_folder(config.model)) model.weights_folder = config.model;
   }
-  const auto is_given = [&](const char* key) {
-    return config.source_of(key) != ConfigSource::default_value;
-  };
-  const bool is_mlp = std::holds_alternative<MlpConfig>(model.config);
-  if (!(is_mlp && path.empty()) && is_given("hidden_sizes")) {
-    throw Error(ErrorCode::bad_config, "hidden_sizes",
-                "it describes a fresh mlp; '" + config.model + "' has its own sizes",
-                "leave hidden_sizes away, or set model to mlp");
+  check_keys(config, model, path.empty());
+  const std::string where = path.empty() ? "model" : path;
+  const auto check = [&](const auto& c) { models::validate(c, where); };
+  std::visit([&](auto& c) { apply_keys(c, config); }, model.config);
+  std::visit(check, model.config);
+  if (path.empty()) {
+    model.label_rule.count = config.num_labels;
+  } else {
+    read_weights(config, model);
   }
-  const bool is_lstm = std::holds_alternative<LstmConfig>(model.config);
-  for (const char* key : {"hidden_size", "num_hidden_layers", "embedding_size"}) {
-    if (is_lstm && path.empty()) break;
-    if (!is_given(key)) continue;
-    throw Error(ErrorCode::bad_config, key,
-                "it describes a fresh lstm; '" + config.model + "' has its own sizes",
-                std::string("leave ") + key + " away, or set model to lstm");
-  }
-  if (model.image_size() == 0 && is_given("image_size"))
-    refuse_key("image_size", config.model, "reads no images");
-  for (const char* key : {"tokenizer", "vocab_size", "attention_probs_dropout_prob", "text_column",
-                          "text_pair_column", "label_column", "max_seq_length"}) {
-    if (model.image_size() > 0 && is_given(key)) refuse_key(key, config.model, "reads images");
-  }
-  if (!model.has_batch_statistics() && config.allow_batch_norm_split)
-    refuse_key("allow_batch_norm_split", config.model, "has no batch norm and is split freely");
-  if (!std::holds_alternative<ResnetConfig>(model.config) && is_given("stage_blocks"))
-    refuse_key("stage_blocks", config.model, "is no residual network");
+  ModelFacts known = facts;
   if (path.empty() && known.vocab_size == 0) known.vocab_size = config.vocab_size;
-  std::visit(
-      [&](auto& c) {
-        apply_facts(c, known, config.num_labels);
-        apply_keys(c, config);
-      },
-      model.config);
-  std::visit([&](const auto& c) { models::validate(c, path.empty() ? "model" : path); },
-             model.config);
-  std::visit(
-      [&](const auto& c) {
-        model.labels = c.labels;
-        for (int64_t i = static_cast<int64_t>(model.labels.size()); i < c.num_labels; ++i) {
-          model.labels.push_back("LABEL_" + std::to_string(i));
-        }
-      },
-      model.config);
-  return model;
-}
-
-std::vector<std::string> initialize_weights(const Model& model, const Engine& engine, uint64_t seed,
-                                            int threads) {
-  std::vector<std::string> fresh;
-  std::optional<io::SafetensorsModel> file;
-  if (!model.weights_folder.empty()) file.emplace(model.weights_folder);
-  for (const auto& [name, entry] : engine.plan().residents.entries()) {
-    if (!is_of_model(entry.kind)) continue;
-    const std::span<float> values = engine.values<float>(name);
-    if (file) {
-      const io::TensorInfo* found = find_weight(*file, name);
-      if (found != nullptr && found->shape == entry.type.shape) {
-        file->read_f32(found->name, values);
-        continue;
-      }
-      const bool may_be_fresh = std::visit(
-          [&, &key = name](const auto& c) { return may_start_fresh(c, key); }, model.config);
-      if (!may_be_fresh) {
-        throw Error(ErrorCode::bad_data, model.weights_folder,
-                    found == nullptr ? "the weights have no '" + name + "'"
-                                     : "'" + name + "' has shape " + to_string(found->shape) +
-                                           ", config.json says " + to_string(entry.type.shape),
-                    "the folder's config.json and model.safetensors must belong together");
-      }
-      fresh.push_back(name);
+  if (!model.weights_folder.empty()) {
+    if (known.vocab_size > model.vocab_size()) {
+      throw Error(ErrorCode::bad_config, "tokenizer",
+                  "it has " + std::to_string(known.vocab_size) + " tokens, the model's embedding " +
+                      std::to_string(model.vocab_size()),
+                  "use the tokenizer that belongs to the model");
     }
-    models::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name,
-                       seed, threads);
+    known.vocab_size = 0;  // the file's own size stays
   }
-  return fresh;
+  std::visit([&](auto& c) { apply_facts(c, known, config.num_labels); }, model.config);
+  std::visit(check, model.config);
+  std::visit([&](const auto& c) { model.labels = label_names(c.labels, c.num_labels); },
+             model.config);
+  return model;
 }
 
 }  // namespace snug::train

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/label_map.h"
 #include "models/bert.h"
 #include "models/lstm.h"
 #include "models/mlp.h"
@@ -19,17 +20,19 @@
 
 namespace snug::train {
 
-class Engine;
-
 using ModelConfig = std::variant<models::BertConfig, models::LstmConfig, models::MlpConfig,
                                  models::ResnetConfig, models::VggConfig>;
 
 struct Model {
   std::string name;  // as the user wrote it
   ModelConfig config;
-  std::string weights_folder;        // empty: fresh weights
+  std::string weights_folder;        // empty: all weights are fresh
   std::vector<std::string> labels;   // by id
   std::vector<std::string> ignored;  // fields of config.json that Snug does not know
+  std::vector<std::string> fresh;    // weights that start fresh although there is a folder
+  std::vector<std::string> unused;   // tensors of the folder that the model does not read
+  data::LabelRule label_rule;        // how labels of data become ids
+  int64_t max_seq_length = 0;        // of the run, in tokens
 
   /// 0 where the model reads no tokens.
   [[nodiscard]] int64_t vocab_size() const;
@@ -44,6 +47,8 @@ struct Model {
   /// steps), as a measure of their size.
   [[nodiscard]] int64_t program_parts(std::span<const int64_t> lengths) const;
   [[nodiscard]] std::string config_json() const;
+  /// The name of a weight in model.safetensors.
+  [[nodiscard]] std::string stored_name(const std::string& parameter) const;
   models::SequenceModel build(GraphBuilder& builder, models::BatchShape shape,
                               const models::BuildOptions& options) const;
   [[nodiscard]] models::InitRule init_rule(const std::string& parameter, const Shape& shape) const;
@@ -56,16 +61,8 @@ struct ModelFacts {
   std::vector<std::string> labels;
 };
 
-/// Reads presets, config.json files and Hugging Face folders. Throws Error{bad_config|bad_data}.
+/// Reads presets, config.json files and Hugging Face folders, whose weights are compared with their
+/// config.json. Throws Error{bad_config|bad_data}.
 [[nodiscard]] Model resolve_model(const RunConfig& config, const ModelFacts& facts);
-
-/// True where `model` names a folder with weights.
-[[nodiscard]] bool is_model_folder(const std::string& model);
-
-/// Fills the engine's weights: from the folder where there is one (a classifier of another size or
-/// a missing pooler and classifier start fresh, and are listed in the result), else by the model's
-/// rule.
-[[nodiscard]] std::vector<std::string> initialize_weights(const Model& model, const Engine& engine,
-                                                          uint64_t seed, int threads);
 
 }  // namespace snug::train

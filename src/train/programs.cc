@@ -39,11 +39,17 @@ void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
 
 }  // namespace
 
-std::vector<Value> parameters_of(const Model& model) {
-  std::vector<Value> parameters;
-  for (const Value& value : build_eval_graph(model, {1, kAnyLength}).values) {
-    if (value.kind == ValueKind::parameter) parameters.push_back(value);
+std::vector<Value> weights_of(const Model& model) {
+  std::vector<Value> weights;
+  for (Value& value : build_eval_graph(model, {1, kAnyLength}).values) {
+    if (is_of_model(value.kind)) weights.push_back(std::move(value));
   }
+  return weights;
+}
+
+std::vector<Value> parameters_of(const Model& model) {
+  std::vector<Value> parameters = weights_of(model);
+  std::erase_if(parameters, [](const Value& value) { return value.kind != ValueKind::parameter; });
   return parameters;
 }
 

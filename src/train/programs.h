@@ -29,7 +29,9 @@ inline constexpr const char* kGradientPrefix = "grad.";    // state of an accumu
 /// Forward alone: logits.
 [[nodiscard]] Graph build_eval_graph(const Model& model, models::BatchShape shape);
 
-/// All weights of the model in the order of the graph.
+/// Parameters and buffers of the model in the order of the graph.
+[[nodiscard]] std::vector<Value> weights_of(const Model& model);
+/// The parameters alone.
 [[nodiscard]] std::vector<Value> parameters_of(const Model& model);
 
 }  // namespace snug::train

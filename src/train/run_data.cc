@@ -11,6 +11,7 @@
 #include "snug/error.h"
 #include "text/vocabulary.h"
 #include "train/model.h"
+#include "train/notices.h"
 
 namespace snug::train {
 namespace {
@@ -137,13 +138,13 @@ std::unique_ptr<const WordPieceTokenizer> open_tokenizer(const RunConfig& config
 
 data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                            const WordPieceTokenizer& tokenizer, const std::string& file,
-                           data::LabelUse use, const data::Labels& labels,
-                           const std::string& cache_path) {
+                           const FileLabels& labels, const std::string& cache_path) {
   const data::CacheSpec spec{.files = {file},
-                             .schema = schema_of(config, use != data::LabelUse::ignore),
+                             .schema = schema_of(config, labels.use != data::LabelUse::ignore),
                              .bad_rows = policy_of(config),
-                             .label_use = use,
-                             .known_labels = labels,
+                             .label_use = labels.use,
+                             .rule = labels.rule,
+                             .known_labels = labels.known,
                              .max_seq_length = static_cast<int32_t>(config.max_seq_length),
                              .vocab_size = static_cast<int32_t>(tokenizer.vocab_size()),
                              .tokenizer_fingerprint = fingerprint(tokenizer)};
@@ -154,11 +155,19 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
           {"tokenising " + file, progress.bytes_read, progress.total_bytes});
     };
   }
-  return data::open_or_build_token_cache(cache_path, spec,
-                                         encoder(tokenizer, config.max_seq_length), hooks);
+  data::TokenCache cache = data::open_or_build_token_cache(
+      cache_path, spec, encoder(tokenizer, config.max_seq_length), hooks);
+  say(options, row_notices(file, cache.report()));
+  return cache;
 }
 
-std::unique_ptr<const data::ImageFile> open_images(const Model& model, const std::string& path) {
+void say(const RunOptions& options, const std::vector<std::string>& texts) {
+  if (!options.callbacks.on_message) return;
+  for (const std::string& text : texts) options.callbacks.on_message(text);
+}
+
+std::unique_ptr<const data::ImageFile> open_images(const Model& model, const std::string& path,
+                                                   const data::LabelRule& rule) {
   if (!io::is_folder(path) && !path.ends_with(".bin")) {
     throw Error(ErrorCode::bad_config, path,
                 "'" + model.name + "' reads images, and this is neither a folder nor a .bin file",
@@ -172,49 +181,43 @@ std::unique_ptr<const data::ImageFile> open_images(const Model& model, const std
                     std::to_string(model.image_channels()),
                 "set image_size to 32, or choose one of the models for CIFAR (resnet-20)");
   }
-  auto images = std::make_unique<const data::ImageFile>(path);
-  const auto classes = static_cast<size_t>(images->labels().size());
-  if (!model.weights_folder.empty() && classes != model.labels.size()) {
-    throw Error(ErrorCode::bad_data, path,
-                "it has " + std::to_string(classes) + " classes, the trained model " +
-                    std::to_string(model.labels.size()),
-                "give the data that the model was trained for");
-  }
-  return images;
+  return std::make_unique<const data::ImageFile>(path, rule);
 }
 
 namespace {
 
-void open_texts(const RunConfig& config, const RunOptions& options,
+void open_texts(const RunConfig& config, const RunOptions& options, const Model& model,
                 const std::string& tokenizer_folder, const WorkFolder& work, RunData& run) {
   run.tokenizer = open_tokenizer(config, options, tokenizer_folder);
-  auto train = std::make_unique<data::TokenCache>(open_file(config, options, *run.tokenizer,
-                                                            config.train_file, data::LabelUse::find,
-                                                            {}, work.path() + "/train.tokens"));
+  auto train = std::make_unique<data::TokenCache>(open_file(
+      config, options, *run.tokenizer, config.train_file,
+      {.use = data::LabelUse::find, .rule = model.label_rule}, work.path() + "/train.tokens"));
   int32_t longest = train->max_length();
   run.labels = train->labels();
+  say(options, label_notices(config.train_file, run.labels, train->label_source(),
+                             train->report().label_counts));
   run.train = std::move(train);
   if (!config.validation_file.empty()) {
-    auto validation = std::make_unique<data::TokenCache>(
-        open_file(config, options, *run.tokenizer, config.validation_file, data::LabelUse::known,
-                  run.labels, work.path() + "/validation.tokens"));
+    auto validation = std::make_unique<data::TokenCache>(open_file(
+        config, options, *run.tokenizer, config.validation_file,
+        {.use = data::LabelUse::known, .known = run.labels}, work.path() + "/validation.tokens"));
     longest = std::max(longest, validation->max_length());
     run.validation = std::move(validation);
   }
   run.buckets = data::bucket_lengths(static_cast<int32_t>(config.max_seq_length), longest);
 }
 
-void open_all_images(const RunConfig& config, const Model& model, RunData& run) {
-  run.train = open_images(model, config.train_file);
-  run.labels = run.train->labels();
+void open_all_images(const RunConfig& config, const RunOptions& options, const Model& model,
+                     RunData& run) {
+  auto train = open_images(model, config.train_file, model.label_rule);
+  run.labels = train->labels();
+  say(options,
+      label_notices(config.train_file, run.labels, train->label_source(), train->label_counts()));
+  run.train = std::move(train);
   run.buckets = {static_cast<int32_t>(model.image_size())};
   if (config.validation_file.empty()) return;
-  run.validation = open_images(model, config.validation_file);
-  if (run.validation->labels().size() != run.labels.size()) {
-    throw Error(ErrorCode::bad_data, config.validation_file,
-                "it has " + std::to_string(run.validation->labels().size()) +
-                    " classes, the training images " + std::to_string(run.labels.size()));
-  }
+  run.validation =
+      open_images(model, config.validation_file, {.model = run.labels.names(), .is_trained = true});
 }
 
 }  // namespace
@@ -224,9 +227,9 @@ RunData open_training_data(const RunConfig& config, const RunOptions& options, c
   config.require({"train_file"});
   RunData run;
   if (model.image_size() > 0) {
-    open_all_images(config, model, run);
+    open_all_images(config, options, model, run);
   } else {
-    open_texts(config, options, tokenizer_folder, work, run);
+    open_texts(config, options, model, tokenizer_folder, work, run);
   }
   run.drops_remainder = model.has_batch_statistics();
   const int64_t rows = run.train->rows();

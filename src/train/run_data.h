@@ -68,14 +68,25 @@ struct RunData {
 /// The batches of training, a pure function of rows and configuration. `run` must outlive it.
 [[nodiscard]] data::TrainSampler train_sampler(const RunConfig& config, const RunData& run);
 
-/// The images of one file or folder. Throws Error{bad_config} where the model reads others.
+/// The images of one file or folder, with the labels that `rule` gives them. Throws
+/// Error{bad_config} where the model reads others.
 [[nodiscard]] std::unique_ptr<const data::ImageFile> open_images(const Model& model,
-                                                                 const std::string& path);
+                                                                 const std::string& path,
+                                                                 const data::LabelRule& rule);
 
-/// One file of text for evaluation (labels known) or prediction (labels empty: not read).
+/// Passes each text on as a message.
+void say(const RunOptions& options, const std::vector<std::string>& texts);
+
+/// What the labels of a file are for.
+struct FileLabels {
+  data::LabelUse use = data::LabelUse::ignore;
+  data::LabelRule rule{};  // with LabelUse::find
+  data::Labels known{};    // with LabelUse::known
+};
+/// One file of text. Says which rows are left out.
 [[nodiscard]] data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                                          const WordPieceTokenizer& tokenizer,
-                                         const std::string& file, data::LabelUse use,
-                                         const data::Labels& labels, const std::string& cache_path);
+                                         const std::string& file, const FileLabels& labels,
+                                         const std::string& cache_path);
 
 }  // namespace snug::train

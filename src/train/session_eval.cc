@@ -7,7 +7,9 @@
 #include "io/atomic_folder.h"
 #include "io/file.h"
 #include "snug/error.h"
+#include "train/checkpoint.h"
 #include "train/evaluation.h"
+#include "train/model_weights.h"
 #include "train/process_memory.h"
 #include "train/session_setup.h"
 #include "train/warnings.h"
@@ -15,10 +17,21 @@
 namespace snug {
 namespace {
 
-/// The configuration with `model` set to the trained folder.
+/// True where the run in output_dir trained `model` further: then `model` is what it began with.
+bool began_with_model(const RunConfig& config) {
+  const train::RunFolder folder{config.output_dir};
+  const std::string file = folder.last() + "/trainer_state.json";
+  if (config.output_dir.empty() || !io::file_exists(file)) return false;
+  return RunConfig::from_json(train::load_state(folder.last()).config_json, file).model ==
+         config.model;
+}
+
+/// The configuration with `model` set to the trained folder, whose head stays.
 RunConfig with_trained_model(const RunConfig& config) {
-  if (train::is_model_folder(config.model)) return config;
   RunConfig out = config;
+  out.fresh_head = false;
+  if (train::is_model_folder(config.model) && !began_with_model(config)) return out;
+  train::refuse_other_weights(config.model);
   for (const char* name : {"best", "last"}) {
     const std::string folder = config.output_dir + "/" + name;
     if (config.output_dir.empty() || !train::is_model_folder(folder)) continue;
@@ -43,10 +56,48 @@ struct Trained {
   std::unique_ptr<train::Engine> engine;
 };
 
-void open_model(const RunConfig& config, const RunOptions& options, Trained& trained) {
+/// Every weight must be there: nothing is known of a fresh one.
+void refuse_fresh(const train::Model& model) {
+  if (model.fresh.empty()) return;
+  std::string names;
+  for (const std::string& name : model.fresh) names += (names.empty() ? "" : ", ") + name;
+  throw Error(ErrorCode::bad_data, model.weights_folder,
+              "the model has no trained weights for " + names, "train the model first");
+}
+
+/// Where max_seq_length is not given, it is what the folder was trained with.
+void take_max_length(RunConfig& config, int64_t max_positions, const RunOptions& options) {
+  const RunConfig defaults;
+  const bool is_given = config.source_of("max_seq_length") != ConfigSource::default_value ||
+                        config.max_seq_length != defaults.max_seq_length;
+  const std::optional<int64_t> saved = WordPieceTokenizer::saved_max_length(config.model);
+  const auto tokens = [&] { return std::to_string(config.max_seq_length); };
+  if (!saved) {
+    if (!is_given)
+      train::say(options, {"texts are cut at " + tokens() + " tokens: " + config.model +
+                           " has no model_max_length, and max_seq_length is not given"});
+    return;
+  }
+  if (is_given && config.max_seq_length != *saved) {
+    train::say(options, {"texts are cut at " + tokens() + " tokens (max_seq_length); " +
+                         config.model + " was trained with " + std::to_string(*saved)});
+  }
+  if (is_given) return;
+  config.max_seq_length = max_positions > 0 ? std::min(*saved, max_positions) : *saved;
+  train::say(options, {"texts are cut at " + tokens() + " tokens (model_max_length of " +
+                       config.model + ")"});
+}
+
+/// Sets config.max_seq_length where the folder decides it.
+void open_model(RunConfig& config, const RunOptions& options, Trained& trained) {
   trained.machine = train::open_machine(config, options);
-  trained.model = train::resolve_model(config, {});
+  RunConfig shortest = config;  // the length is known further down
+  shortest.max_seq_length = 1;
+  trained.model = train::resolve_model(shortest, {});
+  refuse_fresh(trained.model);
+  train::say(options, {"the model is " + config.model});
   if (trained.model.image_size() > 0) return;
+  take_max_length(config, trained.model.max_positions(), options);
   trained.tokenizer = train::open_tokenizer(config, options, {});
   const int64_t tokens = trained.tokenizer->vocab_size();
   trained.model = train::resolve_model(config, {.vocab_size = tokens, .labels = {}});
@@ -56,15 +107,17 @@ void open_model(const RunConfig& config, const RunOptions& options, Trained& tra
 void open_rows(const RunConfig& config, const RunOptions& options, const std::string& file,
                data::LabelUse use, const std::string& cache_path, Trained& trained) {
   if (trained.model.image_size() > 0) {
-    trained.rows = train::open_images(trained.model, file);
+    // Labels are not read in a prediction, but these files hold them.
+    const data::LabelRule rule =
+        use == data::LabelUse::known ? trained.model.label_rule : data::LabelRule{};
+    trained.rows = train::open_images(trained.model, file, rule);
     trained.buckets = {static_cast<int32_t>(trained.model.image_size())};
     return;
   }
-  const data::Labels labels = use == data::LabelUse::known
-                                  ? data::Labels::from_names(trained.model.labels)
-                                  : data::Labels();
+  train::FileLabels labels{.use = use, .rule = {}, .known = {}};
+  if (use == data::LabelUse::known) labels.known = data::Labels::from_names(trained.model.labels);
   auto cache = std::make_unique<data::TokenCache>(
-      train::open_file(config, options, *trained.tokenizer, file, use, labels, cache_path));
+      train::open_file(config, options, *trained.tokenizer, file, labels, cache_path));
   trained.buckets =
       data::bucket_lengths(static_cast<int32_t>(config.max_seq_length), cache->max_length());
   trained.rows = std::move(cache);
@@ -98,13 +151,8 @@ void open_engine(const RunConfig& config, const RunOptions& options, Trained& tr
   train::release_heap(options);
   trained.engine =
       std::make_unique<train::Engine>(trained.plan, *trained.machine.backend, options.memory);
-  const std::vector<std::string> fresh = train::initialize_weights(
-      trained.model, *trained.engine, static_cast<uint64_t>(config.seed), trained.machine.threads);
-  if (!fresh.empty()) {
-    throw Error(ErrorCode::bad_data, config.model,
-                "the weights have no '" + fresh.front() + "' of the size that config.json says",
-                "train the model first");
-  }
+  train::initialize_weights(trained.model, *trained.engine, static_cast<uint64_t>(config.seed),
+                            trained.machine.threads);
 }
 
 train::EvalPass pass_over(const Trained& trained, data::Part part, const RunOptions& options) {
@@ -132,7 +180,7 @@ std::string evaluation_file(const RunConfig& config) {
 }  // namespace
 
 EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
-  const RunConfig config = with_trained_model(given);
+  RunConfig config = with_trained_model(given);
   const std::string file = evaluation_file(config);
   if (file.empty()) config.require({"train_file"});
   RunConfig scratch = config;
@@ -153,7 +201,7 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
 
 void predict_rows(const RunConfig& given, const std::function<void(const Prediction&)>& sink,
                   const RunOptions& options) {
-  const RunConfig config = with_trained_model(given);
+  RunConfig config = with_trained_model(given);
   const std::string file = evaluation_file(config);
   if (file.empty()) config.require({"test_file"});
   RunConfig scratch = config;

@@ -228,14 +228,14 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
   int64_t vocab_size = 0;
   const bool has_data =
       !config.train_file.empty() || !config.validation_file.empty() || !config.test_file.empty();
-  const bool reads_images =
-      !config.model.empty() && train::resolve_model(config, {}).image_size() > 0;
+  train::Model model;
+  if (!config.model.empty()) model = train::resolve_model(config, {});
+  const data::LabelRule rule = model.label_rule;
   if (has_data) json["data"] = Json::array();
-  if (has_data && reads_images) {
-    const train::Model model = train::resolve_model(config, {});
+  if (has_data && !config.model.empty() && model.image_size() > 0) {
     for (const std::string& file : {config.train_file, config.validation_file, config.test_file}) {
       if (file.empty()) continue;
-      const auto images = train::open_images(model, file);
+      const auto images = train::open_images(model, file, model.label_rule);
       if (labels.size() == 0) labels = images->labels();
       json["data"].push_back(images_json(file, *images));
       text += images_text(json["data"].back());
@@ -246,18 +246,19 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
     vocab_size = tokenizer->vocab_size();
     for (const std::string& file : {config.train_file, config.validation_file, config.test_file}) {
       if (file.empty()) continue;
-      const bool finds = labels.size() == 0;
-      const data::TokenCache cache = train::open_file(
-          config, options, *tokenizer, file, finds ? data::LabelUse::find : data::LabelUse::known,
-          labels, work.path() + "/inspect.tokens");
-      if (finds) labels = cache.labels();
+      const train::FileLabels use =
+          labels.size() == 0
+              ? train::FileLabels{.use = data::LabelUse::find, .rule = rule}
+              : train::FileLabels{.use = data::LabelUse::known, .rule = {}, .known = labels};
+      const data::TokenCache cache =
+          train::open_file(config, options, *tokenizer, file, use, work.path() + "/inspect.tokens");
+      labels = cache.labels();
       json["data"].push_back(data_json(file, cache));
       text += data_text(json["data"].back());
     }
   }
   if (!config.model.empty()) {
-    const train::Model model =
-        train::resolve_model(config, {.vocab_size = vocab_size, .labels = labels.names()});
+    model = train::resolve_model(config, {.vocab_size = vocab_size, .labels = labels.names()});
     json["model"] = model_json(model, train::recipe_of(config));
     text += model_text(json["model"], options.lists_weights);
   }

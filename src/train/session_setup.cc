@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "base/units.h"
 #include "text/vocabulary.h"
+#include "train/notices.h"
 #include "train/process_memory.h"
 #include "train/trainer.h"
 #include "train/warnings.h"
@@ -77,6 +78,9 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   RunSetup setup;
   setup.model = resolve_model(config, {});
   check_frozen_names(config, setup.model);
+  const bool is_resumed = !tokenizer_folder.empty();
+  if (!is_resumed) say(options, weight_notices(setup.model));
+  if (!is_resumed) say(options, length_notices(setup.model));
   if (config.train_file.empty()) {
     open_without_data(config, options, tokenizer_folder, setup);
     return setup;

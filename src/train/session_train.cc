@@ -7,6 +7,7 @@
 #include "io/file.h"
 #include "io/lock.h"
 #include "snug/error.h"
+#include "train/model_weights.h"
 #include "train/session_setup.h"
 #include "train/trainer.h"
 
@@ -110,15 +111,12 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   train::Engine engine(plan, *machine.backend, options.memory);
   engine.rehearse_peak();
   if (state) {
-    train::load_checkpoint(folder.last(), engine);
+    train::load_checkpoint(folder.last(), engine, setup.model);
     if (options.callbacks.on_message)
       options.callbacks.on_message("resuming after update " + std::to_string(state->step));
   } else {
-    const std::vector<std::string> fresh = train::initialize_weights(
-        setup.model, engine, static_cast<uint64_t>(config.seed), machine.threads);
-    for (const std::string& name : fresh) {
-      if (options.callbacks.on_message) options.callbacks.on_message("fresh weights for " + name);
-    }
+    train::initialize_weights(setup.model, engine, static_cast<uint64_t>(config.seed),
+                              machine.threads);
     state.emplace();
     state->content_hash = data.train->content_hash();
   }

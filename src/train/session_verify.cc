@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "io/sha256.h"
 #include "snug/error.h"
+#include "train/model_weights.h"
 #include "train/session_setup.h"
 #include "train/trainer.h"
 
@@ -43,8 +44,8 @@ train::RunPlan plan_with(const Case& it, const RecomputeSetting& recompute, int6
 Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
   train::Engine engine(plan, *it.machine.backend, it.options.memory);
   engine.set_poisoning(poisons);
-  (void)train::initialize_weights(it.setup.model, engine, static_cast<uint64_t>(it.config.seed),
-                                  it.machine.threads);
+  train::initialize_weights(it.setup.model, engine, static_cast<uint64_t>(it.config.seed),
+                            it.machine.threads);
   const train::RunData& data = *it.setup.data;
   data::TrainSampler sampler = train::train_sampler(it.config, data);
   const train::FeedContext feed{.rows = data.train.get(),

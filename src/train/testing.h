@@ -13,6 +13,7 @@
 #include "base/philox.h"
 #include "train/engine.h"
 #include "train/model.h"
+#include "train/model_weights.h"
 #include "train/run_plan.h"
 
 namespace snug::train {
@@ -151,7 +152,7 @@ struct TestRun {
   double update_cpu(int64_t number) { return update<float, int32_t, int64_t, uint8_t>(number); }
   double update_reference(int64_t number) { return update<double, double, double, double>(number); }
 
-  void initialize_cpu() { (void)initialize_weights(model, *engine, 3, 1); }
+  void initialize_cpu() { initialize_weights(model, *engine, 3, 1); }
   /// The same numbers as initialize_cpu, in double.
   void initialize_reference() {
     for (const auto& [name, entry] : plan.residents.entries()) {

@@ -92,6 +92,14 @@ def options(**values):
     return words
 
 
+def read_safetensors_header(path):
+    """Name -> type and shape."""
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+    return {name: (info["dtype"], info["shape"]) for name, info in header.items() if name != "__metadata__"}
+
+
 def read_safetensors(path):
     """Name -> array of floats, standard library alone."""
     data = pathlib.Path(path).read_bytes()

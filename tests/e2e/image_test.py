@@ -1,5 +1,6 @@
 """Residual networks on CIFAR's binary files: the five promises hold for images as for text."""
 import json
+import pathlib
 
 import common
 from common import CIFAR_NAMES, PAGE, Case, options, run, sha256, write_cifar
@@ -107,6 +108,47 @@ class Images(Case):
         (self.images / "data_batch_1.bin").write_bytes(b"short")
         done = run("train", *options(**self.base(output_dir=self.folder / "no")))
         self.assertIn("no whole number of CIFAR records", done.stderr)
+
+
+class Folders(Case):
+    """Networks that transformers has are read and written as it does; all others have torchvision's names."""
+
+    golden = pathlib.Path(__file__).resolve().parents[1] / "golden/resnet_folder"
+
+    def test_a_network_of_transformers(self):
+        images = self.golden / "images.bin"
+        wanted = json.loads((self.golden / "probabilities.json").read_text())["probabilities"]
+        base = dict(model=self.golden, image_size=32, memory="1GiB", threads=2)
+        lines = self.ok("predict", test_file=images, **base).stdout.splitlines()
+        for line, row in zip(lines, wanted, strict=True):
+            for (label, score), expected in zip(json.loads(line)["scores"].items(), row, strict=True):
+                self.assertAlmostEqual(score, expected, delta=1e-4, msg=label)
+        out = self.folder / "run"
+        self.ok("train", train_file=images, validation_file=images, output_dir=out, train_batch_size=4, max_steps=1, **base)
+        theirs = common.read_safetensors_header(self.golden / "model.safetensors")
+        config = json.loads((self.golden / "config.json").read_text())
+        for folder in (out / "best", out / "last"):
+            self.assertEqual(common.read_safetensors_header(folder / "model.safetensors"), theirs)
+            written = json.loads((folder / "config.json").read_text())
+            for key in ("architectures", "model_type", "depths", "hidden_sizes", "embedding_size", "layer_type", "hidden_act",
+                        "downsample_in_first_stage", "downsample_in_bottleneck", "num_channels", "id2label", "label2id"):
+                self.assertEqual(written[key], config[key], key)
+            self.assertEqual(written["image_size"], 32)
+            processor = json.loads((folder / "preprocessor_config.json").read_text())
+            self.assertEqual(processor["size"], {"height": 32, "width": 32})
+            self.assertEqual(processor["image_mean"], [0.4914, 0.4822, 0.4465])
+        self.ok("predict", test_file=images, model=out / "best", memory="1GiB", threads=2)
+
+    def test_a_network_of_our_own(self):
+        images = common.write_cifar(self.folder / "cifar", data_batch_1=20)
+        out = self.folder / "run"
+        self.ok("train", model="resnet-8", train_file=images, output_dir=out, train_batch_size=8, max_steps=1, memory="1GiB",
+                threads=2)
+        # transformers knows no such type, so it does not take the folder for a network that it has.
+        self.assertEqual(json.loads((out / "last/config.json").read_text())["model_type"], "snug_resnet")
+        names = common.read_safetensors_header(out / "last/model.safetensors")
+        for name in ("conv1.weight", "bn1.running_var", "bn1.num_batches_tracked", "layer3.0.conv2.weight", "fc.bias"):
+            self.assertIn(name, names)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/notices.h"
+
+#include <algorithm>
+
+#include "io/file.h"
+#include "text/wordpiece.h"
+#include "train/programs.h"
+
+namespace snug::train {
+namespace {
+
+constexpr size_t kListed = 8;
+
+std::string joined(const std::vector<std::string>& names, size_t limit) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), limit); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > limit) text += ", ... (" + std::to_string(names.size()) + " in all)";
+  return text;
+}
+
+/// "0 = neg, 1 = pos"
+std::string numbered(const data::Labels& labels) {
+  std::vector<std::string> entries;
+  for (int32_t id = 0; id < labels.size(); ++id)
+    entries.push_back(std::to_string(id) + " = " + labels.name(id));
+  return joined(entries, kListed);
+}
+
+}  // namespace
+
+std::vector<std::string> weight_notices(const Model& model) {
+  std::vector<std::string> notices;
+  for (const std::string& name : model.fresh) notices.push_back("fresh weights for " + name);
+  if (!model.unused.empty()) {
+    notices.push_back("not used of " + model.weights_folder + ": " + joined(model.unused, kListed));
+  }
+  const bool is_file = model.name.ends_with(".json") || io::is_folder(model.name);
+  if (model.weights_folder.empty() && is_file) {
+    std::vector<std::string> names;
+    for (const Value& value : parameters_of(model)) names.push_back(value.name);
+    notices.push_back(model.name + " has no weights: all " + std::to_string(names.size()) +
+                      " are fresh: " + joined(names, names.size()));
+  }
+  return notices;
+}
+
+std::vector<std::string> length_notices(const Model& model) {
+  if (model.weights_folder.empty() || model.image_size() > 0) return {};
+  const auto saved = WordPieceTokenizer::saved_max_length(model.weights_folder);
+  if (!saved || *saved == model.max_seq_length) return {};
+  return {"texts are cut at " + std::to_string(model.max_seq_length) +
+          " tokens (max_seq_length); model_max_length of " + model.weights_folder + " is " +
+          std::to_string(*saved)};
+}
+
+std::vector<std::string> label_notices(const std::string& file, const data::Labels& labels,
+                                       data::LabelSource source,
+                                       const std::vector<int64_t>& counts) {
+  std::vector<std::string> notices;
+  if (source != data::LabelSource::data) {
+    notices.push_back(std::string("the labels are the model's, ") + numbered(labels) + "; " + file +
+                      " gives their " + (source == data::LabelSource::ids ? "ids" : "names"));
+  }
+  const auto occurs = [](int64_t count) { return count > 0; };
+  if (std::count_if(counts.begin(), counts.end(), occurs) == 1) {
+    const auto only = std::find_if(counts.begin(), counts.end(), occurs) - counts.begin();
+    notices.push_back(
+        "warning: every row of " + file + " has the label '" +
+        labels.name(static_cast<int32_t>(only)) +
+        "': there is nothing to tell apart (label_column is the column of the class)");
+  }
+  return notices;
+}
+
+std::vector<std::string> row_notices(const std::string& file, const data::DataReport& report) {
+  std::vector<std::string> notices;
+  const auto add = [&](int64_t count, const std::string& what) {
+    if (count == 0) return;
+    notices.push_back("warning: " + std::to_string(count) + " of " +
+                      std::to_string(report.rows_read) + " rows of " + file + " " + what);
+  };
+  add(report.unlabelled, "have no label and are left out");
+  add(report.dropped_empty, "have no text and are left out");
+  add(report.bad, "cannot be read and are left out (bad_rows: skip)" +
+                      (report.bad_examples.empty() ? std::string()
+                                                   : ", such as " + report.bad_examples.front()));
+  return notices;
+}
+
+}  // namespace snug::train

@@ -1,0 +1,334 @@
+"""What a model's folder says: its labels against the data's, its weights against its config.json, its length of texts."""
+import json
+import shutil
+import struct
+
+import common
+from common import CIFAR_NAMES, Case, options, read_safetensors, run
+
+NAMES = ("animal", "food", "tool")
+
+
+def read_header(path):
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    return json.loads(data[8:8 + length]), data[8 + length:]
+
+
+def write_raw(path, header, body):
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+
+def edit_config(folder, **values):
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    for key, value in values.items():
+        if value is None:
+            config.pop(key, None)
+        else:
+            config[key] = value
+    path.write_text(json.dumps(config))
+
+
+def id2label(folder):
+    names = json.loads((folder / "config.json").read_text())["id2label"]
+    return [names[str(i)] for i in range(len(names))]
+
+
+class FolderCase(Case):
+    rows = 120
+
+    def base(self, **more):
+        return super().base(**dict(dict(model="mlp", hidden_sizes="16" if more.get("model", "mlp") == "mlp" else None,
+                                        learning_rate=0.02, max_steps=30, threads=1), **more))
+
+    def refused(self, *texts, code=1, verb="train", **values):
+        done = run(verb, *options(**self.base(**dict(dict(output_dir=self.folder / "out"), **values))))
+        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
+        self.assertEqual(done.stderr.count("error:"), 1, done.stderr)
+        self.assertEqual(done.stdout, "", "something was printed before the refusal")
+        for text in texts:
+            self.assertIn(text, " ".join(done.stderr.split()))
+
+    def further(self, name, model, **more):
+        """Trains a folder further; returns what was said and the new folder."""
+        values = dict(model=model, learning_rate=0, max_steps=2, vocab_size=None, output_dir=self.folder / name)
+        done = self.ok("train", **self.base(**dict(values, **more)))
+        return done.stderr, self.folder / name
+
+    def accuracy(self, model, **more):
+        metrics = json.loads(self.ok("eval", **self.base(model=model, vocab_size=None, **more)).stdout)
+        return metrics["accuracy"], [entry["label"] for entry in metrics["classes"]]
+
+    def trained(self):
+        """A trained folder whose labels are not in the order of their names."""
+        out = self.train("first")
+        folder = self.folder / "model"
+        shutil.copytree(out / "best", folder)
+        order = (2, 0, 1)
+        header, body = read_header(folder / "model.safetensors")
+        body = bytearray(body)
+        for name in ("classifier.weight", "classifier.bias"):
+            begin, end = header[name]["data_offsets"]
+            size = (end - begin) // 3
+            rows = [bytes(body[begin + i * size:begin + (i + 1) * size]) for i in range(3)]
+            body[begin:end] = b"".join(rows[i] for i in order)
+        write_raw(folder / "model.safetensors", header, bytes(body))
+        names = [NAMES[i] for i in order]
+        edit_config(folder, id2label={str(i): name for i, name in enumerate(names)},
+                    label2id={name: i for i, name in enumerate(names)})
+        return folder, names
+
+    def relabelled(self, path, label_of):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        out = path.with_name("relabelled-" + path.name)
+        common.write_jsonl(out, [dict(row, label=label_of(row["label"])) for row in rows])
+        return out
+
+
+class Labels(FolderCase):
+    def test_a_classifier_trained_further_keeps_its_labels(self):
+        model, names = self.trained()
+        before, classes = self.accuracy(model)
+        self.assertGreater(before, 0.6)
+        self.assertEqual(classes, names)
+        said, out = self.further("further", model)
+        self.assertIn("gives their names", said)
+        self.assertEqual(id2label(out / "last"), names)
+        self.assertEqual(read_safetensors(out / "last/model.safetensors"), read_safetensors(model / "model.safetensors"))
+        self.assertEqual(self.summary(out)["final_metrics"]["accuracy"], before)
+        self.assertEqual([entry["label"] for entry in self.summary(out)["final_metrics"]["classes"]], names)
+        self.assertEqual(self.accuracy(out / "best")[0], before)
+        # One configuration serves every verb: what was trained is evaluated, not what it began with.
+        self.assertIn(f"the model is {out}/best", self.ok("eval", **self.base(model=model, vocab_size=None, output_dir=out)).stderr)
+
+        # Ids in the data: the names stay, in training, evaluation and prediction.
+        ids = [self.relabelled(path, names.index) for path in (self.train_file, self.valid_file)]
+        said, out = self.further("ids", model, train_file=ids[0], validation_file=ids[1])
+        self.assertIn("gives their ids", said)
+        self.assertIn("0 = " + names[0], said)
+        self.assertEqual(id2label(out / "last"), names)
+        self.assertEqual(self.summary(out)["final_metrics"]["accuracy"], before)
+        self.assertEqual(self.accuracy(model, validation_file=ids[1]), (before, names))
+        rows = self.ok("predict", **self.base(model=model, vocab_size=None, validation_file=ids[1])).stdout.splitlines()
+        truth = [json.loads(line)["label"] for line in self.valid_file.read_text().splitlines()]
+        hits = sum(json.loads(row)["label"] == label for row, label in zip(rows, truth))
+        self.assertAlmostEqual(hits / len(truth), before)
+
+    def test_a_resumed_run_ends_with_the_same_bits(self):
+        model, names = self.trained()
+        values = dict(learning_rate=0.01, max_steps=6)
+        _, whole = self.further("whole", model, **values)
+        base = self.base(model=model, vocab_size=None, output_dir=self.folder / "killed", save_steps=2, **values)
+        self.kill_after_a_checkpoint(**base)
+        self.ok("train", resume=True, **base)
+        self.assertEqual(common.sha256(whole / "last/model.safetensors"),
+                         common.sha256(self.folder / "killed/last/model.safetensors"))
+        self.assertEqual(id2label(self.folder / "killed/last"), names)
+
+    def test_labels_that_do_not_match_are_refused_with_both_lists(self):
+        model, names = self.trained()
+        other = self.relabelled(self.train_file, lambda name: name.upper())
+        both = ("ANIMAL, FOOD, TOOL", ", ".join(names), "fresh_head")
+        self.refused(*both, model=model, vocab_size=None, train_file=other)
+        self.refused("1, 2, 3", ", ".join(names), model=model, vocab_size=None,
+                     train_file=self.relabelled(self.train_file, lambda name: 1 + names.index(name)))
+        self.refused("relabelled-valid.jsonl:1", ", ".join(names), verb="eval", model=model, vocab_size=None,
+                     validation_file=self.relabelled(self.valid_file, lambda name: name.upper()))
+        # Nothing says which row of a nameless head is which label.
+        nameless = self.folder / "nameless"
+        shutil.copytree(model, nameless)
+        edit_config(nameless, id2label=None, label2id=None, num_labels=3)
+        self.refused("LABEL_0, LABEL_1, LABEL_2", "animal, food, tool", "which is which", model=nameless, vocab_size=None)
+        ids = self.relabelled(self.train_file, names.index)
+        _, out = self.further("nameless-ids", nameless, train_file=ids, validation_file=None)
+        self.assertEqual(id2label(out / "last"), ["LABEL_0", "LABEL_1", "LABEL_2"])
+
+    def test_a_head_is_fresh_where_that_is_asked_for_or_there_is_none(self):
+        model, names = self.trained()
+        other = self.relabelled(self.train_file, lambda name: name.upper())
+        said, out = self.further("fresh", model, fresh_head=True, train_file=other, validation_file=None)
+        for name in ("classifier.weight", "classifier.bias"):
+            self.assertIn("fresh weights for " + name, said)
+        self.assertEqual(said.count("fresh weights for"), 2)
+        self.assertEqual(id2label(out / "last"), ["ANIMAL", "FOOD", "TOOL"])
+        # The same configuration evaluates what it trained, not what it began with.
+        classes = self.accuracy(model, fresh_head=True, output_dir=out, train_file=other, validation_file=None)[1]
+        self.assertEqual(classes, ["ANIMAL", "FOOD", "TOOL"])
+
+        headless = self.folder / "headless"
+        shutil.copytree(model, headless)
+        header, body = read_header(headless / "model.safetensors")
+        kept = {name: info for name, info in header.items() if not name.startswith("classifier.")}
+        end = max(info["data_offsets"][1] for name, info in kept.items() if name != "__metadata__")
+        names_in_order = sorted(kept, key=lambda name: kept[name].get("data_offsets", [-1])[0])
+        at, data = 0, b""
+        for name in names_in_order:
+            if name != "__metadata__":
+                begin, end = kept[name]["data_offsets"]
+                data += body[begin:end]
+                kept[name] = dict(kept[name], data_offsets=[at, len(data)])
+                at = len(data)
+        write_raw(headless / "model.safetensors", kept, data)
+        said, out = self.further("headless-run", headless, train_file=other, validation_file=None)
+        self.assertIn("fresh weights for classifier.weight", said)
+        self.assertEqual(id2label(out / "last"), ["ANIMAL", "FOOD", "TOOL"])
+        self.refused("no trained weights for", "classifier.weight", verb="eval", model=headless, vocab_size=None)
+        self.refused("fresh_head", "has no trained head", fresh_head=True)
+
+    def test_num_labels(self):
+        out = self.train("more", num_labels=5)
+        self.assertEqual(id2label(out / "last"), ["animal", "food", "tool", "LABEL_3", "LABEL_4"])
+        self.assertEqual(len(read_safetensors(out / "last/model.safetensors")["classifier.bias"]), 5)
+        self.refused("num_labels", "animal, food, tool", num_labels=2)
+        self.refused("num_labels", "16384", num_labels=16385)
+        self.refused("num_labels", "fresh_head", model=out / "best", vocab_size=None, num_labels=4)
+        few = self.folder / "few"
+        shutil.copytree(out / "best", few)
+        edit_config(few, num_labels=20000, id2label=None, label2id=None)
+        self.refused("num_labels", "16384", model=few, vocab_size=None)
+
+    def test_warnings(self):
+        path = self.folder / "one.jsonl"
+        rows = [{"text": "a cat", "label": "x"}] * 20 + [{"text": "a dog", "label": None}] * 3 + [{"text": "", "label": "x"}]
+        common.write_jsonl(path, rows)
+        path.write_text(path.read_text() + "{broken\n")
+        done = self.ok("train", **self.base(output_dir=self.folder / "one", train_file=path, validation_file=None,
+                                            max_steps=1, bad_rows="skip"))
+        for text in ("every row of", "has the label 'x'", "3 of 25 rows of", "have no label and are left out",
+                     "1 of 25 rows of", "have no text", "cannot be read"):
+            self.assertIn(text, done.stderr)
+
+    def test_images_keep_a_trained_order(self):
+        data = common.write_cifar(self.folder / "cifar", data_batch_1=40)
+        test = common.write_cifar(self.folder / "test", data_batch_1=20)
+        base = dict(model="resnet-8", train_file=data, validation_file=test, train_batch_size=20, threads=1,
+                    memory="1GiB", seed=3)
+        self.ok("train", **base, max_steps=2, output_dir=self.folder / "images")
+        best = self.folder / "images/best"
+        self.assertEqual(id2label(best), CIFAR_NAMES)
+        (data / "batches.meta.txt").unlink()  # ids alone now
+        done = self.ok("train", **dict(base, model=best), max_steps=1, learning_rate=0, output_dir=self.folder / "further")
+        self.assertIn("gives their ids", done.stderr)
+        self.assertEqual(id2label(self.folder / "further/last"), CIFAR_NAMES)
+        names = CIFAR_NAMES[::-1]
+        (test / "batches.meta.txt").write_text("\n".join(names) + "\n")
+        flipped = json.loads(self.ok("eval", **dict(base, model=best)).stdout)
+        (test / "batches.meta.txt").write_text("\n".join(CIFAR_NAMES) + "\n")
+        straight = json.loads(self.ok("eval", **dict(base, model=best)).stdout)
+        rows = {entry["label"]: entry["rows"] for entry in straight["classes"]}
+        self.assertEqual([entry["rows"] for entry in flipped["classes"]], [rows[name] for name in names])
+        (test / "batches.meta.txt").write_text("\n".join("abcdefghij") + "\n")
+        done = run("eval", *options(**dict(base, model=best)))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("a, b, c", done.stderr)
+
+
+class Weights(FolderCase):
+    def copy_of(self, model, name):
+        folder = self.folder / name
+        shutil.copytree(model, folder)
+        return folder
+
+    def test_weights_in_another_format_are_refused_with_the_line_that_converts(self):
+        best = self.train("run") / "best"
+        for name, line in (("pytorch_model.bin", "AutoModel as M; M.from_pretrained('"),
+                           ("pytorch_model.bin.index.json", "safe_serialization=True"), ("tf_model.h5", "from_tf=True"),
+                           ("flax_model.msgpack", "from_flax=True"), ("bert_model.ckpt.index", "save_pretrained"),
+                           ("model.onnx", "save_pretrained"), ("model-00001-of-00002.safetensors", "index.json")):
+            folder = self.copy_of(best, "other-" + name)
+            (folder / "model.safetensors").rename(folder / name)
+            if name.startswith("pytorch_model"):
+                edit_config(folder, architectures=None)
+            self.refused(name, line, model=folder, vocab_size=None)
+            self.refused(name, line, verb="plan", model=folder, vocab_size=None, output_dir=None)
+            self.refused(name, line, verb="eval", model=folder, vocab_size=None)
+        edit_config(folder, architectures=["BertForMaskedLM"])
+        (folder / "model-00001-of-00002.safetensors").rename(folder / "pytorch_model.bin")
+        self.refused("from transformers import BertForMaskedLM as M", model=folder, vocab_size=None)
+
+    def test_a_config_alone_trains_fresh_weights_and_lists_them(self):
+        folder = self.copy_of(self.train("run") / "best", "alone")
+        (folder / "model.safetensors").unlink()
+        said, _ = self.further("fresh", folder)
+        for text in ("all 5 are fresh", "embeddings.weight", "layers.0.weight", "layers.0.bias", "classifier.weight"):
+            self.assertIn(text, said)
+
+    def test_weights_are_compared_before_anything_is_planned(self):
+        best = self.train("run", model="bert-tiny", hidden_sizes=None, max_steps=1) / "best"
+        header, body = read_header(best / "model.safetensors")
+
+        def edited(name, change):
+            folder = self.copy_of(best, name)
+            tensors = dict(header)
+            change(tensors)
+            write_raw(folder / "model.safetensors", tensors, body)
+            return dict(model=folder, vocab_size=None)
+
+        def renamed(tensors):
+            for name in list(tensors):
+                if name != "__metadata__":
+                    tensors["module." + name] = tensors.pop(name)
+        self.refused("37 missing: bert.embeddings.word_embeddings.weight", "41 that the model does not have: module.bert",
+                     **edited("prefix", lambda tensors: (renamed(tensors))))
+
+        def without_bias(tensors):
+            tensors["other.bias"] = tensors.pop("classifier.bias")
+        self.refused("1 missing: classifier.bias", **edited("half-a-head", without_bias))
+
+        def with_a_layer(tensors):
+            tensors["bert.encoder.layer.2.output.dense.bias"] = tensors.pop("bert.pooler.dense.bias")
+            tensors["x.bias"] = tensors.pop("bert.pooler.dense.weight")
+        self.refused("1 that the model does not have: bert.encoder.layer.2.output.dense.bias", **edited("layers", with_a_layer))
+
+        folder = self.copy_of(best, "wide")
+        edit_config(folder, intermediate_size=256)
+        self.refused("of another shape or type", "intermediate.dense.bias is [512], config.json says [256]", model=folder,
+                     vocab_size=None)
+        folder = self.copy_of(best, "five")
+        edit_config(folder, id2label={str(i): str(i) for i in range(5)}, label2id=None)
+        self.refused("classifier.bias is [3], config.json says [5]", model=folder, vocab_size=None)
+        folder = self.copy_of(best, "short")
+        (folder / "model.safetensors").write_bytes((best / "model.safetensors").read_bytes()[:-100])
+        self.refused("model.safetensors", model=folder, vocab_size=None)
+
+        # Another head beside the encoder is not an error: it is named, and ours is fresh.
+        def masked(tensors):
+            tensors["cls.predictions.bias"] = tensors.pop("classifier.bias")
+            tensors["cls.predictions.weight"] = tensors.pop("classifier.weight")
+        said, _ = self.further("masked", edited("masked-model", masked)["model"], max_steps=1)
+        self.assertIn("fresh weights for classifier.weight", said)
+        self.assertIn("cls.predictions.bias, cls.predictions.weight", said)
+
+
+class Lengths(FolderCase):
+    def test_a_folder_keeps_the_length_that_it_was_trained_with(self):
+        out = self.train("run", max_seq_length=12)
+        for folder in ("last", "best"):
+            config = json.loads((out / folder / "tokenizer_config.json").read_text())
+            self.assertEqual(config["model_max_length"], 12)
+
+        def loss(**more):
+            done = self.ok("eval", **dict(self.base(model=out / "best", vocab_size=None, max_seq_length=None), **more))
+            return json.loads(done.stdout)["loss"], done.stderr
+        trained, said = loss()
+        self.assertIn("12 tokens (model_max_length", said)
+        self.assertEqual(trained, loss(max_seq_length=12)[0])
+        longer, said = loss(max_seq_length=32)
+        self.assertNotEqual(trained, longer)
+        self.assertIn("was trained with 12", said)
+        self.assertEqual(trained, self.summary(out)["final_metrics"]["loss"])
+        # transformers' word for "not known" and files of older versions say nothing.
+        path = out / "best/tokenizer_config.json"
+        config = json.loads(path.read_text())
+        for value in (10 ** 30, None):
+            path.write_text(json.dumps(dict(config, model_max_length=value)))
+            at_default, said = loss()
+            self.assertIn("128 tokens", said)
+            self.assertEqual(at_default, longer)
+
+
+if __name__ == "__main__":
+    common.main()
