@@ -112,8 +112,8 @@ struct TrainSummary {
 /// loss or gradient that is not finite (the last checkpoint stays).
 [[nodiscard]] TrainSummary train_model(const RunConfig& config, const RunOptions& options = {});
 
-/// Evaluates a trained model (config.model as a folder, unless the run in output_dir began with it;
-/// else output_dir/best, else output_dir/last) on test_file, else validation_file, else the held-out share of train_file.
+/// Evaluates a trained model (the folder config.model, unless the run in output_dir began with it;
+/// else best/ or last/ there) on test_file, else validation_file, else held-out training rows.
 [[nodiscard]] EvalMetrics evaluate_model(const RunConfig& config, const RunOptions& options = {});
 [[nodiscard]] std::string to_json(const EvalMetrics& metrics);
 

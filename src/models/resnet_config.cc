@@ -91,6 +91,10 @@ void validate(const ResnetConfig& config, const std::string& where) {
     refuse("widths needs a number of at least 1 for each of the " +
            std::to_string(config.depths.size()) + " stages in depths");
   }
+  constexpr int64_t kMostChannels = int64_t{1} << 24;
+  if (std::any_of(config.widths.begin(), config.widths.end(),
+                  [](int64_t width) { return width > kMostChannels; }))
+    refuse("widths must be at most " + std::to_string(kMostChannels));
   const auto one_of = [&](const char* key, const std::string& value, const char* a, const char* b) {
     if (value != a && value != b)
       refuse(std::string(key) + " must be \"" + a + "\" or \"" + b + "\", not \"" + value + "\"");
