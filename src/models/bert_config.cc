@@ -103,7 +103,7 @@ BertConfig bert_config_from_json(std::string_view json, const std::string& file,
   reader.read_int("intermediate_size", config.intermediate_size, 1);
   reader.read_int("max_position_embeddings", config.max_position_embeddings, 1);
   reader.read_int("type_vocab_size", config.type_vocab_size, 1);
-  reader.read_int("pad_token_id", config.pad_token_id, -1);
+  reader.read_token_id("pad_token_id", config.pad_token_id);
   reader.read_number("hidden_dropout_prob", config.hidden_dropout_prob, 1);
   reader.read_number("attention_probs_dropout_prob", config.attention_probs_dropout_prob, 1);
   reader.read_number("layer_norm_eps", config.layer_norm_eps, kAny);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/config_reader.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -28,6 +29,12 @@ void ConfigReader::require_bool(const std::string& key, bool only, const std::st
   const auto field = find(key);
   if (!field || field->as_bool() == only) return;
   field->fail(std::string(only ? "is false: " : "is true: ") + reason);
+}
+
+void ConfigReader::read_token_id(const std::string& key, int64_t& value) {
+  read_int(key, value, -1);
+  const std::vector<std::string> keys = root_.keys();
+  if (!find(key) && std::find(keys.begin(), keys.end(), key) != keys.end()) value = -1;
 }
 
 void ConfigReader::read_ints(const std::string& key, std::vector<int64_t>& values, int64_t min) {

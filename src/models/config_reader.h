@@ -38,6 +38,8 @@ class ConfigReader {
                 int64_t max = int64_t{1} << 31) {
     if (const auto field = find(key)) value = field->as_int(min, max);
   }
+  /// An id of a token; null, other than a missing field, is none: -1.
+  void read_token_id(const std::string& key, int64_t& value);
   /// A list of whole numbers of at least `min`.
   void read_ints(const std::string& key, std::vector<int64_t>& values, int64_t min);
   /// A number in [0, limit).

@@ -53,6 +53,7 @@ TEST(Bert_config, json_reads_back) {
   config.labels = {"neg", "pos \"quoted\""};
   config.classifier_dropout = 0.25;
   config.layer_norm_eps = 1e-7;
+  config.pad_token_id = -1;  // none: null in the file, where a missing field is 0
   std::vector<std::string> ignored;
   EXPECT_EQ(bert_config_from_json(bert_config_to_json(config), "config.json", &ignored), config);
   EXPECT_TRUE(ignored.empty()) << ignored[0];

@@ -49,7 +49,8 @@ void seal_rows(std::vector<IndexRecord>& records, std::string_view ids) {
 
 std::string sealed(std::string_view input, const data::CacheSpec& spec) {
   const size_t rows = take_byte(input) % kMostRows;
-  const size_t ids_bytes = std::min<size_t>(take_byte(input), input.size());
+  const size_t wanted_bytes = take_byte(input);
+  const size_t ids_bytes = std::min(wanted_bytes, input.size());
   const std::string_view ids = input.substr(0, ids_bytes);
   input.remove_prefix(ids_bytes);
   std::vector<IndexRecord> records(rows);
