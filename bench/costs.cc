@@ -66,7 +66,9 @@ void run_once(Case& each, Trace& trace) {
     each.seconds[step].push_back(trace.rows[step].seconds);
 }
 
-void print_ops(const Case& each) {
+// Prints planned and measured time by kind of op, and returns how many kinds of at least a
+// hundredth of the whole were planned wrong by more than the factor `within`.
+int print_ops(const Case& each, double within) {
   const plan::Problem& problem = each.plan.train.front().lowered.problem;
   const std::vector<plan::Step>& steps = each.plan.train.front().plan.steps;
   std::map<std::string, Sum> by_op;
@@ -92,6 +94,16 @@ void print_ops(const Case& each) {
   for (const auto& [name, sum] : rows) print_row(name, sum);
   for (const auto& [phase, sum] : by_phase) print_row(phase, sum);
   print_row("-- all", all);
+  int wrong = 0;
+  for (const auto& [name, sum] : rows) {
+    const double ratio = sum.planned / std::max(sum.measured, 1e-9);
+    const bool counts =
+        std::max(sum.planned, sum.measured) >= 0.02 * std::max(all.planned, all.measured);
+    if (!counts || (ratio <= within && ratio >= 1 / within)) continue;
+    std::printf("%s: planned wrong by more than a factor of %g\n", name.c_str(), within);
+    ++wrong;
+  }
+  return wrong;
 }
 
 // With the price of what is kept, as the planner compares schedules.
@@ -116,13 +128,15 @@ void print_overheads(const std::vector<Case>& cases) {
 
 int run(const std::vector<std::string>& words) {
   if (words.size() < 3) {
-    std::fprintf(stderr,
-                 "usage: snug_bench_costs MODEL BATCH LENGTH [--key value ...] [--profile FILE] "
-                 "[--rounds N] [--memory BYTES]...\n"
-                 "Runs one training program in each of the budgets, in turns, and prints, by op, "
-                 "the planned and the measured milliseconds, repeated runs apart; then the "
-                 "overhead of each budget, planned and run, beside the first. Without --profile "
-                 "the speeds of this machine are measured anew.\n");
+    std::fprintf(
+        stderr,
+        "usage: snug_bench_costs MODEL BATCH LENGTH [--key value ...] [--profile FILE] "
+        "[--rounds N] [--within FACTOR] [--memory BYTES]...\n"
+        "Runs one training program in each of the budgets, in turns, and prints, by op, "
+        "the planned and the measured milliseconds, repeated runs apart; then the "
+        "overhead of each budget, planned and run, beside the first. Without --profile "
+        "the speeds of this machine are measured anew. With --within, a kind of op that takes a "
+        "fiftieth of the time or more and was planned wrong by more is exit 1.\n");
     return 1;
   }
   RunConfig config;
@@ -131,6 +145,7 @@ int run(const std::vector<std::string>& words) {
     config.set("vocab_size", "8192");
   std::string profile;
   int rounds = 7;
+  double within = 1e9;
   std::vector<std::string> budgets;
   for (size_t i = 3; i + 1 < words.size(); i += 2) {
     if (words[i] == "--memory") {
@@ -139,6 +154,8 @@ int run(const std::vector<std::string>& words) {
       profile = words[i + 1];
     } else if (words[i] == "--rounds") {
       rounds = std::stoi(words[i + 1]);
+    } else if (words[i] == "--within") {
+      within = std::stod(words[i + 1]);
     } else {
       config.set(words[i].substr(2), words[i + 1]);
     }
@@ -172,9 +189,10 @@ int run(const std::vector<std::string>& words) {
   for (int i = 0; i < rounds; ++i) {
     for (Case& each : cases) run_once(each, trace);
   }
-  for (const Case& each : cases) print_ops(each);
+  int wrong = 0;
+  for (const Case& each : cases) wrong += print_ops(each, within);
   if (cases.size() > 1) print_overheads(cases);
-  return 0;
+  return wrong > 0 ? 1 : 0;
 }
 
 }  // namespace

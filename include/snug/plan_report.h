@@ -81,7 +81,10 @@ struct PlanReport {
   int64_t smallest_budget_bytes = 0;
   int64_t micro_batch = 0;
   int64_t accumulation_steps = 0;
-  double step_seconds = 0;          // one update, all rows at the largest length
+  double step_seconds = 0;  // one update, all rows at the largest length
+  /// By how much of itself step_seconds may be wrong, from how well the machine's measured speeds
+  /// agree with each other and from operands that no cache holds.
+  double step_seconds_uncertainty = 0;
   double recompute_overhead = 0;    // fraction of the keep-all step time at this micro-batch
   double lower_bound_overhead = 0;  // no schedule within these bytes has less
   std::string strategy;

@@ -37,6 +37,7 @@ struct KernelChoice {
   std::string kernel;         // "onednn:matmul_packed"
   int64_t scratch_bytes = 0;  // rounded up to the backend's alignment
   double seconds = 0;         // predicted time of one run on this machine
+  double uncertainty = 0;     // of `seconds`, as a share of it
 };
 
 /// The memory of one run. A pointer is null for an absent optional input. Outputs never overlap

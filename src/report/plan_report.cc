@@ -83,6 +83,7 @@ std::string PlanReport::to_json() const {
                                  {"micro_batch", micro_batch},
                                  {"accumulation_steps", accumulation_steps},
                                  {"step_seconds", step_seconds},
+                                 {"step_seconds_uncertainty", step_seconds_uncertainty},
                                  {"recompute_overhead", recompute_overhead},
                                  {"lower_bound_overhead", lower_bound_overhead},
                                  {"strategy", strategy},
@@ -149,7 +150,8 @@ std::string PlanReport::to_text() const {
                      accumulation_steps == 1 ? "" : "es", micro_batch);
   out += fmt::format("  recompute   {}: {} time (in these bytes at least {})\n", strategy,
                      signed_percent(recompute_overhead), signed_percent(lower_bound_overhead));
-  out += fmt::format("  step        {} predicted", format_seconds(step_seconds));
+  out += fmt::format("  step        {} \u00b1 {:.0f} % predicted", format_seconds(step_seconds),
+                     100 * step_seconds_uncertainty);
   if (updates > 0)
     out += fmt::format("; {} updates, about {} in all", updates, format_seconds(run_seconds));
   out += fmt::format("\n  placement   {}, its lower bound {}\n", format_bytes(arena_bytes),

@@ -74,6 +74,14 @@ TEST(PlanText, a_share_has_its_sign) {
   expect_in(plan.to_text(), "budget: -1.2 % time");
 }
 
+TEST(PlanText, the_step_has_its_uncertainty) {
+  PlanReport with = report();
+  with.step_seconds = 0.42;
+  with.step_seconds_uncertainty = 0.08;
+  expect_in(with.to_text(), " \u00b1 8 % predicted");
+  expect_in(with.to_json(), "\"step_seconds_uncertainty\": 0.08");
+}
+
 TEST(PlanText, keep_all_says_which_split_it_means) {
   expect_in(report().to_text(), "80.0 MiB  (in one piece, nothing recomputed)\n");
   PlanReport split = report();

@@ -192,7 +192,7 @@ class Kernels {
 };
 
 plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lowered& lowered,
-                  Kernels& kernels) {
+                  Kernels& kernels, double& uncertain_seconds) {
   const Node& first = graph.node(nodes.front());
   plan::Op op{.name = {},
               .scope = first.scope,
@@ -212,6 +212,7 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
     const KernelChoice& choice = kernels.select(spec, signature);
     op.name += (op.name.empty() ? "" : "+") + *node.op->name;
     op.seconds += choice.seconds;
+    uncertain_seconds += choice.seconds * choice.uncertainty;
     op.scratch_bytes =
         std::max(op.scratch_bytes, round_up(choice.scratch_bytes, lowered.problem.alignment));
     op.may_recompute = op.may_recompute && node.op->alias->kind != AliasKind::must_overwrite;
@@ -265,8 +266,13 @@ Lowered lower(const Graph& graph, const Backend& backend) {
   }
   out.nodes_of_op = std::move(groups.nodes);
   Kernels kernels(backend);
-  for (const std::vector<NodeId>& nodes : out.nodes_of_op)
-    out.problem.ops.push_back(lower_op(graph, nodes, out, kernels));
+  double seconds = 0;
+  double uncertain_seconds = 0;
+  for (const std::vector<NodeId>& nodes : out.nodes_of_op) {
+    out.problem.ops.push_back(lower_op(graph, nodes, out, kernels, uncertain_seconds));
+    seconds += out.problem.ops.back().seconds;
+  }
+  out.seconds_uncertainty = seconds > 0 ? uncertain_seconds / seconds : 0;
   for (const ValueId id : graph.outputs)
     add_unique(out.problem.keep, out.storage_of_value[static_cast<size_t>(id)]);
   add_reuses(graph, overwriting, out);

@@ -20,6 +20,9 @@ struct Lowered {
   plan::Problem problem;
   std::vector<std::vector<NodeId>> nodes_of_op;   // planner op -> graph nodes, run in this order
   std::vector<plan::StorageId> storage_of_value;  // graph value -> storage
+  /// Of the time of all ops together, as a share of it: as if every kind of kernel were wrong in
+  /// the same direction.
+  double seconds_uncertainty = 0;
 };
 
 /// Selects a kernel for every node; throws what Backend::select throws.

@@ -183,6 +183,8 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.micro_batch = split.micro_batch;
   report.accumulation_steps = split.accumulation_steps;
   report.step_seconds = chosen.step_seconds;
+  report.step_seconds_uncertainty =
+      (request.trains ? run.train : run.eval).back().lowered.seconds_uncertainty;
   const double keep_all = split.frontier->keep_all_seconds();
   const double pieces = static_cast<double>(split.accumulation_steps);
   const double keep_all_step = pieces * keep_all + split.update_seconds;

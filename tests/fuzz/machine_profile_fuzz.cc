@@ -11,8 +11,9 @@ void read_machine_profile(std::string_view input) {
   MachineProfile profile;
   if (!read_profile(std::string(input), "this machine", profile)) return;
   for (const auto& [kind, rate] : profile.rates) {
-    for (const double part : {rate.per_call, rate.per_flop, rate.per_byte})
-      require(part >= 0 && part <= 1, "rates are seconds");
+    for (const double part :
+         {rate.per_call, rate.per_flop, rate.per_byte, rate.far_per_byte, rate.uncertainty})
+      require(part >= 0 && part <= 1, "rates are seconds and shares");
   }
   MachineProfile again;
   require(read_profile(write_profile(profile), "this machine", again), "what is written is read");

@@ -56,7 +56,8 @@ class CpuBackend final : public Backend {
     const Cost cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
     return {.kernel = kernel.kernel,
             .scratch_bytes = round_up(kernel.scratch_bytes(spec, context_), kAlignmentBytes),
-            .seconds = context_.profile.seconds(rate_kind(spec), cost)};
+            .seconds = context_.profile.seconds(rate_kind(spec), cost),
+            .uncertainty = context_.profile.uncertainty(rate_kind(spec), cost)};
   }
 
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {

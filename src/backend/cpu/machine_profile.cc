@@ -4,17 +4,41 @@
 #include "backend/cpu/machine_profile.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace snug {
+namespace {
 
-double MachineProfile::seconds(const std::string& kind, const Cost& cost) const {
+// The share of these bytes that comes from memory: operands of half the last cache are still there
+// from the op before, operands of twice its size are not; between them by the logarithm.
+double share_from_memory(double bytes, int64_t cache_bytes) {
+  const double ratio = bytes / static_cast<double>(std::max<int64_t>(cache_bytes, 1));
+  return ratio <= 0.5 ? 0 : std::min(1.0, 0.5 * std::log2(2 * ratio));
+}
+
+}  // namespace
+
+const KernelRate* MachineProfile::rate_of(const std::string& kind) const {
   auto rate = rates.find(kind);
   if (rate == rates.end()) rate = rates.find(kind.substr(0, kind.find('.')));
   if (rate == rates.end()) rate = rates.find("");
-  if (rate == rates.end()) return 0;
-  const KernelRate& r = rate->second;
-  return std::max(0.0, r.per_call + r.per_flop * cost.flops +
-                           r.per_byte * (cost.bytes_read + cost.bytes_written));
+  return rate == rates.end() ? nullptr : &rate->second;
+}
+
+double MachineProfile::seconds(const std::string& kind, const Cost& cost) const {
+  const KernelRate* rate = rate_of(kind);
+  if (rate == nullptr) return 0;
+  return std::max(0.0, rate->per_call + rate->per_flop * cost.flops +
+                           rate->per_byte * (cost.bytes_read + cost.bytes_written));
+}
+
+double MachineProfile::uncertainty(const std::string& kind, const Cost& cost) const {
+  const KernelRate* rate = rate_of(kind);
+  const double predicted = seconds(kind, cost);
+  if (rate == nullptr || predicted <= 0) return 0;
+  const double bytes = cost.bytes_read + cost.bytes_written;
+  const double more = std::max(0.0, rate->far_per_byte - rate->per_byte) * bytes;
+  return rate->uncertainty + share_from_memory(bytes, cache_bytes) * more / predicted;
 }
 
 double MachineProfile::kept_seconds_per_byte() const {
@@ -39,7 +63,7 @@ MachineProfile default_profile() {
   // Two cores of a server CPU with AVX-512: 280 GFLOP/s in matrix products, 15 GB/s elsewhere.
   const KernelRate convolution{.per_call = 5e-6, .per_flop = 1.0 / 120e9, .per_byte = 1.0 / 30e9};
   const KernelRate product{.per_call = 5e-6, .per_flop = 1.0 / 280e9, .per_byte = 1.0 / 60e9};
-  return {
+  MachineProfile profile{
       .machine = "default",
       .rates = {
           {"", {.per_call = 2e-6, .per_flop = 0, .per_byte = 1.0 / 15e9}},
@@ -49,6 +73,8 @@ MachineProfile default_profile() {
           {"conv2d_grad_weight", convolution},
           {"attention", {.per_call = 5e-6, .per_flop = 1.0 / 60e9, .per_byte = 1.0 / 15e9}},
           {"attention_grad", {.per_call = 5e-6, .per_flop = 1.0 / 60e9, .per_byte = 1.0 / 15e9}}}};
+  for (auto& [kind, rate] : profile.rates) rate.uncertainty = 0.5;  // not of this machine
+  return profile;
 }
 
 }  // namespace snug

@@ -3,6 +3,7 @@
 // file, so that the same arguments give the same plan. Predictions only: no result depends on it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -13,20 +14,29 @@
 namespace snug {
 
 /// Predicted seconds of one run = per_call + per_flop * flops + per_byte * (bytes read + bytes
-/// written).
+/// written), for operands that lie in the caches as they do between the ops of a usual step. How
+/// much more a byte costs that comes from memory and goes back there counts as uncertainty.
 struct KernelRate {
   double per_call = 0;
   double per_flop = 0;
   double per_byte = 0;
+  double far_per_byte = 0;  // with all operands in memory
+  double uncertainty = 0;   // of a prediction, as a share of it
 };
 
 struct MachineProfile {
   std::string machine;                      // CPU model, threads and library version: the cache key
   std::map<std::string, KernelRate> rates;  // by kind; "" for kinds that are not listed
+  int64_t cache_bytes = int64_t{32} << 20;  // the last cache
   /// `kind`: "op" or "op.variant", which is as fast as its op where it is not listed.
   [[nodiscard]] double seconds(const std::string& kind, const Cost& cost) const;
+  /// By how much of itself such a prediction may be wrong.
+  [[nodiscard]] double uncertainty(const std::string& kind, const Cost& cost) const;
   /// A byte that is kept for the backward part is written to memory and read back from there.
   [[nodiscard]] double kept_seconds_per_byte() const;
+
+ private:
+  [[nodiscard]] const KernelRate* rate_of(const std::string& kind) const;
 };
 
 /// The kind whose rate predicts the node: its op; for matrix products, whose operands lie in

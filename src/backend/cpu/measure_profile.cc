@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs each op on small operands and fits its rate. Operands are measured both in cache and driven
 // out of it: in a training step what was just written is read again from the cache, what was kept
-// from the forward pass is not. All ops are run in rounds and the fastest run of each counts, until
-// a round finds hardly anything faster: other work on the machine slows some rounds, hardly all.
+// from the forward pass is not. Operands that no cache holds are also written back to memory: that
+// takes as long as to drive the outputs out. All ops are run in rounds and the fastest run of each
+// counts, until a round finds hardly anything faster: other work on the machine slows some rounds,
+// hardly all.
 #include "backend/cpu/measure_profile.h"
 
 #include <algorithm>
@@ -38,11 +40,24 @@ constexpr double kNever = 1e30;
 
 // The fastest runs of a probe so far.
 struct Timing {
-  std::string kind;
-  Cost cost;
+  std::string kind = {};
+  Cost cost = {};
   double warm = kNever;
   double cold = kNever;
+  double write_back = kNever;
+  double sum = 0;  // of all rounds, for their spread
+  int rounds = 0;
 };
+
+void drive_out_of_cache(const std::byte* data, int64_t bytes) {
+#if defined(__x86_64__)
+  for (int64_t i = 0; i < bytes; i += 64) _mm_clflush(data + i);
+  _mm_mfence();
+#else
+  (void)data;
+  (void)bytes;
+#endif
+}
 
 // All memory of the measurement: operands are laid out from its start for every probe.
 class Pool {
@@ -59,12 +74,7 @@ class Pool {
     used_ += round_up(bytes, 64);
     return data;
   }
-  void drive_out_of_cache() const {
-#if defined(__x86_64__)
-    for (int64_t i = 0; i < used_; i += 64) _mm_clflush(bytes_.get() + i);
-    _mm_mfence();
-#endif
-  }
+  void drive_out_of_cache() const { snug::drive_out_of_cache(bytes_.get(), used_); }
 
  private:
   struct Free {
@@ -89,9 +99,13 @@ bool is_update(const std::string& op) {
          op == "set_zero" || op == "sum_squares";
 }
 
+// Of one run on operands that no cache holds.
+double far_seconds_of(const Timing& timing) {
+  return std::max(1e-9, timing.cold + timing.write_back);
+}
 // Of one run in a training step, as far as it was measured.
 double seconds_of(const std::string& op, const Timing& timing) {
-  return std::max(1e-9, is_update(op) ? timing.cold : 0.5 * (timing.warm + timing.cold));
+  return is_update(op) ? far_seconds_of(timing) : std::max(1e-9, 0.5 * (timing.warm + timing.cold));
 }
 
 // One round: nothing changes where there is no kernel for the op, or no room.
@@ -137,15 +151,26 @@ void measure(const Backend& backend, Pool& pool, const RateProbe& probe, Timing&
   const Launch launch{
       .inputs = inputs, .outputs = outputs, .scratch = pool.take(choice.scratch_bytes)};
   const auto kernel = backend.create(spec);
-  const auto timed_run = [&] {
+  const auto timed = [](const auto& work) {
     const auto start = std::chrono::steady_clock::now();
-    (void)kernel->run(launch);
+    work();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
+  const auto run = [&] { (void)kernel->run(launch); };
   if (kernel->run(launch) != ErrorCode::ok) return;
-  for (int i = 0; i < 2; ++i) timing.warm = std::min(timing.warm, timed_run());
+  double warm = kNever;
+  for (int i = 0; i < 2; ++i) warm = std::min(warm, timed(run));
   pool.drive_out_of_cache();
-  timing.cold = std::min(timing.cold, timed_run());
+  const double cold = timed(run);
+  const double write_back = timed([&] {
+    for (size_t i = 0; i < outputs.size(); ++i)
+      drive_out_of_cache(outputs[i], byte_count(spec.outputs[i]));
+  });
+  timing.warm = std::min(timing.warm, warm);
+  timing.cold = std::min(timing.cold, cold);
+  timing.write_back = std::min(timing.write_back, write_back);
+  timing.sum += seconds_of(probe.op, {.warm = warm, .cold = cold, .write_back = write_back});
+  ++timing.rounds;
   timing.kind = rate_kind(spec);
   timing.cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
 }
@@ -163,6 +188,14 @@ double measure_round(const Backend& backend, Pool& pool, const std::vector<RateP
     ++measured;
   }
   return measured > 0 ? gain / measured : 0;
+}
+
+// Of the cache that this core shares; sysconf() adds up those of other sockets.
+int64_t last_cache_bytes(int64_t otherwise) {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
+  int64_t kib = 0;
+  char unit = 0;
+  return file >> kib >> unit && unit == 'K' && kib > 0 ? kib << 10 : otherwise;
 }
 
 }  // namespace
@@ -186,6 +219,7 @@ MachineProfile measure_profile(int threads) {
   // Rates of ops that cannot be measured stay built-in ones.
   MachineProfile profile = default_profile();
   profile.machine = machine_key(threads);
+  profile.cache_bytes = last_cache_bytes(profile.cache_bytes);
   const auto backend = make_cpu_backend({.threads = threads, .profile = profile});
   Pool pool;
   const std::vector<RateProbe> probes = rate_probes();
@@ -202,11 +236,14 @@ MachineProfile measure_profile(int threads) {
   for (size_t i = 0; i < probes.size(); ++i) {
     const Timing& timing = timings[i];
     if (timing.cold == kNever) continue;
+    const double seconds = seconds_of(probes[i].op, timing);
     Fit& fit = fits[timing.kind];
     fit.basis = probes[i].basis;
     fit.points.push_back({.flops = timing.cost.flops,
                           .bytes = timing.cost.bytes_read + timing.cost.bytes_written,
-                          .seconds = seconds_of(probes[i].op, timing)});
+                          .seconds = seconds,
+                          .far_seconds = far_seconds_of(timing),
+                          .spread = timing.sum / timing.rounds / seconds - 1});
   }
   for (const auto& [kind, fit] : fits) profile.rates[kind] = fit_rate(fit.points, fit.basis);
   if (const auto add = profile.rates.find("add"); add != profile.rates.end())

@@ -20,10 +20,13 @@ struct RatePoint {
   double flops = 0;
   double bytes = 0;
   double seconds = 0;
+  double far_seconds = 0;  // with operands in memory; 0: the same
+  double spread = 0;       // of its measurements: the mean above the least, as a share of that
 };
 enum class RateBasis { flops, bytes, both };
 /// The rate, without negative parts, whose predictions have the smallest relative squared error
-/// over the points.
+/// over the points. Its uncertainty is the root mean square of what is left of that error and of
+/// the points' spread.
 [[nodiscard]] KernelRate fit_rate(std::span<const RatePoint> points, RateBasis basis);
 
 /// The text of a cache file, and its reading; false for text that is not a profile of this machine.

@@ -34,11 +34,13 @@ class TemporaryFolder {
 };
 
 bool rates_equal(const MachineProfile& a, const MachineProfile& b) {
-  if (a.rates.size() != b.rates.size()) return false;
+  if (a.rates.size() != b.rates.size() || a.cache_bytes != b.cache_bytes) return false;
   for (const auto& [op, rate] : a.rates) {
     const auto other = b.rates.find(op);
     if (other == b.rates.end() || other->second.per_call != rate.per_call ||
-        other->second.per_flop != rate.per_flop || other->second.per_byte != rate.per_byte) {
+        other->second.per_flop != rate.per_flop || other->second.per_byte != rate.per_byte ||
+        other->second.far_per_byte != rate.far_per_byte ||
+        other->second.uncertainty != rate.uncertainty) {
       return false;
     }
   }
@@ -52,6 +54,24 @@ TEST(MachineProfile, Seconds_are_the_sum_of_call_flops_and_bytes) {
   EXPECT_DOUBLE_EQ(profile.seconds("matmul", cost), 2e-6 + 1e-5);
   EXPECT_DOUBLE_EQ(profile.seconds("matmul.tn", cost), 2e-6 + 1e-5);
   EXPECT_DOUBLE_EQ(profile.seconds("anything", cost), 1e-6 + 1.5e-6);
+}
+
+TEST(MachineProfile, What_bytes_from_memory_may_cost_more_is_uncertainty) {
+  const MachineProfile profile{
+      .machine = "m",
+      .rates = {{"add", {.per_byte = 1e-9, .far_per_byte = 3e-9, .uncertainty = 0.25}}},
+      .cache_bytes = 1000};
+  const auto uncertainty = [&](double bytes) {
+    const Cost cost{.flops = 0, .bytes_read = bytes / 2, .bytes_written = bytes / 2};
+    EXPECT_DOUBLE_EQ(profile.seconds("add", cost), 1e-9 * bytes);
+    return profile.uncertainty("add.wide", cost);
+  };
+  EXPECT_DOUBLE_EQ(uncertainty(10), 0.25);
+  EXPECT_DOUBLE_EQ(uncertainty(500), 0.25);
+  EXPECT_DOUBLE_EQ(uncertainty(1000), 1.25);
+  EXPECT_DOUBLE_EQ(uncertainty(2000), 2.25);
+  EXPECT_DOUBLE_EQ(uncertainty(1e6), 2.25);
+  EXPECT_EQ(profile.uncertainty("mul", {.flops = 1, .bytes_read = 1, .bytes_written = 1}), 0);
 }
 
 TEST(MachineProfile, A_kept_byte_costs_less_than_to_make_it_again_element_by_element) {
@@ -93,6 +113,21 @@ TEST(FitRate, Exact_points_give_their_rate) {
   EXPECT_NEAR(rate.per_byte, 5e-11, 1e-14);
 }
 
+TEST(FitRate, What_memory_costs_and_what_is_left_of_the_error_are_kept) {
+  std::vector<RatePoint> points;
+  for (const double bytes : {1e5, 1e6, 1e7}) {
+    const double seconds = 1e-6 + bytes * 1e-10;
+    points.push_back({.bytes = bytes, .seconds = seconds, .far_seconds = seconds + bytes * 5e-11});
+  }
+  const KernelRate exact = fit_rate(points, RateBasis::bytes);
+  EXPECT_NEAR(exact.far_per_byte, 1.5e-10, 1e-15);
+  EXPECT_NEAR(exact.uncertainty, 0, 1e-6);
+  for (RatePoint& point : points) point.spread = 0.3;
+  EXPECT_NEAR(fit_rate(points, RateBasis::bytes).uncertainty, 0.3, 1e-6);
+  points[1].seconds *= 2;  // no line goes through all three
+  EXPECT_GT(fit_rate(points, RateBasis::bytes).uncertainty, 0.35);
+}
+
 TEST(FitRate, No_part_is_negative_and_the_basis_is_kept) {
   // A large node that is faster than the small one scaled up: an unconstrained fit would have a
   // negative slope.
@@ -112,7 +147,8 @@ TEST(FitRate, No_part_is_negative_and_the_basis_is_kept) {
 TEST(ProfileText, Reads_what_was_written_to_the_bit) {
   MachineProfile profile = default_profile();
   profile.machine = "this machine";
-  profile.rates["odd"] = {0.1, 1.0 / 3.0, 1e-300};
+  profile.rates["odd"] = {0.1, 1.0 / 3.0, 1e-300, 2e-300, 0.25};
+  profile.cache_bytes = 12345;
   MachineProfile read;
   ASSERT_TRUE(read_profile(write_profile(profile), "this machine", read));
   EXPECT_TRUE(rates_equal(profile, read));
@@ -127,18 +163,25 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile("", "this machine", read));
   EXPECT_FALSE(read_profile(good.substr(0, good.size() / 2), "this machine", read));
   EXPECT_FALSE(read_profile("[1, 2]", "this machine", read));
-  EXPECT_FALSE(read_profile(R"({"format": 4, "machine": "this machine", "rates": {}})",
-                            "this machine", read));
-  const std::string head = R"({"format": 4, "machine": "this machine", "rates": {"": )";
-  EXPECT_TRUE(read_profile(head + R"({"per_call": 0, "per_flop": 0, "per_byte": 1e-9}}})",
-                           "this machine", read));
-  EXPECT_FALSE(read_profile(head + R"({"per_call": 0, "per_flop": 0}}})", "this machine", read));
-  EXPECT_FALSE(read_profile(head + R"({"per_call": -1, "per_flop": 0, "per_byte": 1e-9}}})",
-                            "this machine", read));
-  EXPECT_FALSE(read_profile(head + R"({"per_call": "1", "per_flop": 0, "per_byte": 1e-9}}})",
-                            "this machine", read));
-  EXPECT_FALSE(read_profile(head + R"({"per_call": 1e999, "per_flop": 0, "per_byte": 1e-9}}})",
-                            "this machine", read));
+  const std::string head =
+      R"({"format": 5, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
+  EXPECT_FALSE(read_profile(head + "}}", "this machine", read));
+  const auto with = [&](const std::string& per_call, const std::string& more) {
+    return head + R"("": {"per_call": )" + per_call +
+           R"(, "per_flop": 0, "per_byte": 1e-9, "far_per_byte": 2e-9)" + more + "}}}";
+  };
+  const std::string rest = R"(, "uncertainty": 0.1)";
+  EXPECT_TRUE(read_profile(with("0", rest), "this machine", read));
+  EXPECT_EQ(read.rates.at("").far_per_byte, 2e-9);
+  EXPECT_FALSE(read_profile(with("0", ""), "this machine", read));
+  for (const char* value : {"-1", "\"1\"", "1e999", "null"})
+    EXPECT_FALSE(read_profile(with(value, rest), "this machine", read)) << value;
+  std::string other = with("0", rest);
+  other.replace(other.find("1000"), 4, "   0");
+  EXPECT_FALSE(read_profile(other, "this machine", read));
+  std::string older = with("0", rest);
+  older.replace(older.find("5"), 1, "4");
+  EXPECT_FALSE(read_profile(older, "this machine", read));
 }
 
 TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
@@ -146,7 +189,7 @@ TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
   const std::string path = folder.file("profile.json");
   MachineProfile marked = default_profile();
   marked.machine = machine_key(1);
-  marked.rates["mark"] = {0.5, 0.25, 0.125};
+  marked.rates["mark"] = {0.5, 0.25, 0.125, 0.25, 0.1};
   std::ofstream(path) << write_profile(marked);
   EXPECT_TRUE(
       rates_equal(load_or_measure_profile(path, 1), marked));  // not measured: the mark is there

@@ -7,14 +7,28 @@
 namespace snug {
 namespace {
 
-constexpr int kFormat = 4;  // counts up with the set of measured ops too
-constexpr const char* kParts[] = {"per_call", "per_flop", "per_byte"};
+constexpr int kFormat = 5;  // counts up with the set of measured ops too
+struct Part {
+  const char* name;
+  double KernelRate::*value;
+};
+constexpr Part kParts[] = {{"per_call", &KernelRate::per_call},
+                           {"per_flop", &KernelRate::per_flop},
+                           {"per_byte", &KernelRate::per_byte},
+                           {"far_per_byte", &KernelRate::far_per_byte},
+                           {"uncertainty", &KernelRate::uncertainty}};
 
-bool read_part(const nlohmann::json& rate, const char* name, double& part) {
-  const auto field = rate.find(name);
-  if (field == rate.end() || !field->is_number()) return false;
-  part = field->get<double>();
-  return part >= 0 && part <= 1;  // seconds; no kernel is that slow
+bool read_rate(const nlohmann::json& parts, KernelRate& rate) {
+  if (!parts.is_object()) return false;
+  for (const Part& part : kParts) {
+    const auto field = parts.find(part.name);
+    if (field == parts.end() || !field->is_number()) return false;
+    double& value = rate.*part.value;
+    value = field->get<double>();
+    // Seconds, and a share; no kernel is that slow.
+    if (!(value >= 0 && value <= 1)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -22,11 +36,13 @@ bool read_part(const nlohmann::json& rate, const char* name, double& part) {
 std::string write_profile(const MachineProfile& profile) {
   nlohmann::json rates = nlohmann::json::object();
   for (const auto& [op, rate] : profile.rates) {
-    rates[op] = {
-        {kParts[0], rate.per_call}, {kParts[1], rate.per_flop}, {kParts[2], rate.per_byte}};
+    for (const Part& part : kParts) rates[op][part.name] = rate.*part.value;
   }
-  return nlohmann::json{{"format", kFormat}, {"machine", profile.machine}, {"rates", rates}}.dump(
-             1) +
+  return nlohmann::json{{"format", kFormat},
+                        {"machine", profile.machine},
+                        {"cache_bytes", profile.cache_bytes},
+                        {"rates", rates}}
+             .dump(1) +
          "\n";
 }
 
@@ -39,14 +55,14 @@ bool read_profile(const std::string& text, const std::string& machine, MachinePr
   if (format == document.end() || !format->is_number_integer() || *format != kFormat) return false;
   if (name == document.end() || !name->is_string() || *name != machine) return false;
   if (rates == document.end() || !rates->is_object() || !rates->contains("")) return false;
-  MachineProfile read{.machine = machine, .rates = {}};
+  const auto cache = document.find("cache_bytes");
+  if (cache == document.end() || !cache->is_number_unsigned() || *cache == 0 ||
+      *cache > uint64_t{1} << 40)
+    return false;
+  MachineProfile read{.machine = machine, .rates = {}, .cache_bytes = cache->get<int64_t>()};
   for (const auto& [op, parts] : rates->items()) {
     KernelRate rate;
-    if (!parts.is_object() || !read_part(parts, kParts[0], rate.per_call) ||
-        !read_part(parts, kParts[1], rate.per_flop) ||
-        !read_part(parts, kParts[2], rate.per_byte)) {
-      return false;
-    }
+    if (!read_rate(parts, rate)) return false;
     read.rates[op] = rate;
   }
   profile = std::move(read);
