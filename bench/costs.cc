@@ -67,7 +67,7 @@ void run_once(Case& each, Trace& trace) {
 }
 
 // Prints planned and measured time by kind of op, and returns how many kinds of at least a
-// hundredth of the whole were planned wrong by more than the factor `within`.
+// fiftieth of the whole were planned wrong by more than the factor `within`.
 int print_ops(const Case& each, double within) {
   const plan::Problem& problem = each.plan.train.front().lowered.problem;
   const std::vector<plan::Step>& steps = each.plan.train.front().plan.steps;
