@@ -19,8 +19,12 @@ int verify_verb(const std::vector<std::string>& words) {
     std::cout << report.to_json() << "\n";
   } else {
     for (const VerifyCheck& check : report.checks) {
-      print(std::string(check.is_equal ? "equal    " : "DIFFERENT") + "  " + check.name +
-            "\n           " + check.detail + "\n");
+      const char* verdict = check.is_skipped ? "skipped  "
+                            : check.is_equal ? "equal    "
+                                             : "DIFFERENT";
+      print(std::string(verdict) + "  " + check.name + "
+           " + check.detail + "
+");
     }
   }
   return report.is_equal() ? kDone : kDifferent;

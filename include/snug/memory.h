@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,15 @@ struct MemoryLimit {
 /// What `auto` sees: the tightest limit of the process's control group and its ancestors (v1 or
 /// v2), or the memory that is available now if that is less or there is no limit.
 [[nodiscard]] MemoryLimit machine_memory(const std::string& root = "/");
+
+/// The tightest limit of the process's control group and its ancestors; nothing where none has one.
+/// A process that passes it is killed.
+[[nodiscard]] std::optional<MemoryLimit> group_memory(const std::string& root = "/");
+
+/// What other processes leave to this one now, its own resident set included: of each limit of
+/// group_memory, and of the machine's memory. Pages of files count as free, since the system drops
+/// them.
+[[nodiscard]] MemoryLimit memory_left(const std::string& root = "/");
 
 /// The budget in bytes, rounded down to whole pages. A budget of less than one page is
 /// Error{bad_config}. `bytes` may exceed what the machine has: planning for another machine is

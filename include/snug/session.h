@@ -136,6 +136,7 @@ struct VerifyCheck {
   std::string name;
   bool is_equal = false;
   std::string detail;
+  bool is_skipped = false;  // it has no meaning here: the detail says why
 };
 struct VerifyReport {
   std::vector<VerifyCheck> checks;
@@ -143,8 +144,8 @@ struct VerifyReport {
   [[nodiscard]] std::string to_json() const;
 };
 /// Runs two updates on the user's own model and data under the chosen plan, under other plans and
-/// with dead bytes poisoned, and compares weights, gradients and bytes. Writes nothing into
-/// output_dir.
+/// with dead bytes poisoned, and compares weights, gradients and bytes; and one update under
+/// another split, whose gradients must agree within rounding. Writes nothing into output_dir.
 [[nodiscard]] VerifyReport verify_run(const RunConfig& config, const RunOptions& options = {});
 
 }  // namespace snug

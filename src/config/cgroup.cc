@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `auto` sees: the limits of the process's control group and all its ancestors, and the memory
-// available now. Both hierarchies may be mounted at once; whichever holds the memory controller has
-// the files.
+// The limits of the process's control group and all its ancestors, the memory available now, and
+// what other processes leave of both. Both hierarchies may be mounted at once; whichever holds the
+// memory controller has the files.
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <sstream>
@@ -103,12 +104,15 @@ std::optional<int64_t> read_limit(const std::string& path) {
   return bytes;
 }
 
-void tighten(std::optional<MemoryLimit>& limit, int64_t bytes, const std::string& source) {
-  if (!limit || bytes < limit->bytes) limit = MemoryLimit{bytes, source};
-}
+/// One control group with the memory controller, as a folder of files.
+struct Group {
+  std::string folder;
+  std::string name;
+  bool is_v2 = false;
+};
 
-// Walks from the process's group up to the root of the mount.
-void read_hierarchy(const std::string& root, bool is_v2, std::optional<MemoryLimit>& limit) {
+// The process's group and its ancestors, up to the root of the mount.
+void add_groups(const std::string& root, bool is_v2, std::vector<Group>& groups) {
   const std::optional<std::string> cgroups = read_if_there(root + "/proc/self/cgroup");
   const std::optional<std::string> mountinfo = read_if_there(root + "/proc/self/mountinfo");
   if (!cgroups || !mountinfo) return;
@@ -123,15 +127,56 @@ void read_hierarchy(const std::string& root, bool is_v2, std::optional<MemoryLim
   }
   if (group->find("..") != std::string::npos) group->clear();
   while (!group->empty() && group->back() == '/') group->pop_back();
-  const std::string file = is_v2 ? "/memory.max" : "/memory.limit_in_bytes";
-  const std::string version = is_v2 ? "cgroup v2 limit of " : "cgroup v1 limit of ";
   while (true) {
-    if (const auto bytes = read_limit(root + mount->point + *group + file)) {
-      tighten(limit, *bytes, version + (group->empty() ? "/" : *group));
-    }
+    groups.push_back(
+        {root + mount->point + *group, group->empty() ? std::string("/") : *group, is_v2});
     if (group->empty()) break;
     group->resize(group->rfind('/'));
   }
+}
+
+std::vector<Group> groups_of(const std::string& root) {
+  std::vector<Group> groups;
+  add_groups(root, true, groups);
+  add_groups(root, false, groups);
+  return groups;
+}
+
+std::optional<MemoryLimit> limit_of(const Group& group) {
+  const auto bytes =
+      read_limit(group.folder + (group.is_v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+  if (!bytes) return std::nullopt;
+  return MemoryLimit{*bytes,
+                     (group.is_v2 ? "cgroup v2 limit of " : "cgroup v1 limit of ") + group.name};
+}
+
+// The number behind a word in a file of lines "word number ..."; 0 where there is none.
+int64_t number_after(const std::string& text, const std::string& word) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::vector<std::string> words = words_of(line);
+    int64_t number = 0;
+    if (words.size() < 2 || words[0] != word) continue;
+    (void)std::from_chars(words[1].data(), words[1].data() + words[1].size(), number);
+    return number;
+  }
+  return 0;
+}
+
+// What the group's processes hold that cannot be dropped: no pages of files. The kernel's own share
+// is left out: it grows with this process too.
+int64_t held_bytes(const Group& group) {
+  const std::optional<std::string> text = read_if_there(group.folder + "/memory.stat");
+  if (!text) return 0;
+  return group.is_v2 ? number_after(*text, "anon") + number_after(*text, "shmem")
+                     : number_after(*text, "total_rss") + number_after(*text, "total_shmem");
+}
+
+// What this process holds in the same sense.
+int64_t own_bytes(const std::string& root) {
+  const std::optional<std::string> text = read_if_there(root + "/proc/self/status");
+  if (!text) return 0;
+  return 1024 * (number_after(*text, "RssAnon:") + number_after(*text, "RssShmem:"));
 }
 
 int64_t available_bytes(const std::string& root) {
@@ -151,14 +196,33 @@ int64_t available_bytes(const std::string& root) {
 
 }  // namespace
 
+std::optional<MemoryLimit> group_memory(const std::string& root) {
+  std::optional<MemoryLimit> tightest;
+  for (const Group& group : groups_of(root == "/" ? "" : root)) {
+    const std::optional<MemoryLimit> limit = limit_of(group);
+    if (limit && (!tightest || limit->bytes < tightest->bytes)) tightest = limit;
+  }
+  return tightest;
+}
+
 MemoryLimit machine_memory(const std::string& root) {
+  const int64_t available = available_bytes(root == "/" ? "" : root);
+  const std::optional<MemoryLimit> limit = group_memory(root);
+  return limit && limit->bytes < available ? *limit : MemoryLimit{available, "available memory"};
+}
+
+MemoryLimit memory_left(const std::string& root) {
   const std::string prefix = root == "/" ? "" : root;
-  std::optional<MemoryLimit> limit;
-  read_hierarchy(prefix, true, limit);
-  read_hierarchy(prefix, false, limit);
-  const int64_t available = available_bytes(prefix);
-  tighten(limit, available, "available memory");
-  return *limit;
+  const int64_t own = own_bytes(prefix);
+  MemoryLimit left{available_bytes(prefix) + own, "available memory"};
+  for (const Group& group : groups_of(prefix)) {
+    const std::optional<MemoryLimit> limit = limit_of(group);
+    if (!limit) continue;
+    const int64_t others = std::max<int64_t>(held_bytes(group) - own, 0);
+    const int64_t bytes = std::max<int64_t>(limit->bytes - others, 0);
+    if (bytes < left.bytes) left = {bytes, limit->source};
+  }
+  return left;
 }
 
 }  // namespace snug

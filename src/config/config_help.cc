@@ -36,7 +36,9 @@ every verb; a verb takes the keys it needs.
 | `-512MiB` | all that `auto` sees but this amount |
 | `auto` | the tightest limit of the process's control group and its ancestors (version 1 or 2), or the memory available now if that is less |
 
-The result is rounded down to whole pages of 4096 bytes.
+The result is rounded down to whole pages of 4096 bytes. A budget above the limit of the process's control group is
+refused by `train`, `eval`, `predict` and `verify`, since the process would be killed; `plan` warns, since a plan may be for another
+machine. Where other processes leave less than the budget, a warning says so.
 
 ## Images
 

@@ -118,6 +118,36 @@ TEST(Memory, in_a_container_the_mount_begins_at_the_group) {
   EXPECT_EQ(v2.limit().bytes, 100 * kMiB);
 }
 
+TEST(Memory, the_groups_limit_is_known_without_what_is_available) {
+  FakeMachine machine(1000);
+  EXPECT_FALSE(group_memory(machine.root()).has_value());
+  mount_v2(machine, "/a/b");
+  machine.put("/sys/fs/cgroup/a/memory.max", std::to_string(3000 * kMiB) + "\n");
+  ASSERT_TRUE(group_memory(machine.root()).has_value());
+  EXPECT_EQ(group_memory(machine.root())->bytes, 3000 * kMiB);
+  EXPECT_EQ(group_memory(machine.root())->source, "cgroup v2 limit of /a");
+}
+
+TEST(Memory, what_others_leave_is_the_least_of_the_groups_and_the_machine) {
+  FakeMachine machine(1000);
+  machine.put("/proc/self/status",
+              "Name: x\nRssAnon:  30720 kB\nRssFile: 9999 kB\nRssShmem: 0 kB\n");
+  EXPECT_EQ(memory_left(machine.root()).bytes, 1030 * kMiB);  // what it holds itself comes back
+  mount_v2(machine, "/a/b");
+  machine.put("/sys/fs/cgroup/a/memory.max", std::to_string(500 * kMiB) + "\n");
+  machine.put("/sys/fs/cgroup/a/memory.stat", "anon " + std::to_string(130 * kMiB) + "\nfile " +
+                                                  std::to_string(300 * kMiB) + "\nshmem " +
+                                                  std::to_string(50 * kMiB) + "\n");
+  EXPECT_EQ(memory_left(machine.root()).bytes, 350 * kMiB);
+  EXPECT_EQ(memory_left(machine.root()).source, "cgroup v2 limit of /a");
+  FakeMachine v1(1000);
+  mount_v1(v1, "/jobs/7");
+  v1.put("/sys/fs/cgroup/mem ory/jobs/7/memory.limit_in_bytes", std::to_string(400 * kMiB) + "\n");
+  v1.put("/sys/fs/cgroup/mem ory/jobs/7/memory.stat",
+         "rss 1\ntotal_rss " + std::to_string(100 * kMiB) + "\ntotal_cache 999999999999\n");
+  EXPECT_EQ(memory_left(v1.root()).bytes, 300 * kMiB);
+}
+
 TEST(Memory, budgets_resolve_to_whole_pages) {
   FakeMachine machine(1000);
   const auto resolve = [&](const char* text) {

@@ -115,7 +115,7 @@ class DelimitedReader final : public RowReader {
   }
 
   bool read_plain() {
-    const SourceFile::Line status = source_.read_line(text_line_);
+    const SourceFile::Line status = source_.read_line(text_line_, schema_.affordable_bytes);
     if (status == SourceFile::Line::end) return false;
     ++line_;
     if (status == SourceFile::Line::too_long) throw row_too_long(place(record_.line));
@@ -187,6 +187,9 @@ class DelimitedReader final : public RowReader {
   }
 
   void push(int byte) {
+    if (static_cast<int64_t>(record_.bytes.size()) >= schema_.affordable_bytes &&
+        schema_.affordable_bytes < kMaxRowBytes)
+      throw unaffordable_row(source_.path(), schema_.affordable_bytes);
     if (static_cast<int64_t>(record_.bytes.size()) >= kMaxRowBytes) {
       source_.skip_line();
       ++line_;

@@ -165,7 +165,7 @@ class JsonlReader final : public RowReader {
 
   bool next(Row& row) override {
     for (;;) {
-      const SourceFile::Line status = source_.read_line(line_);
+      const SourceFile::Line status = source_.read_line(line_, schema_.affordable_bytes);
       if (status == SourceFile::Line::end) return false;
       ++line_number_;
       try {

@@ -23,7 +23,8 @@ struct RowSchema {
   std::string text_column = "text";
   std::string text_pair_column{};  // empty: no pair
   std::string label_column = "label";
-  bool needs_label = true;  // false: the label column may be absent
+  bool needs_label = true;                  // false: the label column may be absent
+  int64_t affordable_bytes = kMaxRowBytes;  // of a row; more is Error{out_of_budget}, never skipped
   bool operator==(const RowSchema&) const = default;
 };
 

@@ -98,7 +98,7 @@ void SourceFile::skip_line() {
   }
 }
 
-SourceFile::Line SourceFile::read_line(std::string& line) {
+SourceFile::Line SourceFile::read_line(std::string& line, int64_t affordable_bytes) {
   line.clear();
   if (begin_ == end_ && !fill()) return Line::end;
   do {
@@ -112,6 +112,8 @@ SourceFile::Line SourceFile::read_line(std::string& line) {
       line.clear();
       return Line::too_long;
     }
+    if (line.size() + count > static_cast<size_t>(affordable_bytes))
+      throw unaffordable_row(path_, affordable_bytes);
     line.append(reinterpret_cast<const char*>(from), count);
     begin_ += count;
     if (found != nullptr) {
@@ -131,6 +133,13 @@ RowError row_too_long(const std::string& where) {
   return RowError(ErrorCode::bad_data, where,
                   "the row is longer than " + std::to_string(kMaxRowBytes >> 20) + " MiB",
                   "split or shorten the row, or set bad_rows to skip");
+}
+
+Error unaffordable_row(const std::string& file, int64_t affordable_bytes) {
+  return Error(ErrorCode::out_of_budget, file,
+               "a row is longer than " + std::to_string(affordable_bytes) +
+                   " bytes, which is what the budget lets be read",
+               "raise memory, or cut the row: only max_seq_length tokens of it count");
 }
 
 void check_text(std::string_view bytes, const std::string& file, int64_t line) {

@@ -51,8 +51,9 @@ class SourceFile {
   void skip_line();
 
   enum class Line : uint8_t { ok, end, too_long };
-  /// Reads a line without its LF or CRLF; one longer than kMaxRowBytes is skipped.
-  [[nodiscard]] Line read_line(std::string& line);
+  /// Reads a line without its LF or CRLF; one longer than kMaxRowBytes is skipped. Throws
+  /// unaffordable_row for one of more than `affordable_bytes`.
+  [[nodiscard]] Line read_line(std::string& line, int64_t affordable_bytes = kMaxRowBytes);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] int64_t position() const { return offset_ - static_cast<int64_t>(end_ - begin_); }
@@ -76,6 +77,8 @@ class SourceFile {
 [[nodiscard]] std::string place_of(const std::string& file, int64_t line);
 /// The RowError of a row above kMaxRowBytes.
 [[nodiscard]] RowError row_too_long(const std::string& where);
+/// The error of a row that the budget does not let be read.
+[[nodiscard]] Error unaffordable_row(const std::string& file, int64_t affordable_bytes);
 /// Throws RowError where the bytes of a row are not UTF-8 or hold a NUL.
 void check_text(std::string_view bytes, const std::string& file, int64_t line);
 /// The first names, for error texts.

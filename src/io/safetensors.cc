@@ -91,6 +91,14 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(File::open_rea
   for (size_t i = 0; i < tensors_.size(); ++i) by_name_.emplace(tensors_[i].name, i);
 }
 
+int64_t SafetensorsFile::header_bytes(const std::string& path) {
+  const File file = File::open_read(path);
+  std::array<std::byte, kPrefixBytes> prefix{};
+  if (file.read_some_at(0, prefix.data(), kPrefixBytes) < kPrefixBytes) return 0;
+  return static_cast<int64_t>(
+      std::min(load<uint64_t>(prefix.data()), static_cast<uint64_t>(kMaxHeaderBytes)));
+}
+
 const TensorInfo* SafetensorsFile::find(std::string_view name) const {
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : &tensors_[found->second];

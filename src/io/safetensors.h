@@ -52,10 +52,17 @@ struct TensorInfo {
   bool operator==(const TensorInfo&) const = default;
 };
 
+/// Bytes of all headers and of the index of the weights that SafetensorsModel would open in a
+/// folder; 0 where it would find none. Believes the files: only to reckon with.
+[[nodiscard]] int64_t safetensors_header_bytes(const std::string& folder);
+
 /// An open file with a checked header. Const calls may run on several threads.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
+  /// Bytes of a file's header, at most kMaxHeaderBytes, as its first 8 bytes say; 0 where it has
+  /// fewer.
+  [[nodiscard]] static int64_t header_bytes(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return file_.path(); }
   /// In the order of their bytes in the file.

@@ -82,4 +82,16 @@ const SafetensorsFile& SafetensorsModel::file_of(std::string_view name) const {
                               : "there is " + quote_json(nearest));
 }
 
+int64_t safetensors_header_bytes(const std::string& folder) {
+  if (file_exists(folder + "/" + kSingleName))
+    return SafetensorsFile::header_bytes(folder + "/" + kSingleName);
+  const std::string index = folder + "/" + kIndexName;
+  if (!file_exists(index)) return 0;
+  int64_t bytes = File::open_read(index).size_bytes();
+  for (const std::string& name : list_folder(folder)) {
+    if (name.ends_with(".safetensors")) bytes += SafetensorsFile::header_bytes(folder + "/" + name);
+  }
+  return bytes;
+}
+
 }  // namespace snug::io

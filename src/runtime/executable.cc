@@ -12,6 +12,8 @@
 namespace snug {
 namespace {
 
+constexpr unsigned char kPoison = 0xFF;  // NaN, or an id out of range
+
 /// The gaps of [0, end) that the sorted, possibly touching intervals leave free.
 std::vector<std::pair<int64_t, int64_t>> gaps(std::vector<std::pair<int64_t, int64_t>> used,
                                               int64_t end) {
@@ -39,23 +41,28 @@ const Kernel& KernelCache::get(const NodeSpec& spec) {
 Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
                        const ResidentLayout& residents, KernelCache& kernels, const Memory& memory,
                        int64_t arena_offset)
-    : memory_(memory.data()), arena_(memory.data() + arena_offset), arena_bytes_(plan.arena_bytes) {
+    : memory_(memory.data()),
+      arena_(memory.data() + arena_offset),
+      arena_bytes_(plan.arena_bytes),
+      fence_({memory.data(), memory.data() + memory.bytes()}) {
   SNUG_CHECK(arena_offset + plan.arena_bytes <= memory.bytes(),
              "the arena does not fit the memory");
   for (const plan::Step& step : plan.steps) {
     for (const NodeId node : lowered.nodes_of_op[static_cast<size_t>(step.op)]) {
       kernels_.push_back({.kernel = &kernels.get(spec_of(graph, node)),
+                          .launch = {},
                           .node = node,
-                          .step = static_cast<int32_t>(ops_.size())});
+                          .step = static_cast<int32_t>(ops_.size()),
+                          .first_written = 0});
       node_names_.try_emplace(node, describe(graph, node));
     }
     ops_.push_back(step.op);
   }
-  bind(graph, lowered, plan, residents);
+  bind(graph, lowered, plan, residents, kernels.backend());
 }
 
 void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
-                      const ResidentLayout& residents) {
+                      const ResidentLayout& residents, const Backend& backend) {
   const auto resident_of = [&](plan::StorageId storage) {
     return memory_ +
            residents.at(lowered.problem.storages[static_cast<size_t>(storage)].name).offset;
@@ -86,7 +93,6 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
       SNUG_CHECK(input < op.inputs.size() || output < op.outputs.size(), info.name);
       const int64_t offset =
           input < op.inputs.size() ? step.input_offsets[input] : step.output_offsets[output];
-      bound.end_byte = std::max(bound.end_byte, offset + info.bytes);
       last_offset[static_cast<size_t>(storage)] = offset;
       return arena_ + offset;
     };
@@ -95,12 +101,18 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
       input_pointers_.push_back(id == kNone ? nullptr : locate(id));
     }
     const size_t first_output = output_pointers_.size();
-    for (ValueId id : node.outputs) output_pointers_.push_back(locate(id));
+    bound.first_written = written_.size();
+    for (ValueId id : node.outputs) {
+      std::byte* output = locate(id);
+      output_pointers_.push_back(output);
+      written_.emplace_back(output, output + backend.storage_bytes(graph.type(id)));
+    }
     bound.launch.inputs = {input_pointers_.data() + first_input, node.inputs.size()};
     bound.launch.outputs = {output_pointers_.data() + first_output, node.outputs.size()};
     if (op.scratch_bytes > 0) {
       bound.launch.scratch = arena_ + step.scratch_offset;
-      bound.end_byte = std::max(bound.end_byte, step.scratch_offset + op.scratch_bytes);
+      written_.emplace_back(bound.launch.scratch, bound.launch.scratch + op.scratch_bytes);
+      scratch_end_ = std::max(scratch_end_, step.scratch_offset + op.scratch_bytes);
     }
   }
   live_bytes_.assign(plan.steps.size() + 1, 0);
@@ -133,11 +145,28 @@ void Executable::run(const Bound& bound) {
                                                            : std::string(to_string(code));
     throw Error(code, node_names_.at(bound.node), "the kernel failed: " + reason);
   }
-  highest_byte_ = std::max(highest_byte_, bound.end_byte);
+}
+
+void Executable::run_watched(size_t kernel) {
+  const Bound& bound = kernels_[kernel];
+  const size_t end =
+      kernel + 1 < kernels_.size() ? kernels_[kernel + 1].first_written : written_.size();
+  const auto ranges = std::span(written_).subspan(bound.first_written, end - bound.first_written);
+  fence_.put_up(ranges);
+  run(bound);
+  if (fence_.first_changed() != nullptr) {
+    throw Error(ErrorCode::internal, node_names_.at(bound.node),
+                "the kernel wrote beside its outputs", "please report this with the command");
+  }
 }
 
 void Executable::run() {
-  for (const Bound& bound : kernels_) run(bound);
+  if (has_run_) {
+    for (const Bound& bound : kernels_) run(bound);
+    return;
+  }
+  for (size_t i = 0; i < kernels_.size(); ++i) run_watched(i);
+  has_run_ = true;
 }
 
 void Executable::run_traced(Trace& trace) {
@@ -149,15 +178,16 @@ void Executable::run_traced(Trace& trace) {
     run(bound);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     trace.rows[static_cast<size_t>(bound.step)].seconds += taken.count();
-    trace.highest_byte = std::max(trace.highest_byte, bound.end_byte);
   }
 }
 
 void Executable::run_poisoned() {
   std::vector<const PlacedRange*> live;
+  std::vector<std::pair<int64_t, int64_t>> dead;
   size_t next = 0;
   int32_t poisoned = -1;  // the last step whose dead bytes were filled
-  for (const Bound& bound : kernels_) {
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    const Bound& bound = kernels_[i];
     if (bound.step != poisoned) {
       poisoned = bound.step;
       std::erase_if(live, [&](const PlacedRange* placed) { return placed->range.last < poisoned; });
@@ -166,10 +196,17 @@ void Executable::run_poisoned() {
       std::vector<std::pair<int64_t, int64_t>> used;
       for (const PlacedRange* placed : live)
         used.emplace_back(placed->offset, placed->offset + placed->range.bytes);
-      for (const auto& [begin, end] : gaps(std::move(used), arena_bytes_))
-        std::memset(arena_ + begin, 0xFF, static_cast<size_t>(end - begin));
+      dead = gaps(std::move(used), arena_bytes_);
+      for (const auto& [begin, end] : dead)
+        std::memset(arena_ + begin, kPoison, static_cast<size_t>(end - begin));
     }
-    run(bound);
+    run_watched(i);
+    for (const auto& [begin, end] : dead) {
+      if (!first_changed({arena_ + begin, arena_ + end}, std::byte{kPoison})) continue;
+      throw Error(ErrorCode::internal, node_names_.at(bound.node),
+                  "the kernel wrote to bytes of the arena that belong to nothing",
+                  "please report this with the command");
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "backend/backend.h"
 #include "plan/plan.h"
+#include "runtime/canary.h"
 #include "runtime/lower.h"
 #include "runtime/memory.h"
 
@@ -23,6 +24,7 @@ class KernelCache {
   explicit KernelCache(const Backend& backend) : backend_(backend) {}
   [[nodiscard]] const Kernel& get(const NodeSpec& spec);
   [[nodiscard]] size_t size() const { return kernels_.size(); }
+  [[nodiscard]] const Backend& backend() const { return backend_; }
 
  private:
   const Backend& backend_;
@@ -37,7 +39,6 @@ struct TraceRow {
 };
 struct Trace {
   std::vector<TraceRow> rows;
-  int64_t highest_byte = 0;  // of the arena, over all operands that kernels were given
 };
 
 class Executable {
@@ -48,19 +49,22 @@ class Executable {
              const ResidentLayout& residents, KernelCache& kernels, const Memory& memory,
              int64_t arena_offset);
 
-  /// Runs every step; throws Error{numeric|bad_data|...} that names the failing node.
+  /// Runs every step; throws Error{numeric|bad_data|...} that names the failing node. The first run
+  /// also watches the bytes around everything that a kernel may write, and throws Error{internal}
+  /// where one of them changed.
   void run();
   /// The same, and fills `trace` (its capacity is reserved by the first run).
   void run_traced(Trace& trace);
   /// Fills every arena byte that is dead before a step with 0xFF (NaN) before running it: a read of
-  /// a dead byte shows.
+  /// a dead byte shows, and a write to one is Error{internal}, as is one beside an operand.
   void run_poisoned();
 
   /// Bytes of a graph output or resident value; valid until the next run.
   [[nodiscard]] std::byte* data(const std::string& name) const;
   [[nodiscard]] int64_t arena_bytes() const { return arena_bytes_; }
-  /// Highest arena byte touched by any run so far.
-  [[nodiscard]] int64_t highest_byte() const { return highest_byte_; }
+  /// End of the scratch that its kernels were given, as a place in the arena; 0 before the first
+  /// run. A kernel may leave a part of its scratch unwritten.
+  [[nodiscard]] int64_t given_scratch_end() const { return has_run_ ? scratch_end_ : 0; }
 
  private:
   struct Bound {
@@ -68,17 +72,21 @@ class Executable {
     Launch launch = {};
     NodeId node = 0;
     int32_t step = 0;
-    int64_t end_byte = 0;  // highest arena byte of its operands
+    size_t first_written = 0;  // of written_
   };
   void bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
-            const ResidentLayout& residents);
+            const ResidentLayout& residents, const Backend& backend);
   void run(const Bound& bound);
+  void run_watched(size_t kernel);
 
   std::byte* memory_;
   std::byte* arena_;
   int64_t arena_bytes_;
-  int64_t highest_byte_ = 0;
-  std::vector<Bound> kernels_;  // in the order of steps; an op may have several
+  int64_t scratch_end_ = 0;
+  bool has_run_ = false;
+  Fence fence_;
+  std::vector<Fence::Range> written_;  // outputs and scratch of all kernels, to the byte
+  std::vector<Bound> kernels_;         // in the order of steps; an op may have several
   std::vector<const std::byte*> input_pointers_;
   std::vector<std::byte*> output_pointers_;
   std::map<NodeId, std::string> node_names_;

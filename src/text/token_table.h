@@ -33,6 +33,8 @@ class TokenTable {
 
   [[nodiscard]] int64_t size() const { return static_cast<int64_t>(ends_.size()); }
   [[nodiscard]] std::string_view token(int64_t id) const;
+  /// Bytes of all tokens.
+  [[nodiscard]] int64_t text_bytes() const { return static_cast<int64_t>(pool_.size()); }
   /// Bytes of the longest token.
   [[nodiscard]] size_t longest_bytes() const { return longest_bytes_; }
   /// Gives back what growing left over.

@@ -16,9 +16,9 @@ namespace {
 // training word.
 constexpr int64_t kMaxCountedWords = 120'000;
 constexpr int64_t kMaxCountedBytes = 3 << 20;
-constexpr int64_t kMaxTrainingWords = 60'000;
-constexpr int64_t kMaxTrainingSymbols = 300'000;
-constexpr int64_t kMaxSingleSymbols = 150'000;  // beyond this, words seen once only cost time
+constexpr int64_t kMaxTrainingWords = 30'000;
+constexpr int64_t kMaxTrainingSymbols = 140'000;
+constexpr int64_t kMaxSingleSymbols = 70'000;  // beyond this, words seen once only cost time
 constexpr int64_t kMaxWordCharacters =
     48;  // longer words are rarely words; their characters count all the same
 constexpr size_t kChunkBytes = 16'384;  // a row is normalised in parts of this size

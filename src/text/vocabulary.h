@@ -18,7 +18,7 @@ namespace snug {
 
 /// Upper bound of the memory that a learner takes from its construction to the end of learn(),
 /// whatever the text is.
-inline constexpr int64_t kVocabularyLearnerBytes = int64_t{96} << 20;
+inline constexpr int64_t kVocabularyLearnerBytes = int64_t{42} << 20;
 
 struct VocabularyOptions {
   int64_t vocab_size = 30522;  ///< an upper limit: a small text has fewer pieces

@@ -81,6 +81,8 @@ class WordPieceTokenizer {
   /// The model_max_length of a folder's tokenizer_config.json; none where the file does not say it
   /// (the huge number of transformers says nothing).
   [[nodiscard]] static std::optional<int64_t> saved_max_length(const std::filesystem::path& folder);
+  /// Bytes of all tokens of the vocabulary.
+  [[nodiscard]] int64_t token_bytes() const { return spec_.vocabulary.text_bytes(); }
   /// Heap bytes that this tokenizer holds, without the allocator's rounding.
   [[nodiscard]] int64_t approximate_bytes() const;
 

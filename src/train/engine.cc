@@ -2,9 +2,12 @@
 #include "train/engine.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "base/units.h"
+#include "runtime/canary.h"
+#include "snug/error.h"
 
 namespace snug::train {
 namespace {
@@ -19,8 +22,11 @@ Engine::Engine(const RunPlan& plan, const Backend& backend, std::span<std::byte>
     : plan_(plan),
       memory_(callers_memory.empty() ? Memory(memory_bytes(plan))
                                      : Memory(callers_memory, memory_bytes(plan))),
-      kernels_(backend) {
+      kernels_(backend),
+      alignment_(backend.alignment()) {
+  gaps_ = gaps();
   memory_.touch();
+  lay_canaries(true);
   const auto bind = [&](const PlannedProgram& program) {
     return std::make_unique<Executable>(program.graph, program.lowered, program.plan,
                                         plan_.residents, kernels_, memory_,
@@ -41,7 +47,51 @@ void Engine::rehearse_peak() {
   for (const auto& program : train_) consider(program);
   for (const auto& program : eval_) consider(program);
   if (largest != nullptr) run(*largest);
-  memory_.touch();
+  check_memory();
+  std::memset(memory_.data(), 0, static_cast<size_t>(plan_.residents.total_bytes()));
+  lay_canaries(false);
+}
+
+std::vector<Engine::Gap> Engine::gaps() const {
+  std::vector<Gap> found;
+  int64_t at = 0;
+  std::string before = "the beginning of the memory";
+  for (const auto& [name, entry] : plan_.residents.entries()) {  // in order of their offsets
+    if (entry.offset > at) found.push_back({at, entry.offset, before});
+    at = entry.offset + entry.bytes;
+    before = name;
+  }
+  if (plan_.residents.total_bytes() > at)
+    found.push_back({at, plan_.residents.total_bytes(), before});
+  const int64_t arena_end = plan_.residents.total_bytes() + plan_.arena_bytes;
+  if (memory_.bytes() > arena_end) found.push_back({arena_end, memory_.bytes(), "the arena"});
+  return found;
+}
+
+void Engine::lay_canaries(bool in_arena) {
+  for (const Gap& gap : gaps_) lay_canary({memory_.data() + gap.begin, memory_.data() + gap.end});
+  if (in_arena)
+    lay_canary({memory_.data() + plan_.residents.total_bytes(), memory_.data() + memory_.bytes()});
+}
+
+void Engine::check_memory() {
+  for (const Gap& gap : gaps_) {
+    const auto changed = first_changed({memory_.data() + gap.begin, memory_.data() + gap.end});
+    if (!changed) continue;
+    throw Error(
+        ErrorCode::internal, "memory",
+        "something wrote " + std::to_string(*changed + 1) + " bytes past the end of " + gap.before,
+        "please report this with the command; nothing was saved since");
+  }
+  int64_t end = written_end(
+      {memory_.data() + plan_.residents.total_bytes(), static_cast<size_t>(plan_.arena_bytes)});
+  const auto count_scratch = [&end](const std::unique_ptr<Executable>& program) {
+    end = std::max(end, program->given_scratch_end());
+  };
+  std::for_each(train_.begin(), train_.end(), count_scratch);
+  std::for_each(eval_.begin(), eval_.end(), count_scratch);
+  if (update_) count_scratch(update_);
+  measured_arena_bytes_ = std::max(measured_arena_bytes_, round_up(end, alignment_));
 }
 
 size_t Engine::bucket_of(int64_t length) const {
@@ -50,13 +100,6 @@ size_t Engine::bucket_of(int64_t length) const {
   }
   SNUG_CHECK(false, "no bucket holds length " + std::to_string(length));
   return 0;
-}
-
-int64_t Engine::measured_arena_bytes() const {
-  int64_t highest = update_ ? update_->highest_byte() : 0;
-  for (const auto& program : train_) highest = std::max(highest, program->highest_byte());
-  for (const auto& program : eval_) highest = std::max(highest, program->highest_byte());
-  return highest;
 }
 
 }  // namespace snug::train

@@ -47,23 +47,40 @@ class Engine {
       program.run();
     }
   }
-  /// Runs the program that needs the whole arena once on zeros, then clears all memory again. Call
-  /// before weights are loaded: the step with the highest peak comes first, however late its length
-  /// bucket is drawn.
+  /// Runs the program that needs the whole arena once on zeros, then clears the resident values
+  /// again. Call before weights are loaded: the step with the highest peak comes first, however
+  /// late its length bucket is drawn.
   void rehearse_peak();
+  /// Looks at the memory: takes the arena's measure, and throws Error{internal} where a byte was
+  /// written that belongs to nothing: a gap between resident values, or behind the arena.
+  void check_memory();
   void set_poisoning(bool is_on) { poisons_ = is_on; }
 
   [[nodiscard]] const RunPlan& plan() const { return plan_; }
-  /// Highest arena byte that any program touched so far.
-  [[nodiscard]] int64_t measured_arena_bytes() const;
+  /// The arena's bytes up to the last that was really written before the last check_memory (or
+  /// was given as scratch to a kernel that ran, which need not write all of it), in whole
+  /// storages (a multiple of the backend's alignment). Without meaning where dead bytes are
+  /// poisoned.
+  [[nodiscard]] int64_t measured_arena_bytes() const { return measured_arena_bytes_; }
 
  private:
+  struct Gap {
+    int64_t begin = 0;
+    int64_t end = 0;
+    std::string before;  // what ends there
+  };
+  [[nodiscard]] std::vector<Gap> gaps() const;
+  void lay_canaries(bool in_arena);
+
   const RunPlan& plan_;
   Memory memory_;
   KernelCache kernels_;
   std::vector<std::unique_ptr<Executable>> train_;
   std::vector<std::unique_ptr<Executable>> eval_;
   std::unique_ptr<Executable> update_;
+  std::vector<Gap> gaps_;
+  int64_t alignment_;
+  int64_t measured_arena_bytes_ = 0;
   bool poisons_ = false;
 };
 

@@ -29,6 +29,7 @@ TEST(Engine, every_strategy_gives_the_same_bits_with_and_without_clipping) {
         if (wanted.empty()) wanted = run.bytes();
         EXPECT_EQ(run.bytes() == wanted, true)
             << strategy << " micro-batch " << micro_batch << " clip " << clip;
+        run.engine->check_memory();
         EXPECT_EQ(run.engine->measured_arena_bytes(), run.plan.arena_bytes) << strategy;
       }
     }

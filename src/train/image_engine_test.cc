@@ -27,6 +27,7 @@ TEST(Image_engine, every_strategy_gives_the_same_bits_of_weights_and_statistics)
         for (int64_t i = 0; i < 2; ++i) EXPECT_TRUE(std::isfinite(run.update_cpu(i)));
         if (wanted.empty()) wanted = run.bytes();
         EXPECT_EQ(run.bytes() == wanted, true) << name << " " << strategy << " " << micro_batch;
+        run.engine->check_memory();
         EXPECT_EQ(run.engine->measured_arena_bytes(), run.plan.arena_bytes) << strategy;
       }
     }

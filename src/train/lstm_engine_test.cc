@@ -30,6 +30,7 @@ TEST(Lstm_engine, every_strategy_gives_the_same_bits_with_and_without_clipping) 
         const std::string where = std::string(strategy) + ", micro-batch " +
                                   std::to_string(micro_batch) + ", clip " + std::to_string(clip);
         EXPECT_EQ(run.bytes() == wanted, true) << where;
+        run.engine->check_memory();
         EXPECT_EQ(run.engine->measured_arena_bytes(), run.plan.arena_bytes) << where;
         const bool saves = strategy == std::string("sqrt");
         EXPECT_EQ(saves && run.plan.arena_bytes >= keep_all_bytes, false) << where;

@@ -104,7 +104,7 @@ models::InitRule init_rule_of(const VggConfig& c, const std::string& name, const
 }
 
 // About 45 nodes each, forward and backward.
-constexpr int64_t kStatesOfPart = 6;  // steps times layers of an LSTM, and their embedding as one
+constexpr int64_t kStatesOfPart = 12;  // steps times layers of an LSTM, and their embedding as one
 
 int64_t parts_of(const BertConfig& c, int64_t) { return c.num_hidden_layers; }
 int64_t parts_of(const LstmConfig& c, int64_t length) {

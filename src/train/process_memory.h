@@ -1,25 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the budget that is neither resident values nor arena: code, libraries, stacks,
-// compiled kernels, tokenizer, tables. A reservation by formula, so that `plan` and `train` say the
-// same; tests hold the process to it.
+// compiled kernels, and every table that grows with the model, the vocabulary, the labels or a
+// file's header. Reservations by formula, so that `plan` and `train` say the same; tests hold the
+// process to them. Each is about twice what was measured for the part that grows, and has 8 MiB of
+// room for another machine's libraries and instruction set.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
+
+#include "train/model.h"
 
 namespace snug::train {
 
 struct ProcessNeeds {
   int64_t vocab_size = 0;
+  int64_t vocab_bytes = 0;  // of all tokens
+  int64_t labels = 0;
+  int64_t label_bytes = 0;    // of all names
+  int64_t header_bytes = 0;   // of the weights' files
   int64_t program_parts = 0;  // over all buckets
+  int64_t longest_parts = 0;  // of the longest bucket
+  int64_t splits = 1;         // of the batch that are planned
   int64_t buckets = 1;
-  int64_t global_batch = 0;
+  int64_t window_rows = 0;   // of the samplers
+  int64_t config_bytes = 0;  // of the run configuration as text
   int threads = 1;
+  bool trains = true;
+  bool learns_vocabulary = false;
 };
 
-/// What the program itself holds while it prepares data: no kernels, no graph yet.
-inline constexpr int64_t kPreparationBytes = int64_t{40} << 20;
+/// What is known of a model, its tokens and the configuration. `rows` 0: not known. Splits, threads
+/// and what is learned are the caller's.
+[[nodiscard]] ProcessNeeds process_needs(const RunConfig& config, const Model& model,
+                                         int64_t vocab_bytes, std::span<const int64_t> lengths,
+                                         int64_t batch, int64_t rows);
 
-/// A multiple of a page.
+/// Beside resident values and arena, for the whole run. A multiple of a page.
 [[nodiscard]] int64_t process_reservation(const ProcessNeeds& needs);
+
+/// Of the whole process before resident values and arena exist: reading data, learning a
+/// vocabulary, planning. A multiple of a page.
+[[nodiscard]] int64_t startup_reservation(const ProcessNeeds& needs);
+
+/// The longest row that may be read within a budget: reading, normalising and cutting it into
+/// tokens takes eight times its bytes.
+[[nodiscard]] int64_t affordable_row_bytes(int64_t budget);
 
 }  // namespace snug::train

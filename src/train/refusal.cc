@@ -20,8 +20,9 @@ Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& ca
                       format_bytes(request.process_bytes), format_bytes(split.resident_bytes),
                       format_bytes(fixed));
   if (request.startup_bytes > request.budget_bytes) {
-    text += fmt::format("  proof: preparing the data (learning a vocabulary) needs {} by itself\n",
-                        format_bytes(request.startup_bytes));
+    text +=
+        fmt::format("  proof: reading the data, a vocabulary and planning need {} by themselves\n",
+                    format_bytes(request.startup_bytes));
   } else if (arena_budget < 0) {
     text += fmt::format("  proof: that alone is {} over the budget\n", format_bytes(-arena_budget));
   } else {

@@ -12,15 +12,20 @@
 #include "text/vocabulary.h"
 #include "train/model.h"
 #include "train/notices.h"
+#include "train/process_memory.h"
 
 namespace snug::train {
 namespace {
 
-data::RowSchema schema_of(const RunConfig& config, bool needs_label) {
+data::RowSchema schema_of(const RunConfig& config, const RunOptions& options, bool needs_label) {
   return {.text_column = config.text_column,
           .text_pair_column = config.text_pair_column,
           .label_column = config.label_column,
-          .needs_label = needs_label};
+          .needs_label = needs_label,
+          .affordable_bytes = options.budgets_whole_process
+                                  ? std::min(data::kMaxRowBytes,
+                                             affordable_row_bytes(resolve_memory(config.memory)))
+                                  : data::kMaxRowBytes};
 }
 
 data::BadRows policy_of(const RunConfig& config) {
@@ -41,7 +46,7 @@ std::unique_ptr<const WordPieceTokenizer> learn_tokenizer(const RunConfig& confi
                              .seed = static_cast<uint64_t>(config.seed),
                              .lowercase = true});
   data::BadRowLog log{.policy = policy_of(config)};
-  const auto reader = data::open_rows(config.train_file, schema_of(config, false), log);
+  const auto reader = data::open_rows(config.train_file, schema_of(config, options, false), log);
   data::Row row;
   int64_t count = 0;
   while (reader->next(row)) {
@@ -139,15 +144,16 @@ std::unique_ptr<const WordPieceTokenizer> open_tokenizer(const RunConfig& config
 data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                            const WordPieceTokenizer& tokenizer, const std::string& file,
                            const FileLabels& labels, const std::string& cache_path) {
-  const data::CacheSpec spec{.files = {file},
-                             .schema = schema_of(config, labels.use != data::LabelUse::ignore),
-                             .bad_rows = policy_of(config),
-                             .label_use = labels.use,
-                             .rule = labels.rule,
-                             .known_labels = labels.known,
-                             .max_seq_length = static_cast<int32_t>(config.max_seq_length),
-                             .vocab_size = static_cast<int32_t>(tokenizer.vocab_size()),
-                             .tokenizer_fingerprint = fingerprint(tokenizer)};
+  const data::CacheSpec spec{
+      .files = {file},
+      .schema = schema_of(config, options, labels.use != data::LabelUse::ignore),
+      .bad_rows = policy_of(config),
+      .label_use = labels.use,
+      .rule = labels.rule,
+      .known_labels = labels.known,
+      .max_seq_length = static_cast<int32_t>(config.max_seq_length),
+      .vocab_size = static_cast<int32_t>(tokenizer.vocab_size()),
+      .tokenizer_fingerprint = fingerprint(tokenizer)};
   data::BuildHooks hooks{.progress = {}, .cancel = options.cancel};
   if (options.callbacks.on_progress) {
     hooks.progress = [&](const data::BuildProgress& progress) {

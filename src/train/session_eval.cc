@@ -2,16 +2,18 @@
 // evaluate_model and predict_rows: a trained model over a file, within the budget.
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "io/atomic_folder.h"
 #include "io/file.h"
 #include "snug/error.h"
+#include "train/budget_check.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/model_weights.h"
 #include "train/process_memory.h"
+#include "train/rows_in_order.h"
 #include "train/session_setup.h"
+#include "train/splits.h"
 #include "train/warnings.h"
 
 namespace snug {
@@ -138,12 +140,14 @@ void open_engine(const RunConfig& config, const RunOptions& options, Trained& tr
       .startup_bytes = 0,
       .trains = false};
   if (options.budgets_whole_process) {
-    request.process_bytes =
-        train::process_reservation({.vocab_size = trained.model.vocab_size(),
-                                    .program_parts = trained.model.program_parts(request.lengths),
-                                    .buckets = static_cast<int64_t>(buckets.size()),
-                                    .global_batch = request.global_batch,
-                                    .threads = trained.machine.threads});
+    train::ProcessNeeds needs = train::process_needs(
+        config, trained.model, trained.tokenizer ? trained.tokenizer->token_bytes() : 0,
+        request.lengths, request.global_batch, trained.rows->rows());
+    needs.splits = static_cast<int64_t>(train::micro_batches_of(request).size());
+    needs.threads = trained.machine.threads;
+    needs.trains = false;
+    request.process_bytes = train::process_reservation(needs);
+    request.startup_bytes = train::startup_reservation(needs);
   }
   trained.plan = train::make_run_plan(request, *trained.machine.backend);
   trained.plan.report.model = config.model;
@@ -181,6 +185,7 @@ std::string evaluation_file(const RunConfig& config) {
 
 EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
   RunConfig config = with_trained_model(given);
+  (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const std::string file = evaluation_file(config);
   if (file.empty()) config.require({"train_file"});
   RunConfig scratch = config;
@@ -196,12 +201,16 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
                                              .validation
                                        : data::Part::all(rows);
   open_engine(config, options, trained);
-  return train::evaluate_part(pass_over(trained, part, options), trained.model.labels);
+  EvalMetrics metrics =
+      train::evaluate_part(pass_over(trained, part, options), trained.model.labels);
+  trained.engine->check_memory();
+  return metrics;
 }
 
 void predict_rows(const RunConfig& given, const std::function<void(const Prediction&)>& sink,
                   const RunOptions& options) {
   RunConfig config = with_trained_model(given);
+  (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const std::string file = evaluation_file(config);
   if (file.empty()) config.require({"test_file"});
   RunConfig scratch = config;
@@ -212,31 +221,28 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   open_rows(config, options, file, data::LabelUse::ignore, work.path() + "/prediction.tokens",
             trained);
   open_engine(config, options, trained);
-  // Rows come sorted by length inside a window; they wait here until all before them are out.
-  std::map<int64_t, Prediction> waiting;
-  int64_t next = 0;
+  const auto& labels = trained.model.labels;
+  const train::RowsInOrder::Sink give = [&](int64_t row, std::span<const float> logits) {
+    const double top = *std::max_element(logits.begin(), logits.end());
+    double sum = 0;
+    for (float z : logits) sum += std::exp(static_cast<double>(z) - top);
+    Prediction prediction{.row = row, .label = {}, .scores = {}};
+    prediction.scores.reserve(logits.size());
+    size_t best = 0;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      if (logits[i] > logits[best]) best = i;
+      prediction.scores.emplace_back(labels[i],
+                                     std::exp(static_cast<double>(logits[i]) - top) / sum);
+    }
+    prediction.label = labels[best];
+    sink(prediction);
+  };
+  train::RowsInOrder waiting(work.path() + "/prediction.logits",
+                             static_cast<int64_t>(labels.size()));
   train::for_each_row(
       pass_over(trained, data::Part::all(trained.rows->rows()), options),
-      [&](int64_t row, int32_t, std::span<const float> logits) {
-        const double top = *std::max_element(logits.begin(), logits.end());
-        double sum = 0;
-        for (float z : logits) sum += std::exp(static_cast<double>(z) - top);
-        Prediction prediction{.row = row, .label = {}, .scores = {}};
-        size_t best = 0;
-        for (size_t i = 0; i < logits.size(); ++i) {
-          if (logits[i] > logits[best]) best = i;
-          prediction.scores.emplace_back(trained.model.labels[i],
-                                         std::exp(static_cast<double>(logits[i]) - top) / sum);
-        }
-        prediction.label = trained.model.labels[best];
-        waiting.emplace(row, std::move(prediction));
-        for (auto first = waiting.begin(); first != waiting.end() && first->first == next;
-             first = waiting.begin()) {
-          sink(first->second);
-          waiting.erase(first);
-          ++next;
-        }
-      });
+      [&](int64_t row, int32_t, std::span<const float> logits) { waiting.add(row, logits, give); });
+  trained.engine->check_memory();
 }
 
 }  // namespace snug

@@ -53,11 +53,14 @@ std::string TrainSummary::to_json() const {
   return json.dump(2);
 }
 
+// Without a tree: with thousands of labels that would be many times the text.
 std::string Prediction::to_json() const {
-  nlohmann::ordered_json json = {{"label", label}};
-  json["scores"] = nlohmann::ordered_json::object();
-  for (const auto& [name, score] : scores) json["scores"][name] = score;
-  return json.dump();
+  std::string text = R"({"label":)" + nlohmann::json(label).dump() + R"(,"scores":{)";
+  for (const auto& [name, score] : scores) {
+    if (text.back() != '{') text += ',';
+    text += nlohmann::json(name).dump() + ":" + nlohmann::json(score).dump();
+  }
+  return text + "}}";
 }
 
 bool VerifyReport::is_equal() const {
@@ -69,8 +72,10 @@ std::string VerifyReport::to_json() const {
   nlohmann::ordered_json json = {{"is_equal", is_equal()}};
   json["checks"] = nlohmann::ordered_json::array();
   for (const VerifyCheck& check : checks) {
-    json["checks"].push_back(
-        {{"name", check.name}, {"is_equal", check.is_equal}, {"detail", check.detail}});
+    json["checks"].push_back({{"name", check.name},
+                              {"is_equal", check.is_equal},
+                              {"detail", check.detail},
+                              {"is_skipped", check.is_skipped}});
   }
   return json.dump(2);
 }

@@ -12,6 +12,7 @@
 #include "text/vocabulary.h"
 #include "train/notices.h"
 #include "train/process_memory.h"
+#include "train/splits.h"
 #include "train/trainer.h"
 #include "train/warnings.h"
 
@@ -115,14 +116,15 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
                          .startup_bytes = 0,
                          .trains = true};
   if (options.budgets_whole_process) {
-    request.process_bytes =
-        process_reservation({.vocab_size = setup.model.vocab_size(),
-                             .program_parts = setup.model.program_parts(setup.lengths),
-                             .buckets = static_cast<int64_t>(setup.lengths.size()),
-                             .global_batch = config.train_batch_size,
-                             .threads = machine.threads});
-    if (setup.learns_vocabulary)
-      request.startup_bytes = kPreparationBytes + kVocabularyLearnerBytes;
+    const bool has_tokenizer = setup.data && setup.data->tokenizer;
+    ProcessNeeds needs = process_needs(
+        config, setup.model, has_tokenizer ? setup.data->tokenizer->token_bytes() : 0,
+        setup.lengths, config.train_batch_size, setup.data ? setup.data->train->rows() : 0);
+    needs.splits = static_cast<int64_t>(micro_batches_of(request).size());
+    needs.threads = machine.threads;
+    needs.learns_vocabulary = setup.learns_vocabulary;
+    request.process_bytes = process_reservation(needs);
+    request.startup_bytes = startup_reservation(needs);
   }
   return request;
 }

@@ -7,6 +7,7 @@
 #include "io/file.h"
 #include "io/lock.h"
 #include "snug/error.h"
+#include "train/budget_check.h"
 #include "train/model_weights.h"
 #include "train/session_setup.h"
 #include "train/trainer.h"
@@ -81,6 +82,7 @@ train::RunPlan plan_for(const RunConfig& config, const RunOptions& options,
 TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   config.require({"model", "train_file", "output_dir"});
+  (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const RunFolder folder{config.output_dir};
   io::make_folders(folder.path);
   const io::FolderLock lock(folder.path);

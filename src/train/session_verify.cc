@@ -8,8 +8,11 @@
 #include "base/units.h"
 #include "io/sha256.h"
 #include "snug/error.h"
+#include "train/budget_check.h"
 #include "train/model_weights.h"
 #include "train/session_setup.h"
+#include "train/split_check.h"
+#include "train/splits.h"
 #include "train/trainer.h"
 
 namespace snug {
@@ -69,6 +72,7 @@ Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
   // Only programs that ran can have touched the arena; the longest bucket decides it, so run that
   // one as well.
   engine.run(engine.train(plan.train.size() - 1));
+  engine.check_memory();
   outcome.measured_arena_bytes = engine.measured_arena_bytes() - plan.gradient_bytes;
   return outcome;
 }
@@ -79,7 +83,8 @@ void compare(VerifyReport& report, const std::string& name, const Outcome& wante
                            .is_equal = wanted == found,
                            .detail = wanted == found
                                          ? "weights, states, losses and norms are equal to the bit"
-                                         : "losses " + wanted.losses + "became " + found.losses});
+                                         : "losses " + wanted.losses + "became " + found.losses,
+                           .is_skipped = false});
 }
 
 void check_arena(VerifyReport& report, const std::string& name, const Outcome& outcome) {
@@ -87,7 +92,8 @@ void check_arena(VerifyReport& report, const std::string& name, const Outcome& o
       {.name = name + ": planned arena = measured arena",
        .is_equal = outcome.planned_arena_bytes == outcome.measured_arena_bytes,
        .detail = fmt::format("planned {}, measured {} bytes", outcome.planned_arena_bytes,
-                             outcome.measured_arena_bytes)});
+                             outcome.measured_arena_bytes),
+       .is_skipped = false});
 }
 
 /// The plan if it fits the budget.
@@ -101,10 +107,50 @@ std::optional<train::RunPlan> try_plan(const Case& it, const RecomputeSetting& r
   }
 }
 
+/// The plan of another split than `chosen`: the next finer one that fits, else the next coarser.
+std::optional<train::RunPlan> other_split(const Case& it, int64_t chosen) {
+  std::vector<int64_t> sizes = train::micro_batches(it.config.train_batch_size);
+  const auto way = [&](int64_t size) {
+    return size < chosen ? chosen - size : it.config.train_batch_size + size;
+  };
+  std::erase(sizes, chosen);
+  std::sort(sizes.begin(), sizes.end(), [&](int64_t a, int64_t b) { return way(a) < way(b); });
+  for (const int64_t size : sizes) {
+    if (auto plan = try_plan(it, it.config.recompute, size)) return plan;
+  }
+  return std::nullopt;
+}
+
+VerifyCheck check_splits(const Case& it, const train::RunPlan& chosen,
+                         const train::WorkFolder& work) {
+  VerifyCheck check{.name = "two splits", .is_equal = true, .detail = {}, .is_skipped = true};
+  if (it.setup.model.has_batch_statistics()) {
+    check.detail = "the model has batch norm: another split has other statistics";
+    return check;
+  }
+  const std::optional<train::RunPlan> other =
+      it.config.train_batch_size > 1 ? other_split(it, chosen.micro_batch) : std::nullopt;
+  if (!other) {
+    check.detail = it.config.train_batch_size > 1 ? "no other split fits the budget"
+                                                  : "a batch of one row has one split";
+    return check;
+  }
+  const train::SplitDifference difference = train::compare_splits(
+      {it.config, it.setup, it.machine, it.options, work.path() + "/split"}, chosen, *other);
+  check.name =
+      fmt::format("micro-batches of {} against {}", chosen.micro_batch, other->micro_batch);
+  check.is_skipped = false;
+  check.is_equal = difference.is_rounding();
+  check.detail = fmt::format("gradients of norm {:.3g} differ by {:.3g}; rounding allows {:.3g}",
+                             difference.gradient, difference.found, difference.allowed);
+  return check;
+}
+
 }  // namespace
 
 VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
   config.require({"model", "train_file"});
+  (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   RunConfig scratch = config;
   scratch.output_dir.clear();
   const train::WorkFolder work(scratch);
@@ -140,6 +186,7 @@ VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
     }
     break;
   }
+  report.checks.push_back(check_splits(it, chosen, work));
   return report;
 }
 

@@ -203,6 +203,10 @@ std::optional<PlacedCandidate> best_within(const std::vector<Candidate>& candida
 
 PlacedCandidate smallest_of(const std::vector<Candidate>& candidates,
                             const RunPlanRequest& request) {
+  // What the start of the program needs is a floor: within it the fastest is the smallest.
+  RunPlanRequest at_floor = request;
+  at_floor.budget_bytes = request.startup_bytes;
+  if (const auto within = best_within(candidates, at_floor)) return *within;
   // Of equal ones the slower first, which leaves room: where it reaches its load, little else has
   // to be placed.
   std::vector<Candidate> rising(candidates.rbegin(), candidates.rend());

@@ -53,6 +53,7 @@ class Judge {
     if (is_best) {
       state_.best_metric = value;
       state_.stale_evaluations = 0;
+      training_.engine->check_memory();
       (void)save_checkpoint(training_.folder.best(), *training_.engine, *training_.model,
                             training_.tokenizer, nullptr);
       return false;
@@ -129,6 +130,7 @@ TrainOutcome run_training(Training& training, TrainState state) {
   TrainOutcome outcome;
   const bool has_validation = training.validation.part.size() > 0;
   const auto save = [&] {
+    engine.check_memory();
     state.metrics_bytes = log.bytes();
     outcome.weights_sha256 = save_checkpoint(training.folder.last(), engine, *training.model,
                                              training.tokenizer, &state);

@@ -1,5 +1,7 @@
 """The budget is a limit: planned = measured, refusal one page below the smallest, hard limits of the system."""
 import json
+import subprocess
+import sys
 import os
 import unittest
 from unittest import mock
@@ -83,6 +85,42 @@ class Budget(Case):
         if not common.IS_SANITIZED:
             with self.assertRaisesRegex(AssertionError, "can be made"):
                 enter(CI="true")
+
+    def test_a_budget_above_the_groups_limit_is_refused_and_a_plan_warns(self):
+        limit_bytes, budget = 300 << 20, 600 << 20
+        out = self.train("run")
+        with MemoryLimit(self, limit_bytes) as limit:
+            for verb in ("train", "eval", "predict", "verify"):
+                folder = self.folder / "other" if verb == "train" else out
+                done = run(verb, *options(**self.base(output_dir=folder, memory=budget)), prefix=limit.prefix)
+                self.assertEqual(done.returncode, 2, verb + done.stderr)
+                self.assertIn(f"({budget} bytes)", done.stderr)
+                self.assertIn(f"({limit_bytes} bytes)", done.stderr)
+            self.assertFalse((self.folder / "other/metrics.jsonl").exists())
+            planned = run("plan", *options(**self.base(memory=budget)), prefix=limit.prefix)
+            self.assertEqual(planned.returncode, 0, planned.stderr)
+            self.assertIn(f"({limit_bytes} bytes)", planned.stderr)
+            self.assertIn("warning", planned.stderr)
+            within = run("eval", *options(**self.base(output_dir=out, memory=limit_bytes)), prefix=limit.prefix)
+            self.assertEqual(within.returncode, 0, within.stderr)
+            self.assertNotIn("warning", within.stderr)
+
+    def test_a_warning_says_that_other_processes_leave_less_than_the_budget(self):
+        limit_bytes, held = 400 << 20, 200 << 20
+        with MemoryLimit(self, limit_bytes) as limit:
+            hog = subprocess.Popen([*limit.prefix, sys.executable, "-c",
+                                    f"b = bytearray({held}); b[::4096] = b[::4096].replace(b'\\0', b'x')\n"
+                                    "print('held', flush=True); input()"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            try:
+                self.assertEqual(hog.stdout.readline(), "held\n")
+                done = run("plan", *options(**self.base(memory=limit_bytes)), prefix=limit.prefix)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("warning: other processes leave", done.stderr)
+                done = run("plan", *options(**self.base(memory=limit_bytes - held - (64 << 20))), prefix=limit.prefix)
+                self.assertNotIn("warning", done.stderr)
+            finally:
+                hog.communicate("\n")
 
     def test_evaluation_and_prediction_keep_the_budget(self):
         out = self.train("run")

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether the machine grants the budget, before anything is read: the control group's limit, and
+// what other processes leave.
+#pragma once
+
+#include <string>
+
+#include "snug/session.h"
+
+namespace snug::train {
+
+/// What follows from a budget above the control group's limit: a run would be killed for it; a plan
+/// may be for another machine.
+enum class AboveLimit { is_refused, is_said };
+
+/// The budget in bytes (resolve_memory). Throws Error{out_of_budget} where it is above the limit
+/// and that is refused; says on_message where it is above the limit otherwise, and where other
+/// processes leave less than it. A caller's own memory is there already: then nothing is checked.
+/// Inside somebody else's process the budget is resident values and arena alone, which must keep
+/// the same limits.
+int64_t checked_budget(const RunConfig& config, const RunOptions& options, AboveLimit consequence,
+                       const std::string& root = "/");
+
+}  // namespace snug::train
