@@ -70,6 +70,10 @@ void set_up_heap(bool trims) {
 }
 
 int run(const std::vector<std::string>& words) {
+  if (words.size() == 2 && words[0] == "help" && words[1] == "--json") {
+    std::cout << config_options_json() << "\n";
+    return kDone;
+  }
   if (words.empty() || words[0] == "-h" || words[0] == "--help" || words[0] == "help") {
     print_help(words.empty() ? std::cerr : std::cout);
     return words.empty() ? kUserError : kDone;

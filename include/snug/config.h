@@ -153,6 +153,7 @@ struct OptionInfo {
   std::string group;          // "Model", "Data", "Memory", "Training", "Output"
   std::string help;
   std::vector<std::string> allowed;  // of "one of": canonical values
+  std::vector<std::string> names;    // values that mean something by name, beside others
   bool is_switch = false;            // may stand without a value
 };
 
@@ -162,6 +163,9 @@ struct OptionInfo {
 [[nodiscard]] std::string nearest_config_key(std::string_view key);
 /// Help for a terminal of this width, keys grouped.
 [[nodiscard]] std::string config_help(int columns = 100);
+/// Every key with all that OptionInfo says, for a program that writes configurations: one JSON
+/// object, {"options": [...]}.
+[[nodiscard]] std::string config_options_json();
 /// docs/configuration.md.
 [[nodiscard]] std::string config_markdown();
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The configuration inside a checkpoint: one JSON object with every key.
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "config/option.h"
 #include "io/json_file.h"
@@ -60,6 +62,31 @@ RunConfig RunConfig::from_json(std::string_view json, const std::string& name) {
   }
   config.validate();
   return config;
+}
+
+std::string config_options_json() {
+  const auto list = [](const std::vector<std::string>& items) {
+    std::string text;
+    for (const std::string& item : items) text += (text.empty() ? "" : ",") + io::quote_json(item);
+    return "[" + text + "]";
+  };
+  std::string text;
+  for (const OptionInfo& option : config_options()) {
+    text += text.empty() ? "\n  {" : ",\n  {";
+    for (const auto& [key, value] :
+         {std::pair<const char*, const std::string&>{"name", option.name},
+          {"type", option.type},
+          {"default", option.default_value},
+          {"unit", option.unit},
+          {"range", option.range},
+          {"group", option.group},
+          {"help", option.help}}) {
+      text += "\"" + std::string(key) + "\":" + io::quote_json(value) + ",";
+    }
+    text += "\"allowed\":" + list(option.allowed) + ",\"names\":" + list(option.names) +
+            ",\"is_switch\":" + (option.is_switch ? "true}" : "false}");
+  }
+  return "{\"options\":[" + text + "\n]}";
 }
 
 }  // namespace snug

@@ -49,6 +49,15 @@ TEST(RunConfig, defaults_are_those_of_hugging_face_and_deepspeed) {
   for (const auto& [key, text] : wanted) EXPECT_EQ(config.get(key), text) << key;
 }
 
+TEST(RunConfig, the_options_are_one_json_object) {
+  const io::JsonValue options = io::parse_json(config_options_json(), "options").at("options");
+  ASSERT_EQ(options.size(), static_cast<int64_t>(config_options().size()));
+  const io::JsonValue model = options.at(int64_t{0});
+  EXPECT_EQ(model.get_string("name"), "model");
+  EXPECT_GT(model.at("names").size(), 10);
+  EXPECT_FALSE(model.get_bool("is_switch"));
+}
+
 TEST(RunConfig, every_key_of_the_contract_is_there_once) {
   std::multiset<std::string> names;
   for (const OptionInfo& info : config_options()) {

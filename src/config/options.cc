@@ -2,6 +2,7 @@
 // The one declaration of every key of a run: name, help, unit, field, range. To add a key, add its
 // field to RunConfig (its initial value is the default) and one entry here, then run the
 // documentation test with SNUG_UPDATE_DOCS=1.
+#include <iterator>
 #include <utility>
 
 #include "base/limits.h"
@@ -11,6 +12,17 @@ namespace snug::config {
 namespace {
 
 constexpr double kMaxCount = 1e15;  // counts stay exact in double
+
+// Every name of a family, and of numbered ones the smallest, a usual and the largest.
+constexpr const char* kModelNames[] = {"bert-tiny",  "bert-mini",
+                                       "bert-small", "bert-medium",
+                                       "bert-base",  "bert-large",
+                                       "mlp",        "lstm",
+                                       "vgg-16",     "vgg-19",
+                                       "resnet-18",  "resnet-50",
+                                       "resnet-200", "resnet-imagenet-1000",
+                                       "resnet-20",  "resnet-110",
+                                       "resnet-1202"};
 
 void add_model(std::vector<Option>& all) {
   all = {
@@ -229,6 +241,7 @@ std::vector<Option> make_table() {
     add(members);
     for (Option& option : members) {
       option.info.group = group;
+      if (option.info.name == "model") option.info.names = {kModelNames, std::end(kModelNames)};
       option.info.default_value = option.get(defaults);
       table.push_back(std::move(option));
     }
