@@ -95,8 +95,9 @@ int64_t SafetensorsFile::header_bytes(const std::string& path) {
   const File file = File::open_read(path);
   std::array<std::byte, kPrefixBytes> prefix{};
   if (file.read_some_at(0, prefix.data(), kPrefixBytes) < kPrefixBytes) return 0;
-  return static_cast<int64_t>(
-      std::min(load<uint64_t>(prefix.data()), static_cast<uint64_t>(kMaxHeaderBytes)));
+  const auto claimed = load<uint64_t>(prefix.data());
+  const auto most = std::min(kMaxHeaderBytes, file.size_bytes() - kPrefixBytes);
+  return claimed > static_cast<uint64_t>(most) ? 0 : static_cast<int64_t>(claimed);
 }
 
 const TensorInfo* SafetensorsFile::find(std::string_view name) const {

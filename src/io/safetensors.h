@@ -60,8 +60,7 @@ struct TensorInfo {
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
-  /// Bytes of a file's header, at most kMaxHeaderBytes, as its first 8 bytes say; 0 where it has
-  /// fewer.
+  /// Bytes of a file's header as its first 8 bytes say; 0 where that cannot be.
   [[nodiscard]] static int64_t header_bytes(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return file_.path(); }

@@ -33,7 +33,7 @@ constexpr int64_t kPreparationBytes = 22 * kMiB;  // program, one row, the cache
 constexpr int64_t kBytesPerRowByte = 8;
 constexpr int64_t kLeastRowBytes = 256 * kKiB;
 constexpr int64_t kStartupBytesPerToken = 512;        // of a tokenizer's file as a document
-constexpr int64_t kPlanningBytes = 256 * kKiB;        // of one part in one split
+constexpr int64_t kPlanningBytes = 1536 * kKiB;       // of a part of the longest program
 constexpr int64_t kPlanningBytesForward = 96 * kKiB;  // of a part without a backward pass
 
 int64_t table_bytes(const ProcessNeeds& needs) {
@@ -73,9 +73,8 @@ int64_t process_reservation(const ProcessNeeds& needs) {
 int64_t startup_reservation(const ProcessNeeds& needs) {
   const int64_t tables = table_bytes(needs);
   const int64_t reading = tables + kStartupBytesPerToken * needs.vocab_size;
-  const int64_t planning =
-      tables + kPlanningBytes * needs.longest_parts * needs.splits * (needs.trains ? 1 : 0) +
-      kPlanningBytesForward * needs.program_parts;
+  const int64_t planning = tables + kPlanningBytesForward * needs.program_parts +
+                           (needs.trains ? kPlanningBytes * needs.longest_parts : 0);
   const int64_t learning = needs.learns_vocabulary ? kVocabularyLearnerBytes : 0;
   return round_up(kPreparationBytes + std::max({reading, planning, learning}), kMiB);
 }

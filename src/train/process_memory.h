@@ -22,7 +22,6 @@ struct ProcessNeeds {
   int64_t header_bytes = 0;   // of the weights' files
   int64_t program_parts = 0;  // over all buckets
   int64_t longest_parts = 0;  // of the longest bucket
-  int64_t splits = 1;         // of the batch that are planned
   int64_t buckets = 1;
   int64_t window_rows = 0;   // of the samplers
   int64_t config_bytes = 0;  // of the run configuration as text
@@ -31,8 +30,8 @@ struct ProcessNeeds {
   bool learns_vocabulary = false;
 };
 
-/// What is known of a model, its tokens and the configuration. `rows` 0: not known. Splits, threads
-/// and what is learned are the caller's.
+/// What is known of a model, its tokens and the configuration. `rows` 0: not known. Threads and
+/// what is learned are the caller's.
 [[nodiscard]] ProcessNeeds process_needs(const RunConfig& config, const Model& model,
                                          int64_t vocab_bytes, std::span<const int64_t> lengths,
                                          int64_t batch, int64_t rows);

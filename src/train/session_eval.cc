@@ -13,7 +13,6 @@
 #include "train/process_memory.h"
 #include "train/rows_in_order.h"
 #include "train/session_setup.h"
-#include "train/splits.h"
 #include "train/warnings.h"
 
 namespace snug {
@@ -143,7 +142,6 @@ void open_engine(const RunConfig& config, const RunOptions& options, Trained& tr
     train::ProcessNeeds needs = train::process_needs(
         config, trained.model, trained.tokenizer ? trained.tokenizer->token_bytes() : 0,
         request.lengths, request.global_batch, trained.rows->rows());
-    needs.splits = static_cast<int64_t>(train::micro_batches_of(request).size());
     needs.threads = trained.machine.threads;
     needs.trains = false;
     request.process_bytes = train::process_reservation(needs);

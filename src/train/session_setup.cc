@@ -12,7 +12,6 @@
 #include "text/vocabulary.h"
 #include "train/notices.h"
 #include "train/process_memory.h"
-#include "train/splits.h"
 #include "train/trainer.h"
 #include "train/warnings.h"
 
@@ -120,7 +119,6 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
     ProcessNeeds needs = process_needs(
         config, setup.model, has_tokenizer ? setup.data->tokenizer->token_bytes() : 0,
         setup.lengths, config.train_batch_size, setup.data ? setup.data->train->rows() : 0);
-    needs.splits = static_cast<int64_t>(micro_batches_of(request).size());
     needs.threads = machine.threads;
     needs.learns_vocabulary = setup.learns_vocabulary;
     request.process_bytes = process_reservation(needs);
