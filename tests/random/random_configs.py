@@ -3,7 +3,8 @@
 refusal in advance with hints that fit, nothing lost by a kill. Every run is under a hard limit equal to its budget. A failure is
 shrunk and printed as a command.
 
-usage: random_configs.py [--seed N] [--count N] [--seconds S] [--only N]    (the program: environment variable SNUG)
+usage: random_configs.py [--seed N] [--count N] [--seconds S] [--only N] [--plan-seconds S]
+The program is the environment variable SNUG.
 """
 import argparse
 import contextlib
@@ -61,8 +62,8 @@ class Asker:
 
 
 class Harness:
-    def __init__(self, options, folder):
-        self.options, self.folder = options, folder
+    def __init__(self, options, folder, plan_seconds):
+        self.options, self.folder, self.plan_seconds = options, folder, plan_seconds
         self.unlimited = None  # why
         self.figures = {"runs": 0, "limited": 0, "hints": 0, "kills": 0}
 
@@ -176,12 +177,15 @@ def settle(harness, case, folder):
     """The values of the case with its data; keys that do not belong to the model are dropped."""
     for _ in range(30):
         values = dict(case["values"], **(case["text"] or {}), cache_dir=folder, memory=PLENTY, **write_data(case, folder))
+        begin = time.monotonic()
         done, _ = harness.plan(values)
+        if time.monotonic() - begin > harness.plan_seconds:
+            raise NotRun(f"{values['model']} takes too long to plan for a test")
         if done.returncode == 0:
             return values
         if done.returncode != 1:
             raise Broken("a plan", f"exit {done.returncode}: {done.stderr[-600:]}", harness.words("plan", values))
-        if case["text"] is not None and "image" in done.stderr:
+        if case["text"] is not None and "reads images" in done.stderr:
             case["text"] = None
             continue
         named = [key for key in re.findall(r"\[([a-z_]+)\]", done.stderr) + re.findall(r"\b([a-z]+_[a-z_]+)\b", done.stderr)
@@ -292,13 +296,14 @@ def main():
     parser.add_argument("--count", type=int, default=10**9, help="configurations to check")
     parser.add_argument("--seconds", type=float, default=10**9, help="no new one is begun after that time")
     parser.add_argument("--only", type=int, help="the number of one configuration")
+    parser.add_argument("--plan-seconds", type=float, default=10, help="a configuration that takes longer to plan is not checked")
     parser.add_argument("--shrink-seconds", type=float, default=300)
     given = parser.parse_args()
     options = draw.read_options()
     models = draw.small_models(options)
     begin, checked, refused, failures = time.monotonic(), 0, 0, 0
     with tempfile.TemporaryDirectory(prefix="snug-random-") as folder:
-        harness = Harness(options, pathlib.Path(folder))
+        harness = Harness(options, pathlib.Path(folder), given.plan_seconds)
         number = -1 if given.only is None else given.only - 1
         while checked < given.count and time.monotonic() - begin < given.seconds:
             number += 1
