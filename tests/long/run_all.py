@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""The long runs of ./test.sh --all: 20 kills, and BERT-mini and BERT-base at five budgets each under hard limits.
+"""The long runs of ./test.sh --all: 20 kills, and BERT-mini and BERT-base at five budgets each under hard limits,
+and ten minutes of random configurations (seed: the day, printed).
 
 usage: run_all.py PATH_TO_SNUG
 """
 import os
 import pathlib
+import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
@@ -40,6 +43,7 @@ class Budgets(common.Case):
                 self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(summary["measured_arena_bytes"], plan["arena_bytes"])
             self.assertLessEqual(summary["measured_peak_rss_bytes"], budget)
+            self.assertLessEqual(summary["planned_peak_bytes"] - summary["measured_peak_rss_bytes"], 16 << 20)
             print(f"  budget {budget >> 20} MiB: micro-batch {plan['micro_batch']}, {plan['strategy']}, arena planned = measured = "
                   f"{plan['arena_bytes']}, process planned {plan['planned_peak_bytes'] >> 20} MiB, "
                   f"measured {summary['measured_peak_rss_bytes'] >> 20} MiB", flush=True)
@@ -58,4 +62,8 @@ if __name__ == "__main__":
     suite = unittest.TestSuite()
     suite.addTest(resume_test.Resume("test_kill_9_at_random_moments_and_resume_gives_the_uninterrupted_weights"))
     suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(Budgets))
-    sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
+    is_good = unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful()
+    seed = int(time.time()) // 86400
+    random_configs = [sys.executable, HERE.parent / "random/random_configs.py", "--seed", str(seed), "--seconds", "600"]
+    is_good = subprocess.run(random_configs).returncode == 0 and is_good
+    sys.exit(not is_good)

@@ -62,8 +62,8 @@ class Asker:
 
 
 class Harness:
-    def __init__(self, options, folder, plan_seconds):
-        self.options, self.folder, self.plan_seconds = options, folder, plan_seconds
+    def __init__(self, options, folder, given):
+        self.options, self.folder, self.plan_seconds, self.checks_hints = options, folder, given.plan_seconds, not given.without_hints
         self.unlimited = None  # why
         self.figures = {"runs": 0, "limited": 0, "hints": 0, "kills": 0}
 
@@ -190,9 +190,10 @@ def settle(harness, case, folder):
             continue
         named = [key for key in re.findall(r"\[([a-z_]+)\]", done.stderr) + re.findall(r"\b([a-z]+_[a-z_]+)\b", done.stderr)
                  if key in case["values"] and key != "model"]
-        if not named:
+        drawn = named or [key for key in case["values"] if key not in draw.OWN and key != "seed"]
+        if not drawn:
             raise NotRun(done.stderr.strip()[-300:])
-        del case["values"][named[0]]
+        del case["values"][drawn[0]]
     raise NotRun("no configuration was left")
 
 
@@ -236,7 +237,7 @@ def check_refusal(harness, values, smallest):
     done, words = harness.plan(values)
     if done.returncode != 2 or str(smallest) not in done.stderr:
         raise Broken("a page less is refused", f"exit {done.returncode}: {done.stderr[-600:]}", words)
-    for hint in harness.hints(done.stderr):
+    for hint in harness.hints(done.stderr) if harness.checks_hints else ():
         harness.figures["hints"] += 1
         tried = common.run(*words, *hint, timeout=TIMEOUT)
         if tried.returncode != 0:
@@ -297,13 +298,14 @@ def main():
     parser.add_argument("--seconds", type=float, default=10**9, help="no new one is begun after that time")
     parser.add_argument("--only", type=int, help="the number of one configuration")
     parser.add_argument("--plan-seconds", type=float, default=10, help="a configuration that takes longer to plan is not checked")
+    parser.add_argument("--without-hints", action="store_true", help="leaves out what a refusal suggests")
     parser.add_argument("--shrink-seconds", type=float, default=300)
     given = parser.parse_args()
     options = draw.read_options()
     models = draw.small_models(options)
     begin, checked, refused, failures = time.monotonic(), 0, 0, 0
     with tempfile.TemporaryDirectory(prefix="snug-random-") as folder:
-        harness = Harness(options, pathlib.Path(folder), given.plan_seconds)
+        harness = Harness(options, pathlib.Path(folder), given)
         number = -1 if given.only is None else given.only - 1
         while checked < given.count and time.monotonic() - begin < given.seconds:
             number += 1
