@@ -22,9 +22,7 @@ int verify_verb(const std::vector<std::string>& words) {
       const char* verdict = check.is_skipped ? "skipped  "
                             : check.is_equal ? "equal    "
                                              : "DIFFERENT";
-      print(std::string(verdict) + "  " + check.name + "
-           " + check.detail + "
-");
+      print(std::string(verdict) + "  " + check.name + "\n           " + check.detail + "\n");
     }
   }
   return report.is_equal() ? kDone : kDifferent;
