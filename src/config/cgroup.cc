@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "config/cores.h"
 #include "io/file.h"
 #include "snug/error.h"
 #include "snug/memory.h"
@@ -55,8 +56,9 @@ std::string unescape(const std::string& text) {
   return plain;
 }
 
-// Finds the mount of version 2, or of version 1's memory controller.
-std::optional<Mount> find_mount(const std::string& mountinfo, bool is_v2) {
+// Finds the mount of version 2, or of version 1's controller.
+std::optional<Mount> find_mount(const std::string& mountinfo, bool is_v2,
+                                const std::string& controller) {
   std::istringstream lines(mountinfo);
   for (std::string line; std::getline(lines, line);) {
     const size_t dash = line.find(" - ");
@@ -65,14 +67,15 @@ std::optional<Mount> find_mount(const std::string& mountinfo, bool is_v2) {
     const std::vector<std::string> right = words_of(line.substr(dash + 3));
     if (left.size() < 5 || right.size() < 3) continue;
     const bool is_match =
-        is_v2 ? right[0] == "cgroup2" : right[0] == "cgroup" && has_item(right[2], "memory");
+        is_v2 ? right[0] == "cgroup2" : right[0] == "cgroup" && has_item(right[2], controller);
     if (is_match) return Mount{unescape(left[3]), unescape(left[4])};
   }
   return std::nullopt;
 }
 
 // The process's group in the hierarchy: lines are "id:controllers:/path".
-std::optional<std::string> find_group(const std::string& cgroups, bool is_v2) {
+std::optional<std::string> find_group(const std::string& cgroups, bool is_v2,
+                                      const std::string& controller) {
   std::istringstream lines(cgroups);
   for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find(':');
@@ -80,7 +83,7 @@ std::optional<std::string> find_group(const std::string& cgroups, bool is_v2) {
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const bool is_match = is_v2 ? line.substr(0, first) == "0" && controllers.empty()
-                                : has_item(controllers, "memory");
+                                : has_item(controllers, controller);
     if (is_match) return line.substr(second + 1);
   }
   return std::nullopt;
@@ -104,7 +107,7 @@ std::optional<int64_t> read_limit(const std::string& path) {
   return bytes;
 }
 
-/// One control group with the memory controller, as a folder of files.
+/// One control group with the controller, as a folder of files.
 struct Group {
   std::string folder;
   std::string name;
@@ -112,12 +115,13 @@ struct Group {
 };
 
 // The process's group and its ancestors, up to the root of the mount.
-void add_groups(const std::string& root, bool is_v2, std::vector<Group>& groups) {
+void add_groups(const std::string& root, bool is_v2, const std::string& controller,
+                std::vector<Group>& groups) {
   const std::optional<std::string> cgroups = read_if_there(root + "/proc/self/cgroup");
   const std::optional<std::string> mountinfo = read_if_there(root + "/proc/self/mountinfo");
   if (!cgroups || !mountinfo) return;
-  const std::optional<Mount> mount = find_mount(*mountinfo, is_v2);
-  std::optional<std::string> group = find_group(*cgroups, is_v2);
+  const std::optional<Mount> mount = find_mount(*mountinfo, is_v2, controller);
+  std::optional<std::string> group = find_group(*cgroups, is_v2, controller);
   if (!mount || !group) return;
   // In a container the mount may begin at the group itself: strip that part. A group outside the
   // mount (or "/../..") cannot be seen; the mount's root is the nearest that can.
@@ -135,10 +139,10 @@ void add_groups(const std::string& root, bool is_v2, std::vector<Group>& groups)
   }
 }
 
-std::vector<Group> groups_of(const std::string& root) {
+std::vector<Group> groups_of(const std::string& root, const std::string& controller) {
   std::vector<Group> groups;
-  add_groups(root, true, groups);
-  add_groups(root, false, groups);
+  add_groups(root, true, controller, groups);
+  add_groups(root, false, controller, groups);
   return groups;
 }
 
@@ -179,6 +183,20 @@ int64_t own_bytes(const std::string& root) {
   return 1024 * (number_after(*text, "RssAnon:") + number_after(*text, "RssShmem:"));
 }
 
+// Time on all cores that the group's processes may take, as a share of the time that passes.
+std::optional<double> cores_of(const Group& group) {
+  const auto text = [&](const char* name) {
+    return read_if_there(group.folder + name).value_or(std::string());
+  };
+  std::istringstream times(group.is_v2
+                               ? text("/cpu.max")
+                               : text("/cpu.cfs_quota_us") + " " + text("/cpu.cfs_period_us"));
+  double quota = 0;
+  double period = 0;
+  if (!(times >> quota >> period) || quota <= 0 || period <= 0) return std::nullopt;  // "max", -1
+  return quota / period;
+}
+
 int64_t available_bytes(const std::string& root) {
   const std::string path = root + "/proc/meminfo";
   const std::string text = io::read_all(path, kMaxProcBytes);
@@ -196,9 +214,18 @@ int64_t available_bytes(const std::string& root) {
 
 }  // namespace
 
+std::optional<double> config::group_cores(const std::string& root) {
+  std::optional<double> fewest;
+  for (const Group& group : groups_of(root == "/" ? "" : root, "cpu")) {
+    const std::optional<double> cores = cores_of(group);
+    if (cores && (!fewest || *cores < *fewest)) fewest = cores;
+  }
+  return fewest;
+}
+
 std::optional<MemoryLimit> group_memory(const std::string& root) {
   std::optional<MemoryLimit> tightest;
-  for (const Group& group : groups_of(root == "/" ? "" : root)) {
+  for (const Group& group : groups_of(root == "/" ? "" : root, "memory")) {
     const std::optional<MemoryLimit> limit = limit_of(group);
     if (limit && (!tightest || limit->bytes < tightest->bytes)) tightest = limit;
   }
@@ -215,7 +242,7 @@ MemoryLimit memory_left(const std::string& root) {
   const std::string prefix = root == "/" ? "" : root;
   const int64_t own = own_bytes(prefix);
   MemoryLimit left{available_bytes(prefix) + own, "available memory"};
-  for (const Group& group : groups_of(prefix)) {
+  for (const Group& group : groups_of(prefix, "memory")) {
     const std::optional<MemoryLimit> limit = limit_of(group);
     if (!limit) continue;
     const int64_t others = std::max<int64_t>(held_bytes(group) - own, 0);

@@ -142,8 +142,10 @@ void add_memory(std::vector<Option>& all) {
            "lets a model with batch norm train in micro-batches: each is normalised by its own "
            "statistics, so results differ from those of the whole batch"},
           &RunConfig::allow_batch_norm_split),
-      integer_or_auto_option({"threads", "worker threads; auto: every core this process may use"},
-                             &RunConfig::threads, between(1, 1024)),
+      integer_or_auto_option(
+          {"threads",
+           "worker threads; auto: every core this process may use, no more than its CPU quota"},
+          &RunConfig::threads, between(1, 1024)),
   };
 }
 

@@ -4,11 +4,13 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/threads.h"
 #include "base/units.h"
+#include "config/cores.h"
 #include "text/vocabulary.h"
 #include "train/notices.h"
 #include "train/process_memory.h"
@@ -34,7 +36,10 @@ std::string profile_file(const RunOptions& options, int threads) {
 }
 
 int threads_of(const RunConfig& config) {
-  return config.threads > 0 ? static_cast<int>(config.threads) : available_threads();
+  if (config.threads > 0) return static_cast<int>(config.threads);
+  const int cores = available_threads();
+  const std::optional<double> quota = config::group_cores();
+  return quota && *quota < cores ? std::max(1, static_cast<int>(std::ceil(*quota))) : cores;
 }
 
 }  // namespace
