@@ -23,7 +23,7 @@ namespace snug {
 
 /// How far a long step is; total is 0 where it is not known.
 struct Progress {
-  std::string stage;  // "reading train.jsonl", "training", "evaluating"
+  std::string stage;  // "reading train.jsonl", "planning", "training", "evaluating"
   int64_t done = 0;
   int64_t total = 0;
 };

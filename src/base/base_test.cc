@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <vector>
 
 #include "base/philox.h"
+#include "base/stop.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "snug/error.h"
@@ -50,6 +52,29 @@ TEST(Units, a_budget_that_is_printed_is_enough_when_typed) {
   }
   EXPECT_TRUE(is_byte_unit("MiB") && is_byte_unit("GB"));
   EXPECT_FALSE(is_byte_unit("") || is_byte_unit("mib") || is_byte_unit("7"));
+}
+
+TEST(Stop, Scopes_of_a_thread_add_up_and_end) {
+  std::atomic<bool> cancel{false};
+  EXPECT_NO_THROW(stop_point());
+  {
+    const StopScope outer({.cancel = &cancel, .deadline = {}});
+    {
+      const StopScope late({.cancel = nullptr, .deadline = StopClock::now()});
+      EXPECT_TRUE(is_stop_due());
+      EXPECT_FALSE(outer.is_due());
+    }
+    const StopScope inner({.cancel = nullptr, .deadline = {}});
+    EXPECT_NO_THROW(stop_point());
+    cancel = true;
+    try {
+      stop_point();
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::cancelled);
+    }
+  }
+  EXPECT_FALSE(is_stop_due());
 }
 
 TEST(Units, bytes_read_and_print) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "base/stop.h"
 #include "snug/error.h"
 
 namespace snug {
@@ -15,6 +16,9 @@ GraphBuilder::GraphBuilder(const OpRegistry& registry, std::string name) : regis
 
 GraphBuilder::GraphBuilder(const OpRegistry& registry, Graph graph)
     : registry_(&registry), graph_(std::move(graph)) {
+  for (const Value& value : graph_.values) {
+    if (!value.name.empty()) names_.insert(value.name);
+  }
   for (const Node& node : graph_.nodes) {
     if (node.attrs.has("ordinal"))
       random_ordinal_ = std::max(random_ordinal_, node.attrs.int64("ordinal") + 1);
@@ -22,7 +26,7 @@ GraphBuilder::GraphBuilder(const OpRegistry& registry, Graph graph)
 }
 
 ValueId GraphBuilder::add_resident(const std::string& name, TensorType type, ValueKind kind) {
-  if (name.empty() || graph_.find(name) != kNone) {
+  if (name.empty() || !names_.insert(name).second) {
     throw Error(ErrorCode::invalid_graph, graph_.name,
                 "the value name '" + name + "' is empty or taken");
   }
@@ -45,6 +49,7 @@ ValueId GraphBuilder::state(const std::string& name, TensorType type) {
 
 std::vector<ValueId> GraphBuilder::op(std::string_view name, std::vector<ValueId> inputs,
                                       Attrs attrs) {
+  stop_point();
   const auto id = static_cast<NodeId>(graph_.nodes.size());
   const std::string where = "%" + std::to_string(graph_.values.size()) + " " +
                             (scope_.empty() ? "" : scope_ + "/") + std::string(name);
@@ -91,9 +96,9 @@ ValueId GraphBuilder::op1(std::string_view name, std::vector<ValueId> inputs, At
 }
 
 void GraphBuilder::mark_output(ValueId id, const std::string& name) {
-  if (graph_.find(name) != kNone)
-    throw Error(ErrorCode::invalid_graph, graph_.name, "the name '" + name + "' is taken");
   SNUG_CHECK(!graph_.is_resident(id) && graph_.value(id).name.empty(), name);
+  if (!names_.insert(name).second)
+    throw Error(ErrorCode::invalid_graph, graph_.name, "the name '" + name + "' is taken");
   graph_.values[static_cast<size_t>(id)].name = name;
   graph_.outputs.push_back(id);
 }

@@ -5,6 +5,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,7 @@ class GraphBuilder {
 
   const OpRegistry* registry_;
   Graph graph_;
+  std::unordered_set<std::string> names_;  // of the graph's values
   std::string scope_;
   Phase phase_ = Phase::forward;
   int64_t random_ordinal_ = 0;

@@ -9,6 +9,6 @@
 namespace snug {
 
 /// `graph.nodes` must be in a valid order; producers and output indices are taken from the nodes.
-[[nodiscard]] Graph compact(const Graph& graph);
+[[nodiscard]] Graph compact(Graph graph);
 
 }  // namespace snug

@@ -2,6 +2,7 @@
 #include "passes/fuse_accumulate.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "passes/compact.h"
@@ -58,7 +59,7 @@ Graph fuse_accumulate(Graph graph, const OpRegistry& registry) {
     if (!is_absorbed[i]) kept.push_back(std::move(graph.nodes[i]));
   }
   graph.nodes = std::move(kept);
-  return compact(graph);
+  return compact(std::move(graph));
 }
 
 }  // namespace snug

@@ -15,7 +15,7 @@ struct PipelineHooks {
 };
 
 /// Takes a graph with forward, backward and update nodes to the graph that kernels are selected
-/// for. Verifies the result of every pass.
+/// for. Verifies the result; debug builds that of every pass.
 [[nodiscard]] Graph run_pipeline(Graph graph, const OpRegistry& registry,
                                  const PipelineHooks& hooks = {});
 

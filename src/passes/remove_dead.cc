@@ -2,6 +2,7 @@
 #include "passes/remove_dead.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "graph/op_def.h"
@@ -27,7 +28,7 @@ Graph remove_dead(Graph graph) {
   }
   std::reverse(kept.begin(), kept.end());
   graph.nodes = std::move(kept);
-  return compact(graph);
+  return compact(std::move(graph));
 }
 
 }  // namespace snug

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/stop.h"
 
 namespace snug::plan {
 namespace {
@@ -167,6 +168,7 @@ bool BlockTemplate::append_closure(int32_t local, std::vector<uint8_t>& is_avail
 }
 
 std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_saved) const {
+  stop_point();
   BlockOption option;
   std::vector<uint8_t> is_available(storages_.size(), 0);
   size_t inputs_left = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/blocks.h"
+#include "base/stop.h"
 
 #include <algorithm>
 #include <bit>
@@ -151,6 +152,7 @@ CutChoice choose_cuts(const ProblemIndex& index, const std::vector<int32_t>& spa
   const auto try_carrying = [&](const std::vector<bool>& is_carried) {
     const std::vector<Crossing> all = crossings(index, spans, is_carried);
     const auto try_limit = [&](int64_t limit_bytes, double factor) {
+      stop_point();
       const double price = factor * recompute_estimate(index, is_carried, all, limit_bytes);
       if (price >= best_price) return;
       best_price = price;
@@ -345,6 +347,7 @@ void pin_straddling(const ProblemIndex& index, Chain& chain) {
 void classify(const ProblemIndex& index, Chain& chain) {
   std::map<std::vector<int64_t>, int32_t> classes;
   for (Block& block : chain.blocks) {
+    stop_point();
     std::map<StorageId, int64_t> local;
     std::vector<int64_t> key;
     const auto add_storage = [&](StorageId id) {

@@ -5,13 +5,15 @@
 #include <limits>
 #include <vector>
 
+#include "base/stop.h"
 #include "plan/index.h"
 #include "plan/min_cut.h"
 
 namespace snug::plan {
 namespace {
 
-constexpr int32_t kMaxCuts = 40;  // evaluations of the dual function
+constexpr int32_t kMaxCuts = 40;        // evaluations of the dual function
+constexpr size_t kMostCutOps = 60'000;  // a flow's paths are as long, and the search is recursive
 
 int64_t operand_bytes(const Problem& problem, const Op& op) {
   int64_t bytes = op.scratch_bytes;
@@ -229,6 +231,7 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
   // Ancestors of every op, as bits.
   std::vector<std::vector<uint64_t>> ancestors(ops, std::vector<uint64_t>(words, 0));
   for (OpId id = 0; id < index.op_count(); ++id) {
+    stop_point();
     auto& row = ancestors[static_cast<size_t>(id)];
     for (const StorageId input : index.op(id).inputs) {
       const OpId producer = index.producer[static_cast<size_t>(input)];
@@ -241,6 +244,7 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
   }
   WorkingSetBound bound;
   for (OpId id = 0; id < index.op_count(); ++id) {
+    stop_point();
     const Op& op = index.op(id);
     int64_t bytes = operand_bytes(problem, op);
     for (StorageId storage = 0; storage < index.storage_count(); ++storage) {
@@ -264,6 +268,7 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
 double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes) {
   double seconds = 0;
   for (const Op& op : problem.ops) seconds += op.seconds;
+  if (problem.ops.size() > kMostCutOps) return seconds;
   const ProblemIndex index(problem);
   const OpId begin = loss_instant(index);
   const OpId tail = index.op_count() - begin;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/chain.h"
+#include "base/stop.h"
 
 #include <algorithm>
 #include <cmath>
@@ -122,6 +123,7 @@ Rows find_rows(const std::vector<SlotBlock>& blocks) {
   rows.row_of.resize(triangle(0, length));
   std::unordered_map<uint64_t, int32_t> known;
   for (int32_t distance = 0; distance < length; ++distance) {
+    stop_point();
     known.clear();
     for (int32_t a = 0; a + distance < length; ++a) {
       const int32_t b = a + distance;
@@ -204,6 +206,7 @@ ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<Blo
 }
 
 void ChainSolver::solve_row(int32_t a, int32_t b) {
+  stop_point();
   float* const held = &held_seconds_[row(a, b)];
   float* const free = &free_seconds_[row(a, b)];
   int16_t* const free_choice = &free_choice_[row(a, b)];

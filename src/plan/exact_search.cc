@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/exact_search.h"
+#include "base/stop.h"
 
 #include <algorithm>
 #include <limits>
@@ -64,6 +65,7 @@ SearchEnd ExactSearch::run(std::span<const int64_t> preference, std::span<int64_
         if (frames_.empty()) return SearchEnd::solved;
       }
     } else if (next == Next::decision) {
+      stop_point();
       if (nodes_ >= max_nodes) return SearchEnd::stopped;
       ++nodes_;
       if (propagate(frame.part)) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/stop.h"
 #include "plan/assemble.h"
 #include "plan/bound.h"
 #include "plan/liveness.h"
@@ -12,6 +13,7 @@
 namespace snug::plan {
 
 ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule, std::string strategy) {
+  stop_point();
   const Liveness live = analyse(problem, schedule);
   return {std::move(schedule), std::move(strategy), live.load_bytes, live.seconds};
 }

@@ -78,6 +78,9 @@ class Frontier {
 [[nodiscard]] Frontier build_frontier(const Problem& problem, const FrontierOptions& options = {});
 Frontier build_frontier(Problem&&, const FrontierOptions& = {}) = delete;  // would dangle
 
+/// Same ops on the same storages; bytes and seconds may differ.
+[[nodiscard]] bool has_same_structure(const Problem& a, const Problem& b);
+
 /// The same for a problem of equal structure and other sizes (another micro-batch, another length):
 /// takes over the schedules of `model`, a frontier of `model_problem`, and measures them anew. An
 /// order of magnitude faster. Where the structures differ, builds from scratch.

@@ -35,6 +35,11 @@ constexpr double kStepsOfGrid = 320e3;  // points of the grid times ops of the p
 constexpr int32_t kMaxWholeForwards = 3;
 constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to anybody
 constexpr double kMaxTableWork = 5e8;   // transitions × slots: about half a second
+// Ops. In a longer problem every schedule costs a tenth of a second or more, so that there are few.
+constexpr size_t kLongProblem = 40'000;
+constexpr int32_t kPointsOfLong = 8;
+
+bool is_long(const Problem& problem) { return problem.ops.size() > kLongProblem; }
 
 // Everything the strategies share for one problem.
 struct Workshop {
@@ -118,7 +123,9 @@ void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& ca
     const auto low = static_cast<double>(front[i].load_bytes);
     const auto high = static_cast<double>(front[i + 1].load_bytes - 1);
     if (low < 1) continue;
-    const auto steps = std::max<int64_t>(1, std::llround(std::log(high / low) / kWideGap));
+    const auto steps = is_long(shop.index.problem)
+                           ? 1
+                           : std::max<int64_t>(1, std::llround(std::log(high / low) / kWideGap));
     const Liveness live = analyse(shop.index.problem, front[i].schedule);
     for (int64_t step = 1; step <= steps; ++step) {
       const double part = static_cast<double>(step) / static_cast<double>(steps);
@@ -198,6 +205,7 @@ std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_poi
 
 // Every point costs time in proportion to the schedule: long problems get fewer.
 int32_t points_for(const Problem& problem, int32_t most) {
+  if (is_long(problem)) return std::min(kPointsOfLong, most);
   const double worth = kStepsOfGrid / (static_cast<double>(problem.ops.size()) + 1);
   return std::clamp(static_cast<int32_t>(worth), std::min(kFewestPoints, most), most);
 }
@@ -226,7 +234,8 @@ void add_chain_candidates(const Workshop& shop, int32_t grid_points, double larg
          nominal_budgets(solver, grid_points, largest_share, max_forward_runs))
       add(solver.actions(slots));
     if (!solver.is_coarse()) break;
-    grid_points = std::max(kFewestPoints, grid_points / 2);
+    const bool has_few = is_long(shop.index.problem);
+    grid_points = std::max(has_few ? kPointsOfLong : kFewestPoints, grid_points / 2);
   }
 }
 
@@ -255,7 +264,19 @@ void add_peak_candidates(const Workshop& shop, const FrontierOptions& options,
   }
 }
 
-// Same ops on the same storages; bytes and seconds may differ.
+// With cuts behind the cheap blocks rather than in front of them.
+void add_low_candidates(const Problem& problem, const Workshop& shop, int32_t points,
+                        std::vector<ScheduledPoint>& candidates) {
+  const Workshop low(problem, {.merges_backward = true});
+  const bool is_same =
+      low.chain.blocks.size() == shop.chain.blocks.size() &&
+      std::equal(low.chain.blocks.begin(), low.chain.blocks.end(), shop.chain.blocks.begin(),
+                 [](const Block& a, const Block& b) { return a.first == b.first; });
+  if (!is_same) add_chain_candidates(low, points / 4, 0.15, candidates);
+}
+
+}  // namespace
+
 bool has_same_structure(const Problem& a, const Problem& b) {
   return a.storages.size() == b.storages.size() && a.keep == b.keep &&
          std::equal(a.ops.begin(), a.ops.end(), b.ops.begin(), b.ops.end(),
@@ -265,8 +286,6 @@ bool has_same_structure(const Problem& a, const Problem& b) {
                              x.may_recompute == y.may_recompute;
                     });
 }
-
-}  // namespace
 
 Frontier build_frontier(const Problem& problem, const FrontierOptions& options) {
   validate(problem);
@@ -278,14 +297,9 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
     const int32_t points = points_for(ordered.problem, options.grid_points);
     add_chain_candidates(shop, points, 1.0, candidates);
     // The other way to cut, for the smallest budgets.
-    const Workshop low(ordered.problem, {.merges_backward = true});
-    const bool is_same =
-        low.chain.blocks.size() == shop.chain.blocks.size() &&
-        std::equal(low.chain.blocks.begin(), low.chain.blocks.end(), shop.chain.blocks.begin(),
-                   [](const Block& a, const Block& b) { return a.first == b.first; });
-    if (!is_same) add_chain_candidates(low, points / 4, 0.15, candidates);
+    if (!is_long(problem)) add_low_candidates(ordered.problem, shop, points, candidates);
   }
-  add_peak_candidates(shop, options, candidates);
+  if (!is_long(problem)) add_peak_candidates(shop, options, candidates);
   // Measured as the given problem sums its seconds, so that equal runs have equal times to the bit.
   const auto in_given_ids = [&](const ScheduledPoint& point) {
     // Another order of keep-all is keep-all too.

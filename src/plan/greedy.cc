@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/greedy.h"
+#include "base/stop.h"
 
 #include <algorithm>
 #include <limits>
@@ -123,6 +124,7 @@ void GreedyPlacement::put(int32_t id, int64_t offset) {
 }
 
 bool GreedyPlacement::place(int32_t id, Fit fit, int64_t limit) {
+  stop_point();
   const int64_t bytes = ranges_[static_cast<size_t>(id)].bytes;
   if (bytes == 0) return true;
   if (fit == Fit::touching) {

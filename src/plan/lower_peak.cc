@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/stop.h"
 #include "plan/improve.h"
 #include "plan/liveness.h"
 
@@ -113,6 +114,7 @@ std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view,
   for (const LiveRange& range : view.live.ranges) {
     if (range.is_scratch || range.bytes == 0 || range.first >= peak || range.last <= peak) continue;
     const auto id = static_cast<size_t>(range.storage);
+    stop_point();
     if (is_used_now[id] || next_use[id] < 0 ||
         index.runs_once[static_cast<size_t>(index.producer[id])])
       continue;
@@ -142,6 +144,7 @@ std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index, std::span<c
     std::optional<View> best;
     double best_price = std::numeric_limits<double>::max();
     for (const Move& move : moves_at_peak(index, view, limits.max_candidates)) {
+      stop_point();
       std::vector<OpId> trial(view.schedule);
       trial.insert(trial.begin() + move.before, move.closure.begin(), move.closure.end());
       View after = view_of(index.problem, std::move(trial));

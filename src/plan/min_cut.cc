@@ -17,6 +17,7 @@ int32_t MinCut::add_arc(int32_t from, int32_t to, double capacity) {
 }
 
 bool MinCut::build_levels(int32_t source, int32_t sink) {
+  stop_point();
   level_.assign(arcs_of_.size(), -1);
   level_[static_cast<size_t>(source)] = 0;
   std::vector<int32_t> queue{source};
@@ -35,6 +36,7 @@ bool MinCut::build_levels(int32_t source, int32_t sink) {
 
 double MinCut::push(int32_t node, int32_t sink, double limit) {
   if (node == sink) return limit;
+  check_stop_();
   double sent = 0;
   for (size_t& i = next_arc_[static_cast<size_t>(node)];
        i < arcs_of_[static_cast<size_t>(node)].size(); ++i) {

@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "base/stop.h"
+
 namespace snug::plan {
 
 class MinCut {
@@ -44,6 +46,7 @@ class MinCut {
   std::vector<int32_t> level_;
   std::vector<size_t> next_arc_;
   double epsilon_ = 0;
+  SparseStopPoint<64> check_stop_;
 };
 
 }  // namespace snug::plan

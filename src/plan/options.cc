@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/stop.h"
 #include "plan/block_template.h"
 
 namespace snug::plan {
@@ -212,6 +213,7 @@ std::vector<BlockOptions> block_options(const ProblemIndex& index, const Chain& 
   std::vector<size_t> first_of_class(static_cast<size_t>(chain.class_count), 0);
   const std::vector<int64_t> entry_bytes = bytes_at_entry(index, chain);
   for (size_t b = 0; b < chain.blocks.size(); ++b) {
+    stop_point();
     const Block& block = chain.blocks[b];
     BlockOptions& mine = result[b];
     BlockTemplate shape(index, chain, block, entry_bytes[b]);

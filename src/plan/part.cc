@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/stop.h"
 #include "plan/index.h"
 
 namespace snug::plan {
@@ -121,6 +122,7 @@ std::optional<std::vector<OpId>> schedule_of_part(const Problem& part, const Pro
   }
   Follower follower(index, std::move(has_partner));
   for (const OpId op : schedule) {
+    stop_point();
     const OpId mine = partner[static_cast<size_t>(op)];
     if (mine >= 0 && !follower.run(mine)) return std::nullopt;
   }

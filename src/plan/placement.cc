@@ -10,6 +10,7 @@ namespace {
 constexpr int32_t kFirstRuns = 2;         // of the portfolio, before anything that costs more
 constexpr double kNear = 1.002;           // of the goal: more greedy orders do not help any more
 constexpr size_t kMostSearched = 12'000;  // ranges; beyond, a greedy run costs a tenth of a second
+constexpr size_t kMostRefined = 150'000;  // ranges; beyond, one greedy run has to do
 constexpr int32_t kCapacities = 8;        // that are tried between the load and the lowest height
 
 // By bisection; a capacity at which the search gave up counts as too small.
@@ -41,6 +42,7 @@ PlacementWithin place_within(std::span<const LiveRange> ranges, int64_t capacity
     if (found.end == SearchEnd::solved) best = std::move(found.placement);
     result.is_impossible = found.end == SearchEnd::impossible;
   };
+  if (ranges.size() > kMostRefined && best.height < kNoHeight) return result;
   if (best.height > capacity)
     result = place_around_core(ranges, capacity, std::move(result.placement));
   if (best.height > capacity && !result.is_impossible)

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "base/stop.h"
 #include "plan/bound.h"
 #include "plan/index.h"
 #include "plan/liveness.h"
@@ -13,13 +14,18 @@
 #include "plan/retention_search.h"
 #include "plan/small_exact.h"
 #include "plan/stage_graph.h"
+#include "snug/error.h"
 
 namespace snug::plan {
 namespace {
 
 RematResult measured(const Problem& problem, std::vector<OpId> schedule, int64_t budget_bytes) {
   const Liveness live = analyse(problem, schedule);
-  return {live.load_bytes <= budget_bytes, false, std::move(schedule), live.load_bytes,
+  return {live.load_bytes <= budget_bytes,
+          false,
+          false,
+          std::move(schedule),
+          live.load_bytes,
           live.seconds};
 }
 
@@ -58,35 +64,47 @@ RematResult search_order(const ProblemIndex& index, std::span<const OpId> order,
   const StageGraph graph(index, order);
   RetentionLimits search;
   search.effort = limits.effort;
-  search.should_stop = limits.should_stop;
   RetentionResult found = search_retention(graph, budget_bytes, search);
   return measured(index.problem, std::move(found.schedule), budget_bytes);
 }
 
-}  // namespace
-
-RematResult solve_remat(const Problem& problem, int64_t budget_bytes, const RematLimits& limits) {
+// Improves on `best`, the given order.
+void search(const Problem& problem, int64_t budget_bytes, const RematLimits& limits,
+            RematResult& best) {
   const ProblemIndex index(problem);
   const std::vector<OpId> given = given_order(problem);
-  RematResult best = measured(problem, given, budget_bytes);
-  if (best.fits) {
-    best.is_optimal = true;
-    return best;
-  }
   if (limits.may_enumerate && index.op_count() <= kMaxExactOps) {
-    if (std::optional<RematResult> exact = enumerate(index, budget_bytes, limits)) return *exact;
+    if (std::optional<RematResult> exact = enumerate(index, budget_bytes, limits)) {
+      best = std::move(*exact);
+      return;
+    }
   }
   const auto consider = [&](RematResult result) {
     if (is_better(result, best)) best = std::move(result);
   };
   consider(search_order(index, given, budget_bytes, limits));
-  if (limits.may_reorder) {
-    const std::vector<OpId> other = lower_peak_order(index);
-    if (other != given) {
-      consider(measured(problem, other, budget_bytes));
-      consider(search_order(index, other, budget_bytes, limits));
-    }
+  if (!limits.may_reorder) return;
+  stop_point();
+  const std::vector<OpId> other = lower_peak_order(index);
+  if (other == given) return;
+  consider(measured(problem, other, budget_bytes));
+  consider(search_order(index, other, budget_bytes, limits));
+}
+
+}  // namespace
+
+RematResult solve_remat(const Problem& problem, int64_t budget_bytes, const RematLimits& limits) {
+  RematResult best = measured(problem, given_order(problem), budget_bytes);
+  if (best.fits) {
+    best.is_optimal = true;
+    return best;
   }
+  try {
+    search(problem, budget_bytes, limits, best);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::cancelled) throw;
+  }
+  best.is_stopped = !best.is_optimal && is_stop_due();
   return best;
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "plan/plan.h"
@@ -12,14 +11,14 @@
 namespace snug::plan {
 
 struct RematLimits {
-  bool may_reorder = false;                // also look for other orders of the first runs
-  bool may_enumerate = true;               // exhaustive search where the problem is tiny
-  double effort = 1;                       // factor on the search's limits
-  std::function<bool()> should_stop = {};  // may be empty
+  bool may_reorder = false;   // also look for other orders of the first runs
+  bool may_enumerate = true;  // exhaustive search where the problem is tiny
+  double effort = 1;          // factor on the search's limits
 };
 
 struct RematResult {
   bool fits = false;
+  bool is_stopped = false;     // a stop was due (base/stop.h): the best found until then
   bool is_optimal = false;     // nothing cheaper (where nothing fits: nothing smaller) exists
   std::vector<OpId> schedule;  // where nothing fits: that of the smallest peak found
   int64_t peak_bytes = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/stop.h"
 #include "plan/liveness.h"
 
 namespace snug::plan {
@@ -86,6 +87,7 @@ std::vector<OpId> lower_peak_order(const ProblemIndex& index) {
         last = std::min(last, position[static_cast<size_t>(each)] - 1);
       for (const size_t there : {first, last}) {
         if (there == here || --trials < 0) continue;
+        stop_point();
         std::vector<OpId> trial = order;
         const auto begin = trial.begin();
         const auto from = static_cast<std::ptrdiff_t>(here);

@@ -44,6 +44,19 @@ void Retention::write_bits(int32_t storage, int32_t first, int32_t last, bool va
   }
 }
 
+// The first boundary from `first` on where the storage is retained, or is not; behind the last
+// one where there is none.
+int32_t Retention::next_boundary(int32_t storage, int32_t first, bool is_retained) const {
+  const uint64_t* words = row(storage);
+  const int32_t behind = graph_.op_count + 1;
+  for (int32_t t = first; t < behind; t = (t / 64 + 1) * 64) {
+    const uint64_t word = words[static_cast<size_t>(t) / 64];
+    const uint64_t left = (is_retained ? word : ~word) >> (static_cast<size_t>(t) % 64);
+    if (left != 0) return std::min(t + std::countr_zero(left), behind);
+  }
+  return behind;
+}
+
 // Touches, runs, peaks and sums from the bits alone.
 bool Retention::rebuild() {
   const auto stages = static_cast<size_t>(graph_.op_count) + 1;
@@ -59,11 +72,12 @@ bool Retention::rebuild() {
     touch(id, graph_.producer[position], 0, 1);
     for (const int32_t reader : graph_.readers[id]) touch(id, reader, 1, 0);
     const auto bytes = static_cast<double>(graph_.bytes[position]);
-    for (int32_t t = graph_.producer[position] + 1; t <= graph_.op_count; ++t) {
-      if (!is_retained(id, t)) continue;
-      retained_bytes_.add(t, t, bytes);
-      if (t - 1 != graph_.producer[position] && !is_retained(id, t - 1))
-        runs_[static_cast<size_t>(t) - 1].push_back(graph_.producer[position]);
+    const int32_t made = graph_.producer[position] + 1;
+    for (int32_t t = next_boundary(id, made, true); t <= graph_.op_count;) {
+      const int32_t end = next_boundary(id, t, false);
+      retained_bytes_.add(t, end - 1, bytes);
+      if (t != made) runs_[static_cast<size_t>(t) - 1].push_back(graph_.producer[position]);
+      t = next_boundary(id, end, true);
     }
   }
   for (int32_t t = graph_.op_count; t >= 0; --t) {

@@ -101,6 +101,7 @@ class Retention {
   [[nodiscard]] const uint64_t* row(int32_t storage) const {
     return bits_.data() + static_cast<size_t>(storage) * words_;
   }
+  [[nodiscard]] int32_t next_boundary(int32_t storage, int32_t first, bool is_retained) const;
   void write_bits(int32_t storage, int32_t first, int32_t last, bool value);
   void change_bits(int32_t storage, int32_t first, int32_t last, bool value);
   void add_bytes(int32_t storage, int32_t first, int32_t last, bool value);

@@ -6,6 +6,8 @@
 #include <queue>
 #include <span>
 
+#include "base/stop.h"
+
 namespace snug::plan {
 namespace {
 
@@ -82,6 +84,7 @@ bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages) {
   for (int32_t round = 0; round < kMaxRounds && !state.fits() && state.work() < work_end; ++round) {
     std::priority_queue<Item> queue;
     for (const int32_t id : storages) {
+      if (is_stop_due()) return state.fits();
       const auto touches = state.touches(id);
       for (size_t i = 0; i + 1 < touches.size(); ++i) {
         const Gap gap{id, touches[i].stage, touches[i + 1].stage};
@@ -91,7 +94,7 @@ bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages) {
       }
     }
     bool is_changed = false;
-    while (!queue.empty() && !state.fits() && state.work() < work_end) {
+    while (!queue.empty() && !state.fits() && state.work() < work_end && !is_stop_due()) {
       const Item top = queue.top();
       queue.pop();
       if (!is_retained_gap(state, top.gap)) continue;
@@ -121,6 +124,7 @@ bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<in
     const int32_t worst = state.worst_stage();
     if (++visits[static_cast<size_t>(worst)] > 2) return false;
     for (const int32_t id : storages) {
+      if (is_stop_due()) return state.fits();
       if (!state.is_retained(id, worst)) continue;
       Gap gap = gap_through(state, id, worst);
       if (gap.storage < 0 && visits[static_cast<size_t>(worst)] == 2)
@@ -163,6 +167,7 @@ void fill_room(const StageGraph& graph, Retention& state) {
                      [](const Run& a, const Run& b) { return a.price > b.price; });
     bool is_changed = false;
     for (const Run& repeat : repeats) {
+      if (is_stop_due()) return;
       const auto runs = state.runs(repeat.stage);
       if (!std::binary_search(runs.begin(), runs.end(), repeat.op)) continue;
       const double cost = state.extra_cost();

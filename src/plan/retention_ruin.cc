@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/stop.h"
 #include "plan/retention_greedy.h"
 
 namespace snug::plan {
@@ -44,7 +45,7 @@ class Ruiner {
     Retention::Snapshot best = state_.snapshot();
     const int64_t begin = state_.work();
     for (int64_t step = 0; step < limits_.steps; ++step) {
-      if (step % 16 == 0 && limits_.should_stop && limits_.should_stop()) break;
+      if (is_stop_due()) break;
       const double progress = std::max(
           static_cast<double>(state_.work() + listed_ - begin) / static_cast<double>(limits_.work),
           static_cast<double>(step) / static_cast<double>(limits_.steps));
@@ -70,14 +71,14 @@ class Ruiner {
     const int64_t end = state_.work() + limits_.work;
     return lower_peak_by_steps(
         state_, [&] { return reach_limit(end); }, [] { return false; },
-        [&] { return state_.work() >= end; });
+        [&] { return state_.work() >= end || is_stop_due(); });
   }
 
  private:
   // Until nothing lies above the limit; costs do not matter.
   bool reach_limit(int64_t work_end) {
     for (int64_t step = 0; step < kMaxReachSteps && state_.work() < work_end; ++step) {
-      if (limits_.should_stop && limits_.should_stop()) return false;
+      if (is_stop_due()) return false;
       const double before = state_.overflow();
       taken_out_.clear();
       const bool is_valid = step == 0 || ruin(random_.below(2) == 0);
@@ -174,7 +175,7 @@ class Ruiner {
   // Drops gaps at the worst stage until the limit holds.
   bool recreate(double most_cost) {
     for (int32_t i = 0; !state_.fits(); ++i) {
-      if (i == kMaxDrops || state_.extra_cost() > most_cost) return false;
+      if (i == kMaxDrops || state_.extra_cost() > most_cost || is_stop_due()) return false;
       const Gap gap = cheapest(state_.worst_stage());
       if (gap.storage < 0) return false;
       SNUG_CHECK(drop(gap), "a gap that was priced");
@@ -281,6 +282,7 @@ class Ruiner {
     }
     std::sort(order.begin(), order.end());
     for (const auto& [price, run] : order) {
+      if (is_stop_due()) break;
       if (!is_there(run)) continue;
       const double cost = state_.extra_cost();
       const size_t mark = state_.mark();

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "plan/random.h"
@@ -15,10 +14,9 @@
 namespace snug::plan {
 
 struct RuinLimits {
-  int64_t work = 0;                        // Retention::work
-  int64_t steps = 0;                       // whichever ends first
-  double mean_cost = 1;                    // of an op: the unit of temperatures
-  std::function<bool()> should_stop = {};  // may be empty
+  int64_t work = 0;      // Retention::work
+  int64_t steps = 0;     // whichever ends first
+  double mean_cost = 1;  // of an op: the unit of temperatures
 };
 
 /// Drops until the state fits, where it does not, and leaves it at the cheapest one found; false

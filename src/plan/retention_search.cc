@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/stop.h"
 #include "plan/retention.h"
 #include "plan/retention_greedy.h"
 #include "plan/retention_ruin.h"
@@ -79,7 +80,7 @@ class Searcher {
     const Retention::Snapshot begin = state_.snapshot();
     const Rounds rounds = rounds_for(graph_.op_count);
     Retention::Snapshot best = begin;
-    for (int32_t round = 0; round < rounds.count; ++round) {
+    for (int32_t round = 0; round < rounds.count && !is_stop_due(); ++round) {
       state_.restore(begin);
       if (round > 0) come_from_below(round, rounds.length * kTightLength);
       if (improve(rounds.length) && state_.extra_cost() < best.extra_cost) best = state_.snapshot();
@@ -94,7 +95,6 @@ class Searcher {
     limits.work = static_cast<int64_t>(limits_.effort * length * kRuinWork);
     limits.steps = static_cast<int64_t>(limits_.effort * length * kRuinSteps);
     limits.mean_cost = mean_cost_;
-    limits.should_stop = limits_.should_stop;
     return ruin_and_recreate(graph_, state_, droppable_, random_, limits);
   }
 
@@ -124,14 +124,15 @@ class Searcher {
     const bool is_greedy_enough = holds(drop_until_fits(state_, droppable_));
     bool fits = is_greedy_enough;
     if (graph_.op_count < kManyOps) {
-      if (fits) return true;
+      if (fits || is_stop_due()) return fits;
       fits = holds(clear_peaks(graph_, state_, droppable_)) || squeeze_often(keep_all);
     } else {
-      if (fits && state_.extra_cost() <= graph_.base_cost) return true;
+      if (is_stop_due() || (fits && state_.extra_cost() <= graph_.base_cost)) return fits;
       // Stuck, or so dear that every stage is long: then little can be improved afterwards.
       const Retention::Snapshot greedy = state_.snapshot();
-      fits = holds(lower_from(keep_all)) || holds(squeeze_from(state_.snapshot())) ||
-             (graph_.op_count <= kMaxOpsToDropAll &&
+      fits = holds(lower_from(keep_all)) ||
+             (!is_stop_due() && holds(squeeze_from(state_.snapshot()))) ||
+             (graph_.op_count <= kMaxOpsToDropAll && !is_stop_due() &&
               (holds(squeeze_from(keep_all)) ||
                (state_.drop_all() && holds(squeeze_from(state_.snapshot())))));
       if (is_greedy_enough && (!fits || greedy.extra_cost < state_.extra_cost())) {
@@ -158,19 +159,19 @@ class Searcher {
           price.first *= kLowerRise;
           return true;
         },
-        [&] { return state_.work() >= work_end || is_stopped_; });
+        [&] { return state_.work() >= work_end || is_stop_due(); });
   }
 
   // From keep-all and from nothing retained; then again with other random numbers from where it
   // went lower, since the way down is a gamble.
   bool squeeze_often(const Retention::Snapshot& keep_all) {
     const int64_t work_end = state_.work() + static_cast<int64_t>(limits_.effort * kSqueezesWork);
-    if (holds(squeeze_from(keep_all))) return true;
+    if (holds(squeeze_from(keep_all)) || is_stop_due()) return state_.fits();
     Retention::Snapshot begin = keep_all;
     const int64_t peak = state_.peak();
     if (state_.drop_all()) {
       const Retention::Snapshot nothing = state_.snapshot();
-      if (holds(squeeze_from(nothing))) return true;
+      if (holds(squeeze_from(nothing)) || is_stop_due()) return state_.fits();
       if (state_.peak() <= peak) begin = nothing;
     }
     const int64_t bound = pinned_order_bound(graph_).bytes;
@@ -185,18 +186,13 @@ class Searcher {
     RuinLimits limits;
     limits.work = static_cast<int64_t>(limits_.effort * kSqueezeWork);
     limits.mean_cost = mean_cost_;
-    limits.should_stop = limits_.should_stop;
     // Its own numbers, so that what it reaches does not depend on what came before.
     Random random(limits_.seed + number);
     state_.restore(begin);
     return squeeze(graph_, state_, droppable_, random, limits);
   }
 
-  bool is_time_up(int64_t move) {
-    if (move % 1024 != 0 || !limits_.should_stop) return is_stopped_;
-    is_stopped_ = is_stopped_ || limits_.should_stop();
-    return is_stopped_;
-  }
+  bool is_time_up(int64_t move) { return move % 16 == 0 && is_stop_due(); }
 
   [[nodiscard]] bool accepts(double change, double temperature) {
     return change <= 0 || random_.unit() < std::exp(-change / temperature);
@@ -323,7 +319,6 @@ class Searcher {
   double mean_bytes_ = 1;
   int64_t moves_ = 0;
   int64_t work_limit_ = 0;
-  bool is_stopped_ = false;
   std::vector<OpId> smallest_schedule_;
   int64_t smallest_peak_ = 0;
 };

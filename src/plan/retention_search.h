@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "plan/stage_graph.h"
@@ -15,8 +14,7 @@ namespace snug::plan {
 
 struct RetentionLimits {
   uint64_t seed = 1;
-  double effort = 1;                       // factor on moves and work
-  std::function<bool()> should_stop = {};  // may be empty; asked now and then
+  double effort = 1;  // factor on moves and work
 };
 
 struct RetentionResult {
@@ -27,6 +25,7 @@ struct RetentionResult {
   double seconds = 0;
 };
 
+/// Where a stop is due (base/stop.h), it ends early with the best that it has.
 [[nodiscard]] RetentionResult search_retention(const StageGraph& graph, int64_t limit_bytes,
                                                const RetentionLimits& limits);
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include <limits>
 
+#include "base/stop.h"
 #include "plan/improve.h"
 #include "plan/liveness.h"
 
@@ -115,6 +116,7 @@ class SlackFiller {
     for (int32_t round = 0; round < 3; ++round) {
       bool is_changed = false;
       for (const int32_t step : repeats) {
+        stop_point();
         if (is_removed_[static_cast<size_t>(step)] || !fits_without(step)) continue;
         take_out(step);
         is_changed = true;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/stop.h"
 #include "base/units.h"
 #include "graph/op_def.h"
 
@@ -205,6 +206,7 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
               .signature = 0};
   std::vector<plan::StorageId> made;
   std::string signatures;
+  stop_point();
   for (const NodeId id : nodes) {
     const Node& node = graph.node(id);
     const NodeSpec spec = spec_of(graph, id);

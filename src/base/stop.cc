@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/stop.h"
+
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+thread_local const StopScope* innermost = nullptr;
+
+}  // namespace
+
+StopScope::StopScope(const StopConditions& conditions)
+    : conditions_(conditions), outer_(innermost) {
+  innermost = this;
+}
+
+StopScope::~StopScope() { innermost = outer_; }
+
+bool StopScope::is_due() const {
+  for (const StopScope* scope = this; scope != nullptr; scope = scope->outer_) {
+    const StopConditions& at = scope->conditions_;
+    if (at.cancel != nullptr && at.cancel->load(std::memory_order_relaxed)) return true;
+    if (at.deadline && StopClock::now() >= *at.deadline) return true;
+  }
+  return false;
+}
+
+bool is_stop_due() { return innermost != nullptr && innermost->is_due(); }
+
+void stop_point() {
+  if (is_stop_due()) throw Error(ErrorCode::cancelled, "planning", "stopped on request");
+}
+
+}  // namespace snug
