@@ -62,14 +62,15 @@ int solve_remat_verb(const std::vector<std::string>& words) {
     const RematCurve curve = remat_curve(request);
     if (!output.empty()) write_text(output, curve.to_json());
     print(is_json ? curve.to_json() + "\n" : curve.to_text(), is_json);
-    return kDone;
+    return was_interrupted() ? kInterrupted : kDone;
   }
   const RematReport report = solve_remat(request);
   if (is_json) std::cout << report.to_json() << "\n";
+  if (!report.fits && was_interrupted()) return kInterrupted;
   if (!report.fits) throw Error(ErrorCode::out_of_budget, request.file, report.refusal());
   if (!output.empty()) write_text(output, report.to_json());
   if (!is_json) print(report.to_text());
-  return kDone;
+  return was_interrupted() ? kInterrupted : kDone;
 }
 
 }  // namespace snug::cli

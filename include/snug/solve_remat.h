@@ -16,13 +16,14 @@ struct RematRequest {
   /// listed order without recomputation ("0.6").
   std::string budget;
   bool may_reorder = true;        // first runs may leave the listed order
-  double time_limit_seconds = 0;  // 0: none; the search then stops where it stands
+  double time_limit_seconds = 0;  // 0: none; the search then stops where it stands, bounds too
   const std::atomic<bool>* cancel = nullptr;
 };
 
 struct RematReport {
   bool fits = false;  // where not: the peak, the cost and the schedule are those of the smallest
                       // peak found
+  bool is_stopped = false;  // by the time limit or the caller, before the search had ended
   bool is_optimal = false;  // proved by exhaustive search
   int64_t budget_bytes = 0;
   int64_t keep_all_peak_bytes = 0;  // of the listed order without recomputation

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/stop.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "plan/validate.h"
@@ -105,6 +106,7 @@ class ProblemReader {
   }
 
   void read_op(const JsonValue& value) {
+    stop_point();
     plan::Op op;
     const JsonValue name = value.at("id");
     op.name = read_id(name);

@@ -25,6 +25,7 @@ Json json_of(const RematReport& report) {
           {"lower_bound_op", report.lower_bound_op},
           {"gap", report.gap},
           {"is_optimal", report.is_optimal},
+          {"is_stopped", report.is_stopped},
           {"seconds", report.seconds},
           {"schedule", report.schedule}};
 }
@@ -47,8 +48,10 @@ std::string RematReport::refusal() const {
   }
   return fmt::format(
       "{} {} bytes: the smallest peak found is {} bytes, the bound is {} (op '{}'), the gap {}",
-      is_optimal ? "no schedule fits" : "no schedule found within", budget_bytes, peak_bytes,
-      lower_bound_peak_bytes, lower_bound_op, percent(gap));
+      is_optimal   ? "no schedule fits"
+      : is_stopped ? "the time was over before a schedule was found within"
+                   : "no schedule found within",
+      budget_bytes, peak_bytes, lower_bound_peak_bytes, lower_bound_op, percent(gap));
 }
 
 std::string RematReport::to_json() const { return json_of(*this).dump(); }

@@ -2,6 +2,8 @@
 // Problem files, the independent check, and both against the solver.
 #include <gtest/gtest.h>
 
+#include <time.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -212,6 +214,59 @@ TEST(SolveRemat, An_impossible_budget_of_the_listed_order_names_the_op_that_prov
   const RematReport free = solve_remat(request);
   EXPECT_TRUE(free.fits);
   EXPECT_EQ(free.lower_bound_peak_bytes, 121);
+}
+
+// A forward chain and its gradients as a problem file.
+std::string chain_file(int32_t length) {
+  std::string storages;
+  std::string ops;
+  const auto add = [](std::string& list, const std::string& item) {
+    list += (list.empty() ? "" : ",") + item;
+  };
+  const auto op = [&](const std::string& id, const char* phase, const std::string& inputs,
+                      const std::string& output) {
+    add(storages, R"({"id":")" + output + R"(","bytes":64})");
+    add(ops, R"({"id":")" + id + R"(","phase":")" + phase + R"(","cost":1,"inputs":[)" + inputs +
+                 R"(],"outputs":[")" + output + R"("]})");
+  };
+  const auto quoted = [](const char* name, int32_t i) {
+    return '"' + std::string(name) + std::to_string(i) + '"';
+  };
+  op("f0", "forward", "", "y0");
+  for (int32_t i = 1; i < length; ++i)
+    op("f" + std::to_string(i), "forward", quoted("y", i - 1), "y" + std::to_string(i));
+  op("loss", "backward", quoted("y", length - 1), "d" + std::to_string(length));
+  for (int32_t i = length; i-- > 0;)
+    op("b" + std::to_string(i), "backward", quoted("y", i) + "," + quoted("d", i + 1),
+       "d" + std::to_string(i));
+  return R"({"storages":[)" + storages + R"(],"ops":[)" + ops + "]}";
+}
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+TEST(SolveRemat, A_time_limit_holds_for_reading_bounds_and_search_and_for_a_whole_curve) {
+  const std::string file = ::testing::TempDir() + "snug_long_chain.json";
+  std::ofstream(file) << chain_file(10'000);
+  RematRequest request;
+  request.file = file;
+  request.budget = "0.5";
+  request.time_limit_seconds = 2;
+  // The processor time of this thread, so that a busy machine does not count.
+  double begin = thread_seconds();
+  const RematReport report = solve_remat(request);
+  EXPECT_LT(thread_seconds() - begin, 2.5);
+  EXPECT_TRUE(report.is_stopped);
+  EXPECT_GE(report.schedule.size(), 20'001u);
+  begin = thread_seconds();
+  const RematCurve curve = remat_curve(request);
+  EXPECT_LT(thread_seconds() - begin, 2.5);
+  ASSERT_FALSE(curve.points.empty());
+  EXPECT_EQ(curve.points.back().peak_bytes, report.keep_all_peak_bytes);
+  std::filesystem::remove(file);
 }
 
 TEST(SolveRemat, A_curve_falls_and_every_point_is_valid) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/stop.h"
 #include "base/units.h"
 #include "plan/bound.h"
 #include "plan/index.h"
@@ -21,11 +22,15 @@
 namespace snug {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = StopClock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
+
+// Of a time limit, at most.
+constexpr double kShareOfBounds = 0.2;
+constexpr double kShareOfSearch = 0.9;  // of what is left then
 
 constexpr const char* kBudgetHint =
     "give bytes (4096, 1.5GiB) or, with a decimal point, a fraction of the peak of keeping all "
@@ -53,32 +58,37 @@ class Solver {
  public:
   explicit Solver(const RematRequest& request)
       : request_(request),
-        problem_(solve::load_remat_problem(request.file)),
+        problem_(load(request)),
         keep_all_(plan::analyse(problem_, plan::given_order(problem_))),
-        bound_(plan::pinned_set_bound(problem_)) {
-    if (request.may_reorder) return;
-    const plan::ProblemIndex index(problem_);
-    const plan::StageGraph graph(index, plan::given_order(problem_));
-    const plan::WorkingSetBound of_order = plan::pinned_order_bound(graph);
-    if (of_order.bytes > bound_.bytes) bound_ = of_order;
+        bound_(plan::working_set_bound(problem_)) {
+    within(kShareOfBounds, [&] {
+      bound_ = plan::pinned_set_bound(problem_);
+      if (request.may_reorder) return;
+      const plan::ProblemIndex index(problem_);
+      const plan::StageGraph graph(index, plan::given_order(problem_));
+      const plan::WorkingSetBound of_order = plan::pinned_order_bound(graph);
+      if (of_order.bytes > bound_.bytes) bound_ = of_order;
+    });
   }
 
   [[nodiscard]] int64_t keep_all_bytes() const { return keep_all_.load_bytes; }
   [[nodiscard]] int64_t bound_bytes() const { return bound_.bytes; }
+  /// The time is over, or the caller wants an end.
+  [[nodiscard]] bool is_over() const { return StopScope(until(1)).is_due(); }
 
-  [[nodiscard]] RematReport report(int64_t budget_bytes, double effort) const {
+  /// `share`: of the time that is left.
+  [[nodiscard]] RematReport report(int64_t budget_bytes, double effort, double share = 1) const {
     const auto begin = Clock::now();
     plan::RematLimits limits;
     limits.may_reorder = request_.may_reorder;
     limits.effort = effort;
-    limits.should_stop = [this] {
-      const bool is_late =
-          request_.time_limit_seconds > 0 && seconds_since(begin_) >= request_.time_limit_seconds;
-      return is_late || (request_.cancel != nullptr && request_.cancel->load());
-    };
-    plan::RematResult result = plan::solve_remat(problem_, budget_bytes, limits);
+    const plan::RematResult result = [&] {
+      const StopScope stop(until(share * kShareOfSearch));
+      return plan::solve_remat(problem_, budget_bytes, limits);
+    }();
     RematReport report;
     report.fits = result.fits;
+    report.is_stopped = result.is_stopped;
     report.is_optimal = result.is_optimal;
     report.budget_bytes = budget_bytes;
     report.keep_all_peak_bytes = keep_all_.load_bytes;
@@ -90,7 +100,11 @@ class Solver {
     if (bound_.op >= 0) report.lower_bound_op = problem_.ops[static_cast<size_t>(bound_.op)].name;
     // Where nothing fits the bound is that of the schedule's own peak.
     const int64_t bytes = result.fits ? budget_bytes : result.peak_bytes;
-    report.lower_bound_cost = std::min(result.seconds, plan::lower_bound_seconds(problem_, bytes));
+    report.lower_bound_cost = keep_all_.seconds;  // every op once
+    within(share, [&] {
+      report.lower_bound_cost =
+          std::min(result.seconds, plan::lower_bound_seconds(problem_, bytes));
+    });
     if (result.is_optimal && result.fits) report.lower_bound_cost = result.seconds;
     report.gap = result.fits ? ratio(report.cost, report.lower_bound_cost)
                              : ratio(static_cast<double>(report.peak_bytes),
@@ -102,14 +116,68 @@ class Solver {
   }
 
  private:
+  static plan::Problem load(const RematRequest& request) {
+    StopConditions conditions{request.cancel, std::nullopt};
+    if (request.time_limit_seconds > 0) conditions.deadline = deadline_of(Clock::now(), request);
+    try {
+      const StopScope stop(conditions);
+      return solve::load_remat_problem(request.file);
+    } catch (const Error& error) {
+      const bool is_late = error.code() == ErrorCode::cancelled &&
+                           (request.cancel == nullptr || !request.cancel->load());
+      if (!is_late) throw;
+      throw Error(ErrorCode::out_of_budget, request.file,
+                  "no schedule was found within the time limit: it was not even read",
+                  "give --time-limit more seconds");
+    }
+  }
+
+  static Clock::time_point deadline_of(Clock::time_point begin, const RematRequest& request) {
+    // A century is no limit, and more would not be a time.
+    const double seconds = std::min(request.time_limit_seconds, 3e9);
+    return begin +
+           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+
+  // The conditions for a part of the work that may take a share of the time that is left.
+  [[nodiscard]] StopConditions until(double share) const {
+    StopConditions conditions{request_.cancel, std::nullopt};
+    if (request_.time_limit_seconds > 0) {
+      const auto now = Clock::now();
+      const auto left = std::chrono::duration<double>(deadline_of(begin_, request_) - now);
+      conditions.deadline =
+          now + std::chrono::duration_cast<Clock::duration>(left * std::min(1.0, share));
+    }
+    return conditions;
+  }
+
+  // What ends early is left out.
+  template <class Work>
+  void within(double share, const Work& work) const {
+    try {
+      const StopScope stop(until(share));
+      work();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::cancelled) throw;
+    }
+  }
+
   static double ratio(double value, double base) { return base > 0 ? value / base - 1 : 0; }
 
   const RematRequest& request_;
+  Clock::time_point begin_ = Clock::now();
   plan::Problem problem_;
   plan::Liveness keep_all_;
   plan::WorkingSetBound bound_;
-  Clock::time_point begin_ = Clock::now();
 };
+
+// A report of a schedule above its budget, as that of a budget in which it fits.
+RematReport as_found(RematReport report) {
+  report.fits = true;
+  report.budget_bytes = report.peak_bytes;
+  report.gap = report.lower_bound_cost > 0 ? report.cost / report.lower_bound_cost - 1 : 0;
+  return report;
+}
 
 }  // namespace
 
@@ -128,12 +196,20 @@ RematCurve remat_curve(const RematRequest& request) {
   const int64_t span = top - solver.bound_bytes();
   for (int32_t i = 0; i < kPoints; ++i) {
     const int64_t budget = top - span * i / (kPoints - 1);
-    curve.points.push_back(solver.report(budget, kEffort));
+    // The first needs no search. The others share the time that is left.
+    curve.points.push_back(solver.report(budget, kEffort, i == 0 ? 1 : 1.0 / (kPoints - i)));
     RematReport& last = curve.points.back();
+    if (solver.is_over()) break;
     if (last.fits) continue;
-    // The smallest peak found ends the curve; below it there is nothing to ask for.
+    // What was stopped may be found at the next budget. Else the smallest peak found ends the
+    // curve; below it there is nothing to ask for.
+    if (last.is_stopped) continue;
     last = solver.report(last.peak_bytes, kEffort);
     break;
+  }
+  // A peak that was found on the way is a point of its own budget.
+  for (RematReport& point : curve.points) {
+    if (!point.fits) point = as_found(std::move(point));
   }
   // A schedule serves every larger budget as well: only what costs less than all below stays.
   std::stable_sort(
