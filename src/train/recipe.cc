@@ -21,15 +21,18 @@ optim::Options optimizer_of(const RunConfig& config) {
 }
 
 Recipe recipe_of(const RunConfig& config) {
+  bool has_adam_settings = false;
   for (const char* key : {"adam_beta1", "adam_beta2", "adam_epsilon"}) {
-    if (config.optim == OptimizerKind::sgd &&
-        config.source_of(key) != ConfigSource::default_value) {
+    if (config.source_of(key) == ConfigSource::default_value) continue;
+    has_adam_settings = true;
+    if (config.optim == OptimizerKind::sgd) {
       throw Error(ErrorCode::bad_config, key, "sgd has no use for it",
                   "leave it away, or set optim to adamw");
     }
   }
   return {.optimizer = optimizer_of(config),
           .max_grad_norm = config.max_grad_norm,
+          .has_adam_settings = has_adam_settings,
           .label_smoothing = config.label_smoothing_factor,
           .freeze = config.freeze};
 }

@@ -12,7 +12,8 @@ namespace snug::train {
 
 struct Recipe {
   optim::Options optimizer;
-  double max_grad_norm = 1.0;  // 0: no clipping
+  double max_grad_norm = 1.0;      // 0: no clipping
+  bool has_adam_settings = false;  // the user gave some, which sgd would refuse
   double label_smoothing = 0;
   std::vector<std::string> freeze;  // patterns; * matches any text
 };

@@ -4,10 +4,21 @@
 #include <fmt/format.h>
 
 #include "base/units.h"
+#include "train/hints.h"
 
 namespace snug::train {
 
-Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& candidates) {
+namespace {
+
+// Words for the command line first, then at least three blanks, so that tools can cut there too.
+std::string hint_line(const std::string& words, const std::string& note) {
+  return fmt::format("    {:<24}   {}\n", words, note);
+}
+
+}  // namespace
+
+Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
+                 const Backend& backend) {
   const PlacedCandidate smallest = smallest_of(candidates, request);
   const Split& split = *smallest.split;
   const int64_t fixed = request.process_bytes + split.resident_bytes;
@@ -44,25 +55,15 @@ Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& ca
     }
   }
   text += "  cheapest ways to fit:\n";
-  text += fmt::format("    --memory {} (micro-batch {}, {} per update)\n", smallest_budget,
-                      split.micro_batch, format_seconds(smallest.step_seconds));
-  if (request.micro_batch > 1)
-    text += "    --micro_batch_size auto, so that the batch may be split further\n";
-  const bool is_whole = request.model->has_batch_statistics() && request.trains;
-  if (is_whole && !request.allow_batch_norm_split && request.global_batch > 1)
-    text +=
-        "    --allow_batch_norm_split, to train on the statistics of micro-batches (other "
-        "results)\n"
-        "    --train_batch_size, a smaller batch\n";
-  if (!request.recompute.strategy.empty()) text += "    --recompute auto\n";
-  if (request.model->image_size() == 0 && request.lengths.back() > 64)
-    text += fmt::format("    --max_seq_length {} (now {})\n", request.lengths.back() / 2,
-                        request.lengths.back());
-  const bool has_embeddings = request.model->vocab_size() > 0;
-  if (request.trains && has_embeddings && request.recipe.freeze.empty()) {
-    text +=
-        "    --freeze '*embeddings*', which needs neither gradients nor states for those weights\n";
-  }
+  text += hint_line(fmt::format("--memory {}", smallest_budget),
+                    fmt::format("{}; {} per update", format_bytes_up(smallest_budget),
+                                format_seconds(smallest.step_seconds)));
+  for (const Hint& hint : hints_for(request, candidates, backend))
+    text += hint_line(
+        hint.words,
+        fmt::format("fits from {}; {} per update at {}{}", format_bytes_up(hint.least_bytes),
+                    format_seconds(hint.step_seconds), format_bytes(request.budget_bytes),
+                    hint.changes_result ? " (other results)" : ""));
   if (!text.empty() && text.back() == '\n') text.pop_back();
   return Error(ErrorCode::out_of_budget, "memory", text);
 }

@@ -12,6 +12,6 @@ namespace snug::train {
 
 /// At most 25 lines. `candidates` is not empty and none of them fits the request's budget.
 [[nodiscard]] Error refusal_of(const RunPlanRequest& request,
-                               const std::vector<Candidate>& candidates);
+                               const std::vector<Candidate>& candidates, const Backend& backend);
 
 }  // namespace snug::train

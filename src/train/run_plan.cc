@@ -21,7 +21,8 @@ namespace {
 
 constexpr size_t kMostPrices = 8;
 constexpr size_t kFewestPrices = 4;
-constexpr size_t kPricedSteps = 45'000;  // of all of them: placing a long schedule takes time
+constexpr size_t kLongProgram = 150'000;  // ops; then the smallest and the chosen plan must do
+constexpr size_t kPricedSteps = 45'000;   // of all of them: placing a long schedule takes time
 
 PlannedProgram lowered_program(Graph graph, int64_t length, const Backend& backend) {
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
@@ -106,8 +107,9 @@ std::vector<PriceRow> price_list(const RunPlanRequest& request,
   }
   std::vector<PlacedCandidate> shown = {smallest, chosen};
   const size_t steps = chosen.split->problem->ops.size();
+  const size_t fewest = steps <= kLongProgram ? kFewestPrices : 0;
   const size_t count =
-      std::min(curve.size(), std::clamp(kPricedSteps / (steps + 1), kFewestPrices, kMostPrices));
+      std::min(curve.size(), std::clamp(kPricedSteps / (steps + 1), fewest, kMostPrices));
   for (const Candidate* each : spread_along(curve, count)) shown.push_back(placed(*each, request));
   std::stable_sort(shown.begin(), shown.end(), [](const auto& a, const auto& b) {
     return a.peak_bytes != b.peak_bytes ? a.peak_bytes < b.peak_bytes
@@ -241,7 +243,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   const std::vector<Split> splits = make_splits(request, backend);
   const std::vector<Candidate> candidates = candidates_of(splits, request);
   const auto chosen = best_within(candidates, request);
-  if (!chosen) throw refusal_of(request, candidates);
+  if (!chosen) throw refusal_of(request, candidates, backend);
 
   RunPlan run;
   run.micro_batch = chosen->split->micro_batch;
@@ -250,6 +252,12 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   const int64_t arena_budget =
       request.budget_bytes - request.process_bytes - chosen->split->resident_bytes;
   const std::string strategy = request.recompute.strategy;
+  const int64_t steps = planning_steps(request, splits.size());
+  const auto step = [&] {
+    const auto left = static_cast<int64_t>(request.lengths.size()) * (request.trains ? 2 : 1) -
+                      static_cast<int64_t>(run.eval.size() + run.train.size());
+    if (request.on_progress) request.on_progress(steps - 1 - left, steps);
+  };
   for (int64_t length : request.lengths) {
     const models::BatchShape shape{run.micro_batch, length};
     Graph eval = build_eval_graph(*request.model, shape);
@@ -258,6 +266,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
                     ? replayed(*request.saved, "eval", std::move(eval), length, backend)
                     : planned_program(std::move(eval), length, backend, "keep-all"),
                 backend);
+    step();
     if (!request.trains) continue;
     Graph graph = build_train_graph(*request.model, request.recipe, shape, run.accumulation_steps);
     PlannedProgram program;
@@ -274,6 +283,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
                                 strategy, *chosen);
     }
     add_program(run, run.train, std::move(program), backend);
+    step();
   }
   if (request.trains && accumulates) {
     std::vector<PlannedProgram> update;
@@ -293,6 +303,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
              "the resident layout changed");
   SNUG_CHECK(run.arena_bytes <= arena_budget, "a shorter bucket needs more than the longest");
   fill_report(request, candidates, *chosen, run);
+  if (request.on_progress) request.on_progress(steps, steps);
   return run;
 }
 

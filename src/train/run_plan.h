@@ -54,6 +54,12 @@ struct RunPlanRequest {
   bool trains = true;  // false: evaluation alone
   const SavedPlan* saved = nullptr;  // replayed; then micro_batch is its own
   bool wants_picture = false;        // curves and placed tensors in the report
+  std::function<void(int64_t done, int64_t total)> on_progress = {};  // may be empty
+  /// A request like the given one of this run, with rows of at most `max_length` and batches of
+  /// `global_batch`: buckets and process_bytes follow. Empty: the sizes cannot be changed.
+  std::function<RunPlanRequest(const RunPlanRequest& from, int64_t max_length,
+                               int64_t global_batch)>
+      resized = {};
 };
 
 /// Throws Error{out_of_budget} whose text has the proof, the smallest budget and the cheapest ways

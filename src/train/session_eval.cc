@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/stop.h"
 #include "io/atomic_folder.h"
 #include "io/file.h"
 #include "snug/error.h"
@@ -138,15 +139,27 @@ void open_engine(const RunConfig& config, const RunOptions& options, Trained& tr
       .process_bytes = 0,
       .startup_bytes = 0,
       .trains = false};
-  if (options.budgets_whole_process) {
+  request.resized = [&](const train::RunPlanRequest& from, int64_t max_length,
+                        int64_t global_batch) {
+    train::RunPlanRequest to = from;
+    if (max_length < from.lengths.back()) {
+      const auto most = static_cast<int32_t>(max_length);
+      const std::vector<int32_t> shorter = data::bucket_lengths(most, most);
+      to.lengths.assign(shorter.begin(), shorter.end());
+    }
+    to.global_batch = global_batch;
+    if (from.micro_batch > 0) to.micro_batch = global_batch;
+    if (!options.budgets_whole_process) return to;
     train::ProcessNeeds needs = train::process_needs(
-        config, trained.model, trained.tokenizer ? trained.tokenizer->token_bytes() : 0,
-        request.lengths, request.global_batch, trained.rows->rows());
+        config, trained.model, trained.tokenizer ? trained.tokenizer->token_bytes() : 0, to.lengths,
+        global_batch, trained.rows->rows());
     needs.threads = trained.machine.threads;
     needs.trains = false;
-    request.process_bytes = train::process_reservation(needs);
-    request.startup_bytes = train::startup_reservation(needs);
-  }
+    to.process_bytes = train::process_reservation(needs);
+    to.startup_bytes = train::startup_reservation(needs);
+    return to;
+  };
+  request = request.resized(request, request.lengths.back(), request.global_batch);
   trained.plan = train::make_run_plan(request, *trained.machine.backend);
   trained.plan.report.model = config.model;
   if (options.callbacks.on_plan) options.callbacks.on_plan(trained.plan.report);
@@ -182,6 +195,7 @@ std::string evaluation_file(const RunConfig& config) {
 }  // namespace
 
 EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunConfig config = with_trained_model(given);
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const std::string file = evaluation_file(config);
@@ -207,6 +221,7 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
 
 void predict_rows(const RunConfig& given, const std::function<void(const Prediction&)>& sink,
                   const RunOptions& options) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunConfig config = with_trained_model(given);
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const std::string file = evaluation_file(config);

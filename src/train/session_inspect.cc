@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/stop.h"
 #include "base/units.h"
 #include "snug/error.h"
 #include "train/programs.h"
@@ -214,6 +215,7 @@ std::string data_text(const Json& json) {
 }  // namespace
 
 std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions& options) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
   if (config.model.empty() && config.train_file.empty() && config.validation_file.empty() &&
       config.test_file.empty()) {
     throw Error(ErrorCode::bad_config, "model", "there is nothing to inspect",

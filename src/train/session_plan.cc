@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan_run: the plan of a run, with or without its data.
+#include "base/stop.h"
 #include "train/budget_check.h"
 #include "train/session_setup.h"
 
 namespace snug {
 
 PlanReport plan_run(const RunConfig& config, const RunOptions& options) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
   config.require({"model"});
   (void)train::checked_budget(config, options, train::AboveLimit::is_said);
   const train::WorkFolder work(config);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/stop.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "config/cores.h"
@@ -19,6 +20,8 @@
 
 namespace snug::train {
 namespace {
+
+constexpr std::chrono::seconds kQuietPlanning{2};  // a shorter one shows no progress
 
 /// One file for each number of threads, so that runs with different numbers do not replace each
 /// other's.
@@ -80,6 +83,7 @@ void open_without_data(const RunConfig& config, const RunOptions& options,
 
 RunSetup open_setup(const RunConfig& config, const RunOptions& options, const WorkFolder& work,
                     const std::string& tokenizer_folder) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunSetup setup;
   setup.model = resolve_model(config, {});
   check_frozen_names(config, setup.model);
@@ -106,6 +110,19 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   return setup;
 }
 
+namespace {
+
+// Rows no longer than `max_length`, of data whose longest row is cut off there.
+std::vector<int64_t> lengths_up_to(int64_t max_length, const RunSetup& setup) {
+  if (max_length >= setup.lengths.back()) return setup.lengths;
+  if (!setup.data) return {max_length};
+  const auto most = static_cast<int32_t>(max_length);
+  const std::vector<int32_t> buckets = data::bucket_lengths(most, most);
+  return {buckets.begin(), buckets.end()};
+}
+
+}  // namespace
+
 RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
                             const RunSetup& setup, const Machine& machine, int64_t micro_batch) {
   RunPlanRequest request{.model = &setup.model,
@@ -119,23 +136,34 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
                          .process_bytes = 0,
                          .startup_bytes = 0,
                          .trains = true};
-  if (options.budgets_whole_process) {
+  request.resized = [&](const RunPlanRequest& from, int64_t max_length, int64_t global_batch) {
+    RunPlanRequest to = from;
+    to.lengths = lengths_up_to(max_length, setup);
+    to.global_batch = global_batch;
+    if (!options.budgets_whole_process) return to;
     const bool has_tokenizer = setup.data && setup.data->tokenizer;
-    ProcessNeeds needs = process_needs(
-        config, setup.model, has_tokenizer ? setup.data->tokenizer->token_bytes() : 0,
-        setup.lengths, config.train_batch_size, setup.data ? setup.data->train->rows() : 0);
+    ProcessNeeds needs =
+        process_needs(config, setup.model, has_tokenizer ? setup.data->tokenizer->token_bytes() : 0,
+                      to.lengths, global_batch, setup.data ? setup.data->train->rows() : 0);
     needs.threads = machine.threads;
     needs.learns_vocabulary = setup.learns_vocabulary;
-    request.process_bytes = process_reservation(needs);
-    request.startup_bytes = startup_reservation(needs);
-  }
+    to.process_bytes = process_reservation(needs);
+    to.startup_bytes = startup_reservation(needs);
+    return to;
+  };
+  request = request.resized(request, setup.lengths.back(), config.train_batch_size);
   return request;
 }
 
 RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
                    const Machine& machine, int64_t micro_batch) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunPlanRequest request = plan_request(config, options, setup, machine, micro_batch);
   request.wants_picture = options.wants_picture;
+  request.on_progress = [&options, begin = StopClock::now()](int64_t done, int64_t total) {
+    if (options.callbacks.on_progress && StopClock::now() - begin > kQuietPlanning)
+      options.callbacks.on_progress({"planning", done, total});
+  };
   std::optional<SavedPlan> saved;
   if (!options.plan_file.empty()) {
     saved = read_saved_plan(options.plan_file);

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/stop.h"
 #include "base/units.h"
 #include "io/sha256.h"
 #include "snug/error.h"
@@ -149,6 +150,7 @@ VerifyCheck check_splits(const Case& it, const train::RunPlan& chosen,
 }  // namespace
 
 VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
   config.require({"model", "train_file"});
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   RunConfig scratch = config;

@@ -2,6 +2,7 @@
 #include "train/splits.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/units.h"
 #include "plan/bound.h"
@@ -10,6 +11,10 @@
 
 namespace snug::train {
 namespace {
+
+// Forward ops of all splits together; and of one, beyond which there are two splits.
+constexpr size_t kMostOpsInAll = 90'000;
+constexpr size_t kMostOpsOfMany = 40'000;
 
 // What the updates of weights read from the backward part.
 std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
@@ -37,6 +42,34 @@ int64_t peak_bytes(const Split& split, int64_t arena_bytes, const RunPlanRequest
   const int64_t arena = std::max(arena_bytes, split.update_arena_bytes);
   return std::max(request.process_bytes + split.resident_bytes + round_up(arena, kPageBytes),
                   request.startup_bytes);
+}
+
+UpdateProgram update_program(const RunPlanRequest& request, const Backend& backend) {
+  Graph graph = build_update_graph(*request.model, request.recipe);
+  const plan::Plan plan = plan::plan_strategy(lower(graph, backend).problem, "keep-all");
+  UpdateProgram update{true, {}, plan.arena_bytes, plan.seconds};
+  for (Value& value : graph.values) {
+    if (value.kind != ValueKind::computed) update.residents.values.push_back(std::move(value));
+  }
+  return update;
+}
+
+// Of the micro-batches those whose programs are affordable: the whole batch, the largest that
+// accumulates (which has the others' schedules), the smallest, and in between as many as there is
+// time for. Of extremely long programs the whole batch and single rows alone. `problem` is of any
+// of them: they have the same forward ops.
+std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, const plan::Problem& problem) {
+  const auto ops = static_cast<size_t>(
+      std::count_if(problem.ops.begin(), problem.ops.end(),
+                    [](const plan::Op& op) { return op.phase == plan::Phase::forward; }));
+  if (sizes.size() < 3 || ops * sizes.size() <= kMostOpsInAll) return sizes;
+  if (ops > kMostOpsOfMany) return {sizes.front(), sizes.back()};
+  const size_t count = std::max<size_t>(3, kMostOpsInAll / ops);
+  std::vector<int64_t> chosen = {sizes[0]};
+  for (size_t i = 0; i + 1 < count; ++i)
+    chosen.push_back(sizes[1 + i * (sizes.size() - 2) / (count - 2)]);
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  return chosen;
 }
 
 }  // namespace
@@ -85,8 +118,8 @@ std::vector<int64_t> micro_batches_of(const RunPlanRequest& request) {
   return sizes;
 }
 
-Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backend& backend,
-                 const Split* model) {
+Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
+                           const Backend& backend, UpdateProgram& update) {
   Split split{.micro_batch = micro_batch,
               .accumulation_steps = (request.global_batch + micro_batch - 1) / micro_batch,
               .resident_bytes = 0,
@@ -98,24 +131,31 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
   const models::BatchShape shape{micro_batch, request.lengths.back()};
   const bool accumulates = split.accumulation_steps > 1;
   ResidentLayout residents;
-  const Graph eval = build_eval_graph(*request.model, shape);
-  residents.add(eval, backend);
-  Graph graph = request.trains ? build_train_graph(*request.model, request.recipe, shape,
-                                                   split.accumulation_steps)
-                               : eval;
+  // What evaluation feeds and reads is fed and read in training too.
+  const Graph graph = request.trains ? build_train_graph(*request.model, request.recipe, shape,
+                                                         split.accumulation_steps)
+                                     : build_eval_graph(*request.model, shape);
   residents.add(graph, backend);
   if (request.trains && accumulates) {
-    const Graph update = build_update_graph(*request.model, request.recipe);
-    residents.add(update, backend);
-    const plan::Plan plan = plan::plan_strategy(lower(update, backend).problem, "keep-all");
-    split.update_arena_bytes = plan.arena_bytes;
-    split.update_seconds = plan.seconds;
+    if (!update.is_made) update = update_program(request, backend);
+    residents.add(update.residents, backend);
+    split.update_arena_bytes = update.arena_bytes;
+    split.update_seconds = update.seconds;
   }
   split.resident_bytes = residents.place(backend.alignment());
   split.problem = std::make_unique<const plan::Problem>(lower(graph, backend).problem);
   const plan::Problem& problem = *split.problem;
   if (request.trains && !accumulates && request.recipe.max_grad_norm > 0)
     split.clipped_gradients = updated_gradients(problem);
+  return split;
+}
+
+int64_t least_peak_bytes(const Split& split, const RunPlanRequest& request) {
+  return peak_bytes(split, plan::working_set_bound(*split.problem).bytes, request);
+}
+
+void plan_split(const RunPlanRequest& request, const Split* model, Split& split) {
+  const plan::Problem& problem = *split.problem;
   const std::string strategy = request.trains ? request.recompute.strategy : "keep-all";
   if (request.saved != nullptr) {
     split.frontier.emplace(problem, request.saved->at(request.trains ? "train" : "eval",
@@ -128,24 +168,48 @@ Split make_split(const RunPlanRequest& request, int64_t micro_batch, const Backe
   } else {
     split.frontier = plan::build_frontier(problem, plan::kQuickFrontier);
   }
-  return split;
+}
+
+int64_t planning_steps(const RunPlanRequest& request, size_t splits) {
+  const auto programs = static_cast<int64_t>(request.lengths.size()) * (request.trains ? 2 : 1) + 1;
+  return 2 * static_cast<int64_t>(splits) + programs;
 }
 
 std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& backend) {
-  const std::vector<int64_t> sizes = micro_batches_of(request);
   // Programs that accumulate have the same ops: the schedules of the largest of them serve all,
   // also where the micro-batch is given. So one that was chosen once, and is kept on resume, has
   // the plans it had then.
   RunPlanRequest open = request;
   open.micro_batch = 0;
-  const std::vector<int64_t> choice = micro_batches_of(open);
+  std::vector<int64_t> sizes = micro_batches_of(request);
+  std::vector<int64_t> choice = micro_batches_of(open);
+  UpdateProgram update;
+  std::optional<Split> first;
+  if (request.trains && choice.size() > 1) {
+    first = make_unplanned_split(request, sizes.front(), backend, update);
+    choice = affordable(choice, *first->problem);
+    if (request.micro_batch == 0) sizes = choice;
+  }
   const auto largest = std::find_if(choice.begin(), choice.end(),
                                     [&](int64_t size) { return size < request.global_batch; });
-  std::optional<Split> model;
   const bool searches =
       request.trains && request.saved == nullptr && request.recompute.strategy.empty();
+  int64_t done = 0;
+  const auto step = [&] {
+    if (request.on_progress) request.on_progress(++done, planning_steps(request, sizes.size()));
+  };
+  const auto take = [&](int64_t size, const Split* model) {
+    Split split = first && first->micro_batch == size
+                      ? std::move(*std::exchange(first, std::nullopt))
+                      : make_unplanned_split(request, size, backend, update);
+    step();
+    plan_split(request, model, split);
+    step();
+    return split;
+  };
+  std::optional<Split> model;
   if (searches && largest != choice.end() && sizes.back() < request.global_batch)
-    model = make_split(request, *largest, backend);
+    model = take(*largest, nullptr);
 
   std::vector<Split> splits;
   splits.reserve(sizes.size());  // pointers into it stay valid
@@ -155,8 +219,7 @@ std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& bac
       splits.push_back(std::move(*model));
       like = &splits.back();
     } else {
-      const bool accumulates = size < request.global_batch;
-      splits.push_back(make_split(request, size, backend, accumulates ? like : nullptr));
+      splits.push_back(take(size, size < request.global_batch ? like : nullptr));
     }
   }
   return splits;

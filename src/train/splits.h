@@ -51,12 +51,28 @@ struct PlacedCandidate {
 /// breaks this.
 [[nodiscard]] std::vector<int64_t> micro_batches_of(const RunPlanRequest& request);
 
-/// `model`: a split whose schedules are taken over where the programs have the same ops; null to
-/// plan from scratch.
-[[nodiscard]] Split make_split(const RunPlanRequest& request, int64_t micro_batch,
-                               const Backend& backend, const Split* model = nullptr);
-/// One for each micro-batch of micro_batches_of(). A given micro-batch has the schedules that it
-/// would have among all.
+/// The update's part in a split: the same in all that accumulate, so it is made once.
+struct UpdateProgram {
+  bool is_made = false;
+  Graph residents;  // its resident values alone
+  int64_t arena_bytes = 0;
+  double seconds = 0;
+};
+
+/// Everything of a split but its schedules, which take most of the time: what it needs without any
+/// of them, and the bound of what they need.
+[[nodiscard]] Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
+                                         const Backend& backend, UpdateProgram& update);
+/// No schedule of this split needs less: process, resident and the largest op.
+[[nodiscard]] int64_t least_peak_bytes(const Split& split, const RunPlanRequest& request);
+
+/// Finds its schedules. `model`: a split whose schedules are taken over where the programs have the
+/// same ops; null to plan from scratch.
+void plan_split(const RunPlanRequest& request, const Split* model, Split& split);
+/// Progress of a plan: two steps a split (its programs, its schedules), then one a program.
+[[nodiscard]] int64_t planning_steps(const RunPlanRequest& request, size_t splits);
+/// One for each micro-batch of micro_batches_of(); of very long programs for some of them. A given
+/// micro-batch has the schedules that it would have among all.
 [[nodiscard]] std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& backend);
 
 /// Every candidate of the splits, least seconds first, then least bytes.

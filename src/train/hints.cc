@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/hints.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/stop.h"
+#include "plan/frontier.h"
+#include "snug/error.h"
+
+namespace snug::train {
+namespace {
+
+constexpr int32_t kMostSearches = 6;       // frontiers from scratch
+constexpr int64_t kBuiltShare = 3;         // of the ops of the request's own splits
+constexpr int64_t kBuiltAlways = 200'000;  // about a second
+constexpr size_t kMostSingles = 5;
+constexpr size_t kMostPairs = 2;
+constexpr size_t kMostExact = 2;  // settings from the first on that seemed to fit
+
+struct Found {
+  int64_t least_bytes = 0;  // of the smallest plan found
+  double step_seconds = 0;  // of the fastest within the budget
+};
+
+// Plans variations of one request, as a run would plan them.
+class Trials {
+ public:
+  Trials(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
+         const Backend& backend)
+      : backend_(backend), smallest_(smallest_of(candidates, request).split->micro_batch) {
+    for (const Candidate& candidate : candidates) {
+      if (known_.empty() || known_.back() != candidate.split) known_.push_back(candidate.split);
+    }
+    std::sort(known_.begin(), known_.end());
+    known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
+    for (const Split* split : known_)
+      ops_left_ += kBuiltShare * static_cast<int64_t>(split->problem->ops.size());
+    ops_left_ = std::max(ops_left_, kBuiltAlways);
+  }
+
+  /// `as_run`: with the schedules that a run would find. `by_likeness`: with those of the request
+  /// itself where the programs have the same ops, for a first look at many sizes.
+  enum class Planning : uint8_t { as_run, by_likeness };
+
+  /// A plan within the request's budget; nothing where none was found, or where no more searches
+  /// are left.
+  std::optional<Found> fitting(const RunPlanRequest& request, Planning planning) {
+    std::vector<Split> splits = possible_splits(request);
+    for (Split& split : splits) {
+      stop_point();
+      const auto found = planned(request, split, planning);
+      if (found) return found;
+    }
+    return std::nullopt;
+  }
+
+  /// Whether no bound says that the request cannot fit.
+  bool is_possible(const RunPlanRequest& request) { return !possible_splits(request).empty(); }
+
+ private:
+  // The splits that are the smallest of most runs, those alone whose bound is within the budget;
+  // smallest bound first.
+  std::vector<Split> possible_splits(const RunPlanRequest& request) {
+    std::vector<int64_t> sizes;
+    try {
+      sizes = micro_batches_of(request);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::bad_config) throw;
+      return {};  // the words would be refused
+    }
+    std::vector<Split> splits;
+    UpdateProgram update;
+    for (const int64_t size : sizes) {
+      if (size != sizes.front() && size != sizes.back() && size != smallest_) continue;
+      if (ops_left_ <= 0) break;
+      Split split = make_unplanned_split(request, size, backend_, update);
+      ops_left_ -= static_cast<int64_t>(split.problem->ops.size());
+      if (least_peak_bytes(split, request) <= request.budget_bytes)
+        splits.push_back(std::move(split));
+    }
+    std::stable_sort(splits.begin(), splits.end(), [&](const Split& a, const Split& b) {
+      return least_peak_bytes(a, request) < least_peak_bytes(b, request);
+    });
+    return splits;
+  }
+
+  std::optional<Found> planned(const RunPlanRequest& request, Split& split, Planning planning) {
+    std::vector<Split> made;
+    if (const Split* known = equal_split(request, split)) {
+      // The same program: the run would find the same schedules.
+      split.frontier = known->frontier;
+      made.push_back(std::move(split));
+    } else if (const Split* alike = alike_split(request, split, planning)) {
+      split.frontier = plan::build_frontier_like(*split.problem, *alike->problem, *alike->frontier,
+                                                 plan::kQuickFrontier);
+      made.push_back(std::move(split));
+    } else {
+      if (searches_ >= kMostSearches) return std::nullopt;
+      ++searches_;
+      RunPlanRequest given = request;
+      given.micro_batch = split.micro_batch;
+      given.on_progress = {};
+      made = make_splits(given, backend_);
+    }
+    const std::vector<Candidate> candidates = candidates_of(made, request);
+    const auto found = best_within(candidates, request);
+    if (!found) return std::nullopt;
+    return Found{smallest_of(candidates, request).peak_bytes, found->step_seconds};
+  }
+
+  const Split* equal_split(const RunPlanRequest& request, const Split& split) const {
+    if (!request.recompute.strategy.empty()) return nullptr;
+    for (const Split* known : known_) {
+      if (known->frontier->points().size() > 1 && *known->problem == *split.problem) return known;
+    }
+    return nullptr;
+  }
+
+  const Split* alike_split(const RunPlanRequest& request, const Split& split,
+                           Planning planning) const {
+    if (planning == Planning::as_run || !request.recompute.strategy.empty()) return nullptr;
+    for (const Split* known : known_) {
+      if (known->frontier->points().size() > 1 &&
+          plan::has_same_structure(*known->problem, *split.problem))
+        return known;
+    }
+    return nullptr;
+  }
+
+  const Backend& backend_;
+  int64_t smallest_;                 // micro-batch of the plan that needs least
+  std::vector<const Split*> known_;  // those of the request itself
+  int32_t searches_ = 0;
+  int64_t ops_left_ = 0;  // that may still be built
+};
+
+Hint hint_of(const Lever& lever, size_t setting, const Found& found) {
+  return {lever.settings[setting].words, found.least_bytes, found.step_seconds,
+          lever.changes_result};
+}
+
+// The first of the settings that fits. Later ones need less: the last one's bound tells whether any
+// can, and halving finds the first, which is then planned as a run would.
+std::optional<Hint> first_fitting(const RunPlanRequest& request, const Lever& lever,
+                                  Trials& trials) {
+  const auto& settings = lever.settings;
+  if (!trials.is_possible(settings.back().apply(request))) return std::nullopt;
+  size_t first = 0;
+  for (size_t end = settings.size(); first + 1 < settings.size() && first < end;) {
+    const size_t middle = (first + end) / 2;
+    if (trials.fitting(settings[middle].apply(request), Trials::Planning::by_likeness)) {
+      end = middle;
+    } else {
+      first = middle + 1;
+    }
+  }
+  for (size_t i = first; i < std::min(settings.size(), first + kMostExact); ++i) {
+    const auto found = trials.fitting(settings[i].apply(request), Trials::Planning::as_run);
+    if (found) return hint_of(lever, i, *found);
+  }
+  return std::nullopt;
+}
+
+// Of two levers that do not do alone: the first setting of the first, and what the second then
+// needs.
+std::optional<Hint> both_fitting(const RunPlanRequest& request, const Lever& first,
+                                 const Lever& second, Trials& trials) {
+  const Lever::Setting& setting = first.settings[first.settings.size() / 2];
+  std::optional<Hint> hint = first_fitting(setting.apply(request), second, trials);
+  if (!hint) return std::nullopt;
+  hint->words = setting.words + " " + hint->words;
+  hint->changes_result = hint->changes_result || first.changes_result;
+  return hint;
+}
+
+// Of the same key there can be one only.
+bool have_same_key(const Lever& a, const Lever& b) {
+  const auto key_of = [](const Lever& lever) {
+    const std::string& words = lever.settings.front().words;
+    return words.substr(0, words.find(' '));
+  };
+  return key_of(a) == key_of(b);
+}
+
+}  // namespace
+
+std::vector<Hint> hints_for(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
+                            const Backend& backend) {
+  const std::vector<Lever> levers = levers_of(request);
+  Trials trials(request, candidates, backend);
+  std::vector<Hint> hints;
+  std::vector<const Lever*> insufficient;
+  for (const Lever& lever : levers) {
+    std::optional<Hint> hint;
+    if (hints.size() < kMostSingles) hint = first_fitting(request, lever, trials);
+    if (hint) hints.push_back(std::move(*hint));
+    if (!hint) insufficient.push_back(&lever);
+  }
+  if (!hints.empty()) return hints;
+  for (size_t j = 1; j < insufficient.size(); ++j) {
+    for (size_t i = 0; i < j && hints.size() < kMostPairs; ++i) {
+      if (have_same_key(*insufficient[i], *insufficient[j])) continue;
+      auto hint = both_fitting(request, *insufficient[i], *insufficient[j], trials);
+      if (hint) hints.push_back(std::move(*hint));
+    }
+  }
+  return hints;
+}
+
+}  // namespace snug::train

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cheapest ways to fit a budget: levers (levers.h) and pairs of them that were planned and do
+// fit, each with its bytes and its time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/levers.h"
+#include "train/splits.h"
+
+namespace snug::train {
+
+struct Hint {
+  std::string words;        // to append to the command as they are
+  int64_t least_bytes = 0;  // the smallest budget that works then; a run may find a smaller one
+  double step_seconds = 0;  // within the budget asked for; a run may find a faster plan
+  bool changes_result = false;
+};
+
+/// `candidates`: of the request itself, none of which fits. At most six, first those that do not
+/// change the result. Takes about as long as planning a few splits: levers whose bound exceeds the
+/// budget are not planned, and after kMostSearches (hints.cc) nothing more is searched.
+[[nodiscard]] std::vector<Hint> hints_for(const RunPlanRequest& request,
+                                          const std::vector<Candidate>& candidates,
+                                          const Backend& backend);
+
+}  // namespace snug::train

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/levers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "train/programs.h"
+#include "train/splits.h"
+
+namespace snug::train {
+namespace {
+
+constexpr int64_t kShortestLength = 8;  // and lengths are multiples of it
+
+using Request = RunPlanRequest;
+
+template <class Change>
+Lever simple(std::string words, bool changes_result, Change change) {
+  const auto apply = [change](const Request& request) {
+    Request other = request;
+    change(other);
+    return other;
+  };
+  return {{{std::move(words), apply}}, changes_result};
+}
+
+// The names up to their first dot, in the order of the model, the last of them (the classifier)
+// left out; empty where that is all there is.
+std::string all_but_the_head(const std::vector<Value>& parameters) {
+  std::vector<std::string> parts;
+  for (const Value& value : parameters) {
+    const std::string part = value.name.substr(0, value.name.find('.'));
+    if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+  }
+  if (!parts.empty()) parts.pop_back();
+  std::string patterns;
+  for (const std::string& part : parts) patterns += (patterns.empty() ? "" : ",") + part + ".*";
+  return patterns;
+}
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+void add_freezing(const Request& request, std::vector<Lever>& levers) {
+  const std::vector<Value> parameters = parameters_of(*request.model);
+  const auto add = [&](const std::string& patterns) {
+    levers.push_back(simple("--freeze '" + patterns + "'", true, [patterns](Request& other) {
+      other.recipe.freeze = split_at_commas(patterns);
+    }));
+  };
+  const bool has_embeddings = std::any_of(
+      parameters.begin(), parameters.end(),
+      [](const Value& value) { return value.name.find("embeddings") != std::string::npos; });
+  if (has_embeddings) add("*embeddings*");
+  if (const std::string patterns = all_but_the_head(parameters); !patterns.empty()) add(patterns);
+}
+
+// Three quarters, a half, three eighths, ... of the longest row.
+std::vector<int64_t> shorter_lengths(int64_t longest) {
+  std::vector<int64_t> lengths;
+  const auto add = [&](int64_t length) {
+    length = length / kShortestLength * kShortestLength;
+    if (length >= kShortestLength && length < longest &&
+        (lengths.empty() || length < lengths.back()))
+      lengths.push_back(length);
+  };
+  for (int64_t parts = 1; longest / parts >= kShortestLength; parts *= 2) {
+    add(longest * 3 / (4 * parts));
+    add(longest / (2 * parts));
+  }
+  return lengths;
+}
+
+void add_sizes(const Request& request, std::vector<Lever>& levers) {
+  if (!request.resized) return;
+  // A batch that may be split needs no more than its smallest part, however large it is.
+  const bool is_whole = micro_batches_of(request) == std::vector{request.global_batch};
+  if (is_whole && request.global_batch > 1 && (request.micro_batch == 0 || !request.trains)) {
+    const std::string key = request.trains ? "--train_batch_size " : "--eval_batch_size ";
+    Lever batch{{}, request.trains};
+    for (int64_t size = request.global_batch - 1; size > 0; --size) {
+      batch.settings.push_back({key + std::to_string(size), [size](const Request& from) {
+                                  return from.resized(from, from.lengths.back(), size);
+                                }});
+    }
+    levers.push_back(std::move(batch));
+  }
+  if (request.model->image_size() > 0) return;
+  Lever length{{}, true};
+  for (const int64_t each : shorter_lengths(request.lengths.back())) {
+    length.settings.push_back(
+        {"--max_seq_length " + std::to_string(each),
+         [each](const Request& from) { return from.resized(from, each, from.global_batch); }});
+  }
+  if (!length.settings.empty()) levers.push_back(std::move(length));
+}
+
+}  // namespace
+
+std::vector<Lever> levers_of(const RunPlanRequest& request) {
+  std::vector<Lever> levers;
+  if (request.saved != nullptr) return levers;  // a saved plan has the one budget that it needs
+  const bool is_whole = request.trains && request.model->has_batch_statistics();
+  if (request.micro_batch > 0 && request.trains && request.global_batch > 1)
+    levers.push_back(
+        simple("--micro_batch_size auto", false, [](Request& other) { other.micro_batch = 0; }));
+  if (!request.recompute.strategy.empty())
+    levers.push_back(
+        simple("--recompute auto", false, [](Request& other) { other.recompute = {}; }));
+  if (levers.size() == 2) {
+    levers.push_back(simple("--micro_batch_size auto --recompute auto", false, [](Request& other) {
+      other.micro_batch = 0;
+      other.recompute = {};
+    }));
+  }
+  if (is_whole && !request.allow_batch_norm_split && request.global_batch > 1)
+    levers.push_back(simple("--allow_batch_norm_split", true,
+                            [](Request& other) { other.allow_batch_norm_split = true; }));
+  const bool may_be_sgd = request.recipe.optimizer.algorithm != optim::Algorithm::sgd &&
+                          !request.recipe.has_adam_settings;
+  if (request.trains && may_be_sgd)
+    levers.push_back(simple("--optim sgd", true, [](Request& other) {
+      other.recipe.optimizer.algorithm = optim::Algorithm::sgd;
+    }));
+  if (request.trains && request.recipe.max_grad_norm > 0)
+    levers.push_back(
+        simple("--max_grad_norm 0", true, [](Request& other) { other.recipe.max_grad_norm = 0; }));
+  add_sizes(request, levers);
+  if (request.trains && request.recipe.freeze.empty()) add_freezing(request, levers);
+  return levers;
+}
+
+}  // namespace snug::train

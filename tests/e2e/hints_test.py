@@ -1,0 +1,75 @@
+"""Refusals: every printed way to fit fits when it is applied, and what is known to fit is named."""
+import re
+import shlex
+
+import common
+from common import Case, options, run
+
+LINE = re.compile(r"^    (--.*?)   +(.*)$", re.M)
+
+
+class Hints(Case):
+    def refusal(self, budget, **keys):
+        done = run("plan", *options(**keys, memory=budget))
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        return done.stderr
+
+    def hints(self, text):
+        return LINE.findall(text.split("cheapest ways to fit:\n")[1])
+
+    def apply_all(self, budget, **keys):
+        """The words of every hint, each of which was applied to the refused command."""
+        found = []
+        for words, note in self.hints(self.refusal(budget, **keys)):
+            # Behind the command's own words, of which it replaces those of the same key.
+            parts = shlex.split(words)
+            named = {part[2:] for part in parts if part.startswith("--")}
+            kept = {key: value for key, value in dict(keys, memory=budget).items() if key not in named}
+            done = run("plan", *options(**kept), *parts)
+            self.assertEqual(done.returncode, 0, f"{keys} at {budget}: {words} ({note})\n{done.stderr}")
+            found.append(words)
+        self.assertTrue(found and found[0].startswith("--memory"), found)
+        return found
+
+    def apply_at_shares(self, shares=(0.95, 0.7), **keys):
+        smallest = self.plan(**keys, memory="1TiB")["smallest_budget_bytes"]
+        found = []
+        for share in shares:
+            found += self.apply_all(int(share * smallest) // common.PAGE * common.PAGE, **keys)
+        return found
+
+    def test_bert_base_of_512_tokens_names_sgd(self):
+        found = self.apply_all("1200MiB", model="bert-base", train_batch_size=8, max_seq_length=512)
+        self.assertIn("--optim sgd", found)
+
+    def test_bert(self):
+        self.apply_at_shares(model="bert-mini", train_batch_size=16, max_seq_length=256)
+        self.apply_at_shares(model="bert-tiny", train_batch_size=4, max_seq_length=512, max_grad_norm=0)
+
+    def test_a_fixed_split_and_a_fixed_strategy_are_given_up_together(self):
+        keys = dict(model="bert-mini", train_batch_size=32, micro_batch_size=32, recompute="none", max_seq_length=256)
+        free = self.plan(model="bert-mini", train_batch_size=32, max_seq_length=256, memory="1TiB")["smallest_budget_bytes"]
+        found = self.apply_all(free, **keys)
+        self.assertIn("--micro_batch_size auto --recompute auto", found)
+
+    def test_batch_norm(self):
+        found = self.apply_at_shares(model="resnet-14", train_batch_size=64)
+        self.assertTrue(any(words.startswith("--train_batch_size ") for words in found), found)
+        self.assertIn("--allow_batch_norm_split", found)
+
+    def test_images_without_batch_norm_and_sequences(self):
+        found = self.apply_at_shares(model="vgg-16", image_size=32, train_batch_size=8)
+        self.assertFalse(any("max_seq_length" in words for words in found), found)
+        self.apply_at_shares(model="lstm", hidden_size=128, train_batch_size=8, max_seq_length=64)
+
+    def test_settings_of_adam_do_not_get_sgd_as_a_hint(self):
+        found = self.apply_at_shares(shares=(0.95,), model="bert-tiny", train_batch_size=4, max_seq_length=64, adam_beta1=0.8)
+        self.assertFalse(any("sgd" in words for words in found), found)
+
+    def test_with_data(self):
+        self.apply_at_shares(shares=(0.9,), **self.base(vocab_size=None, memory=None, model="bert-mini", max_seq_length=64,
+                             tokenizer=self.train("tokenizer", max_steps=1) / "last"))
+
+
+if __name__ == "__main__":
+    common.main()
