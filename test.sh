@@ -58,6 +58,8 @@ if [ "$all" -eq 1 ]; then
   done
   step "long runs"
   python3 tests/long/run_all.py build/release/snug
+  step "the planner's frozen problems"
+  CORPUS_TOOL=build/release/tests/corpus/corpus_tool python3 tests/corpus/corpus_test.py
 fi
 if [ -s "$SNUG_NOT_RUN" ]; then
   step "tests that could not run here"

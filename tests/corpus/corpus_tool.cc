@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What corpus_test.py runs on each problem of the corpus.
+//
+//   corpus_tool freeze MODEL BATCH MICRO_BATCH LENGTH [KEY VALUE ...]   the training program as
+//   JSON corpus_tool frontier FILE                            a frozen program: curve and
+//   placements corpus_tool remat FILE                               a file of `snug solve remat`
+//
+// Speeds are the built-in ones, so that nothing depends on the machine. Results are lines "name
+// value"; of all of them less is better.
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "plan/bound.h"
+#include "plan/frontier.h"
+#include "plan/json.h"
+#include "plan/liveness.h"
+#include "plan/remat.h"
+#include "runtime/lower.h"
+#include "solve/remat_file.h"
+#include "train/model.h"
+#include "train/programs.h"
+#include "train/recipe.h"
+
+namespace {
+
+using namespace snug;
+
+void print(const std::string& name, double value) { std::printf("%s %.9g\n", name.c_str(), value); }
+
+int freeze(const std::vector<std::string>& words) {
+  RunConfig config;
+  config.set("model", words.at(0));
+  for (size_t i = 4; i + 1 < words.size(); i += 2) config.set(words[i], words[i + 1]);
+  const train::Model model = train::resolve_model(config, {});
+  const int64_t batch = std::stoll(words.at(1));
+  const int64_t micro_batch = std::stoll(words.at(2));
+  const Graph graph = train::build_train_graph(
+      model, train::recipe_of(config), {micro_batch, std::stoll(words.at(3))}, batch / micro_batch);
+  const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
+  std::printf("%s\n", plan::to_json(lower(graph, *backend).problem).c_str());
+  return 0;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int frontier(const std::string& path) {
+  const plan::Problem problem = plan::problem_from_json(text_of(path));
+  const plan::Frontier found = plan::build_frontier(problem, plan::kQuickFrontier);
+  const plan::Plan& keep_all = found.keep_all();
+  print("smallest_arena_bytes", static_cast<double>(found.smallest().arena_bytes));
+  print("keep_all_arena_bytes", static_cast<double>(keep_all.arena_bytes));
+  print("smallest_height_over_load", static_cast<double>(found.smallest().arena_bytes) /
+                                         static_cast<double>(found.smallest().load_bytes));
+  for (const int percent : {80, 60, 40, 30, 20}) {
+    const plan::Plan* plan = plan::fastest_within(found, keep_all.arena_bytes * percent / 100);
+    if (plan != nullptr)
+      print("seconds_ratio_at_" + std::to_string(percent), plan->seconds / keep_all.seconds);
+  }
+  return 0;
+}
+
+int remat(const std::string& path) {
+  const plan::Problem problem = solve::load_remat_problem(path);
+  const plan::Liveness keep_all = plan::analyse(problem, plan::given_order(problem));
+  const int64_t bound = plan::pinned_set_bound(problem).bytes;
+  for (const int percent : {60, 30}) {
+    const int64_t budget = bound + (keep_all.load_bytes - bound) * percent / 100;
+    plan::RematLimits limits;
+    limits.effort = 0.2;
+    const plan::RematResult result = plan::solve_remat(problem, budget, limits);
+    const std::string name = "_at_" + std::to_string(percent);
+    print("peak_over_budget" + name,
+          std::max(1.0, static_cast<double>(result.peak_bytes) / static_cast<double>(budget)));
+    if (result.fits) print("cost_ratio" + name, result.seconds / keep_all.seconds);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  try {
+    if (words.size() >= 5 && words[0] == "freeze") return freeze({words.begin() + 1, words.end()});
+    if (words.size() == 2 && words[0] == "frontier") return frontier(words[1]);
+    if (words.size() == 2 && words[0] == "remat") return remat(words[1]);
+    std::fprintf(stderr, "usage: corpus_tool freeze|frontier|remat ...\n");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+  return 1;
+}
