@@ -23,6 +23,7 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "io/file.h"
+#include "io/sha256.h"
 #include "snug/error.h"
 
 namespace snug::io {
@@ -36,11 +37,6 @@ std::string without_trailing_slashes(std::string path) {
 std::string new_name(const std::string& target) { return target + ".snug-new"; }
 std::string old_name(const std::string& target) { return target + ".snug-old"; }
 
-bool anything_at(const std::string& path) {
-  struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0;
-}
-
 void rename_or_throw(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
     throw_system_error(to, "move " + from + " there", errno);
@@ -53,18 +49,22 @@ void remove_folder(const std::string& path) {
   remove_all(path);
 }
 
-// Forces every file below `folder` to the disk, then the folders, and lists the files with their
-// sizes.
-void sync_tree(const std::string& folder, const std::string& prefix, std::string& listing) {
+// Forces every file below `folder` to the disk, then the folders, and lists the files; those whose
+// hash is not known yet are read.
+void sync_tree(const std::string& folder, const std::string& prefix,
+               const std::map<std::string, std::string, std::less<>>& hashes, FolderFiles& files) {
   for (const std::string& name : list_folder(folder)) {
     const std::string path = folder + "/" + name;
     if (is_folder(path)) {
-      sync_tree(path, prefix + name + "/", listing);
+      sync_tree(path, prefix + name + "/", hashes, files);
     } else {
       File file = File::open_read(path);
       file.sync();
+      const auto known = hashes.find(prefix + name);
+      files[prefix + name] = {
+          .bytes = file.size_bytes(),
+          .sha256 = known != hashes.end() ? known->second : sha256_of_file(path)};
       file.release_cache();
-      listing += std::to_string(file.size_bytes()) + " " + prefix + name + "\n";
     }
   }
   sync_folder(folder);
@@ -137,6 +137,15 @@ std::string AtomicFolder::file(std::string_view name) const {
   return temporary_ + "/" + std::string(name);
 }
 
+void AtomicFolder::record(std::string_view name, std::string sha256) {
+  hashes_[std::string(name)] = std::move(sha256);
+}
+
+void AtomicFolder::write(std::string_view name, std::string_view text) {
+  write_file(file(name), text);
+  record(name, sha256_of_bytes(text.data(), static_cast<int64_t>(text.size())));
+}
+
 void AtomicFolder::step(std::string_view name) const {
   if (options_.on_step) options_.on_step(name);
 }
@@ -144,10 +153,10 @@ void AtomicFolder::step(std::string_view name) const {
 void AtomicFolder::commit() {
   SNUG_CHECK(!is_committed_, "commit() runs once");
   step("sync files");
-  std::string listing;
-  sync_tree(temporary_, "", listing);
+  FolderFiles files;
+  sync_tree(temporary_, "", hashes_, files);
   step("write marker");
-  write_file(file(kCompleteMarkerName), listing);
+  replace_file(file(kCompleteMarkerName), marker_text(files));
   step("sync folder");
   sync_folder(temporary_);
   sync_folder(parent_folder(target_));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A folder that appears whole or not at all. Files are written into a temporary sibling; commit()
-// forces each to the disk, writes the completeness marker last, and swaps the folder into place. A
+// forces each to the disk, writes the completeness marker (bytes and SHA-256 of each) last, and
+// swaps the folder into place. A
 // process killed at any instant leaves either the former complete folder or the new one;
 // recover_folder() puts right what it left between two steps.
 //
@@ -10,12 +11,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
-namespace snug::io {
+#include "io/folder_marker.h"
 
-inline constexpr const char* kCompleteMarkerName = ".snug.complete";
+namespace snug::io {
 
 struct AtomicFolderOptions {
   /// Refuses at once if the disk has less free space than this.
@@ -42,6 +44,10 @@ class AtomicFolder {
   [[nodiscard]] const std::string& path() const { return temporary_; }
   /// Where to write the file `name` of this folder.
   [[nodiscard]] std::string file(std::string_view name) const;
+  /// Says the SHA-256 of a file that was hashed while it was written; commit() reads all others.
+  void record(std::string_view name, std::string sha256);
+  /// Writes a small file of this folder.
+  void write(std::string_view name, std::string_view text);
 
   /// Makes the folder appear. On Error{io} (a full disk, say) the target is still what it was.
   void commit();
@@ -52,6 +58,7 @@ class AtomicFolder {
 
   std::string target_;
   std::string temporary_;
+  std::map<std::string, std::string, std::less<>> hashes_;  // by name
   AtomicFolderOptions options_;
   bool is_committed_ = false;
 };

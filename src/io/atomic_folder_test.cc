@@ -9,6 +9,7 @@
 
 #include <csignal>
 
+#include "io/sha256.h"
 #include "io/test_folder.h"
 
 namespace snug::io {
@@ -45,7 +46,9 @@ TEST(AtomicFolder, appears_whole_and_replaces_whole) {
       EXPECT_EQ(list_folder(root.path()), std::vector<std::string>{"last"});
     }
   }
-  EXPECT_EQ(read_all(target + "/" + kCompleteMarkerName, 1000), "5 sub/state\n5 weights\n");
+  const FileRecord three{.bytes = 5, .sha256 = sha256_of_bytes("three", 5)};
+  EXPECT_EQ(read_marker(target), (FolderFiles{{"sub/state", three}, {"weights", three}}));
+  EXPECT_EQ(check_folder(target), FolderCheck::by_hash);
 }
 
 TEST(AtomicFolder, without_commit_nothing_changes) {

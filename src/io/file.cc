@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "io/sha256.h"
 #include "snug/error.h"
 
 namespace snug::io {
@@ -250,12 +251,14 @@ void write_file(const std::string& path, std::string_view text) {
   file.close();
 }
 
-void copy_file(const std::string& from, const std::string& to) {
+std::string copy_file(const std::string& from, const std::string& to) {
   const File source = File::open_read(from);
   File target = File::create(to);
+  Sha256 hash;
   std::vector<std::byte> chunk(static_cast<size_t>(kCopyChunkBytes));
   for (int64_t offset = 0;;) {
     const int64_t got = source.read_some_at(offset, chunk.data(), kCopyChunkBytes);
+    hash.update(chunk.data(), got);
     target.write_all(chunk.data(), got);
     offset += got;
     if (got < kCopyChunkBytes) break;
@@ -263,6 +266,7 @@ void copy_file(const std::string& from, const std::string& to) {
   target.sync();
   target.release_cache();
   target.close();
+  return hash.finish();
 }
 
 }  // namespace snug::io

@@ -73,16 +73,20 @@ class File {
 void write_file(const std::string& path, std::string_view text);
 /// Replaces the file whole or not at all: temporary sibling, fsync, rename, fsync of the folder.
 void replace_file(const std::string& path, std::string_view text);
-/// Copies in bounded chunks and forces the copy to the disk.
-void copy_file(const std::string& from, const std::string& to);
+/// Copies in bounded chunks and forces the copy to the disk. Returns the SHA-256 of what was
+/// written.
+std::string copy_file(const std::string& from, const std::string& to);
 /// Forces the folder's entries (creations, renames) to the disk.
 void sync_folder(const std::string& path);
 
+/// False where nothing is there; any other failure (a disk's, a permission's) is Error{io}.
 [[nodiscard]] bool file_exists(const std::string& path);
 [[nodiscard]] bool is_folder(const std::string& path);
 /// A symbolic link whose target does not exist.
 [[nodiscard]] bool is_dangling(const std::string& path);
 [[noreturn]] void throw_dangling(const std::string& path);
+/// Links are not followed.
+[[nodiscard]] bool anything_at(const std::string& path);
 /// Creates the folder and its parents; one that exists is fine.
 void make_folders(const std::string& path);
 /// Names in a folder, sorted, without "." and "..".

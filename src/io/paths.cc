@@ -18,14 +18,35 @@
 
 namespace snug::io {
 
+namespace {
+
+// Only these mean that nothing is there; a disk that fails is not an empty one.
+bool means_missing(int error_number) {
+  return error_number == ENOENT || error_number == ENOTDIR || error_number == ELOOP ||
+         error_number == ENAMETOOLONG;
+}
+
+}  // namespace
+
 bool file_exists(const std::string& path) {
   struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  if (::stat(path.c_str(), &status) == 0) return S_ISREG(status.st_mode);
+  if (!means_missing(errno)) throw_system_error(path, "look at the file", errno);
+  return false;
 }
 
 bool is_folder(const std::string& path) {
   struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  if (::stat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode);
+  if (!means_missing(errno)) throw_system_error(path, "look at the folder", errno);
+  return false;
+}
+
+bool anything_at(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) return true;
+  if (!means_missing(errno)) throw_system_error(path, "look at it", errno);
+  return false;
 }
 
 std::string parent_folder(const std::string& path) {
@@ -109,7 +130,10 @@ int64_t free_disk_bytes(const std::string& path) {
 }
 
 void sync_folder(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = -1;
+  do {
+    fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  } while (fd < 0 && errno == EINTR);
   if (fd < 0) throw_system_error(path, "open the folder", errno);
   int error_number = 0;
   while (::fsync(fd) != 0) {

@@ -144,10 +144,20 @@ bool is_plain_bert(const WordPieceSpec& spec) {
 
 }  // namespace
 
+bool is_there(const std::filesystem::path& file) {
+  std::error_code failed;
+  const bool found = std::filesystem::exists(file, failed);
+  if (failed) {
+    throw Error(ErrorCode::io, file.string(), "cannot be looked at: " + failed.message(),
+                "check the disk and the permissions");
+  }
+  return found;
+}
+
 TokenizerConfig read_tokenizer_config(const std::filesystem::path& file) {
   TokenizerConfig config;
   config.where = file.string();
-  if (!std::filesystem::exists(file)) return config;
+  if (!is_there(file)) return config;
   config.exists = true;
   std::ifstream in = open_tokenizer_file(file);
   nlohmann::json document;
@@ -156,6 +166,8 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& file) {
   } catch (const BadJson& error) {
     throw Error(ErrorCode::bad_data, config.where, std::string("is not JSON: ") + error.what(),
                 "write the file again");
+  } catch (const std::ios_base::failure&) {
+    throw Error(ErrorCode::io, config.where, "cannot be read", "check the disk");
   }
   const JsonFields fields(document, config.where, "tokenizer_config");
   read_role(fields, "pad_token", config.roles.pad);

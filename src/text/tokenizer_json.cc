@@ -57,6 +57,8 @@ Json parse_file(const std::filesystem::path& file, const std::string& where,
   } catch (const BadJson& error) {
     throw Error(ErrorCode::bad_data, where, std::string("is not JSON: ") + error.what(),
                 "the file may be truncated; write it again");
+  } catch (const std::ios_base::failure&) {
+    throw Error(ErrorCode::io, where, "cannot be read", "check the disk");
   }
 }
 

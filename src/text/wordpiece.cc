@@ -67,24 +67,23 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceSpec spec)
 
 WordPieceTokenizer WordPieceTokenizer::load(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
-  std::error_code status;
   fs::path file = path;
-  if (fs::is_directory(path, status)) {
+  if (is_there(path) && fs::is_directory(path)) {
     file = path / "tokenizer.json";
-    if (!fs::exists(file, status)) file = path / "vocab.txt";
-    if (!fs::exists(file, status)) {
+    if (!is_there(file)) file = path / "vocab.txt";
+    if (!is_there(file)) {
       throw Error(ErrorCode::io, path.string(),
                   "the folder has neither tokenizer.json nor vocab.txt",
                   "name a folder of a BERT model, a vocab.txt or a tokenizer.json");
     }
-  } else if (!fs::exists(path, status)) {
+  } else if (!is_there(path)) {
     throw Error(ErrorCode::io, path.string(), "there is no such file or folder",
                 "check the path of the tokenizer");
   }
   const TokenizerConfig config =
       read_tokenizer_config(file.parent_path() / "tokenizer_config.json");
   if (file.extension() == ".json") return WordPieceTokenizer(read_tokenizer_json(file, config));
-  if (fs::exists(file.parent_path() / "added_tokens.json", status)) {
+  if (is_there(file.parent_path() / "added_tokens.json")) {
     throw Error(ErrorCode::unsupported, file.parent_path().string(),
                 "added_tokens.json is not supported",
                 "save the tokenizer again with transformers, which writes tokenizer.json");

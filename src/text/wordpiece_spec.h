@@ -45,6 +45,8 @@ struct TokenizerConfig {
   std::string where;
 };
 
+/// Whether something is there; a disk that cannot say is Error{io}.
+[[nodiscard]] bool is_there(const std::filesystem::path& file);
 /// Reads tokenizer_config.json; a missing file gives the defaults.
 [[nodiscard]] TokenizerConfig read_tokenizer_config(const std::filesystem::path& file);
 /// Reads one token a line; the id is the line.
