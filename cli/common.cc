@@ -26,8 +26,15 @@ void catch_signals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second signal ends the process at once
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  // A file-size limit is an error of the write, as a full disk is, not the end of the process.
+  // The end of a terminal comes twice where a shell passes it on. Under nohup it is ignored.
+  struct sigaction former = {};
+  sigaction(SIGHUP, nullptr, &former);
+  action.sa_flags = 0;
+  if (former.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+  // A file-size limit and a reader that left are errors of the write, as a full disk is, not the
+  // end of the process.
   signal(SIGXFSZ, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
 }
 
 bool was_interrupted() { return stop_requested.load(); }

@@ -38,7 +38,8 @@ struct Arguments {
 /// process's budget.
 [[nodiscard]] RunOptions run_options(ProgressReporter& reporter);
 
-/// Set by SIGINT and SIGTERM; the second signal ends the process at once.
+/// SIGINT, SIGTERM and SIGHUP ask the run to stop with a checkpoint; a second SIGINT or SIGTERM
+/// ends the process at once.
 void catch_signals();
 [[nodiscard]] bool was_interrupted();
 [[nodiscard]] const std::atomic<bool>* interrupt_flag();

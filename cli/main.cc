@@ -8,6 +8,7 @@
 #include <new>
 
 #include "common.h"
+#include "streams.h"
 #include "terminal.h"
 
 namespace snug::cli {
@@ -40,7 +41,7 @@ void print_help(std::ostream& out) {
   }
   text +=
       "\n`snug VERB --help` lists every key. Exit codes: 0 done, 1 user error, 2 does not fit,\n"
-      "3 loss or gradient not finite, 4 verify found a difference, 70 a bug in snug,\n"
+      "3 loss, gradient or weight not finite, 4 verify found a difference, 70 a bug in snug,\n"
       "130 interrupted after a checkpoint.\n";
   const int descriptor = &out == &std::cout ? STDOUT_FILENO : STDERR_FILENO;
   out << wrapped(text, terminal_columns(descriptor));
@@ -91,23 +92,35 @@ int run(const std::vector<std::string>& words) {
               "inspect, plan, train, eval, predict, verify and solve are; `snug --help` explains");
 }
 
+int run_and_report(const std::vector<std::string>& words) {
+  try {
+    return run(words);
+  } catch (const Error& error) {
+    std::cerr << wrapped("error: " + std::string(error.what()) + "\n",
+                         terminal_columns(STDERR_FILENO));
+    return exit_code_of(error);
+  } catch (const std::bad_alloc&) {
+    std::cerr << "error: the system is out of memory\nhint: lower --memory\n";
+    return kDoesNotFit;
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what()
+              << "\nhint: this is a bug in snug; please report it with the command that led here\n";
+    return kBug;
+  }
+}
+
 }  // namespace
 }  // namespace snug::cli
 
 int main(int argc, char** argv) {
+  snug::cli::open_closed_streams();
   snug::cli::catch_signals();
-  try {
-    return snug::cli::run({argv + 1, argv + argc});
-  } catch (const snug::Error& error) {
-    const int columns = snug::cli::terminal_columns(STDERR_FILENO);
-    std::cerr << snug::cli::wrapped("error: " + std::string(error.what()) + "\n", columns);
-    return snug::cli::exit_code_of(error);
-  } catch (const std::bad_alloc&) {
-    std::cerr << "error: the system is out of memory\nhint: lower --memory\n";
-    return snug::cli::kDoesNotFit;
-  } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what()
-              << "\nhint: this is a bug in snug; please report it with the command that led here\n";
-    return snug::cli::kBug;
-  }
+  const int code = snug::cli::run_and_report({argv + 1, argv + argc});
+  const std::string unwritten = snug::cli::unwritten_stream();
+  if (unwritten.empty() || code != snug::cli::kDone) return code;
+  std::cerr
+      << "error: [" << unwritten
+      << "] not all of it could be written\nhint: give it a file on a disk with free space, or "
+         "a reader that stays to the end\n";
+  return snug::cli::kUserError;
 }

@@ -17,10 +17,12 @@ int predict_verb(const std::vector<std::string>& words) {
   ProgressReporter reporter;
   predict_rows(
       arguments.config,
-      [](const Prediction& prediction) { std::cout << prediction.to_json() << "\n"; },
+      [](const Prediction& prediction) {
+        std::cout << prediction.to_json() << "\n";
+        if (!std::cout)
+          throw Error(ErrorCode::io, "standard output", "cannot write the predictions");
+      },
       run_options(reporter));
-  std::cout.flush();
-  if (!std::cout) throw Error(ErrorCode::io, "standard output", "cannot write the predictions");
   return kDone;
 }
 
