@@ -142,6 +142,13 @@ struct RunConfig {
   [[nodiscard]] bool operator==(const RunConfig& other) const;
 };
 
+/// Whether a resumed run may have another value than the one it began with.
+enum class ResumeRule : uint8_t {
+  fixed,
+  may_change,
+  same_content,  // another path, if the rows there are the same
+};
+
 /// What a program needs to know of one key to build its parser or its help.
 struct OptionInfo {
   std::string name;
@@ -155,6 +162,7 @@ struct OptionInfo {
   std::vector<std::string> allowed;  // of "one of": canonical values
   std::vector<std::string> names;    // values that mean something by name, beside others
   bool is_switch = false;            // may stand without a value
+  ResumeRule resume_rule = ResumeRule::fixed;
 };
 
 /// Every key in the order of declaration.

@@ -35,11 +35,14 @@ class Error : public std::runtime_error {
   [[nodiscard]] ErrorCode code() const { return code_; }
   /// The place: an op, a file with its line, or a configuration key.
   [[nodiscard]] const std::string& where() const { return where_; }
+  /// What is wrong, without the place and the fix.
+  [[nodiscard]] const std::string& message() const { return message_; }
   [[nodiscard]] const std::string& hint() const { return hint_; }
 
  private:
   ErrorCode code_;
   std::string where_;
+  std::string message_;
   std::string hint_;
 };
 

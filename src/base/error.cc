@@ -67,6 +67,7 @@ Error::Error(ErrorCode code, std::string where, const std::string& message, std:
     : std::runtime_error(compose(printable(where), printable(message), printable(hint))),
       code_(code),
       where_(printable(where)),
+      message_(printable(message)),
       hint_(printable(hint)) {}
 
 }  // namespace snug

@@ -23,6 +23,8 @@ every verb; a verb takes the keys it needs.
 * A key that nobody knows is an error that names the nearest known one.
 * Lists are written `[256, 128]` in YAML and `256,128` on the command line.
 * Switches may stand without a value on the command line: `--resume`.
+* A run that is resumed keeps the values it began with. Keys with "may change" may have another value from then on, and
+  every change is printed and logged; "same rows": the file may lie elsewhere.
 * Names and defaults are Hugging Face's or DeepSpeed's where they have one; `train_batch_size` is the global batch, as
   in DeepSpeed.
 
@@ -79,6 +81,18 @@ std::string cell(std::string text) {
 
 std::string code(const std::string& text) { return text.empty() ? "" : "`" + text + "`"; }
 
+const char* words_of(ResumeRule rule) {
+  switch (rule) {
+    case ResumeRule::fixed:
+      return "";
+    case ResumeRule::may_change:
+      return "may change";
+    case ResumeRule::same_content:
+      return "same rows";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string config_help(int columns) {
@@ -109,11 +123,13 @@ std::string config_markdown() {
     if (info.group != group) {
       group = info.group;
       text += "\n## " + group +
-              "\n\n| key | type | default | allowed | meaning |\n|---|---|---|---|---|\n";
+              "\n\n| key | type | default | allowed | on resume | meaning "
+              "|\n|---|---|---|---|---|---|\n";
     }
     text += "| `" + info.name + "` | " + info.type +
             (info.unit.empty() ? "" : " (" + info.unit + ")") + " | " + code(info.default_value) +
-            " | " + cell(info.range) + " | " + cell(info.help) + " |\n";
+            " | " + cell(info.range) + " | " + words_of(info.resume_rule) + " | " +
+            cell(info.help) + " |\n";
   }
   return text;
 }

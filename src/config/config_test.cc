@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
 #include <set>
 
 #include "io/file.h"
@@ -375,6 +376,21 @@ TEST(ConfigHelp, every_option_stands_there_and_lines_fit) {
     EXPECT_LE(end - begin, 80u) << help.substr(begin, end - begin);
     begin = end + 1;
   }
+}
+
+TEST(Resume_rules, what_decides_the_mathematics_is_fixed) {
+  std::map<std::string, ResumeRule> rules;
+  for (const OptionInfo& info : config_options()) rules[info.name] = info.resume_rule;
+  for (const char* key :
+       {"learning_rate", "adam_epsilon", "weight_decay", "max_grad_norm", "warmup_steps",
+        "warmup_ratio", "lr_scheduler_type", "max_steps", "num_train_epochs", "logging_steps",
+        "save_steps", "save_total_limit", "memory", "threads"})
+    EXPECT_EQ(rules.at(key), ResumeRule::may_change) << key;
+  for (const char* key : {"train_file", "validation_file"})
+    EXPECT_EQ(rules.at(key), ResumeRule::same_content) << key;
+  for (const char* key : {"model", "seed", "train_batch_size", "optim", "momentum", "adam_beta1",
+                          "max_seq_length", "freeze", "label_smoothing_factor"})
+    EXPECT_EQ(rules.at(key), ResumeRule::fixed) << key;
 }
 
 TEST(ConfigDocs, the_page_is_that_of_the_table) {

@@ -353,4 +353,14 @@ Option choice_option_of(About about, const std::vector<std::string>& words,
   return option;
 }
 
+Option may_change(Option option) {
+  option.info.resume_rule = ResumeRule::may_change;
+  return option;
+}
+
+Option same_content(Option option) {
+  option.info.resume_rule = ResumeRule::same_content;
+  return option;
+}
+
 }  // namespace snug::config

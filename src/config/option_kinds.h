@@ -72,4 +72,9 @@ template <class Enum>
       [field](const RunConfig& config) { return static_cast<size_t>(config.*field); });
 }
 
+/// The same option; a resumed run may give it another value.
+[[nodiscard]] Option may_change(Option option);
+/// The same option; a resumed run may name another file with the same rows.
+[[nodiscard]] Option same_content(Option option);
+
 }  // namespace snug::config

@@ -43,11 +43,11 @@ void add_model(std::vector<Option>& all) {
       integer_or_auto_option(
           {"embedding_size", "of lstm: width of the word embeddings; auto: hidden_size"},
           &RunConfig::embedding_size, between(1, 1 << 20)),
-      text_option(
+      may_change(text_option(
           {"tokenizer",
            "vocab.txt, tokenizer.json or a folder that holds one; empty: the model's own, or a "
            "vocabulary learned from the training text"},
-          &RunConfig::tokenizer, true),
+          &RunConfig::tokenizer, true)),
       integer_option({"vocab_size",
                       "upper limit of a learned vocabulary; the vocabulary of a plan without data "
                       "and tokenizer",
@@ -85,13 +85,13 @@ void add_model(std::vector<Option>& all) {
 
 void add_data(std::vector<Option>& all) {
   all = {
-      text_option(
+      same_content(text_option(
           {"train_file", "training rows; the kind follows the suffix: .jsonl, .tsv or .csv"},
-          &RunConfig::train_file, true),
-      text_option({"validation_file", "rows for evaluation during training"},
-                  &RunConfig::validation_file, true),
-      text_option({"test_file", "rows for the eval and predict verbs"}, &RunConfig::test_file,
-                  true),
+          &RunConfig::train_file, true)),
+      same_content(text_option({"validation_file", "rows for evaluation during training"},
+                               &RunConfig::validation_file, true)),
+      may_change(text_option({"test_file", "rows for the eval and predict verbs"},
+                             &RunConfig::test_file, true)),
       text_option({"text_column", "column or field of the text"}, &RunConfig::text_column, false),
       text_option({"text_pair_column", "column of the second text; empty: none"},
                   &RunConfig::text_pair_column, true),
@@ -106,46 +106,47 @@ void add_data(std::vector<Option>& all) {
           {"bad_rows",
            "what a row that cannot be read does: stop the run, or be skipped and counted"},
           &RunConfig::bad_rows, {"stop", "skip"}),
-      text_option({"cache_dir", "place of the token cache; empty: output_dir"},
-                  &RunConfig::cache_dir, true),
+      may_change(text_option({"cache_dir", "place of the token cache; empty: output_dir"},
+                             &RunConfig::cache_dir, true)),
   };
 }
 
 void add_memory(std::vector<Option>& all) {
   all = {
-      memory_option({"memory",
-                     "the budget of the whole process: an amount, a share of what auto sees, all "
-                     "but an amount, "
-                     "or auto (control group limit or available memory)"},
-                    &RunConfig::memory),
-      recompute_option(
+      may_change(memory_option(
+          {"memory",
+           "the budget of the whole process: an amount, a share of what auto sees, all "
+           "but an amount, "
+           "or auto (control group limit or available memory)"},
+          &RunConfig::memory)),
+      may_change(recompute_option(
           {"recompute",
            "what is recomputed in the backward pass: auto follows the budget; the others are the "
            "field's named strategies (docs/planning.md)"},
-          &RunConfig::recompute),
+          &RunConfig::recompute)),
       integer_option({"train_batch_size", "the global batch: rows of one update", "rows"},
                      &RunConfig::train_batch_size, between(1, 1 << 24)),
-      integer_or_auto_option(
+      may_change(integer_or_auto_option(
           {"micro_batch_size", "rows computed at once; auto: the fastest that fits", "rows"},
-          &RunConfig::micro_batch_size, between(1, 1 << 24)),
-      integer_or_auto_option(
+          &RunConfig::micro_batch_size, between(1, 1 << 24))),
+      may_change(integer_or_auto_option(
           {"eval_batch_size", "rows computed at once in evaluation and prediction; auto: what fits",
            "rows"},
-          &RunConfig::eval_batch_size, between(1, 1 << 24)),
-      switch_option(
+          &RunConfig::eval_batch_size, between(1, 1 << 24))),
+      may_change(switch_option(
           {"allow_new_split",
            "lets a resumed run take another micro-batch than its checkpoint's when that no "
            "longer fits; results then differ in the order of sums"},
-          &RunConfig::allow_new_split),
+          &RunConfig::allow_new_split)),
       switch_option(
           {"allow_batch_norm_split",
            "lets a model with batch norm train in micro-batches: each is normalised by its own "
            "statistics, so results differ from those of the whole batch"},
           &RunConfig::allow_batch_norm_split),
-      integer_or_auto_option(
+      may_change(integer_or_auto_option(
           {"threads",
            "worker threads; auto: every core this process may use, no more than its CPU quota"},
-          &RunConfig::threads, between(1, 1024)),
+          &RunConfig::threads, between(1, 1024))),
   };
 }
 
@@ -156,32 +157,37 @@ void add_training(std::vector<Option>& all) {
            "optimizer (Hugging Face's adamw_torch, adamw_torch_fused and adamw_hf mean adamw)"},
           &RunConfig::optim, {"adamw", "sgd"},
           {{"adamw_torch", "adamw"}, {"adamw_torch_fused", "adamw"}, {"adamw_hf", "adamw"}}),
-      number_option({"learning_rate", "highest learning rate"}, &RunConfig::learning_rate,
-                    at_least(0)),
-      number_option({"weight_decay", "decoupled decay of all weights but biases and norms"},
-                    &RunConfig::weight_decay, at_least(0)),
+      may_change(number_option({"learning_rate", "highest learning rate"},
+                               &RunConfig::learning_rate, at_least(0))),
+      may_change(
+          number_option({"weight_decay", "decoupled decay of all weights but biases and norms"},
+                        &RunConfig::weight_decay, at_least(0))),
       number_option({"adam_beta1", "decay of AdamW's first moment"}, &RunConfig::adam_beta1,
                     below_one()),
       number_option({"adam_beta2", "decay of AdamW's second moment"}, &RunConfig::adam_beta2,
                     below_one()),
-      number_option({"adam_epsilon", "AdamW's epsilon"}, &RunConfig::adam_epsilon, above(0)),
+      may_change(
+          number_option({"adam_epsilon", "AdamW's epsilon"}, &RunConfig::adam_epsilon, above(0))),
       number_option({"momentum", "momentum of sgd"}, &RunConfig::momentum, below_one()),
-      number_option(
+      may_change(number_option(
           {"max_grad_norm", "gradients are scaled down to this global norm; 0: no clipping"},
-          &RunConfig::max_grad_norm, at_least(0)),
-      choice_option({"lr_scheduler_type", "how the learning rate falls after the warm-up"},
-                    &RunConfig::lr_scheduler_type, {"linear", "cosine", "constant"},
-                    {{"constant_with_warmup", "constant"}}),
-      number_option(
+          &RunConfig::max_grad_norm, at_least(0))),
+      may_change(
+          choice_option({"lr_scheduler_type", "how the learning rate falls after the warm-up"},
+                        &RunConfig::lr_scheduler_type, {"linear", "cosine", "constant"},
+                        {{"constant_with_warmup", "constant"}})),
+      may_change(number_option(
           {"warmup_ratio", "share of the updates in which the learning rate rises from 0"},
-          &RunConfig::warmup_ratio, between(0, 1)),
-      integer_option({"warmup_steps", "as warmup_ratio, in updates; above 0 it wins", "updates"},
-                     &RunConfig::warmup_steps, between(0, kMaxCount)),
-      number_option({"num_train_epochs", "passes over the training rows", "epochs"},
-                    &RunConfig::num_train_epochs, {.low = 0, .high = 1e6, .is_low_open = true}),
-      integer_option(
+          &RunConfig::warmup_ratio, between(0, 1))),
+      may_change(integer_option(
+          {"warmup_steps", "as warmup_ratio, in updates; above 0 it wins", "updates"},
+          &RunConfig::warmup_steps, between(0, kMaxCount))),
+      may_change(number_option({"num_train_epochs", "passes over the training rows", "epochs"},
+                               &RunConfig::num_train_epochs,
+                               {.low = 0, .high = 1e6, .is_low_open = true})),
+      may_change(integer_option(
           {"max_steps", "updates; above 0 it wins over num_train_epochs, -1: by epochs", "updates"},
-          &RunConfig::max_steps, between(-1, kMaxCount)),
+          &RunConfig::max_steps, between(-1, kMaxCount))),
       number_option(
           {"label_smoothing_factor", "share of the target that is spread over all labels"},
           &RunConfig::label_smoothing_factor, below_one()),
@@ -192,19 +198,21 @@ void add_training(std::vector<Option>& all) {
 
 void add_output(std::vector<Option>& all) {
   all = {
-      text_option({"output_dir", "folder of everything a run writes"}, &RunConfig::output_dir,
-                  true),
-      integer_option({"logging_steps", "updates between two lines of metrics.jsonl", "updates"},
-                     &RunConfig::logging_steps, between(1, kMaxCount)),
+      may_change(text_option({"output_dir", "folder of everything a run writes"},
+                             &RunConfig::output_dir, true)),
+      may_change(
+          integer_option({"logging_steps", "updates between two lines of metrics.jsonl", "updates"},
+                         &RunConfig::logging_steps, between(1, kMaxCount))),
       integer_option({"eval_steps", "updates between two evaluations; 0: at the end of every epoch",
                       "updates"},
                      &RunConfig::eval_steps, between(0, kMaxCount)),
-      integer_option(
+      may_change(integer_option(
           {"save_steps", "updates between two checkpoints; 0: at evaluations and the end only",
            "updates"},
-          &RunConfig::save_steps, between(0, kMaxCount)),
-      integer_option({"save_total_limit", "checkpoint-N folders kept beside best and last"},
-                     &RunConfig::save_total_limit, between(0, 1e6)),
+          &RunConfig::save_steps, between(0, kMaxCount))),
+      may_change(
+          integer_option({"save_total_limit", "checkpoint-N folders kept beside best and last"},
+                         &RunConfig::save_total_limit, between(0, 1e6))),
       choice_option({"metric_for_best_model",
                      "what decides best and early stopping (eval_ before the name is accepted)"},
                     &RunConfig::metric_for_best_model, {"loss", "accuracy", "macro_f1"},
@@ -222,10 +230,11 @@ void add_output(std::vector<Option>& all) {
           &RunConfig::early_stopping_patience, between(0, 1e6)),
       number_option({"early_stopping_threshold", "an improvement of less than this does not count"},
                     &RunConfig::early_stopping_threshold, at_least(0)),
-      switch_option({"resume",
-                     "goes on from the last complete checkpoint in output_dir, or begins where "
-                     "there is none"},
-                    &RunConfig::resume),
+      may_change(
+          switch_option({"resume",
+                         "goes on from the last complete checkpoint in output_dir, or begins where "
+                         "there is none"},
+                        &RunConfig::resume)),
   };
 }
 

@@ -11,11 +11,14 @@
 #include "io/file.h"
 #include "io/safetensors.h"
 #include "snug/error.h"
+#include "train/finite.h"
 
 namespace snug::train {
 namespace {
 
 constexpr int64_t kMaxStateBytes = 1 << 20;
+constexpr std::string_view kArchivePrefix = "checkpoint-";
+constexpr size_t kMaxStepDigits = 17;
 
 // What PyTorch counts in a batch norm and does not use where momentum is given.
 constexpr int64_t kNoBatches = 0;
@@ -87,6 +90,20 @@ void read_values(const std::string& path, const Engine& engine, const Model& mod
   }
 }
 
+// The names checkpoint-N in the folder with their N, ascending.
+std::vector<std::pair<int64_t, std::string>> archives_in(const RunFolder& folder) {
+  std::vector<std::pair<int64_t, std::string>> found;
+  for (const std::string& name : io::list_folder(folder.path)) {
+    if (!name.starts_with(kArchivePrefix)) continue;
+    const std::string digits = name.substr(kArchivePrefix.size());
+    if (digits.empty() || digits.size() > kMaxStepDigits) continue;
+    if (digits.find_first_not_of("0123456789") == std::string::npos)
+      found.emplace_back(std::stoll(digits), name);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 }  // namespace
 
 std::string save_checkpoint(const std::string& folder, const Engine& engine, const Model& model,
@@ -97,40 +114,63 @@ std::string save_checkpoint(const std::string& folder, const Engine& engine, con
   io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights) +
                                                      io::safetensors_file_bytes(states),
                                    .on_step = {}});
-  io::write_file(target.file("config.json"), model.config_json());
-  if (model.image_size() > 0)
-    io::write_file(target.file("preprocessor_config.json"), preprocessor_json(model));
+  const auto write_tensors = [&target](const char* name, const auto& tensors) {
+    std::string sha256 = io::write_safetensors(target.file(name), tensors);
+    target.record(name, sha256);
+    return sha256;
+  };
+  target.write("config.json", model.config_json());
+  if (model.image_size() > 0) target.write("preprocessor_config.json", preprocessor_json(model));
   if (tokenizer != nullptr) tokenizer->save(target.path(), model.max_seq_length);
-  std::string sha256 = io::write_safetensors(target.file("model.safetensors"), weights);
+  std::string sha256 = write_tensors("model.safetensors", weights);
   if (state != nullptr) {
-    (void)io::write_safetensors(target.file("optimizer.safetensors"), states);
-    io::write_file(target.file("trainer_state.json"), state->to_json());
+    (void)write_tensors("optimizer.safetensors", states);
+    target.write("trainer_state.json", state->to_json());
   }
   target.commit();
   return sha256;
 }
 
-void archive_checkpoint(const RunFolder& folder, int64_t step, int64_t limit) {
-  const std::string prefix = "checkpoint-";
-  io::AtomicFolder target(folder.file(prefix + std::to_string(step)));
-  for (const std::string& name : io::list_folder(folder.last())) {
-    if (name != io::kCompleteMarkerName)
-      io::copy_file(folder.last() + "/" + name, target.file(name));
+void archive_checkpoint(const RunFolder& folder, int64_t step) {
+  io::AtomicFolder target(folder.file(std::string(kArchivePrefix) + std::to_string(step)));
+  for (const auto& [name, record] : io::read_marker(folder.last())) {
+    const std::string sha256 = io::copy_file(folder.last() + "/" + name, target.file(name));
+    if (!record.sha256.empty() && sha256 != record.sha256) {
+      throw Error(ErrorCode::io, folder.last() + "/" + name,
+                  "the file reads back with other bytes than were written to it",
+                  "check the disk before going on");
+    }
+    target.record(name, sha256);
   }
   target.commit();
-  std::vector<std::pair<int64_t, std::string>> kept;  // by update
-  for (const std::string& name : io::list_folder(folder.path)) {
-    const bool is_archive =
-        name.starts_with(prefix) &&
-        name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
-    if (is_archive && name.size() < prefix.size() + 18)
-      kept.emplace_back(std::stoll("0" + name.substr(prefix.size())), name);
-  }
-  std::sort(kept.begin(), kept.end());
+}
+
+void prune_archives(const RunFolder& folder, int64_t limit) {
+  std::vector<std::pair<int64_t, std::string>> kept = archives_in(folder);
   while (static_cast<int64_t>(kept.size()) > limit) {
     io::remove_all(folder.file(kept.front().second));
     kept.erase(kept.begin());
   }
+}
+
+void recover_archives(const RunFolder& folder) {
+  for (const std::string& name : io::list_folder(folder.path)) {
+    const size_t end = name.find(".snug-");
+    if (name.starts_with(kArchivePrefix) && end != std::string::npos)
+      (void)io::recover_folder(folder.file(name.substr(0, end)));
+  }
+}
+
+bool has_archive(const RunFolder& folder, int64_t step) {
+  return io::is_complete(folder.file(std::string(kArchivePrefix) + std::to_string(step)));
+}
+
+std::string newest_archive(const RunFolder& folder) {
+  std::string newest;
+  for (const auto& [step, name] : archives_in(folder)) {
+    if (io::is_complete(folder.file(name))) newest = folder.file(name);
+  }
+  return newest;
 }
 
 TrainState load_state(const std::string& folder) {
@@ -141,6 +181,7 @@ TrainState load_state(const std::string& folder) {
 void load_checkpoint(const std::string& folder, const Engine& engine, const Model& model) {
   read_values(folder + "/model.safetensors", engine, model, Share::model);
   read_values(folder + "/optimizer.safetensors", engine, model, Share::optimizer);
+  require_finite_weights(engine, folder);
 }
 
 }  // namespace snug::train

@@ -26,13 +26,20 @@ struct RunFolder {
 std::string save_checkpoint(const std::string& folder, const Engine& engine, const Model& model,
                             const WordPieceTokenizer* tokenizer, const TrainState* state);
 
-/// Copies last/ to checkpoint-N and removes the oldest of these folders beyond `limit`. Call after
-/// update `step`.
-void archive_checkpoint(const RunFolder& folder, int64_t step, int64_t limit);
+/// Copies last/, which is of update `step`, to checkpoint-N.
+void archive_checkpoint(const RunFolder& folder, int64_t step);
+/// Removes the oldest of these folders beyond `limit`.
+void prune_archives(const RunFolder& folder, int64_t limit);
+/// Puts right what a kill left of archives.
+void recover_archives(const RunFolder& folder);
+[[nodiscard]] bool has_archive(const RunFolder& folder, int64_t step);
+/// Path of the newest complete checkpoint-N; empty where there is none.
+[[nodiscard]] std::string newest_archive(const RunFolder& folder);
 
 /// Reads trainer_state.json of a complete checkpoint.
 [[nodiscard]] TrainState load_state(const std::string& folder);
-/// Reads weights and optimizer states into the engine. Every value must be there with its shape.
+/// Reads weights and optimizer states into the engine. Every value must be there with its shape,
+/// and finite.
 void load_checkpoint(const std::string& folder, const Engine& engine, const Model& model);
 
 }  // namespace snug::train

@@ -6,10 +6,43 @@
 
 namespace snug::train {
 
+namespace {
+
+constexpr int64_t kChunkBytes = 4096;
+
+// Bytes of the whole lines in the first `bytes` of the file.
+int64_t whole_lines(const io::File& file, int64_t bytes) {
+  std::string chunk;
+  while (bytes > 0) {
+    const int64_t begin = std::max<int64_t>(0, bytes - kChunkBytes);
+    chunk.resize(static_cast<size_t>(bytes - begin));
+    file.read_at(begin, reinterpret_cast<std::byte*>(chunk.data()), bytes - begin);
+    const size_t newline = chunk.rfind('\n');
+    if (newline != std::string::npos) return begin + static_cast<int64_t>(newline) + 1;
+    bytes = begin;
+  }
+  return 0;
+}
+
+}  // namespace
+
 MetricsLog::MetricsLog(const std::string& path, int64_t kept_bytes)
     : file_(io::File::open_or_create(path)) {
-  bytes_ = std::min(kept_bytes, file_.size_bytes());
+  bytes_ = whole_lines(file_, std::min(kept_bytes, file_.size_bytes()));
   file_.truncate(bytes_);
+}
+
+void MetricsLog::write_line(const std::string& text) {
+  const std::string line = text + "\n";
+  file_.write_at(bytes_, line.data(), static_cast<int64_t>(line.size()));
+  bytes_ += static_cast<int64_t>(line.size());
+}
+
+void MetricsLog::write(int64_t step, const std::vector<KeyChange>& changes) {
+  nlohmann::ordered_json changed = nlohmann::ordered_json::object();
+  for (const KeyChange& change : changes)
+    changed[change.key] = {{"from", change.before}, {"to", change.now}};
+  write_line(nlohmann::ordered_json{{"step", step}, {"changed", changed}}.dump());
 }
 
 void MetricsLog::write(const UpdateLog& line) {
@@ -21,9 +54,7 @@ void MetricsLog::write(const UpdateLog& line) {
                                        {"tokens_per_second", line.tokens_per_second},
                                        {"arena_peak_bytes", line.arena_peak_bytes},
                                        {"rss_bytes", line.rss_bytes}};
-  const std::string text = json.dump() + "\n";
-  file_.write_at(bytes_, text.data(), static_cast<int64_t>(text.size()));
-  bytes_ += static_cast<int64_t>(text.size());
+  write_line(json.dump());
 }
 
 }  // namespace snug::train

@@ -1,23 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics.jsonl: one JSON object for each logged update. On resume, lines newer than the checkpoint
-// are cut off.
+// metrics.jsonl: one JSON object for each logged update, and one for each resume that changed keys.
+// On resume, lines newer than the checkpoint are cut off.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "io/file.h"
 #include "snug/session.h"
 
 namespace snug::train {
 
+/// A key that a resumed run changed.
+struct KeyChange {
+  std::string key;
+  std::string before;
+  std::string now;
+};
+
 class MetricsLog {
  public:
-  /// Keeps the first `kept_bytes` of the file.
+  /// Keeps the whole lines in the first `kept_bytes` of the file.
   MetricsLog(const std::string& path, int64_t kept_bytes);
   void write(const UpdateLog& line);
+  void write(int64_t step, const std::vector<KeyChange>& changes);
+  /// Forces it to the disk: a checkpoint counts on the lines before it.
+  void sync() { file_.sync(); }
   [[nodiscard]] int64_t bytes() const { return bytes_; }
 
  private:
+  void write_line(const std::string& text);
+
   io::File file_;
   int64_t bytes_ = 0;
 };

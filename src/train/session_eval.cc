@@ -4,12 +4,13 @@
 #include <cmath>
 
 #include "base/stop.h"
-#include "io/atomic_folder.h"
 #include "io/file.h"
+#include "io/folder_marker.h"
 #include "snug/error.h"
 #include "train/budget_check.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
+#include "train/finite.h"
 #include "train/model_weights.h"
 #include "train/process_memory.h"
 #include "train/rows_in_order.h"
@@ -92,6 +93,7 @@ void take_max_length(RunConfig& config, int64_t max_positions, const RunOptions&
 
 /// Sets config.max_seq_length where the folder decides it.
 void open_model(RunConfig& config, const RunOptions& options, Trained& trained) {
+  io::check_file_of_folder(config.model, "model.safetensors");
   trained.machine = train::open_machine(config, options);
   RunConfig shortest = config;  // the length is known further down
   shortest.max_seq_length = 1;
@@ -168,6 +170,7 @@ void open_engine(const RunConfig& config, const RunOptions& options, Trained& tr
       std::make_unique<train::Engine>(trained.plan, *trained.machine.backend, options.memory);
   train::initialize_weights(trained.model, *trained.engine, static_cast<uint64_t>(config.seed),
                             trained.machine.threads);
+  train::require_finite_weights(*trained.engine, config.model);
 }
 
 train::EvalPass pass_over(const Trained& trained, data::Part part, const RunOptions& options) {
@@ -216,6 +219,12 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
   EvalMetrics metrics =
       train::evaluate_part(pass_over(trained, part, options), trained.model.labels);
   trained.engine->check_memory();
+  if (!std::isfinite(metrics.loss)) {
+    throw Error(ErrorCode::numeric, config.model,
+                "the loss is not finite (" + std::to_string(metrics.loss) +
+                    "): the weights are finite, what the model computes from them is not",
+                "train with a lower learning_rate");
+  }
   return metrics;
 }
 
@@ -252,9 +261,16 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   };
   train::RowsInOrder waiting(work.path() + "/prediction.logits",
                              static_cast<int64_t>(labels.size()));
-  train::for_each_row(
-      pass_over(trained, data::Part::all(trained.rows->rows()), options),
-      [&](int64_t row, int32_t, std::span<const float> logits) { waiting.add(row, logits, give); });
+  train::for_each_row(pass_over(trained, data::Part::all(trained.rows->rows()), options),
+                      [&](int64_t row, int32_t, std::span<const float> logits) {
+                        if (train::first_not_finite(logits) >= 0) {
+                          throw Error(
+                              ErrorCode::numeric, file,
+                              "the scores of row " + std::to_string(row + 1) + " are not finite",
+                              "train with a lower learning_rate");
+                        }
+                        waiting.add(row, logits, give);
+                      });
   trained.engine->check_memory();
 }
 

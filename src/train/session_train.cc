@@ -3,12 +3,14 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "io/atomic_folder.h"
 #include "io/file.h"
+#include "io/folder_marker.h"
 #include "io/lock.h"
 #include "snug/error.h"
 #include "train/budget_check.h"
+#include "train/finite.h"
 #include "train/model_weights.h"
+#include "train/resume.h"
 #include "train/session_setup.h"
 #include "train/trainer.h"
 
@@ -17,26 +19,6 @@ namespace {
 
 using train::RunFolder;
 using train::TrainState;
-
-/// Keys that a resumed run may change: they decide where and how fast it runs, not what it
-/// computes.
-constexpr std::string_view kFreeKeys[] = {
-    "memory",           "recompute",       "micro_batch_size", "allow_new_split", "threads",
-    "output_dir",       "cache_dir",       "resume",           "logging_steps",   "save_steps",
-    "save_total_limit", "eval_batch_size", "test_file",        "tokenizer"};
-
-void check_same_run(const RunConfig& now, const TrainState& state, const std::string& file) {
-  const RunConfig before = RunConfig::from_json(state.config_json, file);
-  for (const OptionInfo& option : config_options()) {
-    const bool is_free =
-        std::find(std::begin(kFreeKeys), std::end(kFreeKeys), option.name) != std::end(kFreeKeys);
-    if (is_free || now.get(option.name) == before.get(option.name)) continue;
-    throw Error(ErrorCode::bad_config, option.name,
-                "the run in " + now.output_dir + " began with '" + before.get(option.name) +
-                    "', now it is '" + now.get(option.name) + "'",
-                "resume with the value it began with, or train into another output_dir");
-  }
-}
 
 void refuse_used_folder(const RunFolder& folder) {
   for (const char* name : {"last", "best", "metrics.jsonl"}) {
@@ -47,26 +29,11 @@ void refuse_used_folder(const RunFolder& folder) {
   }
 }
 
-/// The micro-batch of this run: the checkpoint's, unless the user permits another.
-int64_t micro_batch_of(const RunConfig& config, const std::optional<TrainState>& state) {
-  if (!state) return config.micro_batch_size;
-  if (config.allow_new_split) return config.micro_batch_size;
-  if (config.micro_batch_size > 0 && config.micro_batch_size != state->micro_batch) {
-    throw Error(ErrorCode::bad_config, "micro_batch_size",
-                "the checkpoint was made with micro-batches of " +
-                    std::to_string(state->micro_batch) + ", now " +
-                    std::to_string(config.micro_batch_size) + " is asked for",
-                "leave micro_batch_size away, or set allow_new_split (the order of sums, so the "
-                "last bits, will differ)");
-  }
-  return state->micro_batch;
-}
-
 train::RunPlan plan_for(const RunConfig& config, const RunOptions& options,
                         const train::RunSetup& setup, const train::Machine& machine,
                         const std::optional<TrainState>& state) {
   try {
-    return train::plan_setup(config, options, setup, machine, micro_batch_of(config, state));
+    return train::plan_setup(config, options, setup, machine, train::micro_batch_of(config, state));
   } catch (const Error& error) {
     if (!state || error.code() != ErrorCode::out_of_budget || config.allow_new_split) throw;
     throw Error(
@@ -86,24 +53,27 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   const RunFolder folder{config.output_dir};
   io::make_folders(folder.path);
   const io::FolderLock lock(folder.path);
-  const bool has_last = io::recover_folder(folder.last());
-  (void)io::recover_folder(folder.best());
+  std::optional<TrainState> state = train::read_checkpoint(folder, options);
   if (!config.resume) refuse_used_folder(folder);
-  std::optional<TrainState> state;
-  if (has_last) {
-    state = train::load_state(folder.last());
-    check_same_run(config, *state, folder.last() + "/trainer_state.json");
+  RunConfig before = config;
+  std::vector<train::KeyChange> changes;
+  if (state) {
+    before = RunConfig::from_json(state->config_json, folder.last() + "/trainer_state.json");
+    changes = train::changed_keys(before, config);
   }
 
   const train::WorkFolder work(config);
   const train::Machine machine = train::open_machine(config, options);
   const train::RunSetup setup =
-      train::open_setup(config, options, work, has_last ? folder.last() : std::string());
+      train::open_setup(config, options, work, state ? folder.last() : std::string());
   const train::RunData& data = *setup.data;
-  if (state && state->content_hash != data.train->content_hash()) {
-    throw Error(ErrorCode::bad_data, config.train_file,
-                "the rows or their tokens changed since the checkpoint was made",
-                "restore the file, or train into another output_dir");
+  std::optional<int64_t> good_step;
+  const bool was_finished = state && state->is_finished;
+  if (state) {
+    train::check_state(*state, before, config, data, folder);
+    state->is_finished = train::is_at_end(*state, before, config, setup.batches_per_epoch);
+    train::report_changes(changes, *state, config, setup.batches_per_epoch, options);
+    good_step = state->step;
   }
   const train::RunPlan plan = plan_for(config, options, setup, machine, state);
   if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report);
@@ -117,11 +87,14 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
     if (options.callbacks.on_message)
       options.callbacks.on_message("resuming after update " + std::to_string(state->step));
   } else {
+    if (!setup.model.weights_folder.empty())
+      io::check_file_of_folder(setup.model.weights_folder, "model.safetensors");
     train::initialize_weights(setup.model, engine, static_cast<uint64_t>(config.seed),
                               machine.threads);
+    train::require_finite_weights(engine, config.model);
     state.emplace();
-    state->content_hash = data.train->content_hash();
   }
+  train::note_data(data, *state);
   state->micro_batch = plan.micro_batch;
   state->config_json = config.to_json();
 
@@ -148,8 +121,9 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
       options.callbacks.on_progress({"evaluating", done, total});
     };
   }
-  const bool was_finished = state->is_finished;
-  const train::TrainOutcome outcome = train::run_training(training, *state);
+  training.changes = changes;
+  const bool trains_nothing = was_finished && state->is_finished;
+  const train::TrainOutcome outcome = train::run_training(training, *state, good_step);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   TrainSummary summary{.status = outcome.status,
                        .steps = train::load_state(folder.last()).step,
@@ -161,7 +135,7 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
                        .weights_sha256 = outcome.weights_sha256,
                        .seconds = seconds.count()};
   // Resuming a finished run trains nothing: what was measured while it trained stays.
-  const bool has_trained = !was_finished || !io::file_exists(folder.file("summary.json"));
+  const bool has_trained = !trains_nothing || !io::file_exists(folder.file("summary.json"));
   if (summary.status != RunStatus::interrupted && has_trained) {
     io::replace_file(folder.file("summary.json"), summary.to_json() + "\n");
   }

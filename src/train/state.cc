@@ -2,6 +2,8 @@
 #include "train/state.h"
 
 #include <bit>
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "io/json_file.h"
@@ -9,16 +11,30 @@
 namespace snug::train {
 namespace {
 
+constexpr int64_t kMaxCount = 1'000'000'000'000'000;  // as max_steps
+constexpr int64_t kMaxMicroBatch = 1 << 24;           // as train_batch_size
+
 // Reals are stored by their bits, so that a resumed run continues with exactly the same numbers.
 std::string bits_of(double value) { return std::to_string(std::bit_cast<uint64_t>(value)); }
 
 uint64_t number(const io::JsonValue& object, const char* key) {
   const std::string text = object.get_string(key);
-  try {
-    return std::stoull(text);
-  } catch (const std::exception&) {
-    object.at(key).fail("must hold the digits of a number");
-  }
+  uint64_t value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size())
+    object.at(key).fail("must hold the digits of a number of 64 bits, found '" + text + "'");
+  return value;
+}
+
+double finite_real(const io::JsonValue& object, const char* key) {
+  const auto value = std::bit_cast<double>(number(object, key));
+  if (!std::isfinite(value)) object.at(key).fail("must hold the bits of a finite number");
+  return value;
+}
+
+int64_t count(const io::JsonValue& object, const char* key, int64_t low = 0,
+              int64_t high = kMaxCount) {
+  return object.at(key).as_int(low, high);
 }
 
 }  // namespace
@@ -35,6 +51,7 @@ std::string TrainState::to_json() const {
                                  {"metrics_bytes", metrics_bytes},
                                  {"is_finished", is_finished},
                                  {"config", nlohmann::ordered_json::parse(config_json)}};
+  if (validation_hash) json["validation_hash"] = std::to_string(*validation_hash);
   if (best_metric) {
     json["best_metric"] = *best_metric;
     json["best_metric_bits"] = bits_of(*best_metric);
@@ -44,20 +61,21 @@ std::string TrainState::to_json() const {
 
 TrainState TrainState::from_json(const std::string& text, const std::string& file) {
   const io::JsonValue json = io::parse_json(text, file);
-  TrainState state{.step = json.get_int("global_step"),
-                   .epoch = json.get_int("epoch"),
-                   .batch = json.get_int("batch"),
-                   .micro_batch = json.get_positive("micro_batch"),
+  TrainState state{.step = count(json, "global_step"),
+                   .epoch = count(json, "epoch"),
+                   .batch = count(json, "batch"),
+                   .micro_batch = count(json, "micro_batch", 1, kMaxMicroBatch),
                    .content_hash = number(json, "content_hash"),
+                   .validation_hash = std::nullopt,
                    .best_metric = std::nullopt,
-                   .stale_evaluations = json.get_int("stale_evaluations"),
-                   .loss_sum = std::bit_cast<double>(number(json, "loss_sum_bits")),
-                   .loss_count = json.get_int("loss_count"),
-                   .metrics_bytes = json.get_int("metrics_bytes"),
+                   .stale_evaluations = count(json, "stale_evaluations"),
+                   .loss_sum = finite_real(json, "loss_sum_bits"),
+                   .loss_count = count(json, "loss_count"),
+                   .metrics_bytes = count(json, "metrics_bytes"),
                    .is_finished = json.get_bool("is_finished"),
                    .config_json = json.at("config").dump()};
-  if (json.has("best_metric_bits"))
-    state.best_metric = std::bit_cast<double>(number(json, "best_metric_bits"));
+  if (json.has("best_metric_bits")) state.best_metric = finite_real(json, "best_metric_bits");
+  if (json.has("validation_hash")) state.validation_hash = number(json, "validation_hash");
   return state;
 }
 

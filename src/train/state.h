@@ -14,7 +14,8 @@ struct TrainState {
   int64_t epoch = 0;
   int64_t batch = 0;  // of the epoch: the next one to draw
   int64_t micro_batch = 0;
-  uint64_t content_hash = 0;  // of the training rows and their tokens
+  uint64_t content_hash = 0;                // of the training rows and their tokens
+  std::optional<uint64_t> validation_hash;  // of validation_file's, where there is one
   std::optional<double> best_metric;
   int64_t stale_evaluations = 0;
   double loss_sum = 0;  // since the last logged update
@@ -24,7 +25,7 @@ struct TrainState {
   std::string config_json;
 
   [[nodiscard]] std::string to_json() const;
-  /// Throws Error{bad_data} naming the file and field.
+  /// Every field is checked for its range. Throws Error{bad_data} naming the file and field.
   [[nodiscard]] static TrainState from_json(const std::string& text, const std::string& file);
 };
 

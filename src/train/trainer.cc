@@ -5,9 +5,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "snug/error.h"
+#include "train/checkpoint_writer.h"
 #include "train/core_watch.h"
-#include "train/metrics_log.h"
 
 namespace snug::train {
 namespace {
@@ -33,12 +32,14 @@ double metric_of(const EvalMetrics& metrics, MetricKind kind) {
 /// Evaluates, keeps the best weights, and says whether patience is at its end.
 class Judge {
  public:
-  Judge(Training& training, TrainState& state) : training_(training), state_(state) {}
+  Judge(Training& training, TrainState& state, const CheckpointWriter& writer)
+      : training_(training), state_(state), writer_(writer) {}
 
   [[nodiscard]] EvalMetrics evaluate() const {
     EvalMetrics metrics = evaluate_part(training_.validation, training_.model->labels);
     if (training_.options->callbacks.on_evaluation)
       training_.options->callbacks.on_evaluation(state_.step, metrics);
+    writer_.require_finite(metrics, state_.step);
     return metrics;
   }
 
@@ -46,16 +47,13 @@ class Judge {
     const RunConfig& config = *training_.config;
     const double value = metric_of(metrics, config.metric_for_best_model);
     const double sign = config.is_greater_better() ? 1.0 : -1.0;
-    // A value that is not a number is never best.
-    const bool is_best = std::isfinite(value) &&
-                         (!state_.best_metric ||
-                          sign * (value - *state_.best_metric) > config.early_stopping_threshold);
+    const bool is_best = !state_.best_metric ||
+                         sign * (value - *state_.best_metric) > config.early_stopping_threshold;
     if (is_best) {
       state_.best_metric = value;
       state_.stale_evaluations = 0;
       training_.engine->check_memory();
-      (void)save_checkpoint(training_.folder.best(), *training_.engine, *training_.model,
-                            training_.tokenizer, nullptr);
+      writer_.save_best(state_.step);
       return false;
     }
     ++state_.stale_evaluations;
@@ -66,6 +64,7 @@ class Judge {
  private:
   Training& training_;
   TrainState& state_;
+  const CheckpointWriter& writer_;
 };
 
 // Of images: their number.
@@ -77,15 +76,6 @@ int64_t tokens_in(const data::RowStore& store, std::span<const int64_t> rows) {
     tokens += length;
   }
   return tokens;
-}
-
-void check_finite(const UpdateResult& result, int64_t step) {
-  if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) return;
-  throw Error(ErrorCode::numeric, "update " + std::to_string(step + 1),
-              "loss " + std::to_string(result.loss) + ", gradient norm " +
-                  std::to_string(result.grad_norm) +
-                  ": not finite; the last checkpoint is unchanged",
-              "lower learning_rate, raise warmup_steps, or set max_grad_norm");
 }
 
 }  // namespace
@@ -121,31 +111,40 @@ UpdateResult run_update(Engine& engine, const FeedContext& feed, const data::Bat
   return result;
 }
 
-TrainOutcome run_training(Training& training, TrainState state) {
+TrainOutcome run_training(Training& training, TrainState state, std::optional<int64_t> good_step) {
   const RunConfig& config = *training.config;
   const RunOptions& options = *training.options;
   Engine& engine = *training.engine;
   MetricsLog log(training.folder.file("metrics.jsonl"), state.metrics_bytes);
-  Judge judge(training, state);
+  if (log.bytes() < state.metrics_bytes && options.callbacks.on_message) {
+    options.callbacks.on_message("metrics.jsonl lost lines: the checkpoint counts on " +
+                                 std::to_string(state.metrics_bytes) + " bytes, whole lines make " +
+                                 std::to_string(log.bytes()));
+  }
+  if (!training.changes.empty()) log.write(state.step, training.changes);
+  CheckpointWriter writer(training, good_step);
+  Judge judge(training, state, writer);
   TrainOutcome outcome;
   const bool has_validation = training.validation.part.size() > 0;
   const auto save = [&] {
     engine.check_memory();
+    log.sync();
     state.metrics_bytes = log.bytes();
-    outcome.weights_sha256 = save_checkpoint(training.folder.last(), engine, *training.model,
-                                             training.tokenizer, &state);
+    outcome.weights_sha256 = writer.save_last(state);
   };
+  writer.finish_archive();
   training.sampler->seek(state.epoch, state.batch);
   auto interval_start = Clock::now();
   int64_t interval_tokens = 0;
   bool must_stop = state.is_finished;
+  if (must_stop && state.step < training.total_steps) outcome.status = RunStatus::early_stopped;
   CoreWatch cores;
   std::optional<EvalMetrics> newest;
   while (!must_stop && state.step < training.total_steps) {
     const data::BatchPlan batch = training.sampler->next();
     const UpdateResult result =
         run_update(engine, training.feed, batch, state.step, config, training.total_steps);
-    check_finite(result, state.step);
+    writer.require_finite(result, state.step + 1);
     const std::string message = cores.after_update();
     if (!message.empty() && options.callbacks.on_message) options.callbacks.on_message(message);
     interval_tokens += tokens_in(*training.feed.rows, batch.rows);
@@ -201,9 +200,7 @@ TrainOutcome run_training(Training& training, TrainState state) {
     }
     const bool is_save_step = config.save_steps > 0 && state.step % config.save_steps == 0;
     if (state.is_finished || is_save_step) save();
-    if (is_save_step && config.save_total_limit > 0) {
-      archive_checkpoint(training.folder, state.step, config.save_total_limit);
-    }
+    writer.archive();
   }
   // A finished run that is resumed: its last checkpoint is whole, only the summary is made again.
   if (outcome.weights_sha256.empty()) save();

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "data/sampler.h"
 #include "snug/session.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
+#include "train/metrics_log.h"
 #include "train/state.h"
 
 namespace snug::train {
@@ -25,6 +27,7 @@ struct Training {
   int64_t total_steps = 0;
   EvalPass validation;  // an empty part: no evaluation
   RunFolder folder;
+  std::vector<KeyChange> changes;  // on resume; the log says them
 };
 
 struct TrainOutcome {
@@ -36,9 +39,11 @@ struct TrainOutcome {
 /// Number of updates of the whole run.
 [[nodiscard]] int64_t total_steps(const RunConfig& config, int64_t batches_per_epoch);
 
-/// Trains from `state` to the end. Throws Error{numeric} where a loss or gradient is not finite;
-/// nothing is saved then.
-[[nodiscard]] TrainOutcome run_training(Training& training, TrainState state);
+/// Trains from `state` to the end; `good_step` is that of the checkpoint in last/. Throws
+/// Error{numeric} where a loss, gradient, weight or optimizer state is not finite; nothing of that
+/// is saved.
+[[nodiscard]] TrainOutcome run_training(Training& training, TrainState state,
+                                        std::optional<int64_t> good_step);
 
 /// One update of the global batch `batch` (0-based number `step`): all micro-batches, then the
 /// optimizer.

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint_writer.h"
+
+#include <cmath>
+
+#include "snug/error.h"
+#include "train/finite.h"
+
+namespace snug::train {
+namespace {
+
+// Values of the recipe that no training needs, first; then what helps in general.
+std::string advice(const RunConfig& config) {
+  std::string extreme;
+  const auto add = [&](bool is_extreme, const char* change, const char* key) {
+    if (!is_extreme) return;
+    extreme += (extreme.empty() ? "" : " and ") + std::string(change) + " " + key + " (now " +
+               config.get(key) + ")";
+  };
+  add(config.weight_decay > 1, "lower", "weight_decay");
+  add(config.optim == OptimizerKind::adamw && config.adam_epsilon < 1e-12, "raise", "adam_epsilon");
+  add(config.learning_rate > 1, "lower", "learning_rate");
+  if (!extreme.empty()) return extreme;
+  return config.max_grad_norm > 0 ? "lower learning_rate or raise warmup_steps"
+                                  : "lower learning_rate, raise warmup_steps or set max_grad_norm";
+}
+
+}  // namespace
+
+void CheckpointWriter::fail(int64_t step, const std::string& what) const {
+  const std::string last = training_.folder.last();
+  const std::string kept = good_step_
+                               ? "nothing of this was saved: the last good checkpoint is " + last +
+                                     " (after update " + std::to_string(*good_step_) + ")"
+                               : "nothing of this was saved, and there is no checkpoint yet";
+  throw Error(ErrorCode::numeric, "update " + std::to_string(step), what + "; " + kept,
+              advice(*training_.config) +
+                  (good_step_ ? ", and add --resume to go on from that checkpoint"
+                              : ", and add --resume to begin again in this folder"));
+}
+
+void CheckpointWriter::require_finite(const UpdateResult& result, int64_t step) const {
+  if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) return;
+  fail(step, "not finite: loss " + std::to_string(result.loss) + ", gradient norm " +
+                 std::to_string(result.grad_norm));
+}
+
+void CheckpointWriter::require_finite(const EvalMetrics& metrics, int64_t step) const {
+  if (std::isfinite(metrics.loss)) return;
+  fail(step, "the loss of the evaluation is not finite: " + std::to_string(metrics.loss));
+}
+
+void CheckpointWriter::require_finite_values(int64_t step) const {
+  const std::optional<NotFinite> found = find_not_finite(*training_.engine);
+  if (found) fail(step, "the weights are not finite: " + found->text());
+}
+
+std::string CheckpointWriter::save_last(const TrainState& state) {
+  require_finite_values(state.step);
+  std::string sha256 = save_checkpoint(training_.folder.last(), *training_.engine, *training_.model,
+                                       training_.tokenizer, &state);
+  good_step_ = state.step;
+  return sha256;
+}
+
+void CheckpointWriter::save_best(int64_t step) const {
+  require_finite_values(step);
+  (void)save_checkpoint(training_.folder.best(), *training_.engine, *training_.model,
+                        training_.tokenizer, nullptr);
+}
+
+bool CheckpointWriter::keeps_archive() const {
+  const RunConfig& config = *training_.config;
+  return config.save_total_limit > 0 && config.save_steps > 0 && good_step_.value_or(0) > 0 &&
+         *good_step_ % config.save_steps == 0;
+}
+
+void CheckpointWriter::archive() const {
+  if (!keeps_archive()) return;
+  archive_checkpoint(training_.folder, *good_step_);
+  prune_archives(training_.folder, training_.config->save_total_limit);
+}
+
+void CheckpointWriter::finish_archive() const {
+  if (!keeps_archive()) return;
+  if (!has_archive(training_.folder, *good_step_))
+    archive_checkpoint(training_.folder, *good_step_);
+  prune_archives(training_.folder, training_.config->save_total_limit);
+}
+
+}  // namespace snug::train

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/resume.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "io/atomic_folder.h"
+#include "io/file.h"
+#include "optim/schedule.h"
+#include "snug/error.h"
+#include "train/trainer.h"
+
+namespace snug::train {
+namespace {
+
+std::string state_file(const RunFolder& folder) { return folder.last() + "/trainer_state.json"; }
+
+void say(const RunOptions& options, const std::string& text) {
+  if (options.callbacks.on_message) options.callbacks.on_message(text);
+}
+
+std::string damage_hint(const RunFolder& folder) {
+  const std::string newest = newest_archive(folder);
+  if (!newest.empty())
+    return "remove " + folder.last() + " and rename " + newest + " to it: --resume goes on there";
+  return "put a copy of " + folder.last() +
+         " in its place, or remove it: --resume then begins from the start";
+}
+
+[[noreturn]] void fail_rows(const std::string& file) {
+  throw Error(ErrorCode::bad_data, file,
+              "the rows or their tokens changed since the checkpoint was made",
+              "restore the file, or train into another output_dir");
+}
+
+}  // namespace
+
+std::optional<TrainState> read_checkpoint(const RunFolder& folder, const RunOptions& options) {
+  const bool has_last = io::recover_folder(folder.last());
+  (void)io::recover_folder(folder.best());
+  recover_archives(folder);
+  if (!has_last) return std::nullopt;
+  try {
+    if (io::check_folder(folder.last()) == io::FolderCheck::by_size) {
+      say(options, folder.last() +
+                       " was written by an older version of Snug, without SHA-256: only the sizes "
+                       "of its files were checked");
+    }
+    return load_state(folder.last());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_data) throw;
+    throw Error(error.code(), error.where(), error.message(), damage_hint(folder));
+  }
+}
+
+std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& now) {
+  std::vector<KeyChange> changes;
+  for (const OptionInfo& option : config_options()) {
+    const KeyChange change{option.name, before.get(option.name), now.get(option.name)};
+    if (change.before == change.now) continue;
+    const bool is_same_kind = change.before.empty() == change.now.empty();
+    const bool may_differ = option.resume_rule == ResumeRule::may_change ||
+                            (option.resume_rule == ResumeRule::same_content && is_same_kind);
+    if (!may_differ) {
+      throw Error(ErrorCode::bad_config, option.name,
+                  "the run in " + now.output_dir + " began with '" + change.before +
+                      "', now it is '" + change.now + "'",
+                  "resume with the value it began with, or train into another output_dir");
+    }
+    if (option.name != "resume") changes.push_back(change);
+  }
+  return changes;
+}
+
+void check_state(const TrainState& state, const RunConfig& before, const RunConfig& now,
+                 const RunData& data, const RunFolder& folder) {
+  if (state.content_hash != data.train->content_hash()) fail_rows(now.train_file);
+  if (data.validation) {
+    // Checkpoints of older versions do not know the rows of the validation file, only its path.
+    const bool is_known = state.validation_hash.has_value();
+    const bool is_same = is_known ? *state.validation_hash == data.validation->content_hash()
+                                  : now.validation_file == before.validation_file;
+    if (!is_same) fail_rows(now.validation_file);
+  }
+  const auto fail = [&](const char* field, const std::string& what) {
+    throw Error(ErrorCode::bad_data, state_file(folder), fmt::format("\"{}\" {}", field, what),
+                damage_hint(folder));
+  };
+  const int64_t batches = train_sampler(now, data).batches_per_epoch();
+  if (state.batch >= batches)
+    fail("batch", fmt::format("is {}; an epoch has the batches 0 to {}", state.batch, batches - 1));
+  if (state.epoch > state.step / batches || state.epoch * batches + state.batch != state.step) {
+    fail("global_step", fmt::format("is {}, but batch {} of epoch {} comes after another number of "
+                                    "updates ({} an epoch)",
+                                    state.step, state.batch, state.epoch, batches));
+  }
+  const int64_t total = total_steps(before, batches);
+  if (state.step > total)
+    fail("global_step", fmt::format("is {}; the run has {} updates", state.step, total));
+  if (state.is_finished && state.step < total && before.early_stopping_patience == 0)
+    fail("is_finished", fmt::format("is true after {} of {} updates", state.step, total));
+  if (state.loss_count > state.step)
+    fail("loss_count", fmt::format("is {} after {} updates", state.loss_count, state.step));
+  if (state.stale_evaluations > state.step)
+    fail("stale_evaluations",
+         fmt::format("is {} after {} updates", state.stale_evaluations, state.step));
+  if (state.micro_batch > before.train_batch_size) {
+    fail("micro_batch", fmt::format("is {}, more than train_batch_size {}", state.micro_batch,
+                                    before.train_batch_size));
+  }
+}
+
+void note_data(const RunData& data, TrainState& state) {
+  state.content_hash = data.train->content_hash();
+  state.validation_hash.reset();
+  if (data.validation) state.validation_hash = data.validation->content_hash();
+}
+
+bool is_at_end(const TrainState& state, const RunConfig& before, const RunConfig& now,
+               int64_t batches_per_epoch) {
+  const bool stopped_early =
+      state.is_finished && state.step < total_steps(before, batches_per_epoch);
+  const int64_t total = total_steps(now, batches_per_epoch);
+  if (state.step > total) {
+    throw Error(ErrorCode::bad_config, now.max_steps > 0 ? "max_steps" : "num_train_epochs",
+                fmt::format("the run has {} updates with this, and {} are done", total, state.step),
+                "ask for more updates, or train into another output_dir");
+  }
+  return stopped_early || state.step == total;
+}
+
+void report_changes(const std::vector<KeyChange>& changes, const TrainState& state,
+                    const RunConfig& now, int64_t batches_per_epoch, const RunOptions& options) {
+  bool is_of_recipe = false;
+  const std::vector<OptionInfo> infos = config_options();
+  for (const KeyChange& change : changes) {
+    say(options,
+        fmt::format("changed: {} from '{}' to '{}'", change.key, change.before, change.now));
+    is_of_recipe |= std::any_of(infos.begin(), infos.end(), [&](const OptionInfo& info) {
+      return info.name == change.key && info.group == "Training";
+    });
+  }
+  if (!is_of_recipe) return;
+  const int64_t total = total_steps(now, batches_per_epoch);
+  std::string text = fmt::format(
+      "schedule: {} with a peak of {}, {} warm-up updates, {} updates in all, {} done",
+      now.get("lr_scheduler_type"), now.get("learning_rate"),
+      optim::resolve_warmup(now.warmup_steps, now.warmup_ratio, total), total, state.step);
+  if (state.step < total)
+    text += fmt::format("; the next has rate {:.4g}", learning_rate_at(now, state.step, total));
+  say(options, text);
+}
+
+int64_t micro_batch_of(const RunConfig& config, const std::optional<TrainState>& state) {
+  if (!state || config.allow_new_split) return config.micro_batch_size;
+  if (config.micro_batch_size > 0 && config.micro_batch_size != state->micro_batch) {
+    throw Error(ErrorCode::bad_config, "micro_batch_size",
+                "the checkpoint was made with micro-batches of " +
+                    std::to_string(state->micro_batch) + ", now " +
+                    std::to_string(config.micro_batch_size) + " is asked for",
+                "leave micro_batch_size away, or set allow_new_split (the order of sums, so the "
+                "last bits, will differ)");
+  }
+  return state->micro_batch;
+}
+
+}  // namespace snug::train

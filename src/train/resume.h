@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Going on from a checkpoint: whether its files are what was written, whether it belongs to this
+// run and its rows, and which keys the user changed since.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "snug/session.h"
+#include "train/checkpoint.h"
+#include "train/metrics_log.h"
+#include "train/run_data.h"
+
+namespace snug::train {
+
+/// Puts right what a kill left in last/ and best/, compares the files of last/ with their marker
+/// and reads its state; nothing where there is no checkpoint. Throws Error{bad_data}.
+[[nodiscard]] std::optional<TrainState> read_checkpoint(const RunFolder& folder,
+                                                        const RunOptions& options);
+
+/// The keys that have another value than in the checkpoint. Throws Error{bad_config} for one that
+/// is fixed.
+[[nodiscard]] std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& now);
+
+/// The state against the rows: they are those of the checkpoint, and its position is one that the
+/// run had. Throws Error{bad_data}.
+void check_state(const TrainState& state, const RunConfig& before, const RunConfig& now,
+                 const RunData& data, const RunFolder& folder);
+/// Fills in what the state keeps of the rows.
+void note_data(const RunData& data, TrainState& state);
+
+/// After a change of max_steps or num_train_epochs: whether the run is at its end. Throws
+/// Error{bad_config} where more updates are done than asked for.
+[[nodiscard]] bool is_at_end(const TrainState& state, const RunConfig& before, const RunConfig& now,
+                             int64_t batches_per_epoch);
+
+/// Says each change, and the schedule that results.
+void report_changes(const std::vector<KeyChange>& changes, const TrainState& state,
+                    const RunConfig& now, int64_t batches_per_epoch, const RunOptions& options);
+
+/// The micro-batch of this run: the checkpoint's, unless the user permits another; 0: free.
+[[nodiscard]] int64_t micro_batch_of(const RunConfig& config,
+                                     const std::optional<TrainState>& state);
+
+}  // namespace snug::train

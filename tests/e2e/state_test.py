@@ -1,0 +1,254 @@
+"""What a run keeps: only finite numbers, files that are what was written, and keys that may change when it goes on."""
+import json
+import math
+import shutil
+import struct
+
+import common
+from common import Case, options, run, sha256
+
+
+def write_value(path, name, value):
+    """Sets the first element of a tensor of a safetensors file."""
+    data = bytearray(path.read_bytes())
+    (length,) = struct.unpack("<Q", data[:8])
+    begin = 8 + length + json.loads(data[8:8 + length])[name]["data_offsets"][0]
+    data[begin:begin + 4] = struct.pack("<f", value)
+    path.write_bytes(data)
+
+
+def write_marker(folder, is_new=True):
+    """Makes the marker agree with the files, in this format or the older one."""
+    files = sorted(path for path in folder.iterdir() if path.name != ".snug.complete")
+    if is_new:
+        text = json.dumps({"format": 2, "files": {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in files}})
+    else:
+        text = "".join(f"{path.stat().st_size} {path.name}\n" for path in files)
+    (folder / ".snug.complete").write_text(text)
+
+
+class Tiny(Case):
+    rows = 60
+
+    def base(self, **more):
+        return super().base(**dict(dict(max_seq_length=8, recompute="none"), **more))
+
+
+class Finite(Tiny):
+    EXTREMES = ({"learning_rate": 1e300}, {"adam_epsilon": 1e-300}, {"weight_decay": 1e300})
+
+    def assert_no_checkpoint(self, out):
+        self.assertEqual([path.name for path in out.iterdir() if path.is_dir()], [])
+
+    def test_nothing_that_is_not_finite_is_saved_and_the_hint_works(self):
+        for i, extreme in enumerate(self.EXTREMES):
+            for save_steps in (0, 1):
+                out = self.folder / f"run{i}{save_steps}"
+                good = self.base(output_dir=out, max_steps=1, save_steps=save_steps)
+                done = run("train", *options(**dict(good, **extreme)))
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn("there is no checkpoint", done.stderr)
+                self.assertIn(next(iter(extreme)), done.stderr.split("hint: ")[1])
+                self.assert_no_checkpoint(out)
+                self.ok("train", **dict(good, resume=True))
+
+    def test_the_last_good_checkpoint_stays_and_a_resume_with_other_values_goes_on(self):
+        base = self.base(max_steps=4, save_steps=2)
+        for i, extreme in enumerate(self.EXTREMES):
+            out = self.train(f"run{i}", **dict(base, max_steps=2))
+            before = {name: sha256(out / name) for name in ("last/model.safetensors", "best/model.safetensors")}
+            done = run("train", *options(**dict(base, output_dir=out, resume=True, **extreme)))
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"{out}/last (after update 2)", done.stderr)
+            self.assertEqual({name: sha256(out / name) for name in before}, before)
+            done = self.ok("train", **dict(base, output_dir=out, resume=True))
+            self.assertEqual(self.summary(out)["steps"], 4)
+            for tensor in common.read_safetensors(out / "last/optimizer.safetensors").values():
+                self.assertTrue(all(map(math.isfinite, tensor)))
+
+    def test_weights_that_are_not_finite_are_refused_by_name(self):
+        out = self.train("run", max_steps=1)
+        (out / "best/.snug.complete").unlink()
+        write_value(out / "best/model.safetensors", "classifier.bias", math.nan)
+        data = options(test_file=self.valid_file, memory="1GiB", threads=2)
+        for verb in ("eval", "predict"):
+            done = run(verb, *options(output_dir=out), *data)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn("classifier.bias", done.stderr)
+            self.assertEqual(done.stdout, "")
+        tuned = run("train", *options(**self.base(output_dir=self.folder / "tuned", model=out / "best", vocab_size=None)))
+        self.assertEqual(tuned.returncode, 3, tuned.stderr)
+        self.assert_no_checkpoint(self.folder / "tuned")
+
+    def test_a_loss_of_eval_that_is_not_finite_is_exit_3(self):
+        out = self.train("run", max_steps=1)
+        (out / "best/.snug.complete").unlink()
+        write_value(out / "best/model.safetensors", "classifier.weight", 3e38)
+        write_value(out / "best/model.safetensors", "bert.pooler.dense.bias", 3e38)
+        write_value(out / "best/model.safetensors", "classifier.bias", 3e38)
+        for verb in ("eval", "predict"):
+            done = run(verb, *options(output_dir=out, test_file=self.valid_file, memory="1GiB", threads=2))
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn("not finite", done.stderr)
+
+
+class Changes(Tiny):
+    def changed_lines(self, out):
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        return [line for line in lines if "changed" in line]
+
+    def test_the_recipe_may_change_and_every_change_is_said(self):
+        other = dict(learning_rate=5e-4, adam_epsilon=1e-7, weight_decay=0.01, max_grad_norm=0, warmup_steps=3, warmup_ratio=0.2,
+                     lr_scheduler_type="cosine", max_steps=9, num_train_epochs=2, logging_steps=2, save_steps=3, save_total_limit=1,
+                     memory="900MiB", threads=1)
+        out = self.train("run", max_steps=2)
+        done = self.ok("train", **dict(self.base(output_dir=out, resume=True), **other))
+        (line,) = self.changed_lines(out)
+        self.assertEqual(line["step"], 2)
+        self.assertEqual(set(line["changed"]), set(other))
+        for key in other:
+            self.assertIn(f"changed: {key} from", done.stderr)
+        self.assertIn("schedule: cosine with a peak of 5e-04, 3 warm-up updates, 9 updates in all, 2 done", done.stderr)
+        self.assertEqual(self.summary(out)["steps"], 9)
+        # And back: a clipped run goes on from an unclipped one.
+        self.ok("train", **dict(self.base(output_dir=out, resume=True), **dict(other, max_grad_norm=1.0, max_steps=10)))
+        self.assertEqual(self.summary(out)["steps"], 10)
+        self.assertEqual(self.changed_lines(out)[1]["changed"]["max_grad_norm"], {"from": "0", "to": "1"})
+
+    def test_a_finished_run_that_gets_more_updates_is_the_longer_run(self):
+        base = dict(lr_scheduler_type="constant", validation_file=None, validation_split=0)
+        wanted = self.train("whole", max_steps=6, **base)
+        out = self.train("run", max_steps=3, **base)
+        self.ok("train", **self.base(output_dir=out, resume=True, max_steps=6, **base))
+        for name in ("last/model.safetensors", "last/optimizer.safetensors"):
+            self.assertEqual(sha256(out / name), sha256(wanted / name), name)
+        fewer = run("train", *options(**self.base(output_dir=out, resume=True, max_steps=4, **base)))
+        self.assertEqual(fewer.returncode, 1)
+        self.assertIn("max_steps", fewer.stderr)
+
+    def test_what_decides_the_mathematics_is_refused(self):
+        out = self.train("run", max_steps=2)
+        for key, value in {"seed": 4, "train_batch_size": 16, "optim": "sgd", "max_seq_length": 16, "adam_beta1": 0.8,
+                           "metric_for_best_model": "accuracy", "label_smoothing_factor": 0.1}.items():
+            done = run("train", *options(**dict(self.base(output_dir=out, resume=True, max_steps=2), **{key: value})))
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"[{key}]", done.stderr)
+
+    def test_data_may_move_but_not_change(self):
+        base = self.base(max_steps=6, save_steps=2, lr_scheduler_type="constant")
+        wanted = self.train("whole", **base)
+        out = self.train("run", **dict(base, max_steps=2))
+        moved = self.folder / "moved"
+        moved.mkdir()
+        train_file = shutil.move(self.train_file, moved / "t.jsonl")
+        valid_file = shutil.move(self.valid_file, moved / "v.jsonl")
+        again = dict(base, output_dir=out, resume=True, train_file=train_file, validation_file=valid_file)
+        for path in (train_file, valid_file):
+            text = path.read_text()
+            path.write_text(text.replace("cat", "dog", 1) + text.splitlines()[0] + "\n")
+            changed = run("train", *options(**again))
+            self.assertEqual(changed.returncode, 1, changed.stderr)
+            self.assertIn(f"[{path}]", changed.stderr)
+            path.write_text(text)
+        self.ok("train", **again)
+        self.assertEqual(sha256(out / "last/model.safetensors"), sha256(wanted / "last/model.safetensors"))
+
+
+class Files(Tiny):
+    def refuse(self, out, *words, verb="train", code=1, **more):
+        values = self.base(output_dir=out, resume=True, **more) if verb == "train" else dict(
+            output_dir=out, test_file=self.valid_file, memory="1GiB", threads=2)
+        done = run(verb, *options(**values))
+        self.assertEqual(done.returncode, code, done.stderr)
+        for word in words:
+            self.assertIn(str(word), done.stderr)
+        self.assertNotIn("bug", done.stderr)
+
+    def flip_bytes(self, path):
+        data = bytearray(path.read_bytes())
+        data[-9] ^= 1
+        data[-5] ^= 1
+        path.write_bytes(data)
+
+    def test_the_marker_holds_bytes_and_sha256_of_every_file(self):
+        out = self.train("run", max_steps=2, save_steps=2, save_total_limit=1)
+        for name in ("last", "best", "checkpoint-2"):
+            marker = json.loads((out / name / ".snug.complete").read_text())
+            self.assertEqual(marker["format"], 2)
+            files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in (out / name).iterdir()
+                     if path.name != ".snug.complete"}
+            self.assertEqual(marker["files"], files)
+
+    def test_changed_bytes_are_found_and_an_older_checkpoint_takes_their_place(self):
+        values = dict(max_steps=4, save_steps=2, save_total_limit=1)
+        out = self.train("run", **values)
+        wanted = sha256(out / "last/model.safetensors")
+        for name in ("model.safetensors", "optimizer.safetensors", "config.json", "tokenizer.json", "trainer_state.json"):
+            original = (out / "last" / name).read_bytes()
+            self.flip_bytes(out / "last" / name)
+            self.refuse(out, f"{out}/last/{name}", "SHA-256", f"rename {out}/checkpoint-4", **values)
+            (out / "last" / name).write_bytes(original)
+        (out / "last/vocab.txt").unlink()
+        self.refuse(out, "last/vocab.txt", "is gone", **values)
+        shutil.rmtree(out / "last")
+        (out / "checkpoint-4").rename(out / "last")
+        self.ok("train", **self.base(output_dir=out, resume=True, **values))
+        self.assertEqual(sha256(out / "last/model.safetensors"), wanted)
+
+    def test_changed_weights_are_refused_by_eval_unless_they_are_meant(self):
+        out = self.train("run", max_steps=1)
+        self.flip_bytes(out / "best/model.safetensors")
+        for verb in ("eval", "predict"):
+            self.refuse(out, "best/model.safetensors", f"remove {out}/best/.snug.complete", verb=verb)
+        (out / "best/.snug.complete").unlink()
+        self.ok("eval", output_dir=out, test_file=self.valid_file, memory="1GiB", threads=2)
+
+    def test_a_checkpoint_of_the_older_format_resumes_with_a_message(self):
+        values = dict(max_steps=4)
+        wanted = self.train("whole", **values)
+        out = self.train("run", **dict(values, save_steps=2))
+        write_marker(out / "last", is_new=False)
+        done = self.ok("train", **self.base(output_dir=out, resume=True, save_steps=2, **values))
+        self.assertIn("older version", done.stderr)
+        self.assertEqual(sha256(out / "last/model.safetensors"), sha256(wanted / "last/model.safetensors"))
+        self.assertEqual(json.loads((out / "last/.snug.complete").read_text())["format"], 2)
+
+    def test_every_field_of_an_edited_state_is_checked(self):
+        values = dict(max_steps=4)
+        out = self.train("run", **values)
+        path = out / "last/trainer_state.json"
+        original = path.read_text()
+        nan = str(struct.unpack("<Q", struct.pack("<d", math.nan))[0])
+        edits = [("global_step", -3), ("global_step", 10**15), ("global_step", 3), ("global_step", "4"), ("epoch", -1),
+                 ("batch", 10**6), ("batch", -1), ("micro_batch", 0), ("micro_batch", 9), ("micro_batch", 2**40),
+                 ("content_hash", "x"), ("content_hash", "-1"), ("validation_hash", "1.5"), ("stale_evaluations", -1),
+                 ("stale_evaluations", 99), ("loss_sum_bits", nan), ("loss_count", -1), ("loss_count", 99), ("metrics_bytes", -1),
+                 ("is_finished", 1), ("best_metric_bits", nan), ("best_metric_bits", "18446744073709551616")]
+        for field, value in edits:
+            path.write_text(json.dumps(dict(json.loads(original), **{field: value})))
+            write_marker(out / "last")
+            self.refuse(out, path, f'"{field}"', **values)
+        path.write_text(json.dumps(dict(json.loads(original), epoch=7)))
+        write_marker(out / "last")
+        self.refuse(out, path, '"global_step" is 4, but', "epoch 7", **values)
+        unfinished = dict(json.loads(original), global_step=2, batch=2, is_finished=True)
+        path.write_text(json.dumps(unfinished))
+        write_marker(out / "last")
+        self.refuse(out, path, '"is_finished"', **values)
+        path.write_text(original)
+        write_marker(out / "last")
+        self.ok("train", **self.base(output_dir=out, resume=True, **values))
+
+    def test_half_a_line_of_the_log_is_cut(self):
+        values = dict(lr_scheduler_type="constant")
+        out = self.train("run", max_steps=3, **values)
+        log = out / "metrics.jsonl"
+        log.write_bytes(log.read_bytes()[:-9])
+        done = self.ok("train", **self.base(output_dir=out, resume=True, max_steps=5, **values))
+        self.assertIn("metrics.jsonl", done.stderr)
+        steps = [json.loads(line)["step"] for line in log.read_text().splitlines() if "loss" in line]
+        self.assertEqual(steps, [1, 2, 4, 5])
+
+
+if __name__ == "__main__":
+    common.main()
