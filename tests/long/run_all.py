@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The long runs of ./test.sh --all: 20 kills, and BERT-mini and BERT-base at five budgets each under hard limits,
-and ten minutes of random configurations (seed: the day, printed).
+"""The long runs of ./test.sh --all: 20 kills of a longer run and 100 of a short one (kills.py has more), every system call that can
+fail (tests/fault), BERT-mini and BERT-base at five budgets each under hard limits, and ten minutes of random configurations
+(seed: the day, printed).
 
 usage: run_all.py PATH_TO_SNUG
 """
@@ -58,9 +59,23 @@ class Budgets(common.Case):
         self.five_budgets(model="bert-base", train_batch_size=16, max_seq_length=128)
 
 
+class Commands(unittest.TestCase):
+    """Programs of their own, so that they can be run alone and for longer."""
+
+    def command(self, script, *words):
+        self.assertEqual(subprocess.run([sys.executable, script, common.SNUG, *map(str, words)]).returncode, 0)
+
+    def test_random_kills(self):
+        self.command(HERE / "kills.py", "--kills", 100)
+
+    def test_every_fault(self):
+        self.command(HERE.parent / "fault/run_faults.py", pathlib.Path(common.SNUG).parent / "tests/fault/libsnug_fault.so")
+
+
 if __name__ == "__main__":
     suite = unittest.TestSuite()
     suite.addTest(resume_test.Resume("test_kill_9_at_random_moments_and_resume_gives_the_uninterrupted_weights"))
+    suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(Commands))
     suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(Budgets))
     is_good = unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful()
     seed = int(time.time()) // 86400
