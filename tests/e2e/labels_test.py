@@ -19,6 +19,7 @@ def write_raw(path, header, body):
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    (path.parent / ".snug.complete").unlink(missing_ok=True)  # changed on purpose
 
 
 def edit_config(folder, **values):
