@@ -2,6 +2,7 @@
 #include "train/notices.h"
 
 #include <algorithm>
+#include <map>
 
 #include "io/file.h"
 #include "text/wordpiece.h"
@@ -18,6 +19,43 @@ std::string joined(const std::vector<std::string>& names, size_t limit) {
     text += (i == 0 ? "" : ", ") + names[i];
   if (names.size() > limit) text += ", ... (" + std::to_string(names.size()) + " in all)";
   return text;
+}
+
+/// The names of equal layers as one: "layer.0.bias", "layer.1.bias" is "layer.{0-1}.bias". Each is
+/// there, and thousands of layers are a few lines. Numbers rise in the order of the names.
+std::vector<std::string> ranges_of(const std::vector<std::string>& names) {
+  struct Range {
+    std::string before, after;
+    int64_t first = 0, last = 0;
+  };
+  std::vector<Range> ranges;
+  std::map<std::string, size_t> open;  // the newest range by what surrounds its number
+  for (const std::string& name : names) {
+    const size_t begin = name.find_first_of("0123456789");
+    const size_t end = std::min(name.find_first_not_of("0123456789", begin), name.size());
+    if (begin == std::string::npos || end - begin > 9) {
+      ranges.push_back({.before = name, .after = {}, .first = -1, .last = -1});
+      continue;
+    }
+    const Range own{.before = name.substr(0, begin),
+                    .after = name.substr(end),
+                    .first = std::stoll(name.substr(begin, end - begin)),
+                    .last = std::stoll(name.substr(begin, end - begin))};
+    const auto [place, is_new] = open.try_emplace(own.before + "*" + own.after, ranges.size());
+    if (!is_new && ranges[place->second].last + 1 == own.first) {
+      ranges[place->second].last = own.first;
+      continue;
+    }
+    place->second = ranges.size();
+    ranges.push_back(own);
+  }
+  std::vector<std::string> texts;
+  for (const Range& range : ranges) {
+    std::string number = range.first < 0 ? "" : std::to_string(range.first);
+    if (range.last > range.first) number = "{" + number + "-" + std::to_string(range.last) + "}";
+    texts.push_back(range.before + number + range.after);
+  }
+  return texts;
 }
 
 /// "0 = neg, 1 = pos"
@@ -40,8 +78,9 @@ std::vector<std::string> weight_notices(const Model& model) {
   if (model.weights_folder.empty() && is_file) {
     std::vector<std::string> names;
     for (const Value& value : parameters_of(model)) names.push_back(value.name);
+    const std::vector<std::string> ranges = ranges_of(names);
     notices.push_back(model.name + " has no weights: all " + std::to_string(names.size()) +
-                      " are fresh: " + joined(names, names.size()));
+                      " are fresh: " + joined(ranges, ranges.size()));
   }
   return notices;
 }

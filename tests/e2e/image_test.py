@@ -64,7 +64,7 @@ class Images(Case):
         return self.base(model=config, optim="adamw", momentum=None, learning_rate=0.005, **more)
 
     def test_vgg_learns_at_its_smallest_budget_and_resumes_to_the_same_bits(self):
-        base = self.vgg(max_steps=120, eval_steps=60, save_steps=8)
+        base = self.vgg(train_batch_size=128, max_steps=60, eval_steps=30, save_steps=8)
         plan = self.plan(**base)
         smallest = plan["smallest_budget_bytes"]
         self.assertLess(smallest, plan["planned_peak_bytes"])

@@ -19,19 +19,21 @@ class Lstm(Case):
                                         save_steps=4, learning_rate=5e-3, hidden_dropout_prob=0.1), **more))
 
     def test_every_budget_trains_to_the_same_bits_and_keeps_it(self):
-        whole = self.plan(**self.base())
+        # Activations beside which the floor of the process is small.
+        batch = dict(train_batch_size=64, micro_batch_size=64)
+        whole = self.plan(**self.base(**batch))
         small, large = whole["smallest_budget_bytes"], whole["planned_peak_bytes"]
         self.assertLess(small, large - 100 * PAGE)
         wanted = None
         for i in range(4):
             budget = (small + (large - small) * i // 3 + PAGE - 1) // PAGE * PAGE
-            out = self.train(f"b{i}", memory=budget)
+            out = self.train(f"b{i}", memory=budget, **batch)
             summary = self.summary(out)
             self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
             self.assert_resident_within(summary, budget)
             wanted = wanted or sha256(out / "last/model.safetensors")
             self.assertEqual(sha256(out / "last/model.safetensors"), wanted, budget)
-        refused = run("train", *options(**self.base(output_dir=self.folder / "less", memory=small - PAGE)))
+        refused = run("train", *options(**self.base(output_dir=self.folder / "less", memory=small - PAGE, **batch)))
         self.assertEqual(refused.returncode, 2, refused.stderr)
 
     def test_kill_9_and_resume_gives_the_same_bits_also_under_another_budget_and_without_clipping(self):

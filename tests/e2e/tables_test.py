@@ -61,8 +61,8 @@ class Tables(Case):
 
     def test_a_long_configuration(self):
         file = self.folder / "run.yaml"
-        file.write_text("label_column: label\ntext_column: \"" + "t" * 200000 + "\"\n")
-        write_jsonl(self.train_file, [{"t" * 200000: row["text"], "label": row["label"]} for row in make_rows(20)])
+        file.write_text("label_column: label\ntext_column: \"" + "t" * 60000 + "\"\n")
+        write_jsonl(self.train_file, [{"t" * 60000: row["text"], "label": row["label"]} for row in make_rows(20)])
         self.limited("train", **self.mlp(config=file, output_dir=self.folder / "long", validation_file=None))
 
     def test_a_row_too_long_for_the_budget_is_refused_and_never_skipped(self):
