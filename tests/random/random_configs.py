@@ -116,8 +116,12 @@ class Harness:
         if done.returncode != 0:
             raise Broken("a run within its budget", f"exit {done.returncode}: {done.stderr[-600:]}", words)
         plan, summary = (json.loads((out / f"{name}.json").read_text()) for name in ("plan", "summary"))
-        if summary["measured_arena_bytes"] != plan["arena_bytes"]:
-            raise Broken("planned = measured", f"arena planned {plan['arena_bytes']}, measured {summary['measured_arena_bytes']}", words)
+        if summary["measured_arena_bytes"] != summary["planned_arena_bytes"]:
+            raise Broken("planned = measured", f"arena planned {summary['planned_arena_bytes']}, measured {summary['measured_arena_bytes']}",
+                         words)
+        # A run that had ended before it was resumed keeps the summary of the budget in which it trained.
+        if not more and plan["arena_bytes"] != summary["planned_arena_bytes"]:
+            raise Broken("planned = measured", f"plan.json says {plan['arena_bytes']}, the summary {summary['planned_arena_bytes']}", words)
         if not common.IS_SANITIZED and summary["measured_peak_rss_bytes"] > int(values["memory"]):
             raise Broken("planned = measured", f"resident set of {summary['measured_peak_rss_bytes']} bytes in a budget of "
                          f"{values['memory']}", words)
