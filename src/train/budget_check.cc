@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "snug/error.h"
 #include "snug/memory.h"
-#include "train/warnings.h"
+#include "train/notices.h"
 
 namespace snug::train {
 namespace {
@@ -36,16 +36,16 @@ int64_t checked_budget(const RunConfig& config, const RunOptions& options, Above
                   fmt::format("--memory auto takes what the limit allows, --memory {} all of it",
                               limit->bytes));
     }
-    send_warning(options, text + ": this plan is for another machine");
+    say(options, "warning: " + text + ": this plan is for another machine");
     return budget;
   }
   const MemoryLimit left = memory_left(root);
   if (budget > left.bytes + kCountingSlackBytes) {
-    send_warning(
-        options,
-        fmt::format("other processes leave {} ({}), less than the budget of {}: a run that needs "
-                    "more may be killed",
-                    format_bytes(left.bytes), left.source, format_bytes(budget)));
+    say(options,
+        fmt::format(
+            "warning: other processes leave {} ({}), less than the budget of {}: a run that needs "
+            "more may be killed",
+            format_bytes(left.bytes), left.source, format_bytes(budget)));
   }
   return budget;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/notices.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -68,6 +70,14 @@ std::string numbered(const data::Labels& labels) {
 
 }  // namespace
 
+void say(const RunOptions& options, const std::string& text) {
+  if (!text.empty() && options.callbacks.on_message) options.callbacks.on_message(text);
+}
+
+void say(const RunOptions& options, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) say(options, text);
+}
+
 std::vector<std::string> weight_notices(const Model& model) {
   std::vector<std::string> notices;
   for (const std::string& name : model.fresh) notices.push_back("fresh weights for " + name);
@@ -126,6 +136,23 @@ std::vector<std::string> row_notices(const std::string& file, const data::DataRe
                       (report.bad_examples.empty() ? std::string()
                                                    : ", such as " + report.bad_examples.front()));
   return notices;
+}
+
+std::string spare_rows_warning(const Model& model, int64_t tokens) {
+  const int64_t rows = model.vocab_size();
+  if (model.weights_folder.empty() || tokens >= rows) return {};
+  return fmt::format(
+      "warning: the tokenizer has {} tokens, the model's embedding {} rows: the last {} are never "
+      "read (usual where a model was padded, not where a vocabulary was cut)",
+      tokens, rows, rows - tokens);
+}
+
+std::string warmup_warning(const RunConfig& config, int64_t updates) {
+  if (updates <= 0 || config.warmup_steps < updates) return {};
+  return fmt::format(
+      "warning: warmup_steps {} in a run of {} updates: the learning rate rises to the end and "
+      "never reaches {:.3g}",
+      config.warmup_steps, updates, config.learning_rate);
 }
 
 }  // namespace snug::train

@@ -9,16 +9,13 @@
 #include "io/file.h"
 #include "optim/schedule.h"
 #include "snug/error.h"
+#include "train/notices.h"
 #include "train/trainer.h"
 
 namespace snug::train {
 namespace {
 
 std::string state_file(const RunFolder& folder) { return folder.last() + "/trainer_state.json"; }
-
-void say(const RunOptions& options, const std::string& text) {
-  if (options.callbacks.on_message) options.callbacks.on_message(text);
-}
 
 std::string damage_hint(const RunFolder& folder) {
   const std::string newest = newest_archive(folder);

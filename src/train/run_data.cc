@@ -64,10 +64,7 @@ std::unique_ptr<const WordPieceTokenizer> learn_tokenizer(const RunConfig& confi
   if (count == 0)
     throw Error(ErrorCode::bad_data, config.train_file, "the file has no rows",
                 "give a file with at least one labelled row");
-  if (options.callbacks.on_message) {
-    options.callbacks.on_message("learning a vocabulary of at most " +
-                                 std::to_string(config.vocab_size) + " tokens");
-  }
+  say(options, "learning a vocabulary of at most " + std::to_string(config.vocab_size) + " tokens");
   return std::make_unique<const WordPieceTokenizer>(
       WordPieceTokenizer::from_tokens(learner.learn(), {}));
 }
@@ -165,11 +162,6 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
       cache_path, spec, encoder(tokenizer, config.max_seq_length), hooks);
   say(options, row_notices(file, cache.report()));
   return cache;
-}
-
-void say(const RunOptions& options, const std::vector<std::string>& texts) {
-  if (!options.callbacks.on_message) return;
-  for (const std::string& text : texts) options.callbacks.on_message(text);
 }
 
 std::unique_ptr<const data::ImageFile> open_images(const Model& model, const std::string& path,

@@ -74,9 +74,6 @@ struct RunData {
                                                                  const std::string& path,
                                                                  const data::LabelRule& rule);
 
-/// Passes each text on as a message.
-void say(const RunOptions& options, const std::vector<std::string>& texts);
-
 /// What the labels of a file are for.
 struct FileLabels {
   data::LabelUse use = data::LabelUse::ignore;

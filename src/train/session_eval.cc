@@ -12,10 +12,10 @@
 #include "train/evaluation.h"
 #include "train/finite.h"
 #include "train/model_weights.h"
+#include "train/notices.h"
 #include "train/process_memory.h"
 #include "train/rows_in_order.h"
 #include "train/session_setup.h"
-#include "train/warnings.h"
 
 namespace snug {
 namespace {
@@ -77,18 +77,18 @@ void take_max_length(RunConfig& config, int64_t max_positions, const RunOptions&
   const auto tokens = [&] { return std::to_string(config.max_seq_length); };
   if (!saved) {
     if (!is_given)
-      train::say(options, {"texts are cut at " + tokens() + " tokens: " + config.model +
-                           " has no model_max_length, and max_seq_length is not given"});
+      train::say(options, "texts are cut at " + tokens() + " tokens: " + config.model +
+                              " has no model_max_length, and max_seq_length is not given");
     return;
   }
   if (is_given && config.max_seq_length != *saved) {
-    train::say(options, {"texts are cut at " + tokens() + " tokens (max_seq_length); " +
-                         config.model + " was trained with " + std::to_string(*saved)});
+    train::say(options, "texts are cut at " + tokens() + " tokens (max_seq_length); " +
+                            config.model + " was trained with " + std::to_string(*saved));
   }
   if (is_given) return;
   config.max_seq_length = max_positions > 0 ? std::min(*saved, max_positions) : *saved;
-  train::say(options, {"texts are cut at " + tokens() + " tokens (model_max_length of " +
-                       config.model + ")"});
+  train::say(options,
+             "texts are cut at " + tokens() + " tokens (model_max_length of " + config.model + ")");
 }
 
 /// Sets config.max_seq_length where the folder decides it.
@@ -99,13 +99,13 @@ void open_model(RunConfig& config, const RunOptions& options, Trained& trained) 
   shortest.max_seq_length = 1;
   trained.model = train::resolve_model(shortest, {});
   refuse_fresh(trained.model);
-  train::say(options, {"the model is " + config.model});
+  train::say(options, "the model is " + config.model);
   if (trained.model.image_size() > 0) return;
   take_max_length(config, trained.model.max_positions(), options);
   trained.tokenizer = train::open_tokenizer(config, options, {});
   const int64_t tokens = trained.tokenizer->vocab_size();
   trained.model = train::resolve_model(config, {.vocab_size = tokens, .labels = {}});
-  train::send_warning(options, train::spare_rows_warning(trained.model, tokens));
+  train::say(options, train::spare_rows_warning(trained.model, tokens));
 }
 
 void open_rows(const RunConfig& config, const RunOptions& options, const std::string& file,

@@ -16,7 +16,6 @@
 #include "train/notices.h"
 #include "train/process_memory.h"
 #include "train/trainer.h"
-#include "train/warnings.h"
 
 namespace snug::train {
 namespace {
@@ -72,11 +71,11 @@ void open_without_data(const RunConfig& config, const RunOptions& options,
                        const std::string& tokenizer_folder, RunSetup& setup) {
   const int64_t side = setup.model.image_size();
   setup.lengths = {side > 0 ? side : config.max_seq_length};
-  send_warning(options, warmup_warning(config, config.max_steps));
+  say(options, warmup_warning(config, config.max_steps));
   if (side > 0 || learns_vocabulary(config, tokenizer_folder)) return;
   const int64_t tokens = open_tokenizer(config, options, tokenizer_folder)->vocab_size();
   setup.model = resolve_model(config, {.vocab_size = tokens, .labels = {}});
-  send_warning(options, spare_rows_warning(setup.model, tokens));
+  say(options, spare_rows_warning(setup.model, tokens));
 }
 
 }  // namespace
@@ -105,8 +104,8 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   setup.histogram = sampler.bucket_histogram();
   setup.batches_per_epoch = sampler.batches_per_epoch();
   if (reads_text)
-    send_warning(options, spare_rows_warning(setup.model, setup.data->tokenizer->vocab_size()));
-  send_warning(options, warmup_warning(config, total_steps(config, setup.batches_per_epoch)));
+    say(options, spare_rows_warning(setup.model, setup.data->tokenizer->vocab_size()));
+  say(options, warmup_warning(config, total_steps(config, setup.batches_per_epoch)));
   return setup;
 }
 

@@ -10,6 +10,7 @@
 #include "train/budget_check.h"
 #include "train/finite.h"
 #include "train/model_weights.h"
+#include "train/notices.h"
 #include "train/resume.h"
 #include "train/session_setup.h"
 #include "train/trainer.h"
@@ -84,8 +85,7 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   engine.rehearse_peak();
   if (state) {
     train::load_checkpoint(folder.last(), engine, setup.model);
-    if (options.callbacks.on_message)
-      options.callbacks.on_message("resuming after update " + std::to_string(state->step));
+    train::say(options, "resuming after update " + std::to_string(state->step));
   } else {
     if (!setup.model.weights_folder.empty())
       io::check_file_of_folder(setup.model.weights_folder, "model.safetensors");

@@ -7,6 +7,7 @@
 
 #include "train/checkpoint_writer.h"
 #include "train/core_watch.h"
+#include "train/notices.h"
 
 namespace snug::train {
 namespace {
@@ -116,10 +117,10 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   const RunOptions& options = *training.options;
   Engine& engine = *training.engine;
   MetricsLog log(training.folder.file("metrics.jsonl"), state.metrics_bytes);
-  if (log.bytes() < state.metrics_bytes && options.callbacks.on_message) {
-    options.callbacks.on_message("metrics.jsonl lost lines: the checkpoint counts on " +
-                                 std::to_string(state.metrics_bytes) + " bytes, whole lines make " +
-                                 std::to_string(log.bytes()));
+  if (log.bytes() < state.metrics_bytes) {
+    say(options, "metrics.jsonl lost lines: the checkpoint counts on " +
+                     std::to_string(state.metrics_bytes) + " bytes, whole lines make " +
+                     std::to_string(log.bytes()));
   }
   if (!training.changes.empty()) log.write(state.step, training.changes);
   CheckpointWriter writer(training, good_step);
@@ -145,8 +146,7 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
     const UpdateResult result =
         run_update(engine, training.feed, batch, state.step, config, training.total_steps);
     writer.require_finite(result, state.step + 1);
-    const std::string message = cores.after_update();
-    if (!message.empty() && options.callbacks.on_message) options.callbacks.on_message(message);
+    say(options, cores.after_update());
     interval_tokens += tokens_in(*training.feed.rows, batch.rows);
     const double learning_rate = learning_rate_at(config, state.step, training.total_steps);
     ++state.step;
