@@ -12,7 +12,7 @@
 #include "io/safetensors.h"
 #include "models/resnet.h"
 #include "models/vgg.h"
-#include "nn/golden.h"
+#include "nn/golden_model.h"
 #include "nn/golden_updates.h"
 #include "nn/ref_graph.h"
 
@@ -78,61 +78,34 @@ std::map<std::string, Build> networks() {
   return all;
 }
 
-class Image_parity : public testing::TestWithParam<std::string> {
+class Image_parity : public GoldenModel {
  protected:
-  [[nodiscard]] std::vector<double> golden(const std::string& name) const {
-    return read_golden(file_, GetParam() + "/" + name);
-  }
-  void expect_equal(const std::vector<double>& found, const std::string& name) const {
-    expect_parity(found, golden(name), 1e-14, name);
-  }
+  Image_parity() : GoldenModel("images.safetensors") {}
 
   // Builds the network and feeds the golden's batch, weights and running statistics.
   void build(bool training) {
-    builder_ = GraphBuilder(op_registry(), "images");
     model_ = networks().at(GetParam())(builder_, {.training = training});
     feeds_ = {{model_.pixel_values, golden("pixel_values")}};
-    if (training) {
-      feeds_[model_.labels] = golden("labels");
-      feeds_[model_.row_weights] = golden("row_weights");
-      feeds_[model_.inv_total] = {1 / 3.5};
-    }
-    parameters_.clear();
+    feed_golden(training, 3.5);
     const Graph& graph = builder_.graph();
     for (size_t i = 0; i < graph.values.size(); ++i) {
       const Value& value = graph.values[i];
-      const auto id = static_cast<ValueId>(i);
-      if (value.kind == ValueKind::parameter) parameters_.push_back(id);
-      if (value.kind == ValueKind::parameter || (training && value.kind == ValueKind::buffer))
-        feeds_[id] = golden("before/" + value.name);
-      if (value.kind == ValueKind::buffer && !training) feeds_[id] = golden("after/" + value.name);
+      if (value.kind != ValueKind::buffer) continue;
+      feeds_[static_cast<ValueId>(i)] = golden((training ? "before/" : "after/") + value.name);
     }
   }
-  [[nodiscard]] std::string name_of(ValueId id) const { return builder_.graph().value(id).name; }
-
-  io::SafetensorsFile file_{SNUG_SOURCE_DIR "/tests/golden/images.safetensors"};
-  GraphBuilder builder_{op_registry(), "images"};
-  models::SequenceModel model_;
-  RefValues feeds_;
-  std::vector<ValueId> parameters_;
 };
 
 TEST_P(Image_parity, training_pass_is_equal) {
   build(true);
   const size_t forward_nodes = builder_.graph().nodes.size();
-  const auto gradients = append_gradients(builder_, model_.loss, kNone, parameters_);
-  const RefValues values = evaluate(builder_.graph(), feeds_);
-  expect_equal(values.at(model_.logits), "logits");
-  expect_equal(values.at(model_.loss), "loss");
-  ASSERT_EQ(gradients.size(), parameters_.size());
-  for (const auto& [parameter, gradient] : gradients)
-    expect_equal(values.at(gradient), "grad/" + name_of(parameter));
+  ASSERT_NO_FATAL_FAILURE(expect_golden_pass());
   size_t updated = 0;
   for (size_t i = 0; i < forward_nodes; ++i) {
     const Node& node = builder_.graph().nodes[i];
     if (*node.op->name != "running_statistics") continue;
     for (size_t k = 0; k < 2; ++k, ++updated)
-      expect_equal(values.at(node.outputs[k]), "after/" + name_of(node.inputs[k]));
+      expect_equal(values_.at(node.outputs[k]), "after/" + name_of(node.inputs[k]));
   }
   size_t buffers = 0;
   for (const Value& value : builder_.graph().values) buffers += value.kind == ValueKind::buffer;

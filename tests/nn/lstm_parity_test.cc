@@ -6,10 +6,8 @@
 
 #include <map>
 
-#include "io/safetensors.h"
 #include "models/lstm.h"
-#include "nn/golden.h"
-#include "nn/ref_graph.h"
+#include "nn/golden_model.h"
 
 namespace snug {
 namespace {
@@ -29,75 +27,33 @@ std::map<std::string, models::LstmConfig> networks() {
   return {{"one_layer", one}, {"two_layers", two}};
 }
 
-class Lstm_parity : public testing::TestWithParam<std::string> {
+class Lstm_parity : public GoldenModel {
  protected:
-  [[nodiscard]] std::vector<double> golden(const std::string& name) const {
-    return read_golden(file_, GetParam() + "/" + name);
-  }
-  void expect_equal(const std::vector<double>& found, const std::string& name) const {
-    expect_parity(found, golden(name), 1e-14, name);
-  }
+  Lstm_parity() : GoldenModel("lstm.safetensors") {}
 
   void build(bool training) {
-    builder_ = GraphBuilder(op_registry(), "lstm");
     model_ = models::build_lstm_classifier(builder_, networks().at(GetParam()), kShape,
                                            {.training = training});
     feeds_ = {{model_.input_ids, golden("input_ids")},
               {model_.attention_mask, golden("attention_mask")}};
-    if (training) {
-      feeds_[model_.labels] = golden("labels");
-      feeds_[model_.row_weights] = golden("row_weights");
-      feeds_[model_.inv_total] = {1 / 5.0};
-    }
-    parameters_.clear();
-    const Graph& graph = builder_.graph();
-    for (size_t i = 0; i < graph.values.size(); ++i) {
-      if (graph.values[i].kind != ValueKind::parameter) continue;
-      parameters_.push_back(static_cast<ValueId>(i));
-      feeds_[parameters_.back()] = golden("before/" + graph.values[i].name);
-    }
+    feed_golden(training, 5.0);
   }
-
-  void expect_golden_pass(const GradientAccumulator& accumulator) {
-    const auto gradients = append_gradients(builder_, model_.loss, kNone, parameters_, {},
-                                            SinkEffect::reads, accumulator);
-    const RefValues values = evaluate(builder_.graph(), feeds_);
-    expect_equal(values.at(model_.logits), "logits");
-    expect_equal(values.at(model_.loss), "loss");
-    ASSERT_EQ(gradients.size(), parameters_.size());
-    for (const auto& [parameter, gradient] : gradients)
-      expect_equal(values.at(gradient), "grad/" + builder_.graph().value(parameter).name);
-  }
-
-  io::SafetensorsFile file_{SNUG_SOURCE_DIR "/tests/golden/lstm.safetensors"};
-  GraphBuilder builder_{op_registry(), "lstm"};
-  models::SequenceModel model_;
-  RefValues feeds_;
-  std::vector<ValueId> parameters_;
 };
 
 TEST_P(Lstm_parity, weights_have_the_names_and_shapes_of_PyTorch) {
   build(false);
-  std::map<std::string, Shape> found;
-  for (const ValueId id : parameters_) found[builder_.graph().value(id).name] = builder_.shape(id);
-  std::map<std::string, Shape> wanted;
-  const std::string prefix = GetParam() + "/before/";
-  for (const io::TensorInfo& tensor : file_.tensors()) {
-    if (tensor.name.starts_with(prefix)) wanted[tensor.name.substr(prefix.size())] = tensor.shape;
-  }
-  EXPECT_EQ(found, wanted);
+  expect_golden_names_and_shapes();
 }
 
 TEST_P(Lstm_parity, logits_loss_and_every_gradient_are_equal) {
   build(true);
-  expect_golden_pass({});
+  expect_golden_pass();
 }
 
 TEST_P(Lstm_parity, gradients_summed_in_place_are_equal) {
   build(true);
   expect_golden_pass([this](ValueId weight, int) {
-    const ValueId sum =
-        builder_.state("grad." + builder_.graph().value(weight).name, builder_.type(weight));
+    const ValueId sum = builder_.state("grad." + name_of(weight), builder_.type(weight));
     feeds_[sum] = std::vector<double>(feeds_.at(weight).size(), 0);
     return sum;
   });
