@@ -13,7 +13,6 @@
 #include "train/finite.h"
 #include "train/model_weights.h"
 #include "train/notices.h"
-#include "train/process_memory.h"
 #include "train/rows_in_order.h"
 #include "train/session_setup.h"
 
@@ -144,21 +143,12 @@ void open_engine(const RunConfig& config, const RunOptions& options, Trained& tr
   request.resized = [&](const train::RunPlanRequest& from, int64_t max_length,
                         int64_t global_batch) {
     train::RunPlanRequest to = from;
-    if (max_length < from.lengths.back()) {
-      const auto most = static_cast<int32_t>(max_length);
-      const std::vector<int32_t> shorter = data::bucket_lengths(most, most);
-      to.lengths.assign(shorter.begin(), shorter.end());
-    }
+    to.lengths = train::lengths_up_to(max_length, from.lengths);
     to.global_batch = global_batch;
     if (from.micro_batch > 0) to.micro_batch = global_batch;
-    if (!options.budgets_whole_process) return to;
-    train::ProcessNeeds needs = train::process_needs(
-        config, trained.model, trained.tokenizer ? trained.tokenizer->token_bytes() : 0, to.lengths,
-        global_batch, trained.rows->rows());
-    needs.threads = trained.machine.threads;
-    needs.trains = false;
-    to.process_bytes = train::process_reservation(needs);
-    to.startup_bytes = train::startup_reservation(needs);
+    train::reserve_process(config, options,
+                           {.tokenizer = trained.tokenizer.get(), .rows = trained.rows->rows()},
+                           trained.machine.threads, to);
     return to;
   };
   request = request.resized(request, request.lengths.back(), request.global_batch);

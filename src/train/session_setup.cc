@@ -109,18 +109,25 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   return setup;
 }
 
-namespace {
-
-// Rows no longer than `max_length`, of data whose longest row is cut off there.
-std::vector<int64_t> lengths_up_to(int64_t max_length, const RunSetup& setup) {
-  if (max_length >= setup.lengths.back()) return setup.lengths;
-  if (!setup.data) return {max_length};
+std::vector<int64_t> lengths_up_to(int64_t max_length, const std::vector<int64_t>& lengths) {
+  if (max_length >= lengths.back()) return lengths;
   const auto most = static_cast<int32_t>(max_length);
   const std::vector<int32_t> buckets = data::bucket_lengths(most, most);
   return {buckets.begin(), buckets.end()};
 }
 
-}  // namespace
+void reserve_process(const RunConfig& config, const RunOptions& options, const ProcessFacts& facts,
+                     int threads, RunPlanRequest& request) {
+  if (!options.budgets_whole_process) return;
+  ProcessNeeds needs = process_needs(
+      config, *request.model, facts.tokenizer != nullptr ? facts.tokenizer->token_bytes() : 0,
+      request.lengths, request.global_batch, facts.rows);
+  needs.threads = threads;
+  needs.trains = request.trains;
+  needs.learns_vocabulary = facts.learns_vocabulary;
+  request.process_bytes = process_reservation(needs);
+  request.startup_bytes = startup_reservation(needs);
+}
 
 RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
                             const RunSetup& setup, const Machine& machine, int64_t micro_batch) {
@@ -137,17 +144,16 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
                          .trains = true};
   request.resized = [&](const RunPlanRequest& from, int64_t max_length, int64_t global_batch) {
     RunPlanRequest to = from;
-    to.lengths = lengths_up_to(max_length, setup);
+    to.lengths = setup.data || max_length >= setup.lengths.back()
+                     ? lengths_up_to(max_length, setup.lengths)
+                     : std::vector{max_length};
     to.global_batch = global_batch;
-    if (!options.budgets_whole_process) return to;
-    const bool has_tokenizer = setup.data && setup.data->tokenizer;
-    ProcessNeeds needs =
-        process_needs(config, setup.model, has_tokenizer ? setup.data->tokenizer->token_bytes() : 0,
-                      to.lengths, global_batch, setup.data ? setup.data->train->rows() : 0);
-    needs.threads = machine.threads;
-    needs.learns_vocabulary = setup.learns_vocabulary;
-    to.process_bytes = process_reservation(needs);
-    to.startup_bytes = startup_reservation(needs);
+    ProcessFacts facts{.learns_vocabulary = setup.learns_vocabulary};
+    if (setup.data) {
+      facts.tokenizer = setup.data->tokenizer.get();
+      facts.rows = setup.data->train->rows();
+    }
+    reserve_process(config, options, facts, machine.threads, to);
     return to;
   };
   request = request.resized(request, setup.lengths.back(), config.train_batch_size);

@@ -44,6 +44,22 @@ struct RunSetup {
                                  const RunSetup& setup, const Machine& machine,
                                  int64_t micro_batch);
 
+/// What a plan's bytes beside resident values and arena depend on, apart from the request itself.
+struct ProcessFacts {
+  const WordPieceTokenizer* tokenizer = nullptr;  // null: images, or not known yet
+  int64_t rows = 0;                               // 0: not known
+  bool learns_vocabulary = false;
+};
+/// Fills process_bytes and startup_bytes for the request's lengths and batch, where they count in
+/// the budget.
+void reserve_process(const RunConfig& config, const RunOptions& options, const ProcessFacts& facts,
+                     int threads, RunPlanRequest& request);
+
+/// The buckets of data whose longest row is cut off at `max_length`; those given where that is none
+/// of their rows.
+[[nodiscard]] std::vector<int64_t> lengths_up_to(int64_t max_length,
+                                                 const std::vector<int64_t>& lengths);
+
 /// Gives heap that planning used back to the system, where the budget is the whole process's.
 void release_heap(const RunOptions& options);
 
