@@ -10,7 +10,7 @@ import common
 OWN = set("""model train_file validation_file test_file text_column text_pair_column label_column tokenizer output_dir cache_dir resume
 memory recompute micro_batch_size threads max_steps num_train_epochs train_batch_size max_seq_length vocab_size freeze logging_steps
 save_steps eval_steps eval_batch_size save_total_limit early_stopping_patience num_labels bad_rows""".split())
-MOST_PARAMETERS = 12_000_000  # larger models take too long for a test
+MOST_PARAMETERS = 12_000_000  # larger models take too long for a short test
 LARGEST_INTEGER = 48
 RANGE = re.compile(r"([\[(])([-0-9.e+]+), ([-0-9.e+]+)([\])])")
 
@@ -84,11 +84,11 @@ def draw(options, models, generator):
     return values, text, data
 
 
-def small_models(options):
+def small_models(options, most_parameters):
     """The models of the option's list with few enough parameters."""
     small = []
     for name in options["model"]["names"]:
         done = common.run("inspect", "--model", name, "--json")
-        if done.returncode == 0 and json.loads(done.stdout)["model"]["parameters"] <= MOST_PARAMETERS:
+        if done.returncode == 0 and json.loads(done.stdout)["model"]["parameters"] <= most_parameters:
             small.append(name)
     return small

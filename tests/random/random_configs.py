@@ -3,7 +3,7 @@
 refusal in advance with hints that fit, nothing lost by a kill. Every run is under a hard limit equal to its budget. A failure is
 shrunk and printed as a command.
 
-usage: random_configs.py [--seed N] [--count N] [--seconds S] [--only N] [--plan-seconds S]
+usage: random_configs.py [--seed N] [--count N] [--seconds S] [--only N] [--plan-seconds S] [--most-parameters N]
 The program is the environment variable SNUG.
 """
 import argparse
@@ -122,9 +122,12 @@ class Harness:
         # A run that had ended before it was resumed keeps the summary of the budget in which it trained.
         if not more and plan["arena_bytes"] != summary["planned_arena_bytes"]:
             raise Broken("planned = measured", f"plan.json says {plan['arena_bytes']}, the summary {summary['planned_arena_bytes']}", words)
-        if not common.IS_SANITIZED and summary["measured_peak_rss_bytes"] > int(values["memory"]):
-            raise Broken("planned = measured", f"resident set of {summary['measured_peak_rss_bytes']} bytes in a budget of "
-                         f"{values['memory']}", words)
+        if not more and summary["planned_peak_bytes"] > int(values["memory"]):
+            raise Broken("planned = measured", f"a planned peak of {summary['planned_peak_bytes']} bytes in a budget of {values['memory']}",
+                         words)
+        if not common.IS_SANITIZED and summary["measured_peak_rss_bytes"] > summary["planned_peak_bytes"]:
+            raise Broken("planned = measured", f"resident set of {summary['measured_peak_rss_bytes']} bytes, planned "
+                         f"{summary['planned_peak_bytes']}", words)
         return tuple(common.sha256(out / "last" / f"{part}.safetensors") for part in ("model", "optimizer"))
 
     def kill(self, values, out, seconds):
@@ -191,6 +194,10 @@ def settle(harness, case, folder):
             raise Broken("a plan", f"exit {done.returncode}: {done.stderr[-600:]}", harness.words("plan", values))
         if case["text"] is not None and "reads images" in done.stderr:
             case["text"] = None
+            continue
+        wished = [(key, value) for key, value in re.findall(r"set ([a-z_]+) to (\d+)", done.stderr) if key not in draw.OWN]
+        if wished and str(values.get(wished[0][0])) != wished[0][1]:
+            case["values"].update(wished[:1])
             continue
         named = [key for key in re.findall(r"\[([a-z_]+)\]", done.stderr) + re.findall(r"\b([a-z]+_[a-z_]+)\b", done.stderr)
                  if key in case["values"] and key != "model"]
@@ -302,11 +309,12 @@ def main():
     parser.add_argument("--seconds", type=float, default=10**9, help="no new one is begun after that time")
     parser.add_argument("--only", type=int, help="the number of one configuration")
     parser.add_argument("--plan-seconds", type=float, default=10, help="a configuration that takes longer to plan is not checked")
+    parser.add_argument("--most-parameters", type=int, default=draw.MOST_PARAMETERS, help="larger models are not drawn")
     parser.add_argument("--without-hints", action="store_true", help="leaves out what a refusal suggests")
     parser.add_argument("--shrink-seconds", type=float, default=300)
     given = parser.parse_args()
     options = draw.read_options()
-    models = draw.small_models(options)
+    models = draw.small_models(options, given.most_parameters)
     begin, checked, refused, failures = time.monotonic(), 0, 0, 0
     with tempfile.TemporaryDirectory(prefix="snug-random-") as folder:
         harness = Harness(options, pathlib.Path(folder), given)
