@@ -113,8 +113,8 @@ int64_t parts_of(const LstmConfig& c, int64_t length) {
 int64_t parts_of(const MlpConfig& c, int64_t) {
   return static_cast<int64_t>(c.hidden_sizes.size());
 }
-int64_t parts_of(const ResnetConfig& c, int64_t) {
-  return std::accumulate(c.depths.begin(), c.depths.end(), int64_t{1});
+int64_t parts_of(const ResnetConfig& c, int64_t) {  // a residual block has half a layer's ops
+  return std::accumulate(c.depths.begin(), c.depths.end(), int64_t{3}) / 2;
 }
 int64_t parts_of(const VggConfig& c, int64_t) {
   return std::accumulate(c.depths.begin(), c.depths.end(), int64_t{3});
