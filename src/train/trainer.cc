@@ -112,87 +112,122 @@ UpdateResult run_update(Engine& engine, const FeedContext& feed, const data::Bat
   return result;
 }
 
+namespace {
+
+/// The lines of the log: means over the updates since the line before. Throughput counts training
+/// alone.
+class UpdateLines {
+ public:
+  UpdateLines(Training& training, TrainState& state, MetricsLog& log)
+      : training_(training), state_(state), log_(log) {}
+
+  void add(const data::BatchPlan& batch, const UpdateResult& result) {
+    tokens_ += tokens_in(*training_.feed.rows, batch.rows);
+    state_.loss_sum += result.loss;
+    ++state_.loss_count;
+    const RunConfig& config = *training_.config;
+    const bool is_last = state_.step == training_.total_steps;
+    const bool is_due = config.logging_steps > 0 && state_.step % config.logging_steps == 0;
+    if (!is_due && !is_last) return;
+    const UpdateLog line = line_of(batch, result);
+    log_.write(line);
+    if (training_.options->callbacks.on_update) training_.options->callbacks.on_update(line);
+    state_.loss_sum = 0;
+    state_.loss_count = 0;
+    tokens_ = 0;
+    start_ = Clock::now();
+  }
+  void leave_out(Clock::duration time) { start_ += time; }
+
+ private:
+  [[nodiscard]] UpdateLog line_of(const data::BatchPlan& batch, const UpdateResult& result) const {
+    const std::chrono::duration<double> seconds = Clock::now() - start_;
+    const Engine& engine = *training_.engine;
+    return {.step = state_.step,
+            .total_steps = training_.total_steps,
+            .epoch = static_cast<double>(batch.epoch) +
+                     static_cast<double>(batch.batch + 1) /
+                         static_cast<double>(training_.sampler->batches_per_epoch()),
+            .loss = state_.loss_sum / static_cast<double>(state_.loss_count),
+            .learning_rate =
+                learning_rate_at(*training_.config, state_.step - 1, training_.total_steps),
+            .grad_norm = result.grad_norm,
+            .tokens_per_second = static_cast<double>(tokens_) / seconds.count(),
+            .arena_peak_bytes = engine.measured_arena_bytes() - engine.plan().gradient_bytes,
+            .rss_bytes = current_rss_bytes()};
+  }
+
+  Training& training_;
+  TrainState& state_;
+  MetricsLog& log_;
+  Clock::time_point start_ = Clock::now();
+  int64_t tokens_ = 0;
+};
+
+/// The log as far as the checkpoint counts on it, and what changed since.
+MetricsLog continued_log(const Training& training, const TrainState& state) {
+  MetricsLog log(training.folder.file("metrics.jsonl"), state.metrics_bytes);
+  if (log.bytes() < state.metrics_bytes) {
+    say(*training.options, "metrics.jsonl lost lines: the checkpoint counts on " +
+                               std::to_string(state.metrics_bytes) + " bytes, whole lines make " +
+                               std::to_string(log.bytes()));
+  }
+  if (!training.changes.empty()) log.write(state.step, training.changes);
+  return log;
+}
+
+bool evaluates_after(const TrainState& state, const Training& training) {
+  if (training.validation.part.size() == 0) return false;
+  if (state.step == training.total_steps) return true;
+  const int64_t every = training.config->eval_steps;
+  return every > 0 ? state.step % every == 0 : state.batch == 0;  // the end of an epoch
+}
+
+}  // namespace
+
 TrainOutcome run_training(Training& training, TrainState state, std::optional<int64_t> good_step) {
   const RunConfig& config = *training.config;
   const RunOptions& options = *training.options;
-  Engine& engine = *training.engine;
-  MetricsLog log(training.folder.file("metrics.jsonl"), state.metrics_bytes);
-  if (log.bytes() < state.metrics_bytes) {
-    say(options, "metrics.jsonl lost lines: the checkpoint counts on " +
-                     std::to_string(state.metrics_bytes) + " bytes, whole lines make " +
-                     std::to_string(log.bytes()));
-  }
-  if (!training.changes.empty()) log.write(state.step, training.changes);
+  MetricsLog log = continued_log(training, state);
   CheckpointWriter writer(training, good_step);
   Judge judge(training, state, writer);
   TrainOutcome outcome;
-  const bool has_validation = training.validation.part.size() > 0;
   const auto save = [&] {
-    engine.check_memory();
+    training.engine->check_memory();
     log.sync();
     state.metrics_bytes = log.bytes();
     outcome.weights_sha256 = writer.save_last(state);
   };
   writer.finish_archive();
   training.sampler->seek(state.epoch, state.batch);
-  auto interval_start = Clock::now();
-  int64_t interval_tokens = 0;
-  bool must_stop = state.is_finished;
-  if (must_stop && state.step < training.total_steps) outcome.status = RunStatus::early_stopped;
+  if (state.is_finished && state.step < training.total_steps)
+    outcome.status = RunStatus::early_stopped;
+  UpdateLines lines(training, state, log);
   CoreWatch cores;
   std::optional<EvalMetrics> newest;
-  while (!must_stop && state.step < training.total_steps) {
+  while (!state.is_finished && state.step < training.total_steps) {
     const data::BatchPlan batch = training.sampler->next();
-    const UpdateResult result =
-        run_update(engine, training.feed, batch, state.step, config, training.total_steps);
+    const UpdateResult result = run_update(*training.engine, training.feed, batch, state.step,
+                                           config, training.total_steps);
     writer.require_finite(result, state.step + 1);
     say(options, cores.after_update());
-    interval_tokens += tokens_in(*training.feed.rows, batch.rows);
-    const double learning_rate = learning_rate_at(config, state.step, training.total_steps);
     ++state.step;
-    state.loss_sum += result.loss;
-    ++state.loss_count;
     state.epoch = training.sampler->epoch();
     state.batch = training.sampler->batch();
-    const bool is_last = state.step == training.total_steps;
     if (options.callbacks.on_progress)
       options.callbacks.on_progress({"training", state.step, training.total_steps});
-    if (is_last || (config.logging_steps > 0 && state.step % config.logging_steps == 0)) {
-      const std::chrono::duration<double> seconds = Clock::now() - interval_start;
-      const UpdateLog line{
-          .step = state.step,
-          .total_steps = training.total_steps,
-          .epoch = static_cast<double>(batch.epoch) +
-                   static_cast<double>(batch.batch + 1) /
-                       static_cast<double>(training.sampler->batches_per_epoch()),
-          .loss = state.loss_sum / static_cast<double>(state.loss_count),
-          .learning_rate = learning_rate,
-          .grad_norm = result.grad_norm,
-          .tokens_per_second = static_cast<double>(interval_tokens) / seconds.count(),
-          .arena_peak_bytes = engine.measured_arena_bytes() - engine.plan().gradient_bytes,
-          .rss_bytes = current_rss_bytes()};
-      log.write(line);
-      if (options.callbacks.on_update) options.callbacks.on_update(line);
-      state.loss_sum = 0;
-      state.loss_count = 0;
-      interval_tokens = 0;
-      interval_start = Clock::now();
-    }
-    const bool is_epoch_end = state.batch == 0;
-    const bool evaluates =
-        config.eval_steps > 0 ? state.step % config.eval_steps == 0 : is_epoch_end;
-    if (has_validation && (evaluates || is_last)) {
+    lines.add(batch, result);
+    state.is_finished = state.step == training.total_steps;
+    newest.reset();
+    if (evaluates_after(state, training)) {
       const auto start = Clock::now();
       newest = judge.evaluate();
-      if (judge.keep_best(*newest) && !is_last) {
+      if (judge.keep_best(*newest) && !state.is_finished) {
         outcome.status = RunStatus::early_stopped;
-        must_stop = true;
+        state.is_finished = true;
       }
-      interval_start += Clock::now() - start;  // throughput counts training alone
-    } else {
-      newest.reset();
+      lines.leave_out(Clock::now() - start);
     }
-    state.is_finished = must_stop || is_last;
     if (is_cancelled(options) && !state.is_finished) {
       save();
       outcome.status = RunStatus::interrupted;
@@ -204,7 +239,8 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   }
   // A finished run that is resumed: its last checkpoint is whole, only the summary is made again.
   if (outcome.weights_sha256.empty()) save();
-  if (has_validation) outcome.final_metrics = newest ? *newest : judge.evaluate();
+  if (training.validation.part.size() > 0)
+    outcome.final_metrics = newest ? *newest : judge.evaluate();
   return outcome;
 }
 
