@@ -36,10 +36,9 @@ struct BertConfig {
   bool operator==(const BertConfig&) const = default;
 };
 
-/// "tiny", "mini", "small", "medium", "base", "large", also with "bert-" in front. Throws
-/// Error{bad_config}.
+/// "bert-tiny", "-mini", "-small", "-medium", "-base", "-large". Throws Error{bad_config}.
 [[nodiscard]] bool is_bert_preset(std::string_view name);
-[[nodiscard]] BertConfig bert_preset(std::string_view size);
+[[nodiscard]] BertConfig bert_preset(std::string_view name);
 
 /// Reads a config.json; `file` stands for it in errors. A field of a wrong type or value, or one
 /// that asks for other mathematics, is Error{bad_config} naming file and key; fields that Snug does

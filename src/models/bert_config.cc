@@ -38,7 +38,8 @@ const Preset* find_preset(std::string_view name) {
   static constexpr Preset kPresets[] = {{"tiny", 2, 128},   {"mini", 4, 256},  {"small", 4, 512},
                                         {"medium", 8, 512}, {"base", 12, 768}, {"large", 24, 1024}};
   constexpr std::string_view kPrefix = "bert-";
-  if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
+  if (!name.starts_with(kPrefix)) return nullptr;
+  name.remove_prefix(kPrefix.size());
   for (const Preset& preset : kPresets) {
     if (preset.name == name) return &preset;
   }
@@ -49,8 +50,8 @@ const Preset* find_preset(std::string_view name) {
 
 bool is_bert_preset(std::string_view name) { return find_preset(name) != nullptr; }
 
-BertConfig bert_preset(std::string_view size) {
-  if (const Preset* preset = find_preset(size)) {
+BertConfig bert_preset(std::string_view name) {
+  if (const Preset* preset = find_preset(name)) {
     BertConfig config;
     config.num_hidden_layers = preset->layers;
     config.hidden_size = preset->hidden;
@@ -58,7 +59,7 @@ BertConfig bert_preset(std::string_view size) {
     config.intermediate_size = preset->hidden * 4;
     return config;
   }
-  throw Error(ErrorCode::bad_config, "model", "there is no BERT size \"" + std::string(size) + "\"",
+  throw Error(ErrorCode::bad_config, "model", "there is no preset \"" + std::string(name) + "\"",
               "bert-tiny, bert-mini, bert-small, bert-medium, bert-base or bert-large");
 }
 

@@ -52,9 +52,9 @@ int64_t parameter_count(const BertConfig& config) {
 
 // Counts of BertForSequenceClassification with two labels.
 TEST(Bert, presets_have_the_published_sizes) {
-  EXPECT_EQ(parameter_count(bert_preset("tiny")), 4386178);
+  EXPECT_EQ(parameter_count(bert_preset("bert-tiny")), 4386178);
   EXPECT_EQ(parameter_count(bert_preset("bert-mini")), 11171074);
-  EXPECT_EQ(parameter_count(bert_preset("base")), 109483778);
+  EXPECT_EQ(parameter_count(bert_preset("bert-base")), 109483778);
   EXPECT_EQ(parameter_count(bert_preset("bert-large")), 335143938);
 }
 

@@ -48,7 +48,7 @@ TEST(Bert_config, absent_and_null_fields_have_hugging_faces_defaults) {
 }
 
 TEST(Bert_config, json_reads_back) {
-  BertConfig config = bert_preset("small");
+  BertConfig config = bert_preset("bert-small");
   config.num_labels = 2;
   config.labels = {"neg", "pos \"quoted\""};
   config.classifier_dropout = 0.25;
