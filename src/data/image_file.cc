@@ -24,12 +24,12 @@ namespace {
 constexpr size_t kMaxNamesBytes = 64 << 10;
 constexpr size_t kPixels = static_cast<size_t>(kCifarSide * kCifarSide);
 constexpr size_t kImageBytes = kPixels * static_cast<size_t>(kCifarChannels);
-constexpr std::array<float, 3> floats_of(const std::array<double, 3>& values) {
+using Channels = std::array<float, static_cast<size_t>(kCifarChannels)>;
+
+Channels floats_of(const std::array<double, 3>& values) {
   return {static_cast<float>(values[0]), static_cast<float>(values[1]),
           static_cast<float>(values[2])};
 }
-constexpr std::array<float, 3> kMean = floats_of(kCifarMean);
-constexpr std::array<float, 3> kDeviation = floats_of(kCifarDeviation);
 
 struct Kind {
   size_t label_bytes;
@@ -144,6 +144,8 @@ struct ImageFile::State {
   LabelMap map;
   std::vector<int64_t> label_counts;
   uint64_t content_hash = 0;
+  float divisor = 1;
+  Channels mean{}, deviation{};
 
   [[nodiscard]] size_t record_bytes() const { return kind.label_bytes + kImageBytes; }
 
@@ -211,8 +213,12 @@ void ImageFile::State::check_content() {
   content_hash = checksum.value();
 }
 
-ImageFile::ImageFile(const std::string& path, const LabelRule& rule)
+ImageFile::ImageFile(const std::string& path, const LabelRule& rule,
+                     const ImageNormalization& normalization)
     : state_(std::make_unique<State>()) {
+  state_->divisor = static_cast<float>(normalization.divisor);
+  state_->mean = floats_of(normalization.mean);
+  state_->deviation = floats_of(normalization.deviation);
   state_->open(path, rule);
   state_->check_content();
 }
@@ -253,11 +259,12 @@ void ImageFile::fill(const MicroBatch& batch, const BatchBuffers& buffers) const
       std::fill(image.begin(), image.end(), 0.0F);
       continue;
     }
+    const State& state = *state_;
     const std::byte* planes = record.data() + state_->kind.label_bytes;
     for (size_t pixel = 0; pixel < kPixels; ++pixel) {
-      for (size_t c = 0; c < kMean.size(); ++c) {
-        const auto value = static_cast<float>(planes[c * kPixels + pixel]) / 255.0F;
-        image[pixel * kMean.size() + c] = (value - kMean[c]) / kDeviation[c];
+      for (size_t c = 0; c < state.mean.size(); ++c) {
+        const auto value = static_cast<float>(planes[c * kPixels + pixel]) / state.divisor;
+        image[pixel * state.mean.size() + c] = (value - state.mean[c]) / state.deviation[c];
       }
     }
   }

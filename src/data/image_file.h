@@ -21,13 +21,22 @@ inline constexpr int64_t kCifarChannels = 3;
 inline constexpr std::array<double, 3> kCifarMean = {0.4914, 0.4822, 0.4465};
 inline constexpr std::array<double, 3> kCifarDeviation = {0.2470, 0.2435, 0.2616};
 
+/// What a byte of a channel becomes: (byte / divisor - mean) / deviation.
+struct ImageNormalization {
+  double divisor = 255;
+  std::array<double, kCifarChannels> mean = kCifarMean;
+  std::array<double, kCifarChannels> deviation = kCifarDeviation;
+  friend bool operator==(const ImageNormalization&, const ImageNormalization&) = default;
+};
+
 class ImageFile final : public RowStore {
  public:
   /// A .bin file, or a folder: then its data_batch_*.bin (or train.bin) in the order of their
   /// names. Label names come from batches.meta.txt (fine_label_names.txt) beside the files, else
   /// they are numbers; the file gives ids, so `rule` decides what is theirs. Throws Error{bad_data}
   /// for a file that is not CIFAR's, Error{io}, and what map_labels throws.
-  explicit ImageFile(const std::string& path, const LabelRule& rule = {});
+  explicit ImageFile(const std::string& path, const LabelRule& rule = {},
+                     const ImageNormalization& normalization = {});
   ~ImageFile() override;
 
   [[nodiscard]] int64_t rows() const override;
@@ -36,8 +45,7 @@ class ImageFile final : public RowStore {
   [[nodiscard]] uint64_t content_hash() const override;
   [[nodiscard]] int32_t label(int64_t row) const override;
   void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const override;
-  /// pixel_values become (byte / 255 - mean) / deviation of CIFAR-10's channels; padding rows are
-  /// zeros.
+  /// pixel_values are normalised; padding rows are zeros.
   void fill(const MicroBatch& batch, const BatchBuffers& buffers) const override;
 
   /// Images by label id.

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "data/image_file.h"
 #include "io/atomic_folder.h"
 #include "io/file.h"
 #include "io/safetensors.h"
 #include "snug/error.h"
 #include "train/finite.h"
+#include "train/image_processor.h"
 
 namespace snug::train {
 namespace {
@@ -55,21 +55,6 @@ std::vector<io::TensorToWrite> stored_weights(const Engine& engine, const Model&
   }
   tensors.insert(tensors.end(), counters.begin(), counters.end());
   return tensors;
-}
-
-/// What transformers does to an image before the model sees it, as here.
-std::string preprocessor_json(const Model& model) {
-  const nlohmann::ordered_json json = {
-      {"image_processor_type", "ViTImageProcessor"},
-      {"do_resize", true},
-      {"size", {{"height", model.image_size()}, {"width", model.image_size()}}},
-      {"resample", 2},
-      {"do_rescale", true},
-      {"rescale_factor", 1.0 / 255.0},
-      {"do_normalize", true},
-      {"image_mean", data::kCifarMean},
-      {"image_std", data::kCifarDeviation}};
-  return json.dump(2) + "\n";
 }
 
 void read_values(const std::string& path, const Engine& engine, const Model& model, Share share) {
@@ -120,7 +105,7 @@ std::string save_checkpoint(const std::string& folder, const Engine& engine, con
     return sha256;
   };
   target.write("config.json", model.config_json());
-  if (model.image_size() > 0) target.write("preprocessor_config.json", preprocessor_json(model));
+  if (model.image_size() > 0) target.write(kImageProcessorFile, image_processor_json(model));
   if (tokenizer != nullptr) tokenizer->save(target.path(), model.max_seq_length);
   std::string sha256 = write_tensors("model.safetensors", weights);
   if (state != nullptr) {

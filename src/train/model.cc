@@ -7,6 +7,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "snug/error.h"
+#include "train/image_processor.h"
 #include "train/model_weights.h"
 
 namespace snug::train {
@@ -325,6 +326,7 @@ Model resolve_model(const RunConfig& config, const ModelFacts& facts) {
     refuse_other_weights(config.model);
     model.config = read_config(path, model.ignored);
     if (is_model_folder(config.model)) model.weights_folder = config.model;
+    if (model.image_size() > 0) model.normalization = read_normalization(config.model);
   }
   check_keys(config, model, path.empty());
   const std::string where = path.empty() ? "model" : path;

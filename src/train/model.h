@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/image_file.h"
 #include "data/label_map.h"
 #include "models/bert.h"
 #include "models/lstm.h"
@@ -26,13 +27,14 @@ using ModelConfig = std::variant<models::BertConfig, models::LstmConfig, models:
 struct Model {
   std::string name;  // as the user wrote it
   ModelConfig config;
-  std::string weights_folder;        // empty: all weights are fresh
-  std::vector<std::string> labels;   // by id
-  std::vector<std::string> ignored;  // fields of config.json that Snug does not know
-  std::vector<std::string> fresh;    // weights that start fresh although there is a folder
-  std::vector<std::string> unused;   // tensors of the folder that the model does not read
-  data::LabelRule label_rule;        // how labels of data become ids
-  int64_t max_seq_length = 0;        // of the run, in tokens
+  std::string weights_folder;              // empty: all weights are fresh
+  std::vector<std::string> labels;         // by id
+  std::vector<std::string> ignored;        // fields of config.json that Snug does not know
+  std::vector<std::string> fresh;          // weights that start fresh although there is a folder
+  std::vector<std::string> unused;         // tensors of the folder that the model does not read
+  data::LabelRule label_rule;              // how labels of data become ids
+  data::ImageNormalization normalization;  // of images, as the weights were trained
+  int64_t max_seq_length = 0;              // of the run, in tokens
 
   /// 0 where the model reads no tokens.
   [[nodiscard]] int64_t vocab_size() const;

@@ -179,14 +179,34 @@ std::unique_ptr<const data::ImageFile> open_images(const Model& model, const std
                     std::to_string(model.image_channels()),
                 "set image_size to 32, or choose one of the models for CIFAR (resnet-20)");
   }
-  return std::make_unique<const data::ImageFile>(path, rule);
+  return std::make_unique<const data::ImageFile>(path, rule, model.normalization);
 }
 
 namespace {
 
+/// A resumed run keeps its tokens. The key may name them again, no others.
+void check_tokenizer(const RunConfig& config, const WordPieceTokenizer& own) {
+  if (config.tokenizer.empty()) return;
+  if (fingerprint(WordPieceTokenizer::load(config.tokenizer)) == fingerprint(own)) return;
+  throw Error(
+      ErrorCode::bad_config, "tokenizer",
+      config.tokenizer + " has other tokens than the run in " + config.output_dir + " began with",
+      "leave tokenizer away: the run goes on with its own, in last/");
+}
+
+/// A file that cannot be opened, or has no such columns, is to be known before a vocabulary is
+/// learned.
+void read_first_row(const RunConfig& config, const RunOptions& options, const std::string& file) {
+  data::BadRowLog log{.policy = policy_of(config)};
+  data::Row row;
+  (void)data::open_rows(file, schema_of(config, options, true), log)->next(row);
+}
+
 void open_texts(const RunConfig& config, const RunOptions& options, const Model& model,
                 const std::string& tokenizer_folder, const WorkFolder& work, RunData& run) {
+  if (!config.validation_file.empty()) read_first_row(config, options, config.validation_file);
   run.tokenizer = open_tokenizer(config, options, tokenizer_folder);
+  if (!tokenizer_folder.empty()) check_tokenizer(config, *run.tokenizer);
   auto train = std::make_unique<data::TokenCache>(open_file(
       config, options, *run.tokenizer, config.train_file,
       {.use = data::LabelUse::find, .rule = model.label_rule}, work.path() + "/train.tokens"));

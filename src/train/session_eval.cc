@@ -99,6 +99,7 @@ void open_model(RunConfig& config, const RunOptions& options, Trained& trained) 
   trained.model = train::resolve_model(shortest, {});
   refuse_fresh(trained.model);
   train::say(options, "the model is " + config.model);
+  train::say(options, train::normalization_notice(trained.model));
   if (trained.model.image_size() > 0) return;
   take_max_length(config, trained.model.max_positions(), options);
   trained.tokenizer = train::open_tokenizer(config, options, {});

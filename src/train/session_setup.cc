@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "config/cores.h"
 #include "text/vocabulary.h"
+#include "train/image_processor.h"
 #include "train/notices.h"
 #include "train/process_memory.h"
 #include "train/trainer.h"
@@ -81,24 +82,30 @@ void open_without_data(const RunConfig& config, const RunOptions& options,
 }  // namespace
 
 RunSetup open_setup(const RunConfig& config, const RunOptions& options, const WorkFolder& work,
-                    const std::string& tokenizer_folder) {
+                    const std::string& checkpoint) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunSetup setup;
-  setup.model = resolve_model(config, {});
+  const auto resolve = [&](const ModelFacts& facts) {
+    Model model = resolve_model(config, facts);
+    if (!checkpoint.empty() && model.image_size() > 0)
+      model.normalization = read_normalization(checkpoint);
+    return model;
+  };
+  setup.model = resolve({});
   check_frozen_names(config, setup.model);
-  const bool is_resumed = !tokenizer_folder.empty();
+  const bool is_resumed = !checkpoint.empty();
   if (!is_resumed) say(options, weight_notices(setup.model));
   if (!is_resumed) say(options, length_notices(setup.model));
+  if (!is_resumed) say(options, normalization_notice(setup.model));
   if (config.train_file.empty()) {
-    open_without_data(config, options, tokenizer_folder, setup);
+    open_without_data(config, options, checkpoint, setup);
     return setup;
   }
   const bool reads_text = setup.model.image_size() == 0;
-  setup.learns_vocabulary = reads_text && learns_vocabulary(config, tokenizer_folder);
-  setup.data.emplace(open_training_data(config, options, setup.model, tokenizer_folder, work));
-  setup.model =
-      resolve_model(config, {.vocab_size = reads_text ? setup.data->tokenizer->vocab_size() : 0,
-                             .labels = setup.data->labels.names()});
+  setup.learns_vocabulary = reads_text && learns_vocabulary(config, checkpoint);
+  setup.data.emplace(open_training_data(config, options, setup.model, checkpoint, work));
+  setup.model = resolve({.vocab_size = reads_text ? setup.data->tokenizer->vocab_size() : 0,
+                         .labels = setup.data->labels.names()});
   setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
   const data::TrainSampler sampler = train_sampler(config, *setup.data);
   setup.histogram = sampler.bucket_histogram();

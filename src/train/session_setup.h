@@ -31,9 +31,9 @@ struct RunSetup {
   int64_t batches_per_epoch = 0;
   bool learns_vocabulary = false;
 };
-/// `tokenizer_folder`: a checkpoint's tokenizer on resume, else empty.
+/// `checkpoint`: the folder of the one that is resumed, else empty.
 [[nodiscard]] RunSetup open_setup(const RunConfig& config, const RunOptions& options,
-                                  const WorkFolder& work, const std::string& tokenizer_folder);
+                                  const WorkFolder& work, const std::string& checkpoint);
 
 /// `micro_batch` 0: chosen by the planner.
 [[nodiscard]] RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,

@@ -1,6 +1,7 @@
 """Residual networks on CIFAR's binary files: the five promises hold for images as for text."""
 import json
 import pathlib
+import shutil
 
 import common
 from common import CIFAR_NAMES, PAGE, Case, options, run, sha256, write_cifar
@@ -138,6 +139,50 @@ class Folders(Case):
             self.assertEqual(processor["size"], {"height": 32, "width": 32})
             self.assertEqual(processor["image_mean"], [0.4914, 0.4822, 0.4465])
         self.ok("predict", test_file=images, model=out / "best", memory="1GiB", threads=2)
+
+    def test_images_are_normalised_as_the_folder_says(self):
+        images = self.golden / "images.bin"
+        base = dict(image_size=32, memory="1GiB", threads=2)
+        ours = {"do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.4914, 0.4822, 0.4465],
+                "image_std": [0.2470, 0.2435, 0.2616]}
+
+        def folder(name, **fields):
+            path = self.folder / name
+            shutil.copytree(self.golden, path)
+            (path / "preprocessor_config.json").write_text(json.dumps(fields))
+            return path
+
+        def scores(model):
+            done = self.ok("predict", test_file=images, model=model, **base)
+            return [list(json.loads(line)["scores"].values()) for line in done.stdout.splitlines()], done.stderr
+
+        plain, said = scores(self.golden)
+        self.assertNotIn("normalised", said)
+        self.assertEqual(scores(folder("ours", **ours))[0], plain)
+        other = folder("other", **dict(ours, image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225]))
+        theirs, said = scores(other)
+        self.assertNotEqual(theirs, plain)
+        self.assertIn("images are normalised as", said)
+        self.assertIn("0.485, 0.456, 0.406", said)
+        # Bytes as they are, and the same numbers written as a mean and a deviation of bytes.
+        raw = scores(folder("raw", do_rescale=False, do_normalize=False))[0]
+        self.assertEqual(scores(folder("same", do_rescale=False, image_mean=[0, 0, 0], image_std=[1, 1, 1]))[0], raw)
+        self.assertNotEqual(raw, plain)
+        # What is trained on is kept beside the weights, and outlives a change of the folder that the run began with.
+        out = self.folder / "run"
+        train = dict(base, model=other, train_file=images, validation_file=images, output_dir=out, train_batch_size=4, max_steps=1)
+        self.ok("train", **train)
+        written = json.loads((out / "last/preprocessor_config.json").read_text())
+        self.assertEqual((written["image_mean"], written["image_std"]), ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
+        (other / "preprocessor_config.json").unlink()
+        self.ok("train", **dict(train, max_steps=2, lr_scheduler_type="constant", resume=True))
+        self.assertEqual(json.loads((out / "last/preprocessor_config.json").read_text()), written)
+        for fields, word in ((dict(image_mean=[0.5]), "image_mean"), (dict(image_std=[1, 1, 0]), "image_std"),
+                             (dict(rescale_factor=0), "rescale_factor")):
+            bad = folder("bad " + word, **fields)
+            done = run("predict", *options(test_file=images, model=bad, **base))
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(word, done.stderr)
 
     def test_a_network_of_our_own(self):
         images = common.write_cifar(self.folder / "cifar", data_batch_1=20)
