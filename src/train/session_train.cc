@@ -75,6 +75,8 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
     state->is_finished = train::is_at_end(*state, before, config, setup.batches_per_epoch);
     train::report_changes(changes, *state, config, setup.batches_per_epoch, options);
     good_step = state->step;
+  } else if (!setup.model.weights_folder.empty()) {
+    io::check_file_of_folder(setup.model.weights_folder, "model.safetensors");
   }
   const train::RunPlan plan = plan_for(config, options, setup, machine, state);
   if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report);
@@ -87,8 +89,6 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
     train::load_checkpoint(folder.last(), engine, setup.model);
     train::say(options, "resuming after update " + std::to_string(state->step));
   } else {
-    if (!setup.model.weights_folder.empty())
-      io::check_file_of_folder(setup.model.weights_folder, "model.safetensors");
     train::initialize_weights(setup.model, engine, static_cast<uint64_t>(config.seed),
                               machine.threads);
     train::require_finite_weights(engine, config.model);

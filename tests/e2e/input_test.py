@@ -22,6 +22,18 @@ class BadInput(Case):
     def test_missing_file(self):
         self.refused("nowhere.jsonl", train_file="nowhere.jsonl")
 
+    def test_a_validation_file_is_looked_at_before_a_vocabulary_is_learned(self):
+        for file, word in (("nowhere.jsonl", "nowhere.jsonl"), (self.csv_without_labels(), "label")):
+            done = run("train", *options(**self.base(output_dir=self.folder / "out", validation_file=file)))
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(word, done.stderr)
+            self.assertNotIn("learning a vocabulary", done.stderr)
+
+    def csv_without_labels(self):
+        path = self.folder / "texts.csv"
+        path.write_text("text\nhello\n")
+        return path
+
     def test_wrong_column(self):
         self.refused("sentence", "text_column", text_column="sentence")
 

@@ -8,11 +8,11 @@ import common
 from common import Case, options, run, sha256
 
 
-def write_value(path, name, value):
-    """Sets the first element of a tensor of a safetensors file."""
+def write_value(path, name, value, index=0):
+    """Sets an element of a tensor of a safetensors file."""
     data = bytearray(path.read_bytes())
     (length,) = struct.unpack("<Q", data[:8])
-    begin = 8 + length + json.loads(data[8:8 + length])[name]["data_offsets"][0]
+    begin = 8 + length + json.loads(data[8:8 + length])[name]["data_offsets"][0] + 4 * index
     data[begin:begin + 4] = struct.pack("<f", value)
     path.write_bytes(data)
 
@@ -92,6 +92,25 @@ class Finite(Tiny):
             self.assertIn("not finite", done.stderr)
 
 
+    def test_an_evaluation_that_is_not_finite_ends_training_with_3(self):
+        # Only the validation file has characters that are not in the vocabulary.
+        start = self.train("run", max_steps=1) / "best"
+        (start / ".snug.complete").unlink()
+        tokens = json.loads((start / "tokenizer.json").read_text())["model"]["vocab"]
+        hidden_size = json.loads((start / "config.json").read_text())["hidden_size"]
+        for column in (0, 1):  # their sum is more than a float holds
+            write_value(start / "model.safetensors", "bert.embeddings.word_embeddings.weight", 3e38,
+                        tokens["[UNK]"] * hidden_size + column)
+        valid_file = self.folder / "unknown.jsonl"
+        label = json.loads(self.train_file.read_text().splitlines()[0])["label"]
+        common.write_jsonl(valid_file, [{"text": "\u03a9", "label": label}])
+        done = run("train", *options(**self.base(output_dir=self.folder / "tuned", model=start, validation_file=valid_file, max_steps=1,
+                                                 vocab_size=None)))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("the loss of the evaluation is not finite", done.stderr)
+        self.assert_no_checkpoint(self.folder / "tuned")
+
+
 class Changes(Tiny):
     def changed_lines(self, out):
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
@@ -133,6 +152,17 @@ class Changes(Tiny):
             done = run("train", *options(**dict(self.base(output_dir=out, resume=True, max_steps=2), **{key: value})))
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn(f"[{key}]", done.stderr)
+
+    def test_the_tokens_stay(self):
+        out = self.train("run", max_steps=2)
+        same, other = self.folder / "same", self.train("other", max_steps=1, vocab_size=90) / "last"
+        shutil.copytree(out / "last", same)
+        again = dict(self.base(output_dir=out, resume=True, max_steps=3, lr_scheduler_type="constant"))
+        done = run("train", *options(**dict(again, tokenizer=other)))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("[tokenizer]", done.stderr)
+        self.assertIn("other tokens", done.stderr)
+        self.ok("train", **dict(again, tokenizer=same))
 
     def test_data_may_move_but_not_change(self):
         base = self.base(max_steps=6, save_steps=2, lr_scheduler_type="constant")
@@ -194,6 +224,14 @@ class Files(Tiny):
         (out / "checkpoint-4").rename(out / "last")
         self.ok("train", **self.base(output_dir=out, resume=True, **values))
         self.assertEqual(sha256(out / "last/model.safetensors"), wanted)
+
+    def test_changed_weights_are_refused_before_training_plans(self):
+        folder = self.train("run", max_steps=1) / "best"
+        self.flip_bytes(folder / "model.safetensors")
+        done = run("train", *options(**self.base(output_dir=self.folder / "tuned", model=folder)))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"remove {folder}/.snug.complete", done.stderr)
+        self.assertNotIn("planned peak", done.stdout)
 
     def test_changed_weights_are_refused_by_eval_unless_they_are_meant(self):
         out = self.train("run", max_steps=1)
