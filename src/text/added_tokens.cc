@@ -2,6 +2,8 @@
 #include "text/added_tokens.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 namespace snug {
 namespace {
@@ -22,40 +24,42 @@ bool stands_alone(std::string_view text, size_t begin, size_t end) {
   return true;
 }
 
+std::vector<std::string_view> texts_of(const std::vector<AddedPattern>& patterns) {
+  std::vector<std::string_view> texts;
+  texts.reserve(patterns.size());
+  for (const AddedPattern& pattern : patterns) texts.push_back(pattern.text);
+  return texts;
+}
+
 }  // namespace
 
-void AddedTokenMatcher::add(const AddedToken& token, std::string_view pattern) {
-  const auto key = [](std::string_view text) { return static_cast<unsigned char>(text.front()); };
-  for (const Pattern& other : patterns_) {
-    if (other.text == pattern) return;
-  }
-  const auto place = std::find_if(patterns_.begin(), patterns_.end(), [&](const Pattern& other) {
-    if (key(other.text) != key(pattern)) return key(other.text) > key(pattern);
-    return other.text.size() < pattern.size();
-  });
-  patterns_.insert(place,
-                   {std::string(pattern), token.id, token.single_word, token.lstrip, token.rstrip});
-  for (size_t b = key(pattern) + 1u; b < first_.size(); ++b) ++first_[b];
+AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedPattern> patterns)
+    : patterns_(std::move(patterns)), finder_(texts_of(patterns_)) {
+  patterns_.shrink_to_fit();
 }
 
-const AddedTokenMatcher::Pattern* AddedTokenMatcher::longest_at(std::string_view text) const {
-  const auto b = static_cast<unsigned char>(text.front());
-  for (size_t i = first_[b]; i < first_[b + 1u]; ++i) {
-    if (text.starts_with(patterns_[i].text)) return &patterns_[i];
+const AddedPattern* AddedTokenMatcher::longest_at(Search& search) const {
+  if (search.from >= search.window_end) {
+    search.window = search.from;
+    search.window_end = std::min(search.from + kWindow, search.text.size());
+    finder_.find(search.text, search.window,
+                 std::span(search.longest).first(search.window_end - search.window));
   }
-  return nullptr;
+  const int32_t pattern = search.longest[search.from - search.window];
+  return pattern < 0 ? nullptr : &patterns_[static_cast<size_t>(pattern)];
 }
 
-bool AddedTokenMatcher::next(std::string_view text, size_t& from, size_t done, Match& match) const {
+bool AddedTokenMatcher::next(Search& search, size_t done, Match& match) const {
+  const std::string_view text = search.text;
   if (patterns_.empty()) return false;
-  while (from < text.size()) {
-    const Pattern* found = longest_at(text.substr(from));
+  while (search.from < text.size()) {
+    const AddedPattern* found = longest_at(search);
     if (found == nullptr) {
-      ++from;
+      ++search.from;
       continue;
     }
-    match = {from, from + found->text.size(), found->id};
-    from = match.end;  // a refused match is not tried again with a shorter pattern
+    match = {search.from, search.from + found->text.size(), found->id};
+    search.from = match.end;  // a refused match is not tried again with a shorter pattern
     if (found->single_word && !stands_alone(text, match.begin, match.end)) continue;
     if (found->lstrip) {
       while (match.begin > done) {
@@ -76,8 +80,9 @@ bool AddedTokenMatcher::next(std::string_view text, size_t& from, size_t done, M
 }
 
 int64_t AddedTokenMatcher::heap_bytes() const {
-  auto bytes = static_cast<int64_t>(patterns_.capacity() * sizeof(Pattern));
-  for (const Pattern& pattern : patterns_) {
+  auto bytes =
+      static_cast<int64_t>(patterns_.capacity() * sizeof(AddedPattern)) + finder_.heap_bytes();
+  for (const AddedPattern& pattern : patterns_) {
     if (pattern.text.capacity() > 15) bytes += static_cast<int64_t>(pattern.text.capacity()) + 1;
   }
   return bytes;

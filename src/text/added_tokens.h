@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/longest_patterns.h"
 #include "text/unicode_rules.h"
 
 namespace snug {
@@ -25,12 +26,19 @@ struct AddedToken {
   friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
 
-/// Finds patterns in a text. Immutable after the last add; refers to no token outside itself.
+/// What stands in the texts to search for an added token: its content, or that once normalised.
+struct AddedPattern {
+  std::string text;
+  int32_t id = -1;
+  bool single_word = false, lstrip = false, rstrip = false;
+};
+
+/// Finds patterns in a text, in time proportional to the text. Immutable.
 class AddedTokenMatcher {
  public:
-  /// `pattern` is the content as it stands in the texts to search; later equal patterns are
-  /// ignored.
-  void add(const AddedToken& token, std::string_view pattern);
+  AddedTokenMatcher() = default;
+  /// Of equal patterns the first counts.
+  explicit AddedTokenMatcher(std::vector<AddedPattern> patterns);
   [[nodiscard]] bool empty() const { return patterns_.empty(); }
   [[nodiscard]] int64_t heap_bytes() const;
 
@@ -38,10 +46,11 @@ class AddedTokenMatcher {
   /// in order.
   template <class Between, class Matched>
   void split(std::string_view text, Between&& between, Matched&& matched) const {
+    Search search;
+    search.text = text;
     size_t done = 0;
-    size_t from = 0;
     Match match;
-    while (next(text, from, done, match)) {
+    while (next(search, done, match)) {
       if (done < match.begin) between(text.substr(done, match.begin - done));
       matched(match.id);
       done = match.end;
@@ -50,22 +59,25 @@ class AddedTokenMatcher {
   }
 
  private:
-  struct Pattern {
-    std::string text;
-    int32_t id;
-    bool single_word, lstrip, rstrip;
-  };
+  static constexpr size_t kWindow = 4096;
   struct Match {
     size_t begin = 0, end = 0;
     int32_t id = -1;
   };
-  /// The next match at or after `from`, which moves behind it; it may begin no earlier than `done`.
-  bool next(std::string_view text, size_t& from, size_t done, Match& match) const;
-  [[nodiscard]] const Pattern* longest_at(std::string_view text) const;
+  struct Search {
+    std::string_view text;
+    size_t from = 0;                       // no match begins before
+    size_t window = 0;                     // where `longest` begins
+    size_t window_end = 0;                 // and ends
+    std::array<int32_t, kWindow> longest;  // patterns by where they begin
+  };
+  /// The next match; it may begin no earlier than `done`.
+  bool next(Search& search, size_t done, Match& match) const;
+  /// The pattern that stands at search.from, or null.
+  const AddedPattern* longest_at(Search& search) const;
 
-  std::vector<Pattern> patterns_;  ///< sorted by first byte, then longest first
-  std::array<uint32_t, 257>
-      first_{};  ///< patterns that begin with byte b: first_[b] .. first_[b + 1]
+  std::vector<AddedPattern> patterns_;
+  LongestPatterns finder_;
 };
 
 }  // namespace snug

@@ -10,7 +10,8 @@
 namespace snug {
 namespace {
 
-constexpr size_t kMaxTokenBytes = 4000;  // a line longer than this is no token
+constexpr size_t kMaxTokenBytes = 4000;  // what is longer is no token
+constexpr size_t kMaxAddedBytes = size_t{1} << 20;
 
 bool serves_bert_text(std::string_view name) {
   for (std::string_view known :
@@ -55,6 +56,27 @@ void add_role_tokens(WordPieceSpec& spec) {
     token.content = *name;
     token.id = id;
     spec.added.push_back(std::move(token));
+  }
+}
+
+void check_added_tokens(const WordPieceSpec& spec) {
+  size_t bytes = 0;
+  for (const AddedToken& token : spec.added) {
+    if (token.content.size() > kMaxTokenBytes) {
+      throw Error(ErrorCode::bad_data, spec.where,
+                  "the added token of id " + std::to_string(token.id) + " has " +
+                      std::to_string(token.content.size()) + " bytes; a token has at most " +
+                      std::to_string(kMaxTokenBytes),
+                  "remove it");
+    }
+    bytes += token.content.size();
+  }
+  if (bytes > kMaxAddedBytes) {
+    throw Error(ErrorCode::unsupported, spec.where,
+                "the " + std::to_string(spec.added.size()) + " added tokens have " +
+                    std::to_string(bytes) + " bytes together; at most " +
+                    std::to_string(kMaxAddedBytes) + " are read",
+                "put words into the vocabulary and leave special tokens alone in added_tokens");
   }
 }
 

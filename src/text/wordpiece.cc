@@ -20,6 +20,36 @@ int32_t role_id(const WordPieceSpec& spec, const char* role, const std::string& 
   return id;
 }
 
+AddedPattern pattern_of(const AddedToken& token, std::string text) {
+  return {std::move(text), token.id, token.single_word, token.lstrip, token.rstrip};
+}
+
+std::vector<AddedPattern> raw_patterns(const WordPieceSpec& spec) {
+  std::vector<AddedPattern> patterns;
+  for (const AddedToken& token : spec.added) {
+    if (!token.normalized) patterns.push_back(pattern_of(token, token.content));
+  }
+  return patterns;
+}
+
+std::vector<AddedPattern> normalized_patterns(const WordPieceSpec& spec,
+                                              const BertNormalizer& normalizer) {
+  std::vector<AddedPattern> patterns;
+  BertNormalizer::Marks marks;
+  for (const AddedToken& token : spec.added) {
+    if (!token.normalized) continue;
+    std::string text;
+    normalizer.normalize(token.content, marks, text);
+    if (text.empty()) {
+      throw Error(ErrorCode::unsupported, spec.where,
+                  "the added token '" + token.content + "' is empty once normalised",
+                  "give it \"normalized\": false");
+    }
+    patterns.push_back(pattern_of(token, std::move(text)));
+  }
+  return patterns;
+}
+
 /// How many ids of each text stay when both together may have `room`: the longer one is cut first.
 void cut_longest_first(size_t room, size_t& a, size_t& b) {
   const bool is_swapped = a > b;
@@ -47,22 +77,10 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceSpec spec)
   mask_ = spec_.vocabulary.find(spec_.roles.mask);
   prefix_hash_ = TokenTable::hash_more(TokenTable::kHashSeed, spec_.prefix);
   size_ = spec_.vocabulary.size();
-  EncodeScratch scratch;
-  for (const AddedToken& token : spec_.added) {
-    size_ = std::max(size_, int64_t{token.id} + 1);
-    if (!token.normalized) {
-      raw_matcher_.add(token, token.content);
-      continue;
-    }
-    scratch.normalized.clear();
-    normalizer_.normalize(token.content, scratch.marks, scratch.normalized);
-    if (scratch.normalized.empty()) {
-      throw Error(ErrorCode::unsupported, spec_.where,
-                  "the added token '" + token.content + "' is empty once normalised",
-                  "give it \"normalized\": false");
-    }
-    normalized_matcher_.add(token, scratch.normalized);
-  }
+  for (const AddedToken& token : spec_.added) size_ = std::max(size_, int64_t{token.id} + 1);
+  check_added_tokens(spec_);
+  raw_matcher_ = AddedTokenMatcher(raw_patterns(spec_));
+  normalized_matcher_ = AddedTokenMatcher(normalized_patterns(spec_, normalizer_));
 }
 
 WordPieceTokenizer WordPieceTokenizer::load(const std::filesystem::path& path) {

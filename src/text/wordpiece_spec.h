@@ -64,5 +64,8 @@ void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::pat
 void add_vocabulary_token(WordPieceSpec& spec, std::string_view token, const std::string& line);
 /// Makes the tokens with a role added tokens, where they are not yet.
 void add_role_tokens(WordPieceSpec& spec);
+/// Refuses added tokens that are too long or too many: searching for them takes memory in
+/// proportion to their bytes.
+void check_added_tokens(const WordPieceSpec& spec);
 
 }  // namespace snug
