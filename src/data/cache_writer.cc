@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/interrupted.h"
 #include "data/source.h"
 #include "snug/error.h"
 
@@ -26,6 +27,22 @@ std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+int open_file(const std::string& path, int flags, mode_t mode = 0) {
+  return while_interrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); });
+}
+
+// Makes a new name durable. What a file system cannot do, or the folder's permissions forbid, is
+// no error: a lost cache is made again.
+void sync_folder(const std::string& folder) {
+  const int fd = open_file(folder, O_RDONLY | O_DIRECTORY);
+  if (fd < 0 && errno == EACCES) return;
+  if (fd < 0) throw io_error(folder, "cannot open the folder", errno);
+  const int status = while_interrupted([&] { return ::fsync(fd); });
+  const int reason = status == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : errno;
+  ::close(fd);
+  if (reason != 0) throw io_error(folder, "cannot force the folder to the disk", reason);
 }
 
 bool is_same_file(int fd, const std::string& path) {
@@ -72,13 +89,14 @@ void BufferedFile::flush() {
 
 void BufferedFile::sync() {
   flush();
-  if (::fsync(fd_) != 0) throw io_error(path_, "writing failed", errno);
+  if (while_interrupted([&] { return ::fsync(fd_); }) != 0)
+    throw io_error(path_, "writing failed", errno);
 }
 
 void BufferedFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t put = ::pwrite(fd_, bytes.data(), bytes.size(), offset);
-    if (put < 0 && errno == EINTR) continue;
+    const ssize_t put =
+        while_interrupted([&] { return ::pwrite(fd_, bytes.data(), bytes.size(), offset); });
     if (put < 0) throw io_error(path_, "writing failed", errno);
     offset += put;
     bytes = bytes.subspan(static_cast<size_t>(put));
@@ -87,8 +105,8 @@ void BufferedFile::write_at(int64_t offset, std::span<const std::byte> bytes) {
 
 void BufferedFile::read_at(int64_t offset, std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
-    const ssize_t got = ::pread(fd_, bytes.data(), bytes.size(), offset);
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got =
+        while_interrupted([&] { return ::pread(fd_, bytes.data(), bytes.size(), offset); });
     if (got < 0) throw io_error(path_, "reading failed", errno);
     if (got == 0) throw Error(ErrorCode::io, path_, "the file became shorter while it was written");
     offset += got;
@@ -98,21 +116,28 @@ void BufferedFile::read_at(int64_t offset, std::span<std::byte> bytes) const {
 
 TemporaryFile::TemporaryFile(std::string path)
     : path_(std::move(path)), temporary_path_(path_ + ".tmp") {
-  fd_ = ::open(temporary_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  fd_ = open_file(temporary_path_, O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
   if (fd_ < 0) throw io_error(temporary_path_, "cannot create the file", errno);
-  // A left-over of a killed process is taken over; a file that another process holds, or has just
-  // finished, is not.
-  const bool is_locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
-  if (!is_locked || !is_same_file(fd_, temporary_path_)) {
+  try {
+    take_over();
+  } catch (...) {
     ::close(fd_);
+    throw;
+  }
+}
+
+// A left-over of a killed process is taken over; a file that another process holds, or has just
+// finished, is not.
+void TemporaryFile::take_over() {
+  const bool is_locked = while_interrupted([&] { return ::flock(fd_, LOCK_EX | LOCK_NB); }) == 0;
+  if (!is_locked && errno != EWOULDBLOCK)
+    throw io_error(temporary_path_, "cannot lock the file", errno);
+  if (!is_locked || !is_same_file(fd_, temporary_path_)) {
     throw Error(ErrorCode::io, temporary_path_, "another process is writing this token cache",
                 "wait for it, or use another output_dir");
   }
-  if (::ftruncate(fd_, 0) != 0) {
-    const int reason = errno;
-    ::close(fd_);
-    throw io_error(temporary_path_, "cannot empty the file", reason);
-  }
+  if (while_interrupted([&] { return ::ftruncate(fd_, 0); }) != 0)
+    throw io_error(temporary_path_, "cannot empty the file", errno);
 }
 
 TemporaryFile::~TemporaryFile() {
@@ -131,19 +156,19 @@ void TemporaryFile::commit() {
     throw io_error(path_, "cannot rename the finished file", errno);
   }
   is_committed_ = true;
-  const std::string folder = folder_of(path_);
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;  // an unreadable folder: the file is complete, its name not yet durable
-  (void)::fsync(fd);
-  ::close(fd);
+  sync_folder(folder_of(path_));
 }
 
 int open_nameless(const std::string& path) {
   const std::string name = path + ".index.tmp";
   ::unlink(name.c_str());
-  const int fd = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int fd = open_file(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (fd < 0) throw io_error(name, "cannot create the file", errno);
-  ::unlink(name.c_str());
+  if (::unlink(name.c_str()) != 0) {
+    const int reason = errno;
+    ::close(fd);
+    throw io_error(name, "cannot remove the file", reason);
+  }
   return fd;
 }
 

@@ -54,6 +54,8 @@ class TemporaryFile {
   void commit();
 
  private:
+  void take_over();
+
   std::string path_;
   std::string temporary_path_;
   int fd_ = -1;

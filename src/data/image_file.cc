@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/interrupted.h"
 #include "data/cache_format.h"
 #include "data/source.h"
 #include "snug/error.h"
@@ -42,7 +43,8 @@ constexpr Kind kCifar100 = {2, 100, "fine_label_names.txt"};
 class Descriptor {
  public:
   explicit Descriptor(const std::string& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+      : fd_(while_interrupted(
+            [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); })) {
     if (fd_ < 0) throw io_error(path, "cannot open the images", errno);
   }
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
@@ -91,8 +93,8 @@ int64_t size_of(const std::string& path, const Descriptor& file) {
 
 void read_at(const Piece& piece, int64_t offset, std::span<std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t got = ::pread(piece.file.get(), bytes.data(), bytes.size(), offset);
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = while_interrupted(
+        [&] { return ::pread(piece.file.get(), bytes.data(), bytes.size(), offset); });
     if (got < 0) throw io_error(piece.path, "reading failed", errno);
     if (got == 0) throw Error(ErrorCode::bad_data, piece.path, "the file became shorter");
     offset += got;

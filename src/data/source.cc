@@ -10,6 +10,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/interrupted.h"
 #include "data/utf8.h"
 
 namespace snug::data {
@@ -38,7 +39,7 @@ FileStamp stamp_of(const std::string& path) {
 
 SourceFile::SourceFile(const std::string& path)
     : path_(path), buffer_(std::make_unique<unsigned char[]>(kBufferBytes)) {
-  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  fd_ = while_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (fd_ < 0) throw io_error(path, "cannot open the file", errno);
   try {
     struct stat status {};
@@ -76,10 +77,8 @@ bool SourceFile::fill() {
     (void)::posix_fadvise(fd_, released_, offset_ - released_, POSIX_FADV_DONTNEED);
     released_ = offset_;
   }
-  ssize_t got = 0;
-  do {
-    got = ::pread(fd_, buffer_.get(), kBufferBytes, offset_);
-  } while (got < 0 && errno == EINTR);
+  const ssize_t got =
+      while_interrupted([&] { return ::pread(fd_, buffer_.get(), kBufferBytes, offset_); });
   if (got < 0) throw io_error(path_, "reading failed", errno);
   begin_ = 0;
   end_ = static_cast<size_t>(got);

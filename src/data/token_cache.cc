@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/interrupted.h"
 #include "data/cache_format.h"
 #include "data/source.h"
 
@@ -51,8 +52,8 @@ struct TokenCache::State {
 
   void read_at(uint64_t offset, std::span<std::byte> bytes) {
     while (!bytes.empty()) {
-      const ssize_t got = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
+      const ssize_t got = while_interrupted(
+          [&] { return ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
       if (got < 0) throw io_error(path, "reading failed", errno);
       if (got == 0) throw damaged(path, "it ends too early");
       offset += static_cast<uint64_t>(got);
@@ -99,7 +100,7 @@ struct TokenCache::State {
 
 void TokenCache::State::open_file(const std::string& cache_path) {
   path = cache_path;
-  fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  fd = while_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (fd < 0) throw io_error(path, "cannot open the token cache", errno);
   struct stat status {};
   if (::fstat(fd, &status) != 0) throw io_error(path, "cannot read the token cache", errno);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/interrupted.h"
 #include "base/units.h"
 #include "io/sha256.h"
 #include "snug/error.h"
@@ -59,10 +60,7 @@ bool is_out_of_space(int error_number) {
 }
 
 int open_or_throw(const std::string& path, int flags, std::string_view operation) {
-  int fd = -1;
-  do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-  } while (fd < 0 && errno == EINTR);
+  const int fd = while_interrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0644); });
   if (fd < 0) throw_system_error(path, operation, errno);
   return fd;
 }
@@ -131,11 +129,9 @@ int64_t File::read_some_at(int64_t offset, std::byte* dst, int64_t bytes) const 
   int64_t done = 0;
   while (done < bytes) {
     const auto chunk = static_cast<size_t>(std::min(bytes - done, kCallBytes));
-    const ssize_t got = ::pread(fd_, dst + done, chunk, offset + done);
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      throw_system_error(path_, "read", errno);
-    }
+    const ssize_t got =
+        while_interrupted([&] { return ::pread(fd_, dst + done, chunk, offset + done); });
+    if (got < 0) throw_system_error(path_, "read", errno);
     if (got == 0) break;
     done += got;
   }
@@ -157,11 +153,8 @@ void File::write_all(const void* src, int64_t bytes) {
   int64_t done = 0;
   while (done < bytes) {
     const auto chunk = static_cast<size_t>(std::min(bytes - done, kCallBytes));
-    const ssize_t put = ::write(fd_, from + done, chunk);
-    if (put < 0) {
-      if (errno == EINTR) continue;
-      throw_system_error(path_, "write", errno, bytes - done);
-    }
+    const ssize_t put = while_interrupted([&] { return ::write(fd_, from + done, chunk); });
+    if (put < 0) throw_system_error(path_, "write", errno, bytes - done);
     // A short write without an error: the next call reports why.
     if (put == 0) throw_system_error(path_, "write", ENOSPC, bytes - done);
     done += put;
@@ -178,28 +171,23 @@ void File::write_at(int64_t offset, const void* src, int64_t bytes) {
   int64_t done = 0;
   while (done < bytes) {
     const auto chunk = static_cast<size_t>(std::min(bytes - done, kCallBytes));
-    const ssize_t put = ::pwrite(fd_, from + done, chunk, offset + done);
-    if (put < 0) {
-      if (errno == EINTR) continue;
-      throw_system_error(path_, "write", errno, bytes - done);
-    }
+    const ssize_t put =
+        while_interrupted([&] { return ::pwrite(fd_, from + done, chunk, offset + done); });
+    if (put < 0) throw_system_error(path_, "write", errno, bytes - done);
     if (put == 0) throw_system_error(path_, "write", ENOSPC, bytes - done);
     done += put;
   }
 }
 
 void File::truncate(int64_t bytes) {
-  while (::ftruncate(fd_, bytes) != 0) {
-    if (errno != EINTR) throw_system_error(path_, "set the size", errno, bytes);
-  }
+  if (while_interrupted([&] { return ::ftruncate(fd_, bytes); }) != 0)
+    throw_system_error(path_, "set the size", errno, bytes);
 }
 
 void File::sync() {
-  while (::fsync(fd_) != 0) {
-    // Pipes and character devices have nothing to force.
-    if (errno == EINVAL || errno == EROFS) return;
-    if (errno != EINTR) throw_system_error(path_, "force to the disk", errno);
-  }
+  if (while_interrupted([&] { return ::fsync(fd_); }) == 0) return;
+  // Pipes and character devices have nothing to force.
+  if (errno != EINVAL && errno != EROFS) throw_system_error(path_, "force to the disk", errno);
 }
 
 void File::release_cache(int64_t offset, int64_t bytes) const noexcept {

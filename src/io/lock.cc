@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/interrupted.h"
 #include "snug/error.h"
 
 namespace snug::io {
@@ -26,8 +27,7 @@ std::string owner_of(const File& file) {
 
 FolderLock::FolderLock(const std::string& folder) {
   File file = File::open_or_create(folder + "/" + kLockFileName);
-  while (::flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
+  if (while_interrupted([&] { return ::flock(file.fd(), LOCK_EX | LOCK_NB); }) != 0) {
     if (errno != EWOULDBLOCK) throw_system_error(file.path(), "lock", errno);
     const std::string pid = owner_of(file);
     throw Error(ErrorCode::bad_config, folder,

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/interrupted.h"
 #include "io/file.h"
 #include "snug/error.h"
 
@@ -130,18 +131,13 @@ int64_t free_disk_bytes(const std::string& path) {
 }
 
 void sync_folder(const std::string& path) {
-  int fd = -1;
-  do {
-    fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  } while (fd < 0 && errno == EINTR);
+  const int fd =
+      while_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (fd < 0) throw_system_error(path, "open the folder", errno);
   int error_number = 0;
-  while (::fsync(fd) != 0) {
-    if (errno == EINTR) continue;
-    // Some file systems (network, FUSE) have no fsync of folders; they order metadata themselves.
+  // Some file systems (network, FUSE) have no fsync of folders; they order metadata themselves.
+  if (while_interrupted([&] { return ::fsync(fd); }) != 0)
     error_number = errno == EINVAL || errno == ENOTSUP ? 0 : errno;
-    break;
-  }
   ::close(fd);
   if (error_number != 0) throw_system_error(path, "force to the disk", error_number);
 }

@@ -33,8 +33,9 @@ WRITES = {"write", "pwrite"}
 MAY_BE_INTERRUPTED = {"open", "open_write", "create", "read", "pread", "write", "pwrite", "fsync", "ftruncate", "flock", "close"}
 MAY_BE_FULL = {"create", "fcreate", "write", "pwrite", "fsync", "ftruncate", "mkdir", "rename", "renameat2"}
 KILLED = -9
-# Closing a file that was read, or one that is thrown away, cannot lose anything; a token cache that cannot be read is made again.
-HARMLESS = {"close", "unlink", "rmdir", "flock"}
+# Closing a file that was read, or one that is thrown away, cannot lose anything; a folder that is there already need not be made; a
+# token cache that cannot be read is made again.
+HARMLESS = {"close", "unlink", "rmdir", "flock", "mkdir"}
 
 Case = collections.namedtuple("Case", "scenario number operation path kind")
 
