@@ -59,7 +59,7 @@ BufferedFile::BufferedFile(int fd, std::string path, int64_t position)
       path_(std::move(path)),
       flushed_(position),
       released_(position),
-      buffer_(std::make_unique<std::byte[]>(kBufferBytes)) {}
+      buffer_(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) {}
 
 BufferedFile::~BufferedFile() { ::close(fd_); }
 

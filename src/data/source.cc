@@ -38,7 +38,7 @@ FileStamp stamp_of(const std::string& path) {
 }
 
 SourceFile::SourceFile(const std::string& path)
-    : path_(path), buffer_(std::make_unique<unsigned char[]>(kBufferBytes)) {
+    : path_(path), buffer_(std::make_unique_for_overwrite<unsigned char[]>(kBufferBytes)) {
   fd_ = while_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (fd_ < 0) throw io_error(path, "cannot open the file", errno);
   try {

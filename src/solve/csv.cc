@@ -7,6 +7,11 @@
 #include "snug/error.h"
 
 namespace snug::solve {
+namespace {
+
+constexpr size_t kMaxFields = 64;
+
+}  // namespace
 
 CsvReader::CsvReader(std::string_view text, std::string file)
     : rest_(text), file_(std::move(file)) {
@@ -20,6 +25,10 @@ bool CsvReader::next(std::vector<std::string>& fields) {
     fields.clear();
     const bool is_quoted = rest_.front() == '"';
     for (bool has_more = true; has_more;) {
+      if (fields.size() == kMaxFields) {
+        fail(line_, "more than " + std::to_string(kMaxFields) + " fields",
+             "remove the columns that are not needed");
+      }
       std::string& field = fields.emplace_back();
       if (!rest_.empty() && rest_.front() == '"') {
         read_quoted(field);

@@ -16,7 +16,8 @@ class CsvReader {
   /// `text` must outlive the reader; `file` is named in errors.
   CsvReader(std::string_view text, std::string file);
 
-  /// Reads the next record that is not a blank line; false at the end. Throws Error{bad_data}.
+  /// Reads the next record that is not a blank line; false at the end. Throws Error{bad_data}, for
+  /// more than 64 fields too.
   [[nodiscard]] bool next(std::vector<std::string>& fields);
   /// "FILE:LINE" of the last record's first line.
   [[nodiscard]] std::string place() const;

@@ -15,7 +15,9 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
+// What is read stays below 600 MiB.
+constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
+constexpr size_t kMaxItems = 1'000'000;
 
 enum Column : size_t { id_column, lower_column, upper_column, size_column };
 constexpr std::array<std::string_view, 4> kNames = {"id", "lower", "upper", "size"};
@@ -93,6 +95,10 @@ std::vector<PlacementItem> read_placement_csv(const std::string& file) {
       fail(place,
            std::to_string(fields.size()) + " fields where the header has " + std::to_string(width),
            "give every row one field for each column");
+    }
+    if (items.size() == kMaxItems) {
+      fail(place, "the file has more than " + std::to_string(kMaxItems) + " rows",
+           "split the problem where few items live at once, or leave small ones away");
     }
     PlacementItem item;
     item.id = fields[column[id_column]];

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <set>
 #include <string>
@@ -143,6 +144,22 @@ TEST(SolvePlacement, Bad_files_are_one_clear_error_with_line_and_fix) {
   expect_bad(header + "\"a,0,1,2\n", {"placement.csv:2", "does not end"});
   expect_bad(header + "\"a\"b,0,1,2\n", {"placement.csv:2", "after the closing quote"});
   expect_error([] { (void)read_placement_csv("nowhere.csv"); }, ErrorCode::io, {"nowhere.csv"});
+}
+
+TEST(SolvePlacement, Files_have_limits) {
+  const auto expect_refused = [](const std::string& path, const std::set<std::string>& parts) {
+    expect_error([&] { (void)read_placement_csv(path); }, ErrorCode::bad_data, parts);
+  };
+  expect_refused(file_with(std::string(64, ',') + "\n"),
+                 {"placement.csv:1", "more than 64 fields"});
+  std::string rows = "id,lower,upper,size\n";
+  for (int i = 0; i < 1'000'000; ++i) rows += std::to_string(i) + ",0,1,1\n";
+  EXPECT_EQ(read_placement_csv(file_with(rows)).size(), 1'000'000u);
+  expect_refused(file_with(rows + "one,0,1,1\n"),
+                 {"placement.csv:1000002", "more than 1000000 rows"});
+  const std::string path = file_with("id");
+  std::filesystem::resize_file(path, (64 << 20) + 1);
+  expect_refused(path, {"placement.csv", "at most 64.0 MiB"});
 }
 
 TEST(SolvePlacement, A_capacity_below_the_load_is_refused_with_the_proof) {

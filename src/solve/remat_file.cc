@@ -16,7 +16,7 @@ namespace {
 
 using io::JsonValue;
 
-constexpr int64_t kMaxFileBytes = int64_t{1} << 30;
+constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 constexpr int64_t kMaxBytes = int64_t{1} << 50;  // sums of them stay exact
 constexpr double kMaxCost = 1e30;                // sums of them, and their ratios, stay finite
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads tokenizer_config.json, and writes the three files of a tokenizer.
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <fstream>
@@ -55,8 +56,10 @@ std::optional<int64_t> read_max_length(const JsonFields& fields) {
 void write_file(const std::filesystem::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.close();
-  if (!out)
+  out.flush();
+  const bool is_written = out.good();
+  out.close();  // Linux closes the file even where a signal interrupts that
+  if (!is_written || (!out && errno != EINTR))
     throw Error(ErrorCode::io, file.string(), "cannot be written",
                 "check the folder and the space on the disk");
 }
