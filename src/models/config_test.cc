@@ -138,7 +138,7 @@ TEST(Bert_config, unknown_preset_is_refused) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::bad_config);
     EXPECT_EQ(error.where(), "model");
-    EXPECT_NE(std::string(error.what()).find("no BERT size \"bert-huge\""), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("no preset \"bert-huge\""), std::string::npos);
   }
 }
 
