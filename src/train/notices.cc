@@ -86,13 +86,16 @@ std::vector<std::string> weight_notices(const Model& model) {
   if (!model.unused.empty()) {
     notices.push_back("not used of " + model.weights_folder + ": " + joined(model.unused, kListed));
   }
-  const bool is_file = model.name.ends_with(".json") || io::is_folder(model.name);
-  if (model.weights_folder.empty() && is_file) {
-    std::vector<std::string> names;
-    for (const Value& value : parameters_of(model)) names.push_back(value.name);
+  if (!model.weights_folder.empty()) return notices;
+  std::vector<std::string> names;
+  for (const Value& value : parameters_of(model)) names.push_back(value.name);
+  if (io::file_exists(model.name) || io::is_folder(model.name)) {
     const std::vector<std::string> ranges = ranges_of(names);
     notices.push_back(model.name + " has no weights: all " + std::to_string(names.size()) +
                       " are fresh: " + joined(ranges, ranges.size()));
+  } else {
+    notices.push_back(model.name + " is a preset: all " + std::to_string(names.size()) +
+                      " weights are fresh");
   }
   return notices;
 }

@@ -27,8 +27,9 @@ Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& ca
   std::string text = fmt::format(
       "the run does not fit {}; the smallest budget that works is {} ({} bytes)\n",
       format_bytes(request.budget_bytes), format_bytes_up(smallest_budget), smallest_budget);
-  text += fmt::format("  process {} + resident {} (weights, states, gradients, batch) = {}\n",
-                      format_bytes(request.process_bytes), format_bytes(split.resident_bytes),
+  text += fmt::format("  process {} + resident {} ({}) = {}\n", format_bytes(request.process_bytes),
+                      format_bytes(split.resident_bytes),
+                      request.trains ? "weights, states, gradients, batch" : "weights, batch",
                       format_bytes(fixed));
   if (request.startup_bytes > request.budget_bytes) {
     text +=
@@ -54,15 +55,16 @@ Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& ca
                           refusal.operands[i].name);
     }
   }
+  const char* turn = request.trains ? "an update" : "a batch";
   text += "  cheapest ways to fit:\n";
   text += hint_line(fmt::format("--memory {}", smallest_budget),
-                    fmt::format("{}; {} per update", format_bytes_up(smallest_budget),
-                                format_seconds(smallest.step_seconds)));
+                    fmt::format("{}; {} {}", format_bytes_up(smallest_budget),
+                                format_seconds(smallest.step_seconds), turn));
   for (const Hint& hint : hints_for(request, candidates, backend))
     text += hint_line(
         hint.words,
-        fmt::format("fits from {}; {} per update at {}{}", format_bytes_up(hint.least_bytes),
-                    format_seconds(hint.step_seconds), format_bytes(request.budget_bytes),
+        fmt::format("fits from {}; {} {} at {}{}", format_bytes_up(hint.least_bytes),
+                    format_seconds(hint.step_seconds), turn, format_bytes(request.budget_bytes),
                     hint.changes_result ? " (other results)" : ""));
   if (!text.empty() && text.back() == '\n') text.pop_back();
   return Error(ErrorCode::out_of_budget, "memory", text);

@@ -1,5 +1,6 @@
 """Refusals: every printed way to fit fits when it is applied, and what is known to fit is named."""
 import re
+import resource
 import shlex
 
 import common
@@ -65,6 +66,32 @@ class Hints(Case):
     def test_settings_of_adam_do_not_get_sgd_as_a_hint(self):
         found = self.apply_at_shares(shares=(0.95,), model="bert-tiny", train_batch_size=4, max_seq_length=64, adam_beta1=0.8)
         self.assertFalse(any("sgd" in words for words in found), found)
+
+    def test_a_refusal_takes_at_most_five_times_a_plan(self):
+        def processor_seconds(memory):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            run("plan", *options(model="bert-base", train_batch_size=8, max_seq_length=512, memory=memory))
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+        processor_seconds("64GiB")  # measures the machine
+        plan, refusal = (min(processor_seconds(memory) for _ in range(3)) for memory in ("64GiB", "1200MiB"))
+        self.assertLessEqual(refusal, 5 * plan)
+
+    def test_of_eval_and_predict(self):
+        out = self.train("run", max_steps=1, max_seq_length=64)
+        for verb in ("eval", "predict"):
+            base = dict(output_dir=out, test_file=self.valid_file, eval_batch_size=4096, threads=2)
+            done = run(verb, *options(**base, memory="60MiB"))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            hints = self.hints(done.stderr)
+            self.assertTrue(any("--eval_batch_size" in words for words, _ in hints), hints)
+            for words, note in hints:
+                self.assertIn("a batch", note)
+                parts = shlex.split(words)
+                given = {key: value for key, value in dict(base, memory="60MiB").items() if f"--{key}" not in parts}
+                done = run(verb, *options(**given), *parts)
+                self.assertEqual(done.returncode, 0, f"{verb} {words} ({note})\n{done.stderr}")
 
     def test_with_data(self):
         self.apply_at_shares(shares=(0.9,), **self.base(vocab_size=None, memory=None, model="bert-mini", max_seq_length=64,
