@@ -11,7 +11,7 @@ empty folder, and one that resumes in a folder whose last commit was killed half
 
 After each, --resume reaches the weights, optimizer states, best weights, log and files of an undisturbed run.
 
-usage: run_faults.py SNUG SHIM [--sample N] [--seed S] [--jobs J] [--only SCENARIO:CALL:KIND]
+usage: run_faults.py SNUG SHIM [--sample N] [--seed S] [--jobs J] [--first N] [--only SCENARIO:CALL:KIND]
 """
 import argparse
 import collections
@@ -171,6 +171,7 @@ def main():
     parser.add_argument("--sample", type=int, default=0, help="so many cases of different kinds; 0: every case")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--first", type=int, default=0, help="leave so many cases away: goes on where a stopped command ended")
     parser.add_argument("--only", default="", help="SCENARIO:CALL:KIND, as a failure names it")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="snug-fault-") as folder:
@@ -181,6 +182,8 @@ def main():
             cases = [case for case in cases if f"{case.scenario}:{case.number}:{case.kind}" == arguments.only]
         elif arguments.sample:
             cases = sampled(cases, arguments.sample, random.Random(arguments.seed))
+        else:
+            cases = cases[arguments.first:]
         assert cases, "no such case"
         failures = 0
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
