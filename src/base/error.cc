@@ -2,12 +2,21 @@
 // Texts of snug::Error.
 #include "snug/error.h"
 
+#include <algorithm>
+
 namespace snug {
 namespace {
+
+// A byte that may have to be spelled out: a control character of ASCII, or before one of UTF-8.
+bool is_suspect(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte == 0x7F || byte == 0xC2;
+}
 
 // Errors quote foreign bytes, and a terminal obeys some of them: control characters of ASCII and
 // the ones that UTF-8 writes as C2 80 to C2 9F are spelled out ("\x1b").
 std::string printable(const std::string& text) {
+  if (std::none_of(text.begin(), text.end(), is_suspect)) return text;
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
