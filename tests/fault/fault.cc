@@ -177,10 +177,11 @@ int fclose(FILE* file) {
   const int fd = fileno(file);
   const char* path = path_of(fd);
   const bool must_fail = path != nullptr && fails("close", path);
+  const int error_number = errno;
   if (path != nullptr) open_paths[fd][0] = '\0';
   const int status = REAL(fclose)(file);
   if (!must_fail) return status;
-  errno = EIO;
+  errno = error_number;
   return EOF;
 }
 
