@@ -31,7 +31,7 @@ statistic() { sed -n "s/^stat::$1: *//p; \$s/^.*/0/p" "$log" | head -1; }
 stood_still() {
   local input
   for input in "$failures"/*; do
-    [[ $input == */timeout-* || $input == */slow-unit-* ]] && "$program" -timeout=1 "$input" >/dev/null 2>&1 || return 1
+    [[ $input == */timeout-* ]] && "$program" -timeout=1 "$input" >/dev/null 2>&1 || return 1
     rm "$input"
   done
 }
@@ -49,8 +49,8 @@ for reader in $readers; do
     status=0
     # No input may take a second, 64 MiB at once or 512 MiB of resident set (the sanitizers' own share included).
     "$program" "$corpus" "tests/fuzz/seeds/$reader" -artifact_prefix="$failures/" -max_total_time=$((seconds + begin - SECONDS)) \
-      -runs=$((runs - inputs)) -max_len="${FUZZ_LONGEST:-4096}" -timeout=1 -rss_limit_mb=512 -malloc_limit_mb=64 \
-      -print_final_stats=1 $([ -f "$dictionary" ] && echo "-dict=$dictionary") >"$log" 2>&1 || status=$?
+      -runs=$((runs - inputs)) -max_len="${FUZZ_LONGEST:-4096}" -timeout=1 -report_slow_units=3600 \
+      -rss_limit_mb=512 -malloc_limit_mb=64 -print_final_stats=1 $([ -f "$dictionary" ] && echo "-dict=$dictionary") >"$log" 2>&1 || status=$?
     inputs=$((inputs + $(statistic number_of_executed_units)))
     peak=$(statistic peak_rss_mb)
     rss=$((peak > rss ? peak : rss))
