@@ -88,6 +88,14 @@ std::vector<SlotBlock> in_slots(const std::vector<BlockOptions>& options, int64_
   return result;
 }
 
+// Where gradients wait for the global clip, what is there at a block's backward part grows along
+// the chain, and a stretch that is equal to another in all else has a row of its own.
+void level_entries(std::vector<SlotBlock>& blocks) {
+  int32_t most = 0;
+  for (const SlotBlock& block : blocks) most = std::max(most, block.entry);
+  for (SlotBlock& block : blocks) block.entry = most;
+}
+
 // Equal numbers for blocks that the recurrence cannot tell apart.
 std::vector<int32_t> kinds_of(const std::vector<SlotBlock>& blocks) {
   std::map<SlotBlock, int32_t> kinds;
@@ -191,7 +199,16 @@ ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<Blo
     choose_rounded(kMaxSlots);
     if (!is_affordable(kWork))
       choose_rounded(std::max(kMinSlots, static_cast<int32_t>(kWork / rows.transitions)));
+    if (!is_affordable(kMaxTableWork)) {
+      level_entries(in_slots_);
+      rows = find_rows(in_slots_);
+    }
+    if (!is_affordable(kMaxTableWork)) {
+      slots_ = 0;
+      return;
+    }
   }
+  work_ = rows.transitions * slots_;
   row_of_ = std::move(rows.row_of);
   in_slots_.emplace_back();  // behind the last block
   const size_t cells = rows.solve.size() * (static_cast<size_t>(slots_) + 1);

@@ -63,10 +63,14 @@ struct SlotBlock {
   auto operator<=>(const SlotBlock&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
+/// Transitions × slots that a table may take: about half a second.
+inline constexpr double kMaxTableWork = 5e8;
+
 /// The solved table: one table answers every nominal budget up to its largest.
 class ChainSolver {
  public:
-  /// The largest nominal budget is `share` of what keeping everything takes.
+  /// The largest nominal budget is `share` of what keeping everything takes. Without a table, and
+  /// so without budgets, where that would take more than kMaxTableWork.
   ChainSolver(const std::vector<Block>& blocks, const std::vector<BlockOptions>& options,
               double share = 1);
 
@@ -81,6 +85,9 @@ class ChainSolver {
   /// Whether a slot is so large that the sets between blocks are mostly rounding: then a smaller
   /// share of the budgets wants a table of its own.
   [[nodiscard]] bool is_coarse() const;
+
+  /// Transitions times slots of this table.
+  [[nodiscard]] double work() const { return work_; }
 
   /// Transitions times slots that the coarsest table takes: what a chain of all-different blocks
   /// makes too long.
@@ -101,6 +108,7 @@ class ChainSolver {
   int32_t slots_ = 0;
   std::vector<SlotBlock> in_slots_;  // one more than blocks: nothing follows the last
   int64_t slot_bytes_ = 1;
+  double work_ = 0;
   std::vector<int32_t> row_of_;  // [b (b + 1) / 2 + a]: the row of the stretch a .. b
   // [row][m]; choices: option k >= 0, or -(j - a) for a checkpoint at j, or kHold in free rows
   std::vector<float> held_seconds_;

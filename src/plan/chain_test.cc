@@ -143,6 +143,30 @@ TEST(Chain, Homogeneous_chains_cost_what_revolve_proves) {
   EXPECT_EQ(solver.seconds(budgets.back()), length);
 }
 
+TEST(Chain, Gradients_that_gather_along_equal_blocks_do_not_multiply_the_table) {
+  const size_t length = 1000;
+  std::vector<Block> blocks(length);
+  std::vector<BlockOptions> options(length);
+  for (size_t i = 0; i < length; ++i) {
+    BlockOptions& each = options[i];
+    each.forward_seconds = 1;
+    each.input_bytes = 100'003;
+    each.advance_peak_bytes = 200'006;
+    each.entry_bytes = 1000 * static_cast<int64_t>(length - i);
+    each.options = {{.saved = {0},
+                     .saved_bytes = 300'007,
+                     .saves_input = true,
+                     .inner_bytes = 200'004,
+                     .forward_peak_bytes = 300'007,
+                     .backward_peak_bytes = 100'003}};
+  }
+  for (const double share : {1.0, 0.125, 1.0 / 64}) {
+    const ChainSolver solver(blocks, options, share);
+    EXPECT_GT(solver.work(), 0) << share;
+    EXPECT_LE(solver.work(), kMaxTableWork) << share;
+  }
+}
+
 TEST(Schedule, Flattened_actions_are_valid_at_every_nominal_budget) {
   const Problem problem = testing::encoder({.layers = 3, .accumulates = false});
   const ProblemIndex index(problem);

@@ -34,7 +34,6 @@ constexpr int32_t kFewestPoints = 24;
 constexpr double kStepsOfGrid = 320e3;  // points of the grid times ops of the problem
 constexpr int32_t kMaxWholeForwards = 3;
 constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to anybody
-constexpr double kMaxTableWork = 5e8;   // transitions × slots: about half a second
 // Ops. In a longer problem every schedule costs a tenth of a second or more, so that there are few.
 constexpr size_t kLongProblem = 40'000;
 constexpr int32_t kPointsOfLong = 8;

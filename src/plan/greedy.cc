@@ -9,6 +9,8 @@
 namespace snug::plan::internal {
 namespace {
 
+constexpr size_t kFewChunks = 2;  // of a list; looking at each range costs no more
+
 // By step.
 std::vector<double> live_bytes(std::span<const LiveRange> ranges) {
   int32_t steps = 0;
@@ -149,28 +151,40 @@ bool GreedyPlacement::place(std::span<const int32_t> ids, Fit fit, int64_t limit
 }
 
 // The first or the smallest gap that takes the range, below one of the ranges that are live with
-// it.
+// it. Chunks that have none of it are passed as a whole.
 std::optional<int64_t> GreedyPlacement::gap_for(int32_t id, Fit fit) {
   const LiveRange& range = ranges_[static_cast<size_t>(id)];
   int64_t gap_begin = 0;
   std::optional<int64_t> chosen;
   int64_t chosen_gap = std::numeric_limits<int64_t>::max();
-  for (const PlacedRange& other : placed_.near(sections_->of_range[static_cast<size_t>(id)])) {
-    if (other.last < range.first || range.last < other.first) continue;
-    const int64_t gap = other.offset - gap_begin;
-    if (gap >= range.bytes && gap < chosen_gap) {
-      chosen = gap_begin;
-      chosen_gap = gap;
-      if (fit == Fit::first || gap == range.bytes) break;
+  std::vector<PlacedChunk>& near = placed_.near(sections_->of_range[static_cast<size_t>(id)]);
+  for (PlacedChunk& chunk : near) {
+    ++looks_;
+    if (near.size() > kFewChunks) {
+      const PlacedChunk::Live& live = chunk.live_between(range.first, range.last);
+      if (!live.is_any) continue;
+      if (live.gap < range.bytes && live.offset - gap_begin < range.bytes) {
+        gap_begin = std::max(gap_begin, live.end);
+        continue;
+      }
     }
-    gap_begin = std::max(gap_begin, other.end);
+    looks_ += static_cast<int64_t>(chunk.ranges().size());
+    for (const PlacedRange& other : chunk.ranges()) {
+      if (other.last < range.first || range.last < other.first) continue;
+      const int64_t gap = other.offset - gap_begin;
+      if (gap >= range.bytes && gap < chosen_gap) {
+        chosen = gap_begin;
+        chosen_gap = gap;
+        if (fit == Fit::first || gap == range.bytes) return chosen;
+      }
+      gap_begin = std::max(gap_begin, other.end);
+    }
   }
   return chosen;
 }
 
 std::optional<int64_t> GreedyPlacement::touching_gap_for(int32_t id, int64_t limit) {
   const LiveRange& range = ranges_[static_cast<size_t>(id)];
-  const auto near = placed_.near(sections_->of_range[static_cast<size_t>(id)]);
   const auto steps_beside = [&](const PlacedRange& other) {
     return std::min(other.last, range.last) - std::max(other.first, range.first) + 1;
   };
@@ -185,20 +199,32 @@ std::optional<int64_t> GreedyPlacement::touching_gap_for(int32_t id, int64_t lim
     longest = steps;
     chosen = is_filled || below >= above ? begin : end - range.bytes;
   };
+  const std::vector<PlacedChunk>& near = placed_.near(sections_->of_range[static_cast<size_t>(id)]);
+  const auto steps_above = [&](size_t chunk, size_t from) {
+    const int64_t offset = near[chunk].ranges()[from].offset;
+    int32_t steps = 0;
+    for (; chunk < near.size(); ++chunk, from = 0) {
+      const auto& ranges = near[chunk].ranges();
+      for (; from < ranges.size(); ++from) {
+        if (ranges[from].offset != offset) return steps;
+        steps += std::max(0, steps_beside(ranges[from]));
+      }
+    }
+    return steps;
+  };
   int64_t gap_begin = 0;
   int32_t below = range.last - range.first + 1;  // steps beside what ends where the gap begins
-  for (size_t i = 0; i < near.size() && gap_begin <= limit - range.bytes; ++i) {
-    const PlacedRange& other = near[i];
-    if (steps_beside(other) <= 0) continue;
-    if (other.offset - gap_begin >= range.bytes) {
-      int32_t above = 0;
-      for (size_t j = i; j < near.size() && near[j].offset == other.offset; ++j)
-        above += std::max(0, steps_beside(near[j]));
-      consider(gap_begin, other.offset, below, above);
+  for (size_t c = 0; c < near.size(); ++c) {
+    const auto& ranges = near[c].ranges();
+    for (size_t i = 0; i < ranges.size() && gap_begin <= limit - range.bytes; ++i) {
+      const PlacedRange& other = ranges[i];
+      if (steps_beside(other) <= 0) continue;
+      if (other.offset - gap_begin >= range.bytes)
+        consider(gap_begin, other.offset, below, steps_above(c, i));
+      if (other.end > gap_begin) below = 0;
+      if (other.end >= gap_begin) below += steps_beside(other);
+      gap_begin = std::max(gap_begin, other.end);
     }
-    if (other.end > gap_begin) below = 0;
-    if (other.end >= gap_begin) below += steps_beside(other);
-    gap_begin = std::max(gap_begin, other.end);
   }
   consider(gap_begin, limit, below, range.last - range.first + 1);
   return chosen;

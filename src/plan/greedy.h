@@ -56,6 +56,8 @@ class GreedyPlacement {
   [[nodiscard]] bool place(std::span<const int32_t> ids, Fit fit, int64_t limit);
 
   [[nodiscard]] const Placement& placement() const { return placement_; }
+  /// Ranges and chunks that searches for the first or the smallest gap have looked at.
+  [[nodiscard]] int64_t looks() const { return looks_; }
 
  private:
   [[nodiscard]] std::optional<int64_t> gap_for(int32_t id, Fit fit);
@@ -65,6 +67,7 @@ class GreedyPlacement {
   const Sections* sections_;
   Placement placement_;
   PlacedRanges placed_;
+  int64_t looks_ = 0;
   RangeMax<Add> used_;   // per section: bytes
   RangeMax<Raise> top_;  // per section: highest byte
 };

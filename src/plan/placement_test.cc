@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <string>
@@ -294,6 +295,33 @@ TEST(Placement, A_stack_of_two_thousand_ranges_hits_the_load) {
   const Placement placement = place(ranges);
   EXPECT_EQ(placement.height, load_of(ranges));
   EXPECT_TRUE(is_disjoint(ranges, placement));
+}
+
+// What keep-all with a global clip has: activations that die in turns, short ranges beside them,
+// and gradients that take the room and stay.
+std::vector<LiveRange> kept_and_gathered(int32_t layers) {
+  std::vector<LiveRange> ranges;
+  for (int32_t i = 0; i < layers; ++i) {
+    const int32_t back = 4 * layers - 2 * i;
+    ranges.push_back({i, 2 * i, back, 4096, false});
+    ranges.push_back({i, 2 * i, 2 * i + 1, 4096, false});
+    ranges.push_back({i, back - 1, back, 4096, false});
+    for (int32_t k = 0; k < 4; ++k) ranges.push_back({i, back, 4 * layers + 1, 64, false});
+  }
+  return ranges;
+}
+
+TEST(Placement, Searches_for_gaps_pass_what_is_full) {
+  const auto looks_a_range = [](int32_t layers) {
+    const std::vector<LiveRange> ranges = kept_and_gathered(layers);
+    const Sections sections = sections_of(ranges);
+    internal::GreedyPlacement greedy(ranges, sections);
+    EXPECT_TRUE(greedy.place(internal::greedy_order(ranges, internal::Key::bytes),
+                             internal::Fit::first, std::numeric_limits<int64_t>::max()));
+    EXPECT_TRUE(is_disjoint(ranges, greedy.placement()));
+    return static_cast<double>(greedy.looks()) / static_cast<double>(ranges.size());
+  };
+  EXPECT_LT(looks_a_range(4000), 300);
 }
 
 }  // namespace
