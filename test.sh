@@ -51,8 +51,9 @@ if [ "$all" -eq 1 ]; then
   cmake --build build/tsan -j "$jobs" --target "${threaded[@]/%/_test}"
   TSAN_OPTIONS="suppressions=$PWD/tools/tsan.supp" \
     ctest --test-dir build/tsan --output-on-failure -R "^($(IFS='|'; echo "${threaded[*]}"))\$"
-  step "costs: every kind of op that takes a fiftieth of a step or more within a factor of two of what it takes"
-  for case in "bert-mini 32 128" "lstm 32 200" "resnet-56 64 1 --optim sgd" "vgg-16 32 1 --optim sgd --image_size 32"; do
+  step "costs: every kind of op that takes 1/250 of a step and 100 us or more within a factor of two of what it takes"
+  for case in "mlp 256 128 --rounds 15" "bert-mini 32 128" "lstm 32 200" "resnet-56 64 1 --optim sgd" \
+    "vgg-16 32 1 --optim sgd --image_size 32" "vgg-16 4 1 --optim sgd --image_size 224 --rounds 5"; do
     # shellcheck disable=SC2086
     build/release/bench/snug_bench_costs $case --within 2
   done

@@ -36,8 +36,9 @@ struct NodeSpec {
 struct KernelChoice {
   std::string kernel;         // "onednn:matmul_packed"
   int64_t scratch_bytes = 0;  // rounded up to the backend's alignment
-  double seconds = 0;         // predicted time of one run on this machine
-  double uncertainty = 0;     // of `seconds`, as a share of it
+  double seconds = 0;         // predicted time of one run, with operands in a cache
+  double far_seconds = 0;     // with all operands in memory; never less
+  double uncertainty = 0;     // of either, as a share of it
 };
 
 /// The memory of one run. A pointer is null for an absent optional input. Outputs never overlap
@@ -72,6 +73,9 @@ class Backend {
   [[nodiscard]] virtual int64_t storage_bytes(const TensorType& type) const = 0;
   /// Predicted seconds that a byte costs which is kept for the backward part, beside the ops'.
   [[nodiscard]] virtual double kept_seconds_per_byte() const { return 0; }
+  /// How much of the way from `seconds` to `far_seconds` it is for operands of these bytes
+  /// together.
+  [[nodiscard]] virtual double share_from_memory(double /*bytes*/) const { return 0; }
   /// Throws Error{unsupported} with the reasons of every kernel that refused.
   [[nodiscard]] virtual KernelChoice select(const NodeSpec& spec) const = 0;
   [[nodiscard]] virtual std::unique_ptr<Kernel> create(const NodeSpec& spec) const = 0;

@@ -177,6 +177,23 @@ void add_unique(std::vector<plan::StorageId>& list, plan::StorageId storage) {
   if (std::find(list.begin(), list.end(), storage) == list.end()) list.push_back(storage);
 }
 
+// Of everything that a node reads or writes, each place once, for the batch in one piece.
+double operand_bytes(const Node& node, const Lowered& lowered, int64_t pieces) {
+  std::set<plan::StorageId> places;
+  for (const auto* ids : {&node.inputs, &node.outputs}) {
+    for (const ValueId id : *ids) {
+      if (id != kNone) places.insert(lowered.storage_of_value[static_cast<size_t>(id)]);
+    }
+  }
+  double bytes = 0;
+  for (const plan::StorageId place : places) {
+    const plan::Storage& storage = lowered.problem.storages[static_cast<size_t>(place)];
+    bytes +=
+        static_cast<double>(storage.bytes) * (storage.resident ? 1.0 : static_cast<double>(pieces));
+  }
+  return bytes;
+}
+
 // Kernels by node; equal nodes are asked about once.
 class Kernels {
  public:
@@ -187,13 +204,17 @@ class Kernels {
     return found->second;
   }
 
+  [[nodiscard]] double share_from_memory(double bytes) const {
+    return backend_.share_from_memory(bytes);
+  }
+
  private:
   const Backend& backend_;
   std::map<std::string, KernelChoice> known_;
 };
 
 plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lowered& lowered,
-                  Kernels& kernels, double& uncertain_seconds) {
+                  int64_t pieces, Kernels& kernels, double& uncertain_seconds) {
   const Node& first = graph.node(nodes.front());
   plan::Op op{.name = {},
               .scope = first.scope,
@@ -213,12 +234,15 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
     const std::string signature = signature_of(spec);
     const KernelChoice& choice = kernels.select(spec, signature);
     op.name += (op.name.empty() ? "" : "+") + *node.op->name;
-    op.seconds += choice.seconds;
-    uncertain_seconds += choice.seconds * choice.uncertainty;
+    const double share = kernels.share_from_memory(operand_bytes(node, lowered, pieces));
+    const double more = std::max(0.0, choice.far_seconds - choice.seconds);
+    const double seconds = choice.seconds + share * more;
+    op.seconds += seconds;
+    uncertain_seconds += seconds * choice.uncertainty + std::min(share, 1 - share) * more;
     op.scratch_bytes =
         std::max(op.scratch_bytes, round_up(choice.scratch_bytes, lowered.problem.alignment));
     op.may_recompute = op.may_recompute && node.op->alias->kind != AliasKind::must_overwrite;
-    signatures += signature;
+    signatures += signature + " " + std::to_string(share);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNone) continue;
       const plan::StorageId storage = lowered.storage_of_value[static_cast<size_t>(node.inputs[i])];
@@ -238,7 +262,7 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
 
 }  // namespace
 
-Lowered lower(const Graph& graph, const Backend& backend) {
+Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
   Lowered out;
   out.problem.alignment = backend.alignment();
   out.problem.kept_seconds_per_byte = backend.kept_seconds_per_byte();
@@ -271,7 +295,7 @@ Lowered lower(const Graph& graph, const Backend& backend) {
   double seconds = 0;
   double uncertain_seconds = 0;
   for (const std::vector<NodeId>& nodes : out.nodes_of_op) {
-    out.problem.ops.push_back(lower_op(graph, nodes, out, kernels, uncertain_seconds));
+    out.problem.ops.push_back(lower_op(graph, nodes, out, pieces, kernels, uncertain_seconds));
     seconds += out.problem.ops.back().seconds;
   }
   out.seconds_uncertainty = seconds > 0 ? uncertain_seconds / seconds : 0;

@@ -25,7 +25,9 @@ struct Lowered {
   double seconds_uncertainty = 0;
 };
 
-/// Selects a kernel for every node; throws what Backend::select throws.
-[[nodiscard]] Lowered lower(const Graph& graph, const Backend& backend);
+/// Selects a kernel for every node; throws what Backend::select throws. `pieces`: how many such
+/// programs are one batch. Whether operands come from memory is decided for the batch in one piece,
+/// as if its pieces found nothing in a cache that the whole does not: measured, they gain nothing.
+[[nodiscard]] Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces = 1);
 
 }  // namespace snug

@@ -24,9 +24,10 @@ constexpr size_t kFewestPrices = 4;
 constexpr size_t kLongProgram = 150'000;  // ops; then the smallest and the chosen plan must do
 constexpr size_t kPricedSteps = 45'000;   // of all of them: placing a long schedule takes time
 
-PlannedProgram lowered_program(Graph graph, int64_t length, const Backend& backend) {
+PlannedProgram lowered_program(Graph graph, int64_t length, const Backend& backend,
+                               int64_t pieces = 1) {
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
-  program.lowered = lower(program.graph, backend);
+  program.lowered = lower(program.graph, backend, pieces);
   return program;
 }
 
@@ -272,7 +273,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
     PlannedProgram program;
     if (length == request.lengths.back()) {
       // The longest bucket decided: it runs exactly the plan that was chosen.
-      program = lowered_program(std::move(graph), length, backend);
+      program = lowered_program(std::move(graph), length, backend, run.accumulation_steps);
       program.plan = *chosen->plan;
     } else if (request.saved != nullptr) {
       program = replayed(*request.saved, "train", std::move(graph), length, backend);

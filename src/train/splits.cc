@@ -143,7 +143,8 @@ Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
     split.update_seconds = update.seconds;
   }
   split.resident_bytes = residents.place(backend.alignment());
-  split.problem = std::make_unique<const plan::Problem>(lower(graph, backend).problem);
+  split.problem = std::make_unique<const plan::Problem>(
+      lower(graph, backend, split.accumulation_steps).problem);
   const plan::Problem& problem = *split.problem;
   if (request.trains && !accumulates && request.recipe.max_grad_norm > 0)
     split.clipped_gradients = updated_gradients(problem);

@@ -49,15 +49,21 @@ class CpuBackend final : public Backend {
     return context_.profile.kept_seconds_per_byte();
   }
 
+  [[nodiscard]] double share_from_memory(double bytes) const override {
+    return context_.profile.share_from_memory(bytes);
+  }
+
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     const CpuKernelDef& kernel = find(spec);
     set_library_threads(
         context_.threads);  // oneDNN's blocking, hence its scratchpad, depends on it
     const Cost cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
+    const std::string kind = rate_kind(spec);
     return {.kernel = kernel.kernel,
             .scratch_bytes = round_up(kernel.scratch_bytes(spec, context_), kAlignmentBytes),
-            .seconds = context_.profile.seconds(rate_kind(spec), cost),
-            .uncertainty = context_.profile.uncertainty(rate_kind(spec), cost)};
+            .seconds = context_.profile.seconds(kind, cost),
+            .far_seconds = context_.profile.far_seconds(kind, cost),
+            .uncertainty = context_.profile.uncertainty(kind)};
   }
 
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {

@@ -9,11 +9,9 @@
 namespace snug {
 namespace {
 
-// The share of these bytes that comes from memory: operands of half the last cache are still there
-// from the op before, operands of twice its size are not; between them by the logarithm.
-double share_from_memory(double bytes, int64_t cache_bytes) {
-  const double ratio = bytes / static_cast<double>(std::max<int64_t>(cache_bytes, 1));
-  return ratio <= 0.5 ? 0 : std::min(1.0, 0.5 * std::log2(2 * ratio));
+double seconds_at(const KernelRate& rate, double per_byte, const Cost& cost) {
+  return std::max(0.0, rate.per_call + rate.per_flop * cost.flops +
+                           per_byte * (cost.bytes_read + cost.bytes_written));
 }
 
 }  // namespace
@@ -27,18 +25,25 @@ const KernelRate* MachineProfile::rate_of(const std::string& kind) const {
 
 double MachineProfile::seconds(const std::string& kind, const Cost& cost) const {
   const KernelRate* rate = rate_of(kind);
-  if (rate == nullptr) return 0;
-  return std::max(0.0, rate->per_call + rate->per_flop * cost.flops +
-                           rate->per_byte * (cost.bytes_read + cost.bytes_written));
+  return rate == nullptr ? 0 : seconds_at(*rate, rate->per_byte, cost);
 }
 
-double MachineProfile::uncertainty(const std::string& kind, const Cost& cost) const {
+double MachineProfile::far_seconds(const std::string& kind, const Cost& cost) const {
   const KernelRate* rate = rate_of(kind);
-  const double predicted = seconds(kind, cost);
-  if (rate == nullptr || predicted <= 0) return 0;
-  const double bytes = cost.bytes_read + cost.bytes_written;
-  const double more = std::max(0.0, rate->far_per_byte - rate->per_byte) * bytes;
-  return rate->uncertainty + share_from_memory(bytes, cache_bytes) * more / predicted;
+  return rate == nullptr ? 0
+                         : seconds_at(*rate, std::max(rate->per_byte, rate->far_per_byte), cost);
+}
+
+double MachineProfile::uncertainty(const std::string& kind) const {
+  const KernelRate* rate = rate_of(kind);
+  return rate == nullptr ? 0 : rate->uncertainty;
+}
+
+double MachineProfile::share_from_memory(double bytes) const {
+  // Operands of half the last cache are still there from the op before, operands of twice its size
+  // are not; between them by the logarithm.
+  const double ratio = bytes / static_cast<double>(std::max<int64_t>(cache_bytes, 1));
+  return ratio <= 0.5 ? 0 : std::min(1.0, 0.5 * std::log2(2 * ratio));
 }
 
 double MachineProfile::kept_seconds_per_byte() const {
@@ -51,6 +56,13 @@ double MachineProfile::kept_seconds_per_byte() const {
 
 std::string rate_kind(const NodeSpec& spec) {
   const std::string& op = *spec.op->name;
+  if (op == "add" || op == "sub" || op == "mul" || op == "div")
+    return spec.inputs[0].shape == spec.inputs[1].shape ? op : op + ".broadcast";
+  if (op == "transpose") {
+    const std::vector<int64_t>& order = spec.attrs.ints("perm");
+    const bool keeps_rows = order.empty() || order.back() + 1 == static_cast<int64_t>(order.size());
+    return keeps_rows ? op : op + ".across";
+  }
   // One rate for both, so that a split is never predicted faster by the noise between two
   // measurements.
   if (op != "matmul" && op != "matmul_accumulate") return op;

@@ -2,9 +2,9 @@
 // Runs each op on small operands and fits its rate. Operands are measured both in cache and driven
 // out of it: in a training step what was just written is read again from the cache, what was kept
 // from the forward pass is not. Operands that no cache holds are also written back to memory: that
-// takes as long as to drive the outputs out. All ops are run in rounds and the fastest run of each
-// counts, until a round finds hardly anything faster: other work on the machine slows some rounds,
-// hardly all.
+// takes as long as to drive the outputs out, by all threads. All ops are run in rounds and the
+// fastest run of each counts, until a round finds hardly anything faster: other work on the machine
+// slows some rounds, hardly all.
 #include "backend/cpu/measure_profile.h"
 
 #include <algorithm>
@@ -17,10 +17,12 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/rate_probes.h"
+#include "base/threads.h"
 #include "base/units.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
@@ -35,13 +37,16 @@ namespace {
 constexpr int64_t kPoolBytes = int64_t{18} << 20;  // with kernels and descriptors below 24 MiB
 constexpr int kMinRounds = 6;
 constexpr int kMaxRounds = 16;
-constexpr double kSmallGain = 0.005;  // of a round: the mean share of its time that an op lost
+constexpr double kSmallGain = 0.005;   // of a round: the mean share of its time that an op lost
+constexpr double kLongSeconds = 2e-3;  // a run that is measured in a few rounds alone
+constexpr int kRoundsOfLong = 4;
 constexpr double kNever = 1e30;
 
 // The fastest runs of a probe so far.
 struct Timing {
   std::string kind = {};
   Cost cost = {};
+  double first = kNever;  // of a round: its code is cold, and one thread wrote all operands
   double warm = kNever;
   double cold = kNever;
   double write_back = kNever;
@@ -84,33 +89,95 @@ class Pool {
   int64_t used_ = 0;
 };
 
-void fill(std::byte* data, const TensorType& type) {
+// `ids` are below this; other integers are 0.
+void fill(std::byte* data, const TensorType& type, int64_t ids) {
   const int64_t count = element_count(type);
   if (type.dtype == DType::f32) {
     std::fill_n(reinterpret_cast<float*>(data), count, 0.5F);
+  } else if (type.dtype == DType::i32 && ids > 1) {
+    std::minstd_rand random(1);
+    for (int64_t i = 0; i < count; ++i)
+      reinterpret_cast<int32_t*>(data)[i] =
+          static_cast<int32_t>(random() % static_cast<uint64_t>(ids));
   } else {
     std::memset(data, type.dtype == DType::boolean ? 1 : 0, static_cast<size_t>(byte_count(type)));
   }
 }
 
-// Runs once an update over all weights, which no cache holds.
-bool is_update(const std::string& op) {
-  return op == "adamw" || op == "sgd" || op == "sgd_momentum" || op == "accumulate" ||
-         op == "set_zero" || op == "sum_squares";
+// What an op finds of its operands in a training step.
+enum class Finds { some_in_cache, most_in_cache, little_in_cache, none_in_cache, nothing_prepared };
+Finds finds_of(const std::string& op) {
+  using enum Finds;
+  static const std::map<std::string, Finds> others = {
+      // What was just written.
+      {"reduce_sum", most_in_cache},
+      {"reduce_mean", most_in_cache},
+      {"sum_to", most_in_cache},
+      {"max_pool2d", most_in_cache},
+      {"matmul", most_in_cache},
+      {"matmul_accumulate", most_in_cache},
+      {"conv2d", most_in_cache},
+      {"conv2d_grad_input", most_in_cache},
+      {"conv2d_grad_weight", most_in_cache},
+      // All weights and their states.
+      {"adamw", little_in_cache},
+      {"sgd", little_in_cache},
+      {"sgd_momentum", little_in_cache},
+      {"accumulate", little_in_cache},
+      {"set_zero", little_in_cache},
+      // Large outputs, of which most is only cleared.
+      {"embedding_grad", little_in_cache},
+      {"max_pool2d_grad", little_in_cache},
+      // What was kept from a forward part of many steps.
+      {"lstm_cell_grad", none_in_cache},
+      // Rows of a table anywhere in memory; what other threads wrote; what runs once a step, by
+      // when
+      // its code is cold.
+      {"embedding", nothing_prepared},
+      {"embedding_grad_accumulate", nothing_prepared},
+      {"lstm_cell", nothing_prepared},
+      {"slice", nothing_prepared},
+      {"sum_squares", nothing_prepared},
+      {"global_norm", nothing_prepared},
+      {"softmax_cross_entropy", nothing_prepared},
+      {"softmax_cross_entropy_grad", nothing_prepared},
+  };
+  const auto found = others.find(op);
+  return found == others.end() ? some_in_cache : found->second;
 }
 
-// Of one run on operands that no cache holds.
-double far_seconds_of(const Timing& timing) {
-  return std::max(1e-9, timing.cold + timing.write_back);
-}
 // Of one run in a training step, as far as it was measured.
 double seconds_of(const std::string& op, const Timing& timing) {
-  return is_update(op) ? far_seconds_of(timing) : std::max(1e-9, 0.5 * (timing.warm + timing.cold));
+  double seconds = 0;
+  switch (finds_of(op)) {
+    case Finds::some_in_cache:
+      seconds = 0.5 * (timing.warm + timing.cold);
+      break;
+    case Finds::most_in_cache:
+      seconds = 0.75 * timing.warm + 0.25 * timing.cold;
+      break;
+    case Finds::little_in_cache:
+      seconds = timing.cold + 0.55 * timing.write_back;
+      break;
+    case Finds::none_in_cache:
+      seconds = timing.cold + timing.write_back;
+      break;
+    case Finds::nothing_prepared:
+      seconds = 0.5 * (timing.first + timing.cold);
+      break;
+  }
+  return std::max(1e-9, seconds);
+}
+// Of one run on operands that no cache holds. Half of what is written goes back meanwhile.
+double far_seconds_of(const std::string& op, const Timing& timing) {
+  return std::max(seconds_of(op, timing), timing.cold + 0.5 * timing.write_back);
 }
 
 // One round: nothing changes where there is no kernel for the op, or no room.
-void measure(const Backend& backend, Pool& pool, const RateProbe& probe, Timing& timing) {
+void measure(const Backend& backend, int threads, Pool& pool, const RateProbe& probe,
+             Timing& timing) {
   if (op_registry().find(probe.op) == nullptr) return;
+  if (timing.rounds >= kRoundsOfLong && timing.warm > kLongSeconds) return;
   GraphBuilder builder(op_registry(), "probe");
   std::vector<ValueId> values;
   for (size_t i = 0; i < probe.inputs.size(); ++i) {
@@ -138,7 +205,7 @@ void measure(const Backend& backend, Pool& pool, const RateProbe& probe, Timing&
     inputs.push_back(nullptr);
     if (!spec.present[i]) continue;
     std::byte* data = pool.take(byte_count(spec.inputs[i]));
-    fill(data, spec.inputs[i]);
+    fill(data, spec.inputs[i], probe.ids);
     inputs.back() = data;
   }
   for (const TensorType& type : spec.outputs) outputs.push_back(pool.take(byte_count(type)));
@@ -157,32 +224,39 @@ void measure(const Backend& backend, Pool& pool, const RateProbe& probe, Timing&
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   const auto run = [&] { (void)kernel->run(launch); };
-  if (kernel->run(launch) != ErrorCode::ok) return;
+  ErrorCode code = ErrorCode::ok;
+  const double first = timed([&] { code = kernel->run(launch); });
+  if (code != ErrorCode::ok) return;
   double warm = kNever;
   for (int i = 0; i < 2; ++i) warm = std::min(warm, timed(run));
   pool.drive_out_of_cache();
   const double cold = timed(run);
   const double write_back = timed([&] {
-    for (size_t i = 0; i < outputs.size(); ++i)
-      drive_out_of_cache(outputs[i], byte_count(spec.outputs[i]));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      parallel_for(threads, byte_count(spec.outputs[i]), 1 << 16, [&](int64_t begin, int64_t end) {
+        drive_out_of_cache(outputs[i] + begin, end - begin);
+      });
+    }
   });
+  timing.first = std::min(timing.first, first);
   timing.warm = std::min(timing.warm, warm);
   timing.cold = std::min(timing.cold, cold);
   timing.write_back = std::min(timing.write_back, write_back);
-  timing.sum += seconds_of(probe.op, {.warm = warm, .cold = cold, .write_back = write_back});
+  timing.sum +=
+      seconds_of(probe.op, {.first = first, .warm = warm, .cold = cold, .write_back = write_back});
   ++timing.rounds;
   timing.kind = rate_kind(spec);
   timing.cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
 }
 
 // The mean share of its time that an op lost in this round against the rounds before.
-double measure_round(const Backend& backend, Pool& pool, const std::vector<RateProbe>& probes,
-                     std::vector<Timing>& timings) {
+double measure_round(const Backend& backend, int threads, Pool& pool,
+                     const std::vector<RateProbe>& probes, std::vector<Timing>& timings) {
   double gain = 0;
   int measured = 0;
   for (size_t i = 0; i < probes.size(); ++i) {
     const double before = seconds_of(probes[i].op, timings[i]);
-    measure(backend, pool, probes[i], timings[i]);
+    measure(backend, threads, pool, probes[i], timings[i]);
     if (timings[i].cold == kNever) continue;
     gain += 1 - seconds_of(probes[i].op, timings[i]) / before;
     ++measured;
@@ -225,7 +299,7 @@ MachineProfile measure_profile(int threads) {
   const std::vector<RateProbe> probes = rate_probes();
   std::vector<Timing> timings(probes.size());
   for (int round = 0; round < kMaxRounds; ++round) {
-    const double gain = measure_round(*backend, pool, probes, timings);
+    const double gain = measure_round(*backend, threads, pool, probes, timings);
     if (round + 1 >= kMinRounds && gain < kSmallGain) break;
   }
   struct Fit {
@@ -242,7 +316,7 @@ MachineProfile measure_profile(int threads) {
     fit.points.push_back({.flops = timing.cost.flops,
                           .bytes = timing.cost.bytes_read + timing.cost.bytes_written,
                           .seconds = seconds,
-                          .far_seconds = far_seconds_of(timing),
+                          .far_seconds = far_seconds_of(probes[i].op, timing),
                           .spread = timing.sum / timing.rounds / seconds - 1});
   }
   for (const auto& [kind, fit] : fits) profile.rates[kind] = fit_rate(fit.points, fit.basis);

@@ -56,22 +56,23 @@ TEST(MachineProfile, Seconds_are_the_sum_of_call_flops_and_bytes) {
   EXPECT_DOUBLE_EQ(profile.seconds("anything", cost), 1e-6 + 1.5e-6);
 }
 
-TEST(MachineProfile, What_bytes_from_memory_may_cost_more_is_uncertainty) {
+TEST(MachineProfile, Bytes_from_memory_have_their_own_price_and_large_operands_come_from_there) {
   const MachineProfile profile{
       .machine = "m",
-      .rates = {{"add", {.per_byte = 1e-9, .far_per_byte = 3e-9, .uncertainty = 0.25}}},
+      .rates = {{"add", {.per_byte = 1e-9, .far_per_byte = 3e-9, .uncertainty = 0.25}},
+                {"mul", {.per_byte = 1e-9, .far_per_byte = 0}}},
       .cache_bytes = 1000};
-  const auto uncertainty = [&](double bytes) {
-    const Cost cost{.flops = 0, .bytes_read = bytes / 2, .bytes_written = bytes / 2};
-    EXPECT_DOUBLE_EQ(profile.seconds("add", cost), 1e-9 * bytes);
-    return profile.uncertainty("add.wide", cost);
-  };
-  EXPECT_DOUBLE_EQ(uncertainty(10), 0.25);
-  EXPECT_DOUBLE_EQ(uncertainty(500), 0.25);
-  EXPECT_DOUBLE_EQ(uncertainty(1000), 1.25);
-  EXPECT_DOUBLE_EQ(uncertainty(2000), 2.25);
-  EXPECT_DOUBLE_EQ(uncertainty(1e6), 2.25);
-  EXPECT_EQ(profile.uncertainty("mul", {.flops = 1, .bytes_read = 1, .bytes_written = 1}), 0);
+  const Cost cost{.flops = 0, .bytes_read = 500, .bytes_written = 500};
+  EXPECT_DOUBLE_EQ(profile.seconds("add.wide", cost), 1e-6);
+  EXPECT_DOUBLE_EQ(profile.far_seconds("add.wide", cost), 3e-6);
+  EXPECT_DOUBLE_EQ(profile.far_seconds("mul", cost), 1e-6);  // never faster
+  EXPECT_DOUBLE_EQ(profile.uncertainty("add.wide"), 0.25);
+  EXPECT_EQ(profile.uncertainty("sub"), 0);
+  EXPECT_EQ(profile.share_from_memory(10), 0);
+  EXPECT_EQ(profile.share_from_memory(500), 0);
+  EXPECT_DOUBLE_EQ(profile.share_from_memory(1000), 0.5);
+  EXPECT_DOUBLE_EQ(profile.share_from_memory(2000), 1);
+  EXPECT_EQ(profile.share_from_memory(1e6), 1);
 }
 
 TEST(MachineProfile, A_kept_byte_costs_less_than_to_make_it_again_element_by_element) {
@@ -99,6 +100,23 @@ TEST(MachineProfile, Products_have_a_kind_for_each_way_their_operands_lie) {
   EXPECT_EQ(kind("matmul", false, false), "matmul.nn");
   EXPECT_EQ(kind("matmul", true, false), "matmul.tn");
   EXPECT_EQ(kind("matmul_accumulate", true, false), "matmul.tn");
+}
+
+TEST(MachineProfile, Other_ways_through_memory_are_other_kinds) {
+  const auto kind = [](const char* op, std::vector<Shape> shapes, const Attrs& attrs) {
+    GraphBuilder builder(op_registry(), "kinds");
+    std::vector<ValueId> operands;
+    for (size_t i = 0; i < shapes.size(); ++i)
+      operands.push_back(builder.state("x" + std::to_string(i), {DType::f32, shapes[i]}));
+    builder.op(op, operands, attrs);
+    return rate_kind(spec_of(builder.graph(), 0));
+  };
+  using Ints = std::vector<int64_t>;
+  EXPECT_EQ(kind("add", {{4, 8}, {4, 8}}, {}), "add");
+  EXPECT_EQ(kind("add", {{4, 8}, {8}}, {}), "add.broadcast");
+  EXPECT_EQ(kind("div", {{4, 8}, {4, 1}}, {}), "div.broadcast");
+  EXPECT_EQ(kind("transpose", {{2, 3, 4}}, {{"perm", Ints{1, 0, 2}}}), "transpose");
+  EXPECT_EQ(kind("transpose", {{2, 3, 4}}, {{"perm", Ints{0, 2, 1}}}), "transpose.across");
 }
 
 TEST(FitRate, Exact_points_give_their_rate) {
@@ -164,7 +182,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile(good.substr(0, good.size() / 2), "this machine", read));
   EXPECT_FALSE(read_profile("[1, 2]", "this machine", read));
   const std::string head =
-      R"({"format": 5, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
+      R"({"format": 6, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
   EXPECT_FALSE(read_profile(head + "}}", "this machine", read));
   const auto with = [&](const std::string& per_call, const std::string& more) {
     return head + R"("": {"per_call": )" + per_call +
@@ -180,7 +198,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   other.replace(other.find("1000"), 4, "   0");
   EXPECT_FALSE(read_profile(other, "this machine", read));
   std::string older = with("0", rest);
-  older.replace(older.find("5"), 1, "4");
+  older.replace(older.find("6"), 1, "5");
   EXPECT_FALSE(read_profile(older, "this machine", read));
 }
 

@@ -37,6 +37,12 @@ void append_products(std::vector<RateProbe>& probes) {
   add("matmul", a_across, {f32({512, 256}), f32({512, 1024}), kAbsent});
   add("matmul_accumulate", a_across, {f32({512, 2048}), f32({32, 512}), f32({32, 2048})});
   add("matmul", a_across, {f32({8, 256}), f32({8, 256}), kAbsent});
+  // Of one row each, or few: as fast as the other operand can be read or written.
+  add("matmul", {}, {f32({32, 1, 128}), f32({32, 128, 256}), kAbsent});
+  add("matmul", a_across, {f32({32, 1, 128}), f32({32, 1, 256}), kAbsent});
+  add("matmul", b_across, {f32({4, 2048}), f32({1024, 2048}), f32({1024})});
+  add("matmul", {}, {f32({4, 1024}), f32({1024, 2048}), kAbsent});
+  add("matmul", a_across, {f32({4, 1024}), f32({4, 2048}), kAbsent});
 }
 
 void append_convolutions(std::vector<RateProbe>& probes) {
@@ -49,7 +55,8 @@ void append_convolutions(std::vector<RateProbe>& probes) {
   for (const Layer& layer :
        {Layer{{1, 56, 56, 64}, {64, 64, 3, 3}}, Layer{{1, 56, 56, 64}, {128, 64, 1, 1}},
         Layer{{2, 28, 28, 128}, {128, 128, 3, 3}, 2}, Layer{{2, 14, 14, 512}, {256, 512, 1, 1}},
-        Layer{{2, 14, 14, 192}, {192, 192, 3, 3}}, Layer{{16, 32, 32, 16}, {16, 16, 3, 3}}}) {
+        Layer{{2, 14, 14, 192}, {192, 192, 3, 3}}, Layer{{1, 112, 112, 64}, {128, 64, 3, 3}},
+        Layer{{16, 32, 32, 16}, {16, 16, 3, 3}}}) {
     const int64_t padding = layer.w[2] / 2;
     const int64_t side = (layer.x[1] - 1) / layer.stride + 1;
     const TensorType x = f32(layer.x);
@@ -90,12 +97,17 @@ void append_streams(std::vector<RateProbe>& probes) {
     both_sizes([op](int64_t rows) {
       return RateProbe{op, {f32({rows, kWidth}), f32({rows, kWidth})}};
     });
+    both_sizes([op](int64_t rows) { return RateProbe{op, {f32({rows, kWidth}), f32({rows, 1})}}; });
+    both_sizes([op](int64_t rows) { return RateProbe{op, {f32({rows, kWidth}), f32({kWidth})}}; });
   }
   for (const char* op :
        {"neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "gelu"}) {
     both_sizes([op](int64_t rows) { return RateProbe{op, {f32({rows, kWidth})}}; });
   }
   const auto matrix = [](int64_t rows) { return f32({rows, kWidth}); };
+  both_sizes([](int64_t r) {
+    return RateProbe{"cast", {i32({r, kWidth})}, {{"to", std::string("f32")}}};
+  });
   both_sizes([&](int64_t r) { return RateProbe{"relu_grad", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return RateProbe{"gelu_grad", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return RateProbe{"scale", {matrix(r)}, {{"factor", 0.5}}}; });
@@ -118,12 +130,13 @@ void append_streams(std::vector<RateProbe>& probes) {
     return RateProbe{"layer_norm_grad", {matrix(r), f32({kWidth}), f32({r}), f32({r}), matrix(r)}};
   });
   both_sizes([&](int64_t r) {
-    const TensorType state = f32({r, kWidth / 4});
-    return RateProbe{"lstm_cell", {matrix(r), state, state, boolean({r})}};
+    const TensorType state = f32({r / 4, kWidth});
+    return RateProbe{"lstm_cell", {f32({r / 4, 4 * kWidth}), state, state, boolean({r / 4})}};
   });
   both_sizes([&](int64_t r) {
-    const TensorType state = f32({r, kWidth / 4});
-    return RateProbe{"lstm_cell_grad", {matrix(r), state, boolean({r}), state, state}};
+    const TensorType state = f32({r / 4, kWidth});
+    return RateProbe{"lstm_cell_grad",
+                     {f32({r / 4, 4 * kWidth}), state, boolean({r / 4}), state, state}};
   });
   const TensorType channels = f32({kWidth});
   both_sizes([&](int64_t r) { return RateProbe{"batch_norm", {matrix(r), channels, channels}}; });
@@ -135,19 +148,39 @@ void append_streams(std::vector<RateProbe>& probes) {
   });
   const Attrs halving = {{"kernel", Ints{3, 3}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 1}}};
   both_sizes([&](int64_t r) {
-    return RateProbe{"max_pool2d", {f32({r / 16, 16, 16, kWidth / 16})}, halving};
+    return RateProbe{"max_pool2d", {f32({r / 16, 8, 8, kWidth / 4})}, halving};
   });
   both_sizes([&](int64_t r) {
     return RateProbe{"max_pool2d_grad",
-                     {f32({r / 16, 16, 16, kWidth / 16}), f32({r / 16, 8, 8, kWidth / 16})},
+                     {f32({r / 16, 8, 8, kWidth / 4}), f32({r / 16, 4, 4, kWidth / 4})},
                      halving};
+  });
+  const Attrs disjoint = {{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
+  both_sizes([&](int64_t r) {
+    return RateProbe{"max_pool2d", {f32({r / 16, 8, 8, kWidth / 4})}, disjoint};
+  });
+  both_sizes([&](int64_t r) {
+    return RateProbe{"max_pool2d_grad",
+                     {f32({r / 16, 8, 8, kWidth / 4}), f32({r / 16, 4, 4, kWidth / 4})},
+                     disjoint};
   });
   both_sizes([&](int64_t r) {
     return RateProbe{"transpose", {f32({r / 16, 16, 4, kWidth / 4})}, {{"perm", Ints{0, 2, 1, 3}}}};
   });
   both_sizes([&](int64_t r) {
-    return RateProbe{
-        "slice", {matrix(r)}, {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", kWidth / 2}}};
+    return RateProbe{"transpose", {f32({r / 16, 8, 8, kWidth / 4})}, {{"perm", Ints{0, 3, 1, 2}}}};
+  });
+  both_sizes([&](int64_t r) {
+    return RateProbe{"slice",
+                     {matrix(r)},
+                     {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", kWidth / 2}},
+                     RateBasis::both};
+  });
+  both_sizes([&](int64_t r) {
+    return RateProbe{"slice",
+                     {f32({8 * r, 32})},
+                     {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", int64_t{16}}},
+                     RateBasis::both};
   });
   both_sizes([&](int64_t r) {
     return RateProbe{
@@ -164,12 +197,28 @@ void append_streams(std::vector<RateProbe>& probes) {
   });
   both_sizes([&](int64_t r) { return RateProbe{"reduce_sum", {matrix(r)}, {{"axes", Ints{0}}}}; });
   both_sizes([&](int64_t r) { return RateProbe{"sum_squares", {matrix(r)}}; });
-  both_sizes([&](int64_t r) { return RateProbe{"embedding", {f32({1024, kWidth}), i32({r})}}; });
-  both_sizes([&](int64_t r) {
-    return RateProbe{"embedding_grad", {i32({r}), matrix(r)}, {{"rows", r}}};
+  probes.push_back({"sum_squares", {matrix(12288)}});  // more than address translation caches hold
+  constexpr int64_t kVocabulary = 8192;
+  const TensorType table = f32({kVocabulary, kWidth});
+  const auto two_sizes = [&probes](auto probe_of_rows) {
+    for (const int64_t rows : {32, 1536}) probes.push_back(probe_of_rows(rows));
+  };
+  two_sizes([&](int64_t r) {
+    return RateProbe{"embedding", {table, i32({r})}, {}, RateBasis::bytes, kVocabulary};
   });
-  both_sizes([&](int64_t r) {
-    return RateProbe{"embedding_grad_accumulate", {f32({1024, kWidth}), i32({r}), matrix(r)}};
+  two_sizes([&](int64_t r) {
+    return RateProbe{"embedding_grad",
+                     {i32({r}), matrix(r)},
+                     {{"rows", kVocabulary}},
+                     RateBasis::both,
+                     kVocabulary};
+  });
+  two_sizes([&](int64_t r) {
+    return RateProbe{"embedding_grad_accumulate",
+                     {table, i32({r}), matrix(r)},
+                     {},
+                     RateBasis::both,
+                     kVocabulary};
   });
   both_sizes([&](int64_t r) {
     return RateProbe{"adamw",
@@ -186,13 +235,23 @@ void append_streams(std::vector<RateProbe>& probes) {
   });
   both_sizes([&](int64_t r) { return RateProbe{"accumulate", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return RateProbe{"set_zero", {matrix(r)}}; });
-  both_sizes([&](int64_t r) {
-    return RateProbe{"softmax_cross_entropy", {matrix(r), i32({r}), f32({r}), f32({})}};
-  });
-  both_sizes([&](int64_t r) {
-    return RateProbe{"softmax_cross_entropy_grad",
-                     {matrix(r), i32({r}), f32({r}), f32({}), f32({r}), f32({})}};
-  });
+  for (const size_t count : {8, 64}) {
+    probes.push_back({"global_norm", std::vector<Operand>(count, f32({})), {}, RateBasis::flops});
+  }
+  for (const int64_t classes : {int64_t{2}, kWidth}) {
+    both_sizes([&](int64_t r) {
+      return RateProbe{"softmax_cross_entropy",
+                       {f32({r, classes}), i32({r}), f32({r}), f32({})},
+                       {},
+                       RateBasis::flops};
+    });
+    both_sizes([&](int64_t r) {
+      return RateProbe{"softmax_cross_entropy_grad",
+                       {f32({r, classes}), i32({r}), f32({r}), f32({}), f32({r}), f32({})},
+                       {},
+                       RateBasis::flops};
+    });
+  }
 }
 
 }  // namespace

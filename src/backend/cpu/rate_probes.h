@@ -19,6 +19,7 @@ struct RateProbe {
   std::vector<std::optional<TensorType>> inputs;
   Attrs attrs = {};
   RateBasis basis = RateBasis::bytes;
+  int64_t ids = 0;  // integer inputs are random numbers below it
 };
 
 [[nodiscard]] std::vector<RateProbe> rate_probes();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/embedding/embedding.h"
 
+#include <algorithm>
+
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -48,12 +50,16 @@ std::vector<ValueId> vjp(const VjpArgs& args) {
 // Only the rows that ids name are read.
 Cost cost_forward(const CostArgs& args) {
   const auto bytes = static_cast<double>(byte_count(args.outputs[0]));
+  const auto table = static_cast<double>(byte_count(args.inputs[0]));
   return {.flops = 0,
-          .bytes_read = bytes + static_cast<double>(byte_count(args.inputs[1])),
+          .bytes_read = std::min(bytes, table) + static_cast<double>(byte_count(args.inputs[1])),
           .bytes_written = bytes};
 }
+// The rows of a small table stay in a core's own cache: only those of dy come from elsewhere.
+constexpr int64_t kSmallTableBytes = 1 << 18;
 Cost cost_grad(const CostArgs& args) {
-  return streaming_cost(args, element_flops(args.inputs[1], 1));
+  const bool is_small = byte_count(args.outputs[0]) <= kSmallTableBytes;
+  return streaming_cost(args, element_flops(args.inputs[1], is_small ? 0.5 : 1));
 }
 // Only the rows that ids name are touched.
 Cost cost_accumulate(const CostArgs& args) {

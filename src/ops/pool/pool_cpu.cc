@@ -6,6 +6,8 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
+#include <algorithm>
+
 #include "backend/cpu/rows-inl.h"
 #include "ops/pool/pool.h"
 
@@ -61,32 +63,48 @@ void max_pool_row(const Pool2dDims& d, const float* image, int64_t i, float* y) 
   }
 }
 
-// dx of channels [begin, end) of one image; begin is a multiple of the vector.
+// Adds the slope of one window to the dx of its maximum, at channels [c, c + vector).
+HWY_INLINE void add_to_maximum(const Pool2dDims& d, const float* image, const Window& window,
+                               V32 slope, float* dx, int64_t c, int64_t tail) {
+  const F32 f;
+  const Maximum best = find_maximum(d, image, window, c, tail);
+  for (int64_t p = 0; p < window.rows; ++p) {
+    for (int64_t q = 0; q < window.columns; ++q) {
+      const auto tap = static_cast<float>(p * window.columns + q);
+      float* to = dx + window.at + (p * d.width.size + q) * d.channels;
+      const V32 share = hn::IfThenElseZero(hn::Eq(best.tap, hn::Set(f, tap)), slope);
+      store_at(hn::Add(load_at(to, c, tail), share), to, c, tail);
+    }
+  }
+}
+
+// dx of channels [begin, end) of one image; begin is a multiple of the vector. Its rows are cleared
+// right before the first windows that add to them, while they stay in a cache.
 void max_pool_grad_image(const Pool2dDims& d, const float* image, const float* dy, float* dx,
                          int64_t begin, int64_t end) {
   const F32 f;
   const int64_t lanes = lanes_f32();
-  const int64_t pixels = d.height.size * d.width.size;
-  for (int64_t c = begin; c < end; c += lanes) {
-    const int64_t tail = c + lanes <= end ? -1 : end - c;
-    for (int64_t pixel = 0; pixel < pixels; ++pixel)
-      store_at(hn::Zero(f), dx + pixel * d.channels, c, tail);
-    for (int64_t i = 0; i < d.height.count(); ++i) {
-      for (int64_t j = 0; j < d.width.count(); ++j) {
-        const Window window = window_at(d, i, j);
-        const Maximum best = find_maximum(d, image, window, c, tail);
-        const V32 slope = load_at(dy + (i * d.width.count() + j) * d.channels, c, tail);
-        for (int64_t p = 0; p < window.rows; ++p) {
-          for (int64_t q = 0; q < window.columns; ++q) {
-            const auto tap = static_cast<float>(p * window.columns + q);
-            float* to = dx + window.at + (p * d.width.size + q) * d.channels;
-            const V32 share = hn::IfThenElseZero(hn::Eq(best.tap, hn::Set(f, tap)), slope);
-            store_at(hn::Add(load_at(to, c, tail), share), to, c, tail);
-          }
-        }
+  int64_t cleared = 0;
+  const auto clear_up_to = [&](int64_t row) HWY_ATTR {
+    for (int64_t pixel = cleared * d.width.size; pixel < row * d.width.size; ++pixel) {
+      for (int64_t c = begin; c < end; c += lanes)
+        store_at(hn::Zero(f), dx + pixel * d.channels, c, c + lanes <= end ? -1 : end - c);
+    }
+    cleared = std::max(cleared, row);
+  };
+  for (int64_t i = 0; i < d.height.count(); ++i) {
+    const auto [p_begin, p_end] = d.height.taps(i);
+    clear_up_to(d.height.pixel(i, p_begin) + p_end - p_begin);
+    for (int64_t j = 0; j < d.width.count(); ++j) {
+      const Window window = window_at(d, i, j);
+      const float* slopes = dy + (i * d.width.count() + j) * d.channels;
+      for (int64_t c = begin; c < end; c += lanes) {
+        const int64_t tail = c + lanes <= end ? -1 : end - c;
+        add_to_maximum(d, image, window, load_at(slopes, c, tail), dx, c, tail);
       }
     }
   }
+  clear_up_to(d.height.size);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -187,7 +187,14 @@ Cost cost_move(const CostArgs& args) { return streaming_cost(args, 0); }
 Cost cost_view(const CostArgs&) { return {}; }
 Cost cost_slice(const CostArgs& args) {
   const auto bytes = static_cast<double>(byte_count(args.outputs[0]));
-  return {.flops = 0, .bytes_read = bytes, .bytes_written = bytes};
+  // A start for each stretch of memory.
+  const Shape& shape = args.outputs[0].shape;
+  const int64_t axis =
+      normalize_axis(args.attrs.int64("axis"), static_cast<int64_t>(shape.size()), "slice");
+  double stretches = 1;
+  for (int64_t i = 0; i < axis; ++i)
+    stretches *= static_cast<double>(shape[static_cast<size_t>(i)]);
+  return {.flops = stretches, .bytes_read = bytes, .bytes_written = bytes};
 }
 Cost cost_sum(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 1));
