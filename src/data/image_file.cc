@@ -66,16 +66,26 @@ struct Piece {
   int64_t first_row = 0;
 };
 
+std::filesystem::file_status status_of(const std::filesystem::path& path) {
+  std::error_code failed;
+  const std::filesystem::file_status status = std::filesystem::status(path, failed);
+  if (!std::filesystem::status_known(status))
+    throw io_error(path.string(), "cannot be looked at", failed.value());
+  return status;
+}
+
 std::vector<std::string> files_of(const std::string& path) {
   namespace fs = std::filesystem;
-  std::error_code failed;
-  if (!fs::is_directory(path, failed)) return {path};
+  if (!fs::is_directory(status_of(path))) return {path};
   std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(path, failed)) {
+  std::error_code failed;
+  for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
+    const fs::directory_entry& entry = *at;
     const std::string name = entry.path().filename().string();
     const bool is_batch = name.starts_with("data_batch") && name.ends_with(".bin");
     if (is_batch || name == "train.bin") files.push_back(entry.path().string());
   }
+  if (failed) throw io_error(path, "cannot list the folder", failed.value());
   std::sort(files.begin(), files.end());
   if (files.empty()) {
     throw Error(ErrorCode::bad_data, path, "the folder has no data_batch_*.bin and no train.bin",
@@ -121,8 +131,7 @@ Labels read_names(const std::string& data_file, const Kind& kind) {
   const std::filesystem::path beside =
       std::filesystem::path(data_file).parent_path() / kind.names_file;
   std::vector<std::string> names;
-  std::error_code failed;
-  if (std::filesystem::is_regular_file(beside, failed)) {
+  if (std::filesystem::is_regular_file(status_of(beside))) {
     names = lines_of(beside);
     if (names.size() != static_cast<size_t>(kind.classes)) {
       throw Error(ErrorCode::bad_data, beside.string(),

@@ -94,7 +94,7 @@ struct TokenCache::State {
 
   void open_file(const std::string& cache_path);
   void read_header(const CacheSpec& spec);
-  void read_metadata(const CacheSpec& spec);
+  void read_metadata(const CacheSpec& spec, const std::string& key);
   void check_index();
 };
 
@@ -137,7 +137,7 @@ void TokenCache::State::read_header(const CacheSpec& spec) {
   index_offset = sizeof(CacheHeader) + header.tokens_bytes;
 }
 
-void TokenCache::State::read_metadata(const CacheSpec& spec) {
+void TokenCache::State::read_metadata(const CacheSpec& spec, const std::string& key) {
   std::string text(header.metadata_bytes, '\0');
   read_at(index_offset + header.rows * sizeof(IndexRecord),
           std::as_writable_bytes(std::span(text)));
@@ -147,7 +147,7 @@ void TokenCache::State::read_metadata(const CacheSpec& spec) {
     throw damaged(path, "the metadata do not match their checksum");
   }
   metadata = metadata_from_json(text, path);
-  if (metadata.key != cache_key(spec)) {
+  if (metadata.key != key) {
     throw Error(ErrorCode::bad_data, path, "the token cache was made from other data or settings");
   }
   files = spec.files;
@@ -197,10 +197,16 @@ TokenCache::~TokenCache() = default;
 
 TokenCache TokenCache::open(const std::string& path, const CacheSpec& spec) {
   check_spec(spec);
+  return open(path, spec, cache_key(spec));
+}
+
+TokenCache TokenCache::open(const std::string& path, const CacheSpec& spec,
+                            const std::string& key) {
+  check_spec(spec);
   auto state = std::make_unique<State>();
   state->open_file(path);
   state->read_header(spec);
-  state->read_metadata(spec);
+  state->read_metadata(spec, key);
   state->check_index();
   return TokenCache(std::move(state));
 }
@@ -267,8 +273,9 @@ RowInfo TokenCache::read_row(int64_t row, std::span<int32_t> ids) const {
 TokenCache open_or_build_token_cache(const std::string& path, const CacheSpec& spec,
                                      const EncodeFn& encode, const BuildHooks& hooks) {
   check_spec(spec);
+  const std::string key = cache_key(spec);  // data that cannot be looked at are an error
   try {
-    return TokenCache::open(path, spec);
+    return TokenCache::open(path, spec, key);
   } catch (const Error& error) {
     // Missing, damaged or of other data: build it. Whatever stands in the way of that says so
     // itself.

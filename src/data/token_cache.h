@@ -103,6 +103,9 @@ class TokenCache final : public RowStore {
   /// Opens and checks a cache. Throws Error{io}, and Error{bad_data} for a file that is incomplete,
   /// damaged, hostile or made from another spec (the source files' sizes and times included).
   [[nodiscard]] static TokenCache open(const std::string& path, const CacheSpec& spec);
+  /// As above where cache_key(spec) is known.
+  [[nodiscard]] static TokenCache open(const std::string& path, const CacheSpec& spec,
+                                       const std::string& key);
   TokenCache(TokenCache&&) noexcept;
   TokenCache& operator=(TokenCache&&) noexcept;
   ~TokenCache() override;

@@ -148,13 +148,7 @@ bool is_plain_bert(const WordPieceSpec& spec) {
 }  // namespace
 
 bool is_there(const std::filesystem::path& file) {
-  std::error_code failed;
-  const bool found = std::filesystem::exists(file, failed);
-  if (failed) {
-    throw Error(ErrorCode::io, file.string(), "cannot be looked at: " + failed.message(),
-                "check the disk and the permissions");
-  }
-  return found;
+  return std::filesystem::exists(status_of(file));
 }
 
 TokenizerConfig read_tokenizer_config(const std::filesystem::path& file) {

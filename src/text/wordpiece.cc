@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "snug/error.h"
+#include "text/foreign_file.h"
 
 namespace snug {
 namespace {
@@ -86,7 +87,8 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceSpec spec)
 WordPieceTokenizer WordPieceTokenizer::load(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   fs::path file = path;
-  if (is_there(path) && fs::is_directory(path)) {
+  const fs::file_status status = status_of(path);
+  if (fs::is_directory(status)) {
     file = path / "tokenizer.json";
     if (!is_there(file)) file = path / "vocab.txt";
     if (!is_there(file)) {
@@ -94,7 +96,7 @@ WordPieceTokenizer WordPieceTokenizer::load(const std::filesystem::path& path) {
                   "the folder has neither tokenizer.json nor vocab.txt",
                   "name a folder of a BERT model, a vocab.txt or a tokenizer.json");
     }
-  } else if (!is_there(path)) {
+  } else if (!fs::exists(status)) {
     throw Error(ErrorCode::io, path.string(), "there is no such file or folder",
                 "check the path of the tokenizer");
   }
