@@ -24,6 +24,17 @@ struct BadJson : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The number of a document; BadJson where it is none of 64 bits (the library converts fractions,
+/// and one beyond 64 bits is undefined).
+template <class Json>
+[[nodiscard]] int64_t whole_number(const Json& value, const char* name) {
+  const bool is_whole =
+      value.is_number_integer() &&
+      (!value.is_number_unsigned() || value.template get<uint64_t>() <= uint64_t{INT64_MAX});
+  if (!is_whole) throw BadJson(std::string(name) + " is no whole number of 64 bits");
+  return value.template get<int64_t>();
+}
+
 /// Parses a text or a stream; `inner` is the library's own callback. Throws BadJson.
 template <class Json = nlohmann::json, class Input>
 [[nodiscard]] Json parse_bounded_json(Input&& input, const JsonBounds& bounds,

@@ -29,15 +29,18 @@ void append_field(std::string& text, const std::string& value) {
 }
 
 int64_t count_at(const nlohmann::json& object, const char* name) {
-  const int64_t value = object.at(name).get<int64_t>();
+  const int64_t value = whole_number(object.at(name), name);
   if (value < 0) throw std::out_of_range(name);
   return value;
 }
 
 std::vector<int64_t> counts_at(const nlohmann::json& object, const char* name) {
-  auto counts = object.at(name).get<std::vector<int64_t>>();
-  for (const int64_t count : counts) {
-    if (count < 0) throw std::out_of_range(name);
+  const nlohmann::json& list = object.at(name);
+  if (!list.is_array()) throw std::out_of_range(name);
+  std::vector<int64_t> counts;
+  for (const nlohmann::json& each : list) {
+    counts.push_back(whole_number(each, name));
+    if (counts.back() < 0) throw std::out_of_range(name);
   }
   return counts;
 }

@@ -61,10 +61,10 @@ SavedPlan read_saved_plan(const std::string& file) {
     const Json json = parse_bounded_json<Json>(text, kJsonBounds);
     if (json.at("format").get<std::string>() != kFormat)
       throw Error(ErrorCode::bad_data, file, "the format is not '" + std::string(kFormat) + "'");
-    saved.micro_batch = json.at("micro_batch").get<int64_t>();
+    saved.micro_batch = whole_number(json.at("micro_batch"), "micro_batch");
     for (const Json& program : json.at("programs")) {
       saved.programs.push_back({program.at("kind").get<std::string>(),
-                                program.at("length").get<int64_t>(),
+                                whole_number(program.at("length"), "length"),
                                 plan::plan_from_json(program.at("plan").dump())});
     }
   } catch (const BadJson& error) {
