@@ -12,7 +12,8 @@
 namespace snug::plan {
 namespace {
 
-constexpr int64_t kTrifles = 256;  // in what a block can save
+constexpr int64_t kTrifles = 256;       // in what a block can save
+constexpr size_t kRepricedGroups = 48;  // all of them, whenever one is dropped
 
 // Candidates to save, in groups that only make sense together: the outputs of one op that the
 // backward reads.
@@ -138,37 +139,49 @@ void enumerate(const BlockTemplate& block, const std::vector<Group>& groups,
 }
 
 // Too many groups to enumerate: from keep-all, drop again and again the group that frees most bytes
-// per second.
+// per second. In a block of very many groups only those are priced again that were the cheapest of
+// an earlier round: prices nearly always rise as more is dropped.
 void drop_greedily(const BlockTemplate& block, const std::vector<Group>& groups,
                    std::vector<BlockOption>& options) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<bool> is_saved(static_cast<size_t>(block.storage_count()), false);
-  for (const Group& group : groups) {
-    for (const int32_t member : group.members) is_saved[static_cast<size_t>(member)] = true;
-  }
+  const auto set_saved = [&groups](std::vector<bool>& flags, size_t group, bool value) {
+    for (const int32_t member : groups[group].members) flags[static_cast<size_t>(member)] = value;
+  };
+  for (size_t g = 0; g < groups.size(); ++g) set_saved(is_saved, g, true);
   auto current = block.measure(is_saved);
   if (!current) return;
-  std::vector<bool> is_dropped(groups.size(), false);
   options.push_back(*current);
-  while (true) {
-    size_t best = groups.size();
-    double best_price = std::numeric_limits<double>::max();
-    for (size_t g = 0; g < groups.size(); ++g) {
-      if (is_dropped[g] || groups[g].bytes == 0) continue;
-      auto trial_flags = is_saved;
-      for (const int32_t member : groups[g].members)
-        trial_flags[static_cast<size_t>(member)] = false;
-      const auto trial = block.measure(trial_flags);
-      if (!trial) continue;
-      const double price = (trial->recompute_seconds - current->recompute_seconds) /
-                           static_cast<double>(groups[g].bytes);
-      if (price < best_price) {
-        best_price = price;
-        best = g;
-      }
+  std::vector<bool> is_dropped(groups.size(), false);
+  const auto price_of = [&](size_t group) {
+    if (is_dropped[group] || groups[group].bytes == 0) return kNever;
+    stop_point();
+    auto trial_flags = is_saved;
+    set_saved(trial_flags, group, false);
+    const auto trial = block.measure(trial_flags);
+    if (!trial) return kNever;
+    return (trial->recompute_seconds - current->recompute_seconds) /
+           static_cast<double>(groups[group].bytes);
+  };
+  std::vector<double> prices(groups.size());
+  std::vector<size_t> priced_in(groups.size(), 0);  // round
+  for (size_t round = 1;; ++round) {
+    if (round == 1 || groups.size() <= kRepricedGroups) {
+      for (size_t g = 0; g < groups.size(); ++g) prices[g] = price_of(g);
+      std::fill(priced_in.begin(), priced_in.end(), round);
     }
-    if (best == groups.size()) break;
-    is_dropped[best] = true;
-    for (const int32_t member : groups[best].members) is_saved[static_cast<size_t>(member)] = false;
+    auto best = std::min_element(prices.begin(), prices.end());
+    while (*best < kNever && priced_in[static_cast<size_t>(best - prices.begin())] != round) {
+      const auto group = static_cast<size_t>(best - prices.begin());
+      prices[group] = price_of(group);
+      priced_in[group] = round;
+      best = std::min_element(prices.begin(), prices.end());
+    }
+    if (*best == kNever) break;
+    const auto group = static_cast<size_t>(best - prices.begin());
+    is_dropped[group] = true;
+    prices[group] = kNever;
+    set_saved(is_saved, group, false);
     current = block.measure(is_saved);
     options.push_back(*current);
   }
