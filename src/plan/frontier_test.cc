@@ -159,6 +159,16 @@ TEST(Frontier, Recurrent_nets_are_cut_between_steps_though_h_and_c_cross) {
   }
 }
 
+// A step of so many layers is one block of hundreds of values; pricing each of them whenever one is
+// dropped took minutes.
+TEST(Frontier, Deep_recurrent_nets_of_few_steps_are_planned) {
+  const Problem problem =
+      testing::recurrent_net({.steps = 4, .layers = 40, .rows = 32, .hidden = 32});
+  const Frontier frontier = build_frontier(problem, kQuickFrontier);
+  ASSERT_NO_FATAL_FAILURE(expect_sound(problem, frontier));
+  EXPECT_LE(smallest_share(frontier, 0.40), 0.8);
+}
+
 TEST(Frontier, U_net_plans_are_valid_and_save) {
   const Problem problem = testing::u_net(4);
   const Frontier frontier = build_frontier(problem);

@@ -30,6 +30,7 @@ from common import PAGE  # noqa: E402
 
 PLENTY = "64GiB"
 TIMEOUT = 300
+RUN_TIMEOUT = 1200
 
 
 class Broken(Exception):
@@ -110,7 +111,7 @@ class Harness:
         words = self.words("train", dict(values, output_dir=out)) + more
         self.figures["runs"] += 1
         with self.limit(int(values["memory"])) as prefix:
-            done = common.run(*words, prefix=prefix, timeout=TIMEOUT)
+            done = common.run(*words, prefix=prefix, timeout=RUN_TIMEOUT)
         if done.returncode == 3:
             raise NotRun("a loss that is not finite")
         if done.returncode != 0:
@@ -185,9 +186,10 @@ def settle(harness, case, folder):
     for _ in range(30):
         values = dict(case["values"], **(case["text"] or {}), cache_dir=folder, memory=PLENTY, **write_data(case, folder))
         begin = time.monotonic()
-        done, _ = harness.plan(values)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            done, _ = harness.plan(values)
         if time.monotonic() - begin > harness.plan_seconds:
-            raise NotRun(f"{values['model']} takes too long to plan for a test")
+            raise NotRun(f"{values['model']} takes too long to plan for a test: {values}")
         if done.returncode == 0:
             return values
         if done.returncode != 1:
@@ -329,7 +331,7 @@ def main():
             try:
                 check(harness, case)
                 checked += 1
-            except NotRun as reason:
+            except (NotRun, subprocess.TimeoutExpired) as reason:
                 refused += 1
                 print(f"  {number}: not a run: {reason}", flush=True)
             except Broken as broken:
