@@ -31,6 +31,7 @@ int solve_placement_verb(const std::vector<std::string>& words) {
   app.add_flag("--json", is_json, "Print one JSON object and nothing else");
   if (!parse_solve_words(app, words)) return kDone;
   if (!capacity.empty()) request.capacity = parse_capacity(capacity);
+  request.cancel = interrupt_flag();
   request.items = read_placement_csv(request.name);
   const PlacementResult result = solve_placement(request);
   if (!output.empty()) write_placement_csv(output, request.items, result.offsets);

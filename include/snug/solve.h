@@ -3,6 +3,7 @@
 // printed; every failure is a snug::Error.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,8 @@ struct PlacementRequest {
   std::optional<int64_t> capacity;
   /// Limit of the exact search. A node is one decision on at most a few hundred items; about 10 µs.
   int64_t max_nodes = 2'000'000;
+  /// Set by anybody at any time: the search throws Error{cancelled}. Null: never.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 struct PlacementResult {

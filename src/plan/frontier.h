@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -74,9 +75,14 @@ class Frontier {
   mutable std::optional<Plan> keep_all_;
 };
 
+/// Told now and then which share of a search is done, from 0 to 1.
+using ShareSink = std::function<void(double share)>;
+
 /// Builds the frontier. Validates the problem first (Error{invalid_graph}).
-[[nodiscard]] Frontier build_frontier(const Problem& problem, const FrontierOptions& options = {});
-Frontier build_frontier(Problem&&, const FrontierOptions& = {}) = delete;  // would dangle
+[[nodiscard]] Frontier build_frontier(const Problem& problem, const FrontierOptions& options = {},
+                                      const ShareSink& on_share = {});
+Frontier build_frontier(Problem&&, const FrontierOptions& = {},
+                        const ShareSink& = {}) = delete;  // would dangle
 
 /// Same ops on the same storages; bytes and seconds may differ.
 [[nodiscard]] bool has_same_structure(const Problem& a, const Problem& b);
@@ -86,7 +92,8 @@ Frontier build_frontier(Problem&&, const FrontierOptions& = {}) = delete;  // wo
 /// order of magnitude faster. Where the structures differ, builds from scratch.
 [[nodiscard]] Frontier build_frontier_like(const Problem& problem, const Problem& model_problem,
                                            const Frontier& model,
-                                           const FrontierOptions& options = {});
+                                           const FrontierOptions& options = {},
+                                           const ShareSink& on_share = {});
 
 /// One named strategy: "keep-all" or one of strategies.h. Throws Error{bad_config} for any other
 /// name.

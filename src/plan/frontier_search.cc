@@ -37,8 +37,22 @@ constexpr double kMaxForwardRuns = 32;  // longer schedules are of no use to any
 // Ops. In a longer problem every schedule costs a tenth of a second or more, so that there are few.
 constexpr size_t kLongProblem = 40'000;
 constexpr int32_t kPointsOfLong = 8;
+constexpr size_t kHugeProblem = 150'000;
+constexpr int32_t kPointsOfHuge = 3;
 
 bool is_long(const Problem& problem) { return problem.ops.size() > kLongProblem; }
+bool is_huge(const Problem& problem) { return problem.ops.size() > kHugeProblem; }
+
+// Shares of a search: its blocks, the tables, other ways to cut, the slack.
+constexpr double kBlocksEnd = 0.2;
+constexpr double kTablesEnd = 0.6;
+constexpr double kOthersEnd = 0.75;
+
+// The part from `begin` to `end` of what is told.
+ShareSink part_of(const ShareSink& on_share, double begin, double end) {
+  if (!on_share) return [](double) {};
+  return [&on_share, begin, end](double share) { on_share(begin + (end - begin) * share); };
+}
 
 // Everything the strategies share for one problem.
 struct Workshop {
@@ -114,11 +128,13 @@ std::vector<ScheduledPoint> without_slack(const Workshop& shop,
 // Between two neighbours of the front: the smaller with as many repeated runs taken out as the
 // bytes below the larger permit; and at steps in between where they are far apart (a slot of the
 // table is more than a block of a long chain keeps, so that it knows nothing near keep-all).
-void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& candidates) {
+void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& candidates,
+                           const ShareSink& on_share) {
   const std::vector<ScheduledPoint> front =
       front_of(without_slack(shop, front_of(std::move(candidates))));
   candidates = front;
-  for (size_t i = 0; i + 1 < front.size(); ++i) {
+  for (size_t i = 0; i + 1 < front.size() && !is_huge(shop.index.problem); ++i) {
+    on_share(static_cast<double>(i + front.size()) / static_cast<double>(2 * front.size()));
     const auto low = static_cast<double>(front[i].load_bytes);
     const auto high = static_cast<double>(front[i + 1].load_bytes - 1);
     if (low < 1) continue;
@@ -174,7 +190,8 @@ std::vector<int32_t> spread_along(const std::vector<int32_t>& budgets, const Cha
 // Nominal budgets along the curve up to `largest_share` of the largest; and the smallest budgets
 // that need at most one, two, three extra forward runs of the whole chain, which people ask for.
 std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_points,
-                                     double largest_share, double max_forward_runs) {
+                                     double largest_share, double max_forward_runs,
+                                     std::ptrdiff_t neighbours) {
   std::vector<int32_t> all = solver.distinct_budgets();
   if (all.empty()) return {};
   const double forward = solver.seconds(all.back());
@@ -192,8 +209,8 @@ std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_poi
     });
     // The neighbours too: exact liveness may say something else than the table.
     const auto at = enough - all.begin();
-    for (auto i = std::max<std::ptrdiff_t>(0, at - 1);
-         i <= at + 1 && i < static_cast<std::ptrdiff_t>(all.size()); ++i) {
+    for (auto i = std::max<std::ptrdiff_t>(0, at - neighbours);
+         i <= at + neighbours && i < static_cast<std::ptrdiff_t>(all.size()); ++i) {
       chosen.push_back(all[static_cast<size_t>(i)]);
     }
   }
@@ -204,6 +221,7 @@ std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_poi
 
 // Every point costs time in proportion to the schedule: long problems get fewer.
 int32_t points_for(const Problem& problem, int32_t most) {
+  if (is_huge(problem)) return std::min(kPointsOfHuge, most);
   if (is_long(problem)) return std::min(kPointsOfLong, most);
   const double worth = kStepsOfGrid / (static_cast<double>(problem.ops.size()) + 1);
   return std::clamp(static_cast<int32_t>(worth), std::min(kFewestPoints, most), most);
@@ -211,7 +229,7 @@ int32_t points_for(const Problem& problem, int32_t most) {
 
 // The nominal budgets up to `largest_share` of those that matter.
 void add_chain_candidates(const Workshop& shop, int32_t grid_points, double largest_share,
-                          std::vector<ScheduledPoint>& candidates) {
+                          std::vector<ScheduledPoint>& candidates, const ShareSink& on_share) {
   const auto& blocks = shop.chain.blocks;
   const auto add = [&](const std::vector<ChainAction>& actions) {
     if (auto schedule = flatten(shop.index, shop.chain, actions)) {
@@ -227,14 +245,20 @@ void add_chain_candidates(const Workshop& shop, int32_t grid_points, double larg
       std::clamp(kLongestSchedule / (static_cast<double>(shop.index.op_count()) + 1),
                  kFewestForwardRuns, kMaxForwardRuns);
   // The smallest budgets of a long chain are less than a slot of the table for all of them.
+  const Problem& problem = shop.index.problem;
   for (double share = 1; share >= kSmallestShare; share *= kShareStep) {
     const ChainSolver solver(blocks, shop.options, share);
-    for (const int32_t slots :
-         nominal_budgets(solver, grid_points, largest_share, max_forward_runs))
-      add(solver.actions(slots));
+    const std::vector<int32_t> budgets = nominal_budgets(
+        solver, grid_points, largest_share, max_forward_runs, is_huge(problem) ? 0 : 1);
+    for (size_t i = 0; i < budgets.size(); ++i) {
+      add(solver.actions(budgets[i]));
+      // There may be further tables, each for the smallest budgets of the one before.
+      on_share(1 - share +
+               share * (1 - kShareStep) * static_cast<double>(i + 1) /
+                   static_cast<double>(budgets.size()));
+    }
     if (!solver.is_coarse()) break;
-    const bool has_few = is_long(shop.index.problem);
-    grid_points = std::max(has_few ? kPointsOfLong : kFewestPoints, grid_points / 2);
+    grid_points = std::max(points_for(problem, kFewestPoints), grid_points / 2);
   }
 }
 
@@ -271,7 +295,7 @@ void add_low_candidates(const Problem& problem, const Workshop& shop, int32_t po
       low.chain.blocks.size() == shop.chain.blocks.size() &&
       std::equal(low.chain.blocks.begin(), low.chain.blocks.end(), shop.chain.blocks.begin(),
                  [](const Block& a, const Block& b) { return a.first == b.first; });
-  if (!is_same) add_chain_candidates(low, points / 4, 0.15, candidates);
+  if (!is_same) add_chain_candidates(low, points / 4, 0.15, candidates, [](double) {});
 }
 
 }  // namespace
@@ -286,7 +310,8 @@ bool has_same_structure(const Problem& a, const Problem& b) {
                     });
 }
 
-Frontier build_frontier(const Problem& problem, const FrontierOptions& options) {
+Frontier build_frontier(const Problem& problem, const FrontierOptions& options,
+                        const ShareSink& on_share) {
   validate(problem);
   const OrderedProblem ordered = with_prompt_updates(problem);
   const Workshop shop(ordered.problem);
@@ -294,7 +319,7 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
   candidates.push_back(measured(ordered.problem, given_order(ordered.problem), "keep-all"));
   if (shop.has_chain()) {
     const int32_t points = points_for(ordered.problem, options.grid_points);
-    add_chain_candidates(shop, points, 1.0, candidates);
+    add_chain_candidates(shop, points, 1.0, candidates, part_of(on_share, kBlocksEnd, kTablesEnd));
     // The other way to cut, for the smallest budgets.
     if (!is_long(problem)) add_low_candidates(ordered.problem, shop, points, candidates);
   }
@@ -307,7 +332,7 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
                     repeats ? point.strategy : "keep-all");
   };
   ScheduledPoint roomy = in_given_ids(smallest_of(candidates));
-  add_filled_candidates(shop, candidates);
+  add_filled_candidates(shop, candidates, part_of(on_share, kOthersEnd, 1));
   std::vector<ScheduledPoint> front;
   for (const ScheduledPoint& point : front_of(std::move(candidates)))
     front.push_back(in_given_ids(point));
@@ -316,8 +341,10 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options) 
 }
 
 Frontier build_frontier_like(const Problem& problem, const Problem& model_problem,
-                             const Frontier& model, const FrontierOptions& options) {
-  if (!has_same_structure(problem, model_problem)) return build_frontier(problem, options);
+                             const Frontier& model, const FrontierOptions& options,
+                             const ShareSink& on_share) {
+  if (!has_same_structure(problem, model_problem))
+    return build_frontier(problem, options, on_share);
   validate(problem);
   const std::vector<OpId> keep_all = with_prompt_updates(problem).original;
   std::vector<ScheduledPoint> candidates;

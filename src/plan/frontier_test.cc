@@ -359,6 +359,17 @@ TEST(Strategies, Unknown_names_are_refused) {
   }
 }
 
+TEST(Frontier, A_search_tells_its_share_many_times) {
+  const Problem problem = testing::encoder({.layers = 12});
+  std::vector<double> shares;
+  (void)build_frontier(problem, kQuickFrontier, [&](double share) { shares.push_back(share); });
+  EXPECT_GE(shares.size(), 10u);
+  EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
+  EXPECT_GT(shares.front(), 0.0);
+  EXPECT_GT(shares.back(), 0.7);
+  EXPECT_LE(shares.back(), 1.0);
+}
+
 TEST(Refusal, Names_the_op_and_tells_proof_from_failure) {
   const Problem problem = testing::encoder({.layers = 2});
   const Frontier frontier = build_frontier(problem);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/stop.h"
 #include "plan/placement.h"
 #include "snug/error.h"
 #include "snug/solve.h"
@@ -89,6 +90,7 @@ void measure_load(const PlacementRequest& request, PlacementResult& result) {
 }
 
 plan::Placement search(const PlacementRequest& request, const PlacementResult& result) {
+  const StopScope stop({.cancel = request.cancel, .deadline = {}});
   const std::vector<plan::LiveRange> ranges = live_ranges(request.items);
   const plan::PlacementLimits limits{.local_search_rounds = kLocalSearchRounds,
                                      .exact_search_nodes = request.max_nodes};

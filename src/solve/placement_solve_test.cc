@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -84,6 +85,20 @@ TEST(SolvePlacement, Places_a_file_and_writes_the_same_columns_with_offset) {
   const auto again = read_placement_csv(output);
   ASSERT_EQ(again.size(), 3u);
   EXPECT_EQ(again[2].id, "c");
+}
+
+TEST(SolvePlacement, Ends_when_it_is_cancelled) {
+  auto request = request_of("id,lower,upper,size\na,0,10,4\nb,5,15,3\nc,10,20,4\n");
+  std::atomic<bool> cancel{true};
+  request.cancel = &cancel;
+  try {
+    (void)solve_placement(request);
+    ADD_FAILURE() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::cancelled);
+  }
+  cancel = false;
+  EXPECT_EQ(solve_placement(request).height, 7);
 }
 
 TEST(SolvePlacement, Prints_exactly_the_promised_keys) {

@@ -257,7 +257,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   const auto step = [&] {
     const auto left = static_cast<int64_t>(request.lengths.size()) * (request.trains ? 2 : 1) -
                       static_cast<int64_t>(run.eval.size() + run.train.size());
-    if (request.on_progress) request.on_progress(steps - 1 - left, steps);
+    if (request.on_progress) request.on_progress(steps - kPartsOfStep * (1 + left), steps);
   };
   for (int64_t length : request.lengths) {
     const models::BatchShape shape{run.micro_batch, length};

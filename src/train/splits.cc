@@ -155,7 +155,8 @@ int64_t least_peak_bytes(const Split& split, const RunPlanRequest& request) {
   return peak_bytes(split, plan::working_set_bound(*split.problem).bytes, request);
 }
 
-void plan_split(const RunPlanRequest& request, const Split* model, Split& split) {
+void plan_split(const RunPlanRequest& request, const Split* model, Split& split,
+                const plan::ShareSink& on_share) {
   const plan::Problem& problem = *split.problem;
   const std::string strategy = request.trains ? request.recompute.strategy : "keep-all";
   if (request.saved != nullptr) {
@@ -164,16 +165,16 @@ void plan_split(const RunPlanRequest& request, const Split* model, Split& split)
   } else if (!strategy.empty()) {
     split.frontier.emplace(problem, plan::plan_strategy(problem, strategy));
   } else if (model != nullptr) {
-    split.frontier =
-        plan::build_frontier_like(problem, *model->problem, *model->frontier, plan::kQuickFrontier);
+    split.frontier = plan::build_frontier_like(problem, *model->problem, *model->frontier,
+                                               plan::kQuickFrontier, on_share);
   } else {
-    split.frontier = plan::build_frontier(problem, plan::kQuickFrontier);
+    split.frontier = plan::build_frontier(problem, plan::kQuickFrontier, on_share);
   }
 }
 
 int64_t planning_steps(const RunPlanRequest& request, size_t splits) {
   const auto programs = static_cast<int64_t>(request.lengths.size()) * (request.trains ? 2 : 1) + 1;
-  return 2 * static_cast<int64_t>(splits) + programs;
+  return kPartsOfStep * (2 * static_cast<int64_t>(splits) + programs);
 }
 
 std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& backend) {
@@ -196,15 +197,21 @@ std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& bac
   const bool searches =
       request.trains && request.saved == nullptr && request.recompute.strategy.empty();
   int64_t done = 0;
+  const auto tell = [&](double share) {
+    const double parts = static_cast<double>(kPartsOfStep) * (static_cast<double>(done) + share);
+    if (request.on_progress)
+      request.on_progress(static_cast<int64_t>(parts), planning_steps(request, sizes.size()));
+  };
   const auto step = [&] {
-    if (request.on_progress) request.on_progress(++done, planning_steps(request, sizes.size()));
+    ++done;
+    tell(0);
   };
   const auto take = [&](int64_t size, const Split* model) {
     Split split = first && first->micro_batch == size
                       ? std::move(*std::exchange(first, std::nullopt))
                       : make_unplanned_split(request, size, backend, update);
     step();
-    plan_split(request, model, split);
+    plan_split(request, model, split, tell);
     step();
     return split;
   };

@@ -68,8 +68,11 @@ struct UpdateProgram {
 
 /// Finds its schedules. `model`: a split whose schedules are taken over where the programs have the
 /// same ops; null to plan from scratch.
-void plan_split(const RunPlanRequest& request, const Split* model, Split& split);
-/// Progress of a plan: two steps a split (its programs, its schedules), then one a program.
+void plan_split(const RunPlanRequest& request, const Split* model, Split& split,
+                const plan::ShareSink& on_share = {});
+/// Progress of a plan: two steps a split (its programs, its schedules), then one a program; each of
+/// so many parts.
+inline constexpr int64_t kPartsOfStep = 100;
 [[nodiscard]] int64_t planning_steps(const RunPlanRequest& request, size_t splits);
 /// One for each micro-batch of micro_batches_of(); of very long programs for some of them. A given
 /// micro-batch has the schedules that it would have among all.
