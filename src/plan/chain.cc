@@ -19,7 +19,8 @@ constexpr int32_t kMinSlots = 160;
 constexpr int32_t kMaxSlots = 1024;
 constexpr int64_t kMaxExactSlots = 8192;
 constexpr double kMaxExactWork = 2e9;
-constexpr int16_t kHold = -1;  // in free rows: hold the input after all
+constexpr int64_t kMaxCells = 2'000'000;  // rows × slots of a table with a choice: 24 MB
+constexpr int16_t kHold = -1;             // in free rows: hold the input after all
 
 size_t triangle(int32_t a, int32_t b) {
   const auto row = static_cast<size_t>(b);
@@ -189,16 +190,19 @@ ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<Blo
     rows = find_rows(in_slots_);
   };
   const auto is_affordable = [&](double most) { return rows.transitions * slots_ <= most; };
+  const auto most_slots = [&] { return kMaxCells / static_cast<int64_t>(rows.solve.size()); };
   const int64_t exact_slots = span.divisor > 0 ? bytes / span.divisor + 1 : 1;
   if (exact_slots <= kMaxExactSlots) choose(exact_slots, std::max<int64_t>(1, span.divisor));
-  if (exact_slots > kMaxExactSlots || !is_affordable(kMaxExactWork)) {
+  if (exact_slots > kMaxExactSlots || !is_affordable(kMaxExactWork) || slots_ > most_slots()) {
     // As fine as the work allows; coarser slots make more blocks alike, never fewer.
     const auto choose_rounded = [&](int32_t slots) {
       choose(slots, slot_bytes_for(bytes, slots, length_));
     };
     choose_rounded(kMaxSlots);
-    if (!is_affordable(kWork))
-      choose_rounded(std::max(kMinSlots, static_cast<int32_t>(kWork / rows.transitions)));
+    if (!is_affordable(kWork) || slots_ > most_slots()) {
+      const auto most = std::min(most_slots(), static_cast<int64_t>(kWork / rows.transitions));
+      choose_rounded(std::max(kMinSlots, static_cast<int32_t>(most)));
+    }
     if (!is_affordable(kMaxTableWork)) {
       level_entries(in_slots_);
       rows = find_rows(in_slots_);
@@ -297,6 +301,11 @@ void ChainSolver::solve_row(int32_t a, int32_t b) {
   };
   held_reach_[row_number(a, b)] = reach_of(held);
   free_reach_[row_number(a, b)] = reach_of(free);
+}
+
+int64_t ChainSolver::bytes() const {
+  return static_cast<int64_t>((held_seconds_.size() + free_seconds_.size()) * sizeof(float) +
+                              (held_choice_.size() + free_choice_.size()) * sizeof(int16_t));
 }
 
 double ChainSolver::seconds(int32_t budget_slots) const {

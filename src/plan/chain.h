@@ -86,6 +86,8 @@ class ChainSolver {
   /// share of the budgets wants a table of its own.
   [[nodiscard]] bool is_coarse() const;
 
+  /// Of this table.
+  [[nodiscard]] int64_t bytes() const;
   /// Transitions times slots of this table.
   [[nodiscard]] double work() const { return work_; }
 

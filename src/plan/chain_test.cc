@@ -167,6 +167,29 @@ TEST(Chain, Gradients_that_gather_along_equal_blocks_do_not_multiply_the_table) 
   }
 }
 
+// Sizes with a large common divisor have an exact table, however many kinds of blocks there are.
+TEST(Chain, A_table_of_many_kinds_of_blocks_has_a_limit_in_bytes) {
+  const size_t length = 64;
+  std::vector<Block> blocks(length);
+  std::vector<BlockOptions> options(length);
+  for (size_t i = 0; i < length; ++i) {
+    const auto step = static_cast<int64_t>(i);
+    options[i].forward_seconds = 1;
+    options[i].input_bytes = 4096;
+    options[i].advance_peak_bytes = 64 * step;
+    options[i].options = {{.saved = {0},
+                           .saved_bytes = 4096 + 64 * step,
+                           .saves_input = true,
+                           .inner_bytes = 64 * step,
+                           .forward_peak_bytes = 4096 + 64 * step,
+                           .backward_peak_bytes = 64}};
+  }
+  const ChainSolver solver(blocks, options);
+  EXPECT_FALSE(solver.distinct_budgets().empty());
+  EXPECT_GT(solver.bytes(), 1'000'000);
+  EXPECT_LE(solver.bytes(), 26'000'000);
+}
+
 TEST(Schedule, Flattened_actions_are_valid_at_every_nominal_budget) {
   const Problem problem = testing::encoder({.layers = 3, .accumulates = false});
   const ProblemIndex index(problem);
