@@ -105,6 +105,7 @@ models::InitRule init_rule_of(const VggConfig& c, const std::string& name, const
 }
 
 // About 45 nodes each, forward and backward.
+constexpr int64_t kPartsOfLayer = 2;   // of an LSTM above its second
 constexpr int64_t kStatesOfPart = 12;  // steps times layers of an LSTM, and their embedding as one
 
 int64_t parts_of(const BertConfig& c, int64_t) { return c.num_hidden_layers; }
@@ -294,6 +295,11 @@ int64_t Model::program_parts(std::span<const int64_t> lengths) const {
   for (const int64_t length : lengths)
     parts += std::visit([length](const auto& c) { return parts_of(c, length); }, config);
   return parts;
+}
+
+int64_t Model::layer_parts() const {
+  const auto* lstm = std::get_if<LstmConfig>(&config);
+  return lstm == nullptr ? 0 : kPartsOfLayer * std::max<int64_t>(0, lstm->num_hidden_layers - 2);
 }
 
 std::string Model::config_json() const {

@@ -48,6 +48,8 @@ struct Model {
   /// Repeated parts of the programs for rows of these lengths (layers; of a recurrent net, a few
   /// steps), as a measure of their size.
   [[nodiscard]] int64_t program_parts(std::span<const int64_t> lengths) const;
+  /// What every layer of a deep recurrent net has once, whatever the length, in such parts.
+  [[nodiscard]] int64_t layer_parts() const;
   [[nodiscard]] std::string config_json() const;
   /// The name of a weight in model.safetensors.
   [[nodiscard]] std::string stored_name(const std::string& parameter) const;

@@ -51,6 +51,7 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
   needs.vocab_bytes = vocab_bytes;
   needs.labels = static_cast<int64_t>(model.labels.size());
   needs.program_parts = model.program_parts(lengths);
+  needs.layer_parts = model.layer_parts();
   needs.longest_parts = model.program_parts(lengths.last(1));
   needs.buckets = static_cast<int64_t>(lengths.size());
   needs.window_rows = data::kWindowBatches * batch;
@@ -65,7 +66,8 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
 
 int64_t process_reservation(const ProcessNeeds& needs) {
   return round_up(kBaseBytes + table_bytes(needs) + kBytesPerHeaderByte * needs.header_bytes +
-                      kBytesPerBucket * needs.buckets + kBytesPerPart * needs.program_parts +
+                      kBytesPerBucket * needs.buckets +
+                      kBytesPerPart * (needs.program_parts + needs.layer_parts * needs.buckets) +
                       kBytesPerThread * needs.threads + kBytesPerWindowRow * needs.window_rows,
                   kMiB);
 }

@@ -21,6 +21,7 @@ struct ProcessNeeds {
   int64_t label_bytes = 0;    // of all names
   int64_t header_bytes = 0;   // of the weights' files
   int64_t program_parts = 0;  // over all buckets
+  int64_t layer_parts = 0;    // in each bucket, beside those of its length
   int64_t longest_parts = 0;  // of the longest bucket
   int64_t buckets = 1;
   int64_t window_rows = 0;   // of the samplers

@@ -138,7 +138,7 @@ class Terminal(Case):
                 text, ended = self.on_terminal(*words, "--memory", memory, columns=columns)
                 self.assertEqual(ended, code)
                 self.assert_fits(text, columns, plain.stdout + plain.stderr)
-            self.assertEqual(" ".join(text.split()), " ".join((plain.stdout + plain.stderr).split()))
+            self.assertEqual(" ".join(text.split()), " ".join((plain.stderr + plain.stdout).split()))
         self.assertTrue(any(len(line) > 80 for line in plain.stderr.splitlines()), "a log is not broken")
 
     def test_progress_fits(self):
