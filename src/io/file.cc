@@ -24,6 +24,7 @@ namespace {
 constexpr int64_t kCopyChunkBytes = int64_t{256} << 10;
 // One system call never moves more than this (Linux caps it just below 2 GiB anyway).
 constexpr int64_t kCallBytes = int64_t{1} << 30;
+constexpr int64_t kWaitingBytes = int64_t{2} << 20;
 
 std::string hint_for(int error_number) {
   switch (error_number) {
@@ -78,13 +79,20 @@ void throw_system_error(const std::string& path, std::string_view operation, int
 }
 
 File::File(File&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      path_(std::move(other.path_)),
+      new_bytes_(other.new_bytes_),
+      waiting_offset_(other.waiting_offset_),
+      waiting_bytes_(other.waiting_bytes_) {}
 
 File& File::operator=(File&& other) noexcept {
   if (this != &other) {
     if (fd_ >= 0) ::close(fd_);
     fd_ = std::exchange(other.fd_, -1);
     path_ = std::move(other.path_);
+    new_bytes_ = other.new_bytes_;
+    waiting_offset_ = other.waiting_offset_;
+    waiting_bytes_ = other.waiting_bytes_;
   }
   return *this;
 }
@@ -152,13 +160,36 @@ void File::write_all(const void* src, int64_t bytes) {
   const auto* from = static_cast<const char*>(src);
   int64_t done = 0;
   while (done < bytes) {
-    const auto chunk = static_cast<size_t>(std::min(bytes - done, kCallBytes));
+    const auto chunk = static_cast<size_t>(std::min(bytes - done, kWaitingBytes));
     const ssize_t put = while_interrupted([&] { return ::write(fd_, from + done, chunk); });
     if (put < 0) throw_system_error(path_, "write", errno, bytes - done);
     // A short write without an error: the next call reports why.
     if (put == 0) throw_system_error(path_, "write", ENOSPC, bytes - done);
     done += put;
+    new_bytes_ += put;
+    if (new_bytes_ >= kWaitingBytes) bound_waiting_pages();
   }
+}
+
+void File::bound_waiting_pages() {
+  const int64_t end = ::lseek(fd_, 0, SEEK_CUR);
+  const int64_t bytes = std::exchange(new_bytes_, 0);
+  if (end < bytes) return;  // a pipe
+  const auto flush = [this](int64_t offset, int64_t length, unsigned flags) {
+    if (while_interrupted([&] { return ::sync_file_range(fd_, offset, length, flags); }) == 0)
+      return;
+    // Devices and some file systems have no such thing.
+    if (errno != EINVAL && errno != ESPIPE && errno != ENOSYS)
+      throw_system_error(path_, "write", errno, length);
+  };
+  flush(end - bytes, bytes, SYNC_FILE_RANGE_WRITE);
+  if (waiting_bytes_ > 0) {
+    flush(waiting_offset_, waiting_bytes_,
+          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    release_cache(waiting_offset_, waiting_bytes_);
+  }
+  waiting_offset_ = end - bytes;
+  waiting_bytes_ = bytes;
 }
 
 void File::write_all(std::string_view text) {

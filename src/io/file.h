@@ -47,7 +47,8 @@ class File {
   void read_at(int64_t offset, std::byte* dst, int64_t bytes) const;
   /// Reads up to `bytes` at `offset`; less only at the end of the file.
   [[nodiscard]] int64_t read_some_at(int64_t offset, std::byte* dst, int64_t bytes) const;
-  /// Writes all of it, or throws; the error names the bytes that did not fit.
+  /// Writes all of it, or throws; the error names the bytes that did not fit. At most 4 MiB of what
+  /// was written wait for the disk: such pages count in a cgroup's limit and cannot be given back.
   void write_all(const void* src, int64_t bytes);
   void write_all(std::string_view text);
   /// Writes all of it at `offset`.
@@ -62,8 +63,13 @@ class File {
 
  private:
   File(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  /// Begins to write what came last to the disk, and waits for what came before.
+  void bound_waiting_pages();
+
   int fd_ = -1;
   std::string path_;
+  int64_t new_bytes_ = 0;                           // written, and not yet on their way
+  int64_t waiting_offset_ = 0, waiting_bytes_ = 0;  // on their way to the disk
 };
 
 /// Returns the whole file; one larger than `max_bytes` is Error{bad_data}.

@@ -2,11 +2,17 @@
 #include "io/file.h"
 
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "io/lock.h"
 #include "io/nearest.h"
@@ -25,6 +31,27 @@ TEST(File, text_round_trips_and_replaces_whole) {
   copy_file(folder / "a", folder / "b");
   EXPECT_EQ(read_all(folder / "b", 100), std::string("t\0o", 3));
   EXPECT_EQ(list_folder(folder.path()), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(File, what_waits_for_the_disk_is_bounded) {
+  const TestFolder folder;
+  struct statfs system {};
+  ASSERT_EQ(::statfs(folder.path().c_str(), &system), 0);
+  if (system.f_type == TMPFS_MAGIC) GTEST_SKIP() << "a file system in memory keeps all pages";
+  const size_t bytes = 32 << 20;
+  const std::string text(bytes, 'x');
+  File file = File::create(folder / "large");
+  file.write_all(text);
+  file.close();
+  const File written = File::open_read(folder / "large");
+  void* map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, written.fd(), 0);
+  ASSERT_NE(map, MAP_FAILED);
+  std::vector<unsigned char> pages(bytes / 4096);
+  ASSERT_EQ(::mincore(map, bytes, pages.data()), 0);
+  const auto is_there = [](unsigned char page) { return (page & 1) != 0; };
+  EXPECT_LE(std::count_if(pages.begin(), pages.end(), is_there) * 4096, 8 << 20);
+  ::munmap(map, bytes);
+  EXPECT_EQ(read_all(folder / "large", 64 << 20), text);
 }
 
 TEST(File, positions_append_and_truncate) {
