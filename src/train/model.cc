@@ -104,7 +104,7 @@ models::InitRule init_rule_of(const VggConfig& c, const std::string& name, const
   return models::vgg_init_rule(c, name, shape);
 }
 
-// About 45 nodes each, forward and backward.
+// Parts of a program have about 45 nodes each, forward and backward.
 constexpr int64_t kPartsOfLayer = 2;   // of an LSTM above its second
 constexpr int64_t kStatesOfPart = 12;  // steps times layers of an LSTM, and their embedding as one
 

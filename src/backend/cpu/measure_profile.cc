@@ -130,8 +130,7 @@ Finds finds_of(const std::string& op) {
       {"max_pool2d_grad", little_in_cache},
       // What was kept from a forward part of many steps.
       {"lstm_cell_grad", none_in_cache},
-      // Rows of a table anywhere in memory; what other threads wrote; what runs once a step, by
-      // when
+      // Rows of a table anywhere in memory; what other threads wrote; what runs once a step, when
       // its code is cold.
       {"embedding", nothing_prepared},
       {"embedding_grad_accumulate", nothing_prepared},
