@@ -357,7 +357,8 @@ TEST(ForeignKeys, advice_is_the_same_in_files_and_on_the_command_line) {
       {"evaluation_strategy", "give eval_steps"},
       {"fp16", "float32"},
   };
-  for (const auto& [key, advice] : cases) {
+  for (const auto& each : cases) {
+    const std::string_view key = each.first, advice = each.second;
     std::string hyphens(key);
     std::replace(hyphens.begin(), hyphens.end(), '_', '-');
     EXPECT_ERROR((void)from_yaml(std::string(key) + ": 1\n"), advice);
