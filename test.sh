@@ -18,8 +18,9 @@ mkdir -p build
 step() { printf '\n== %s\n' "$*"; }
 
 tools/install_packages.sh
-step "rules: includes, sizes, format"
+step "rules: includes, families, sizes, format"
 python3 tools/check_includes.py
+python3 tools/check_families.py
 python3 tools/check_sizes.py
 tools/check_format.sh
 

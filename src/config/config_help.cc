@@ -44,7 +44,7 @@ machine. Where other processes leave less than the budget, a warning says so.
 
 ## Images
 
-vgg and resnet read CIFAR-10 and CIFAR-100 in their binary version: `train_file`, `validation_file` and `test_file` are each a `.bin` file, or a
+Models of images read CIFAR-10 and CIFAR-100 in their binary version: `train_file`, `validation_file` and `test_file` are each a `.bin` file, or a
 folder, of which `data_batch_*.bin` (or `train.bin`) is read in the order of the names. A record is one label byte (CIFAR-100: two, coarse and
 fine; the fine one counts) and 3072 pixel bytes, 32 x 32 red, then green, then blue. Names of the classes come from `batches.meta.txt`
 (`fine_label_names.txt`) beside the files; without it they are numbers. `image_size` must be 32 for training; a plan without data takes any.

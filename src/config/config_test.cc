@@ -7,9 +7,11 @@
 #include <map>
 #include <set>
 
+#include "config/option.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "io/test_folder.h"
+#include "models/registry.h"
 
 namespace snug {
 namespace {
@@ -345,6 +347,13 @@ TEST(ConfigArguments, an_amount_of_memory_may_be_typed_as_it_is_printed) {
   EXPECT_EQ(from_line(split.overrides).memory.bytes, 64277708);
 }
 
+TEST(Options, every_key_of_a_model_family_is_a_key) {
+  for (const models::ModelFamily* family : models::model_families()) {
+    for (const models::ModelKey& key : *family->keys)
+      EXPECT_NE(config::find_option(key.name), nullptr) << key.name;
+  }
+}
+
 TEST(ForeignKeys, advice_is_the_same_in_files_and_on_the_command_line) {
   const char* cases[][2] = {
       {"per_device_train_batch_size", "give train_batch_size (the global batch)"},
@@ -358,7 +367,7 @@ TEST(ForeignKeys, advice_is_the_same_in_files_and_on_the_command_line) {
       {"fp16", "float32"},
   };
   for (const auto& each : cases) {
-    const std::string_view key = each.first, advice = each.second;
+    const std::string_view key = each[0], advice = each[1];
     std::string hyphens(key);
     std::replace(hyphens.begin(), hyphens.end(), '_', '-');
     EXPECT_ERROR((void)from_yaml(std::string(key) + ": 1\n"), advice);

@@ -2,47 +2,51 @@
 // The one declaration of every key of a run: name, help, unit, field, range. To add a key, add its
 // field to RunConfig (its initial value is the default) and one entry here, then run the
 // documentation test with SNUG_UPDATE_DOCS=1.
-#include <iterator>
 #include <utility>
 
 #include "base/limits.h"
 #include "config/option_kinds.h"
+#include "models/registry.h"
 
 namespace snug::config {
 namespace {
 
 constexpr double kMaxCount = 1e15;  // counts stay exact in double
 
-// Every name of a family, and of numbered ones the smallest, a usual and the largest.
-constexpr const char* kModelNames[] = {"bert-tiny",  "bert-mini",
-                                       "bert-small", "bert-medium",
-                                       "bert-base",  "bert-large",
-                                       "mlp",        "lstm",
-                                       "vgg-16",     "vgg-19",
-                                       "resnet-18",  "resnet-50",
-                                       "resnet-200", "resnet-imagenet-1000",
-                                       "resnet-20",  "resnet-110",
-                                       "resnet-1202"};
+using models::ModelFamily;
+
+/// What the families say of a key that some of them alone take: "of vgg and resnet: ...".
+std::string help_of(std::string_view key) {
+  const std::vector<const ModelFamily*> takers = models::families_with_key(key);
+  return "of " + models::names_of(takers) + ": " + models::find_key(*takers.front(), key)->help;
+}
+
+std::string preset_help() {
+  std::string text;
+  for (const ModelFamily* family : models::model_families()) text += *family->presets_help + ", ";
+  return text;
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const ModelFamily* family : models::model_families())
+    names.insert(names.end(), family->preset_names->begin(), family->preset_names->end());
+  return names;
+}
 
 void add_model(std::vector<Option>& all) {
   all = {
-      text_option(
-          {"model",
-           "bert-tiny, bert-mini, bert-small, bert-medium, bert-base, bert-large, mlp, lstm, "
-           "vgg-16, vgg-19, resnet-18 to resnet-200 and resnet-imagenet-1000 (ImageNet), resnet-20 "
-           "to "
-           "resnet-1202 (CIFAR), a folder as Hugging Face's (its weights are loaded), or a "
-           "config.json (weights are fresh)"},
-          &RunConfig::model, true),
-      integers_option({"hidden_sizes", "of mlp: the layers after the mean of the word embeddings"},
-                      &RunConfig::hidden_sizes, between(1, 1 << 20), false),
-      integer_or_auto_option({"hidden_size", "of lstm: width of its states; auto: 256"},
-                             &RunConfig::hidden_size, between(1, 1 << 16)),
-      integer_or_auto_option({"num_hidden_layers", "of lstm: layers, one on another; auto: 1"},
+      text_option({"model", preset_help() + "a folder as Hugging Face's (its weights are loaded), "
+                                            "or a config.json (weights are fresh)"},
+                  &RunConfig::model, true),
+      integers_option({"hidden_sizes", help_of("hidden_sizes")}, &RunConfig::hidden_sizes,
+                      between(1, 1 << 20), false),
+      integer_or_auto_option({"hidden_size", help_of("hidden_size")}, &RunConfig::hidden_size,
+                             between(1, 1 << 16)),
+      integer_or_auto_option({"num_hidden_layers", help_of("num_hidden_layers")},
                              &RunConfig::num_hidden_layers, between(1, 1 << 10)),
-      integer_or_auto_option(
-          {"embedding_size", "of lstm: width of the word embeddings; auto: hidden_size"},
-          &RunConfig::embedding_size, between(1, 1 << 20)),
+      integer_or_auto_option({"embedding_size", help_of("embedding_size")},
+                             &RunConfig::embedding_size, between(1, 1 << 20)),
       may_change(text_option(
           {"tokenizer",
            "vocab.txt, tokenizer.json or a folder that holds one; empty: the model's own, or a "
@@ -53,13 +57,10 @@ void add_model(std::vector<Option>& all) {
                       "and tokenizer",
                       "tokens"},
                      &RunConfig::vocab_size, between(8, 1 << 24)),
-      integer_or_auto_option(
-          {"image_size", "of vgg and resnet: side of the images; auto: the model's own", "pixels"},
-          &RunConfig::image_size, between(1, 1 << 14)),
-      integers_option({"stage_blocks",
-                       "of resnet: blocks of each stage, for any depth (3,24,36,3); empty: the "
-                       "model's own"},
-                      &RunConfig::stage_blocks, between(1, 1 << 20), true),
+      integer_or_auto_option({"image_size", help_of("image_size"), "pixels"},
+                             &RunConfig::image_size, between(1, 1 << 14)),
+      integers_option({"stage_blocks", help_of("stage_blocks")}, &RunConfig::stage_blocks,
+                      between(1, 1 << 20), true),
       integer_or_auto_option(
           {"num_labels",
            "classes of the model, at least those of the data; auto: those of the data or of a "
@@ -252,7 +253,7 @@ std::vector<Option> make_table() {
     add(members);
     for (Option& option : members) {
       option.info.group = group;
-      if (option.info.name == "model") option.info.names = {kModelNames, std::end(kModelNames)};
+      if (option.info.name == "model") option.info.names = preset_names();
       option.info.default_value = option.get(defaults);
       table.push_back(std::move(option));
     }

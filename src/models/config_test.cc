@@ -2,9 +2,9 @@
 // config.json of BERT and MLP: what is read, what is refused and with which words.
 #include <gtest/gtest.h>
 
-#include "models/bert.h"
-#include "models/lstm.h"
-#include "models/mlp.h"
+#include "models/bert/bert.h"
+#include "models/lstm/lstm.h"
+#include "models/mlp/mlp.h"
 #include "snug/error.h"
 
 namespace snug::models {

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "graph/verify.h"
-#include "models/resnet.h"
-#include "models/vgg.h"
+#include "models/resnet/resnet.h"
+#include "models/vgg/vgg.h"
 #include "ops/registry.h"
 #include "snug/error.h"
 

@@ -105,7 +105,7 @@ std::string save_checkpoint(const std::string& folder, const Engine& engine, con
     return sha256;
   };
   target.write("config.json", model.config_json());
-  if (model.image_size() > 0) target.write(kImageProcessorFile, image_processor_json(model));
+  if (model.reads_images()) target.write(kImageProcessorFile, image_processor_json(model));
   if (tokenizer != nullptr) tokenizer->save(target.path(), model.max_seq_length);
   std::string sha256 = write_tensors("model.safetensors", weights);
   if (state != nullptr) {

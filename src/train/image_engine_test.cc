@@ -117,7 +117,7 @@ TEST(Image_engine, running_statistics_move_once_an_update) {
 TEST(Splits, batch_statistics_forbid_a_split_unless_it_is_allowed) {
   RunConfig config = TestRun::resnet_config("auto");
   const Model resnet = resolve_model(config, {});
-  EXPECT_TRUE(resnet.has_batch_statistics());
+  EXPECT_TRUE(resnet.traits.has_batch_statistics);
   RunPlanRequest request;
   request.model = &resnet;
   request.global_batch = 12;
@@ -148,7 +148,7 @@ TEST(Splits, models_without_batch_statistics_are_split_freely) {
   RunConfig config;
   config.model = "vgg-16";
   const Model vgg = resolve_model(config, {});
-  EXPECT_FALSE(vgg.has_batch_statistics());
+  EXPECT_FALSE(vgg.traits.has_batch_statistics);
   RunPlanRequest request;
   request.model = &vgg;
   request.global_batch = 8;
@@ -168,13 +168,15 @@ TEST(Model, keys_of_other_families_are_refused) {
       return error.where() + ": " + error.what();
     }
   };
-  EXPECT_NE(refusal("bert-tiny", "image_size", "32").find("reads no images"), std::string::npos);
-  EXPECT_NE(refusal("vgg-16", "stage_blocks", "1,1").find("no residual network"),
+  EXPECT_NE(
+      refusal("bert-tiny", "image_size", "32").find("does not take it; it is for vgg and resnet"),
+      std::string::npos);
+  EXPECT_NE(refusal("vgg-16", "stage_blocks", "1,1").find("does not take it; it is for resnet"),
             std::string::npos);
   EXPECT_NE(refusal("vgg-16", "max_seq_length", "64").find("reads images"), std::string::npos);
   EXPECT_NE(refusal("bert-tiny", "allow_batch_norm_split", "true").find("no batch norm"),
             std::string::npos);
-  EXPECT_NE(refusal("resnet-50", "hidden_dropout_prob", "0.1").find("no dropout"),
+  EXPECT_NE(refusal("resnet-50", "hidden_dropout_prob", "0.1").find("does not take it; it is for "),
             std::string::npos);
   EXPECT_NE(refusal("resnet-50", "stage_blocks", "1,1").find("widths"), std::string::npos);
   EXPECT_NE(refusal("resnet-21", "seed", "1").find("resnet-20"), std::string::npos);

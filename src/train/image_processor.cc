@@ -49,7 +49,7 @@ std::string image_processor_json(const Model& model) {
   const nlohmann::ordered_json json = {
       {"image_processor_type", "ViTImageProcessor"},
       {"do_resize", true},
-      {"size", {{"height", model.image_size()}, {"width", model.image_size()}}},
+      {"size", {{"height", model.traits.image_size}, {"width", model.traits.image_size}}},
       {"resample", 2},
       {"do_rescale", true},
       {"rescale_factor", 1.0 / model.normalization.divisor},

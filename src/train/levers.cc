@@ -92,7 +92,7 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
     }
     levers.push_back(std::move(batch));
   }
-  if (request.model->image_size() > 0) return;
+  if (request.model->reads_images()) return;
   Lever length{{}, true};
   for (const int64_t each : shorter_lengths(request.lengths.back())) {
     length.settings.push_back(
@@ -107,7 +107,7 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
 std::vector<Lever> levers_of(const RunPlanRequest& request) {
   std::vector<Lever> levers;
   if (request.saved != nullptr) return levers;  // a saved plan has the one budget that it needs
-  const bool is_whole = request.trains && request.model->has_batch_statistics();
+  const bool is_whole = request.trains && request.model->traits.has_batch_statistics;
   if (request.micro_batch > 0 && request.trains && request.global_batch > 1)
     levers.push_back(
         simple("--micro_batch_size auto", false, [](Request& other) { other.micro_batch = 0; }));

@@ -12,9 +12,7 @@
 namespace snug::train {
 namespace {
 
-using models::BertConfig;
-using models::ResnetConfig;
-using models::VggConfig;
+using models::WeightRole;
 
 constexpr size_t kListed = 5;
 constexpr int64_t kMaxConfigBytes = 16 << 20;
@@ -83,28 +81,9 @@ std::string hint_for(const std::string& folder, const std::vector<std::string>& 
 
 // ---- names ----
 
-/// What is trained for the task, and what may be absent with it; each whole or not at all.
-bool is_head(const ModelConfig& config, const std::string& name) {
-  if (std::holds_alternative<ResnetConfig>(config)) return name.starts_with("fc.");
-  if (std::holds_alternative<VggConfig>(config)) return name.starts_with("classifier.6.");
-  return name.starts_with("classifier.");
-}
-bool is_pooler(const ModelConfig& config, const std::string& name) {
-  return std::holds_alternative<BertConfig>(config) && name.starts_with("bert.pooler.");
-}
-
 /// Tensors without meaning for the result that published files hold.
 bool is_counter(const std::string& name) {
   return name.ends_with(".num_batches_tracked") || name.ends_with("embeddings.position_ids");
-}
-
-/// A left-over tensor that belongs to the encoder or the classifier: the file is another model's.
-bool is_foreign(const ModelConfig& config, const std::string& name) {
-  if (!std::holds_alternative<BertConfig>(config)) return true;
-  for (const char* prefix : {"bert.", "embeddings.", "encoder.", "pooler.", "classifier."}) {
-    if (name.starts_with(prefix)) return true;
-  }
-  return false;
 }
 
 bool is_real(io::StoredType type) {
@@ -165,13 +144,8 @@ void refuse_other_weights(const std::string& folder) {
 const io::TensorInfo* find_weight(const io::SafetensorsModel& file, const Model& model,
                                   const std::string& parameter) {
   std::vector<std::string> spellings{model.stored_name(parameter), parameter};
-  if (parameter.starts_with("bert.")) spellings.push_back(parameter.substr(5));
-  for (const std::string& spelling : std::vector<std::string>(spellings)) {
-    const size_t norm = spelling.find("LayerNorm.");
-    if (norm == std::string::npos) continue;
-    const bool is_weight = spelling.ends_with("weight");
-    spellings.push_back(spelling.substr(0, norm + 10) + (is_weight ? "gamma" : "beta"));
-  }
+  const std::vector<std::string> others = (*model.family->weights->others)(parameter);
+  spellings.insert(spellings.end(), others.begin(), others.end());
   for (const std::string& spelling : spellings) {
     if (const io::TensorInfo* found = file.find(spelling)) return found;
   }
@@ -181,13 +155,14 @@ const io::TensorInfo* find_weight(const io::SafetensorsModel& file, const Model&
 std::vector<std::string> head_weights(const Model& model) {
   std::vector<std::string> names;
   for (const Value& value : weights_of(model)) {
-    if (is_head(model.config, value.name)) names.push_back(value.name);
+    if ((*model.family->weights->role)(value.name) == WeightRole::head) names.push_back(value.name);
   }
   return names;
 }
 
 WeightMatch match_weights(const Model& model) {
   const io::SafetensorsModel file(model.weights_folder);
+  const models::WeightNames& names = *model.family->weights;
   Mismatch mismatch;
   std::vector<std::string> head;
   std::vector<std::string> pooler;
@@ -195,8 +170,9 @@ WeightMatch match_weights(const Model& model) {
   size_t poolers = 0;
   std::set<std::string> used;
   for (const Value& value : weights_of(model)) {
-    const bool of_head = is_head(model.config, value.name);
-    const bool of_pooler = is_pooler(model.config, value.name);
+    const WeightRole role = (*names.role)(value.name);
+    const bool of_head = role == WeightRole::head;
+    const bool of_pooler = role == WeightRole::pooler;
     heads += of_head ? 1 : 0;
     poolers += of_pooler ? 1 : 0;
     const io::TensorInfo* found = find_weight(file, model, value.name);
@@ -222,8 +198,7 @@ WeightMatch match_weights(const Model& model) {
   take(head, heads);
   for (const io::TensorInfo& tensor : file.tensors()) {
     if (used.count(tensor.name) != 0 || is_counter(tensor.name)) continue;
-    (is_foreign(model.config, tensor.name) ? mismatch.foreign : match.unused)
-        .push_back(tensor.name);
+    ((*names.is_own)(tensor.name) ? mismatch.foreign : match.unused).push_back(tensor.name);
   }
   if (!mismatch.missing.empty())  // their names may say what they are
     mismatch.foreign.insert(mismatch.foreign.end(), match.unused.begin(), match.unused.end());

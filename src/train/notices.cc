@@ -101,7 +101,7 @@ std::vector<std::string> weight_notices(const Model& model) {
 }
 
 std::vector<std::string> length_notices(const Model& model) {
-  if (model.weights_folder.empty() || model.image_size() > 0) return {};
+  if (model.weights_folder.empty() || model.reads_images()) return {};
   const auto saved = WordPieceTokenizer::saved_max_length(model.weights_folder);
   if (!saved || *saved == model.max_seq_length) return {};
   return {"texts are cut at " + std::to_string(model.max_seq_length) +
@@ -110,7 +110,7 @@ std::vector<std::string> length_notices(const Model& model) {
 }
 
 std::string normalization_notice(const Model& model) {
-  if (model.image_size() == 0 || model.normalization == data::ImageNormalization{}) return {};
+  if (!model.reads_images() || model.normalization == data::ImageNormalization{}) return {};
   const data::ImageNormalization& n = model.normalization;
   return fmt::format("images are normalised as {}/{} says: (byte / {:.6g} - {:.4g}) / {:.4g}",
                      model.name, kImageProcessorFile, n.divisor, fmt::join(n.mean, ", "),
@@ -152,7 +152,7 @@ std::vector<std::string> row_notices(const std::string& file, const data::DataRe
 }
 
 std::string spare_rows_warning(const Model& model, int64_t tokens) {
-  const int64_t rows = model.vocab_size();
+  const int64_t rows = model.traits.vocab_size;
   if (model.weights_folder.empty() || tokens >= rows) return {};
   return fmt::format(
       "warning: the tokenizer has {} tokens, the model's embedding {} rows: the last {} are never "

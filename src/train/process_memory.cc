@@ -47,12 +47,13 @@ int64_t table_bytes(const ProcessNeeds& needs) {
 ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t vocab_bytes,
                            std::span<const int64_t> lengths, int64_t batch, int64_t rows) {
   ProcessNeeds needs;
-  needs.vocab_size = model.vocab_size();
+  needs.vocab_size = model.traits.vocab_size;
   needs.vocab_bytes = vocab_bytes;
   needs.labels = static_cast<int64_t>(model.labels.size());
-  needs.program_parts = model.program_parts(lengths);
-  needs.layer_parts = model.layer_parts();
-  needs.longest_parts = model.program_parts(lengths.last(1));
+  for (const int64_t length : lengths) needs.program_parts += model.size(length).parts;
+  const models::ProgramSize longest = model.size(lengths.back());
+  needs.layer_parts = longest.layer_parts;
+  needs.longest_parts = longest.parts;
   needs.buckets = static_cast<int64_t>(lengths.size());
   needs.window_rows = data::kWindowBatches * batch;
   if (rows > 0) needs.window_rows = std::min(needs.window_rows, rows);

@@ -171,13 +171,14 @@ std::unique_ptr<const data::ImageFile> open_images(const Model& model, const std
                 "'" + model.name + "' reads images, and this is neither a folder nor a .bin file",
                 "give CIFAR-10 or CIFAR-100 in their binary version: a folder or a .bin file");
   }
-  if (model.image_size() != data::kCifarSide || model.image_channels() != data::kCifarChannels) {
+  if (model.traits.image_size != data::kCifarSide ||
+      model.traits.image_channels != data::kCifarChannels) {
     throw Error(ErrorCode::bad_config, "image_size",
                 "the images of " + path + " have 32 x 32 pixels of 3 channels, '" + model.name +
-                    "' reads " + std::to_string(model.image_size()) + " x " +
-                    std::to_string(model.image_size()) + " of " +
-                    std::to_string(model.image_channels()),
-                "set image_size to 32, or choose one of the models for CIFAR (resnet-20)");
+                    "' reads " + std::to_string(model.traits.image_size) + " x " +
+                    std::to_string(model.traits.image_size) + " of " +
+                    std::to_string(model.traits.image_channels),
+                "set image_size to 32, or choose one of the models for CIFAR");
   }
   return std::make_unique<const data::ImageFile>(path, rule, model.normalization);
 }
@@ -232,7 +233,7 @@ void open_all_images(const RunConfig& config, const RunOptions& options, const M
   say(options,
       label_notices(config.train_file, run.labels, train->label_source(), train->label_counts()));
   run.train = std::move(train);
-  run.buckets = {static_cast<int32_t>(model.image_size())};
+  run.buckets = {static_cast<int32_t>(model.traits.image_size)};
   if (config.validation_file.empty()) return;
   run.validation =
       open_images(model, config.validation_file, {.model = run.labels.names(), .is_trained = true});
@@ -244,12 +245,12 @@ RunData open_training_data(const RunConfig& config, const RunOptions& options, c
                            const std::string& tokenizer_folder, const WorkFolder& work) {
   config.require({"train_file"});
   RunData run;
-  if (model.image_size() > 0) {
+  if (model.reads_images()) {
     open_all_images(config, options, model, run);
   } else {
     open_texts(config, options, model, tokenizer_folder, work, run);
   }
-  run.drops_remainder = model.has_batch_statistics();
+  run.drops_remainder = model.traits.has_batch_statistics;
   const int64_t rows = run.train->rows();
   run.train_part = data::Part::all(rows);
   if (run.validation) {

@@ -94,28 +94,26 @@ void take_max_length(RunConfig& config, int64_t max_positions, const RunOptions&
 void open_model(RunConfig& config, const RunOptions& options, Trained& trained) {
   io::check_file_of_folder(config.model, "model.safetensors");
   trained.machine = train::open_machine(config, options);
-  RunConfig shortest = config;  // the length is known further down
-  shortest.max_seq_length = 1;
-  trained.model = train::resolve_model(shortest, {});
+  trained.model = train::read_model(config);
   refuse_fresh(trained.model);
   train::say(options, "the model is " + config.model);
   train::say(options, train::normalization_notice(trained.model));
-  if (trained.model.image_size() > 0) return;
-  take_max_length(config, trained.model.max_positions(), options);
+  if (trained.model.reads_images()) return train::fit_model(trained.model, config, {});
+  take_max_length(config, trained.model.traits.max_positions, options);
   trained.tokenizer = train::open_tokenizer(config, options, {});
   const int64_t tokens = trained.tokenizer->vocab_size();
-  trained.model = train::resolve_model(config, {.vocab_size = tokens, .labels = {}});
+  train::fit_model(trained.model, config, {.vocab_size = tokens});
   train::say(options, train::spare_rows_warning(trained.model, tokens));
 }
 
 void open_rows(const RunConfig& config, const RunOptions& options, const std::string& file,
                data::LabelUse use, const std::string& cache_path, Trained& trained) {
-  if (trained.model.image_size() > 0) {
+  if (trained.model.reads_images()) {
     // Labels are not read in a prediction, but these files hold them.
     const data::LabelRule rule =
         use == data::LabelUse::known ? trained.model.label_rule : data::LabelRule{};
     trained.rows = train::open_images(trained.model, file, rule);
-    trained.buckets = {static_cast<int32_t>(trained.model.image_size())};
+    trained.buckets = {static_cast<int32_t>(trained.model.traits.image_size)};
     return;
   }
   train::FileLabels labels{.use = use, .rule = {}, .known = {}};

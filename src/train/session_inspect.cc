@@ -22,8 +22,9 @@ Json model_json(const train::Model& model, const train::Recipe& recipe) {
   const std::vector<Value> parameters = train::parameters_of(model);
   for (const Value& value : parameters) names.push_back(value.name);
   const std::vector<std::string> trainable = train::trainable_names(names, recipe.freeze);
-  Json json = {
-      {"name", model.name}, {"vocab_size", model.vocab_size()}, {"labels", model.labels.size()}};
+  Json json = {{"name", model.name},
+               {"vocab_size", model.traits.vocab_size},
+               {"labels", model.labels.size()}};
   int64_t total = 0;
   int64_t trained = 0;
   Json list = Json::array();
@@ -234,7 +235,7 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
   if (!config.model.empty()) model = train::resolve_model(config, {});
   const data::LabelRule rule = model.label_rule;
   if (has_data) json["data"] = Json::array();
-  if (has_data && !config.model.empty() && model.image_size() > 0) {
+  if (has_data && !config.model.empty() && model.reads_images()) {
     for (const std::string& file : {config.train_file, config.validation_file, config.test_file}) {
       if (file.empty()) continue;
       const auto images = train::open_images(model, file, model.label_rule);
@@ -260,7 +261,7 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
     }
   }
   if (!config.model.empty()) {
-    model = train::resolve_model(config, {.vocab_size = vocab_size, .labels = labels.names()});
+    train::fit_model(model, config, {.vocab_size = vocab_size, .labels = labels.names()});
     json["model"] = model_json(model, train::recipe_of(config));
     text += model_text(json["model"], options.lists_weights);
   }

@@ -70,12 +70,12 @@ void check_frozen_names(const RunConfig& config, const Model& model) {
 // cannot be read is to be known now, and its size decides the embedding of a fresh model.
 void open_without_data(const RunConfig& config, const RunOptions& options,
                        const std::string& tokenizer_folder, RunSetup& setup) {
-  const int64_t side = setup.model.image_size();
-  setup.lengths = {side > 0 ? side : config.max_seq_length};
+  const bool reads_images = setup.model.reads_images();
+  setup.lengths = {reads_images ? setup.model.traits.image_size : config.max_seq_length};
   say(options, warmup_warning(config, config.max_steps));
-  if (side > 0 || learns_vocabulary(config, tokenizer_folder)) return;
+  if (reads_images || learns_vocabulary(config, tokenizer_folder)) return;
   const int64_t tokens = open_tokenizer(config, options, tokenizer_folder)->vocab_size();
-  setup.model = resolve_model(config, {.vocab_size = tokens, .labels = {}});
+  fit_model(setup.model, config, {.vocab_size = tokens});
   say(options, spare_rows_warning(setup.model, tokens));
 }
 
@@ -85,13 +85,10 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
                     const std::string& checkpoint) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunSetup setup;
-  const auto resolve = [&](const ModelFacts& facts) {
-    Model model = resolve_model(config, facts);
-    if (!checkpoint.empty() && model.image_size() > 0)
-      model.normalization = read_normalization(checkpoint);
-    return model;
-  };
-  setup.model = resolve({});
+  setup.model = read_model(config);
+  if (!checkpoint.empty() && setup.model.reads_images())
+    setup.model.normalization = read_normalization(checkpoint);
+  fit_model(setup.model, config, {});
   check_frozen_names(config, setup.model);
   const bool is_resumed = !checkpoint.empty();
   if (!is_resumed) say(options, weight_notices(setup.model));
@@ -101,11 +98,12 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
     open_without_data(config, options, checkpoint, setup);
     return setup;
   }
-  const bool reads_text = setup.model.image_size() == 0;
+  const bool reads_text = !setup.model.reads_images();
   setup.learns_vocabulary = reads_text && learns_vocabulary(config, checkpoint);
   setup.data.emplace(open_training_data(config, options, setup.model, checkpoint, work));
-  setup.model = resolve({.vocab_size = reads_text ? setup.data->tokenizer->vocab_size() : 0,
-                         .labels = setup.data->labels.names()});
+  fit_model(setup.model, config,
+            {.vocab_size = reads_text ? setup.data->tokenizer->vocab_size() : 0,
+             .labels = setup.data->labels.names()});
   setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
   const data::TrainSampler sampler = train_sampler(config, *setup.data);
   setup.histogram = sampler.bucket_histogram();
@@ -189,7 +187,7 @@ RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const Run
   RunPlan run = make_run_plan(request, *machine.backend);
   PlanReport& report = run.report;
   report.model = config.model;
-  report.image_size = setup.model.image_size();
+  report.image_size = setup.model.traits.image_size;
   if (!options.save_plan_file.empty()) write_saved_plan(options.save_plan_file, run);
   if (setup.histogram.empty()) return run;
   report.updates = total_steps(config, setup.batches_per_epoch);

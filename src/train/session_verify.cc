@@ -125,7 +125,7 @@ std::optional<train::RunPlan> other_split(const Case& it, int64_t chosen) {
 VerifyCheck check_splits(const Case& it, const train::RunPlan& chosen,
                          const train::WorkFolder& work) {
   VerifyCheck check{.name = "two splits", .is_equal = true, .detail = {}, .is_skipped = true};
-  if (it.setup.model.has_batch_statistics()) {
+  if (it.setup.model.traits.has_batch_statistics) {
     check.detail = "the model has batch norm: another split has other statistics";
     return check;
   }
@@ -174,7 +174,7 @@ VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
       compare(report, std::string("the chosen plan against ") + name, plain, outcome);
     }
   }
-  const bool may_split = !setup.model.has_batch_statistics() || config.allow_batch_norm_split;
+  const bool may_split = !setup.model.traits.has_batch_statistics || config.allow_batch_norm_split;
   // Where keep-all does not fit at this micro-batch, it is compared at the largest one where it
   // does.
   for (int64_t size = chosen.micro_batch / 2;

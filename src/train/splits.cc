@@ -93,7 +93,7 @@ std::vector<int64_t> micro_batches(int64_t global_batch) {
 std::vector<int64_t> micro_batches_of(const RunPlanRequest& request) {
   const int64_t batch = request.global_batch;
   const int64_t given = request.micro_batch;
-  const bool must_be_equal = request.trains && request.model->has_batch_statistics();
+  const bool must_be_equal = request.trains && request.model->traits.has_batch_statistics;
   if (must_be_equal && given > 0 && given != batch) {
     if (!request.allow_batch_norm_split) {
       throw Error(ErrorCode::bad_config, "micro_batch_size",

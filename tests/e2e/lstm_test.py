@@ -76,7 +76,8 @@ class Lstm(Case):
 
     def test_wrong_input_is_one_clear_error(self):
         cases = [(dict(hidden_sizes="8"), "describes a fresh mlp"), (dict(hidden_size=0), "hidden_size"),
-                 (dict(stage_blocks="1,1"), "no residual network"),
+                 (dict(stage_blocks="1,1"), "does not take it; it is for resnet"),
+                 (dict(attention_probs_dropout_prob=0.2), "does not take it; it is for bert"),
                  (dict(model="bert-tiny"), "describes a fresh lstm")]
         for values, text in cases:
             done = run("train", *options(**self.base(output_dir=self.folder / "no", **values)))

@@ -1,67 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of every family; small models are built as well.
-#include <algorithm>
+// config.json of every family in the program's list, found as the program finds it; small models
+// are built as well.
 #include <string>
-#include <vector>
 
 #include "fuzz/fuzz.h"
 #include "graph/builder.h"
-#include "models/bert.h"
-#include "models/lstm.h"
-#include "models/mlp.h"
-#include "models/resnet.h"
-#include "models/vgg.h"
+#include "io/json_file.h"
+#include "models/registry.h"
 #include "ops/registry.h"
+#include "snug/error.h"
 
 namespace snug::fuzz {
 namespace {
 
-// Names of labels that the file does not give are written as LABEL_0, ...
-template <class Config>
-void require_equal(Config again, const Config& config) {
-  if (config.labels.empty()) again.labels.clear();
-  require(again == config, "what is written is read");
-}
+constexpr models::BatchShape kShape = {.micro_batch = 2, .length = 3};
+constexpr int64_t kMostParts = 7;  // a larger model takes too long to build
 
-int64_t sum_of(const std::vector<int64_t>& counts) {
-  int64_t sum = 0;
-  for (const int64_t count : counts) sum += std::min<int64_t>(count, 100);
-  return sum;
+/// Names of labels that the file does not give are written as LABEL_0, ...
+void give_labels(const models::ModelFamily& family, models::FamilyConfig& config,
+                 const std::vector<std::string>& labels) {
+  (*family.apply_facts)(config, {.labels = labels});
 }
 
 }  // namespace
 
 void read_model_config(std::string_view input) {
-  constexpr models::BatchShape kShape = {.micro_batch = 2, .length = 3};
   const std::string name = "config.json";
-  const unsigned char family = take_byte(input);
+  const std::string type = io::parse_json(input, name).get_string("model_type", "");
+  const models::ModelFamily* family = models::family_of_type(type);
+  if (family == nullptr) throw Error(ErrorCode::bad_config, name, "no family reads it");
+  models::FamilyConfig config = (*family->read)(input, name, nullptr);
+  models::FamilyConfig again = (*family->read)((*family->write)(config), name, nullptr);
+  const std::vector<std::string> labels = (*family->traits)(again).labels;
+  give_labels(*family, config, labels);
+  give_labels(*family, again, labels);
+  require((*family->is_equal)(again, config), "what is written is read");
+  const models::ProgramSize size = (*family->size)(config, kShape.length);
+  if (size.parts + size.layer_parts > kMostParts) return;
   GraphBuilder builder(op_registry(), "model");
-  if (family % 5 == 0) {
-    const auto config = models::bert_config_from_json(input, name);
-    require_equal(models::bert_config_from_json(models::bert_config_to_json(config), name), config);
-    if (config.num_hidden_layers < 4)
-      (void)models::build_bert_classifier(builder, config, kShape, {});
-  } else if (family % 5 == 1) {
-    const auto config = models::lstm_config_from_json(input, name);
-    require_equal(models::lstm_config_from_json(models::lstm_config_to_json(config), name), config);
-    if (config.num_hidden_layers < 4)
-      (void)models::build_lstm_classifier(builder, config, kShape, {});
-  } else if (family % 5 == 2) {
-    const auto config = models::mlp_config_from_json(input, name);
-    require_equal(models::mlp_config_from_json(models::mlp_config_to_json(config), name), config);
-    if (config.hidden_sizes.size() < 4)
-      (void)models::build_mlp_classifier(builder, config, kShape, {});
-  } else if (family % 5 == 3) {
-    const auto config = models::resnet_config_from_json(input, name);
-    require_equal(models::resnet_config_from_json(models::resnet_config_to_json(config), name),
-                  config);
-    if (sum_of(config.depths) < 8)
-      (void)models::build_resnet_classifier(builder, config, kShape, {});
-  } else {
-    const auto config = models::vgg_config_from_json(input, name);
-    require_equal(models::vgg_config_from_json(models::vgg_config_to_json(config), name), config);
-    if (sum_of(config.depths) < 8) (void)models::build_vgg_classifier(builder, config, kShape, {});
-  }
+  (void)(*family->build)(config, builder, kShape, {});
 }
 
 }  // namespace snug::fuzz

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "io/safetensors.h"
-#include "models/bert.h"
+#include "models/bert/bert.h"
 #include "nn/golden.h"
 #include "nn/golden_updates.h"
 #include "nn/ref_graph.h"

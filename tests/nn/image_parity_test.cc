@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "io/safetensors.h"
-#include "models/resnet.h"
-#include "models/vgg.h"
+#include "models/resnet/resnet.h"
+#include "models/vgg/vgg.h"
 #include "nn/golden_model.h"
 #include "nn/golden_updates.h"
 #include "nn/ref_graph.h"

@@ -6,7 +6,7 @@
 
 #include <map>
 
-#include "models/lstm.h"
+#include "models/lstm/lstm.h"
 #include "nn/golden_model.h"
 
 namespace snug {

@@ -2,7 +2,7 @@
 // The MLP against PyTorch in float64 (tests/golden/mlp.safetensors, written by
 // tools/golden/mlp.py): names and shapes, logits, loss, every gradient, ten updates. One row has no
 // token.
-#include "models/mlp.h"
+#include "models/mlp/mlp.h"
 
 #include <gtest/gtest.h>
 

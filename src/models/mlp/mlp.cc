@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // B rows, T tokens, E embedding size.
-#include "models/mlp.h"
+#include "models/mlp/mlp.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The LSTM's behaviour beside its goldens: states stop at a row's last token, other buckets and
 // dropout, what crosses from step to step, initial weights.
-#include "models/lstm.h"
+#include "models/lstm/lstm.h"
 
 #include <gtest/gtest.h>
 

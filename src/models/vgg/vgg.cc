@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Images are (N, H, W, C). The scopes are torchvision's module names.
-#include "models/vgg.h"
+#include "models/vgg/vgg.h"
 
 #include <cmath>
 

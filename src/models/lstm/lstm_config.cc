@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// MlpConfig: validation, config.json in and out.
+// LstmConfig: validation, config.json in and out.
 #include <nlohmann/json.hpp>
 
 #include "models/config_reader.h"
-#include "models/mlp.h"
+#include "models/lstm/lstm.h"
 #include "snug/error.h"
 
 namespace snug::models {
 
-void validate(const MlpConfig& config, const std::string& where) {
+void validate(const LstmConfig& config, const std::string& where) {
   const auto refuse = [&where](const std::string& message) {
     throw Error(ErrorCode::bad_config, where, message);
   };
-  check_sizes({{"vocab_size", config.vocab_size}, {"num_labels", config.num_labels}}, where);
+  check_sizes({{"vocab_size", config.vocab_size},
+               {"hidden_size", config.hidden_size},
+               {"num_hidden_layers", config.num_hidden_layers},
+               {"num_labels", config.num_labels}},
+              where);
   if (config.embedding_size < 0) refuse("embedding_size must not be negative");
-  if (config.embedding_size == 0 && config.hidden_sizes.empty())
-    refuse("a model without hidden_sizes needs an embedding_size");
-  for (int64_t size : config.hidden_sizes) {
-    if (size < 1)
-      refuse("every size in hidden_sizes must be at least 1, found " + std::to_string(size));
-  }
   if (!(config.dropout >= 0 && config.dropout < 1))
     refuse("dropout must be at least 0 and below 1");
   check_labels(config.num_labels, config.labels, where);
 }
 
-MlpConfig mlp_config_from_json(std::string_view json, const std::string& file,
-                               std::vector<std::string>* ignored) {
+LstmConfig lstm_config_from_json(std::string_view json, const std::string& file,
+                                 std::vector<std::string>* ignored) {
   ConfigReader reader(json, file);
-  reader.require_text("model_type", "mlp", "the model is not an MLP");
-  MlpConfig config;
+  reader.require_text("model_type", "lstm", "the model is not an LSTM");
+  reader.require_bool("bidirectional", false, "only one direction is supported");
+  LstmConfig config;
   reader.read_int("vocab_size", config.vocab_size, 1);
   reader.read_int("embedding_size", config.embedding_size, 0);
+  reader.read_int("hidden_size", config.hidden_size, 1);
+  reader.read_int("num_hidden_layers", config.num_hidden_layers, 1);
   reader.read_int("pad_token_id", config.pad_token_id, -1);
   reader.read_number("dropout", config.dropout, 1);
-  reader.read_ints("hidden_sizes", config.hidden_sizes, 1);
   reader.read_labels(config.num_labels, config.labels);
   reader.expect({"architectures"});
   validate(config, file);
@@ -42,12 +42,13 @@ MlpConfig mlp_config_from_json(std::string_view json, const std::string& file,
   return config;
 }
 
-std::string mlp_config_to_json(const MlpConfig& config) {
-  nlohmann::ordered_json json = {{"architectures", {"SnugMlpForSequenceClassification"}},
-                                 {"model_type", "mlp"},
+std::string lstm_config_to_json(const LstmConfig& config) {
+  nlohmann::ordered_json json = {{"architectures", {"SnugLstmForSequenceClassification"}},
+                                 {"model_type", "lstm"},
                                  {"vocab_size", config.vocab_size},
                                  {"embedding_size", config.embedding_size},
-                                 {"hidden_sizes", config.hidden_sizes},
+                                 {"hidden_size", config.hidden_size},
+                                 {"num_hidden_layers", config.num_hidden_layers},
                                  {"dropout", config.dropout},
                                  {"pad_token_id", config.pad_token_id}};
   append_labels(json, config.labels, config.num_labels);

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/config_reader.h"
-#include "models/vgg.h"
+#include "models/vgg/vgg.h"
 #include "snug/error.h"
 
 namespace snug::models {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // B rows, T tokens, H hidden size. The scopes are Hugging Face's module names, so parameters get
 // its names.
-#include "models/bert.h"
+#include "models/bert/bert.h"
 
 #include "nn/layers.h"
 #include "ops/attention/attention.h"

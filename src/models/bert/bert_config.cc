@@ -3,7 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "models/bert.h"
+#include "models/bert/bert.h"
 #include "models/config_reader.h"
 #include "nn/layers.h"
 #include "snug/error.h"

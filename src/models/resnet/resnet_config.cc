@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/config_reader.h"
-#include "models/resnet.h"
+#include "models/resnet/resnet.h"
 #include "snug/error.h"
 
 namespace snug::models {

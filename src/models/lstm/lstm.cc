@@ -5,7 +5,7 @@
 // h and c of every layer: that is where the planner cuts. Token ids, mask and embedding of a step
 // are made in the step and made again with it, which costs next to nothing; embeddings of all
 // tokens at once would live for the whole pass.
-#include "models/lstm.h"
+#include "models/lstm/lstm.h"
 
 #include <cmath>
 

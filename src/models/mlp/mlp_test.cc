@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The MLP's mean over tokens and structure, and initial weights of all models.
-#include "models/mlp.h"
+#include "models/mlp/mlp.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Structure of the BERT graph, its random keys and its independence of batch split and padding.
 // Numbers against Hugging Face: tests/nn/bert_parity_test.cc.
-#include "models/bert.h"
+#include "models/bert/bert.h"
 
 #include <gtest/gtest.h>
 

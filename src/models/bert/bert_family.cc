@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// BERT as a family: its place in the program and its names in files.
+#include "models/bert/bert.h"
+#include "models/family.h"
+
+namespace snug::models {
+namespace {
+
+const BertConfig& of(const FamilyConfig& config) { return config_of<BertConfig>(config); }
+
+std::optional<FamilyConfig> preset(const RunConfig& run) {
+  if (!is_bert_preset(run.model)) return std::nullopt;
+  return bert_preset(run.model);
+}
+
+void apply_keys(FamilyConfig& any, const RunConfig& run) {
+  auto& config = config_of<BertConfig>(any);
+  if (run.hidden_dropout_prob) {
+    config.hidden_dropout_prob = *run.hidden_dropout_prob;
+    config.classifier_dropout.reset();
+  }
+  if (run.attention_probs_dropout_prob)
+    config.attention_probs_dropout_prob = *run.attention_probs_dropout_prob;
+}
+
+void apply_facts(FamilyConfig& any, const ModelFacts& facts) {
+  auto& config = config_of<BertConfig>(any);
+  if (facts.vocab_size > 0) config.vocab_size = facts.vocab_size;
+  take_labels(facts, config.num_labels, config.labels);
+}
+
+ModelTraits traits(const FamilyConfig& any) {
+  const BertConfig& config = of(any);
+  return {.vocab_size = config.vocab_size,
+          .max_positions = config.max_position_embeddings,
+          .num_labels = config.num_labels,
+          .labels = config.labels};
+}
+
+// Published files leave the prefix away where they hold an encoder alone; old ones call a layer
+// norm's weight gamma and its bias beta.
+std::vector<std::string> other_names(const std::string& parameter) {
+  std::vector<std::string> names;
+  if (parameter.starts_with("bert.")) names.push_back(parameter.substr(5));
+  for (const std::string& name : {parameter, names.empty() ? parameter : names.front()}) {
+    const size_t norm = name.find("LayerNorm.");
+    if (norm == std::string::npos) continue;
+    names.push_back(name.substr(0, norm + 10) + (name.ends_with("weight") ? "gamma" : "beta"));
+  }
+  return names;
+}
+
+WeightRole role(const std::string& parameter) {
+  return parameter.starts_with("bert.pooler.") ? WeightRole::pooler : role_by_classifier(parameter);
+}
+
+// What is left over from pretraining ("cls.") is no sign of another network.
+bool is_own(const std::string& tensor) {
+  for (const char* prefix : {"bert.", "embeddings.", "encoder.", "pooler.", "classifier."}) {
+    if (tensor.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+const ModelFamily& bert_family() {
+  static const ModelFamily family = {
+      .name = "bert",
+      .input = InputKind::text,
+      .model_types = std::vector<std::string>{"bert", ""},
+      .preset_names = std::vector<std::string>{"bert-tiny", "bert-mini", "bert-small",
+                                               "bert-medium", "bert-base", "bert-large"},
+      .presets_help = "bert-tiny, bert-mini, bert-small, bert-medium, bert-base, bert-large",
+      .keys =
+          std::vector<ModelKey>{{"hidden_dropout_prob", ""}, {"attention_probs_dropout_prob", ""}},
+      .preset = preset,
+      .read = [](std::string_view json, const std::string& file, std::vector<std::string>* ignored)
+          -> FamilyConfig { return bert_config_from_json(json, file, ignored); },
+      .write = [](const FamilyConfig& config) { return bert_config_to_json(of(config)); },
+      .is_equal = [](const FamilyConfig& a, const FamilyConfig& b) { return of(a) == of(b); },
+      .apply_keys = apply_keys,
+      .apply_facts = apply_facts,
+      .check = [](const FamilyConfig& config,
+                  const std::string& where) { validate(of(config), where); },
+      .traits = traits,
+      .size = [](const FamilyConfig& config,
+                 int64_t) { return ProgramSize{.parts = of(config).num_hidden_layers}; },
+      .build =
+          [](const FamilyConfig& config, GraphBuilder& builder, BatchShape shape,
+             const BuildOptions& options) {
+            return build_bert_classifier(builder, of(config), shape, options);
+          },
+      .init_rule = [](const FamilyConfig& config, const std::string& parameter,
+                      const Shape&) { return bert_init_rule(of(config), parameter); },
+      .weights =
+          WeightNames{.stored = own_name, .others = other_names, .role = role, .is_own = is_own}};
+  return family;
+}
+
+}  // namespace snug::models

@@ -1,0 +1,16 @@
+# One word a family: its folder's files join snug_models and models_test, and the generated registry.
+function(snug_family family)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${family}/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set_property(GLOBAL APPEND PROPERTY SNUG_FAMILY_SOURCES ${sources})
+  set_property(GLOBAL APPEND PROPERTY SNUG_FAMILY_TESTS ${tests})
+  set_property(GLOBAL APPEND_STRING PROPERTY SNUG_FAMILIES "SNUG_FAMILY(${family})\n")
+endfunction()
+
+snug_family(bert)
+snug_family(mlp)
+snug_family(lstm)
+snug_family(vgg)
+snug_family(resnet)
