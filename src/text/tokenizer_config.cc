@@ -193,7 +193,7 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& file) {
 }
 
 void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::path& folder,
-                           int64_t model_max_length) {
+                           int64_t model_max_length, bool has_type_ids) {
   std::string lines;
   for (int64_t id = 0; id < spec.vocabulary.size(); ++id) {
     lines.append(spec.vocabulary.token(id));
@@ -212,6 +212,7 @@ void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::pat
       {"sep_token", spec.roles.sep}};
   if (spec.vocabulary.find(spec.roles.mask) >= 0) config["mask_token"] = spec.roles.mask;
   if (model_max_length > 0) config["model_max_length"] = model_max_length;
+  if (!has_type_ids) config["model_input_names"] = {"input_ids", "attention_mask"};
   write_file(folder / "tokenizer_config.json", config.dump(2) + "\n");
 }
 

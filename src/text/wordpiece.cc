@@ -255,13 +255,14 @@ std::optional<int64_t> WordPieceTokenizer::saved_max_length(const std::filesyste
   return read_tokenizer_config(folder / "tokenizer_config.json").model_max_length;
 }
 
-void WordPieceTokenizer::save(const std::filesystem::path& folder, int64_t model_max_length) const {
+void WordPieceTokenizer::save(const std::filesystem::path& folder, int64_t model_max_length,
+                              bool has_type_ids) const {
   std::error_code status;
   std::filesystem::create_directories(folder, status);
   if (status)
     throw Error(ErrorCode::io, folder.string(), "cannot make the folder: " + status.message(),
                 "check its parent");
-  write_tokenizer_files(spec_, folder, model_max_length);
+  write_tokenizer_files(spec_, folder, model_max_length, has_type_ids);
 }
 
 int64_t WordPieceTokenizer::approximate_bytes() const {

@@ -76,8 +76,10 @@ class WordPieceTokenizer {
 
   /// Writes vocab.txt, tokenizer.json and tokenizer_config.json; makes the folder where it is
   /// missing. `transformers` and load() read them back as the same tokenizer. model_max_length is
-  /// written where it is above 0.
-  void save(const std::filesystem::path& folder, int64_t model_max_length = 0) const;
+  /// written where it is above 0; `transformers` makes token type ids unless told that the model
+  /// has none.
+  void save(const std::filesystem::path& folder, int64_t model_max_length = 0,
+            bool has_type_ids = true) const;
   /// The model_max_length of a folder's tokenizer_config.json; none where the file does not say it
   /// (the huge number of transformers says nothing).
   [[nodiscard]] static std::optional<int64_t> saved_max_length(const std::filesystem::path& folder);

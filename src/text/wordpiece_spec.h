@@ -56,9 +56,9 @@ struct TokenizerConfig {
 [[nodiscard]] WordPieceSpec read_tokenizer_json(const std::filesystem::path& file,
                                                 const TokenizerConfig& config);
 /// Writes vocab.txt, tokenizer.json and tokenizer_config.json into an existing folder;
-/// model_max_length where it is above 0.
+/// model_max_length where it is above 0, model_input_names where there are no type ids.
 void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::path& folder,
-                           int64_t model_max_length);
+                           int64_t model_max_length, bool has_type_ids);
 
 /// Adds one token to a vocabulary under construction; `line` names it in messages.
 void add_vocabulary_token(WordPieceSpec& spec, std::string_view token, const std::string& line);

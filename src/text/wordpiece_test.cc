@@ -120,6 +120,20 @@ TEST(WordPiece, tokenizer_json_of_the_package_gives_its_tokens) {
   }
 }
 
+TEST(WordPiece, a_model_without_token_types_gets_a_tokenizer_that_makes_none) {
+  const auto tokenizer =
+      WordPieceTokenizer::from_tokens({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"}, {});
+  const test::TemporaryFolder folder;
+  const auto names_of = [&](bool has_type_ids) {
+    tokenizer.save(folder.path(), 0, has_type_ids);
+    EXPECT_EQ(WordPieceTokenizer::load(folder.path()).vocab_size(), 6);
+    return Json::parse(test::read_file(folder.path() / "tokenizer_config.json"))
+        .value("model_input_names", Json());
+  };
+  EXPECT_TRUE(names_of(true).is_null());  // transformers' own
+  EXPECT_EQ(names_of(false), (Json{"input_ids", "attention_mask"}));
+}
+
 TEST(WordPiece, save_and_load_give_the_same_tokenizer) {
   const Json golden = read_json("wordpiece_golden.json");
   const auto vocabulary = golden["vocabulary"].get<std::vector<std::string>>();

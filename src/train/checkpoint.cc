@@ -106,7 +106,8 @@ std::string save_checkpoint(const std::string& folder, const Engine& engine, con
   };
   target.write("config.json", model.config_json());
   if (model.reads_images()) target.write(kImageProcessorFile, image_processor_json(model));
-  if (tokenizer != nullptr) tokenizer->save(target.path(), model.max_seq_length);
+  if (tokenizer != nullptr)
+    tokenizer->save(target.path(), model.max_seq_length, engine.has(models::kTokenTypeIds));
   std::string sha256 = write_tensors("model.safetensors", weights);
   if (state != nullptr) {
     (void)write_tensors("optimizer.safetensors", states);

@@ -2,6 +2,7 @@
 #include "train/levers.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "train/programs.h"
@@ -24,17 +25,20 @@ Lever simple(std::string words, bool changes_result, Change change) {
   return {{{std::move(words), apply}}, changes_result};
 }
 
-// The names up to their first dot, in the order of the model, the last of them (the classifier)
-// left out; empty where that is all there is.
-std::string all_but_the_head(const std::vector<Value>& parameters) {
+// The names up to their first dot, in the order of the model, but those that hold the head; empty
+// where that is all there is.
+std::string all_but_the_head(const Model& model, const std::vector<Value>& parameters) {
   std::vector<std::string> parts;
+  std::set<std::string> heads;
   for (const Value& value : parameters) {
     const std::string part = value.name.substr(0, value.name.find('.'));
+    if (model.role(value.name) == models::WeightRole::head) heads.insert(part);
     if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
   }
-  if (!parts.empty()) parts.pop_back();
   std::string patterns;
-  for (const std::string& part : parts) patterns += (patterns.empty() ? "" : ",") + part + ".*";
+  for (const std::string& part : parts) {
+    if (heads.count(part) == 0) patterns += (patterns.empty() ? "" : ",") + part + ".*";
+  }
   return patterns;
 }
 
@@ -59,7 +63,8 @@ void add_freezing(const Request& request, std::vector<Lever>& levers) {
       parameters.begin(), parameters.end(),
       [](const Value& value) { return value.name.find("embeddings") != std::string::npos; });
   if (has_embeddings) add("*embeddings*");
-  if (const std::string patterns = all_but_the_head(parameters); !patterns.empty()) add(patterns);
+  if (const std::string patterns = all_but_the_head(*request.model, parameters); !patterns.empty())
+    add(patterns);
 }
 
 // Three quarters, a half, three eighths, ... of the longest row.

@@ -167,6 +167,10 @@ std::string Model::stored_name(const std::string& parameter) const {
   return (*family->weights->stored)(config, parameter);
 }
 
+models::WeightRole Model::role(const std::string& parameter) const {
+  return (*family->weights->role)(parameter);
+}
+
 models::InitRule Model::init_rule(const std::string& parameter, const Shape& shape) const {
   return (*family->init_rule)(config, parameter, shape);
 }

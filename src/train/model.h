@@ -37,6 +37,7 @@ struct Model {
   [[nodiscard]] std::string config_json() const;
   /// The name of a weight in model.safetensors.
   [[nodiscard]] std::string stored_name(const std::string& parameter) const;
+  [[nodiscard]] models::WeightRole role(const std::string& parameter) const;
   models::SequenceModel build(GraphBuilder& builder, models::BatchShape shape,
                               const models::BuildOptions& options) const;
   [[nodiscard]] models::InitRule init_rule(const std::string& parameter, const Shape& shape) const;

@@ -155,14 +155,13 @@ const io::TensorInfo* find_weight(const io::SafetensorsModel& file, const Model&
 std::vector<std::string> head_weights(const Model& model) {
   std::vector<std::string> names;
   for (const Value& value : weights_of(model)) {
-    if ((*model.family->weights->role)(value.name) == WeightRole::head) names.push_back(value.name);
+    if (model.role(value.name) == WeightRole::head) names.push_back(value.name);
   }
   return names;
 }
 
 WeightMatch match_weights(const Model& model) {
   const io::SafetensorsModel file(model.weights_folder);
-  const models::WeightNames& names = *model.family->weights;
   Mismatch mismatch;
   std::vector<std::string> head;
   std::vector<std::string> pooler;
@@ -170,7 +169,7 @@ WeightMatch match_weights(const Model& model) {
   size_t poolers = 0;
   std::set<std::string> used;
   for (const Value& value : weights_of(model)) {
-    const WeightRole role = (*names.role)(value.name);
+    const WeightRole role = model.role(value.name);
     const bool of_head = role == WeightRole::head;
     const bool of_pooler = role == WeightRole::pooler;
     heads += of_head ? 1 : 0;
@@ -198,7 +197,8 @@ WeightMatch match_weights(const Model& model) {
   take(head, heads);
   for (const io::TensorInfo& tensor : file.tensors()) {
     if (used.count(tensor.name) != 0 || is_counter(tensor.name)) continue;
-    ((*names.is_own)(tensor.name) ? mismatch.foreign : match.unused).push_back(tensor.name);
+    ((*model.family->weights->is_own)(tensor.name) ? mismatch.foreign : match.unused)
+        .push_back(tensor.name);
   }
   if (!mismatch.missing.empty())  // their names may say what they are
     mismatch.foreign.insert(mismatch.foreign.end(), match.unused.begin(), match.unused.end());
