@@ -10,6 +10,7 @@ function(snug_family family)
 endfunction()
 
 snug_family(bert)
+snug_family(distilbert)
 snug_family(mlp)
 snug_family(lstm)
 snug_family(vgg)

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// DistilbertConfig: validation, config.json in and out.
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "models/config_reader.h"
+#include "models/distilbert/distilbert.h"
+#include "nn/layers.h"
+#include "snug/error.h"
+
+namespace snug::models {
+namespace {
+
+// Fields that ask for mathematics that this encoder does not have, and BERT's names for sizes,
+// which transformers takes for its own.
+void refuse_other_models(ConfigReader& reader) {
+  reader.require_text("model_type", "distilbert", "the model is not DistilBERT");
+  reader.require_text("problem_type", "single_label_classification",
+                      "the head is for one label a row");
+  reader.require_bool("sinusoidal_pos_embds", false, "fixed positions are not supported");
+  reader.require_bool("is_decoder", false, "a decoder's causal mask is not supported");
+  reader.require_bool("add_cross_attention", false, "cross-attention is not supported");
+  reader.require_bool("is_encoder_decoder", false, "encoder-decoder models are not supported");
+  for (const auto& [other, own] : {std::pair{"hidden_size", "dim"},
+                                   {"num_attention_heads", "n_heads"},
+                                   {"num_hidden_layers", "n_layers"}}) {
+    if (const auto field = reader.find(other))
+      field->fail("is not how DistilBERT's config.json calls it", std::string("call it ") + own);
+  }
+  if (const auto pruned = reader.find("pruned_heads")) {
+    if (pruned->size() != 0) pruned->fail("is not empty: pruned heads are not supported");
+  }
+  if (const auto quantized = reader.find("quantization_config"))
+    quantized->fail("is there: quantized weights are not supported");
+}
+
+}  // namespace
+
+void validate(const DistilbertConfig& config, const std::string& where) {
+  const auto refuse = [&where](const std::string& message) {
+    throw Error(ErrorCode::bad_config, where, message);
+  };
+  check_sizes({{"vocab_size", config.vocab_size},
+               {"dim", config.dim},
+               {"n_layers", config.n_layers},
+               {"n_heads", config.n_heads},
+               {"hidden_dim", config.hidden_dim},
+               {"max_position_embeddings", config.max_position_embeddings},
+               {"num_labels", config.num_labels}},
+              where);
+  if (config.dim % config.n_heads != 0) {
+    refuse(std::to_string(config.n_heads) + " n_heads do not divide dim " +
+           std::to_string(config.dim));
+  }
+  for (double rate : {config.dropout, config.attention_dropout, config.seq_classif_dropout}) {
+    if (!(rate >= 0 && rate < 1)) refuse("a dropout rate must be at least 0 and below 1");
+  }
+  if (!nn::find_activation(config.activation))
+    refuse("activation \"" + config.activation + "\" is not supported");
+  if (!(config.initializer_range >= 0)) refuse("initializer_range must not be negative");
+  check_labels(config.num_labels, config.labels, where);
+}
+
+DistilbertConfig distilbert_config_from_json(std::string_view json, const std::string& file,
+                                             std::vector<std::string>* ignored) {
+  ConfigReader reader(json, file);
+  refuse_other_models(reader);
+  DistilbertConfig config;
+  reader.read_int("vocab_size", config.vocab_size, 1);
+  reader.read_int("dim", config.dim, 1);
+  reader.read_int("n_layers", config.n_layers, 1);
+  reader.read_int("n_heads", config.n_heads, 1);
+  reader.read_int("hidden_dim", config.hidden_dim, 1);
+  reader.read_int("max_position_embeddings", config.max_position_embeddings, 1);
+  reader.read_token_id("pad_token_id", config.pad_token_id);
+  reader.read_number("dropout", config.dropout, 1);
+  reader.read_number("attention_dropout", config.attention_dropout, 1);
+  reader.read_number("seq_classif_dropout", config.seq_classif_dropout, 1);
+  reader.read_number("initializer_range", config.initializer_range,
+                     std::numeric_limits<double>::infinity());
+  if (const auto field = reader.find("activation")) {
+    config.activation = field->as_string();
+    if (!nn::find_activation(config.activation)) {
+      field->fail("is \"" + config.activation + "\", which is not supported",
+                  "gelu, gelu_new, gelu_pytorch_tanh, relu, tanh or sigmoid");
+    }
+  }
+  reader.read_labels(config.num_labels, config.labels);
+  // qa_dropout and the tied weights belong to other heads.
+  reader.expect({"architectures", "transformers_version", "torch_dtype", "dtype", "qa_dropout",
+                 "tie_weights_", "tie_word_embeddings", "bos_token_id", "eos_token_id",
+                 "gradient_checkpointing", "chunk_size_feed_forward", "output_attentions",
+                 "output_hidden_states", "output_past", "return_dict", "_name_or_path"});
+  validate(config, file);
+  if (ignored != nullptr) *ignored = reader.unknown();
+  return config;
+}
+
+std::string distilbert_config_to_json(const DistilbertConfig& config) {
+  nlohmann::ordered_json json = {{"architectures", {"DistilBertForSequenceClassification"}},
+                                 {"model_type", "distilbert"},
+                                 {"vocab_size", config.vocab_size},
+                                 {"dim", config.dim},
+                                 {"n_layers", config.n_layers},
+                                 {"n_heads", config.n_heads},
+                                 {"hidden_dim", config.hidden_dim},
+                                 {"activation", config.activation},
+                                 {"dropout", config.dropout},
+                                 {"attention_dropout", config.attention_dropout},
+                                 {"seq_classif_dropout", config.seq_classif_dropout},
+                                 {"max_position_embeddings", config.max_position_embeddings},
+                                 {"sinusoidal_pos_embds", false},
+                                 {"initializer_range", config.initializer_range},
+                                 {"pad_token_id", config.pad_token_id},
+                                 {"problem_type", "single_label_classification"}};
+  if (config.pad_token_id < 0) json["pad_token_id"] = nullptr;
+  append_labels(json, config.labels, config.num_labels);
+  return json.dump(2) + "\n";
+}
+
+}  // namespace snug::models
