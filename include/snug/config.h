@@ -23,7 +23,6 @@
 
 namespace snug {
 
-enum class OptimizerKind : uint8_t { adamw, sgd };
 enum class ScheduleKind : uint8_t { linear, cosine, constant };
 enum class MetricKind : uint8_t { loss, accuracy, macro_f1 };
 enum class BadRows : uint8_t { stop, skip };
@@ -81,13 +80,14 @@ struct RunConfig {
   int64_t threads = 0;  // 0: every core this process may use
 
   // Optimizer and schedule.
-  OptimizerKind optim = OptimizerKind::adamw;
+  std::string optim = "adamw";
   double learning_rate = 5e-5;
   double weight_decay = 0.0;
-  double adam_beta1 = 0.9;
-  double adam_beta2 = 0.999;
-  double adam_epsilon = 1e-8;
-  double momentum = 0.0;
+  std::optional<double> adam_beta1;  // unset: the optimizer's own, as the two below and momentum
+  std::optional<double> adam_beta2;
+  std::optional<double> adam_epsilon;
+  std::optional<double> momentum;
+  bool nesterov = false;
   double max_grad_norm = 1.0;  // 0: no clipping
   ScheduleKind lr_scheduler_type = ScheduleKind::linear;
   double warmup_ratio = 0.0;
@@ -156,7 +156,7 @@ struct OptionInfo {
       type;  // "integer", "number", "text", "switch", "one of", "list of integers", "memory", ...
   std::string default_value;  // as text; empty: none
   std::string unit;           // "rows", "tokens", "updates", "bytes"; empty: none
-  std::string range;          // "adamw, sgd", "> 0", "[0, 1)"; empty: any
+  std::string range;          // "linear, cosine", "> 0", "[0, 1)"; empty: any
   std::string group;          // "Model", "Data", "Memory", "Training", "Output"
   std::string help;
   std::vector<std::string> allowed;  // of "one of": canonical values

@@ -108,10 +108,6 @@ void RunConfig::validate() const {
   if (max_steps == 0)
     fail("max_steps", "max_steps 0 would train nothing",
          "give a number above 0, or -1 to train by epochs");
-  if (momentum > 0 && optim != OptimizerKind::sgd) {
-    fail("momentum", "momentum has no effect with optim " + get("optim"),
-         "give optim: sgd, or leave momentum out");
-  }
   if (greater_is_better && *greater_is_better != (metric_for_best_model != MetricKind::loss)) {
     fail("greater_is_better",
          "greater_is_better " + get("greater_is_better") + " contradicts metric_for_best_model " +

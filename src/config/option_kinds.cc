@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/option_kinds.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -348,9 +349,21 @@ Option choice_option_of(About about, const std::vector<std::string>& words,
     throw BadValue(quoted(text) + " is not allowed");
   };
   option.get = [words, get = std::move(get)](const RunConfig& config) {
-    return words[get(config)];
+    return words.at(get(config));
   };
   return option;
+}
+
+Option word_option(About about, std::string RunConfig::*field,
+                   const std::vector<std::string>& words,
+                   std::vector<std::pair<std::string, std::string>> aliases) {
+  return choice_option_of(
+      std::move(about), words, std::move(aliases),
+      [field, words](RunConfig& config, size_t i) { config.*field = words[i]; },
+      [field, words](const RunConfig& config) {
+        return static_cast<size_t>(std::find(words.begin(), words.end(), config.*field) -
+                                   words.begin());
+      });
 }
 
 Option may_change(Option option) {

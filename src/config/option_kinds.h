@@ -62,6 +62,10 @@ struct About {
                                       std::vector<std::pair<std::string, std::string>> aliases,
                                       std::function<void(RunConfig&, size_t)> set,
                                       std::function<size_t(const RunConfig&)> get);
+/// One of several words, held as the word.
+[[nodiscard]] Option word_option(About about, std::string RunConfig::*field,
+                                 const std::vector<std::string>& words,
+                                 std::vector<std::pair<std::string, std::string>> aliases = {});
 template <class Enum>
 [[nodiscard]] Option choice_option(About about, Enum RunConfig::*field,
                                    std::vector<std::string> words,

@@ -34,6 +34,13 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
+// The list of optimizers (src/ops/ops.cmake).
+constexpr const char* kOptimizers[] = {
+#define SNUG_OPTIMIZER(word) #word,
+#include "optimizers.inc"
+#undef SNUG_OPTIMIZER
+};
+
 void add_model(std::vector<Option>& all) {
   all = {
       text_option({"model", preset_help() + "a folder as Hugging Face's (its weights are loaded), "
@@ -153,23 +160,27 @@ void add_memory(std::vector<Option>& all) {
 
 void add_training(std::vector<Option>& all) {
   all = {
-      choice_option(
+      word_option(
           {"optim",
            "optimizer (Hugging Face's adamw_torch, adamw_torch_fused and adamw_hf mean adamw)"},
-          &RunConfig::optim, {"adamw", "sgd"},
+          &RunConfig::optim, {std::begin(kOptimizers), std::end(kOptimizers)},
           {{"adamw_torch", "adamw"}, {"adamw_torch_fused", "adamw"}, {"adamw_hf", "adamw"}}),
       may_change(number_option({"learning_rate", "highest learning rate"},
                                &RunConfig::learning_rate, at_least(0))),
       may_change(
           number_option({"weight_decay", "decoupled decay of all weights but biases and norms"},
                         &RunConfig::weight_decay, at_least(0))),
-      number_option({"adam_beta1", "decay of AdamW's first moment"}, &RunConfig::adam_beta1,
-                    below_one()),
-      number_option({"adam_beta2", "decay of AdamW's second moment"}, &RunConfig::adam_beta2,
-                    below_one()),
-      may_change(
-          number_option({"adam_epsilon", "AdamW's epsilon"}, &RunConfig::adam_epsilon, above(0))),
-      number_option({"momentum", "momentum of sgd"}, &RunConfig::momentum, below_one()),
+      number_or_auto_option(
+          {"adam_beta1",
+           "decay of the first moment; auto: the optimizer's own, as the three below"},
+          &RunConfig::adam_beta1, below_one()),
+      number_or_auto_option({"adam_beta2", "decay of the second moment"}, &RunConfig::adam_beta2,
+                            below_one()),
+      may_change(number_or_auto_option({"adam_epsilon", "epsilon of the denominator"},
+                                       &RunConfig::adam_epsilon, above(0))),
+      number_or_auto_option({"momentum", "momentum of the gradient or step"}, &RunConfig::momentum,
+                            below_one()),
+      switch_option({"nesterov", "Nesterov's form of the momentum"}, &RunConfig::nesterov),
       may_change(number_option(
           {"max_grad_norm", "gradients are scaled down to this global norm; 0: no clipping"},
           &RunConfig::max_grad_norm, at_least(0))),

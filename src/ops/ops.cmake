@@ -26,6 +26,12 @@ function(snug_op family)
   endif()
 endfunction()
 
+# One word an optimizer: an op family whose folder also defines the optimizer's value.
+function(snug_optimizer name)
+  snug_op(${name})
+  set_property(GLOBAL APPEND_STRING PROPERTY SNUG_OPTIMIZERS "SNUG_OPTIMIZER(${name})\n")
+endfunction()
+
 snug_op(elementwise)
 snug_op(shape)
 snug_op(reduce)
@@ -41,3 +47,6 @@ snug_op(attention)
 snug_op(lstm)
 snug_op(loss)
 snug_op(optimizer)
+
+snug_optimizer(adamw)
+snug_optimizer(sgd)

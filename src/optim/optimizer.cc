@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "ops/optimizer/optimizer.h"
+#include "ops/optimizer/optimizers.h"
 #include "ops/reduce/reduce.h"
 #include "snug/error.h"
 
@@ -28,6 +29,43 @@ bool has_norm_piece(const std::string& name) {
   return false;
 }
 
+const HyperParameter* find_parameter(const Optimizer& optimizer, std::string_view name) {
+  for (const HyperParameter& each : *optimizer.parameters) {
+    if (each.name == name) return &each;
+  }
+  return nullptr;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+[[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) {
+  throw Error(ErrorCode::bad_config, "optim", what, hint);
+}
+
+// The range as text where the value lies outside of it.
+std::string broken_range(HyperRange range, double value) {
+  switch (range) {
+    case HyperRange::share:
+      return value >= 0 && value < 1 ? "" : "[0, 1)";
+    case HyperRange::not_negative:
+      return value >= 0 && std::isfinite(value) ? "" : ">= 0";
+    case HyperRange::positive:
+      return value > 0 && std::isfinite(value) ? "" : "> 0";
+    case HyperRange::flag:
+      return value == 0 || value == 1 ? "" : "0 or 1";
+  }
+  return {};
+}
+
+DType dtype_of(Codec codec) {
+  SNUG_CHECK(codec == Codec::f32, "a state of another codec has no type yet");
+  return DType::f32;
+}
+
 }  // namespace
 
 bool decays(const std::string& parameter) {
@@ -40,10 +78,41 @@ bool decays(const std::string& parameter) {
   return !has_norm_piece(name);
 }
 
-std::vector<std::string> state_names(const Options& options, const std::string& parameter) {
-  if (options.algorithm == Algorithm::adamw) return {"m." + parameter, "v." + parameter};
-  if (options.momentum > 0) return {"momentum." + parameter};
-  return {};
+Options make_options(std::string_view optimizer, const Settings& given, double weight_decay) {
+  Options options{
+      .optimizer = find_optimizer(optimizer), .settings = {}, .weight_decay = weight_decay};
+  if (options.optimizer == nullptr) {
+    std::vector<std::string> names;
+    for (const Optimizer* each : optimizers()) names.push_back(*each->name);
+    refuse("there is no optimizer '" + std::string(optimizer) + "'", "there are " + joined(names));
+  }
+  std::vector<std::string> names;
+  for (const HyperParameter& each : *options.optimizer->parameters) {
+    options.settings.set(each.name, each.default_value);
+    names.push_back(each.name);
+  }
+  for (const auto& [name, value] : given) {
+    const HyperParameter* parameter = find_parameter(*options.optimizer, name);
+    if (parameter == nullptr) {
+      refuse(std::string(optimizer) + " has no hyper-parameter '" + name + "'",
+             names.empty() ? "it has none" : "it has " + joined(names));
+    }
+    const std::string range = broken_range(parameter->range, value);
+    if (!range.empty())
+      refuse(name + " of " + std::string(optimizer) + " is out of range", "allowed: " + range);
+    options.settings.set(name, value);
+  }
+  if (const std::string why = (*options.optimizer->refusal)(options.settings); !why.empty())
+    refuse(why);
+  return options;
+}
+
+std::vector<NamedState> states_of(const Options& options, const std::string& parameter,
+                                  const Shape& shape) {
+  std::vector<NamedState> states;
+  for (const StateSpec& each : (*options.optimizer->states)(options.settings, shape))
+    states.push_back({each.role + "." + parameter, {dtype_of(each.codec), each.shape}});
+  return states;
 }
 
 std::vector<ValueId> append_update(GraphBuilder& builder, ValueId parameter, ValueId gradient,
@@ -53,33 +122,21 @@ std::vector<ValueId> append_update(GraphBuilder& builder, ValueId parameter, Val
   if (builder.graph().value(parameter).kind != ValueKind::parameter) {
     throw Error(ErrorCode::invalid_graph, name, "only a parameter can be updated");
   }
-  std::vector<ValueId> states;
-  for (const std::string& state : state_names(options, name))
-    states.push_back(builder.state(state, type));
+  std::vector<ValueId> inputs = {parameter, gradient};
+  for (const NamedState& state : states_of(options, name, type.shape))
+    inputs.push_back(builder.state(state.name, state.type));
+  inputs.push_back(hyper);
+  inputs.push_back(coefficient);
   const bool is_vector = type.shape.size() < 2;  // a bias or a norm's scale, whatever its name
   const double decay = decays(name) && !is_vector ? options.weight_decay : 0;
+  const StepNode step = (*options.optimizer->step)(options.settings, decay);
   const PhaseGuard phase(builder, Phase::update);
-  if (options.algorithm == Algorithm::adamw) {
-    const AdamWOutputs out =
-        adamw(builder, parameter, gradient, states[0], states[1], hyper, coefficient,
-              {.beta1 = options.beta1,
-               .beta2 = options.beta2,
-               .eps = options.epsilon,
-               .weight_decay = decay});
-    return {out.w, out.m, out.v};
-  }
-  if (states.empty()) return {sgd(builder, parameter, gradient, hyper, coefficient, decay)};
-  const SgdMomentumOutputs out = sgd_momentum(
-      builder, parameter, gradient, states[0], hyper, coefficient,
-      {.momentum = options.momentum, .nesterov = options.nesterov, .weight_decay = decay});
-  return {out.w, out.buffer};
+  return builder.op(step.op, inputs, step.attrs);
 }
 
-std::array<double, 4> hyper_values(const Options& options, double learning_rate, int64_t step) {
+FedValues fed_values(const Options& options, double learning_rate, int64_t step) {
   SNUG_CHECK(step >= 1, "updates are counted from 1");
-  if (options.algorithm != Algorithm::adamw) return {learning_rate, 0, 0, 0};
-  const auto t = static_cast<double>(step);
-  return {learning_rate, 1 - std::pow(options.beta1, t), 1 - std::pow(options.beta2, t), 0};
+  return (*options.optimizer->fed)(options.settings, learning_rate, step);
 }
 
 Clip append_clip(GraphBuilder& builder, std::span<const ValueId> gradients, double max_norm) {

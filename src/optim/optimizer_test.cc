@@ -8,11 +8,14 @@
 #include <cmath>
 
 #include "graph/verify.h"
+#include "ops/optimizer/optimizers.h"
 #include "ops/registry.h"
 #include "snug/error.h"
 
 namespace snug::optim {
 namespace {
+
+Options adamw_with_decay() { return make_options("adamw", {}, 0.1); }
 
 struct OneParameter {
   explicit OneParameter(const std::string& name, const Shape& shape = {2, 3})
@@ -42,7 +45,7 @@ TEST(Decay, leaves_out_biases_and_norms) {
 TEST(Append_update, adamw_has_two_states_and_runs_in_the_update) {
   OneParameter p("dense.weight");
   const auto after =
-      append_update(p.builder, p.parameter, p.gradient, p.hyper, kNone, {.weight_decay = 0.1});
+      append_update(p.builder, p.parameter, p.gradient, p.hyper, kNone, adamw_with_decay());
   ASSERT_EQ(after.size(), 3u);
   EXPECT_EQ(*p.last().op->name, "adamw");
   EXPECT_EQ(p.last().phase, Phase::update);
@@ -56,38 +59,38 @@ TEST(Append_update, adamw_has_two_states_and_runs_in_the_update) {
 
 TEST(Append_update, biases_do_not_decay) {
   OneParameter p("dense.bias");
-  (void)append_update(p.builder, p.parameter, p.gradient, p.hyper, kNone, {.weight_decay = 0.1});
+  (void)append_update(p.builder, p.parameter, p.gradient, p.hyper, kNone, adamw_with_decay());
   EXPECT_EQ(p.last().attrs.real("weight_decay"), 0);
 }
 
 TEST(Append_update, vectors_do_not_decay_whatever_their_name) {
   OneParameter p("layer1.0.bn1.weight", {3});
-  (void)append_update(p.builder, p.parameter, p.gradient, p.hyper, kNone, {.weight_decay = 0.1});
+  (void)append_update(p.builder, p.parameter, p.gradient, p.hyper, kNone, adamw_with_decay());
   EXPECT_EQ(p.last().attrs.real("weight_decay"), 0);
 }
 
 TEST(Append_update, sgd_has_a_state_only_with_momentum) {
   OneParameter plain("w");
   EXPECT_EQ(append_update(plain.builder, plain.parameter, plain.gradient, plain.hyper, kNone,
-                          {.algorithm = Algorithm::sgd})
+                          make_options("sgd"))
                 .size(),
             1u);
   EXPECT_EQ(*plain.last().op->name, "sgd");
   OneParameter momentum("w");
-  const Options options = {.algorithm = Algorithm::sgd, .momentum = 0.9, .nesterov = true};
+  const Options options = make_options("sgd", {{"momentum", 0.9}, {"nesterov", 1}});
   const auto after = append_update(momentum.builder, momentum.parameter, momentum.gradient,
                                    momentum.hyper, kNone, options);
   EXPECT_EQ(*momentum.last().op->name, "sgd_momentum");
   EXPECT_TRUE(momentum.last().attrs.boolean("nesterov"));
   EXPECT_EQ(storage_of(momentum.builder.graph(), after[1]),
             momentum.builder.graph().find("momentum.w"));
-  EXPECT_EQ(state_names(options, "w"), std::vector<std::string>{"momentum.w"});
+  EXPECT_EQ(states_of(options, "w", {2, 3}).size(), 1u);
 }
 
 TEST(Append_update, only_parameters_are_updated) {
   OneParameter p("w");
   try {
-    (void)append_update(p.builder, p.gradient, p.gradient, p.hyper, kNone, {});
+    (void)append_update(p.builder, p.gradient, p.gradient, p.hyper, kNone, adamw_with_decay());
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_graph);
@@ -107,11 +110,49 @@ TEST(Append_clip, needs_a_gradient) {
   }
 }
 
-TEST(Hyper_values, hold_rate_and_bias_corrections) {
-  const auto adamw = hyper_values({.beta1 = 0.5, .beta2 = 0.75}, 0.1, 2);
-  EXPECT_EQ(adamw, (std::array<double, 4>{0.1, 0.75, 1 - 0.75 * 0.75, 0}));
-  EXPECT_EQ(hyper_values({.algorithm = Algorithm::sgd}, 0.1, 1),
-            (std::array<double, 4>{0.1, 0, 0, 0}));
+TEST(Fed_values, hold_rate_and_bias_corrections) {
+  const Options adamw = make_options("adamw", {{"beta1", 0.5}, {"beta2", 0.75}});
+  EXPECT_EQ(fed_values(adamw, 0.1, 2), (FedValues{0.1, 0.75, 1 - 0.75 * 0.75, 0}));
+  EXPECT_EQ(fed_values(make_options("sgd"), 0.1, 1), (FedValues{0.1, 0, 0, 0}));
+}
+
+void expect_refused(const std::string& name, const Settings& given, const std::string& text) {
+  try {
+    (void)make_options(name, given);
+    ADD_FAILURE() << "no error: " << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_config);
+    EXPECT_EQ(error.where(), "optim");
+    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+  }
+}
+
+TEST(Make_options, refuses_what_is_not_understood) {
+  expect_refused("sdg", {}, "there is no optimizer 'sdg'\nhint: there are adamw, sgd");
+  expect_refused("sgd", {{"beta1", 0.9}},
+                 "sgd has no hyper-parameter 'beta1'\nhint: it has momentum, nesterov");
+  expect_refused("adamw", {{"beta1", 1}}, "beta1 of adamw is out of range\nhint: allowed: [0, 1)");
+  expect_refused("adamw", {{"epsilon", 0}}, "allowed: > 0");
+  expect_refused("sgd", {{"nesterov", 0.5}}, "allowed: 0 or 1");
+  expect_refused("sgd", {{"nesterov", 1}}, "nesterov needs a momentum above 0");
+}
+
+// Every optimizer of the list: its op has the inputs that its states say, and is found.
+TEST(Optimizers, each_has_states_that_its_step_takes) {
+  for (const Optimizer* each : optimizers()) {
+    SCOPED_TRACE(*each->name);
+    OneParameter p("dense.weight");
+    const Options options = make_options(*each->name);
+    const auto after = append_update(p.builder, p.parameter, p.gradient, p.hyper, kNone, options);
+    EXPECT_EQ(after.size(), 1 + states_of(options, "dense.weight", {2, 3}).size());
+    EXPECT_TRUE(is_optimizer_step(*p.last().op->name));
+    for (const NamedState& state : states_of(options, "dense.weight", {2, 3})) {
+      EXPECT_TRUE(state.name.ends_with(".dense.weight"));
+      EXPECT_FALSE(state.name.starts_with("grad.")) << "the name of an accumulated gradient";
+    }
+    verify(p.builder.graph());
+  }
+  EXPECT_FALSE(is_optimizer_step("accumulate"));
 }
 
 }  // namespace

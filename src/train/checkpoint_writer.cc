@@ -18,7 +18,7 @@ std::string advice(const RunConfig& config) {
                config.get(key) + ")";
   };
   add(config.weight_decay > 1, "lower", "weight_decay");
-  add(config.optim == OptimizerKind::adamw && config.adam_epsilon < 1e-12, "raise", "adam_epsilon");
+  add(config.adam_epsilon.value_or(1) < 1e-12, "raise", "adam_epsilon");
   add(config.learning_rate > 1, "lower", "learning_rate");
   if (!extreme.empty()) return extreme;
   return config.max_grad_norm > 0 ? "lower learning_rate or raise warmup_steps"

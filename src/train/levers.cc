@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "ops/optimizer/optimizers.h"
 #include "train/programs.h"
 #include "train/splits.h"
 
@@ -65,6 +66,23 @@ void add_freezing(const Request& request, std::vector<Lever>& levers) {
   if (has_embeddings) add("*embeddings*");
   if (const std::string patterns = all_but_the_head(*request.model, parameters); !patterns.empty())
     add(patterns);
+}
+
+// Those without states, where they take what the user set.
+void add_optimizers(const Recipe& recipe, std::vector<Lever>& levers) {
+  for (const Optimizer* each : optimizers()) {
+    if (each == recipe.optimizer.optimizer) continue;
+    const auto takes = [&](const auto& given) {
+      return std::any_of(each->parameters->begin(), each->parameters->end(),
+                         [&](const HyperParameter& its) { return its.name == given.first; });
+    };
+    if (!std::all_of(recipe.given.begin(), recipe.given.end(), takes)) continue;
+    const optim::Options options =
+        optim::make_options(*each->name, recipe.given, recipe.optimizer.weight_decay);
+    if (!optim::states_of(options, "any", {1, 1}).empty()) continue;
+    levers.push_back(simple("--optim " + *each->name, true,
+                            [options](Request& other) { other.recipe.optimizer = options; }));
+  }
 }
 
 // Three quarters, a half, three eighths, ... of the longest row.
@@ -128,12 +146,7 @@ std::vector<Lever> levers_of(const RunPlanRequest& request) {
   if (is_whole && !request.allow_batch_norm_split && request.global_batch > 1)
     levers.push_back(simple("--allow_batch_norm_split", true,
                             [](Request& other) { other.allow_batch_norm_split = true; }));
-  const bool may_be_sgd = request.recipe.optimizer.algorithm != optim::Algorithm::sgd &&
-                          !request.recipe.has_adam_settings;
-  if (request.trains && may_be_sgd)
-    levers.push_back(simple("--optim sgd", true, [](Request& other) {
-      other.recipe.optimizer.algorithm = optim::Algorithm::sgd;
-    }));
+  if (request.trains) add_optimizers(request.recipe, levers);
   if (request.trains && request.recipe.max_grad_norm > 0)
     levers.push_back(
         simple("--max_grad_norm 0", true, [](Request& other) { other.recipe.max_grad_norm = 0; }));

@@ -13,8 +13,7 @@
 namespace snug::train {
 
 // Names of fed values beside the model's own.
-inline constexpr const char* kHyperName =
-    "hyper";  // f32[4]: learning rate, 1 - beta1^t, 1 - beta2^t, 0
+inline constexpr const char* kHyperName = "hyper";         // f32[4]: optim::fed_values
 inline constexpr const char* kGradNormName = "grad_norm";  // f32[]: output
 inline constexpr const char* kGradientPrefix = "grad.";    // state of an accumulated gradient
 

@@ -1,50 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/recipe.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "base/wildcard.h"
-#include "optim/schedule.h"
+#include "ops/optimizer/optimizers.h"
 #include "snug/error.h"
 
 namespace snug::train {
 
-optim::Options optimizer_of(const RunConfig& config) {
-  return {.algorithm =
-              config.optim == OptimizerKind::sgd ? optim::Algorithm::sgd : optim::Algorithm::adamw,
-          .beta1 = config.adam_beta1,
-          .beta2 = config.adam_beta2,
-          .epsilon = config.adam_epsilon,
-          .momentum = config.momentum,
-          .nesterov = false,
-          .weight_decay = config.weight_decay};
+namespace {
+
+constexpr std::string_view kAuto = "auto";
+
+// What a key of the configuration holds for a hyper-parameter.
+std::optional<double> value_of(const RunConfig& config, const std::string& key) {
+  const std::string text = config.get(key);
+  if (text == kAuto) return std::nullopt;
+  if (text == "false") return 0;
+  if (text == "true") return 1;
+  return std::stod(text);
 }
 
-Recipe recipe_of(const RunConfig& config) {
-  bool has_adam_settings = false;
-  for (const char* key : {"adam_beta1", "adam_beta2", "adam_epsilon"}) {
-    if (config.source_of(key) == ConfigSource::default_value) continue;
-    has_adam_settings = true;
-    if (config.optim == OptimizerKind::sgd) {
-      throw Error(ErrorCode::bad_config, key, "sgd has no use for it",
-                  "leave it away, or set optim to adamw");
-    }
+bool has_key(const Optimizer& optimizer, const std::string& key) {
+  const std::vector<HyperParameter>& all = *optimizer.parameters;
+  return std::any_of(all.begin(), all.end(),
+                     [&](const HyperParameter& each) { return each.key == key; });
+}
+
+// Every key of a hyper-parameter of any optimizer.
+std::set<std::string> hyper_keys() {
+  std::set<std::string> keys;
+  for (const Optimizer* optimizer : optimizers()) {
+    for (const HyperParameter& each : *optimizer->parameters) keys.insert(each.key);
   }
-  return {.optimizer = optimizer_of(config),
-          .max_grad_norm = config.max_grad_norm,
-          .has_adam_settings = has_adam_settings,
-          .label_smoothing = config.label_smoothing_factor,
-          .freeze = config.freeze};
+  return keys;
 }
 
-double learning_rate_at(const RunConfig& config, int64_t completed, int64_t total_steps) {
-  const optim::Schedule schedule{
+// A value of 0 asks for nothing: no momentum, no flag.
+void refuse_foreign_keys(const RunConfig& config, const Optimizer& optimizer) {
+  for (const std::string& key : hyper_keys()) {
+    if (has_key(optimizer, key) || value_of(config, key).value_or(0) == 0) continue;
+    std::string users;
+    for (const Optimizer* each : optimizers()) {
+      if (has_key(*each, key)) users += (users.empty() ? "" : ", ") + *each->name;
+    }
+    throw Error(ErrorCode::bad_config, key, config.optim + " has no use for it",
+                "leave it away, or set optim to one of: " + users);
+  }
+}
+
+Settings given_settings(const RunConfig& config, const Optimizer& optimizer) {
+  Settings given;
+  for (const HyperParameter& each : *optimizer.parameters) {
+    const std::optional<double> value = value_of(config, each.key);
+    const bool is_default_flag = each.range == HyperRange::flag && value == 0.0;
+    if (value && !is_default_flag) given.set(each.name, *value);
+  }
+  return given;
+}
+
+optim::Schedule schedule_of(const RunConfig& config, int64_t total_steps) {
+  return {
       .shape = config.lr_scheduler_type == ScheduleKind::cosine   ? optim::ScheduleShape::cosine
                : config.lr_scheduler_type == ScheduleKind::linear ? optim::ScheduleShape::linear
                                                                   : optim::ScheduleShape::constant,
       .warmup_steps = optim::resolve_warmup(config.warmup_steps, config.warmup_ratio, total_steps),
       .total_steps = total_steps};
-  return config.learning_rate * optim::rate_factor(schedule, completed);
+}
+
+}  // namespace
+
+Recipe recipe_of(const RunConfig& config) {
+  Recipe recipe{.optimizer = optim::make_options(config.optim, {}, config.weight_decay),
+                .max_grad_norm = config.max_grad_norm,
+                .given = {},
+                .label_smoothing = config.label_smoothing_factor,
+                .freeze = config.freeze};
+  const Optimizer& optimizer = *recipe.optimizer.optimizer;
+  refuse_foreign_keys(config, optimizer);
+  recipe.given = given_settings(config, optimizer);
+  recipe.optimizer = optim::make_options(config.optim, recipe.given, config.weight_decay);
+  return recipe;
+}
+
+RunConfig with_optimizer_values(const RunConfig& config) {
+  const optim::Options optimizer =
+      optim::make_options(config.optim, given_settings(config, *find_optimizer(config.optim)));
+  RunConfig resolved = config;
+  for (const std::string& key : hyper_keys()) {
+    if (resolved.get(key) != "false" && resolved.get(key) != "true") resolved.set(key, kAuto);
+  }
+  for (const HyperParameter& each : *optimizer.optimizer->parameters) {
+    if (each.range == HyperRange::flag) continue;
+    resolved.set(each.key, fmt::format("{}", optimizer.settings.at(each.name)));
+  }
+  return resolved;
+}
+
+UpdateRule update_rule(const RunConfig& config, int64_t total_steps) {
+  return {.optimizer = recipe_of(config).optimizer,
+          .schedule = schedule_of(config, total_steps),
+          .learning_rate = config.learning_rate};
+}
+
+double learning_rate_at(const RunConfig& config, int64_t completed, int64_t total_steps) {
+  return config.learning_rate * optim::rate_factor(schedule_of(config, total_steps), completed);
 }
 
 std::vector<std::string> trainable_names(const std::vector<std::string>& names,

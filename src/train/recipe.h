@@ -6,22 +6,31 @@
 #include <vector>
 
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 #include "snug/config.h"
 
 namespace snug::train {
 
 struct Recipe {
   optim::Options optimizer;
-  double max_grad_norm = 1.0;      // 0: no clipping
-  bool has_adam_settings = false;  // the user gave some, which sgd would refuse
+  double max_grad_norm = 1.0;  // 0: no clipping
+  Settings given;              // hyper-parameters that the user set
   double label_smoothing = 0;
   std::vector<std::string> freeze;  // patterns; * matches any text
 };
 
 [[nodiscard]] Recipe recipe_of(const RunConfig& config);
-/// The optimizer of the recipe alone; allocates nothing.
-[[nodiscard]] optim::Options optimizer_of(const RunConfig& config);
+/// The configuration with a number for every hyper-parameter that its optimizer has, and "auto" for
+/// those that it does not have: what two configurations are compared by.
+[[nodiscard]] RunConfig with_optimizer_values(const RunConfig& config);
 
+/// What the updates of a run are fed, beside their batches; formed once.
+struct UpdateRule {
+  optim::Options optimizer;
+  optim::Schedule schedule;
+  double learning_rate = 0;  // the highest
+};
+[[nodiscard]] UpdateRule update_rule(const RunConfig& config, int64_t total_steps);
 /// The learning rate of the update after `completed` updates.
 [[nodiscard]] double learning_rate_at(const RunConfig& config, int64_t completed,
                                       int64_t total_steps);

@@ -53,8 +53,11 @@ std::optional<TrainState> read_checkpoint(const RunFolder& folder, const RunOpti
 
 std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& now) {
   std::vector<KeyChange> changes;
+  const RunConfig resolved_before = with_optimizer_values(before);
+  const RunConfig resolved_now = with_optimizer_values(now);
   for (const OptionInfo& option : config_options()) {
-    const KeyChange change{option.name, before.get(option.name), now.get(option.name)};
+    const KeyChange change{option.name, resolved_before.get(option.name),
+                           resolved_now.get(option.name)};
     if (change.before == change.now) continue;
     const bool is_same_kind = change.before.empty() == change.now.empty();
     const bool may_differ = option.resume_rule == ResumeRule::may_change ||
@@ -97,6 +100,11 @@ void check_state(const TrainState& state, const RunConfig& before, const RunConf
     fail("global_step", fmt::format("is {}; the run has {} updates", state.step, total));
   if (state.is_finished && state.step < total && before.early_stopping_patience == 0)
     fail("is_finished", fmt::format("is true after {} of {} updates", state.step, total));
+  for (const auto& [field, part] :
+       {std::pair<const char*, int64_t>{"schedule_step", state.schedule_step},
+        {"optimizer_step", state.optimizer_step}}) {
+    if (part > state.step) fail(field, fmt::format("is {} after {} updates", part, state.step));
+  }
   if (state.loss_count > state.step)
     fail("loss_count", fmt::format("is {} after {} updates", state.loss_count, state.step));
   if (state.stale_evaluations > state.step)
@@ -145,7 +153,8 @@ void report_changes(const std::vector<KeyChange>& changes, const TrainState& sta
       now.get("lr_scheduler_type"), now.get("learning_rate"),
       optim::resolve_warmup(now.warmup_steps, now.warmup_ratio, total), total, state.step);
   if (state.step < total)
-    text += fmt::format("; the next has rate {:.4g}", learning_rate_at(now, state.step, total));
+    text += fmt::format("; the next has rate {:.4g}",
+                        learning_rate_at(now, state.schedule_step, total));
   say(options, text);
 }
 

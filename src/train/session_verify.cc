@@ -56,13 +56,14 @@ Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
                                 .pad_id = data.pad_id(),
                                 .seed = static_cast<uint64_t>(it.config.seed)};
   const int64_t total = train::total_steps(it.config, sampler.batches_per_epoch());
+  const train::UpdateRule rule = train::update_rule(it.config, total);
   Outcome outcome{.weights_and_states = {},
                   .losses = {},
                   .planned_arena_bytes = plan.report.arena_bytes,
                   .measured_arena_bytes = 0};
   for (int64_t step = 0; step < std::min(kUpdates, total); ++step) {
     const train::UpdateResult result =
-        train::run_update(engine, feed, sampler.next(), step, it.config, total);
+        train::run_update(engine, feed, sampler.next(), {step, step, step}, rule);
     outcome.losses += fmt::format("{:a} {:a} ", result.loss, result.grad_norm);
   }
   io::Sha256 hash;
@@ -122,6 +123,19 @@ std::optional<train::RunPlan> other_split(const Case& it, int64_t chosen) {
   return std::nullopt;
 }
 
+train::SplitDifference compare(const Case& it, const train::RunPlan& chosen,
+                               const train::RunPlan& other, const std::string& file) {
+  const auto compared = [&](const RunConfig& config, const auto& first, const auto& second) {
+    return train::compare_splits({config, it.setup, it.machine, it.options, file}, first, second);
+  };
+  if (train::shows_gradients(it.config)) return compared(it.config, chosen, other);
+  // The same splits, with an update in which the gradients can be seen.
+  const RunConfig config = train::with_plain_updates(it.config);
+  const Case plain{config, it.options, it.setup, it.machine};
+  return compared(config, plan_with(plain, config.recompute, chosen.micro_batch),
+                  plan_with(plain, config.recompute, other.micro_batch));
+}
+
 VerifyCheck check_splits(const Case& it, const train::RunPlan& chosen,
                          const train::WorkFolder& work) {
   VerifyCheck check{.name = "two splits", .is_equal = true, .detail = {}, .is_skipped = true};
@@ -136,8 +150,7 @@ VerifyCheck check_splits(const Case& it, const train::RunPlan& chosen,
                                                   : "a batch of one row has one split";
     return check;
   }
-  const train::SplitDifference difference = train::compare_splits(
-      {it.config, it.setup, it.machine, it.options, work.path() + "/split"}, chosen, *other);
+  const train::SplitDifference difference = compare(it, chosen, *other, work.path() + "/split");
   check.name =
       fmt::format("micro-batches of {} against {}", chosen.micro_batch, other->micro_batch);
   check.is_skipped = false;

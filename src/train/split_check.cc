@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "graph/op_def.h"
 #include "io/file.h"
+#include "ops/optimizer/optimizers.h"
 #include "train/model_weights.h"
 #include "train/trainer.h"
 
@@ -37,6 +38,14 @@ double summands_of(const PlannedProgram& program, int64_t rows) {
     sum += std::max(1.0, flops / std::max(1.0, elements));
   }
   return sum;
+}
+
+double share_of(const optim::Options& options) {
+  return (*options.optimizer->gradient_share)(options.settings);
+}
+
+bool has_states(const optim::Options& options) {
+  return !optim::states_of(options, "any", {1, 1}).empty();
 }
 
 /// The run whose first update is compared: at a constant rate of 1, so that weights show their
@@ -92,14 +101,13 @@ class SplitRun {
 
   /// One update; returns what a gradient is multiplied by on its way into what is compared.
   double update() {
-    const UpdateResult result = run_update(engine_, feed_, batch_, 0, config_, 1);
+    const UpdateResult result = run_update(engine_, feed_, batch_, {}, update_rule(config_, 1));
     const Recipe recipe = recipe_of(config_);
     const double clip = recipe.max_grad_norm > 0
                             ? std::min(1.0, recipe.max_grad_norm / (result.grad_norm + 1e-6))
                             : 1.0;
-    if (recipe.optimizer.algorithm == optim::Algorithm::adamw)
-      return clip * (1 - recipe.optimizer.beta1);
-    return recipe.optimizer.momentum > 0 ? clip : clip * learning_rate_at(config_, 0, 1);
+    const double share = share_of(recipe.optimizer);
+    return clip * (share > 0 ? share : learning_rate_at(config_, 0, 1));
   }
 
   /// What is compared, value after value.
@@ -108,10 +116,11 @@ class SplitRun {
     std::vector<std::span<const float>> values;
     for (const auto& [name, entry] : plan_.residents.entries()) {
       if (entry.kind != ValueKind::parameter) continue;
-      const std::vector<std::string> states = optim::state_names(options, name);
+      const std::vector<optim::NamedState> states =
+          optim::states_of(options, name, entry.type.shape);
       if (states.empty()) values.push_back(engine_.values<float>(name));
-      if (!states.empty() && engine_.has(states[0]))
-        values.push_back(engine_.values<float>(states[0]));
+      if (!states.empty() && engine_.has(states[0].name))
+        values.push_back(engine_.values<float>(states[0].name));
     }
     return values;
   }
@@ -143,6 +152,24 @@ double squared_distance(std::span<const float> values, const io::File& file, int
 }
 
 }  // namespace
+
+bool shows_gradients(const RunConfig& config) {
+  const optim::Options options = recipe_of(config).optimizer;
+  return share_of(options) > 0 || !has_states(options);
+}
+
+RunConfig with_plain_updates(const RunConfig& config) {
+  RunConfig plain = config;
+  for (const char* key : {"adam_beta1", "adam_beta2", "adam_epsilon", "momentum"})
+    plain.set(key, "auto");
+  plain.set("nesterov", "false");
+  for (const Optimizer* each : optimizers()) {
+    plain.optim = *each->name;
+    if (!has_states(recipe_of(plain).optimizer)) return plain;
+  }
+  SNUG_CHECK(false, "no optimizer is without states");
+  return plain;
+}
 
 SplitDifference compare_splits(const SplitCase& it, const RunPlan& first, const RunPlan& second) {
   SNUG_CHECK(first.accumulation_steps > 1 || second.accumulation_steps > 1, "no splits");

@@ -31,9 +31,15 @@ struct SplitDifference {
   [[nodiscard]] bool is_rounding() const { return found <= allowed; }
 };
 
+/// Whether compare_splits can see gradients behind the run's optimizer: a state holds them, or
+/// there is none and the weights show them.
+[[nodiscard]] bool shows_gradients(const RunConfig& config);
+/// The run with an optimizer behind which gradients are seen, and which has no states.
+[[nodiscard]] RunConfig with_plain_updates(const RunConfig& config);
+
 /// The first update of the run under both plans, from the same weights. Compared is what the
 /// optimizer keeps of the gradient (its first state), or the weights where it keeps nothing. At
-/// least one of the plans has more than one micro-batch.
+/// least one of the plans has more than one micro-batch. The optimizer must show its gradients.
 [[nodiscard]] SplitDifference compare_splits(const SplitCase& it, const RunPlan& first,
                                              const RunPlan& second);
 

@@ -41,6 +41,8 @@ int64_t count(const io::JsonValue& object, const char* key, int64_t low = 0,
 
 std::string TrainState::to_json() const {
   nlohmann::ordered_json json = {{"global_step", step},
+                                 {"schedule_step", schedule_step},
+                                 {"optimizer_step", optimizer_step},
                                  {"epoch", epoch},
                                  {"batch", batch},
                                  {"micro_batch", micro_batch},
@@ -61,7 +63,12 @@ std::string TrainState::to_json() const {
 
 TrainState TrainState::from_json(const std::string& text, const std::string& file) {
   const io::JsonValue json = io::parse_json(text, file);
-  TrainState state{.step = count(json, "global_step"),
+  const int64_t step = count(json, "global_step");
+  // Older checkpoints have one count for all three.
+  const auto part = [&](const char* key) { return json.has(key) ? count(json, key) : step; };
+  TrainState state{.step = step,
+                   .schedule_step = part("schedule_step"),
+                   .optimizer_step = part("optimizer_step"),
                    .epoch = count(json, "epoch"),
                    .batch = count(json, "batch"),
                    .micro_batch = count(json, "micro_batch", 1, kMaxMicroBatch),

@@ -9,8 +9,17 @@
 
 namespace snug::train {
 
+/// How far the updates of a run are. The three differ where an update was skipped.
+struct UpdateCounts {
+  int64_t drawn = 0;      // batches: the sampler's position, which random numbers follow
+  int64_t schedule = 0;   // steps of the learning rate's schedule
+  int64_t optimizer = 0;  // steps of the optimizer, which its corrections follow
+};
+
 struct TrainState {
-  int64_t step = 0;  // updates done
+  int64_t step = 0;            // updates done, skipped ones too
+  int64_t schedule_step = 0;   // of them those that moved the schedule
+  int64_t optimizer_step = 0;  // and those that moved the weights
   int64_t epoch = 0;
   int64_t batch = 0;  // of the epoch: the next one to draw
   int64_t micro_batch = 0;
@@ -24,6 +33,7 @@ struct TrainState {
   bool is_finished = false;
   std::string config_json;
 
+  [[nodiscard]] UpdateCounts counts() const { return {step, schedule_step, optimizer_step}; }
   [[nodiscard]] std::string to_json() const;
   /// Every field is checked for its range. Throws Error{bad_data} naming the file and field.
   [[nodiscard]] static TrainState from_json(const std::string& text, const std::string& file);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer.h"
 
-#include <array>
 #include <chrono>
 #include <cmath>
 
@@ -88,10 +87,10 @@ int64_t total_steps(const RunConfig& config, int64_t batches_per_epoch) {
 }
 
 UpdateResult run_update(Engine& engine, const FeedContext& feed, const data::BatchPlan& batch,
-                        int64_t step, const RunConfig& config, int64_t total) {
+                        const UpdateCounts& done, const UpdateRule& rule) {
   const std::span<float> hyper = engine.values<float>(kHyperName);
-  const std::array<double, 4> values =
-      optim::hyper_values(optimizer_of(config), learning_rate_at(config, step, total), step + 1);
+  const double rate = rule.learning_rate * optim::rate_factor(rule.schedule, done.schedule);
+  const FedValues values = optim::fed_values(rule.optimizer, rate, done.optimizer + 1);
   for (size_t i = 0; i < values.size(); ++i) hyper[i] = static_cast<float>(values[i]);
   const size_t bucket = engine.bucket_of(batch.bucket_length);
   Executable& program = engine.train(bucket);
@@ -103,7 +102,7 @@ UpdateResult run_update(Engine& engine, const FeedContext& feed, const data::Bat
   for (int64_t piece = 0; piece < engine.plan().accumulation_steps; ++piece) {
     const int64_t first_slot = piece * engine.plan().micro_batch;
     if (first_slot >= rows) break;  // a partial last batch: the missing pieces have weight zero
-    feed_micro_batch(engine, feed, batch, first_slot, step);
+    feed_micro_batch(engine, feed, batch, first_slot, done.drawn);
     engine.run(program);
     result.loss += scalar(program, "loss");
   }
@@ -149,8 +148,8 @@ class UpdateLines {
                      static_cast<double>(batch.batch + 1) /
                          static_cast<double>(training_.sampler->batches_per_epoch()),
             .loss = state_.loss_sum / static_cast<double>(state_.loss_count),
-            .learning_rate =
-                learning_rate_at(*training_.config, state_.step - 1, training_.total_steps),
+            .learning_rate = learning_rate_at(*training_.config, state_.schedule_step - 1,
+                                              training_.total_steps),
             .grad_norm = result.grad_norm,
             .tokens_per_second = static_cast<double>(tokens_) / seconds.count(),
             .arena_peak_bytes = engine.measured_arena_bytes() - engine.plan().gradient_bytes,
@@ -191,6 +190,7 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   MetricsLog log = continued_log(training, state);
   CheckpointWriter writer(training, good_step);
   Judge judge(training, state, writer);
+  const UpdateRule rule = update_rule(config, training.total_steps);
   TrainOutcome outcome;
   const auto save = [&] {
     training.engine->check_memory();
@@ -207,11 +207,13 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   std::optional<EvalMetrics> newest;
   while (!state.is_finished && state.step < training.total_steps) {
     const data::BatchPlan batch = training.sampler->next();
-    const UpdateResult result = run_update(*training.engine, training.feed, batch, state.step,
-                                           config, training.total_steps);
+    const UpdateResult result =
+        run_update(*training.engine, training.feed, batch, state.counts(), rule);
     writer.require_finite(result, state.step + 1);
     say(options, cores.after_update());
     ++state.step;
+    ++state.schedule_step;
+    ++state.optimizer_step;
     state.epoch = training.sampler->epoch();
     state.batch = training.sampler->batch();
     if (options.callbacks.on_progress)

@@ -45,14 +45,14 @@ struct TrainOutcome {
 [[nodiscard]] TrainOutcome run_training(Training& training, TrainState state,
                                         std::optional<int64_t> good_step);
 
-/// One update of the global batch `batch` (0-based number `step`): all micro-batches, then the
-/// optimizer.
+/// One update of the global batch `batch`: all micro-batches, then the optimizer. `done` counts
+/// what came before it.
 struct UpdateResult {
   double loss = 0;
   double grad_norm = 0;
 };
 [[nodiscard]] UpdateResult run_update(Engine& engine, const FeedContext& feed,
-                                      const data::BatchPlan& batch, int64_t step,
-                                      const RunConfig& config, int64_t total_steps);
+                                      const data::BatchPlan& batch, const UpdateCounts& done,
+                                      const UpdateRule& rule);
 
 }  // namespace snug::train

@@ -94,6 +94,7 @@ class BadInput(Case):
     def test_options_without_effect(self):
         self.refused("hidden_sizes", hidden_sizes="8,8")
         self.refused("adam_beta1", optim="sgd", adam_beta1=0.8)
+        self.refused("momentum", "adamw has no use for it", momentum=0.9)
 
     def test_bad_rows_can_be_skipped_and_are_counted(self):
         good = "".join(json.dumps(row) + "\n" for row in common.make_rows(50))

@@ -17,7 +17,8 @@ namespace snug {
 namespace {
 
 constexpr double kRate = 0.01;
-const optim::Options kAdamW = {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-7, .weight_decay = 0.1};
+const optim::Options kAdamW =
+    optim::make_options("adamw", {{"beta1", 0.9}, {"beta2", 0.98}, {"epsilon", 1e-7}}, 0.1);
 
 class Bert_parity : public testing::Test {
  protected:

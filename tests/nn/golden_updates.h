@@ -45,12 +45,13 @@ inline GoldenUpdates run_golden_updates(GraphBuilder& builder, const models::Seq
     const std::string name = builder.graph().value(id).name;
     const std::vector<ValueId> after =
         optim::append_update(builder, id, gradients.at(id), hyper, clip.coefficient, optimizer);
-    const std::vector<std::string> states = optim::state_names(optimizer, name);
+    const std::vector<optim::NamedState> states =
+        optim::states_of(optimizer, name, builder.type(id).shape);
     next[id] = after[0];
     for (size_t i = 0; i < states.size(); ++i) {
-      const ValueId state = builder.graph().find(states[i]);
+      const ValueId state = builder.graph().find(states[i].name);
       next[state] = after[i + 1];
-      feeds[state] = std::vector<double>(feeds.at(id).size(), 0);
+      feeds[state] = std::vector<double>(static_cast<size_t>(element_count(states[i].type)), 0);
     }
   }
   const optim::Schedule schedule = {
@@ -58,7 +59,7 @@ inline GoldenUpdates run_golden_updates(GraphBuilder& builder, const models::Seq
   GoldenUpdates found;
   for (int64_t step = 1; step <= kGoldenSteps; ++step) {
     const auto values =
-        optim::hyper_values(optimizer, rate * optim::rate_factor(schedule, step - 1), step);
+        optim::fed_values(optimizer, rate * optim::rate_factor(schedule, step - 1), step);
     feeds[hyper] = {values.begin(), values.end()};
     const RefValues results = evaluate(builder.graph(), feeds);
     found.losses.push_back(results.at(model.loss)[0]);

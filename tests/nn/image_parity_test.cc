@@ -114,8 +114,7 @@ TEST_P(Image_parity, training_pass_is_equal) {
 
 TEST_P(Image_parity, ten_updates_are_equal) {
   build(true);
-  const optim::Options sgd = {
-      .algorithm = optim::Algorithm::sgd, .momentum = 0.9, .weight_decay = 0.01};
+  const optim::Options sgd = optim::make_options("sgd", {{"momentum", 0.9}}, 0.01);
   const GoldenUpdates found =
       run_golden_updates(builder_, model_, parameters_, feeds_, sgd, 0.05, {});
   const io::SafetensorsFile file(SNUG_SOURCE_DIR "/tests/golden/image_updates.safetensors");

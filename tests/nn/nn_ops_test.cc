@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of neural networks and optimizers against PyTorch in float64 (tests/golden/nn_ops.txt,
+// The ops of neural networks against PyTorch in float64 (tests/golden/nn_ops.txt,
 // written by tools/golden/ops.py), on the reference backend. Shapes, errors and gradients of single
 // ops are the op harness's.
 #include <gtest/gtest.h>
@@ -176,68 +176,6 @@ TEST(Cross_entropy, losses_of_a_split_batch_add_up) {
   EXPECT_NEAR(sum, goldens().at("cross_entropy.smoothed.loss").data[0], 1e-13);
 }
 
-// Runs one optimizer op step by step: `step(graph, w, g, hyper, states)` returns the new weight and
-// states.
-using Step = std::function<std::vector<ValueId>(RefGraph&, ValueId, ValueId, ValueId,
-                                                const std::vector<ValueId>&)>;
-
-void expect_steps(const std::string& name, double rate, double beta1, double beta2, size_t states,
-                  const Step& step) {
-  std::vector<double> w = goldens().at(name + ".w").data;
-  const GoldenTensor& gradients = goldens().at(name + ".gradients");
-  const GoldenTensor& weights = goldens().at(name + ".weights");
-  const auto width = static_cast<int64_t>(w.size());
-  std::vector<std::vector<double>> state(states, std::vector<double>(w.size(), 0));
-  for (int64_t t = 0; t < gradients.shape[0]; ++t) {
-    const auto row = [t, width](const GoldenTensor& tensor) {
-      const auto begin = tensor.data.begin() + t * width;
-      return std::vector<double>(begin, begin + width);
-    };
-    RefGraph graph;
-    const auto count = static_cast<double>(t + 1);
-    const ValueId parameter = graph.parameter({width}, w);
-    const ValueId gradient = graph.parameter({width}, row(gradients));
-    const ValueId hyper =
-        graph.parameter({4}, {rate, 1 - std::pow(beta1, count), 1 - std::pow(beta2, count), 0});
-    std::vector<ValueId> ids;
-    for (const std::vector<double>& data : state) ids.push_back(graph.parameter({width}, data));
-    const std::vector<ValueId> results = step(graph, parameter, gradient, hyper, ids);
-    w = graph.value(results[0]);
-    for (size_t i = 0; i < states; ++i) state[i] = graph.value(results[i + 1]);
-    expect_close(w, row(weights), name + " step " + std::to_string(t + 1));
-  }
-}
-
-TEST(Adamw, ten_steps_equal_pytorch) {
-  for (const double decay : {0.1, 0.0}) {
-    expect_steps(decay > 0 ? "adamw" : "adamw_without_decay", 0.01, 0.9, 0.98, 2,
-                 [decay](RefGraph& graph, ValueId w, ValueId g, ValueId hyper,
-                         const std::vector<ValueId>& states) {
-                   const AdamWOutputs out =
-                       adamw(graph.builder, w, g, states[0], states[1], hyper, kNone,
-                             {.beta1 = 0.9, .beta2 = 0.98, .eps = 1e-6, .weight_decay = decay});
-                   return std::vector<ValueId>{out.w, out.m, out.v};
-                 });
-  }
-}
-
-TEST(Sgd, steps_equal_pytorch) {
-  expect_steps("sgd", 0.1, 0, 0, 0,
-               [](RefGraph& graph, ValueId w, ValueId g, ValueId hyper, const auto&) {
-                 return std::vector<ValueId>{sgd(graph.builder, w, g, hyper, kNone, 0.01)};
-               });
-  for (const bool nesterov : {false, true}) {
-    expect_steps(nesterov ? "nesterov" : "momentum", 0.1, 0, 0, 1,
-                 [nesterov](RefGraph& graph, ValueId w, ValueId g, ValueId hyper,
-                            const std::vector<ValueId>& states) {
-                   const SgdMomentumOutputs out =
-                       sgd_momentum(graph.builder, w, g, states[0], hyper, kNone,
-                                    {.momentum = 0.9, .nesterov = nesterov, .weight_decay = 0.01});
-                   return std::vector<ValueId>{out.w, out.buffer};
-                 });
-  }
-}
-
 // The clipped gradient of PyTorch is ours times the coefficient, which the steps multiply it by.
 TEST(Global_norm, coefficient_equals_pytorch) {
   for (const std::string name : {"above", "below"}) {
@@ -260,26 +198,6 @@ TEST(Global_norm, coefficient_equals_pytorch) {
                    name + " gradient " + i);
     }
   }
-}
-
-TEST(Global_norm, coefficient_scales_every_step) {
-  RefGraph graph;
-  const ValueId w = graph.parameter({2}, {1, 2});
-  const ValueId g = graph.parameter({2}, {0.5, -4});
-  const ValueId half = graph.parameter({2}, {0.25, -2});
-  const ValueId zero = graph.parameter({2}, {0, 0});
-  const ValueId hyper = graph.parameter({4}, {0.1, 0.1, 0.001, 0});
-  const ValueId coefficient = graph.parameter({}, {0.5});
-  const auto same = [&](ValueId clipped, ValueId plain) {
-    EXPECT_EQ(graph.value(clipped), graph.value(plain));
-  };
-  GraphBuilder& b = graph.builder;
-  const AdamWOptions options = {.weight_decay = 0.1};
-  same(adamw(b, w, g, zero, zero, hyper, coefficient, options).w,
-       adamw(b, w, half, zero, zero, hyper, kNone, options).w);
-  same(sgd(b, w, g, hyper, coefficient, 0.1), sgd(b, w, half, hyper, kNone, 0.1));
-  same(sgd_momentum(b, w, g, zero, hyper, coefficient, {.weight_decay = 0.1}).w,
-       sgd_momentum(b, w, half, zero, hyper, kNone, {.weight_decay = 0.1}).w);
 }
 
 TEST(Global_norm, what_is_not_finite_passes_through) {

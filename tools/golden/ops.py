@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/golden/nn_ops.txt: results of PyTorch in float64 for attention, layer norm, losses, optimizer steps
+"""Writes tests/golden/nn_ops.txt: results of PyTorch in float64 for attention, layer norm, losses
 and gradient clipping. One tensor a line: name, shape ("2x3", "-" for a scalar), values in row-major order.
 
     python3 tools/golden/ops.py tests/golden/nn_ops.txt
@@ -69,21 +69,6 @@ def cross_entropy(name, logits, labels, weights, smoothing):
         put(f"cross_entropy.{name}.{key}", tensor)
 
 
-def steps(name, make, count):
-    """The weight after every step of an optimizer, for random gradients."""
-    w = torch.nn.Parameter(normal(7))
-    put(f"{name}.w", w)
-    optimizer = make([w])
-    gradients, weights = [], []
-    for _ in range(count):
-        gradients.append(normal(7))
-        w.grad = gradients[-1].clone()
-        optimizer.step()
-        weights.append(w.detach().clone())
-    put(f"{name}.gradients", torch.stack(gradients))
-    put(f"{name}.weights", torch.stack(weights))
-
-
 def clip(name, scale, max_norm):
     parameters = [torch.nn.Parameter(normal(n)) for n in (5, 3)]
     for i, p in enumerate(parameters):
@@ -106,12 +91,6 @@ def main():
     layer_norm("gpt", 2, 33, 1e-5)
     cross_entropy("plain", normal(4, 5), [0, 4, 2, 2], [1, 1, 1, 1], 0.0)
     cross_entropy("smoothed", normal(4, 5) * 3, [1, -100, 0, 3], [0.5, 1, 2, 0], 0.125)  # PyTorch rounds 0.1 to float32
-    adamw = dict(lr=0.01, betas=(0.9, 0.98), eps=1e-6)
-    steps("adamw", lambda p: torch.optim.AdamW(p, weight_decay=0.1, **adamw), 10)
-    steps("adamw_without_decay", lambda p: torch.optim.AdamW(p, weight_decay=0, **adamw), 3)
-    steps("sgd", lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.01), 3)
-    steps("momentum", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01), 5)
-    steps("nesterov", lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01), 5)
     clip("above", 3.0, 1.0)
     clip("below", 0.01, 1.0)
     header = f"# tools/golden/ops.py, torch {torch.__version__}, float64, seed {SEED}"

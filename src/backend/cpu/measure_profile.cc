@@ -25,6 +25,7 @@
 #include "base/threads.h"
 #include "base/units.h"
 #include "graph/builder.h"
+#include "ops/optimizer/optimizers.h"
 #include "ops/registry.h"
 
 #if defined(__x86_64__)
@@ -119,10 +120,7 @@ Finds finds_of(const std::string& op) {
       {"conv2d", most_in_cache},
       {"conv2d_grad_input", most_in_cache},
       {"conv2d_grad_weight", most_in_cache},
-      // All weights and their states.
-      {"adamw", little_in_cache},
-      {"sgd", little_in_cache},
-      {"sgd_momentum", little_in_cache},
+      // Gradients in memory.
       {"accumulate", little_in_cache},
       {"set_zero", little_in_cache},
       // Large outputs, of which most is only cleared.
@@ -142,7 +140,8 @@ Finds finds_of(const std::string& op) {
       {"softmax_cross_entropy_grad", nothing_prepared},
   };
   const auto found = others.find(op);
-  return found == others.end() ? some_in_cache : found->second;
+  if (found != others.end()) return found->second;
+  return is_optimizer_step(op) ? little_in_cache : some_in_cache;  // all weights and their states
 }
 
 // Of one run in a training step, as far as it was measured.

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "ops/optimizer/optimizers.h"
+
 namespace snug {
 namespace {
 
@@ -14,6 +16,30 @@ TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
 TensorType i32(Shape shape) { return {DType::i32, std::move(shape)}; }
 TensorType boolean(Shape shape) { return {DType::boolean, std::move(shape)}; }
 TensorType rng() { return {DType::i64, {3}}; }
+
+// The forms of an optimizer's step: its defaults, and each share that they switch off switched on.
+std::vector<Settings> settings_of(const Optimizer& optimizer) {
+  Settings defaults;
+  for (const HyperParameter& each : *optimizer.parameters)
+    defaults.set(each.name, each.default_value);
+  std::vector<Settings> forms = {defaults};
+  for (const HyperParameter& each : *optimizer.parameters) {
+    if (each.range != HyperRange::share || each.default_value > 0) continue;
+    forms.push_back(defaults);
+    forms.back().set(each.name, 0.9);
+  }
+  return forms;
+}
+
+RateProbe step_probe(const Optimizer& optimizer, const Settings& settings, const TensorType& w) {
+  std::vector<Operand> operands = {w, w};
+  for (const StateSpec& state : (*optimizer.states)(settings, w.shape))
+    operands.emplace_back(f32(state.shape));
+  operands.emplace_back(f32({4}));
+  operands.emplace_back(kAbsent);
+  StepNode step = (*optimizer.step)(settings, 0.01);
+  return {std::move(step.op), std::move(operands), std::move(step.attrs)};
+}
 
 // Shapes of encoders and, with few rows, of recurrent nets.
 void append_products(std::vector<RateProbe>& probes) {
@@ -220,19 +246,10 @@ void append_streams(std::vector<RateProbe>& probes) {
                      RateBasis::both,
                      kVocabulary};
   });
-  both_sizes([&](int64_t r) {
-    return RateProbe{"adamw",
-                     {matrix(r), matrix(r), matrix(r), matrix(r), f32({4}), kAbsent},
-                     {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}};
-  });
-  both_sizes([&](int64_t r) {
-    return RateProbe{"sgd", {matrix(r), matrix(r), f32({4}), kAbsent}, {{"weight_decay", 0.0}}};
-  });
-  both_sizes([&](int64_t r) {
-    return RateProbe{"sgd_momentum",
-                     {matrix(r), matrix(r), matrix(r), f32({4}), kAbsent},
-                     {{"momentum", 0.9}, {"weight_decay", 0.0}}};
-  });
+  for (const Optimizer* optimizer : optimizers()) {
+    for (const Settings& settings : settings_of(*optimizer))
+      both_sizes([&](int64_t r) { return step_probe(*optimizer, settings, matrix(r)); });
+  }
   both_sizes([&](int64_t r) { return RateProbe{"accumulate", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return RateProbe{"set_zero", {matrix(r)}}; });
   for (const size_t count : {8, 64}) {

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/optimizer/optimizer_def.h"
+
+#include <cmath>
+
+#include "base/check.h"
+
+namespace snug {
+
+double Settings::at(std::string_view name) const {
+  for (const Entry& entry : entries_) {
+    if (entry.first == name) return entry.second;
+  }
+  SNUG_CHECK(false, "no hyper-parameter " + std::string(name));
+  return 0;
+}
+
+void Settings::set(const std::string& name, double value) {
+  for (Entry& entry : entries_) {
+    if (entry.first != name) continue;
+    entry.second = value;
+    return;
+  }
+  entries_.emplace_back(name, value);
+}
+
+std::vector<StateSpec> states_like(const Shape& shape, const std::vector<std::string>& roles) {
+  std::vector<StateSpec> states;
+  for (const std::string& role : roles) states.push_back({.role = role, .shape = shape});
+  return states;
+}
+
+FedValues feed_rate(const Settings&, double learning_rate, int64_t) {
+  return {learning_rate, 0, 0, 0};
+}
+
+FedValues feed_corrections(const Settings& settings, double learning_rate, int64_t step) {
+  const auto t = static_cast<double>(step);
+  return {learning_rate, 1 - std::pow(settings.at("beta1"), t),
+          1 - std::pow(settings.at("beta2"), t), 0};
+}
+
+double no_share(const Settings&) { return 0; }
+std::string nothing_refused(const Settings&) { return {}; }
+
+}  // namespace snug

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// For the cases of optimizers' steps.
+#pragma once
+
+#include "ops/op_case.h"
+
+namespace snug {
+
+/// Learning rate 0.01 in the third update with betas 0.9 and 0.999.
+inline CaseInput step_hyper() { return f32_values({4}, {0.01, 0.271, 0.002997001, 0}); }
+/// The same, of an update that is skipped.
+inline CaseInput skipping_hyper() { return f32_values({4}, {0.01, 0.271, 0.002997001, 1}); }
+
+}  // namespace snug

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the reference kernels of optimizers' steps have in common.
+#pragma once
+
+#include <algorithm>
+
+#include "backend/reference/reference.h"
+
+namespace snug {
+
+/// The inputs behind the states.
+[[nodiscard]] inline const double* hyper_of(const RefArgs& args) {
+  return args.inputs[args.inputs.size() - 2].data;
+}
+/// The clipping coefficient; 1 where it is absent.
+[[nodiscard]] inline double coefficient_of(const RefArgs& args) {
+  const double* coefficient = args.inputs.back().data;
+  return coefficient == nullptr ? 1 : *coefficient;
+}
+
+/// Runs the step, or copies w and the states where the update is skipped.
+template <void (*kStep)(const RefArgs&)>
+void run_or_skip(const RefArgs& args) {
+  if (hyper_of(args)[3] != 1) return kStep(args);
+  for (size_t i = 0; i < args.outputs.size(); ++i) {
+    const RefTensor& before = args.inputs[i == 0 ? 0 : i + 1];
+    std::copy_n(before.data, before.size(), args.outputs[i].data);
+  }
+}
+
+}  // namespace snug

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// torch.optim.SGD.
+//
+// sgd(w, g, hyper, coefficient?) {weight_decay} -> w
+//   g = g * coefficient + weight_decay * w; w -= lr * g
+// sgd_momentum(w, g, buffer, hyper, coefficient?) {momentum, nesterov, weight_decay} -> w, buffer
+//   g as above; buffer = momentum * buffer + g;
+//   w -= lr * (nesterov ? g + momentum * buffer : buffer)
+#include "ops/optimizer/optimizer_def.h"
+#include "ops/optimizer/optimizer_step.h"
+
+namespace snug {
+namespace {
+
+std::vector<TensorType> infer_sgd(const InferArgs& args) {
+  require_not_negative(args, "weight_decay");
+  return infer_step(args, {});
+}
+
+std::vector<TensorType> infer_sgd_momentum(const InferArgs& args) {
+  require_not_negative(args, "momentum");
+  require_not_negative(args, "weight_decay");
+  return infer_step(args, {"buffer"});
+}
+
+Cost cost_sgd(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[0], 6));
+}
+
+std::vector<StateSpec> states_of(const Settings& settings, const Shape& shape) {
+  if (settings.at("momentum") > 0) return states_like(shape, {"momentum"});
+  return {};
+}
+
+StepNode step_of(const Settings& settings, double weight_decay) {
+  if (settings.at("momentum") == 0) return {"sgd", {{"weight_decay", weight_decay}}};
+  return {"sgd_momentum",
+          {{"momentum", settings.at("momentum")},
+           {"nesterov", settings.at("nesterov") != 0},
+           {"weight_decay", weight_decay}}};
+}
+
+double gradient_share(const Settings& settings) { return settings.at("momentum") > 0 ? 1 : 0; }
+
+std::string refusal(const Settings& settings) {
+  if (settings.at("nesterov") != 0 && settings.at("momentum") == 0)
+    return "nesterov needs a momentum above 0";
+  return {};
+}
+
+}  // namespace
+
+std::span<const OpDef> sgd_ops() {
+  static const OpDef ops[] = {make_step_op({.name = "sgd",
+                                            .states = {},
+                                            .numbers = {"weight_decay"},
+                                            .infer = infer_sgd,
+                                            .cost = cost_sgd}),
+                              make_step_op({.name = "sgd_momentum",
+                                            .states = {"buffer"},
+                                            .numbers = {"momentum", "weight_decay"},
+                                            .flags = {"nesterov"},
+                                            .infer = infer_sgd_momentum,
+                                            .cost = cost_sgd})};
+  return ops;
+}
+
+const Optimizer& sgd_optimizer() {
+  static const Optimizer optimizer = {
+      .name = "sgd",
+      .parameters = std::vector<HyperParameter>{{"momentum", 0, HyperRange::share, "momentum"},
+                                                {"nesterov", 0, HyperRange::flag, "nesterov"}},
+      .states = states_of,
+      .step = step_of,
+      .fed = feed_rate,
+      .gradient_share = gradient_share,
+      .refusal = refusal};
+  return optimizer;
+}
+
+}  // namespace snug

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes tests/golden/optimizers.safetensors: three weights after the updates 1, 2 and 20 of every optimizer, in float64, from random
+gradients with a linear schedule to zero. A case is named OPTIMIZER/HYPER=VALUE,...: weight_decay (of matrices alone), learning_rate and
+clip (the global norm) are the run's, the others the optimizer's own. References: torch.optim; for the others their paper's formulas.
+
+    python3 tools/golden/optimizers.py tests/golden/optimizers.safetensors
+"""
+import sys
+
+import torch
+from safetensors.torch import save_file
+
+STEPS, KEPT, SEED = 20, (1, 2, 20), 20240607
+SHAPES = {"dense.weight": (5, 7), "conv.weight": (3, 2, 3, 3), "dense.bias": (5,)}
+TORCH = {
+    "sgd": lambda p, o: torch.optim.SGD(p, momentum=o.get("momentum", 0), nesterov=bool(o.get("nesterov", 0)), lr=1),
+    "adamw": lambda p, o: torch.optim.AdamW(p, betas=(o.get("beta1", 0.9), o.get("beta2", 0.999)), eps=o.get("epsilon", 1e-8), lr=1),
+}
+CASES = [
+    ("sgd", "learning_rate=0.1,weight_decay=0.01"),
+    ("sgd", "learning_rate=0.1,weight_decay=0.01,clip=2"),
+    ("sgd", "learning_rate=0.1,weight_decay=0.01,momentum=0.9"),
+    ("sgd", "learning_rate=0.1,weight_decay=0.01,momentum=0.9,nesterov=1,clip=2"),
+    ("adamw", "learning_rate=0.01"),
+    ("adamw", "learning_rate=0.01,weight_decay=0.1,beta1=0.8,beta2=0.98,epsilon=1e-06,clip=2"),
+]
+
+
+def updates(name, options, weights, gradients):
+    """The weights by name after every update."""
+    decay = options.pop("weight_decay", 0)
+    rate, clip = options.pop("learning_rate"), options.pop("clip", 0)
+    weights = {key: torch.nn.Parameter(w.clone()) for key, w in weights.items()}
+    groups = [dict(params=[w], weight_decay=decay * (w.dim() > 1)) for w in weights.values()]
+    optimizer = TORCH[name](groups, options)
+    for step in range(STEPS):
+        for key, w in weights.items():
+            w.grad = gradients[key][step].clone()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(weights.values(), clip)
+        for group in optimizer.param_groups:
+            group["lr"] = rate * (1 - step / STEPS)
+        optimizer.step()
+        yield {key: w.detach().clone() for key, w in weights.items()}
+
+
+def main():
+    torch.manual_seed(SEED)
+    drawn = {key: torch.randn(STEPS + 1, *shape).double() for key, shape in SHAPES.items()}
+    weights = {key: x[0] for key, x in drawn.items()}
+    gradients = {key: x[1:] for key, x in drawn.items()}
+    out = {f"weights/{key}": x for key, x in weights.items()} | {f"gradients/{key}": x for key, x in gradients.items()}
+    for name, case in CASES:
+        options = {key: float(value) for key, value in (word.split("=") for word in case.split(","))}
+        after = list(updates(name, options, weights, gradients))
+        for key in SHAPES:
+            out[f"{name}/{case}/{key}"] = torch.stack([after[step - 1][key] for step in KEPT])
+    note = f"torch {torch.__version__}, float64, seed {SEED}"
+    save_file({name: x.contiguous() for name, x in out.items()}, sys.argv[1], {"tools/golden/optimizers.py": note})
+
+
+main()
