@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/attrs.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -9,25 +10,46 @@
 namespace snug {
 namespace {
 
+bool is_before(const Attrs::Item& item, std::string_view name) { return item.first < name; }
+
 template <class T>
-const T& get(const std::map<std::string, AttrValue>& items, const std::string& name) {
-  const auto found = items.find(name);
-  SNUG_CHECK(found != items.end(), "attribute " + name + " is absent");
-  const T* value = std::get_if<T>(&found->second);
+const T& get(const Attrs& attrs, const std::string& name) {
+  const AttrValue* found = attrs.find(name);
+  SNUG_CHECK(found != nullptr, "attribute " + name + " is absent");
+  const T* value = std::get_if<T>(found);
   SNUG_CHECK(value != nullptr, "attribute " + name + " has another kind");
   return *value;
 }
 
 }  // namespace
 
-bool Attrs::boolean(const std::string& name) const { return get<bool>(items_, name); }
-int64_t Attrs::int64(const std::string& name) const { return get<int64_t>(items_, name); }
-double Attrs::real(const std::string& name) const { return get<double>(items_, name); }
+Attrs::Attrs(std::initializer_list<Item> items) : items_(items) {
+  std::sort(items_.begin(), items_.end(),
+            [](const Item& a, const Item& b) { return a.first < b.first; });
+}
+
+void Attrs::set(const std::string& name, AttrValue value) {
+  const auto at = std::lower_bound(items_.begin(), items_.end(), name, is_before);
+  if (at != items_.end() && at->first == name) {
+    at->second = std::move(value);
+  } else {
+    items_.emplace(at, name, std::move(value));
+  }
+}
+
+const AttrValue* Attrs::find(std::string_view name) const {
+  const auto at = std::lower_bound(items_.begin(), items_.end(), name, is_before);
+  return at != items_.end() && at->first == name ? &at->second : nullptr;
+}
+
+bool Attrs::boolean(const std::string& name) const { return get<bool>(*this, name); }
+int64_t Attrs::int64(const std::string& name) const { return get<int64_t>(*this, name); }
+double Attrs::real(const std::string& name) const { return get<double>(*this, name); }
 const std::string& Attrs::text(const std::string& name) const {
-  return get<std::string>(items_, name);
+  return get<std::string>(*this, name);
 }
 const std::vector<int64_t>& Attrs::ints(const std::string& name) const {
-  return get<std::vector<int64_t>>(items_, name);
+  return get<std::vector<int64_t>>(*this, name);
 }
 
 AttrKind kind_of(const AttrValue& value) { return static_cast<AttrKind>(value.index()); }

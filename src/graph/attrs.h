@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -17,12 +17,18 @@ using AttrValue = std::variant<bool, int64_t, double, std::string, std::vector<i
 
 class Attrs {
  public:
-  Attrs() = default;
-  Attrs(std::initializer_list<std::pair<const std::string, AttrValue>> items) : items_(items) {}
+  using Item = std::pair<std::string, AttrValue>;
 
-  void set(const std::string& name, AttrValue value) { items_[name] = std::move(value); }
-  [[nodiscard]] bool has(const std::string& name) const { return items_.count(name) != 0; }
-  [[nodiscard]] const std::map<std::string, AttrValue>& items() const { return items_; }
+  Attrs() = default;
+  /// No name twice.
+  Attrs(std::initializer_list<Item> items);
+
+  void set(const std::string& name, AttrValue value);
+  [[nodiscard]] bool has(const std::string& name) const { return find(name) != nullptr; }
+  /// Null where there is none.
+  [[nodiscard]] const AttrValue* find(std::string_view name) const;
+  /// By rising name.
+  [[nodiscard]] const std::vector<Item>& items() const { return items_; }
 
   // Throw Error{internal} when the attribute is absent or of another kind: the op's schema has
   // already been checked.
@@ -35,7 +41,7 @@ class Attrs {
   bool operator==(const Attrs&) const = default;
 
  private:
-  std::map<std::string, AttrValue> items_;
+  std::vector<Item> items_;  // few, and a program has a hundred thousand nodes
 };
 
 [[nodiscard]] AttrKind kind_of(const AttrValue& value);

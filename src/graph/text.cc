@@ -43,7 +43,7 @@ void print_node(const Graph& graph, const Node& node, std::string& out) {
   out += ")";
   std::string attrs;
   for (const AttrSpec& spec : *node.op->attrs) {
-    const AttrValue& value = node.attrs.items().at(spec.name);
+    const AttrValue& value = *node.attrs.find(spec.name);
     if (!spec.is_required && value == spec.default_value) continue;
     attrs += (attrs.empty() ? "" : ", ") + spec.name + "=" + to_string(value);
   }

@@ -23,21 +23,22 @@ void verify_values(const Graph& graph) {
   std::unordered_set<std::string_view> names;
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
-    const std::string where = "%" + std::to_string(i);
+    const auto fail_here = [i](const std::string& message) {
+      fail("%" + std::to_string(i), message);
+    };
     if (!value.name.empty() && !names.insert(value.name).second)
-      fail(where, "the name '" + value.name + "' is used twice");
+      fail_here("the name '" + value.name + "' is used twice");
     if ((value.kind == ValueKind::computed) != (value.producer != kNone))
-      fail(where, "kind and producer disagree");
+      fail_here("kind and producer disagree");
     if (value.kind != ValueKind::computed && value.name.empty())
-      fail(where, "a resident value needs a name");
+      fail_here("a resident value needs a name");
     if (value.producer == kNone) continue;
     if (value.producer < 0 || static_cast<size_t>(value.producer) >= graph.nodes.size())
-      fail(where, "no such producer");
+      fail_here("no such producer");
     const Node& node = graph.node(value.producer);
     const auto index = static_cast<size_t>(value.output_index);
-    if (index >= node.outputs.size() || node.outputs[index] != static_cast<ValueId>(i)) {
-      fail(where, "its producer does not list it");
-    }
+    if (index >= node.outputs.size() || node.outputs[index] != static_cast<ValueId>(i))
+      fail_here("its producer does not list it");
   }
 }
 
@@ -46,8 +47,8 @@ bool has_complete_attrs(const Node& node) {
   const auto& given = node.attrs.items();
   return given.size() == node.op->attrs->size() &&
          std::all_of(node.op->attrs->begin(), node.op->attrs->end(), [&](const AttrSpec& spec) {
-           const auto found = given.find(spec.name);
-           return found != given.end() && kind_of(found->second) == kind_of(spec.default_value);
+           const AttrValue* found = node.attrs.find(spec.name);
+           return found != nullptr && kind_of(*found) == kind_of(spec.default_value);
          });
 }
 

@@ -22,13 +22,16 @@ struct TemplateStorage {
   bool is_read_by_backward = false;  // by this block's backward ops
   bool is_live_at_entry = false;     // made by earlier backward ops
   bool leaves = false;               // a backward storage that is used after this block's backward
+  bool is_used_in_tail = false;      // see BlockTemplate::tail_begin_
 };
 
 class BlockTemplate {
  public:
   /// `entry_bytes`: made by the backward part before this block's and still live when it begins.
+  /// `local_by_id`: -1 for each storage of the problem, and so again afterwards; the templates of a
+  /// chain share it, since one block may have a hundred thousand storages and most have ten.
   BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block,
-                int64_t entry_bytes);
+                int64_t entry_bytes, std::vector<int32_t>& local_by_id);
 
   /// Nothing where the set does not allow the backward to run (the input is needed but not saved).
   [[nodiscard]] std::optional<BlockOption> measure(const std::vector<bool>& is_saved) const;
@@ -55,16 +58,26 @@ class BlockTemplate {
     double seconds = 0;
   };
 
-  int32_t add_storage(const ProblemIndex& index, StorageId id);
-  LocalOp add_op(const ProblemIndex& index, const Chain& chain, OpId id);
+  int32_t add_storage(const ProblemIndex& index, StorageId id, std::vector<int32_t>& local_by_id);
+  LocalOp add_op(const ProblemIndex& index, const Chain& chain, OpId id,
+                 std::vector<int32_t>& local_by_id);
   [[nodiscard]] bool append_closure(int32_t local, std::vector<uint8_t>& is_available,
                                     std::vector<const LocalOp*>& run, double& seconds) const;
+
+  void split_off_tail();
+  [[nodiscard]] int64_t peak_of_tail() const;
 
   std::vector<TemplateStorage> storages_;
   std::vector<std::pair<StorageId, int32_t>> sorted_ids_;
   std::vector<LocalOp> forward_;
   std::vector<LocalOp> backward_;
   std::vector<int32_t> producer_;  // per local storage: index in forward_, or -1
+  // The backward ops from here on read nothing of the forward part (a hundred thousand updates), so
+  // they are the same for every save-set, and so are the storages that they alone know.
+  size_t tail_begin_ = 0;
+  size_t head_storages_ = 0;  // the first so many
+  int64_t tail_peak_bytes_ = 0;
+  int64_t tail_entry_bytes_ = 0;  // there at entry, and used in the tail alone
   double forward_seconds_ = 0;
   int64_t foreign_bytes_ = 0;
 };

@@ -157,17 +157,25 @@ std::optional<int64_t> GreedyPlacement::gap_for(int32_t id, Fit fit) {
   int64_t gap_begin = 0;
   std::optional<int64_t> chosen;
   int64_t chosen_gap = std::numeric_limits<int64_t>::max();
-  std::vector<PlacedChunk>& near = placed_.near(sections_->of_range[static_cast<size_t>(id)]);
-  for (PlacedChunk& chunk : near) {
+  const auto can_pass = [&](const LiveBetween& between) {
     ++looks_;
-    if (near.size() > kFewChunks) {
-      const PlacedChunk::Live& live = chunk.live_between(range.first, range.last);
-      if (!live.is_any) continue;
-      if (live.gap < range.bytes && live.offset - gap_begin < range.bytes) {
-        gap_begin = std::max(gap_begin, live.end);
-        continue;
-      }
+    const LiveBetween::Live& live = between.live();
+    if (!live.is_any) return true;
+    if (live.gap >= range.bytes || live.offset - gap_begin >= range.bytes) return false;
+    gap_begin = std::max(gap_begin, live.end);
+    return true;
+  };
+  PlacedList& near = placed_.near(sections_->of_range[static_cast<size_t>(id)]);
+  std::vector<PlacedChunk>& chunks = near.chunks();
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (chunks.size() > PlacedList::kGroup && i % PlacedList::kGroup == 0 &&
+        can_pass(near.group_between(i / PlacedList::kGroup, range.first, range.last))) {
+      i += PlacedList::kGroup - 1;
+      continue;
     }
+    PlacedChunk& chunk = chunks[i];
+    if (chunks.size() > kFewChunks && can_pass(chunk.live_between(range.first, range.last)))
+      continue;
     looks_ += static_cast<int64_t>(chunk.ranges().size());
     for (const PlacedRange& other : chunk.ranges()) {
       if (other.last < range.first || range.last < other.first) continue;
@@ -199,7 +207,8 @@ std::optional<int64_t> GreedyPlacement::touching_gap_for(int32_t id, int64_t lim
     longest = steps;
     chosen = is_filled || below >= above ? begin : end - range.bytes;
   };
-  const std::vector<PlacedChunk>& near = placed_.near(sections_->of_range[static_cast<size_t>(id)]);
+  const std::vector<PlacedChunk>& near =
+      placed_.near(sections_->of_range[static_cast<size_t>(id)]).chunks();
   const auto steps_above = [&](size_t chunk, size_t from) {
     const int64_t offset = near[chunk].ranges()[from].offset;
     int32_t steps = 0;

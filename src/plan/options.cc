@@ -225,11 +225,12 @@ std::vector<BlockOptions> block_options(const ProblemIndex& index, const Chain& 
   std::vector<std::optional<BlockTemplate>> templates(static_cast<size_t>(chain.class_count));
   std::vector<size_t> first_of_class(static_cast<size_t>(chain.class_count), 0);
   const std::vector<int64_t> entry_bytes = bytes_at_entry(index, chain);
+  std::vector<int32_t> local_by_id(index.problem.storages.size(), -1);
   for (size_t b = 0; b < chain.blocks.size(); ++b) {
     stop_point();
     const Block& block = chain.blocks[b];
     BlockOptions& mine = result[b];
-    BlockTemplate shape(index, chain, block, entry_bytes[b]);
+    BlockTemplate shape(index, chain, block, entry_bytes[b], local_by_id);
     mine.runs_once = block.runs_once;
     mine.forward_seconds = shape.forward_seconds();
     mine.input_bytes = shape.input_bytes();

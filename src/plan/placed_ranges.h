@@ -20,8 +20,66 @@ struct PlacedRange {
   int32_t last;
 };
 
-/// Some ranges of a list, one behind the other, with what a search for a gap has to know of them to
-/// pass them.
+/// What a search for a gap has to know of some ranges of a list, one behind the other, to pass
+/// them: those that are live between two steps. A search asks for one range after the other, and
+/// what they meet here is mostly the same, so the answer is kept with the steps between which it
+/// holds.
+class LiveBetween {
+ public:
+  LiveBetween() = default;
+
+  struct Live {
+    bool is_any = false;
+    int64_t offset = 0;  // of the lowest
+    int64_t end = 0;     // of the highest
+    int64_t gap = 0;     // at least the largest between them, of those that none of them fills
+  };
+
+  [[nodiscard]] bool holds(int32_t first, int32_t last) const {
+    return is_summed_ && last_dead_ < first && first <= first_death_ && last_birth_ <= last &&
+           last < first_unborn_;
+  }
+  [[nodiscard]] const Live& live() const { return live_; }
+
+  void forget() { is_summed_ = false; }
+  /// Of nothing so far, and of what is added then, between the same two steps each time.
+  void begin() { *this = LiveBetween(true); }
+  void add(const PlacedRange& range, int32_t first, int32_t last) {
+    if (range.last < first) {
+      last_dead_ = std::max(last_dead_, range.last);
+    } else if (last < range.first) {
+      first_unborn_ = std::min(first_unborn_, range.first);
+    } else {
+      first_death_ = std::min(first_death_, range.last);
+      last_birth_ = std::max(last_birth_, range.first);
+      append({true, range.offset, range.end, 0});
+    }
+  }
+  void add(const LiveBetween& part) {
+    last_dead_ = std::max(last_dead_, part.last_dead_);
+    first_death_ = std::min(first_death_, part.first_death_);
+    last_birth_ = std::max(last_birth_, part.last_birth_);
+    first_unborn_ = std::min(first_unborn_, part.first_unborn_);
+    if (part.live_.is_any) append(part.live_);
+  }
+
+ private:
+  explicit LiveBetween(bool is_summed) : is_summed_(is_summed) {}
+  void append(const Live& next) {
+    if (!live_.is_any) live_ = {true, next.offset, next.offset, 0};
+    live_.gap = std::max({live_.gap, next.gap, next.offset - live_.end});
+    live_.end = std::max(live_.end, next.end);
+  }
+
+  bool is_summed_ = false;
+  Live live_;
+  int32_t last_dead_ = std::numeric_limits<int32_t>::min();  // of what was dead by then
+  int32_t first_death_ = std::numeric_limits<int32_t>::max();
+  int32_t last_birth_ = std::numeric_limits<int32_t>::min();
+  int32_t first_unborn_ = std::numeric_limits<int32_t>::max();
+};
+
+/// Some ranges of a list, one behind the other.
 class PlacedChunk {
  public:
   PlacedChunk(const PlacedRange* begin, const PlacedRange* end) : ranges_(begin, end) {}
@@ -30,68 +88,35 @@ class PlacedChunk {
 
   void insert(size_t at, const PlacedRange& placed) {
     ranges_.insert(ranges_.begin() + static_cast<std::ptrdiff_t>(at), placed);
-    is_summed_ = false;
+    live_.forget();
   }
   /// Gives the second half away.
   [[nodiscard]] PlacedChunk split() {
     const size_t half = ranges_.size() / 2;
     PlacedChunk rest(ranges_.data() + half, ranges_.data() + ranges_.size());
     ranges_.resize(half);
-    is_summed_ = false;
+    live_.forget();
     return rest;
   }
 
-  /// Those of the chunk that are live between two steps.
-  struct Live {
-    bool is_any = false;
-    int64_t offset = 0;  // of the lowest
-    int64_t end = 0;     // of the highest
-    int64_t gap = 0;     // the largest between them, of those that none of them fills
-  };
-  /// A search asks for one range after the other, and what they meet here is mostly the same.
-  [[nodiscard]] const Live& live_between(int32_t first, int32_t last) {
-    const bool is_known = is_summed_ && last_dead_ < first && first <= first_death_ &&
-                          last_birth_ <= last && last < first_unborn_;
-    if (!is_known) sum_up(first, last);
+  [[nodiscard]] const LiveBetween& live_between(int32_t first, int32_t last) {
+    if (!live_.holds(first, last)) {
+      live_.begin();
+      for (const PlacedRange& each : ranges_) live_.add(each, first, last);
+    }
     return live_;
   }
 
  private:
-  void sum_up(int32_t first, int32_t last) {
-    live_ = {};
-    last_dead_ = last_birth_ = std::numeric_limits<int32_t>::min();
-    first_death_ = first_unborn_ = std::numeric_limits<int32_t>::max();
-    for (const PlacedRange& each : ranges_) {
-      if (each.last < first) {
-        last_dead_ = std::max(last_dead_, each.last);
-        continue;
-      }
-      if (last < each.first) {
-        first_unborn_ = std::min(first_unborn_, each.first);
-        continue;
-      }
-      if (!live_.is_any) live_ = {true, each.offset, each.offset, 0};
-      first_death_ = std::min(first_death_, each.last);
-      last_birth_ = std::max(last_birth_, each.first);
-      live_.gap = std::max(live_.gap, each.offset - live_.end);
-      live_.end = std::max(live_.end, each.end);
-    }
-    is_summed_ = true;
-  }
-
   std::vector<PlacedRange> ranges_;
-  bool is_summed_ = false;
-  Live live_;
-  // The steps between which the sum holds: the last death of what was dead by then, ...
-  int32_t last_dead_ = 0;
-  int32_t first_death_ = 0;
-  int32_t last_birth_ = 0;
-  int32_t first_unborn_ = 0;
+  LiveBetween live_;
 };
 
 /// Ranges by rising offset, in chunks: what is new goes to its place without moving all behind it.
 class PlacedList {
  public:
+  static constexpr size_t kGroup = 16;  // chunks that a search may pass at once
+
   void add(const PlacedRange& placed) { new_.push_back(placed); }
 
   /// In order, what was added last included. No chunk is empty.
@@ -106,10 +131,22 @@ class PlacedList {
     return chunks_;
   }
 
+  /// Of the chunks [group · kGroup, ...), which chunks() has put in order.
+  [[nodiscard]] const LiveBetween& group_between(size_t group, int32_t first, int32_t last) {
+    LiveBetween& live = groups_[group];
+    if (!live.holds(first, last)) {
+      live.begin();
+      const size_t end = std::min(chunks_.size(), (group + 1) * kGroup);
+      for (size_t i = group * kGroup; i < end; ++i) live.add(chunks_[i].live_between(first, last));
+    }
+    return live;
+  }
+
  private:
   static constexpr size_t kChunk = 64;  // ranges; twice that are split
   static constexpr size_t kFewNew = 4;  // cheaper to insert than to merge
 
+  static size_t groups_of(size_t chunks) { return (chunks + kGroup - 1) / kGroup; }
   static bool is_lower(const PlacedRange& a, const PlacedRange& b) {
     return std::pair(a.offset, a.end) < std::pair(b.offset, b.end);
   }
@@ -117,6 +154,7 @@ class PlacedList {
   void insert(const PlacedRange& placed) {
     if (chunks_.empty()) {
       chunks_.emplace_back(&placed, &placed + 1);
+      groups_.resize(1);
       return;
     }
     auto chunk = std::upper_bound(
@@ -126,9 +164,13 @@ class PlacedList {
     const auto& ranges = chunk->ranges();
     const auto at = std::upper_bound(ranges.begin(), ranges.end(), placed, is_lower);
     chunk->insert(static_cast<size_t>(at - ranges.begin()), placed);
+    const auto group = static_cast<size_t>(chunk - chunks_.begin()) / kGroup;
+    groups_[group].forget();
     if (ranges.size() < 2 * kChunk) return;
+    for (size_t i = group + 1; i < groups_.size(); ++i) groups_[i].forget();  // they move on
     PlacedChunk rest = chunk->split();
     chunks_.insert(chunk + 1, std::move(rest));
+    groups_.resize(groups_of(chunks_.size()));
   }
 
   void rebuild() {
@@ -143,9 +185,11 @@ class PlacedList {
     chunks_.clear();
     for (size_t begin = 0; begin < all.size(); begin += kChunk)
       chunks_.emplace_back(all.data() + begin, all.data() + std::min(all.size(), begin + kChunk));
+    groups_.assign(groups_of(chunks_.size()), {});
   }
 
   std::vector<PlacedChunk> chunks_;
+  std::vector<LiveBetween> groups_;
   std::vector<PlacedRange> new_;
   size_t size_ = 0;  // in chunks
 };
@@ -173,10 +217,10 @@ class PlacedRanges {
   }
 
   /// All that can be live within the interval, and more, by rising offset.
-  [[nodiscard]] std::vector<PlacedChunk>& near(Sections::Interval interval) {
+  [[nodiscard]] PlacedList& near(Sections::Interval interval) {
     size_t i = 0;
     while (interval.end - interval.begin > levels_[i].half) ++i;
-    return levels_[i].windows[static_cast<size_t>(interval.begin / levels_[i].half)].chunks();
+    return levels_[i].windows[static_cast<size_t>(interval.begin / levels_[i].half)];
   }
 
  private:

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -42,13 +41,14 @@ class Overwriting {
         backend_(backend),
         storages_(storages_of(graph)),
         readers_(graph.values.size(), 0) {
+    std::vector<const Node*> last_reader(graph.values.size(), nullptr);
     for (const Node& node : graph.nodes) {
       if (node.op->alias->kind == AliasKind::view) continue;
-      std::set<ValueId> read;
       for (const ValueId input : node.inputs) {
-        if (input != kNone) read.insert(storage(input));
+        if (input == kNone) continue;
+        const auto owner = static_cast<size_t>(storage(input));
+        if (std::exchange(last_reader[owner], &node) != &node) ++readers_[owner];
       }
-      for (const ValueId owner : read) ++readers_[static_cast<size_t>(owner)];
     }
     for (const ValueId kept : graph.outputs) ++readers_[static_cast<size_t>(storage(kept))];
   }
@@ -173,18 +173,35 @@ void add_reuses(const Graph& graph, const Overwriting& overwriting, Lowered& low
   }
 }
 
-void add_unique(std::vector<plan::StorageId>& list, plan::StorageId storage) {
-  if (std::find(list.begin(), list.end(), storage) == list.end()) list.push_back(storage);
-}
+// Lists of storages in which each stands once, one list after the other. The norm of all gradients
+// reads as many as there are weights.
+class UniqueLists {
+ public:
+  explicit UniqueLists(size_t storages) : list_of_(storages, 0) {}
+  void begin() { ++list_; }
+  void add(plan::StorageId storage, std::vector<plan::StorageId>& list) {
+    if (std::exchange(list_of_[static_cast<size_t>(storage)], list_) != list_)
+      list.push_back(storage);
+  }
+  [[nodiscard]] bool has(plan::StorageId storage) const {
+    return list_of_[static_cast<size_t>(storage)] == list_;
+  }
+
+ private:
+  std::vector<int32_t> list_of_;  // the last that the storage was added to
+  int32_t list_ = 0;
+};
 
 // Of everything that a node reads or writes, each place once, for the batch in one piece.
 double operand_bytes(const Node& node, const Lowered& lowered, int64_t pieces) {
-  std::set<plan::StorageId> places;
+  std::vector<plan::StorageId> places;
   for (const auto* ids : {&node.inputs, &node.outputs}) {
     for (const ValueId id : *ids) {
-      if (id != kNone) places.insert(lowered.storage_of_value[static_cast<size_t>(id)]);
+      if (id != kNone) places.push_back(lowered.storage_of_value[static_cast<size_t>(id)]);
     }
   }
+  std::sort(places.begin(), places.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
   double bytes = 0;
   for (const plan::StorageId place : places) {
     const plan::Storage& storage = lowered.problem.storages[static_cast<size_t>(place)];
@@ -213,8 +230,16 @@ class Kernels {
   std::map<std::string, KernelChoice> known_;
 };
 
+// What the lowering of one op after the other shares.
+struct Workbench {
+  Kernels kernels;
+  UniqueLists read;
+  UniqueLists made;
+  double uncertain_seconds = 0;
+};
+
 plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lowered& lowered,
-                  int64_t pieces, Kernels& kernels, double& uncertain_seconds) {
+                  int64_t pieces, Workbench& bench) {
   const Node& first = graph.node(nodes.front());
   plan::Op op{.name = {},
               .scope = first.scope,
@@ -225,20 +250,21 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
               .scratch_bytes = 0,
               .may_recompute = first.phase == Phase::forward,
               .signature = 0};
-  std::vector<plan::StorageId> made;
+  bench.read.begin();
+  bench.made.begin();
   std::string signatures;
   stop_point();
   for (const NodeId id : nodes) {
     const Node& node = graph.node(id);
     const NodeSpec spec = spec_of(graph, id);
     const std::string signature = signature_of(spec);
-    const KernelChoice& choice = kernels.select(spec, signature);
+    const KernelChoice& choice = bench.kernels.select(spec, signature);
     op.name += (op.name.empty() ? "" : "+") + *node.op->name;
-    const double share = kernels.share_from_memory(operand_bytes(node, lowered, pieces));
+    const double share = bench.kernels.share_from_memory(operand_bytes(node, lowered, pieces));
     const double more = std::max(0.0, choice.far_seconds - choice.seconds);
     const double seconds = choice.seconds + share * more;
     op.seconds += seconds;
-    uncertain_seconds += seconds * choice.uncertainty + std::min(share, 1 - share) * more;
+    bench.uncertain_seconds += seconds * choice.uncertainty + std::min(share, 1 - share) * more;
     op.scratch_bytes =
         std::max(op.scratch_bytes, round_up(choice.scratch_bytes, lowered.problem.alignment));
     op.may_recompute = op.may_recompute && node.op->alias->kind != AliasKind::must_overwrite;
@@ -246,16 +272,15 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNone) continue;
       const plan::StorageId storage = lowered.storage_of_value[static_cast<size_t>(node.inputs[i])];
-      if (std::find(made.begin(), made.end(), storage) == made.end()) {
-        add_unique(op.inputs, storage);
-      } else {
+      if (bench.made.has(storage)) {
         signatures += " over " + std::to_string(i);
+      } else {
+        bench.read.add(storage, op.inputs);
       }
     }
     for (const ValueId output : node.outputs)
-      add_unique(made, lowered.storage_of_value[static_cast<size_t>(output)]);
+      bench.made.add(lowered.storage_of_value[static_cast<size_t>(output)], op.outputs);
   }
-  op.outputs = std::move(made);
   op.signature = hash_text(signatures);
   return op;
 }
@@ -291,16 +316,18 @@ Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
     out.storage_of_value[i] = out.storage_of_value[static_cast<size_t>(place)];
   }
   out.nodes_of_op = std::move(groups.nodes);
-  Kernels kernels(backend);
+  const size_t storages = out.problem.storages.size();
+  Workbench bench{Kernels(backend), UniqueLists(storages), UniqueLists(storages)};
   double seconds = 0;
-  double uncertain_seconds = 0;
+  out.problem.ops.reserve(out.nodes_of_op.size());
   for (const std::vector<NodeId>& nodes : out.nodes_of_op) {
-    out.problem.ops.push_back(lower_op(graph, nodes, out, pieces, kernels, uncertain_seconds));
+    out.problem.ops.push_back(lower_op(graph, nodes, out, pieces, bench));
     seconds += out.problem.ops.back().seconds;
   }
-  out.seconds_uncertainty = seconds > 0 ? uncertain_seconds / seconds : 0;
+  out.seconds_uncertainty = seconds > 0 ? bench.uncertain_seconds / seconds : 0;
+  bench.read.begin();
   for (const ValueId id : graph.outputs)
-    add_unique(out.problem.keep, out.storage_of_value[static_cast<size_t>(id)]);
+    bench.read.add(out.storage_of_value[static_cast<size_t>(id)], out.problem.keep);
   add_reuses(graph, overwriting, out);
   return out;
 }

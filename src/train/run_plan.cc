@@ -212,12 +212,13 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.train_batch_size = request.global_batch;
   report.max_length = request.lengths.back();
   report.prices = price_list(request, candidates, smallest, chosen);
+  std::vector<std::string> names;
   for (const auto& [name, entry] : run.residents.entries()) {
-    if (entry.kind == ValueKind::parameter) report.parameters += element_count(entry.type);
+    if (entry.kind != ValueKind::parameter) continue;
+    report.parameters += element_count(entry.type);
+    names.push_back(name);
   }
   if (request.trains) {
-    std::vector<std::string> names;
-    for (const Value& value : parameters_of(*request.model)) names.push_back(value.name);
     for (const std::string& name : trainable_names(names, request.recipe.freeze)) {
       report.trainable_parameters += element_count(run.residents.at(name).type);
     }
