@@ -215,7 +215,7 @@ int run(const std::vector<std::string>& words) {
   }
   for (Case& each : cases) {
     each.engine = std::make_unique<train::Engine>(each.plan, *backend);
-    fill_residents(*each.engine, std::max<int64_t>(model.vocab_size(), 1));
+    fill_residents(*each.engine, std::max<int64_t>(model.traits.vocab_size, 1));
   }
   Trace trace;
   for (int i = 0; i < rounds; ++i) {
