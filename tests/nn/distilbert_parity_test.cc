@@ -54,7 +54,8 @@ TEST_P(Distilbert_parity, evaluation_is_equal) {
 
 TEST_P(Distilbert_parity, ten_updates_are_equal) {
   build(true);
-  const optim::Options adamw = {.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-7, .weight_decay = 0.1};
+  const optim::Options adamw =
+      optim::make_options("adamw", {{"beta1", 0.9}, {"beta2", 0.98}, {"epsilon", 1e-7}}, 0.1);
   const GoldenUpdates found =
       run_golden_updates(builder_, model_, parameters_, feeds_, adamw, 0.01, {});
   expect_equal(found.losses, "losses");
