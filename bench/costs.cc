@@ -16,7 +16,7 @@
 #include "models/model.h"
 #include "snug/memory.h"
 #include "train/engine.h"
-#include "train/model.h"
+#include "train/read_model.h"
 #include "train/recipe.h"
 
 namespace {

@@ -11,7 +11,7 @@
 #include "io/safetensors.h"
 #include "snug/error.h"
 #include "train/finite.h"
-#include "train/image_processor.h"
+#include "train/input.h"
 
 namespace snug::train {
 namespace {
@@ -105,9 +105,7 @@ std::string save_checkpoint(const std::string& folder, const Engine& engine, con
     return sha256;
   };
   target.write("config.json", model.config_json());
-  if (model.reads_images()) target.write(kImageProcessorFile, image_processor_json(model));
-  if (tokenizer != nullptr)
-    tokenizer->save(target.path(), model.max_seq_length, engine.has(models::kTokenTypeIds));
+  input_of(model).write_folder(model, tokenizer, engine.has(models::kTokenTypeIds), target);
   std::string sha256 = write_tensors("model.safetensors", weights);
   if (state != nullptr) {
     (void)write_tensors("optimizer.safetensors", states);

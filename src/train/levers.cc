@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/optimizer/optimizers.h"
+#include "train/input.h"
 #include "train/programs.h"
 #include "train/splits.h"
 
@@ -115,7 +116,7 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
     }
     levers.push_back(std::move(batch));
   }
-  if (request.model->reads_images()) return;
+  if (!input_of(*request.model).has_lengths()) return;
   Lever length{{}, true};
   for (const int64_t each : shorter_lengths(request.lengths.back())) {
     length.settings.push_back(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model of a run, whichever it is: read from the run configuration once, fitted to data when
-// they are known, then asked for graphs, initial weights and its config.json. What differs between
+// The model of a run, whichever it is: read once (read_model.h), fitted to data when they are
+// known, then asked for graphs, initial weights and its config.json. What differs between
 // families is in src/models; nothing here knows one of them.
 #pragma once
 
@@ -31,7 +31,6 @@ struct Model {
   data::ImageNormalization normalization;  // of images, as the weights were trained
   int64_t max_seq_length = 0;              // of the run, in tokens
 
-  [[nodiscard]] bool reads_images() const { return *family->input == models::InputKind::image; }
   /// Of the program for rows of this length.
   [[nodiscard]] models::ProgramSize size(int64_t length) const;
   [[nodiscard]] std::string config_json() const;
@@ -41,17 +40,14 @@ struct Model {
   models::SequenceModel build(GraphBuilder& builder, models::BatchShape shape,
                               const models::BuildOptions& options) const;
   [[nodiscard]] models::InitRule init_rule(const std::string& parameter, const Shape& shape) const;
+  /// Of all labels: LABEL_0, LABEL_1, ... where the file names none.
+  [[nodiscard]] std::vector<std::string> label_names() const;
+  /// After a change of `config`: refuses sizes that cannot be, and reads `traits` anew.
+  void check_sizes();
 };
-
-/// Reads presets, config.json files and Hugging Face folders, whose weights are compared with their
-/// config.json. Throws Error{bad_config|bad_data}.
-[[nodiscard]] Model read_model(const RunConfig& config);
 
 /// Gives a model that was read the sizes that follow from data, tokenizer and max_seq_length. May
 /// be called again when more is known. Throws Error{bad_config}.
 void fit_model(Model& model, const RunConfig& config, ModelFacts facts);
-
-/// Both at once.
-[[nodiscard]] Model resolve_model(const RunConfig& config, const ModelFacts& facts);
 
 }  // namespace snug::train

@@ -2,14 +2,11 @@
 #include "train/notices.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 
 #include "io/file.h"
-#include "text/wordpiece.h"
-#include "train/image_processor.h"
 #include "train/programs.h"
 
 namespace snug::train {
@@ -98,23 +95,6 @@ std::vector<std::string> weight_notices(const Model& model) {
                       " weights are fresh");
   }
   return notices;
-}
-
-std::vector<std::string> length_notices(const Model& model) {
-  if (model.weights_folder.empty() || model.reads_images()) return {};
-  const auto saved = WordPieceTokenizer::saved_max_length(model.weights_folder);
-  if (!saved || *saved == model.max_seq_length) return {};
-  return {"texts are cut at " + std::to_string(model.max_seq_length) +
-          " tokens (max_seq_length); model_max_length of " + model.weights_folder + " is " +
-          std::to_string(*saved)};
-}
-
-std::string normalization_notice(const Model& model) {
-  if (!model.reads_images() || model.normalization == data::ImageNormalization{}) return {};
-  const data::ImageNormalization& n = model.normalization;
-  return fmt::format("images are normalised as {}/{} says: (byte / {:.6g} - {:.4g}) / {:.4g}",
-                     model.name, kImageProcessorFile, n.divisor, fmt::join(n.mean, ", "),
-                     fmt::join(n.deviation, ", "));
 }
 
 std::vector<std::string> label_notices(const std::string& file, const data::Labels& labels,

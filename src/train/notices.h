@@ -19,10 +19,6 @@ void say(const RunOptions& options, const std::vector<std::string>& texts);
 
 /// Every weight that starts fresh, and the tensors of the folder that are not used.
 [[nodiscard]] std::vector<std::string> weight_notices(const Model& model);
-/// Where training cuts texts at another length than the folder was made for.
-[[nodiscard]] std::vector<std::string> length_notices(const Model& model);
-/// How images are normalised where the folder says otherwise than CIFAR-10.
-[[nodiscard]] std::string normalization_notice(const Model& model);
 /// How the labels of `file` became ids, and a warning where one label alone occurs.
 [[nodiscard]] std::vector<std::string> label_notices(const std::string& file,
                                                      const data::Labels& labels,

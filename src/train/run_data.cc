@@ -10,7 +10,6 @@
 #include "io/sha256.h"
 #include "snug/error.h"
 #include "text/vocabulary.h"
-#include "train/model.h"
 #include "train/notices.h"
 #include "train/process_memory.h"
 
@@ -164,28 +163,6 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
   return cache;
 }
 
-std::unique_ptr<const data::ImageFile> open_images(const Model& model, const std::string& path,
-                                                   const data::LabelRule& rule) {
-  if (!io::is_folder(path) && !path.ends_with(".bin")) {
-    throw Error(ErrorCode::bad_config, path,
-                "'" + model.name + "' reads images, and this is neither a folder nor a .bin file",
-                "give CIFAR-10 or CIFAR-100 in their binary version: a folder or a .bin file");
-  }
-  if (model.traits.image_size != data::kCifarSide ||
-      model.traits.image_channels != data::kCifarChannels) {
-    throw Error(ErrorCode::bad_config, "image_size",
-                "the images of " + path + " have 32 x 32 pixels of 3 channels, '" + model.name +
-                    "' reads " + std::to_string(model.traits.image_size) + " x " +
-                    std::to_string(model.traits.image_size) + " of " +
-                    std::to_string(model.traits.image_channels),
-                "set image_size to 32, or choose one of the models for CIFAR");
-  }
-  return std::make_unique<const data::ImageFile>(path, rule, model.normalization);
-}
-
-namespace {
-
-/// A resumed run keeps its tokens. The key may name them again, no others.
 void check_tokenizer(const RunConfig& config, const WordPieceTokenizer& own) {
   if (config.tokenizer.empty()) return;
   if (fingerprint(WordPieceTokenizer::load(config.tokenizer)) == fingerprint(own)) return;
@@ -195,73 +172,10 @@ void check_tokenizer(const RunConfig& config, const WordPieceTokenizer& own) {
       "leave tokenizer away: the run goes on with its own, in last/");
 }
 
-/// A file that cannot be opened, or has no such columns, is to be known before a vocabulary is
-/// learned.
 void read_first_row(const RunConfig& config, const RunOptions& options, const std::string& file) {
   data::BadRowLog log{.policy = policy_of(config)};
   data::Row row;
   (void)data::open_rows(file, schema_of(config, options, true), log)->next(row);
-}
-
-void open_texts(const RunConfig& config, const RunOptions& options, const Model& model,
-                const std::string& tokenizer_folder, const WorkFolder& work, RunData& run) {
-  if (!config.validation_file.empty()) read_first_row(config, options, config.validation_file);
-  run.tokenizer = open_tokenizer(config, options, tokenizer_folder);
-  if (!tokenizer_folder.empty()) check_tokenizer(config, *run.tokenizer);
-  auto train = std::make_unique<data::TokenCache>(open_file(
-      config, options, *run.tokenizer, config.train_file,
-      {.use = data::LabelUse::find, .rule = model.label_rule}, work.path() + "/train.tokens"));
-  int32_t longest = train->max_length();
-  run.labels = train->labels();
-  say(options, label_notices(config.train_file, run.labels, train->label_source(),
-                             train->report().label_counts));
-  run.train = std::move(train);
-  if (!config.validation_file.empty()) {
-    auto validation = std::make_unique<data::TokenCache>(open_file(
-        config, options, *run.tokenizer, config.validation_file,
-        {.use = data::LabelUse::known, .known = run.labels}, work.path() + "/validation.tokens"));
-    longest = std::max(longest, validation->max_length());
-    run.validation = std::move(validation);
-  }
-  run.buckets = data::bucket_lengths(static_cast<int32_t>(config.max_seq_length), longest);
-}
-
-void open_all_images(const RunConfig& config, const RunOptions& options, const Model& model,
-                     RunData& run) {
-  auto train = open_images(model, config.train_file, model.label_rule);
-  run.labels = train->labels();
-  say(options,
-      label_notices(config.train_file, run.labels, train->label_source(), train->label_counts()));
-  run.train = std::move(train);
-  run.buckets = {static_cast<int32_t>(model.traits.image_size)};
-  if (config.validation_file.empty()) return;
-  run.validation =
-      open_images(model, config.validation_file, {.model = run.labels.names(), .is_trained = true});
-}
-
-}  // namespace
-
-RunData open_training_data(const RunConfig& config, const RunOptions& options, const Model& model,
-                           const std::string& tokenizer_folder, const WorkFolder& work) {
-  config.require({"train_file"});
-  RunData run;
-  if (model.reads_images()) {
-    open_all_images(config, options, model, run);
-  } else {
-    open_texts(config, options, model, tokenizer_folder, work, run);
-  }
-  run.drops_remainder = model.traits.has_batch_statistics;
-  const int64_t rows = run.train->rows();
-  run.train_part = data::Part::all(rows);
-  if (run.validation) {
-    run.validation_part = data::Part::all(run.validation->rows());
-  } else if (config.validation_split > 0) {
-    const data::Split split =
-        data::split_rows(rows, config.validation_split, static_cast<uint64_t>(config.seed));
-    run.train_part = split.train;
-    run.validation_part = split.validation;
-  }
-  return run;
 }
 
 data::TrainSampler train_sampler(const RunConfig& config, const RunData& run) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of a run: tokenizer (read or learned), labels, rows on disk (token caches or images),
-// parts and length buckets.
+// The data of a run: tokenizer (read or learned), labels, rows on disk, parts and length
+// buckets; and what opens a file of text.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "data/image_file.h"
 #include "data/row_store.h"
 #include "data/sampler.h"
 #include "data/split.h"
@@ -17,8 +16,6 @@
 #include "text/wordpiece.h"
 
 namespace snug::train {
-
-struct Model;
 
 /// A folder for caches that removes itself where the run has no folder of its own.
 class WorkFolder {
@@ -36,7 +33,7 @@ class WorkFolder {
 };
 
 struct RunData {
-  std::unique_ptr<const WordPieceTokenizer> tokenizer;  // null for images
+  std::unique_ptr<const WordPieceTokenizer> tokenizer;  // null where rows are no texts
   data::Labels labels;
   std::unique_ptr<const data::RowStore> train;
   std::unique_ptr<const data::RowStore> validation;  // null: the held-out share of `train`
@@ -44,6 +41,7 @@ struct RunData {
   data::Part validation_part;
   std::vector<int32_t> buckets;
 
+  bool learns_vocabulary = false;
   bool drops_remainder = false;  // batches of training are whole: the model has batch norm
 
   [[nodiscard]] const data::RowStore& validation_rows() const {
@@ -59,20 +57,15 @@ struct RunData {
 /// True where open_tokenizer would have to learn a vocabulary.
 [[nodiscard]] bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_folder);
 
-/// Reads everything that training needs; each file of text is tokenised once into a cache in
-/// `work`. `model` says whether rows are texts or images, and which images.
-[[nodiscard]] RunData open_training_data(const RunConfig& config, const RunOptions& options,
-                                         const Model& model, const std::string& tokenizer_folder,
-                                         const WorkFolder& work);
+/// Throws Error{bad_config} where the configuration names other tokens than a resumed run's own: it
+/// keeps them.
+void check_tokenizer(const RunConfig& config, const WordPieceTokenizer& own);
+/// A file that cannot be opened, or has no such columns, is to be known before a vocabulary is
+/// learned.
+void read_first_row(const RunConfig& config, const RunOptions& options, const std::string& file);
 
 /// The batches of training, a pure function of rows and configuration. `run` must outlive it.
 [[nodiscard]] data::TrainSampler train_sampler(const RunConfig& config, const RunData& run);
-
-/// The images of one file or folder, with the labels that `rule` gives them. Throws
-/// Error{bad_config} where the model reads others.
-[[nodiscard]] std::unique_ptr<const data::ImageFile> open_images(const Model& model,
-                                                                 const std::string& path,
-                                                                 const data::LabelRule& rule);
 
 /// What the labels of a file are for.
 struct FileLabels {

@@ -11,8 +11,10 @@
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/finite.h"
+#include "train/input.h"
 #include "train/model_weights.h"
 #include "train/notices.h"
+#include "train/read_model.h"
 #include "train/rows_in_order.h"
 #include "train/session_setup.h"
 
@@ -67,29 +69,6 @@ void refuse_fresh(const train::Model& model) {
               "the model has no trained weights for " + names, "train the model first");
 }
 
-/// Where max_seq_length is not given, it is what the folder was trained with.
-void take_max_length(RunConfig& config, int64_t max_positions, const RunOptions& options) {
-  const RunConfig defaults;
-  const bool is_given = config.source_of("max_seq_length") != ConfigSource::default_value ||
-                        config.max_seq_length != defaults.max_seq_length;
-  const std::optional<int64_t> saved = WordPieceTokenizer::saved_max_length(config.model);
-  const auto tokens = [&] { return std::to_string(config.max_seq_length); };
-  if (!saved) {
-    if (!is_given)
-      train::say(options, "texts are cut at " + tokens() + " tokens: " + config.model +
-                              " has no model_max_length, and max_seq_length is not given");
-    return;
-  }
-  if (is_given && config.max_seq_length != *saved) {
-    train::say(options, "texts are cut at " + tokens() + " tokens (max_seq_length); " +
-                            config.model + " was trained with " + std::to_string(*saved));
-  }
-  if (is_given) return;
-  config.max_seq_length = max_positions > 0 ? std::min(*saved, max_positions) : *saved;
-  train::say(options,
-             "texts are cut at " + tokens() + " tokens (model_max_length of " + config.model + ")");
-}
-
 /// Sets config.max_seq_length where the folder decides it.
 void open_model(RunConfig& config, const RunOptions& options, Trained& trained) {
   io::check_file_of_folder(config.model, "model.safetensors");
@@ -97,32 +76,19 @@ void open_model(RunConfig& config, const RunOptions& options, Trained& trained) 
   trained.model = train::read_model(config);
   refuse_fresh(trained.model);
   train::say(options, "the model is " + config.model);
-  train::say(options, train::normalization_notice(trained.model));
-  if (trained.model.reads_images()) return train::fit_model(trained.model, config, {});
-  take_max_length(config, trained.model.traits.max_positions, options);
-  trained.tokenizer = train::open_tokenizer(config, options, {});
-  const int64_t tokens = trained.tokenizer->vocab_size();
+  trained.tokenizer = train::input_of(trained.model).open_trained(config, options, trained.model);
+  const int64_t tokens = trained.tokenizer ? trained.tokenizer->vocab_size() : 0;
   train::fit_model(trained.model, config, {.vocab_size = tokens});
-  train::say(options, train::spare_rows_warning(trained.model, tokens));
+  if (trained.tokenizer) train::say(options, train::spare_rows_warning(trained.model, tokens));
 }
 
 void open_rows(const RunConfig& config, const RunOptions& options, const std::string& file,
                data::LabelUse use, const std::string& cache_path, Trained& trained) {
-  if (trained.model.reads_images()) {
-    // Labels are not read in a prediction, but these files hold them.
-    const data::LabelRule rule =
-        use == data::LabelUse::known ? trained.model.label_rule : data::LabelRule{};
-    trained.rows = train::open_images(trained.model, file, rule);
-    trained.buckets = {static_cast<int32_t>(trained.model.traits.image_size)};
-    return;
-  }
-  train::FileLabels labels{.use = use, .rule = {}, .known = {}};
-  if (use == data::LabelUse::known) labels.known = data::Labels::from_names(trained.model.labels);
-  auto cache = std::make_unique<data::TokenCache>(
-      train::open_file(config, options, *trained.tokenizer, file, labels, cache_path));
-  trained.buckets =
-      data::bucket_lengths(static_cast<int32_t>(config.max_seq_length), cache->max_length());
-  trained.rows = std::move(cache);
+  train::TrainedRows rows = train::input_of(trained.model)
+                                .open_rows(config, options, trained.model, trained.tokenizer.get(),
+                                           file, use, cache_path);
+  trained.rows = std::move(rows.rows);
+  trained.buckets = std::move(rows.buckets);
 }
 
 void open_engine(const RunConfig& config, const RunOptions& options, Trained& trained) {

@@ -9,7 +9,9 @@
 #include "base/stop.h"
 #include "base/units.h"
 #include "snug/error.h"
+#include "train/input.h"
 #include "train/programs.h"
+#include "train/read_model.h"
 #include "train/session_setup.h"
 
 namespace snug {
@@ -44,59 +46,6 @@ Json model_json(const train::Model& model, const train::Recipe& recipe) {
   json["ignored_config_fields"] = model.ignored;
   json["weights"] = std::move(list);
   return json;
-}
-
-Json data_json(const std::string& file, const data::TokenCache& cache) {
-  const data::DataReport& report = cache.report();
-  Json json = {{"file", file},
-               {"rows", report.rows_read},
-               {"kept", report.kept},
-               {"truncated", report.truncated},
-               {"dropped", report.dropped_empty},
-               {"unlabelled", report.unlabelled},
-               {"bad", report.bad},
-               {"tokens", report.tokens},
-               {"max_length", report.max_length}};
-  json["bad_examples"] = report.bad_examples;
-  json["length_histogram"] = Json::array();
-  const std::vector<int32_t> edges = data::bucket_lengths(report.max_length, report.max_length);
-  size_t length = 0;
-  for (int32_t edge : edges) {
-    int64_t rows = 0;
-    for (; length <= static_cast<size_t>(edge) && length < report.length_counts.size(); ++length)
-      rows += report.length_counts[length];
-    json["length_histogram"].push_back({{"up_to", edge}, {"rows", rows}});
-  }
-  json["labels"] = Json::object();
-  for (size_t i = 0; i < report.label_counts.size(); ++i) {
-    json["labels"][cache.labels().name(static_cast<int32_t>(i))] = report.label_counts[i];
-  }
-  return json;
-}
-
-Json images_json(const std::string& file, const data::ImageFile& images) {
-  Json json = {{"file", file},
-               {"rows", images.rows()},
-               {"image", {data::kCifarSide, data::kCifarSide, data::kCifarChannels}}};
-  json["labels"] = Json::object();
-  for (size_t i = 0; i < images.label_counts().size(); ++i)
-    json["labels"][images.labels().name(static_cast<int32_t>(i))] = images.label_counts()[i];
-  return json;
-}
-
-std::string labels_text(const Json& json) {
-  std::string out;
-  if (!json["labels"].empty()) out += fmt::format("  {} labels\n", json["labels"].size());
-  for (const auto& [name, count] : json["labels"].items())
-    out += fmt::format("  {:>9}  {}\n", count.get<int64_t>(), name);
-  return out;
-}
-
-std::string images_text(const Json& json) {
-  return fmt::format("data {}\n  {} images of {} pixels and channels\n",
-                     json["file"].get<std::string>(), json["rows"].get<int64_t>(),
-                     json["image"].dump()) +
-         labels_text(json);
 }
 
 // Consecutive weights of one layer, or of equal layers.
@@ -193,26 +142,6 @@ std::string model_text(const Json& json, bool lists_weights) {
   return out + (lists_weights ? weights_text(json["weights"]) : layers_text(json["weights"]));
 }
 
-std::string data_text(const Json& json) {
-  const int64_t rows = std::max<int64_t>(json["kept"].get<int64_t>(), 1);
-  std::string out = fmt::format(
-      "data {}\n  {} rows read: {} kept ({} of them truncated), {} dropped as empty, {} "
-      "unlabelled, {} bad\n",
-      json["file"].get<std::string>(), json["rows"].get<int64_t>(), json["kept"].get<int64_t>(),
-      json["truncated"].get<int64_t>(), json["dropped"].get<int64_t>(),
-      json["unlabelled"].get<int64_t>(), json["bad"].get<int64_t>());
-  for (const Json& example : json["bad_examples"])
-    out += "  bad: " + example.get<std::string>() + "\n";
-  out += fmt::format("  {} tokens, longest row {}\n  length\n", json["tokens"].get<int64_t>(),
-                     json["max_length"].get<int64_t>());
-  for (const Json& bucket : json["length_histogram"]) {
-    const int64_t count = bucket["rows"].get<int64_t>();
-    out += fmt::format("  {:>7} {:>9}  {}\n", fmt::format("<= {}", bucket["up_to"].get<int64_t>()),
-                       count, std::string(static_cast<size_t>(count * 60 / rows), '#'));
-  }
-  return out + labels_text(json);
-}
-
 }  // namespace
 
 std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions& options) {
@@ -227,41 +156,24 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
   const train::WorkFolder work(scratch);
   Json json = Json::object();
   std::string text;
-  data::Labels labels;
-  int64_t vocab_size = 0;
-  const bool has_data =
-      !config.train_file.empty() || !config.validation_file.empty() || !config.test_file.empty();
   train::Model model;
   if (!config.model.empty()) model = train::resolve_model(config, {});
-  const data::LabelRule rule = model.label_rule;
-  if (has_data) json["data"] = Json::array();
-  if (has_data && !config.model.empty() && model.reads_images()) {
-    for (const std::string& file : {config.train_file, config.validation_file, config.test_file}) {
-      if (file.empty()) continue;
-      const auto images = train::open_images(model, file, model.label_rule);
-      if (labels.size() == 0) labels = images->labels();
-      json["data"].push_back(images_json(file, *images));
-      text += images_text(json["data"].back());
-    }
-  } else if (has_data) {
-    const std::unique_ptr<const WordPieceTokenizer> tokenizer =
-        train::open_tokenizer(config, options, {});
-    vocab_size = tokenizer->vocab_size();
-    for (const std::string& file : {config.train_file, config.validation_file, config.test_file}) {
-      if (file.empty()) continue;
-      const train::FileLabels use =
-          labels.size() == 0
-              ? train::FileLabels{.use = data::LabelUse::find, .rule = rule}
-              : train::FileLabels{.use = data::LabelUse::known, .rule = {}, .known = labels};
-      const data::TokenCache cache =
-          train::open_file(config, options, *tokenizer, file, use, work.path() + "/inspect.tokens");
-      labels = cache.labels();
-      json["data"].push_back(data_json(file, cache));
-      text += data_text(json["data"].back());
-    }
+  train::InspectRequest request{
+      .config = config, .options = options, .model = nullptr, .folder = work.path()};
+  if (!config.model.empty()) request.model = &model;
+  for (const std::string& file : {config.train_file, config.validation_file, config.test_file})
+    if (!file.empty()) request.files.push_back(file);
+  train::Inspection found;
+  if (!request.files.empty()) {
+    const train::Input& input =
+        request.model == nullptr ? train::text_input() : train::input_of(model);
+    found = input.inspect(request);
+    json["data"] = found.files;
+    text += found.text;
   }
   if (!config.model.empty()) {
-    train::fit_model(model, config, {.vocab_size = vocab_size, .labels = labels.names()});
+    train::fit_model(model, config,
+                     {.vocab_size = found.vocab_size, .labels = found.labels.names()});
     json["model"] = model_json(model, train::recipe_of(config));
     text += model_text(json["model"], options.lists_weights);
   }

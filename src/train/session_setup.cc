@@ -13,9 +13,10 @@
 #include "base/units.h"
 #include "config/cores.h"
 #include "text/vocabulary.h"
-#include "train/image_processor.h"
+#include "train/input.h"
 #include "train/notices.h"
 #include "train/process_memory.h"
+#include "train/read_model.h"
 #include "train/trainer.h"
 
 namespace snug::train {
@@ -70,11 +71,12 @@ void check_frozen_names(const RunConfig& config, const Model& model) {
 // cannot be read is to be known now, and its size decides the embedding of a fresh model.
 void open_without_data(const RunConfig& config, const RunOptions& options,
                        const std::string& tokenizer_folder, RunSetup& setup) {
-  const bool reads_images = setup.model.reads_images();
-  setup.lengths = {reads_images ? setup.model.traits.image_size : config.max_seq_length};
+  const Input& input = input_of(setup.model);
+  setup.lengths = {input.longest(config, setup.model)};
   say(options, warmup_warning(config, config.max_steps));
-  if (reads_images || learns_vocabulary(config, tokenizer_folder)) return;
-  const int64_t tokens = open_tokenizer(config, options, tokenizer_folder)->vocab_size();
+  const auto tokenizer = input.open_tokenizer_alone(config, options, tokenizer_folder);
+  if (tokenizer == nullptr) return;
+  const int64_t tokens = tokenizer->vocab_size();
   fit_model(setup.model, config, {.vocab_size = tokens});
   say(options, spare_rows_warning(setup.model, tokens));
 }
@@ -86,30 +88,26 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunSetup setup;
   setup.model = read_model(config);
-  if (!checkpoint.empty() && setup.model.reads_images())
-    setup.model.normalization = read_normalization(checkpoint);
+  if (!checkpoint.empty()) input_of(setup.model).read_folder(checkpoint, setup.model);
   fit_model(setup.model, config, {});
   check_frozen_names(config, setup.model);
   const bool is_resumed = !checkpoint.empty();
   if (!is_resumed) say(options, weight_notices(setup.model));
-  if (!is_resumed) say(options, length_notices(setup.model));
-  if (!is_resumed) say(options, normalization_notice(setup.model));
+  if (!is_resumed) say(options, input_of(setup.model).notices(setup.model));
   if (config.train_file.empty()) {
     open_without_data(config, options, checkpoint, setup);
     return setup;
   }
-  const bool reads_text = !setup.model.reads_images();
-  setup.learns_vocabulary = reads_text && learns_vocabulary(config, checkpoint);
   setup.data.emplace(open_training_data(config, options, setup.model, checkpoint, work));
+  const WordPieceTokenizer* tokenizer = setup.data->tokenizer.get();
   fit_model(setup.model, config,
-            {.vocab_size = reads_text ? setup.data->tokenizer->vocab_size() : 0,
+            {.vocab_size = tokenizer != nullptr ? tokenizer->vocab_size() : 0,
              .labels = setup.data->labels.names()});
   setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
   const data::TrainSampler sampler = train_sampler(config, *setup.data);
   setup.histogram = sampler.bucket_histogram();
   setup.batches_per_epoch = sampler.batches_per_epoch();
-  if (reads_text)
-    say(options, spare_rows_warning(setup.model, setup.data->tokenizer->vocab_size()));
+  if (tokenizer != nullptr) say(options, spare_rows_warning(setup.model, tokenizer->vocab_size()));
   say(options, warmup_warning(config, total_steps(config, setup.batches_per_epoch)));
   return setup;
 }
@@ -153,8 +151,9 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
                      ? lengths_up_to(max_length, setup.lengths)
                      : std::vector{max_length};
     to.global_batch = global_batch;
-    ProcessFacts facts{.learns_vocabulary = setup.learns_vocabulary};
+    ProcessFacts facts;
     if (setup.data) {
+      facts.learns_vocabulary = setup.data->learns_vocabulary;
       facts.tokenizer = setup.data->tokenizer.get();
       facts.rows = setup.data->train->rows();
     }

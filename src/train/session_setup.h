@@ -29,7 +29,6 @@ struct RunSetup {
   std::vector<int64_t> lengths;
   std::vector<data::BucketCount> histogram;  // global batches an epoch; empty without data
   int64_t batches_per_epoch = 0;
-  bool learns_vocabulary = false;
 };
 /// `checkpoint`: the folder of the one that is resumed, else empty.
 [[nodiscard]] RunSetup open_setup(const RunConfig& config, const RunOptions& options,

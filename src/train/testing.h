@@ -14,6 +14,7 @@
 #include "train/engine.h"
 #include "train/model.h"
 #include "train/model_weights.h"
+#include "train/read_model.h"
 #include "train/run_plan.h"
 
 namespace snug::train {

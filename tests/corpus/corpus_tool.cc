@@ -23,8 +23,8 @@
 #include "plan/remat.h"
 #include "runtime/lower.h"
 #include "solve/remat_file.h"
-#include "train/model.h"
 #include "train/programs.h"
+#include "train/read_model.h"
 #include "train/recipe.h"
 
 namespace {
