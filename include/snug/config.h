@@ -88,7 +88,8 @@ struct RunConfig {
   std::optional<double> adam_epsilon;
   std::optional<double> momentum;
   bool nesterov = false;
-  double max_grad_norm = 1.0;  // 0: no clipping
+  std::vector<std::string> optim_args;  // "name=value": hyper-parameters without a key of their own
+  double max_grad_norm = 1.0;           // 0: no clipping
   ScheduleKind lr_scheduler_type = ScheduleKind::linear;
   double warmup_ratio = 0.0;
   int64_t warmup_steps = 0;  // above 0 it wins over warmup_ratio

@@ -181,6 +181,10 @@ void add_training(std::vector<Option>& all) {
       number_or_auto_option({"momentum", "momentum of the gradient or step"}, &RunConfig::momentum,
                             below_one()),
       switch_option({"nesterov", "Nesterov's form of the momentum"}, &RunConfig::nesterov),
+      texts_option({"optim_args",
+                    "hyper-parameters of the optimizer that have no key here, as name=value, "
+                    "separated by commas"},
+                   &RunConfig::optim_args),
       may_change(number_option(
           {"max_grad_norm", "gradients are scaled down to this global norm; 0: no clipping"},
           &RunConfig::max_grad_norm, at_least(0))),

@@ -50,3 +50,6 @@ snug_op(optimizer)
 
 snug_optimizer(adamw)
 snug_optimizer(sgd)
+snug_optimizer(adam)
+snug_optimizer(rmsprop)
+snug_optimizer(adagrad)

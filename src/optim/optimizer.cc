@@ -128,8 +128,11 @@ std::vector<ValueId> append_update(GraphBuilder& builder, ValueId parameter, Val
   inputs.push_back(hyper);
   inputs.push_back(coefficient);
   const bool is_vector = type.shape.size() < 2;  // a bias or a norm's scale, whatever its name
-  const double decay = decays(name) && !is_vector ? options.weight_decay : 0;
-  const StepNode step = (*options.optimizer->step)(options.settings, decay);
+  const bool is_plain = is_vector || !decays(name);
+  const StepNode step = (*options.optimizer->step)(
+      options.settings, {.shape = type.shape,
+                         .weight_decay = is_plain ? 0 : options.weight_decay,
+                         .is_adapted = !is_plain});
   const PhaseGuard phase(builder, Phase::update);
   return builder.op(step.op, inputs, step.attrs);
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <set>
 
@@ -19,6 +20,7 @@ constexpr std::string_view kAuto = "auto";
 
 // What a key of the configuration holds for a hyper-parameter.
 std::optional<double> value_of(const RunConfig& config, const std::string& key) {
+  if (key.empty()) return std::nullopt;
   const std::string text = config.get(key);
   if (text == kAuto) return std::nullopt;
   if (text == "false") return 0;
@@ -36,7 +38,9 @@ bool has_key(const Optimizer& optimizer, const std::string& key) {
 std::set<std::string> hyper_keys() {
   std::set<std::string> keys;
   for (const Optimizer* optimizer : optimizers()) {
-    for (const HyperParameter& each : *optimizer->parameters) keys.insert(each.key);
+    for (const HyperParameter& each : *optimizer->parameters) {
+      if (!each.key.empty()) keys.insert(each.key);
+    }
   }
   return keys;
 }
@@ -54,12 +58,39 @@ void refuse_foreign_keys(const RunConfig& config, const Optimizer& optimizer) {
   }
 }
 
+// "name=value" for a hyper-parameter that has no key.
+Settings::Entry read_argument(const std::string& text, const Optimizer& optimizer) {
+  const auto fail = [&](const std::string& what, const std::string& hint) {
+    throw Error(ErrorCode::bad_config, "optim_args", "'" + text + "' " + what, hint);
+  };
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) fail("is not name=value", "write, for example, name=0.5");
+  const std::string name = text.substr(0, equals);
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, status] = std::from_chars(text.data() + equals + 1, end, value);
+  if (status != std::errc() || stop != end) fail("has no number after the =", "write name=0.5");
+  std::string names;
+  for (const HyperParameter& each : *optimizer.parameters) {
+    if (each.name == name && !each.key.empty()) fail("has a key of its own", "give " + each.key);
+    if (each.name == name) return {name, value};
+    if (each.key.empty()) names += (names.empty() ? "" : ", ") + each.name;
+  }
+  fail("names no hyper-parameter of " + *optimizer.name,
+       names.empty() ? "leave optim_args away" : "there are " + names);
+  return {};
+}
+
 Settings given_settings(const RunConfig& config, const Optimizer& optimizer) {
   Settings given;
   for (const HyperParameter& each : *optimizer.parameters) {
     const std::optional<double> value = value_of(config, each.key);
     const bool is_default_flag = each.range == HyperRange::flag && value == 0.0;
     if (value && !is_default_flag) given.set(each.name, *value);
+  }
+  for (const std::string& text : config.optim_args) {
+    const auto [name, value] = read_argument(text, optimizer);
+    given.set(name, value);
   }
   return given;
 }
@@ -96,7 +127,7 @@ RunConfig with_optimizer_values(const RunConfig& config) {
     if (resolved.get(key) != "false" && resolved.get(key) != "true") resolved.set(key, kAuto);
   }
   for (const HyperParameter& each : *optimizer.optimizer->parameters) {
-    if (each.range == HyperRange::flag) continue;
+    if (each.range == HyperRange::flag || each.key.empty()) continue;
     resolved.set(each.key, fmt::format("{}", optimizer.settings.at(each.name)));
   }
   return resolved;

@@ -46,6 +46,8 @@ TEST(Recipe, refuses_keys_that_the_optimizer_has_no_use_for) {
                  "sgd has no use for it");
   expect_refused({{"optim", "sgd"}, {"nesterov", std::nullopt}}, "optim",
                  "nesterov needs a momentum above 0");
+  expect_refused({{"optim", "adagrad"}, {"adam_beta1", "0.9"}}, "adam_beta1",
+                 "set optim to one of: adamw, ");
   (void)recipe_of(config_of({{"momentum", "0"}, {"nesterov", "false"}}));  // ask for nothing
 }
 

@@ -163,6 +163,7 @@ RunConfig with_plain_updates(const RunConfig& config) {
   for (const char* key : {"adam_beta1", "adam_beta2", "adam_epsilon", "momentum"})
     plain.set(key, "auto");
   plain.set("nesterov", "false");
+  plain.set("optim_args", "");
   for (const Optimizer* each : optimizers()) {
     plain.optim = *each->name;
     if (!has_states(recipe_of(plain).optimizer)) return plain;

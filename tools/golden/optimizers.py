@@ -16,6 +16,9 @@ SHAPES = {"dense.weight": (5, 7), "conv.weight": (3, 2, 3, 3), "dense.bias": (5,
 TORCH = {
     "sgd": lambda p, o: torch.optim.SGD(p, momentum=o.get("momentum", 0), nesterov=bool(o.get("nesterov", 0)), lr=1),
     "adamw": lambda p, o: torch.optim.AdamW(p, betas=(o.get("beta1", 0.9), o.get("beta2", 0.999)), eps=o.get("epsilon", 1e-8), lr=1),
+    "adam": lambda p, o: torch.optim.Adam(p, betas=(o.get("beta1", 0.9), o.get("beta2", 0.999)), eps=o.get("epsilon", 1e-8), lr=1),
+    "rmsprop": lambda p, o: torch.optim.RMSprop(p, alpha=o.get("alpha", 0.99), eps=o.get("epsilon", 1e-8), momentum=o.get("momentum", 0), lr=1),
+    "adagrad": lambda p, o: torch.optim.Adagrad(p, lr_decay=o.get("lr_decay", 0), eps=o.get("epsilon", 1e-10), lr=1),
 }
 CASES = [
     ("sgd", "learning_rate=0.1,weight_decay=0.01"),
@@ -24,6 +27,13 @@ CASES = [
     ("sgd", "learning_rate=0.1,weight_decay=0.01,momentum=0.9,nesterov=1,clip=2"),
     ("adamw", "learning_rate=0.01"),
     ("adamw", "learning_rate=0.01,weight_decay=0.1,beta1=0.8,beta2=0.98,epsilon=1e-06,clip=2"),
+    ("adam", "learning_rate=0.01"),
+    ("adam", "learning_rate=0.01,weight_decay=0.1,beta1=0.8,beta2=0.98,epsilon=1e-06,clip=2"),
+    ("rmsprop", "learning_rate=0.01"),
+    ("rmsprop", "learning_rate=0.01,weight_decay=0.1,alpha=0.9,epsilon=1e-06,clip=2"),
+    ("rmsprop", "learning_rate=0.01,weight_decay=0.1,alpha=0.9,momentum=0.8,clip=2"),
+    ("adagrad", "learning_rate=0.05"),
+    ("adagrad", "learning_rate=0.05,weight_decay=0.1,lr_decay=0.1,epsilon=1e-06,clip=2"),
 ]
 
 

@@ -37,7 +37,7 @@ RateProbe step_probe(const Optimizer& optimizer, const Settings& settings, const
     operands.emplace_back(f32(state.shape));
   operands.emplace_back(f32({4}));
   operands.emplace_back(kAbsent);
-  StepNode step = (*optimizer.step)(settings, 0.01);
+  StepNode step = (*optimizer.step)(settings, {.shape = w.shape, .weight_decay = 0.01});
   return {std::move(step.op), std::move(operands), std::move(step.attrs)};
 }
 

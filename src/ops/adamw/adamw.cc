@@ -28,12 +28,12 @@ std::vector<StateSpec> states_of(const Settings&, const Shape& shape) {
   return states_like(shape, {"m", "v"});
 }
 
-StepNode step_of(const Settings& settings, double weight_decay) {
+StepNode step_of(const Settings& settings, const StepTarget& target) {
   return {"adamw",
           {{"beta1", settings.at("beta1")},
            {"beta2", settings.at("beta2")},
            {"eps", settings.at("epsilon")},
-           {"weight_decay", weight_decay}}};
+           {"weight_decay", target.weight_decay}}};
 }
 
 double gradient_share(const Settings& settings) { return 1 - settings.at("beta1"); }

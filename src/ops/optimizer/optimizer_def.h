@@ -27,7 +27,7 @@ struct HyperParameter {
   std::string name;
   double default_value = 0;
   HyperRange range = HyperRange::not_negative;
-  std::string key;  // of the run configuration
+  std::string key = {};  // of the run configuration; empty: it is set by optim_args
 };
 
 /// Hyper-parameters by their names.
@@ -55,6 +55,13 @@ struct StateSpec {
   Shape shape;
 };
 
+/// The parameter that a step is made for.
+struct StepTarget {
+  Shape shape;
+  double weight_decay = 0;
+  bool is_adapted = true;  // by norms, in optimizers that do; biases and norms' weights are not
+};
+
 /// A step of one parameter, apart from its inputs.
 struct StepNode {
   std::string op;
@@ -69,7 +76,7 @@ struct Optimizer {
   Required<std::vector<HyperParameter>> parameters;
   /// The states of a parameter of this shape; all begin as zeros.
   Required<std::vector<StateSpec> (*)(const Settings&, const Shape&)> states;
-  Required<StepNode (*)(const Settings&, double weight_decay)> step;
+  Required<StepNode (*)(const Settings&, const StepTarget&)> step;
   /// Of update number `step`, counted from 1.
   Required<FedValues (*)(const Settings&, double learning_rate, int64_t step)> fed;
   /// What the gradient is multiplied by in the first state after the first update; 0 where no

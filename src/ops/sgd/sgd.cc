@@ -32,12 +32,12 @@ std::vector<StateSpec> states_of(const Settings& settings, const Shape& shape) {
   return {};
 }
 
-StepNode step_of(const Settings& settings, double weight_decay) {
-  if (settings.at("momentum") == 0) return {"sgd", {{"weight_decay", weight_decay}}};
+StepNode step_of(const Settings& settings, const StepTarget& target) {
+  if (settings.at("momentum") == 0) return {"sgd", {{"weight_decay", target.weight_decay}}};
   return {"sgd_momentum",
           {{"momentum", settings.at("momentum")},
            {"nesterov", settings.at("nesterov") != 0},
-           {"weight_decay", weight_decay}}};
+           {"weight_decay", target.weight_decay}}};
 }
 
 double gradient_share(const Settings& settings) { return settings.at("momentum") > 0 ? 1 : 0; }

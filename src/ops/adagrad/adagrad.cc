@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// torch.optim.Adagrad.
+//
+// adagrad(w, g, sum, hyper, coefficient?) {eps, weight_decay} -> w, sum
+//   hyper = {lr / (1 + (t - 1) lr_decay), 0, 0, skip}
+//   g = g * coefficient + weight_decay * w; sum += g^2; w -= hyper[0] * g / (sqrt(sum) + eps)
+#include "ops/optimizer/optimizer_def.h"
+#include "ops/optimizer/optimizer_step.h"
+
+namespace snug {
+namespace {
+
+std::vector<TensorType> infer_adagrad(const InferArgs& args) {
+  require_not_negative(args, "eps");
+  require_not_negative(args, "weight_decay");
+  return infer_step(args, {"sum"});
+}
+
+Cost cost_adagrad(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[0], 25));
+}
+
+std::vector<StateSpec> states_of(const Settings&, const Shape& shape) {
+  return states_like(shape, {"sum"});
+}
+
+StepNode step_of(const Settings& settings, const StepTarget& target) {
+  return {"adagrad", {{"eps", settings.at("epsilon")}, {"weight_decay", target.weight_decay}}};
+}
+
+FedValues feed_decayed_rate(const Settings& settings, double learning_rate, int64_t step) {
+  return {learning_rate / (1 + static_cast<double>(step - 1) * settings.at("lr_decay")), 0, 0, 0};
+}
+
+}  // namespace
+
+std::span<const OpDef> adagrad_ops() {
+  static const OpDef ops[] = {make_step_op({.name = "adagrad",
+                                            .states = {"sum"},
+                                            .numbers = {"eps", "weight_decay"},
+                                            .infer = infer_adagrad,
+                                            .cost = cost_adagrad})};
+  return ops;
+}
+
+const Optimizer& adagrad_optimizer() {
+  static const Optimizer optimizer = {
+      .name = "adagrad",
+      .parameters =
+          std::vector<HyperParameter>{{"epsilon", 1e-10, HyperRange::positive, "adam_epsilon"},
+                                      {"lr_decay", 0, HyperRange::not_negative}},
+      .states = states_of,
+      .step = step_of,
+      .fed = feed_decayed_rate,
+      .gradient_share = no_share,
+      .refusal = nothing_refused};
+  return optimizer;
+}
+
+}  // namespace snug
