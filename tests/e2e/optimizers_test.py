@@ -31,6 +31,15 @@ class Optimizers(Case):
                 self.assertLessEqual({state.split(".", 1)[1] for state in states}, weights)
                 self.ok("verify", **keys)
 
+    def test_adafactor_keeps_rows_and_columns(self):
+        out = self.folder / "run"
+        self.ok("train", **self.base(optim="adafactor", model="mlp", hidden_sizes="16", output_dir=out, max_steps=1, validation_split=0))
+        states = read_safetensors_header(out / "last/optimizer.safetensors")
+        (rows, columns), = [shape for name, (_, shape) in read_safetensors_header(out / "last/model.safetensors").items()
+                            if name == "classifier.weight"]
+        self.assertEqual(states["row.classifier.weight"][1], [rows])
+        self.assertEqual(states["col.classifier.weight"][1], [columns])
+
     def refused(self, key, text, **values):
         done = run("plan", *options(**self.base(model="mlp", **values)))
         self.assertEqual(done.returncode, 1, done.stderr)

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The norms of weight and gradient, then one pass as SGD's.
+#include <cmath>
+
+#include "backend/cpu/reduction.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/lars/lars_cpu.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+#include "ops/optimizer/step_range-inl.h"
+
+#ifndef SNUG_OPS_LARS_LARS_CPU_FACTORS
+#define SNUG_OPS_LARS_LARS_CPU_FACTORS
+namespace snug {
+
+struct LarsFactors {
+  float gradient_scale;  // coefficient * local
+  float decay;           // weight_decay * local
+  float learning_rate, momentum;
+  bool nesterov;
+};
+
+}  // namespace snug
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace snug {
+namespace HWY_NAMESPACE {
+
+// d = local (coefficient g + decay w);  buffer' = momentum buffer + d;
+// w' = w - lr (nesterov ? d + momentum buffer' : buffer')
+void lars_range(const LarsFactors& f, const StepOperands& operands, int64_t begin, int64_t end) {
+  const F32 d;
+  const auto scale = hn::Set(d, f.gradient_scale);
+  const auto decay = hn::Set(d, f.decay);
+  const auto rate = hn::Set(d, f.learning_rate);
+  const auto momentum = hn::Set(d, f.momentum);
+  const bool nesterov = f.nesterov;
+  step_range<1>(operands, begin, end, [&](V32& w, V32 g, V32& buffer, V32&) HWY_ATTR {
+    const auto change = hn::MulAdd(g, scale, hn::Mul(decay, w));
+    buffer = hn::MulAdd(momentum, buffer, change);
+    w = hn::NegMulAdd(rate, nesterov ? hn::MulAdd(momentum, buffer, change) : buffer, w);
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace snug
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace snug {
+
+HWY_EXPORT(lars_range);
+
+namespace {
+
+int64_t lars_scratch(const NodeSpec& spec, const CpuContext&) {
+  const int64_t blocks = (element_count(spec.inputs[0]) + kSquaresBlock - 1) / kSquaresBlock;
+  return blocks * static_cast<int64_t>(sizeof(double));
+}
+
+class LarsStep {
+ public:
+  LarsStep(const NodeSpec& spec, int threads)
+      : momentum_(spec.attrs.real("momentum")),
+        trust_(spec.attrs.real("trust")),
+        eps_(spec.attrs.real("eps")),
+        decay_(spec.attrs.real("weight_decay")),
+        nesterov_(spec.attrs.boolean("nesterov")),
+        adapts_(spec.attrs.boolean("adapts")),
+        count_(element_count(spec.inputs[0])),
+        threads_(threads) {}
+
+  void operator()(const StepOperands& operands, const Launch& launch) const {
+    const double local = adapts_ ? local_rate(operands, scratch_at<double>(launch)) : 1;
+    const auto scale = static_cast<double>(operands.gradient_scale);
+    const LarsFactors factors{.gradient_scale = static_cast<float>(scale * local),
+                              .decay = static_cast<float>(decay_ * local),
+                              .learning_rate = operands.hyper[0],
+                              .momentum = static_cast<float>(momentum_),
+                              .nesterov = nesterov_};
+    const auto run = HWY_DYNAMIC_DISPATCH(lars_range);
+    parallel_for(threads_, count_, kStepGrain,
+                 [&](int64_t begin, int64_t end) { run(factors, operands, begin, end); });
+  }
+
+ private:
+  [[nodiscard]] double local_rate(const StepOperands& operands, double* scratch) const {
+    const double w = std::sqrt(sum_squares_f32(threads_, operands.src[0], count_, scratch));
+    const double g = std::sqrt(sum_squares_f32(threads_, operands.src[1], count_, scratch)) *
+                     static_cast<double>(operands.gradient_scale);
+    return w == 0 || g == 0 ? 1 : trust_ * w / (g + decay_ * w + eps_);
+  }
+
+  double momentum_, trust_, eps_, decay_;
+  bool nesterov_, adapts_;
+  int64_t count_;
+  int threads_;
+};
+
+std::unique_ptr<Kernel> create_lars(const NodeSpec& spec, const CpuContext& context) {
+  return make_step_kernel(spec, LarsStep(spec, context.threads));
+}
+
+}  // namespace
+
+std::span<const CpuKernelDef> lars_cpu_kernels() {
+  static const CpuKernelDef kernels[] = {
+      {"lars", "simd:lars", always, lars_scratch, create_lars},
+  };
+  return kernels;
+}
+
+}  // namespace snug
+#endif
