@@ -61,6 +61,16 @@ def lars(o):
     return step
 
 
+def lion(o):
+    beta1, beta2 = o.get("beta1", 0.9), o.get("beta2", 0.99)
+
+    def step(w, g, state, group):
+        m = state.get("m", torch.zeros_like(w))
+        state["m"] = beta2 * m + (1 - beta2) * g
+        return w - group["lr"] * ((beta1 * m + (1 - beta1) * g).sign() + group["weight_decay"] * w)
+    return step
+
+
 OPTIMIZERS = {
     "sgd": lambda p, o: torch.optim.SGD(p, momentum=o.get("momentum", 0), nesterov=bool(o.get("nesterov", 0)), lr=1),
     "adamw": lambda p, o: torch.optim.AdamW(p, betas=(o.get("beta1", 0.9), o.get("beta2", 0.999)), eps=o.get("epsilon", 1e-8), lr=1),
@@ -71,6 +81,7 @@ OPTIMIZERS = {
     "lars": lambda p, o: Formula(p, lars(o)),
     "adafactor": lambda p, o: Adafactor(p, eps=(o.get("epsilon", 1e-30), 0), clip_threshold=o.get("clip_threshold", 1),
                                         decay_rate=-o.get("decay_rate", 0.8), scale_parameter=False, relative_step=False, lr=1),
+    "lion": lambda p, o: Formula(p, lion(o)),
 }
 CASES = [
     ("sgd", "learning_rate=0.1,weight_decay=0.01"),
@@ -92,6 +103,8 @@ CASES = [
     ("lars", "learning_rate=1,weight_decay=0.1,momentum=0.8,nesterov=1,trust_coefficient=0.02,clip=2"),
     ("adafactor", "learning_rate=0.01"),
     ("adafactor", "learning_rate=0.01,weight_decay=0.1,clip_threshold=0.5,decay_rate=0.7,epsilon=1e-08,clip=2"),
+    ("lion", "learning_rate=0.001"),
+    ("lion", "learning_rate=0.001,weight_decay=0.1,beta1=0.8,beta2=0.98,clip=2"),
 ]
 
 
