@@ -181,6 +181,7 @@ TEST(RunConfig, bad_values_name_key_value_and_what_is_allowed) {
       {"recompute", "every:0", "'0' is out of range"},
       {"recompute", "some", "allowed: auto, none, all, sqrt, memory, speed, every:K"},
       {"recompute", "marks:", "is not allowed"},
+      {"recompute", "marks:\x81", "not UTF-8"},
       {"recompute", "revolve:x", "'x' is not an integer"},
       {"memory", "lots",
        "memory: 'lots' is not an amount of memory\nhint: write for example 900MiB"},

@@ -315,6 +315,7 @@ Option recompute_option(About about, RecomputeSetting RunConfig::*field) {
     }
     if (!text.starts_with(kMarks) || text.size() == kMarks.size())
       throw BadValue(quoted(text) + " is not allowed");
+    check_text(text);
     config.*field = {std::string(text)};
   };
   option.get = [field](const RunConfig& config) {
