@@ -23,6 +23,13 @@
 
 namespace snug {
 
+/// Weights whose names match, and what they have in place of the run's. * matches any text.
+struct ParameterGroup {
+  std::string match;
+  std::optional<double> learning_rate;
+  std::optional<double> weight_decay;
+};
+
 enum class ScheduleKind : uint8_t { linear, cosine, constant };
 enum class MetricKind : uint8_t { loss, accuracy, macro_f1 };
 enum class BadRows : uint8_t { stop, skip };
@@ -89,7 +96,9 @@ struct RunConfig {
   std::optional<double> momentum;
   bool nesterov = false;
   std::vector<std::string> optim_args;  // "name=value": hyper-parameters without a key of their own
-  double max_grad_norm = 1.0;           // 0: no clipping
+  std::vector<ParameterGroup> param_groups;  // the first that matches wins
+  double layerwise_lr_decay = 1.0;
+  double max_grad_norm = 1.0;  // 0: no clipping
   ScheduleKind lr_scheduler_type = ScheduleKind::linear;
   double warmup_ratio = 0.0;
   int64_t warmup_steps = 0;  // above 0 it wins over warmup_ratio

@@ -25,6 +25,7 @@ std::string json_value(const config::Option& option, const std::string& text) {
     }
     return "[" + config::join(items, ", ") + "]";
   }
+  if (option.form == ValueForm::object_list) return text.empty() ? "[]" : text;
   if (option.form == ValueForm::text || text == "auto") return io::quote_json(text);
   return text;
 }
@@ -35,6 +36,7 @@ std::string value_text(const io::JsonValue& value) {
   if (value.is_number()) return value.dump();
   if (!value.is_array())
     value.fail("must be a plain value or a list", "this file was not written by Snug");
+  if (value.size() > 0 && value.at(0).is_object()) return value.dump();
   std::vector<std::string> items;
   for (int64_t i = 0; i < value.size(); ++i) {
     const io::JsonValue item = value.at(i);

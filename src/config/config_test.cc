@@ -267,6 +267,36 @@ RunConfig unusual() {
       {{"text_column", "no"}});
 }
 
+TEST(RunConfig, groups_are_lists_of_objects_everywhere) {
+  const std::string json =
+      R"([{"match": "*.bias", "weight_decay": 0}, {"match": "12", "learning_rate": 0.001}])";
+  const RunConfig line = from_line({{"param_groups", json}});
+  ASSERT_EQ(line.param_groups.size(), 2u);
+  EXPECT_EQ(line.param_groups[0].match, "*.bias");
+  EXPECT_EQ(line.param_groups[0].weight_decay, 0.0);
+  EXPECT_FALSE(line.param_groups[0].learning_rate);
+  EXPECT_EQ(line.param_groups[1].learning_rate, 0.001);
+  EXPECT_EQ(line.get("param_groups"), json);
+  const RunConfig file = from_yaml(
+      "param_groups:\n- {match: '*.bias', weight_decay: 0}\n- match: \"12\"\n  learning_rate: "
+      "1e-3\n");
+  EXPECT_EQ(file, line);
+  EXPECT_EQ(RunConfig::parse(line.to_yaml(), "dump"), line) << line.to_yaml();
+  EXPECT_EQ(RunConfig::from_json(line.to_json(), "dump"), line) << line.to_json();
+  EXPECT_TRUE(from_yaml("param_groups: []\n").param_groups.empty());
+  const char* cases[][2] = {
+      {"*.bias", "param_groups: "},
+      {R"({"match": "a"})", "must be a list of objects"},
+      {R"([{"weight_decay": 0}])", "needs a pattern in \"match\""},
+      {R"([{"match": "a"}])", "changes nothing: it has neither learning_rate nor weight_decay"},
+      {R"([{"match": "a", "lr": 1}])", "has no key 'lr'"},
+      {R"([{"match": "a", "learning_rate": -1}])", "must not be negative"},
+  };
+  for (const auto& each : cases)
+    EXPECT_ERROR((void)from_line({{"param_groups", each[0]}}), each[1]);
+  EXPECT_ERROR((void)from_yaml("param_groups: [a, b]\n"), "something other than mappings");
+}
+
 TEST(RunConfig, yaml_and_json_round_trip) {
   for (const RunConfig& config : {RunConfig(), unusual()}) {
     EXPECT_EQ(RunConfig::parse(config.to_yaml(), "dump"), config) << config.to_yaml();
@@ -392,14 +422,15 @@ TEST(Resume_rules, what_decides_the_mathematics_is_fixed) {
   std::map<std::string, ResumeRule> rules;
   for (const OptionInfo& info : config_options()) rules[info.name] = info.resume_rule;
   for (const char* key :
-       {"learning_rate", "adam_epsilon", "weight_decay", "max_grad_norm", "warmup_steps",
-        "warmup_ratio", "lr_scheduler_type", "max_steps", "num_train_epochs", "logging_steps",
-        "save_steps", "save_total_limit", "memory", "threads"})
+       {"learning_rate", "param_groups", "layerwise_lr_decay", "adam_epsilon", "weight_decay",
+        "max_grad_norm", "warmup_steps", "warmup_ratio", "lr_scheduler_type", "max_steps",
+        "num_train_epochs", "logging_steps", "save_steps", "save_total_limit", "memory", "threads"})
     EXPECT_EQ(rules.at(key), ResumeRule::may_change) << key;
   for (const char* key : {"train_file", "validation_file"})
     EXPECT_EQ(rules.at(key), ResumeRule::same_content) << key;
-  for (const char* key : {"model", "seed", "train_batch_size", "optim", "momentum", "adam_beta1",
-                          "max_seq_length", "freeze", "label_smoothing_factor"})
+  for (const char* key :
+       {"model", "seed", "train_batch_size", "optim", "momentum", "nesterov", "optim_args",
+        "adam_beta1", "max_seq_length", "freeze", "label_smoothing_factor"})
     EXPECT_EQ(rules.at(key), ResumeRule::fixed) << key;
 }
 

@@ -67,6 +67,29 @@ YAML::Node parse_document(const std::string& text, const std::string& name) {
   }
 }
 
+// A list of mappings of plain values, as JSON.
+std::string objects_text(const YAML::Node& list, const std::string& key, const std::string& where) {
+  std::vector<std::string> items;
+  for (const YAML::Node& item : list) {
+    if (!item.IsMap())
+      fail(where, key + ": the list holds something other than mappings",
+           "write '- {match: \"*.bias\", weight_decay: 0}'");
+    std::vector<std::string> fields;
+    for (const auto& field : item) {
+      if (!field.first.IsScalar() || !field.second.IsScalar())
+        fail(where, key + ": a field holds something other than a plain value",
+             "write 'name: value'");
+      const std::string& value = field.second.Scalar();
+      const bool is_number = field.second.Tag() != "!" && !value.empty() &&
+                             value.find_first_not_of("+-.0123456789eE") == std::string::npos;
+      fields.push_back(io::quote_json(field.first.Scalar()) + ": " +
+                       (is_number ? value : io::quote_json(value)));
+    }
+    items.push_back("{" + config::join(fields, ", ") + "}");
+  }
+  return "[" + config::join(items, ", ") + "]";
+}
+
 // A scalar as it stands, a list joined by commas.
 std::string value_text(const YAML::Node& value, const std::string& key, const std::string& where) {
   if (value.IsScalar()) return value.Scalar();
@@ -76,6 +99,8 @@ std::string value_text(const YAML::Node& value, const std::string& key, const st
     fail(where, key + ": a mapping stands where a value belongs",
          "keys are not nested: write 'key: value'");
   const config::Option* option = config::find_option(key);
+  if (option != nullptr && option->form == config::ValueForm::object_list)
+    return objects_text(value, key, where);
   const bool is_list = option != nullptr && (option->form == config::ValueForm::number_list ||
                                              option->form == config::ValueForm::text_list);
   if (option != nullptr && !is_list)
@@ -130,6 +155,7 @@ std::string yaml_value(const config::Option& option, const std::string& text) {
     }
     return "[" + config::join(items, ", ") + "]";
   }
+  if (option.form == ValueForm::object_list) return text.empty() ? "[]" : text;
   return option.form == ValueForm::text && option.info.type == "text" ? io::quote_json(text) : text;
 }
 

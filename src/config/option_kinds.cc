@@ -6,7 +6,10 @@
 #include <cmath>
 
 #include "config/memory_budget.h"
+#include "io/json_file.h"
+#include "io/json_tree.h"
 #include "io/nearest.h"
+#include "snug/error.h"
 
 namespace snug::config {
 namespace {
@@ -271,6 +274,65 @@ Option texts_option(About about, std::vector<std::string> RunConfig::*field) {
     config.*field = text.empty() ? std::vector<std::string>() : split_list(text);
   };
   option.get = [field](const RunConfig& config) { return join(config.*field, ","); };
+  return option;
+}
+
+namespace {
+
+double rate_of(const io::JsonValue& group, const std::string& key) {
+  const double value = group.at(key).as_double();
+  if (value < 0) group.at(key).fail("must not be negative");
+  return value;
+}
+
+ParameterGroup read_group(const io::JsonValue& group) {
+  ParameterGroup read;
+  for (const std::string& key : group.keys()) {
+    if (key == "match") {
+      read.match = group.get_string(key);
+      check_text(read.match);
+    } else if (key == "learning_rate") {
+      read.learning_rate = rate_of(group, key);
+    } else if (key == "weight_decay") {
+      read.weight_decay = rate_of(group, key);
+    } else {
+      group.fail("has no key '" + key + "'");
+    }
+  }
+  if (read.match.empty()) group.fail("needs a pattern in \"match\"");
+  if (!read.learning_rate && !read.weight_decay)
+    group.fail("changes nothing: it has neither learning_rate nor weight_decay");
+  return read;
+}
+
+}  // namespace
+
+Option groups_option(About about, std::vector<ParameterGroup> RunConfig::*field) {
+  Option option = make(std::move(about), "list of objects", ValueForm::object_list);
+  option.may_be_empty = true;
+  option.set = [field](RunConfig& config, std::string_view text) {
+    std::vector<ParameterGroup> groups;
+    try {
+      const io::JsonValue list = io::parse_json(text.empty() ? "[]" : text, "the list");
+      if (!list.is_array()) list.fail("must be a list of objects");
+      for (int64_t i = 0; i < list.size(); ++i) groups.push_back(read_group(list.at(i)));
+    } catch (const Error& error) {
+      throw BadValue(
+          error.message(),
+          R"(write [{"match": "*.bias", "weight_decay": 0}], as JSON on the command line)");
+    }
+    config.*field = std::move(groups);
+  };
+  option.get = [field](const RunConfig& config) {
+    std::vector<std::string> items;
+    for (const ParameterGroup& group : config.*field) {
+      std::string item = R"({"match": )" + io::quote_json(group.match);
+      if (group.learning_rate) item += R"(, "learning_rate": )" + number_text(*group.learning_rate);
+      if (group.weight_decay) item += R"(, "weight_decay": )" + number_text(*group.weight_decay);
+      items.push_back(item + "}");
+    }
+    return items.empty() ? std::string() : "[" + join(items, ", ") + "]";
+  };
   return option;
 }
 

@@ -53,6 +53,8 @@ struct About {
 [[nodiscard]] Option integers_option(About about, std::vector<int64_t> RunConfig::*field,
                                      Range range, bool may_be_empty);
 [[nodiscard]] Option texts_option(About about, std::vector<std::string> RunConfig::*field);
+/// A JSON list of objects.
+[[nodiscard]] Option groups_option(About about, std::vector<ParameterGroup> RunConfig::*field);
 [[nodiscard]] Option memory_option(About about, MemorySpec RunConfig::*field);
 [[nodiscard]] Option recompute_option(About about, RecomputeSetting RunConfig::*field);
 

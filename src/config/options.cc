@@ -170,6 +170,17 @@ void add_training(std::vector<Option>& all) {
       may_change(
           number_option({"weight_decay", "decoupled decay of all weights but biases and norms"},
                         &RunConfig::weight_decay, at_least(0))),
+      may_change(groups_option(
+          {"param_groups",
+           "weights with a learning_rate or weight_decay of their own, by name pattern (match; * "
+           "matches any text); the first match wins, its learning_rate is taken as it stands and "
+           "its weight_decay for all that it matches, biases too"},
+          &RunConfig::param_groups)),
+      may_change(number_option(
+          {"layerwise_lr_decay",
+           "the learning rate of a layer is this times that of the layer above it; the head has "
+           "learning_rate"},
+          &RunConfig::layerwise_lr_decay, {.low = 0, .high = 1, .is_low_open = true})),
       number_or_auto_option(
           {"adam_beta1",
            "decay of the first moment; auto: the optimizer's own, as the three below"},

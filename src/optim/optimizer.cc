@@ -116,7 +116,8 @@ std::vector<NamedState> states_of(const Options& options, const std::string& par
 }
 
 std::vector<ValueId> append_update(GraphBuilder& builder, ValueId parameter, ValueId gradient,
-                                   ValueId hyper, ValueId coefficient, const Options& options) {
+                                   ValueId hyper, ValueId coefficient, const Options& options,
+                                   std::optional<double> weight_decay) {
   const std::string name = builder.graph().value(parameter).name;
   const TensorType type = builder.type(parameter);
   if (builder.graph().value(parameter).kind != ValueKind::parameter) {
@@ -131,7 +132,7 @@ std::vector<ValueId> append_update(GraphBuilder& builder, ValueId parameter, Val
   const bool is_plain = is_vector || !decays(name);
   const StepNode step = (*options.optimizer->step)(
       options.settings, {.shape = type.shape,
-                         .weight_decay = is_plain ? 0 : options.weight_decay,
+                         .weight_decay = weight_decay.value_or(is_plain ? 0 : options.weight_decay),
                          .is_adapted = !is_plain});
   const PhaseGuard phase(builder, Phase::update);
   return builder.op(step.op, inputs, step.attrs);

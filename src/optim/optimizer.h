@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,11 +38,13 @@ struct NamedState {
 [[nodiscard]] std::vector<NamedState> states_of(const Options& options,
                                                 const std::string& parameter, const Shape& shape);
 
-/// Appends the update of one parameter and declares its states. `hyper` is f32[4] (fed_values),
-/// `coefficient` f32[] or kNone (append_clip). Returns the values that hold the new parameter and
-/// states, in their own storages.
+/// Appends the update of one parameter and declares its states. `weight_decay` is that of its
+/// group; unset, it is that of the options where the parameter decays. `hyper` is f32[4]
+/// (fed_values), `coefficient` f32[] or kNone (append_clip). Returns the values that hold the new
+/// parameter and states, in their own storages.
 std::vector<ValueId> append_update(GraphBuilder& builder, ValueId parameter, ValueId gradient,
-                                   ValueId hyper, ValueId coefficient, const Options& options);
+                                   ValueId hyper, ValueId coefficient, const Options& options,
+                                   std::optional<double> weight_decay = std::nullopt);
 
 /// What `hyper` holds in update number `step`, counted from 1.
 [[nodiscard]] FedValues fed_values(const Options& options, double learning_rate, int64_t step);

@@ -65,7 +65,7 @@ TEST(Allocation, an_update_allocates_no_more_than_its_programs) {
   data::TrainSampler sampler(data::Part::all(rows.rows()),
                              [&](auto ids, auto lengths) { rows.read_lengths(ids, lengths); },
                              {.batch_size = 4, .seed = 3, .buckets = {12}});
-  const UpdateRule rule = update_rule(run.config, 100);
+  const UpdateRule rule = update_rule(run.config, parameter_names(run.model), 100);
   int64_t step = 0;
   const auto update = [&] {
     const data::BatchPlan batch = sampler.next();

@@ -2,6 +2,8 @@
 #include "train/programs.h"
 
 #include <map>
+#include <optional>
+#include <set>
 
 #include "autodiff/autodiff.h"
 #include "graph/builder.h"
@@ -14,7 +16,30 @@ namespace {
 
 constexpr int64_t kAnyLength = 1;  // parameters do not depend on the batch's shape
 
-ValueId hyper_of(GraphBuilder& builder) { return builder.input(kHyperName, {DType::f32, {4}}); }
+/// The update of each parameter as its group wants it.
+class Updates {
+ public:
+  /// Declares what is fed to the groups of these names.
+  Updates(GraphBuilder& builder, const Recipe& recipe, const std::vector<std::string>& all,
+          const std::vector<std::string>& updated)
+      : builder_(builder), recipe_(recipe), groups_(optim::assign_groups(all, recipe.groups)) {
+    std::set<size_t> used;
+    for (const std::string& name : updated) used.insert(groups_.members.at(name).rate);
+    for (const size_t rate : used)
+      hypers_[rate] = builder.input(hyper_name(rate), {DType::f32, {4}});
+  }
+  void append(ValueId weight, ValueId gradient, ValueId coefficient) {
+    const optim::GroupMember& member = groups_.members.at(builder_.graph().value(weight).name);
+    (void)optim::append_update(builder_, weight, gradient, hypers_.at(member.rate), coefficient,
+                               recipe_.optimizer, member.weight_decay);
+  }
+
+ private:
+  GraphBuilder& builder_;
+  const Recipe& recipe_;
+  optim::ParameterGroups groups_;
+  std::map<size_t, ValueId> hypers_;
+};
 
 /// A gradient that was accumulated in a state; it is zero between two updates.
 void append_zero(GraphBuilder& builder, ValueId gradient) {
@@ -24,16 +49,17 @@ void append_zero(GraphBuilder& builder, ValueId gradient) {
 
 /// Norm of all gradients, clipping, then every update: gradients live until here.
 void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
+                            const std::vector<std::string>& all,
                             const std::vector<ValueId>& weights,
                             const std::vector<ValueId>& gradients) {
   const PhaseGuard phase(builder, Phase::update);
   const optim::Clip clip = optim::append_clip(builder, gradients, recipe.max_grad_norm);
   builder.mark_output(clip.norm, kGradNormName);
-  const ValueId hyper = hyper_of(builder);
+  std::vector<std::string> names;
+  for (const ValueId weight : weights) names.push_back(builder.graph().value(weight).name);
+  Updates updates(builder, recipe, all, names);
   const ValueId coefficient = recipe.max_grad_norm > 0 ? clip.coefficient : kNone;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    optim::append_update(builder, weights[i], gradients[i], hyper, coefficient, recipe.optimizer);
-  }
+  for (size_t i = 0; i < weights.size(); ++i) updates.append(weights[i], gradients[i], coefficient);
   for (const ValueId gradient : gradients) append_zero(builder, gradient);
 }
 
@@ -51,6 +77,16 @@ std::vector<Value> parameters_of(const Model& model) {
   std::vector<Value> parameters = weights_of(model);
   std::erase_if(parameters, [](const Value& value) { return value.kind != ValueKind::parameter; });
   return parameters;
+}
+
+std::vector<std::string> parameter_names(const Model& model) {
+  std::vector<std::string> names;
+  for (const Value& value : parameters_of(model)) names.push_back(value.name);
+  return names;
+}
+
+std::string hyper_name(size_t rate) {
+  return rate == 0 ? kHyperName : kHyperName + ("." + std::to_string(rate));
 }
 
 Graph build_eval_graph(const Model& model, models::BatchShape shape) {
@@ -76,14 +112,15 @@ Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchS
     by_name[value.name] = static_cast<ValueId>(i);
   }
   std::vector<ValueId> weights;
-  for (const std::string& name : trainable_names(names, recipe.freeze))
-    weights.push_back(by_name[name]);
+  const std::vector<std::string> trainable = trainable_names(names, recipe.freeze);
+  for (const std::string& name : trainable) weights.push_back(by_name[name]);
 
   const bool updates_at_once = !accumulates && recipe.max_grad_norm <= 0;
   std::vector<ValueId> updated;
   std::vector<ValueId> gradients;
   std::vector<ValueId> squares;
-  const ValueId hyper = updates_at_once ? hyper_of(builder) : kNone;
+  std::optional<Updates> updates;
+  if (updates_at_once) updates.emplace(builder, recipe, names, trainable);
   const SinkEffect effect = updates_at_once ? SinkEffect::overwrites : SinkEffect::reads;
   // In place over the micro-batches, and over the uses of a weight that is used more than once: the
   // gradient of a recurrent weight has no temporary. Any other is made in the arena.
@@ -100,7 +137,7 @@ Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchS
     // The gradient dies here: its square joins the norm for the log, then the weight moves.
     const PhaseGuard phase(builder, Phase::update);
     squares.push_back(builder.op1("sum_squares", {gradient}));
-    optim::append_update(builder, weight, gradient, hyper, kNone, recipe.optimizer);
+    updates->append(weight, gradient, kNone);
     append_zero(builder, gradient);
   };
   append_gradients(builder, values.loss, kNone, weights, sink, effect, accumulator);
@@ -108,7 +145,7 @@ Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchS
     const PhaseGuard phase(builder, Phase::update);
     builder.mark_output(builder.op("global_norm", squares)[0], kGradNormName);
   } else if (!accumulates) {
-    append_clipped_updates(builder, recipe, updated, gradients);
+    append_clipped_updates(builder, recipe, names, updated, gradients);
   }
   return run_pipeline(builder.take(), op_registry());
 }
@@ -127,7 +164,7 @@ Graph build_update_graph(const Model& model, const Recipe& recipe) {
     weights.push_back(builder.parameter(name, types[name]));
     gradients.push_back(builder.state(kGradientPrefix + name, types[name]));
   }
-  append_clipped_updates(builder, recipe, weights, gradients);
+  append_clipped_updates(builder, recipe, names, weights, gradients);
   return run_pipeline(builder.take(), op_registry());
 }
 

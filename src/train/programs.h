@@ -32,5 +32,9 @@ inline constexpr const char* kGradientPrefix = "grad.";    // state of an accumu
 [[nodiscard]] std::vector<Value> weights_of(const Model& model);
 /// The parameters alone.
 [[nodiscard]] std::vector<Value> parameters_of(const Model& model);
+[[nodiscard]] std::vector<std::string> parameter_names(const Model& model);
+/// What is fed to the parameters with this rate (optim::ParameterGroups): kHyperName, then
+/// "hyper.1" and so on.
+[[nodiscard]] std::string hyper_name(size_t rate);
 
 }  // namespace snug::train

@@ -95,6 +95,14 @@ Settings given_settings(const RunConfig& config, const Optimizer& optimizer) {
   return given;
 }
 
+optim::GroupRules group_rules(const RunConfig& config) {
+  optim::GroupRules rules{
+      .learning_rate = config.learning_rate, .rules = {}, .layer_decay = config.layerwise_lr_decay};
+  for (const ParameterGroup& group : config.param_groups)
+    rules.rules.push_back({group.match, group.learning_rate, group.weight_decay});
+  return rules;
+}
+
 optim::Schedule schedule_of(const RunConfig& config, int64_t total_steps) {
   return {
       .shape = config.lr_scheduler_type == ScheduleKind::cosine   ? optim::ScheduleShape::cosine
@@ -110,6 +118,7 @@ Recipe recipe_of(const RunConfig& config) {
   Recipe recipe{.optimizer = optim::make_options(config.optim, {}, config.weight_decay),
                 .max_grad_norm = config.max_grad_norm,
                 .given = {},
+                .groups = group_rules(config),
                 .label_smoothing = config.label_smoothing_factor,
                 .freeze = config.freeze};
   const Optimizer& optimizer = *recipe.optimizer.optimizer;
@@ -133,10 +142,11 @@ RunConfig with_optimizer_values(const RunConfig& config) {
   return resolved;
 }
 
-UpdateRule update_rule(const RunConfig& config, int64_t total_steps) {
+UpdateRule update_rule(const RunConfig& config, const std::vector<std::string>& names,
+                       int64_t total_steps) {
   return {.optimizer = recipe_of(config).optimizer,
           .schedule = schedule_of(config, total_steps),
-          .learning_rate = config.learning_rate};
+          .rates = optim::assign_groups(names, group_rules(config)).rates};
 }
 
 double learning_rate_at(const RunConfig& config, int64_t completed, int64_t total_steps) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "optim/groups.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "snug/config.h"
@@ -15,6 +16,7 @@ struct Recipe {
   optim::Options optimizer;
   double max_grad_norm = 1.0;  // 0: no clipping
   Settings given;              // hyper-parameters that the user set
+  optim::GroupRules groups;
   double label_smoothing = 0;
   std::vector<std::string> freeze;  // patterns; * matches any text
 };
@@ -28,9 +30,11 @@ struct Recipe {
 struct UpdateRule {
   optim::Options optimizer;
   optim::Schedule schedule;
-  double learning_rate = 0;  // the highest
+  std::vector<double> rates;  // the highest of every group of parameters (kHyperName)
 };
-[[nodiscard]] UpdateRule update_rule(const RunConfig& config, int64_t total_steps);
+/// `names` are the model's parameters in its order.
+[[nodiscard]] UpdateRule update_rule(const RunConfig& config, const std::vector<std::string>& names,
+                                     int64_t total_steps);
 /// The learning rate of the update after `completed` updates.
 [[nodiscard]] double learning_rate_at(const RunConfig& config, int64_t completed,
                                       int64_t total_steps);

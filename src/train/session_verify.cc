@@ -56,7 +56,8 @@ Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
                                 .pad_id = data.pad_id(),
                                 .seed = static_cast<uint64_t>(it.config.seed)};
   const int64_t total = train::total_steps(it.config, sampler.batches_per_epoch());
-  const train::UpdateRule rule = train::update_rule(it.config, total);
+  const train::UpdateRule rule =
+      train::update_rule(it.config, train::parameter_names(it.setup.model), total);
   Outcome outcome{.weights_and_states = {},
                   .losses = {},
                   .planned_arena_bytes = plan.report.arena_bytes,

@@ -88,10 +88,14 @@ int64_t total_steps(const RunConfig& config, int64_t batches_per_epoch) {
 
 UpdateResult run_update(Engine& engine, const FeedContext& feed, const data::BatchPlan& batch,
                         const UpdateCounts& done, const UpdateRule& rule) {
-  const std::span<float> hyper = engine.values<float>(kHyperName);
-  const double rate = rule.learning_rate * optim::rate_factor(rule.schedule, done.schedule);
-  const FedValues values = optim::fed_values(rule.optimizer, rate, done.optimizer + 1);
-  for (size_t i = 0; i < values.size(); ++i) hyper[i] = static_cast<float>(values[i]);
+  for (size_t i = 0; i < rule.rates.size(); ++i) {
+    const std::string name = hyper_name(i);
+    if (!engine.has(name)) continue;  // no weight that is trained has this rate
+    const double rate = rule.rates[i] * optim::rate_factor(rule.schedule, done.schedule);
+    const FedValues values = optim::fed_values(rule.optimizer, rate, done.optimizer + 1);
+    const std::span<float> hyper = engine.values<float>(name);
+    for (size_t k = 0; k < values.size(); ++k) hyper[k] = static_cast<float>(values[k]);
+  }
   const size_t bucket = engine.bucket_of(batch.bucket_length);
   Executable& program = engine.train(bucket);
   UpdateResult result;
@@ -190,7 +194,8 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   MetricsLog log = continued_log(training, state);
   CheckpointWriter writer(training, good_step);
   Judge judge(training, state, writer);
-  const UpdateRule rule = update_rule(config, training.total_steps);
+  const UpdateRule rule =
+      update_rule(config, parameter_names(*training.model), training.total_steps);
   TrainOutcome outcome;
   const auto save = [&] {
     training.engine->check_memory();

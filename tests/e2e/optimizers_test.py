@@ -2,7 +2,7 @@
 role, and a plan counts them."""
 import json
 
-from common import Case, main, options, read_safetensors_header, run, sha256
+from common import Case, main, options, read_safetensors, read_safetensors_header, run, sha256
 
 UPDATES = 4
 
@@ -39,6 +39,51 @@ class Optimizers(Case):
                             if name == "classifier.weight"]
         self.assertEqual(states["row.classifier.weight"][1], [rows])
         self.assertEqual(states["col.classifier.weight"][1], [columns])
+
+    def weights_after(self, name, **more):
+        """After one update without clipping: each weight depends on its own rate and decay alone."""
+        out = self.train(name, **dict(dict(optim="adamw", validation_split=0, validation_file=None, max_steps=1, max_grad_norm=0,
+                                           weight_decay=0.1, lr_scheduler_type="constant"), **more))
+        return read_safetensors(out / "last/model.safetensors")
+
+    def test_groups_have_their_own_rate_and_decay(self):
+        groups = [dict(match="*.layer.0.*", learning_rate=0.01), dict(match="*.bias", weight_decay=0.5), dict(match="*", weight_decay=0)]
+        found = self.weights_after("groups", param_groups=json.dumps(groups))
+        plain, fast = self.weights_after("plain", weight_decay=0), self.weights_after("fast", learning_rate=0.01)
+        for name, values in found.items():
+            if ".layer.0." in name:
+                self.assertEqual(values, fast[name], name)
+            elif not name.endswith(".bias"):
+                self.assertEqual(values, plain[name], name)
+        moved = found["bert.encoder.layer.1.output.dense.bias"]
+        self.assertEqual(moved, plain["bert.encoder.layer.1.output.dense.bias"])  # biases begin at 0: nothing to decay
+
+    def test_the_rate_falls_from_layer_to_layer(self):
+        found = self.weights_after("layers", layerwise_lr_decay=0.5)
+        for layer, factor in (("bert.embeddings.", 0.125), ("bert.encoder.layer.0.", 0.25), ("bert.encoder.layer.1.", 0.5),
+                              ("bert.pooler.", 1), ("classifier.", 1)):
+            alone = self.weights_after(f"alone-{layer}", learning_rate=1e-3 * factor)
+            names = [name for name in found if name.startswith(layer)]
+            self.assertTrue(names)
+            for name in names:
+                self.assertEqual(found[name], alone[name], name)
+
+    def test_groups_resume_split_and_change(self):
+        keys = dict(optim="adamw", layerwise_lr_decay=0.5, micro_batch_size=2, save_steps=2, lr_scheduler_type="constant",
+                    param_groups='[{"match": "classifier.*", "learning_rate": 0.01, "weight_decay": 0.1}]')
+        whole = self.train("whole", max_steps=4, **keys)
+        self.train("cut", max_steps=2, **keys)
+        cut = self.train("cut", max_steps=4, resume=True, **keys)
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual(sha256(whole / "last" / file), sha256(cut / "last" / file), file)
+        self.ok("verify", **self.base(**keys))
+        done = self.ok("train", **self.base(output_dir=cut, resume=True, **dict(keys, max_steps=5, layerwise_lr_decay=0.9)))
+        self.assertIn("changed: layerwise_lr_decay from '0.5' to '0.9'", done.stderr)
+
+    def test_patterns_without_effect_are_refused(self):
+        self.refused("param_groups", "matches no weight of the model", param_groups='[{"match": "no.*", "weight_decay": 0}]')
+        self.refused("param_groups", "the first match wins", param_groups='[{"match": "*", "weight_decay": 0}, '
+                     '{"match": "*.bias", "learning_rate": 1}]')
 
     def refused(self, key, text, **values):
         done = run("plan", *options(**self.base(model="mlp", **values)))

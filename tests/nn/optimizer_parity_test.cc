@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every optimizer against its reference over 20 updates (tests/golden/optimizers.safetensors,
-// written by tools/golden/optimizers.py), with decay, clipping and a schedule: in double by the
-// reference kernels, in f32 by the CPU's. A case's name holds its settings.
+// written by tools/golden/optimizers.py), with decay, clipping, a group of its own and a schedule:
+// in double by the reference kernels, in f32 by the CPU's. A case's name holds its settings.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,6 +13,7 @@
 #include "backend/cpu/one_kernel_test.h"
 #include "nn/golden.h"
 #include "ops/optimizer/optimizers.h"
+#include "optim/groups.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 
@@ -42,6 +43,7 @@ struct Case {
   optim::Options options;
   double learning_rate = 0;
   double max_norm = 0;
+  optim::GroupRule group = {"conv.*", {}, {}};
 };
 
 Case read_case(const std::string& name) {
@@ -55,6 +57,10 @@ Case read_case(const std::string& name) {
     const double value = std::stod(word.substr(word.find('=') + 1));
     if (key == "learning_rate") {
       it.learning_rate = value;
+    } else if (key == "group_learning_rate") {
+      it.group.learning_rate = value;
+    } else if (key == "group_weight_decay") {
+      it.group.weight_decay = value;
     } else if (key == "clip") {
       it.max_norm = value;
     } else if (key == "weight_decay") {
@@ -104,17 +110,24 @@ double coefficient(const Case& it, const std::map<std::string, Parameter>& param
 /// The update node of this parameter, as training builds it, with its operands.
 OneKernel step_of(const Case& it, const std::string& name, const Parameter& parameter, int64_t step,
                   double clip) {
+  optim::GroupRules rules{.learning_rate = it.learning_rate};
+  if (it.group.learning_rate) rules.rules.push_back(it.group);
+  const optim::ParameterGroups groups =
+      optim::assign_groups({std::begin(kParameters), std::end(kParameters)}, rules);
+  const optim::GroupMember& member = groups.members.at(name);
   GraphBuilder builder(op_registry(), "update");
   const TensorType type{DType::f32, parameter.shape};
   (void)optim::append_update(builder, builder.parameter(name, type), builder.input("g", type),
                              builder.input("hyper", {DType::f32, {4}}),
-                             builder.input("coefficient", {DType::f32, {}}), it.options);
+                             builder.input("coefficient", {DType::f32, {}}), it.options,
+                             member.weight_decay);
   const Node& node = builder.graph().nodes.back();
   OneKernel one(*node.op->name, node.attrs);
   one.add(type, parameter.values[0]).add(type, parameter.gradient(step));
   for (size_t i = 1; i < parameter.values.size(); ++i)
     one.add(builder.type(node.inputs[i + 1]), parameter.values[i]);
-  const double rate = it.learning_rate * optim::rate_factor({.total_steps = kSteps}, step - 1);
+  const double rate =
+      groups.rates[member.rate] * optim::rate_factor({.total_steps = kSteps}, step - 1);
   const FedValues fed = optim::fed_values(it.options, rate, step);
   one.add({DType::f32, {4}}, {fed.begin(), fed.end()});
   if (clip == 1) return one.add_absent();

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/optimizers.safetensors: three weights after the updates 1, 2 and 20 of every optimizer, in float64, from random
 gradients with a linear schedule to zero. A case is named OPTIMIZER/HYPER=VALUE,...: weight_decay (of matrices alone), learning_rate and
-clip (the global norm) are the run's, the others the optimizer's own. References: torch.optim; transformers'
+clip (the global norm) are the run's, group_learning_rate and group_weight_decay those of
+conv.weight, the others the optimizer's own. References: torch.optim; transformers'
 Adafactor; for LAMB, LARS and Lion their papers' formulas.
 
     python3 tools/golden/optimizers.py tests/golden/optimizers.safetensors
@@ -106,6 +107,7 @@ CASES = [
     ("lion", "learning_rate=0.001"),
     ("lion", "learning_rate=0.001,weight_decay=0.1,beta1=0.8,beta2=0.98,clip=2"),
 ]
+CASES += [(name, case + ",group_learning_rate=0.03,group_weight_decay=0.2") for name, case in CASES if "clip" in case]
 
 
 def updates(name, options, weights, gradients):
@@ -113,15 +115,17 @@ def updates(name, options, weights, gradients):
     decay = options.pop("weight_decay", 0)
     rate, clip = options.pop("learning_rate"), options.pop("clip", 0)
     weights = {key: torch.nn.Parameter(w.clone()) for key, w in weights.items()}
-    groups = [dict(params=[w], weight_decay=decay * (w.dim() > 1)) for w in weights.values()]
+    own = {"conv.weight": (options.pop("group_learning_rate", rate), options.pop("group_weight_decay", decay))}
+    rates = [own.get(key, (rate, 0))[0] for key in weights]
+    groups = [dict(params=[w], weight_decay=own.get(key, (0, decay * (w.dim() > 1)))[1]) for key, w in weights.items()]
     optimizer = OPTIMIZERS[name](groups, options)
     for step in range(STEPS):
         for key, w in weights.items():
             w.grad = gradients[key][step].clone()
         if clip:
             torch.nn.utils.clip_grad_norm_(weights.values(), clip)
-        for group in optimizer.param_groups:
-            group["lr"] = rate * (1 - step / STEPS)
+        for group, highest in zip(optimizer.param_groups, rates):
+            group["lr"] = highest * (1 - step / STEPS)
         optimizer.step()
         yield {key: w.detach().clone() for key, w in weights.items()}
 

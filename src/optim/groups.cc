@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/groups.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <string_view>
+
+#include "base/wildcard.h"
+#include "snug/error.h"
+
+namespace snug::optim {
+namespace {
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(),
+                                      [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// "l1" of "weight_ih_l1" and "weight_ih_l1_reverse"; empty where the piece names no level.
+std::string level_of(std::string_view piece) {
+  const std::string_view reverse = "_reverse";
+  if (piece.ends_with(reverse)) piece.remove_suffix(reverse.size());
+  const size_t at = piece.rfind("_l");
+  if (at == std::string_view::npos || !is_number(piece.substr(at + 2))) return {};
+  return std::string(piece.substr(at + 1));
+}
+
+// What names the layer of a parameter; empty where nothing does.
+std::string unit_of(const std::string& name) {
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('.', begin), name.size());
+    const std::string_view piece = std::string_view(name).substr(begin, end - begin);
+    if (is_number(piece)) return name.substr(0, end);
+    if (const std::string level = level_of(piece); !level.empty())
+      return name.substr(0, begin) + level;
+    begin = end + 1;
+  }
+  return {};
+}
+
+[[noreturn]] void refuse(const std::string& pattern, const std::string& what,
+                         const std::string& hint) {
+  throw Error(ErrorCode::bad_config, "param_groups", "the pattern '" + pattern + "' " + what, hint);
+}
+
+// The first rule of each name, or null.
+std::vector<const GroupRule*> rules_of(const std::vector<std::string>& names,
+                                       const std::vector<GroupRule>& rules) {
+  std::vector<const GroupRule*> found(names.size(), nullptr);
+  for (const GroupRule& rule : rules) {
+    bool matches = false;
+    bool wins = false;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (!matches_wildcard(rule.match, names[i])) continue;
+      matches = true;
+      if (found[i] != nullptr) continue;
+      found[i] = &rule;
+      wins = true;
+    }
+    if (!matches)
+      refuse(rule.match, "matches no weight of the model",
+             "`snug inspect --weights` lists the names");
+    if (!wins)
+      refuse(rule.match, "comes after patterns that match all its weights",
+             "put it before them: the first match wins");
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<int64_t> layers_of(const std::vector<std::string>& names) {
+  std::vector<std::string> units;
+  std::vector<int64_t> layers;
+  size_t last = 0;  // behind the last parameter that is of a layer
+  for (const std::string& name : names) {
+    const std::string unit = unit_of(name);
+    auto place = std::find(units.begin(), units.end(), unit);
+    if (!unit.empty() && place == units.end()) place = units.insert(units.end(), unit);
+    layers.push_back(unit.empty() ? static_cast<int64_t>(units.size()) : place - units.begin() + 1);
+    if (!unit.empty()) last = layers.size();
+  }
+  for (size_t i = last; last > 0 && i < layers.size(); ++i) ++layers[i];
+  return layers;
+}
+
+ParameterGroups assign_groups(const std::vector<std::string>& names, const GroupRules& rules) {
+  ParameterGroups groups{.rates = {rules.learning_rate}, .members = {}};
+  const std::vector<const GroupRule*> matched = rules_of(names, rules.rules);
+  const std::vector<int64_t> layers = layers_of(names);
+  const int64_t top = layers.empty() ? 0 : *std::max_element(layers.begin(), layers.end());
+  for (size_t i = 0; i < names.size(); ++i) {
+    const GroupRule* rule = matched[i];
+    double rate = rules.learning_rate;
+    if (rules.layer_decay != 1)
+      rate *= std::pow(rules.layer_decay, static_cast<double>(top - layers[i]));
+    if (rule != nullptr && rule->learning_rate) rate = *rule->learning_rate;
+    const auto place = std::find(groups.rates.begin(), groups.rates.end(), rate);
+    GroupMember member{.rate = static_cast<size_t>(place - groups.rates.begin()),
+                       .weight_decay = {}};
+    if (place == groups.rates.end()) groups.rates.push_back(rate);
+    if (rule != nullptr) member.weight_decay = rule->weight_decay;
+    groups.members[names[i]] = member;
+  }
+  return groups;
+}
+
+}  // namespace snug::optim
