@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import common  # noqa: E402
@@ -169,7 +170,7 @@ def main():
     parser.add_argument("snug", type=pathlib.Path)
     parser.add_argument("shim", type=pathlib.Path)
     parser.add_argument("--sample", type=int, default=0, help="so many cases of different kinds; 0: every case")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=int(time.time()) // 86400, help="of the sample; default: the day's number")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--first", type=int, default=0, help="leave so many cases away: goes on where a stopped command ended")
     parser.add_argument("--only", default="", help="SCENARIO:CALL:KIND, as a failure names it")
@@ -182,6 +183,7 @@ def main():
             cases = [case for case in cases if f"{case.scenario}:{case.number}:{case.kind}" == arguments.only]
         elif arguments.sample:
             cases = sampled(cases, arguments.sample, random.Random(arguments.seed))
+            print(f"sample of seed {arguments.seed}", flush=True)
         else:
             cases = cases[arguments.first:]
         assert cases, "no such case"
