@@ -29,6 +29,8 @@ def folder_of(path):
     parts = path.relative_to(SRC).parts
     if parts[0] == "backend" and len(parts) > 2:
         return parts[1]
+    if parts[0] == "plan" and len(parts) > 2:
+        return f"plan_{parts[1]}"
     if parts[0] == "ops" and len(parts) > 2:
         stem = path.stem
         if re.search(r"_ref$", stem):
@@ -42,6 +44,8 @@ def target_of_include(name):
     parts = name.split("/")
     if parts[0] == "backend" and len(parts) > 2:
         return parts[1]
+    if parts[0] == "plan" and len(parts) > 2:
+        return f"plan_{parts[1]}"
     return parts[0]
 
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "plan/plan.h"
+#include "plan/problem/plan.h"
 #include "runtime/canary.h"
 #include "runtime/lower.h"
 #include "runtime/memory.h"

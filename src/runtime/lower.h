@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "plan/plan.h"
+#include "plan/problem/plan.h"
 
 namespace snug {
 

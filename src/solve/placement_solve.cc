@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/stop.h"
-#include "plan/placement.h"
+#include "plan/placement/placement.h"
 #include "snug/error.h"
 #include "snug/solve.h"
 

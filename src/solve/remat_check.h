@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/plan.h"
+#include "plan/problem/plan.h"
 #include "snug/solve_remat.h"
 
 namespace snug::solve {

@@ -8,7 +8,7 @@
 #include "base/stop.h"
 #include "io/file.h"
 #include "io/json_file.h"
-#include "plan/validate.h"
+#include "plan/problem/validate.h"
 #include "snug/error.h"
 
 namespace snug::solve {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/plan.h"
+#include "plan/problem/plan.h"
 
 namespace snug::solve {
 

@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "plan/liveness.h"
-#include "plan/remat.h"
+#include "plan/graphs/remat.h"
+#include "plan/problem/liveness.h"
 #include "snug/error.h"
 #include "snug/solve_remat.h"
 #include "solve/remat_check.h"

@@ -9,7 +9,7 @@
 
 #include "backend/reference/reference.h"
 #include "base/wildcard.h"
-#include "plan/validate.h"
+#include "plan/problem/validate.h"
 #include "snug/error.h"
 #include "train/splits.h"
 #include "train/testing.h"

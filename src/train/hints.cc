@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/stop.h"
-#include "plan/frontier.h"
+#include "plan/frontier/frontier.h"
 #include "snug/error.h"
 
 namespace snug::train {

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "backend/reference/reference.h"
-#include "plan/validate.h"
+#include "plan/problem/validate.h"
 #include "snug/error.h"
 #include "train/splits.h"
 #include "train/testing.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "backend/reference/reference.h"
-#include "plan/validate.h"
+#include "plan/problem/validate.h"
 #include "snug/error.h"
 #include "train/testing.h"
 

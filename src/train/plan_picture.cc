@@ -5,7 +5,7 @@
 #include <cctype>
 #include <map>
 
-#include "plan/peak_report.h"
+#include "plan/problem/peak_report.h"
 
 namespace snug::train {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "plan/plan.h"
+#include "plan/problem/plan.h"
 #include "snug/plan_report.h"
 
 namespace snug::train {

@@ -5,9 +5,9 @@
 
 #include "base/bounded_json.h"
 #include "io/file.h"
-#include "plan/json.h"
-#include "plan/liveness.h"
-#include "plan/validate.h"
+#include "plan/problem/json.h"
+#include "plan/problem/liveness.h"
+#include "plan/problem/validate.h"
 #include "snug/error.h"
 #include "train/run_plan.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "plan/bound.h"
+#include "plan/improve/bound.h"
 #include "snug/error.h"
 #include "train/programs.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/frontier.h"
+#include "plan/frontier/frontier.h"
 #include "train/run_plan.h"
 
 namespace snug::train {

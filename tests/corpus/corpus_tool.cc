@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "plan/bound.h"
-#include "plan/frontier.h"
-#include "plan/json.h"
-#include "plan/liveness.h"
-#include "plan/remat.h"
+#include "plan/frontier/frontier.h"
+#include "plan/graphs/remat.h"
+#include "plan/improve/bound.h"
+#include "plan/problem/json.h"
+#include "plan/problem/liveness.h"
 #include "runtime/lower.h"
 #include "solve/remat_file.h"
 #include "train/programs.h"

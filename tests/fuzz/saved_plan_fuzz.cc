@@ -3,7 +3,7 @@
 #include <string>
 
 #include "fuzz/fuzz.h"
-#include "plan/plan.h"
+#include "plan/problem/plan.h"
 #include "train/saved_plan.h"
 
 namespace snug::fuzz {

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/chain/block_template.h"
+
+#include <algorithm>
+#include <span>
+
+#include "base/check.h"
+#include "base/stop.h"
+
+namespace snug::plan {
+namespace {
+
+constexpr int32_t kOverwrittenAtOnce = -2;  // the last step of what the first step overwrites
+
+// Bytes in use over a run of steps; instances are added as [first, last].
+class Profile {
+ public:
+  explicit Profile(size_t steps) : change_(steps + 1, 0) {}
+  void add(int32_t first, int32_t last, int64_t bytes) {
+    change_[static_cast<size_t>(first)] += bytes;
+    change_[static_cast<size_t>(last) + 1] -= bytes;
+  }
+  [[nodiscard]] int64_t peak() const {
+    int64_t in_use = 0;
+    int64_t peak = 0;
+    for (const int64_t delta : change_) peak = std::max(peak, in_use += delta);
+    return peak;
+  }
+
+ private:
+  std::vector<int64_t> change_;
+};
+
+}  // namespace
+
+int32_t BlockTemplate::local_of(StorageId id) const {
+  const auto found = std::lower_bound(sorted_ids_.begin(), sorted_ids_.end(), std::pair{id, 0});
+  return found != sorted_ids_.end() && found->first == id ? found->second : -1;
+}
+
+int32_t BlockTemplate::add_storage(const ProblemIndex& index, StorageId id,
+                                   std::vector<int32_t>& local_by_id) {
+  int32_t& local = local_by_id[static_cast<size_t>(id)];
+  if (local >= 0) return local;
+  local = storage_count();
+  TemplateStorage storage;
+  storage.id = id;
+  storage.bytes = index.arena_bytes(id);
+  storages_.push_back(storage);
+  producer_.push_back(-1);
+  return local;
+}
+
+BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Chain& chain, OpId id,
+                                             std::vector<int32_t>& local_by_id) {
+  const Op& op = index.op(id);
+  LocalOp local;
+  local.scratch_bytes = op.scratch_bytes;
+  local.seconds = op.seconds;
+  const auto add = [&](const std::vector<StorageId>& from, std::vector<int32_t>& to) {
+    for (const StorageId storage : from) {
+      if (index.storage(storage).resident) continue;
+      const bool is_forward = chain.block_of[static_cast<size_t>(storage)] >= 0;
+      if (is_forward && chain.is_pinned[static_cast<size_t>(storage)]) continue;
+      to.push_back(add_storage(index, storage, local_by_id));
+    }
+  };
+  add(op.inputs, local.inputs);
+  add(op.outputs, local.outputs);
+  for (const auto& [output, input] : op.reuses) {
+    const int32_t place = local_by_id[static_cast<size_t>(input)];
+    if (place >= 0 && local_by_id[static_cast<size_t>(output)] >= 0 &&
+        index.arena_bytes(output) == index.arena_bytes(input))
+      local.overwritten.push_back(place);
+  }
+  return local;
+}
+
+BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block,
+                             int64_t entry_bytes, std::vector<int32_t>& local_by_id)
+    : foreign_bytes_(entry_bytes) {
+  for (const StorageId id : block.input) {
+    if (chain.is_pinned[static_cast<size_t>(id)]) continue;
+    TemplateStorage& input = storages_[static_cast<size_t>(add_storage(index, id, local_by_id))];
+    input.is_input = true;
+    input.is_forward = true;
+  }
+  for (OpId op = block.first; op < block.end; ++op) {
+    forward_.push_back(add_op(index, chain, op, local_by_id));
+    forward_seconds_ += index.op(op).seconds;
+    for (const int32_t output : forward_.back().outputs) {
+      storages_[static_cast<size_t>(output)].is_forward = true;
+      producer_[static_cast<size_t>(output)] = static_cast<int32_t>(forward_.size()) - 1;
+    }
+  }
+  for (const StorageId id : block.output) {
+    const int32_t output = local_by_id[static_cast<size_t>(id)];
+    if (output >= 0) storages_[static_cast<size_t>(output)].is_output = true;
+  }
+  for (OpId op = block.backward_first; op < block.backward_end; ++op) {
+    backward_.push_back(add_op(index, chain, op, local_by_id));
+    for (const int32_t input : backward_.back().inputs) {
+      storages_[static_cast<size_t>(input)].is_read_by_backward = true;
+    }
+  }
+  for (TemplateStorage& storage : storages_) {
+    if (storage.is_forward) continue;
+    const OpId producer = index.producer[static_cast<size_t>(storage.id)];
+    const auto& consumers = index.consumers[static_cast<size_t>(storage.id)];
+    storage.is_live_at_entry = producer < block.backward_first;
+    storage.leaves = index.in_keep[static_cast<size_t>(storage.id)] ||
+                     (!consumers.empty() && consumers.back() >= block.backward_end);
+    if (storage.is_live_at_entry) foreign_bytes_ -= storage.bytes;
+  }
+  split_off_tail();
+  sorted_ids_.reserve(storages_.size());
+  for (int32_t local = 0; local < storage_count(); ++local) {
+    const StorageId id = storages_[static_cast<size_t>(local)].id;
+    sorted_ids_.emplace_back(id, local);
+    local_by_id[static_cast<size_t>(id)] = -1;
+  }
+  std::sort(sorted_ids_.begin(), sorted_ids_.end());
+}
+
+void BlockTemplate::split_off_tail() {
+  const auto reads_forward = [&](const LocalOp& op) {
+    return std::any_of(op.inputs.begin(), op.inputs.end(), [&](int32_t input) {
+      return storages_[static_cast<size_t>(input)].is_forward;
+    });
+  };
+  tail_begin_ = backward_.size();
+  while (tail_begin_ > 0 && !reads_forward(backward_[tail_begin_ - 1])) --tail_begin_;
+  if (tail_begin_ == 0) tail_begin_ = backward_.size();  // nothing before it that it could follow
+  head_storages_ = storages_.size();
+  if (tail_begin_ == backward_.size()) return;
+  // Storages are numbered as they appear.
+  head_storages_ = 0;
+  const auto count = [&](int32_t local) {
+    head_storages_ = std::max(head_storages_, static_cast<size_t>(local) + 1);
+  };
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    if (storages_[i].is_forward || storages_[i].is_output) count(static_cast<int32_t>(i));
+  }
+  for (size_t i = 0; i < backward_.size(); ++i) {
+    for (const auto* locals : {&backward_[i].inputs, &backward_[i].outputs}) {
+      for (const int32_t local : *locals) {
+        if (i < tail_begin_) count(local);
+        if (i >= tail_begin_) storages_[static_cast<size_t>(local)].is_used_in_tail = true;
+      }
+    }
+  }
+  tail_peak_bytes_ = peak_of_tail();
+  for (size_t i = head_storages_; i < storages_.size(); ++i) {
+    if (storages_[i].is_live_at_entry) tail_entry_bytes_ += storages_[i].bytes;
+  }
+}
+
+int64_t BlockTemplate::peak_of_tail() const {
+  const auto begin = static_cast<int32_t>(tail_begin_);
+  const auto end = static_cast<int32_t>(backward_.size()) - 1;
+  std::vector<int32_t> first(storages_.size(), begin);
+  std::vector<int32_t> last(storages_.size(), -1);
+  Profile profile(backward_.size());
+  for (int32_t step = begin; step <= end; ++step) {
+    const LocalOp& op = backward_[static_cast<size_t>(step)];
+    profile.add(step, step, op.scratch_bytes);
+    for (const int32_t input : op.inputs) last[static_cast<size_t>(input)] = step;
+    for (const int32_t output : op.outputs) {
+      if (last[static_cast<size_t>(output)] < 0) first[static_cast<size_t>(output)] = step;
+      last[static_cast<size_t>(output)] = step;
+    }
+    for (const int32_t input : op.overwritten) last[static_cast<size_t>(input)] = step - 1;
+  }
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    const TemplateStorage& storage = storages_[i];
+    if (storage.is_forward) continue;
+    const int32_t stop = storage.leaves ? end : last[i];
+    if (stop >= first[i]) profile.add(first[i], stop, storage.bytes);
+  }
+  return profile.peak();
+}
+
+int64_t BlockTemplate::input_bytes() const {
+  int64_t bytes = 0;
+  for (const TemplateStorage& storage : storages_) bytes += storage.is_input ? storage.bytes : 0;
+  return bytes;
+}
+
+int64_t BlockTemplate::past_bytes() const {
+  int64_t bytes = 0;
+  for (const TemplateStorage& storage : storages_) {
+    if (storage.is_input && storage.is_output) bytes += storage.bytes;
+  }
+  return bytes;
+}
+
+int64_t BlockTemplate::forward_peak(const std::vector<bool>& is_saved) const {
+  if (forward_.empty()) return 0;
+  const auto end = static_cast<int32_t>(forward_.size()) - 1;
+  std::vector<int32_t> first(head_storages_, -1);
+  std::vector<int32_t> last(head_storages_, -1);
+  for (int32_t step = 0; step <= end; ++step) {
+    const LocalOp& op = forward_[static_cast<size_t>(step)];
+    for (const int32_t input : op.inputs) last[static_cast<size_t>(input)] = step;
+    for (const int32_t output : op.outputs) {
+      first[static_cast<size_t>(output)] = last[static_cast<size_t>(output)] = step;
+    }
+  }
+  Profile profile(forward_.size());
+  for (size_t i = 0; i < head_storages_; ++i) {
+    const TemplateStorage& storage = storages_[i];
+    if (!storage.is_forward) continue;
+    const bool stays = is_saved[i] || storage.is_input || storage.is_output;
+    profile.add(storage.is_input ? 0 : first[i], stays ? end : last[i], storage.bytes);
+  }
+  for (int32_t step = 0; step <= end; ++step)
+    profile.add(step, step, forward_[static_cast<size_t>(step)].scratch_bytes);
+  return profile.peak();
+}
+
+bool BlockTemplate::append_closure(int32_t local, std::vector<uint8_t>& is_available,
+                                   std::vector<const LocalOp*>& run, double& seconds) const {
+  if (is_available[static_cast<size_t>(local)] != 0) return true;
+  const int32_t producer = producer_[static_cast<size_t>(local)];
+  if (producer < 0) return false;  // the input, not saved
+  const LocalOp& op = forward_[static_cast<size_t>(producer)];
+  for (const int32_t input : op.inputs) {
+    if (!append_closure(input, is_available, run, seconds)) return false;
+  }
+  for (const int32_t output : op.outputs) is_available[static_cast<size_t>(output)] = 1;
+  run.push_back(&op);
+  seconds += op.seconds;
+  return true;
+}
+
+std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_saved) const {
+  stop_point();
+  BlockOption option;
+  std::vector<uint8_t> is_available(head_storages_, 0);
+  size_t inputs_left = 0;
+  size_t outputs_left = 0;
+  for (size_t i = 0; i < head_storages_; ++i) {
+    const TemplateStorage& storage = storages_[i];
+    is_available[i] = !storage.is_forward || is_saved[i] ? 1 : 0;
+    if (storage.is_input && is_saved[i]) option.saves_input = true;
+    if (storage.is_output && is_saved[i]) option.saves_output = true;
+    if (storage.is_input && !is_saved[i]) ++inputs_left;
+    if (storage.is_output && !is_saved[i]) ++outputs_left;
+    if (!storage.is_forward || !is_saved[i]) continue;
+    option.saved.push_back(storage.id);
+    option.saved_bytes += storage.bytes;
+  }
+  option.saves_input = option.saves_input && inputs_left == 0;
+  option.saves_output = option.saves_output && outputs_left == 0;
+  const auto is_counted_by_chain = [&](const TemplateStorage& storage) {
+    return (storage.is_input && option.saves_input) || (storage.is_output && option.saves_output);
+  };
+  for (size_t i = 0; i < head_storages_; ++i) {
+    if (storages_[i].is_forward && is_saved[i] && !is_counted_by_chain(storages_[i]))
+      option.inner_bytes += storages_[i].bytes;
+  }
+  // The backward peak leaves out the input set: it is there for whoever keeps it.
+  const auto is_outside = [&](size_t i) {
+    return storages_[i].is_input && (option.saves_input || !is_saved[i]);
+  };
+  std::vector<const LocalOp*> run;
+  run.reserve(forward_.size() + tail_begin_);
+  for (const LocalOp& op : std::span(backward_).first(tail_begin_)) {
+    for (const int32_t input : op.inputs) {
+      if (!append_closure(input, is_available, run, option.recompute_seconds)) return std::nullopt;
+    }
+    run.push_back(&op);
+  }
+  option.forward_peak_bytes = forward_peak(is_saved);
+  if (run.empty()) {
+    for (size_t i = 0; i < head_storages_; ++i) {
+      if (storages_[i].is_forward && is_saved[i] && !is_outside(i))
+        option.backward_peak_bytes += storages_[i].bytes;
+    }
+    return option;
+  }
+  const auto end = static_cast<int32_t>(run.size()) - 1;
+  std::vector<int32_t> first(head_storages_, -1);
+  std::vector<int32_t> last(head_storages_, -1);
+  Profile profile(run.size());
+  for (int32_t step = 0; step <= end; ++step) {
+    const LocalOp& op = *run[static_cast<size_t>(step)];
+    profile.add(step, step, op.scratch_bytes);
+    for (const int32_t input : op.inputs) last[static_cast<size_t>(input)] = step;
+    for (const int32_t output : op.outputs) {
+      if (first[static_cast<size_t>(output)] < 0) first[static_cast<size_t>(output)] = step;
+      last[static_cast<size_t>(output)] = std::max(last[static_cast<size_t>(output)], step);
+    }
+    for (const int32_t input : op.overwritten)
+      last[static_cast<size_t>(input)] = step > 0 ? step - 1 : kOverwrittenAtOnce;
+  }
+  for (size_t i = 0; i < head_storages_; ++i) {
+    const TemplateStorage& storage = storages_[i];
+    const bool from_start = storage.is_forward ? is_saved[i] : storage.is_live_at_entry;
+    if (is_outside(i) || (!from_start && first[i] < 0)) continue;
+    if (from_start && last[i] == kOverwrittenAtOnce && !storage.leaves) continue;
+    const int32_t begin = from_start ? 0 : first[i];
+    const bool stays = storage.leaves || storage.is_used_in_tail;
+    const int32_t stop = stays ? end : std::max(last[i], begin);
+    profile.add(begin, stop, storage.bytes);
+  }
+  option.backward_peak_bytes = std::max(profile.peak() + tail_entry_bytes_, tail_peak_bytes_);
+  return option;
+}
+
+}  // namespace snug::plan

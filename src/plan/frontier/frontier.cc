@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/frontier/frontier.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/stop.h"
+#include "plan/improve/bound.h"
+#include "plan/placement/assemble.h"
+#include "plan/problem/liveness.h"
+#include "plan/problem/order.h"
+
+namespace snug::plan {
+
+ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule, std::string strategy) {
+  stop_point();
+  const Liveness live = analyse(problem, schedule);
+  return {std::move(schedule), std::move(strategy), live.load_bytes, live.seconds};
+}
+
+Frontier::Frontier(const Problem& problem, std::vector<ScheduledPoint> points,
+                   std::vector<OpId> keep_all, const PlacementLimits& limits)
+    : problem_(&problem),
+      points_(std::move(points)),
+      keep_all_load_(measured(problem, std::move(keep_all), "keep-all")),
+      limits_(limits),
+      bound_(working_set_bound(problem)),
+      plans_(points_.size()) {}
+
+Frontier::Frontier(const Problem& problem, Plan only)
+    : Frontier(problem, {{{}, only.strategy, only.load_bytes, only.seconds}},
+               with_prompt_updates(problem).original, {}) {
+  plans_.front() = std::move(only);
+}
+
+const Plan& Frontier::plan(size_t point) const {
+  std::optional<Plan>& plan = plans_[point];
+  if (!plan) {
+    const ScheduledPoint& at = points_[point];
+    plan = at.schedule == keep_all_load_.schedule
+               ? keep_all()
+               : assemble(*problem_, at.schedule, at.strategy, limits_);
+  }
+  return *plan;
+}
+
+const Plan& Frontier::keep_all() const {
+  if (!keep_all_) keep_all_ = assemble(*problem_, keep_all_load_.schedule, "keep-all", limits_);
+  return *keep_all_;
+}
+
+std::vector<const Plan*> Frontier::plans() const {
+  std::vector<const Plan*> all;
+  for (size_t i = 0; i < points_.size(); ++i) all.push_back(&plan(i));
+  std::stable_sort(all.begin(), all.end(), [](const Plan* a, const Plan* b) {
+    return a->arena_bytes != b->arena_bytes ? a->arena_bytes < b->arena_bytes
+                                            : a->seconds < b->seconds;
+  });
+  std::vector<const Plan*> front;
+  for (const Plan* each : all) {
+    if (front.empty() || each->seconds < front.back()->seconds) front.push_back(each);
+  }
+  return front;
+}
+
+const Plan& Frontier::smallest() const {
+  const Plan* best = &plan(0);
+  for (size_t i = 1; i < points_.size() && points_[i].load_bytes <= best->arena_bytes; ++i) {
+    // Later ones are faster.
+    if (plan(i).arena_bytes <= best->arena_bytes) best = &plan(i);
+  }
+  return *best;
+}
+
+const Plan* fastest_within(const Frontier& frontier, int64_t arena_budget_bytes) {
+  for (size_t i = frontier.points().size(); i-- > 0;) {
+    if (frontier.points()[i].load_bytes > arena_budget_bytes) continue;
+    const Plan& plan = frontier.plan(i);
+    if (plan.arena_bytes <= arena_budget_bytes) return &plan;
+  }
+  return nullptr;
+}
+
+Refusal refuse(const Problem& problem, const Frontier& frontier, int64_t arena_budget_bytes) {
+  Refusal refusal;
+  refusal.budget_bytes = arena_budget_bytes;
+  refusal.bound = frontier.bound();
+  refusal.is_proved = arena_budget_bytes < refusal.bound.bytes;
+  refusal.smallest_arena_bytes = frontier.smallest().arena_bytes;
+  refusal.gap_bytes = refusal.smallest_arena_bytes - refusal.bound.bytes;
+  if (refusal.bound.op < 0) return refusal;
+  const Op& op = problem.ops[static_cast<size_t>(refusal.bound.op)];
+  refusal.op_name = op.name;
+  for (const auto* operands : {&op.inputs, &op.outputs}) {
+    for (const StorageId id : *operands) {
+      const Storage& storage = problem.storages[static_cast<size_t>(id)];
+      const bool is_in_place = std::any_of(op.reuses.begin(), op.reuses.end(),
+                                           [id](const auto& pair) { return pair.first == id; });
+      if (!storage.resident && !is_in_place)
+        refusal.operands.push_back({storage.name, storage.bytes});
+    }
+  }
+  if (op.scratch_bytes > 0) refusal.operands.push_back({"scratch", op.scratch_bytes});
+  std::stable_sort(refusal.operands.begin(), refusal.operands.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  return refusal;
+}
+
+}  // namespace snug::plan

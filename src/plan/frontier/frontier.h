@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner's front door: the frontier of schedules, placed when asked for; the named strategies;
+// and what to say when nothing fits.
+//
+// The frontier does not depend on a budget, and the fastest plan whose placement fits is taken from
+// it; so more memory is never slower. Deterministic: limits are counts, never clocks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/placement/placement.h"
+#include "plan/problem/plan.h"
+
+namespace snug::plan {
+
+struct FrontierOptions {
+  int32_t grid_points = 80;          // nominal budgets tried between the smallest and keep-all
+  int32_t improvement_rounds = 400;  // moves of the peak-driven search
+  PlacementLimits placement = {.local_search_rounds = 8, .exact_search_nodes = 2'000};
+};
+/// For the many frontiers of one run: greedy placement nearly always reaches the load, and where it
+/// misses it by a few kilobytes another plan of the frontier costs less than the search.
+inline constexpr FrontierOptions kQuickFrontier = {
+    .grid_points = 48,
+    .improvement_rounds = 200,
+    .placement = {.local_search_rounds = 1, .exact_search_nodes = 0}};
+
+/// A schedule with its exact load and time.
+struct ScheduledPoint {
+  std::vector<OpId> schedule;
+  std::string strategy;
+  int64_t load_bytes = 0;
+  double seconds = 0;
+};
+
+[[nodiscard]] ScheduledPoint measured(const Problem& problem, std::vector<OpId> schedule,
+                                      std::string strategy);
+
+/// Schedules that no other found beats in both load and seconds, smallest load first; so seconds
+/// fall as bytes grow. A placement takes longer than finding a schedule, and a budget needs few of
+/// them: plan(i) is placed when it is first asked for, always in the same way, and then kept. For
+/// one thread. Refers to the problem, which must stay where it is.
+class Frontier {
+ public:
+  /// `points`: smallest load first, not empty. `keep_all`: the order in which keep-all runs.
+  Frontier(const Problem& problem, std::vector<ScheduledPoint> points, std::vector<OpId> keep_all,
+           const PlacementLimits& limits);
+  /// One plan that is placed already.
+  Frontier(const Problem& problem, Plan only);
+
+  [[nodiscard]] const std::vector<ScheduledPoint>& points() const { return points_; }
+  [[nodiscard]] const Plan& plan(size_t point) const;
+  [[nodiscard]] const Plan& keep_all() const;
+  [[nodiscard]] double keep_all_seconds() const { return keep_all_load_.seconds; }
+  [[nodiscard]] int64_t keep_all_load_bytes() const { return keep_all_load_.load_bytes; }
+  [[nodiscard]] const WorkingSetBound& bound() const { return bound_; }
+
+  /// Every plan that no other beats in both arena and seconds, smallest arena first. Places all.
+  [[nodiscard]] std::vector<const Plan*> plans() const;
+  /// The one with the smallest arena.
+  [[nodiscard]] const Plan& smallest() const;
+
+ private:
+  const Problem* problem_;
+  std::vector<ScheduledPoint> points_;
+  ScheduledPoint keep_all_load_;
+  PlacementLimits limits_;
+  WorkingSetBound bound_;
+  mutable std::vector<std::optional<Plan>> plans_;
+  mutable std::optional<Plan> keep_all_;
+};
+
+/// Told now and then which share of a search is done, from 0 to 1.
+using ShareSink = std::function<void(double share)>;
+
+/// Builds the frontier. Validates the problem first (Error{invalid_graph}).
+[[nodiscard]] Frontier build_frontier(const Problem& problem, const FrontierOptions& options = {},
+                                      const ShareSink& on_share = {});
+Frontier build_frontier(Problem&&, const FrontierOptions& = {},
+                        const ShareSink& = {}) = delete;  // would dangle
+
+/// Same ops on the same storages; bytes and seconds may differ.
+[[nodiscard]] bool has_same_structure(const Problem& a, const Problem& b);
+
+/// The same for a problem of equal structure and other sizes (another micro-batch, another length):
+/// takes over the schedules of `model`, a frontier of `model_problem`, and measures them anew. An
+/// order of magnitude faster. Where the structures differ, builds from scratch.
+[[nodiscard]] Frontier build_frontier_like(const Problem& problem, const Problem& model_problem,
+                                           const Frontier& model,
+                                           const FrontierOptions& options = {},
+                                           const ShareSink& on_share = {});
+
+/// One named strategy: "keep-all" or one of strategies.h. Throws Error{bad_config} for any other
+/// name.
+[[nodiscard]] Plan plan_strategy(const Problem& problem, std::string_view strategy,
+                                 const FrontierOptions& options = {});
+
+/// The fastest plan whose arena fits, or null. Never slower for a larger budget.
+[[nodiscard]] const Plan* fastest_within(const Frontier& frontier, int64_t arena_budget_bytes);
+
+/// Why a budget does not work, with the numbers for the message.
+struct Refusal {
+  struct Operand {
+    std::string name;
+    int64_t bytes = 0;
+  };
+  int64_t budget_bytes = 0;
+  int64_t smallest_arena_bytes = 0;  // of the plans found
+  WorkingSetBound bound;
+  std::string op_name;            // the op that proves the bound
+  std::vector<Operand> operands;  // its arena operands and scratch, largest first
+  bool is_proved = false;         // budget < bound: impossible; otherwise "no plan found"
+  int64_t gap_bytes = 0;          // smallest_arena_bytes - bound.bytes
+};
+
+/// Explains why `arena_budget_bytes` is refused.
+[[nodiscard]] Refusal refuse(const Problem& problem, const Frontier& frontier,
+                             int64_t arena_budget_bytes);
+
+}  // namespace snug::plan

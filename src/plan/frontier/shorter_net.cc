@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/frontier/shorter_net.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "base/stop.h"
+#include "plan/problem/index.h"
+
+namespace snug::plan {
+namespace {
+
+using Kind = std::tuple<std::string, std::string, Phase>;  // scope, name, phase
+
+std::map<Kind, std::vector<OpId>> by_kind(const Problem& problem) {
+  std::map<Kind, std::vector<OpId>> kinds;
+  for (size_t i = 0; i < problem.ops.size(); ++i) {
+    const Op& op = problem.ops[i];
+    kinds[{op.scope, op.name, op.phase}].push_back(static_cast<OpId>(i));
+  }
+  return kinds;
+}
+
+// Per op of the whole: its partner in the part, or -1.
+std::vector<OpId> partners(const Problem& part, const Problem& whole) {
+  std::vector<OpId> result(whole.ops.size(), -1);
+  const std::map<Kind, std::vector<OpId>> wanted = by_kind(part);
+  for (const auto& [kind, ops] : by_kind(whole)) {
+    const auto found = wanted.find(kind);
+    if (found == wanted.end() || found->second.size() != ops.size()) continue;
+    for (size_t i = 0; i < ops.size(); ++i) result[static_cast<size_t>(ops[i])] = found->second[i];
+  }
+  return result;
+}
+
+class Follower {
+ public:
+  Follower(const ProblemIndex& index, std::vector<bool> has_partner)
+      : index_(index),
+        has_partner_(std::move(has_partner)),
+        has_run_(static_cast<size_t>(index.op_count()), false),
+        writes_(static_cast<size_t>(index.storage_count()), 0) {}
+
+  // Then also what has no partner and waited for this. False where the op cannot run here.
+  bool run(OpId op) {
+    const auto position = static_cast<size_t>(op);
+    if (has_run_[position] && index_.runs_once[position]) return false;
+    if (!has_inputs(op)) return false;
+    for (const auto& [id, writes] : index_.versions[position]) {
+      if (writes_[static_cast<size_t>(id)] != writes) return false;
+    }
+    for (const StorageId output : index_.op(op).outputs) {
+      if (index_.storage(output).resident) ++writes_[static_cast<size_t>(output)];
+    }
+    has_run_[position] = true;
+    schedule_.push_back(op);
+    for (const StorageId output : index_.op(op).outputs) {
+      for (const OpId next : index_.consumers[static_cast<size_t>(output)]) {
+        const auto waiting = static_cast<size_t>(next);
+        if (!has_partner_[waiting] && !has_run_[waiting] && has_inputs(next) && !run(next))
+          return false;
+      }
+    }
+    return true;
+  }
+
+  [[nodiscard]] bool has_run(OpId op) const { return has_run_[static_cast<size_t>(op)]; }
+  [[nodiscard]] std::vector<OpId>& schedule() { return schedule_; }
+
+ private:
+  [[nodiscard]] bool has_inputs(OpId op) const {
+    const auto& inputs = index_.op(op).inputs;
+    return std::all_of(inputs.begin(), inputs.end(), [this](StorageId input) {
+      const OpId producer = index_.producer[static_cast<size_t>(input)];
+      return producer < 0 || has_run_[static_cast<size_t>(producer)];
+    });
+  }
+
+  const ProblemIndex& index_;
+  std::vector<bool> has_partner_;
+  std::vector<bool> has_run_;
+  std::vector<int32_t> writes_;
+  std::vector<OpId> schedule_;
+};
+
+// Without the runs whose results nobody reads before they are made again: in the whole they led to
+// steps that the part does not have. Backwards, since a run that goes takes others with it.
+std::vector<OpId> without_idle_runs(const ProblemIndex& index, const std::vector<OpId>& schedule) {
+  std::vector<int32_t> runs(static_cast<size_t>(index.op_count()), 0);
+  for (const OpId op : schedule) ++runs[static_cast<size_t>(op)];
+  std::vector<bool> is_wanted = index.in_keep;
+  std::vector<OpId> kept;
+  for (size_t i = schedule.size(); i-- > 0;) {
+    const OpId op = schedule[i];
+    const auto& outputs = index.op(op).outputs;
+    const bool is_used = std::any_of(outputs.begin(), outputs.end(), [&](StorageId id) {
+      return index.storage(id).resident || is_wanted[static_cast<size_t>(id)];
+    });
+    if (!is_used && runs[static_cast<size_t>(op)] > 1) {
+      --runs[static_cast<size_t>(op)];
+      continue;
+    }
+    kept.push_back(op);
+    for (const StorageId output : outputs) is_wanted[static_cast<size_t>(output)] = false;
+    for (const StorageId input : index.op(op).inputs) is_wanted[static_cast<size_t>(input)] = true;
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
+}
+
+}  // namespace
+
+std::optional<std::vector<OpId>> schedule_of_part(const Problem& part, const Problem& whole,
+                                                  std::span<const OpId> schedule) {
+  const ProblemIndex index(part);
+  const std::vector<OpId> partner = partners(part, whole);
+  std::vector<bool> has_partner(part.ops.size(), false);
+  for (const OpId op : partner) {
+    if (op >= 0) has_partner[static_cast<size_t>(op)] = true;
+  }
+  Follower follower(index, std::move(has_partner));
+  for (const OpId op : schedule) {
+    stop_point();
+    const OpId mine = partner[static_cast<size_t>(op)];
+    if (mine >= 0 && !follower.run(mine)) return std::nullopt;
+  }
+  for (OpId op = 0; op < index.op_count(); ++op) {
+    if (!follower.has_run(op) && !follower.run(op)) return std::nullopt;
+  }
+  return without_idle_runs(index, follower.schedule());
+}
+
+}  // namespace snug::plan

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/graphs/range_bytes.h"
+
+#include <algorithm>
+
+namespace snug::plan {
+
+// Moments behind the end exist in the last block; they hold nothing.
+void RangeBytes::reset(size_t moments) {
+  const size_t blocks = (moments + kBlock - 1) / kBlock;
+  own_.assign(blocks * kBlock, 0);
+  block_add_.assign(blocks, 0);
+  block_max_.assign(blocks, 0);
+}
+
+void RangeBytes::measure(size_t block) {
+  const double* own = own_.data() + block * kBlock;
+  double most = own[0];
+  for (size_t i = 1; i < kBlock; ++i) most = std::max(most, own[i]);
+  block_max_[block] = most + block_add_[block];
+}
+
+void RangeBytes::add_inside(size_t block, size_t first, size_t last, double bytes) {
+  for (size_t i = first; i <= last; ++i) own_[i] += bytes;
+  measure(block);
+}
+
+void RangeBytes::add(int32_t first, int32_t last, double bytes) {
+  if (first > last) return;
+  const auto begin = static_cast<size_t>(first);
+  const auto end = static_cast<size_t>(last);
+  const size_t first_block = begin / kBlock;
+  const size_t last_block = end / kBlock;
+  if (first_block == last_block) {
+    add_inside(first_block, begin, end, bytes);
+    return;
+  }
+  add_inside(first_block, begin, (first_block + 1) * kBlock - 1, bytes);
+  for (size_t block = first_block + 1; block < last_block; ++block) {
+    block_add_[block] += bytes;
+    block_max_[block] += bytes;
+  }
+  add_inside(last_block, last_block * kBlock, end, bytes);
+}
+
+void RangeBytes::set(int32_t moment, double bytes) {
+  const auto position = static_cast<size_t>(moment);
+  const size_t block = position / kBlock;
+  const double old = at(moment);
+  own_[position] = bytes - block_add_[block];
+  if (bytes >= block_max_[block]) {
+    block_max_[block] = bytes;
+  } else if (old >= block_max_[block]) {
+    measure(block);
+  }
+}
+
+double RangeBytes::largest() const {
+  return *std::max_element(block_max_.begin(), block_max_.end());
+}
+
+int32_t RangeBytes::where_largest() const {
+  const auto found = std::max_element(block_max_.begin(), block_max_.end());
+  const auto block = static_cast<size_t>(found - block_max_.begin());
+  const auto begin = own_.begin() + static_cast<std::ptrdiff_t>(block * kBlock);
+  return static_cast<int32_t>(std::max_element(begin, begin + kBlock) - own_.begin());
+}
+
+double RangeBytes::above(double limit) const {
+  double sum = 0;
+  for (size_t block = 0; block < block_max_.size(); ++block) {
+    if (block_max_[block] <= limit) continue;
+    const double* own = own_.data() + block * kBlock;
+    const double room = limit - block_add_[block];
+    for (size_t i = 0; i < kBlock; ++i) sum += std::max(0.0, own[i] - room);
+  }
+  return sum;
+}
+
+}  // namespace snug::plan

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/graphs/remat.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/stop.h"
+#include "plan/graphs/reorder.h"
+#include "plan/graphs/retention_search.h"
+#include "plan/graphs/small_exact.h"
+#include "plan/graphs/stage_graph.h"
+#include "plan/improve/bound.h"
+#include "plan/problem/index.h"
+#include "plan/problem/liveness.h"
+#include "snug/error.h"
+
+namespace snug::plan {
+namespace {
+
+RematResult measured(const Problem& problem, std::vector<OpId> schedule, int64_t budget_bytes) {
+  const Liveness live = analyse(problem, schedule);
+  return {live.load_bytes <= budget_bytes,
+          false,
+          false,
+          std::move(schedule),
+          live.load_bytes,
+          live.seconds};
+}
+
+bool is_better(const RematResult& a, const RematResult& b) {
+  if (a.fits != b.fits) return a.fits;
+  if (!a.fits) return a.peak_bytes < b.peak_bytes;
+  if (a.seconds != b.seconds) return a.seconds < b.seconds;
+  return a.peak_bytes < b.peak_bytes;
+}
+
+// The answer of the exhaustive search; nothing where it did not end.
+std::optional<RematResult> enumerate(const ProblemIndex& index, int64_t budget_bytes,
+                                     const RematLimits& limits) {
+  ExactAnswer answer = cheapest_schedule(index, budget_bytes, limits.may_reorder);
+  if (!answer.is_complete) return std::nullopt;
+  if (!answer.schedule) {
+    // The smallest budget that has an answer.
+    int64_t too_small = std::max(budget_bytes, working_set_bound(index.problem).bytes - 1);
+    int64_t enough = analyse(index.problem, given_order(index.problem)).load_bytes;
+    while (enough - too_small > 1) {
+      const int64_t middle = too_small + (enough - too_small) / 2;
+      const ExactAnswer at_middle = cheapest_schedule(index, middle, limits.may_reorder);
+      if (!at_middle.is_complete) return std::nullopt;
+      (at_middle.schedule ? enough : too_small) = middle;
+    }
+    answer = cheapest_schedule(index, enough, limits.may_reorder);
+    if (!answer.schedule) return std::nullopt;
+  }
+  RematResult result = measured(index.problem, std::move(*answer.schedule), budget_bytes);
+  result.is_optimal = true;
+  return result;
+}
+
+RematResult search_order(const ProblemIndex& index, std::span<const OpId> order,
+                         int64_t budget_bytes, const RematLimits& limits) {
+  const StageGraph graph(index, order);
+  RetentionLimits search;
+  search.effort = limits.effort;
+  RetentionResult found = search_retention(graph, budget_bytes, search);
+  return measured(index.problem, std::move(found.schedule), budget_bytes);
+}
+
+// Improves on `best`, the given order.
+void search(const Problem& problem, int64_t budget_bytes, const RematLimits& limits,
+            RematResult& best) {
+  const ProblemIndex index(problem);
+  const std::vector<OpId> given = given_order(problem);
+  if (limits.may_enumerate && index.op_count() <= kMaxExactOps) {
+    if (std::optional<RematResult> exact = enumerate(index, budget_bytes, limits)) {
+      best = std::move(*exact);
+      return;
+    }
+  }
+  const auto consider = [&](RematResult result) {
+    if (is_better(result, best)) best = std::move(result);
+  };
+  consider(search_order(index, given, budget_bytes, limits));
+  if (!limits.may_reorder) return;
+  stop_point();
+  const std::vector<OpId> other = lower_peak_order(index);
+  if (other == given) return;
+  consider(measured(problem, other, budget_bytes));
+  consider(search_order(index, other, budget_bytes, limits));
+}
+
+}  // namespace
+
+RematResult solve_remat(const Problem& problem, int64_t budget_bytes, const RematLimits& limits) {
+  RematResult best = measured(problem, given_order(problem), budget_bytes);
+  if (best.fits) {
+    best.is_optimal = true;
+    return best;
+  }
+  try {
+    search(problem, budget_bytes, limits, best);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::cancelled) throw;
+  }
+  best.is_stopped = !best.is_optimal && is_stop_due();
+  return best;
+}
+
+}  // namespace snug::plan

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search on general graphs: the incremental state against exact liveness, answers against
+// exhaustive search, published cases.
+#include "plan/graphs/remat.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "plan/graphs/reorder.h"
+#include "plan/graphs/retention.h"
+#include "plan/graphs/retention_greedy.h"
+#include "plan/graphs/retention_ruin.h"
+#include "plan/graphs/retention_search.h"
+#include "plan/graphs/small_exact.h"
+#include "plan/graphs/stage_graph.h"
+#include "plan/improve/bound.h"
+#include "plan/problem/brute_force.h"
+#include "plan/problem/liveness.h"
+#include "plan/problem/test_problems.h"
+#include "plan/problem/validate.h"
+
+namespace snug::plan {
+namespace {
+
+using testing::random_training_graph;
+
+// Small enough for exhaustive search: at most 12 ops.
+Problem tiny_graph(uint64_t seed) {
+  return random_training_graph(seed, {.forward_ops = 3 + static_cast<int32_t>(seed % 3)});
+}
+
+void expect_state_is_exact(const Problem& problem, const Retention& state) {
+  const std::vector<OpId> schedule = state.schedule();
+  const auto violations = check_schedule(problem, schedule);
+  ASSERT_TRUE(violations.empty()) << violations.front();
+  const Liveness live = analyse(problem, schedule);
+  EXPECT_EQ(live.load_bytes, state.peak());
+  double once = 0;
+  for (const Op& op : problem.ops) once += op.seconds;
+  EXPECT_NEAR(live.seconds, once + state.extra_cost(), 1e-9);
+}
+
+TEST(Retention, Every_change_keeps_the_state_equal_to_its_schedule) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const Problem problem =
+        random_training_graph(seed, {.forward_ops = 14, .has_updates = seed % 3 == 0});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    Retention state(graph, 640);
+    expect_state_is_exact(problem, state);
+    const std::vector<int32_t> storages = droppable(graph);
+    if (storages.empty()) continue;
+    std::mt19937_64 random(seed);
+    for (int32_t i = 0; i < 200; ++i) {
+      const int32_t id = storages[random() % storages.size()];
+      const auto touches = state.touches(id);
+      if (touches.size() < 2) continue;
+      const size_t at = random() % (touches.size() - 1);
+      const int32_t begin = touches[at].stage;
+      const int32_t end = touches[at + 1].stage;
+      const std::vector<OpId> before = state.schedule();
+      const int64_t peak = state.peak();
+      const auto middle = begin + static_cast<int32_t>(random() % static_cast<size_t>(end - begin));
+      const bool is_valid = state.is_retained(id, end)
+                                ? state.set(id, begin + 1, std::max(begin + 1, middle), false)
+                                : state.set(id, middle + 1, end, true);
+      if (is_valid) expect_state_is_exact(problem, state);
+      if (is_valid && random() % 2 == 0) {
+        state.commit();
+      } else {
+        state.roll_back();
+        EXPECT_EQ(state.schedule(), before);
+        EXPECT_EQ(state.peak(), peak);
+      }
+      if (HasFatalFailure()) return;
+    }
+    ASSERT_TRUE(state.drop_all());
+    expect_state_is_exact(problem, state);
+  }
+}
+
+TEST(Retention, A_snapshot_comes_back_the_same) {
+  const Problem problem = random_training_graph(5, {.forward_ops = 20});
+  const ProblemIndex index(problem);
+  const StageGraph graph(index, given_order(problem));
+  Retention state(graph, 0);
+  (void)drop_until_fits(state, droppable(graph));
+  const auto snapshot = state.snapshot();
+  const std::vector<OpId> schedule = state.schedule();
+  const int64_t peak = state.peak();
+  ASSERT_TRUE(state.drop_all());
+  state.restore(snapshot);
+  EXPECT_EQ(state.schedule(), schedule);
+  EXPECT_EQ(state.peak(), peak);
+}
+
+TEST(Squeeze, Ends_at_the_same_peak_whatever_the_target_if_it_is_not_reached) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 20});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    const std::vector<int32_t> storages = droppable(graph);
+    const auto peak_after = [&](int64_t target) {
+      Retention state(graph, target);
+      Random random(seed);
+      (void)squeeze(graph, state, storages, random, {.work = 1'000'000});
+      expect_state_is_exact(problem, state);
+      EXPECT_EQ(state.limit_bytes(), target);
+      return state.peak();
+    };
+    const int64_t smallest = peak_after(1);
+    EXPECT_EQ(peak_after(2), smallest);
+    EXPECT_EQ(peak_after(smallest), smallest);
+    EXPECT_LE(peak_after(smallest + 100), smallest + 100);
+    EXPECT_LT(smallest, analyse(problem, given_order(problem)).load_bytes);
+  }
+}
+
+TEST(Search, Many_ops_are_lowered_far_below_keep_all) {
+  const Problem problem = random_training_graph(3, {.forward_ops = 300});
+  const ProblemIndex index(problem);
+  ASSERT_GT(index.op_count(), 500);
+  const StageGraph graph(index, given_order(problem));
+  const RetentionResult refused = search_retention(graph, 1, {.effort = 0.05});
+  EXPECT_FALSE(refused.fits);
+  EXPECT_EQ(analyse(problem, refused.schedule).load_bytes, refused.peak_bytes);
+  EXPECT_LT(refused.peak_bytes, analyse(problem, given_order(problem)).load_bytes * 6 / 10);
+  EXPECT_EQ(search_retention(graph, 1, {.effort = 0.05}).schedule, refused.schedule);
+}
+
+TEST(Search, A_refused_peak_is_the_same_whatever_was_asked_and_works_as_a_budget) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 25});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    const RetentionResult refused = search_retention(graph, 1, {.effort = 0.05});
+    ASSERT_FALSE(refused.fits);
+    EXPECT_GE(refused.peak_bytes, pinned_order_bound(graph).bytes);
+    const int64_t smallest = refused.peak_bytes;
+    EXPECT_EQ(search_retention(graph, smallest - 1, {.effort = 0.05}).peak_bytes, smallest);
+    EXPECT_TRUE(search_retention(graph, smallest, {.effort = 0.05}).fits);
+  }
+}
+
+// A chain of dear small storages, and a cheap big output of each that a backward op reads: the big
+// ones are made again and the small ones stay, though the forward part reads none of them twice.
+TEST(Search, Small_inputs_stay_where_big_outputs_are_made_again) {
+  constexpr int32_t kUnits = 60;
+  Problem problem;
+  problem.alignment = 1;
+  const auto op = [&](double seconds, std::vector<StorageId> inputs, int64_t bytes, bool again) {
+    problem.storages.push_back({"s", bytes, false});
+    Op made;
+    made.name = "op" + std::to_string(problem.ops.size());
+    made.seconds = seconds;
+    made.inputs = std::move(inputs);
+    made.outputs = {static_cast<StorageId>(problem.storages.size()) - 1};
+    made.may_recompute = again;
+    problem.ops.push_back(made);
+    return made.outputs.front();
+  };
+  StorageId small = op(1, {}, 1, false);
+  std::vector<StorageId> big;
+  for (int32_t i = 0; i < kUnits; ++i) {
+    small = op(50, {small}, 1, true);
+    big.push_back(op(1, {small}, 100, true));
+  }
+  StorageId grad = op(1, {small}, 100, false);
+  for (int32_t i = kUnits - 1; i >= 0; --i)
+    grad = op(1, {grad, big[static_cast<size_t>(i)]}, 100, false);
+  problem.keep = {grad};
+  validate(problem);
+  const ProblemIndex index(problem);
+  const StageGraph graph(index, given_order(problem));
+  // Room for one output, two gradients and all small storages.
+  const RetentionResult found = search_retention(graph, 300 + kUnits + 2, {.effort = 0.01});
+  ASSERT_TRUE(found.fits);
+  EXPECT_LE(found.seconds, graph.base_cost + kUnits);
+}
+
+TEST(Ruin, Stays_within_the_limit_and_never_ends_dearer) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Problem problem =
+        random_training_graph(seed, {.forward_ops = 20, .has_updates = seed % 2 == 0});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    const int64_t limit = analyse(problem, given_order(problem)).load_bytes * 7 / 10;
+    Retention state(graph, limit);
+    if (!drop_until_fits(state, droppable(graph))) continue;
+    const double before = state.extra_cost();
+    Random random(seed);
+    EXPECT_TRUE(ruin_and_recreate(graph, state, droppable(graph), random,
+                                  {.work = 1'000'000, .steps = 2000}));
+    expect_state_is_exact(problem, state);
+    EXPECT_TRUE(state.fits());
+    EXPECT_LE(state.extra_cost(), before);
+  }
+}
+
+TEST(Ruin, Begins_above_the_limit_too_and_says_whether_it_got_below) {
+  int32_t below = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 20});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    const int64_t peak = analyse(problem, given_order(problem)).load_bytes;
+    for (const int64_t limit : {peak * 8 / 10, peak / 100}) {
+      Retention state(graph, limit);
+      Random random(seed);
+      const bool fits = ruin_and_recreate(graph, state, droppable(graph), random,
+                                          {.work = 1'000'000, .steps = 2000});
+      EXPECT_EQ(fits, state.fits());
+      EXPECT_FALSE(fits && limit == peak / 100);
+      below += fits ? 1 : 0;
+      expect_state_is_exact(problem, state);
+    }
+  }
+  EXPECT_GE(below, 5);
+}
+
+TEST(Exact, Equals_the_exhaustive_oracle_at_every_budget) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    const Problem problem = tiny_graph(seed);
+    if (problem.ops.size() > 9) continue;  // the oracle is slow
+    const ProblemIndex index(problem);
+    const int64_t top = analyse(problem, given_order(problem)).load_bytes;
+    for (int64_t budget = top; budget > 0; budget -= 64) {
+      const std::optional<double> expected = testing::fewest_seconds(problem, budget);
+      const ExactAnswer answer = cheapest_schedule(index, budget, /*may_reorder=*/true);
+      ASSERT_TRUE(answer.is_complete);
+      ASSERT_EQ(answer.schedule.has_value(), expected.has_value()) << seed << " " << budget;
+      if (!expected) break;
+      const Liveness live = analyse(problem, *answer.schedule);
+      EXPECT_LE(live.load_bytes, budget);
+      EXPECT_NEAR(live.seconds, *expected, 1e-9);
+    }
+  }
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t kComparedGraphs = 6;  // the exhaustive search takes twenty times as long
+#else
+constexpr uint64_t kComparedGraphs = 40;
+#endif
+
+TEST(Remat, Answers_are_valid_and_close_to_the_optimum_of_the_same_order) {
+  int32_t cells = 0;
+  int32_t optimal = 0;
+  int32_t missed = 0;
+  double worst = 0;
+  for (uint64_t seed = 1; seed <= kComparedGraphs; ++seed) {
+    const Problem problem = tiny_graph(seed);
+    if (problem.ops.size() > static_cast<size_t>(kMaxExactOps)) continue;
+    const ProblemIndex index(problem);
+    const int64_t top = analyse(problem, given_order(problem)).load_bytes;
+    for (const int64_t tenths : {9, 8, 6, 5}) {
+      const int64_t budget = top * tenths / 10;
+      const ExactAnswer exact = cheapest_schedule(index, budget, /*may_reorder=*/false);
+      ASSERT_TRUE(exact.is_complete);
+      const RematResult found =
+          solve_remat(problem, budget, {.may_enumerate = false, .effort = 0.05});
+      ASSERT_TRUE(check_schedule(problem, found.schedule).empty());
+      EXPECT_EQ(found.fits, found.peak_bytes <= budget);
+      if (!exact.schedule) {
+        EXPECT_FALSE(found.fits);
+        continue;
+      }
+      ++cells;
+      if (!found.fits) {
+        ++missed;
+        continue;
+      }
+      const double best = analyse(problem, *exact.schedule).seconds;
+      optimal += found.seconds <= best + 1e-9 ? 1 : 0;
+      worst = std::max(worst, found.seconds / best - 1);
+    }
+  }
+  EXPECT_GE(cells, kComparedGraphs * 7 / 8);
+  EXPECT_EQ(missed, 0) << "budgets that have a schedule";
+  EXPECT_GE(optimal, cells * 95 / 100) << "of " << cells << ", worst " << worst;
+  EXPECT_LE(worst, 0.05);
+}
+
+TEST(Remat, Tiny_problems_are_solved_to_optimality_and_refused_with_the_smallest_peak) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const Problem problem = tiny_graph(seed);
+    if (problem.ops.size() > 8) continue;
+    const int64_t smallest = testing::smallest_load(problem);
+    const RematResult refused = solve_remat(problem, smallest - 1, {.may_reorder = true});
+    EXPECT_FALSE(refused.fits);
+    EXPECT_TRUE(refused.is_optimal);
+    EXPECT_EQ(refused.peak_bytes, smallest);
+    const RematResult found = solve_remat(problem, smallest, {.may_reorder = true});
+    EXPECT_TRUE(found.fits);
+    EXPECT_NEAR(found.seconds, *testing::fewest_seconds(problem, smallest), 1e-9);
+  }
+}
+
+TEST(Remat, Is_deterministic_and_free_order_is_never_worse) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 25});
+    const int64_t budget = analyse(problem, given_order(problem)).load_bytes * 7 / 10;
+    const RematResult given = solve_remat(problem, budget, {.effort = 0.05});
+    const RematResult again = solve_remat(problem, budget, {.effort = 0.05});
+    EXPECT_EQ(given.schedule, again.schedule);
+    const RematResult free = solve_remat(problem, budget, {.may_reorder = true, .effort = 0.05});
+    ASSERT_TRUE(check_schedule(problem, free.schedule).empty());
+    EXPECT_TRUE(free.fits || !given.fits);
+    if (given.fits) {
+      EXPECT_LE(free.seconds, given.seconds);
+      EXPECT_GE(given.seconds, lower_bound_seconds(problem, budget) * (1 - 1e-9));
+    }
+    EXPECT_GE(free.peak_bytes, pinned_set_bound(problem).bytes);
+  }
+}
+
+TEST(Remat, Orders_with_updates_see_the_same_versions) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Problem problem = random_training_graph(seed, {.forward_ops = 8, .has_updates = true});
+    const ProblemIndex index(problem);
+    const std::vector<OpId> order = lower_peak_order(index);
+    const auto violations = check_schedule(problem, order);
+    ASSERT_TRUE(violations.empty()) << violations.front();
+    EXPECT_LE(analyse(problem, order).load_bytes,
+              analyse(problem, given_order(problem)).load_bytes);
+  }
+}
+
+TEST(Remat, Unit_chains_reach_deep_recomputation) {
+  // 50 units: more than one extra forward is needed below about 2 * sqrt(50).
+  const Problem problem = testing::unit_chain(50);
+  const RematResult found = solve_remat(problem, 8 * 64, {.effort = 0.3});
+  EXPECT_TRUE(found.fits);
+  EXPECT_LE(found.peak_bytes, 8 * 64);
+}
+
+// x is written in place twice: x1 -> x2 -> x3, and each backward op reads one of them.
+Problem in_place_chain() {
+  Problem problem;
+  problem.alignment = 1;
+  const auto storage = [&](const char* name, int64_t bytes) {
+    problem.storages.push_back({name, bytes, false});
+    return static_cast<StorageId>(problem.storages.size()) - 1;
+  };
+  const StorageId x = storage("x", 100);
+  const StorageId y = storage("y", 80);
+  const StorageId z = storage("z", 120);
+  const StorageId out = storage("out", 10);
+  const auto op = [&](const char* name, std::vector<StorageId> inputs,
+                      std::vector<StorageId> outputs, bool may_recompute) {
+    Op made;
+    made.name = name;
+    made.seconds = 1;
+    made.inputs = std::move(inputs);
+    made.outputs = std::move(outputs);
+    made.may_recompute = may_recompute;
+    problem.ops.push_back(made);
+  };
+  op("make", {}, {x}, true);
+  op("y=x", {x}, {y}, true);
+  problem.ops.back().reuses = {{y, x}};
+  op("z", {y}, {z}, true);
+  op("out", {y, z}, {out}, false);
+  problem.keep = {out};
+  return problem;
+}
+
+TEST(Remat, An_output_in_the_place_of_an_input_counts_once_and_destroys_it) {
+  const Problem problem = in_place_chain();
+  validate(problem);
+  const Liveness live = analyse(problem, given_order(problem));
+  EXPECT_EQ(live.step_bytes, (std::vector<int64_t>{100, 100, 200, 210}));
+  EXPECT_FALSE(check_schedule(problem, std::vector<OpId>{0, 1, 1, 2, 3}).empty());
+  EXPECT_TRUE(check_schedule(problem, std::vector<OpId>{0, 1, 0, 1, 2, 3}).empty());
+  EXPECT_EQ(working_set_bound(problem).bytes, 210);
+
+  Problem late_reader = problem;
+  late_reader.ops[2].inputs.push_back(0);
+  EXPECT_THROW(validate(late_reader), std::exception);
+  Problem kept = problem;
+  kept.keep.push_back(0);
+  EXPECT_THROW(validate(kept), std::exception);
+  Problem not_an_input = problem;
+  not_an_input.ops[3].reuses = {{3, 0}};
+  EXPECT_THROW(validate(not_an_input), std::exception);
+}
+
+TEST(Remat, In_place_ops_are_planned_exactly) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Problem problem = random_training_graph(seed, {.forward_ops = 10});
+    // Where the last reader of an input is a forward op, its output takes the place.
+    const ProblemIndex before(problem);
+    for (StorageId id = 0; id < before.storage_count(); ++id) {
+      const auto& readers = before.consumers[static_cast<size_t>(id)];
+      if (readers.empty() || before.producer[static_cast<size_t>(id)] < 0) continue;
+      Op& op = problem.ops[static_cast<size_t>(readers.back())];
+      const bool is_kept = before.in_keep[static_cast<size_t>(id)];
+      if (!is_kept && op.reuses.empty()) op.reuses = {{op.outputs.front(), id}};
+    }
+    validate(problem);
+    const int64_t top = analyse(problem, given_order(problem)).load_bytes;
+    for (const int64_t tenths : {9, 7, 5}) {
+      const RematResult found =
+          solve_remat(problem, top * tenths / 10, {.may_reorder = true, .effort = 0.02});
+      const auto violations = check_schedule(problem, found.schedule);
+      ASSERT_TRUE(violations.empty()) << violations.front();
+      EXPECT_EQ(analyse(problem, found.schedule).load_bytes, found.peak_bytes);
+    }
+  }
+}
+
+TEST(Bound, Pinned_storages_count_beside_the_operands) {
+  // "a" cannot be made again and is read after "mid": it is in memory while "mid" runs.
+  Problem problem;
+  problem.alignment = 1;
+  for (const int64_t bytes : {100, 10, 20, 1}) problem.storages.push_back({"s", bytes, false});
+  const auto op = [&](const char* name, std::vector<StorageId> inputs, StorageId output) {
+    Op made;
+    made.name = name;
+    made.inputs = std::move(inputs);
+    made.outputs = {output};
+    made.may_recompute = false;
+    problem.ops.push_back(made);
+  };
+  op("a", {}, 0);
+  op("b", {0}, 1);
+  op("mid", {1}, 2);
+  op("end", {2, 0}, 3);
+  EXPECT_EQ(working_set_bound(problem).bytes, 121);
+  EXPECT_EQ(pinned_set_bound(problem).bytes, 130);
+  EXPECT_EQ(pinned_set_bound(problem).op, 2);
+}
+
+TEST(Bound, Storages_of_other_branches_are_pinned_by_the_order) {
+  // "a" cannot be made again and is read last; "mid" does not descend from it.
+  Problem problem;
+  problem.alignment = 1;
+  for (const int64_t bytes : {100, 10, 20, 1}) problem.storages.push_back({"s", bytes, false});
+  const auto op = [&](std::vector<StorageId> inputs, StorageId output) {
+    Op made;
+    made.name = "op";
+    made.inputs = std::move(inputs);
+    made.outputs = {output};
+    made.may_recompute = false;
+    problem.ops.push_back(made);
+  };
+  op({}, 0);
+  op({}, 1);
+  op({1}, 2);
+  op({2, 0}, 3);
+  const ProblemIndex index(problem);
+  EXPECT_EQ(pinned_set_bound(problem).bytes, 121);
+  const WorkingSetBound bound = pinned_order_bound(StageGraph(index, given_order(problem)));
+  EXPECT_EQ(bound.bytes, 130);
+  EXPECT_EQ(bound.op, 2);
+}
+
+TEST(Bound, No_schedule_of_the_order_is_below_it) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const Problem problem =
+        random_training_graph(seed, {.forward_ops = 14, .has_updates = seed % 2 == 0});
+    const ProblemIndex index(problem);
+    const StageGraph graph(index, given_order(problem));
+    const int64_t bound = pinned_order_bound(graph).bytes;
+    EXPECT_GE(bound, working_set_bound(problem).bytes);
+    EXPECT_LE(bound, search_retention(graph, 1, {.effort = 0.01}).peak_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace snug::plan

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/graphs/retention.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/check.h"
+
+namespace snug::plan {
+
+Retention::Retention(const StageGraph& graph, int64_t limit_bytes)
+    : graph_(graph), limit_(static_cast<double>(limit_bytes)) {
+  const auto stages = static_cast<size_t>(graph.op_count) + 1;
+  words_ = (stages + 1 + 63) / 64;
+  const auto storages = static_cast<size_t>(graph.storage_count);
+  bits_.assign(words_ * storages, 0);
+  is_dirty_.assign(stages, false);
+  op_mark_.assign(stages, 0);
+  run_bits_.assign(stages / 64 + 1, 0);
+  last_read_.assign(storages, 0);
+  storage_mark_.assign(storages, 0);
+  for (int32_t id = 0; id < graph.storage_count; ++id) {
+    const auto readers = graph.readers[id];
+    if (!readers.empty())
+      write_bits(id, graph.producer[static_cast<size_t>(id)] + 1, readers.back(), true);
+  }
+  SNUG_CHECK(rebuild(), "the listed order is not valid");
+}
+
+void Retention::write_bits(int32_t storage, int32_t first, int32_t last, bool value) {
+  uint64_t* words = bits_.data() + static_cast<size_t>(storage) * words_;
+  const auto first_word = static_cast<size_t>(first) / 64;
+  const auto last_word = static_cast<size_t>(last) / 64;
+  for (size_t word = first_word; word <= last_word; ++word) {
+    uint64_t mask = ~uint64_t{0};
+    if (word == first_word) mask &= ~uint64_t{0} << (static_cast<size_t>(first) % 64);
+    if (word == last_word) mask &= ~uint64_t{0} >> (63 - static_cast<size_t>(last) % 64);
+    if (value) {
+      words[word] |= mask;
+    } else {
+      words[word] &= ~mask;
+    }
+  }
+}
+
+// The first boundary from `first` on where the storage is retained, or is not; behind the last
+// one where there is none.
+int32_t Retention::next_boundary(int32_t storage, int32_t first, bool is_retained) const {
+  const uint64_t* words = row(storage);
+  const int32_t behind = graph_.op_count + 1;
+  for (int32_t t = first; t < behind; t = (t / 64 + 1) * 64) {
+    const uint64_t word = words[static_cast<size_t>(t) / 64];
+    const uint64_t left = (is_retained ? word : ~word) >> (static_cast<size_t>(t) % 64);
+    if (left != 0) return std::min(t + std::countr_zero(left), behind);
+  }
+  return behind;
+}
+
+// Touches, runs, peaks and sums from the bits alone.
+bool Retention::rebuild() {
+  const auto stages = static_cast<size_t>(graph_.op_count) + 1;
+  touches_.assign(static_cast<size_t>(graph_.storage_count), {});
+  runs_.assign(stages, {});
+  peak_.reset(stages);
+  retained_bytes_.reset(stages);
+  journal_.clear();
+  candidates_.clear();
+  extra_cost_ = 0;
+  for (int32_t id = 0; id < graph_.storage_count; ++id) {
+    const auto position = static_cast<size_t>(id);
+    touch(id, graph_.producer[position], 0, 1);
+    for (const int32_t reader : graph_.readers[id]) touch(id, reader, 1, 0);
+    const auto bytes = static_cast<double>(graph_.bytes[position]);
+    const int32_t made = graph_.producer[position] + 1;
+    for (int32_t t = next_boundary(id, made, true); t <= graph_.op_count;) {
+      const int32_t end = next_boundary(id, t, false);
+      retained_bytes_.add(t, end - 1, bytes);
+      if (t != made) runs_[static_cast<size_t>(t) - 1].push_back(graph_.producer[position]);
+      t = next_boundary(id, end, true);
+    }
+  }
+  for (int32_t t = graph_.op_count; t >= 0; --t) {
+    auto& runs = runs_[static_cast<size_t>(t)];
+    std::sort(runs.begin(), runs.end());
+    runs.erase(std::unique(runs.begin(), runs.end()), runs.end());
+    replace_runs(t, {}, runs);
+    mark_dirty(t);
+  }
+  const bool is_valid = settle();
+  commit();
+  return is_valid;
+}
+
+void Retention::restore(const Snapshot& snapshot) {
+  bits_ = snapshot.bits;
+  SNUG_CHECK(rebuild(), "a snapshot that no schedule has");
+}
+
+bool Retention::drop_all() {
+  const Snapshot before = snapshot();
+  for (int32_t id = 0; id < graph_.storage_count; ++id) {
+    const int32_t producer = graph_.producer[static_cast<size_t>(id)];
+    const int32_t limit = graph_.last_stage[static_cast<size_t>(producer)];
+    if (limit == producer) continue;
+    // Behind the op's last stage the storage stays.
+    write_bits(id, 0, std::min(limit, graph_.op_count), false);
+  }
+  if (rebuild()) return true;
+  restore(before);
+  return false;
+}
+
+std::vector<OpId> Retention::schedule() const {
+  std::vector<OpId> result;
+  for (int32_t t = 0; t <= graph_.op_count; ++t) {
+    for (const int32_t op : runs(t)) result.push_back(graph_.op_ids[static_cast<size_t>(op)]);
+    if (t < graph_.op_count) result.push_back(graph_.op_ids[static_cast<size_t>(t)]);
+  }
+  return result;
+}
+
+void Retention::mark_dirty(int32_t stage) {
+  if (stage < 0 || is_dirty_[static_cast<size_t>(stage)]) return;
+  is_dirty_[static_cast<size_t>(stage)] = true;
+  dirty_.push_back(stage);
+  std::push_heap(dirty_.begin(), dirty_.end());
+}
+
+// The bytes of one storage, on the boundaries first .. last, and on the peaks of the stages between
+// them: there it lives from end to end. Stages where it is touched are evaluated afterwards anyway.
+void Retention::add_bytes(int32_t storage, int32_t first, int32_t last, bool value) {
+  double bytes = static_cast<double>(graph_.bytes[static_cast<size_t>(storage)]);
+  if (!value) bytes = -bytes;
+  retained_bytes_.add(first, last, bytes);
+  peak_.add(first, last - 1, bytes);
+  work_ += (last - first) / 64 + 4;
+}
+
+void Retention::change_bits(int32_t storage, int32_t first, int32_t last, bool value) {
+  // Runs of boundaries that really change.
+  for (int32_t t = first; t <= last;) {
+    if (is_retained(storage, t) == value) {
+      ++t;
+      continue;
+    }
+    int32_t end = t;
+    while (end < last && is_retained(storage, end + 1) != value) ++end;
+    write_bits(storage, t, end, value);
+    add_bytes(storage, t, end, value);
+    Entry entry;
+    entry.a = storage;
+    entry.first = t;
+    entry.last = end;
+    entry.value = value;
+    journal_.push_back(std::move(entry));
+    mark_dirty(t - 1);
+    mark_dirty(end);
+    candidates_.push_back({t - 1, storage});
+    candidates_.push_back({end, storage});
+    const auto& list = touches_[static_cast<size_t>(storage)];
+    auto each = std::lower_bound(list.begin(), list.end(), t,
+                                 [](const Touch& a, int32_t stage) { return a.stage < stage; });
+    for (; each != list.end() && each->stage < end; ++each) mark_dirty(each->stage);
+    t = end + 1;
+  }
+}
+
+// Evaluates dirty stages from the last to the first: whatever a stage trims lies before it.
+bool Retention::settle() {
+  bool is_valid = true;
+  while (!dirty_.empty()) {
+    std::pop_heap(dirty_.begin(), dirty_.end());
+    const int32_t stage = dirty_.back();
+    dirty_.pop_back();
+    is_dirty_[static_cast<size_t>(stage)] = false;
+    if (is_valid) is_valid = evaluate(stage);
+  }
+  candidates_.clear();
+  return is_valid;
+}
+
+// The ops that must run in this stage before its own: what its op and what is retained behind it
+// ask for and the front does not have.
+bool Retention::collect_runs(int32_t stage) {
+  new_runs_.clear();
+  ++mark_;
+  const auto need = [&](int32_t storage) {
+    const int32_t op = graph_.producer[static_cast<size_t>(storage)];
+    if (op_mark_[static_cast<size_t>(op)] == mark_) return true;
+    if (is_retained(storage, stage)) return true;
+    if (op >= stage) return false;
+    if (stage > graph_.last_stage[static_cast<size_t>(op)]) {
+      retain_into(storage, stage);
+      return true;
+    }
+    op_mark_[static_cast<size_t>(op)] = mark_;
+    new_runs_.push_back(op);
+    return true;
+  };
+  const auto need_if_started = [&](int32_t storage) {
+    if (stage >= graph_.op_count || !is_retained(storage, stage + 1)) return true;
+    if (graph_.producer[static_cast<size_t>(storage)] == stage) return true;
+    return need(storage);
+  };
+  for (const int32_t input : graph_.inputs[stage]) {
+    if (!need(input)) return false;
+  }
+  for (const int32_t op : runs_[static_cast<size_t>(stage)]) {
+    for (const int32_t output : graph_.outputs[op]) {
+      if (!need_if_started(output)) return false;
+    }
+  }
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (candidates_[i].stage == stage && !need_if_started(candidates_[i].storage)) return false;
+  }
+  for (size_t i = 0; i < new_runs_.size(); ++i) {
+    const auto inputs = graph_.inputs[new_runs_[i]];
+    work_ += static_cast<int64_t>(inputs.size());
+    for (const int32_t input : inputs) {
+      if (!need(input)) return false;
+    }
+  }
+  sort_new_runs();
+  return true;
+}
+
+// Many runs are sorted faster as bits.
+void Retention::sort_new_runs() {
+  constexpr size_t kFew = 64;
+  if (new_runs_.size() < kFew) {
+    std::sort(new_runs_.begin(), new_runs_.end());
+    return;
+  }
+  for (const int32_t op : new_runs_)
+    run_bits_[static_cast<size_t>(op) / 64] |= uint64_t{1} << (static_cast<size_t>(op) % 64);
+  size_t count = 0;
+  for (size_t word = 0; word < run_bits_.size(); ++word) {
+    for (uint64_t left = run_bits_[word]; left != 0; left &= left - 1)
+      new_runs_[count++] =
+          static_cast<int32_t>(word * 64) + static_cast<int32_t>(std::countr_zero(left));
+    run_bits_[word] = 0;
+  }
+}
+
+bool Retention::evaluate(int32_t stage) {
+  if (!collect_runs(stage)) return false;
+  auto& old_runs = runs_[static_cast<size_t>(stage)];
+  Entry entry;
+  entry.kind = Entry::Kind::stage;
+  entry.a = stage;
+  entry.peak = peak_.at(stage);
+  // What an op makes again was not retained for this stage.
+  for (const int32_t op : new_runs_) {
+    for (const int32_t output : graph_.outputs[op]) {
+      if (is_retained(output, stage)) trim(output, stage);
+    }
+  }
+  if (old_runs != new_runs_) {
+    entry.runs = new_runs_;
+    replace_runs(stage, old_runs, new_runs_);
+    std::swap(entry.runs, old_runs);
+    // What only a run that is gone has read.
+    for (const int32_t op : entry.runs) {
+      if (op_mark_[static_cast<size_t>(op)] == mark_) continue;
+      for (const int32_t input : graph_.inputs[op]) {
+        if (!is_retained(input, stage)) continue;
+        if (stage < graph_.op_count && is_retained(input, stage + 1)) continue;
+        const auto& list = touches_[static_cast<size_t>(input)];
+        const auto found = std::lower_bound(list.begin(), list.end(), stage,
+                                            [](const Touch& a, int32_t t) { return a.stage < t; });
+        if (found == list.end() || found->stage != stage || found->reads == 0) trim(input, stage);
+      }
+    }
+  } else {
+    entry.first = 1;  // the runs stay
+  }
+  // A storage no longer retained behind this stage may have been passed through for nothing.
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    const Candidate each = candidates_[i];
+    if (each.stage != stage || !is_retained(each.storage, stage)) continue;
+    if (stage < graph_.op_count && is_retained(each.storage, stage + 1)) continue;
+    const auto& list = touches_[static_cast<size_t>(each.storage)];
+    const auto found = std::lower_bound(list.begin(), list.end(), stage,
+                                        [](const Touch& a, int32_t t) { return a.stage < t; });
+    if (found == list.end() || found->stage != stage || found->reads == 0)
+      trim(each.storage, stage);
+  }
+  const double peak = stage_peak(stage, runs_[static_cast<size_t>(stage)]);
+  if (peak < 0) {
+    journal_.push_back(std::move(entry));
+    return false;
+  }
+  peak_.set(stage, peak);
+  journal_.push_back(std::move(entry));
+  return true;
+}
+
+// Stops retaining a storage into a stage, back to where it was last read or made.
+void Retention::trim(int32_t storage, int32_t stage) {
+  const auto& list = touches_[static_cast<size_t>(storage)];
+  const auto found = std::lower_bound(list.begin(), list.end(), stage,
+                                      [](const Touch& a, int32_t t) { return a.stage < t; });
+  SNUG_CHECK(found != list.begin(), "a storage retained before it was made");
+  change_bits(storage, std::prev(found)->stage + 1, stage, false);
+}
+
+// What cannot be made again stays from where it was last read or made.
+void Retention::retain_into(int32_t storage, int32_t stage) {
+  const auto& list = touches_[static_cast<size_t>(storage)];
+  const auto found = std::lower_bound(list.begin(), list.end(), stage,
+                                      [](const Touch& a, int32_t t) { return a.stage < t; });
+  SNUG_CHECK(found != list.begin(), "a storage read before it was made");
+  change_bits(storage, std::prev(found)->stage + 1, stage, true);
+}
+
+void Retention::touch(int32_t storage, int32_t stage, int32_t reads, int32_t makes) {
+  auto& list = touches_[static_cast<size_t>(storage)];
+  auto found = std::lower_bound(list.begin(), list.end(), stage,
+                                [](const Touch& a, int32_t t) { return a.stage < t; });
+  if (found == list.end() || found->stage != stage) found = list.insert(found, {stage, 0, 0});
+  found->reads += reads;
+  found->makes += makes;
+  if (found->reads == 0 && found->makes == 0) list.erase(found);
+}
+
+void Retention::replace_runs(int32_t stage, const std::vector<int32_t>& from,
+                             const std::vector<int32_t>& to) {
+  const auto change = [&](int32_t op, int32_t by) {
+    for (const int32_t input : graph_.inputs[op]) touch(input, stage, by, 0);
+    for (const int32_t output : graph_.outputs[op]) touch(output, stage, 0, by);
+    extra_cost_ += by * graph_.cost[static_cast<size_t>(op)];
+  };
+  size_t a = 0;
+  size_t b = 0;
+  while (a < from.size() || b < to.size()) {
+    if (b == to.size() || (a < from.size() && from[a] < to[b])) {
+      change(from[a++], -1);
+    } else if (a == from.size() || to[b] < from[a]) {
+      change(to[b++], 1);
+    } else {
+      ++a, ++b;
+    }
+  }
+}
+
+// Replays the steps of one stage; -1 where something is retained that an op overwrites.
+double Retention::stage_peak(int32_t stage, std::span<const int32_t> runs) {
+  ++mark_;
+  const auto steps = static_cast<int32_t>(runs.size()) + 1;
+  const auto op_of = [&](int32_t step) {
+    return step + 1 == steps ? stage : runs[static_cast<size_t>(step)];
+  };
+  for (int32_t step = 0; step < steps; ++step) {
+    for (const int32_t input : graph_.inputs[op_of(step)]) {
+      storage_mark_[static_cast<size_t>(input)] = mark_;
+      last_read_[static_cast<size_t>(input)] = step;
+    }
+  }
+  const bool is_end = stage == graph_.op_count;
+  const auto stays = [&](int32_t id) { return !is_end && is_retained(id, stage + 1); };
+  double in_use = retained_bytes_.at(stage);
+  double peak = in_use;
+  for (int32_t step = 0; step < steps; ++step) {
+    const int32_t op = op_of(step);
+    const auto inputs = graph_.inputs[op];
+    const auto outputs = graph_.outputs[op];
+    work_ += static_cast<int64_t>(inputs.size() + outputs.size()) + 1;
+    for (const int32_t output : outputs)
+      in_use += static_cast<double>(graph_.bytes[static_cast<size_t>(output)]);
+    peak =
+        std::max(peak, in_use + static_cast<double>(graph_.fixed_bytes[static_cast<size_t>(op)]));
+    for (const int32_t input : inputs) {
+      if (last_read_[static_cast<size_t>(input)] == step && !stays(input))
+        in_use -= static_cast<double>(graph_.bytes[static_cast<size_t>(input)]);
+    }
+    for (const int32_t output : outputs) {
+      const auto id = static_cast<size_t>(output);
+      if (storage_mark_[id] != mark_ && !stays(output))
+        in_use -= static_cast<double>(graph_.bytes[id]);
+    }
+    for (const int32_t gone : graph_.overwritten[op]) {
+      if (stays(gone)) return -1;
+    }
+  }
+  return peak;
+}
+
+void Retention::roll_back(size_t to_mark) {
+  while (journal_.size() > to_mark) {
+    Entry& entry = journal_.back();
+    if (entry.kind == Entry::Kind::bits) {
+      write_bits(entry.a, entry.first, entry.last, !entry.value);
+      add_bytes(entry.a, entry.first, entry.last, !entry.value);
+    } else {
+      auto& now = runs_[static_cast<size_t>(entry.a)];
+      if (entry.first == 0) {
+        replace_runs(entry.a, now, entry.runs);
+        std::swap(now, entry.runs);
+      }
+      peak_.set(entry.a, entry.peak);
+    }
+    journal_.pop_back();
+  }
+}
+
+}  // namespace snug::plan

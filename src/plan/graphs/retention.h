@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// A schedule as the set of what stays in memory between stages (stage_graph.h). For every storage
+// and every boundary between two stages one bit says whether it is retained; which ops run again in
+// a stage follows from the bits at its two ends alone, so a change of some bits touches few stages.
+// Keeps cost, peaks and overflow up to date, bit changes can be taken back.
+//
+// Normal form, kept by every change: a storage that is retained into a stage is read there or
+// retained further, and is not made again there.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/graphs/range_bytes.h"
+#include "plan/graphs/stage_graph.h"
+
+namespace snug::plan {
+
+class Retention {
+ public:
+  /// Starts with everything retained until its last use.
+  Retention(const StageGraph& graph, int64_t limit_bytes);
+
+  /// A stage in which a storage is read or made.
+  struct Touch {
+    int32_t stage = 0;
+    int32_t reads = 0;
+    int32_t makes = 0;
+  };
+
+  /// Retains a storage at the boundaries first .. last (boundary t: the front of stage t), or stops
+  /// retaining it. False where no schedule has these bits; take the change back then.
+  [[nodiscard]] bool set(int32_t storage, int32_t first, int32_t last, bool is_retained) {
+    plan(storage, first, last, is_retained);
+    return settle();
+  }
+  /// The same in two steps, for several storages that only make sense together.
+  void plan(int32_t storage, int32_t first, int32_t last, bool is_retained) {
+    change_bits(storage, first, last, is_retained);
+  }
+  [[nodiscard]] bool settle();
+
+  /// Changes since the last commit or restore can be taken back: all, or those since a mark.
+  void commit() { journal_.clear(); }
+  [[nodiscard]] size_t mark() const { return journal_.size(); }
+  void roll_back(size_t to_mark = 0);
+  /// Retains only what cannot be made again: everything else is made in the stage that reads it.
+  /// False, and nothing changed, where in-place ops do not permit it.
+  [[nodiscard]] bool drop_all();
+  void set_limit(int64_t limit_bytes) { limit_ = static_cast<double>(limit_bytes); }
+
+  [[nodiscard]] bool is_retained(int32_t storage, int32_t boundary) const {
+    const uint64_t word = row(storage)[static_cast<size_t>(boundary) / 64];
+    return (word >> (static_cast<size_t>(boundary) % 64) & 1) != 0;
+  }
+  [[nodiscard]] std::span<const Touch> touches(int32_t storage) const {
+    return touches_[static_cast<size_t>(storage)];
+  }
+  /// Ops that run again in a stage, in the order they run.
+  [[nodiscard]] std::span<const int32_t> runs(int32_t stage) const {
+    return runs_[static_cast<size_t>(stage)];
+  }
+  [[nodiscard]] double extra_cost() const { return extra_cost_; }
+  /// Sum over stages of the bytes above the limit.
+  [[nodiscard]] double overflow() const { return peak_.above(limit_); }
+  [[nodiscard]] bool fits() const { return peak_.largest() <= limit_; }
+  [[nodiscard]] int64_t peak(int32_t stage) const { return static_cast<int64_t>(peak_.at(stage)); }
+  [[nodiscard]] int32_t worst_stage() const { return peak_.where_largest(); }
+  [[nodiscard]] int64_t peak() const { return peak(worst_stage()); }
+  /// Op ids of the problem in order of execution.
+  [[nodiscard]] std::vector<OpId> schedule() const;
+  [[nodiscard]] int64_t limit_bytes() const { return static_cast<int64_t>(limit_); }
+  /// Operands looked at so far: a measure of work that does not depend on the machine.
+  [[nodiscard]] int64_t work() const { return work_; }
+
+  /// The bits, to remember a state and come back to it.
+  struct Snapshot {
+    std::vector<uint64_t> bits;
+    double extra_cost = 0;
+  };
+  [[nodiscard]] Snapshot snapshot() const { return {bits_, extra_cost_}; }
+  void restore(const Snapshot& snapshot);
+
+ private:
+  struct Entry {
+    enum class Kind : uint8_t { bits, stage } kind = Kind::bits;
+    int32_t a = 0;  // storage, or stage
+    int32_t first = 0;
+    int32_t last = 0;
+    bool value = false;
+    double peak = 0;
+    std::vector<int32_t> runs;
+  };
+  struct Candidate {
+    int32_t stage;
+    int32_t storage;
+  };
+
+  [[nodiscard]] const uint64_t* row(int32_t storage) const {
+    return bits_.data() + static_cast<size_t>(storage) * words_;
+  }
+  [[nodiscard]] int32_t next_boundary(int32_t storage, int32_t first, bool is_retained) const;
+  void write_bits(int32_t storage, int32_t first, int32_t last, bool value);
+  void change_bits(int32_t storage, int32_t first, int32_t last, bool value);
+  void add_bytes(int32_t storage, int32_t first, int32_t last, bool value);
+  void mark_dirty(int32_t stage);
+  [[nodiscard]] bool evaluate(int32_t stage);
+  [[nodiscard]] bool collect_runs(int32_t stage);
+  void sort_new_runs();
+  [[nodiscard]] double stage_peak(int32_t stage, std::span<const int32_t> runs);
+  void trim(int32_t storage, int32_t stage);
+  void retain_into(int32_t storage, int32_t stage);
+  void touch(int32_t storage, int32_t stage, int32_t reads, int32_t makes);
+  void replace_runs(int32_t stage, const std::vector<int32_t>& from,
+                    const std::vector<int32_t>& to);
+  [[nodiscard]] bool rebuild();
+
+  const StageGraph& graph_;
+  double limit_ = 0;
+  size_t words_ = 0;
+  std::vector<uint64_t> bits_;
+  std::vector<std::vector<Touch>> touches_;  // per storage, ascending
+  std::vector<std::vector<int32_t>> runs_;   // per stage, ascending
+  RangeBytes peak_;                          // per stage
+  RangeBytes retained_bytes_;                // per boundary
+  double extra_cost_ = 0;
+  int64_t work_ = 0;
+
+  std::vector<Entry> journal_;
+  std::vector<int32_t> dirty_;  // max-heap of stages
+  std::vector<bool> is_dirty_;
+  std::vector<Candidate> candidates_;  // storages that may have to be made in a dirty stage
+  std::vector<int32_t> new_runs_;
+  std::vector<uint64_t> run_bits_;  // scratch, per op
+  std::vector<int32_t> op_mark_;
+  std::vector<int32_t> last_read_;  // per storage: position in the stage, valid where marked
+  std::vector<int32_t> storage_mark_;
+  int32_t mark_ = 0;
+};
+
+/// The first touch at or behind the stage.
+[[nodiscard]] inline std::span<const Retention::Touch>::iterator touch_at(
+    std::span<const Retention::Touch> touches, int32_t stage) {
+  return std::lower_bound(touches.begin(), touches.end(), stage,
+                          [](const Retention::Touch& each, int32_t t) { return each.stage < t; });
+}
+
+}  // namespace snug::plan

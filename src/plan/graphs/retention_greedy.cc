@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/graphs/retention_greedy.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <span>
+
+#include "base/stop.h"
+
+namespace snug::plan {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int32_t kMaxRounds = 50;
+constexpr int64_t kMaxGreedyWork = 300'000'000;
+
+bool is_retained_gap(const Retention& state, const Gap& gap) {
+  if (!state.is_retained(gap.storage, gap.end)) return false;
+  const auto touches = state.touches(gap.storage);
+  const auto found = touch_at(touches, gap.begin);
+  return found != touches.end() && found->stage == gap.begin && std::next(found) != touches.end() &&
+         std::next(found)->stage == gap.end;
+}
+
+bool drop(Retention& state, const Gap& gap) {
+  return state.set(gap.storage, gap.begin + 1, gap.end, false);
+}
+
+// Cost for each byte and stage of overflow that goes; infinite where none does.
+double price_of(Retention& state, const Gap& gap) {
+  const double cost = state.extra_cost();
+  const double overflow = state.overflow();
+  const bool is_valid = drop(state, gap);
+  const double gain = overflow - state.overflow();
+  const double price = is_valid && gain > 0 ? (state.extra_cost() - cost + 1e-30) / gain : kNever;
+  state.roll_back();
+  return price;
+}
+
+}  // namespace
+
+Gap gap_through(const Retention& state, int32_t storage, int32_t stage, bool may_end_there) {
+  const auto touches = state.touches(storage);
+  const auto next = touch_at(touches, stage);
+  if (next == touches.begin() || next == touches.end()) return {};
+  if (next->stage == stage && !may_end_there) return {};
+  return {storage, std::prev(next)->stage, next->stage};
+}
+
+std::vector<int32_t> droppable(const StageGraph& graph) {
+  std::vector<int32_t> result;
+  for (int32_t id = 0; id < graph.storage_count; ++id) {
+    const int32_t op = graph.producer[static_cast<size_t>(id)];
+    const bool may_run_again = graph.last_stage[static_cast<size_t>(op)] > op;
+    if (graph.bytes[static_cast<size_t>(id)] > 0 && may_run_again && !graph.readers[id].empty())
+      result.push_back(id);
+  }
+  return result;
+}
+
+bool keep_outputs(const StageGraph& graph, Retention& state, int32_t op, int32_t stage) {
+  // All together: one alone would be let go again, since the run makes it anyway.
+  std::vector<Gap> gaps;
+  for (const int32_t output : graph.outputs[op]) {
+    const auto touches = state.touches(output);
+    const auto found = touch_at(touches, stage);
+    if (found == touches.begin() || found == touches.end() || found->stage != stage) continue;
+    const bool is_needed =
+        found->reads > 0 || (stage < graph.op_count && state.is_retained(output, stage + 1));
+    if (is_needed) gaps.push_back({output, std::prev(found)->stage, stage});
+  }
+  for (const Gap& gap : gaps) state.plan(gap.storage, gap.begin + 1, gap.end, true);
+  return state.settle();
+}
+
+bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages) {
+  struct Item {
+    double price;
+    Gap gap;
+    bool operator<(const Item& other) const { return price > other.price; }
+  };
+  const int64_t work_end = state.work() + kMaxGreedyWork;
+  for (int32_t round = 0; round < kMaxRounds && !state.fits() && state.work() < work_end; ++round) {
+    std::priority_queue<Item> queue;
+    for (const int32_t id : storages) {
+      if (is_stop_due()) return state.fits();
+      const auto touches = state.touches(id);
+      for (size_t i = 0; i + 1 < touches.size(); ++i) {
+        const Gap gap{id, touches[i].stage, touches[i + 1].stage};
+        if (!state.is_retained(id, gap.end)) continue;
+        const double price = price_of(state, gap);
+        if (price < kNever) queue.push({price, gap});
+      }
+    }
+    bool is_changed = false;
+    while (!queue.empty() && !state.fits() && state.work() < work_end && !is_stop_due()) {
+      const Item top = queue.top();
+      queue.pop();
+      if (!is_retained_gap(state, top.gap)) continue;
+      // Prices mostly rise as the overflow shrinks: look again before it is taken.
+      const double price = price_of(state, top.gap);
+      if (price == kNever) continue;
+      if (!queue.empty() && price > queue.top().price * (1 + 1e-6)) {
+        queue.push({price, top.gap});
+        continue;
+      }
+      if (drop(state, top.gap)) {
+        state.commit();
+        is_changed = true;
+      } else {
+        state.roll_back();
+      }
+    }
+    if (!is_changed) break;
+  }
+  return state.fits();
+}
+
+bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<int32_t>& storages) {
+  // At the second visit also what the stage itself reads: it is made again late in the stage.
+  std::vector<int32_t> visits(static_cast<size_t>(graph.op_count) + 1, 0);
+  while (!state.fits()) {
+    const int32_t worst = state.worst_stage();
+    if (++visits[static_cast<size_t>(worst)] > 2) return false;
+    for (const int32_t id : storages) {
+      if (is_stop_due()) return state.fits();
+      if (!state.is_retained(id, worst)) continue;
+      Gap gap = gap_through(state, id, worst);
+      if (gap.storage < 0 && visits[static_cast<size_t>(worst)] == 2)
+        gap = gap_through(state, id, worst, /*may_end_there=*/true);
+      if (gap.storage < 0) continue;
+      const int64_t peak = state.peak(worst);
+      const bool is_inside = gap.end > worst;
+      if (drop(state, gap) && (is_inside || state.peak(worst) < peak)) {
+        state.commit();
+      } else {
+        state.roll_back();
+      }
+    }
+  }
+  return true;
+}
+
+void fill_room(const StageGraph& graph, Retention& state) {
+  struct Run {
+    double price;
+    int32_t op;
+    int32_t stage;
+  };
+  for (int32_t round = 0; round < 4; ++round) {
+    std::vector<Run> repeats;
+    for (int32_t stage = 0; stage <= graph.op_count; ++stage) {
+      for (const int32_t op : state.runs(stage)) {
+        double room = 1;
+        for (const int32_t output : graph.outputs[op]) {
+          const auto touches = state.touches(output);
+          const auto found = touch_at(touches, stage);
+          if (found == touches.begin() || found == touches.end()) continue;
+          room += static_cast<double>(graph.bytes[static_cast<size_t>(output)]) *
+                  (stage - std::prev(found)->stage);
+        }
+        repeats.push_back({graph.cost[static_cast<size_t>(op)] / room, op, stage});
+      }
+    }
+    std::stable_sort(repeats.begin(), repeats.end(),
+                     [](const Run& a, const Run& b) { return a.price > b.price; });
+    bool is_changed = false;
+    for (const Run& repeat : repeats) {
+      if (is_stop_due()) return;
+      const auto runs = state.runs(repeat.stage);
+      if (!std::binary_search(runs.begin(), runs.end(), repeat.op)) continue;
+      const double cost = state.extra_cost();
+      if (keep_outputs(graph, state, repeat.op, repeat.stage) && state.fits() &&
+          state.extra_cost() < cost) {
+        state.commit();
+        is_changed = true;
+      } else {
+        state.roll_back();
+      }
+    }
+    if (!is_changed) break;
+  }
+}
+
+}  // namespace snug::plan

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Certificates: what no schedule of a problem can beat, in bytes and in seconds.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "plan/problem/plan.h"
+
+namespace snug::plan {
+
+/// The op whose arena inputs, outputs and scratch are the largest together. {0, -1} for a problem
+/// without ops.
+[[nodiscard]] WorkingSetBound working_set_bound(const Problem& problem);
+
+/// The same in bytes beyond `together`: storages that are all live at one moment of every schedule
+/// (gradients that wait for the global clip).
+[[nodiscard]] WorkingSetBound working_set_bound_beyond(const Problem& problem,
+                                                       std::span<const StorageId> together);
+
+/// The same, and with an op's operands also what must be in memory beside them in every schedule:
+/// storages that cannot be made again, made before this op by its ancestors and read after it by
+/// its descendants. Never below working_set_bound.
+[[nodiscard]] WorkingSetBound pinned_set_bound(const Problem& problem);
+
+/// A number of seconds that no valid schedule within `arena_budget_bytes` can beat; at least the
+/// time of running every op once. Valid for any schedule, not only for those this planner makes: a
+/// cut relaxation at the loss and at moments of the backward part. Infinite where an op's own
+/// operands exceed the budget. O(cuts of a network of ops and storages).
+[[nodiscard]] double lower_bound_seconds(const Problem& problem, int64_t arena_budget_bytes);
+
+}  // namespace snug::plan

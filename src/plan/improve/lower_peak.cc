@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/improve/lower_peak.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "base/stop.h"
+#include "plan/problem/liveness.h"
+
+namespace snug::plan {
+namespace {
+
+// What the search knows about the current schedule.
+struct View {
+  std::vector<OpId> schedule;
+  Liveness live;
+  int32_t steps_at_peak = 0;
+};
+
+View view_of(const Problem& problem, std::vector<OpId> schedule) {
+  View view;
+  view.live = analyse(problem, schedule);
+  view.schedule = std::move(schedule);
+  view.steps_at_peak = static_cast<int32_t>(
+      std::count(view.live.step_bytes.begin(), view.live.step_bytes.end(), view.live.load_bytes));
+  return view;
+}
+
+// When storages are live and when residents are written, each by rising step.
+class Timeline {
+ public:
+  Timeline(const ProblemIndex& index, const View& view)
+      : live_(static_cast<size_t>(index.storage_count())),
+        writes_(static_cast<size_t>(index.storage_count())) {
+    for (const LiveRange& range : view.live.ranges) {
+      if (!range.is_scratch)
+        live_[static_cast<size_t>(range.storage)].emplace_back(range.first, range.last);
+    }
+    for (size_t step = 0; step < view.schedule.size(); ++step) {
+      for (const StorageId output : index.op(view.schedule[step]).outputs) {
+        if (index.storage(output).resident)
+          writes_[static_cast<size_t>(output)].push_back(static_cast<int32_t>(step));
+      }
+    }
+  }
+
+  /// Live across the front of the step.
+  [[nodiscard]] bool is_live(StorageId id, int32_t step) const {
+    const auto& ranges = live_[static_cast<size_t>(id)];
+    const auto next = std::lower_bound(ranges.begin(), ranges.end(), std::pair(step, 0));
+    return next != ranges.begin() && std::prev(next)->second >= step;
+  }
+  [[nodiscard]] int32_t writes_before(StorageId id, int32_t step) const {
+    const auto& steps = writes_[static_cast<size_t>(id)];
+    return static_cast<int32_t>(std::lower_bound(steps.begin(), steps.end(), step) - steps.begin());
+  }
+
+ private:
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> live_;  // [first, last] by storage
+  std::vector<std::vector<int32_t>> writes_;                    // by storage
+};
+
+// The ops that make `wanted` from what is live before the step, in the given order; nothing where
+// one may not run again.
+std::optional<std::vector<OpId>> closure_of(const ProblemIndex& index, const Timeline& timeline,
+                                            int32_t step, StorageId wanted) {
+  std::vector<OpId> closure;
+  std::vector<StorageId> stack{wanted};
+  bool is_first = true;
+  while (!stack.empty()) {
+    const StorageId id = stack.back();
+    stack.pop_back();
+    if (index.storage(id).resident) continue;
+    if (!is_first && timeline.is_live(id, step)) continue;
+    is_first = false;
+    const OpId producer = index.producer[static_cast<size_t>(id)];
+    if (std::find(closure.begin(), closure.end(), producer) != closure.end()) continue;
+    if (index.runs_once[static_cast<size_t>(producer)]) return std::nullopt;
+    for (const auto& [resident, writes] : index.versions[static_cast<size_t>(producer)]) {
+      if (timeline.writes_before(resident, step) != writes) return std::nullopt;
+    }
+    closure.push_back(producer);
+    if (closure.size() > 64) return std::nullopt;
+    for (const StorageId input : index.op(producer).inputs) stack.push_back(input);
+  }
+  std::sort(closure.begin(), closure.end());
+  return closure;
+}
+
+struct Move {
+  int32_t before = 0;  // the step in front of which the closure goes
+  std::vector<OpId> closure;
+  double price = 0;  // seconds per byte
+};
+
+std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view,
+                                int32_t max_candidates) {
+  const int32_t peak = view.live.peak_step;
+  std::vector<int32_t> next_use(static_cast<size_t>(index.storage_count()), -1);
+  std::vector<bool> is_used_now(static_cast<size_t>(index.storage_count()), false);
+  const Op& now = index.op(view.schedule[static_cast<size_t>(peak)]);
+  for (const auto* operands : {&now.inputs, &now.outputs}) {
+    for (const StorageId id : *operands) is_used_now[static_cast<size_t>(id)] = true;
+  }
+  for (auto t = static_cast<int32_t>(view.schedule.size()) - 1; t > peak; --t) {
+    for (const StorageId input : index.op(view.schedule[static_cast<size_t>(t)]).inputs) {
+      next_use[static_cast<size_t>(input)] = t;
+    }
+  }
+  const Timeline timeline(index, view);
+  std::vector<Move> moves;
+  for (const LiveRange& range : view.live.ranges) {
+    if (range.is_scratch || range.bytes == 0 || range.first >= peak || range.last <= peak) continue;
+    const auto id = static_cast<size_t>(range.storage);
+    stop_point();
+    if (is_used_now[id] || next_use[id] < 0 ||
+        index.runs_once[static_cast<size_t>(index.producer[id])])
+      continue;
+    auto closure = closure_of(index, timeline, next_use[id], range.storage);
+    if (!closure) continue;
+    double seconds = 0;
+    for (const OpId op : *closure) seconds += index.op(op).seconds;
+    moves.push_back(
+        {next_use[id], std::move(*closure), (seconds + 1e-12) / static_cast<double>(range.bytes)});
+  }
+  std::stable_sort(moves.begin(), moves.end(),
+                   [](const Move& a, const Move& b) { return a.price < b.price; });
+  if (moves.size() > static_cast<size_t>(max_candidates))
+    moves.resize(static_cast<size_t>(max_candidates));
+  return moves;
+}
+
+}  // namespace
+
+std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index, std::span<const OpId> schedule,
+                                          const PeakSearch& limits) {
+  std::vector<std::vector<OpId>> found;
+  if (schedule.empty()) return found;
+  View view = view_of(index.problem, {schedule.begin(), schedule.end()});
+  int64_t best_load = view.live.load_bytes;
+  for (int32_t round = 0; round < limits.max_rounds; ++round) {
+    std::optional<View> best;
+    double best_price = std::numeric_limits<double>::max();
+    for (const Move& move : moves_at_peak(index, view, limits.max_candidates)) {
+      stop_point();
+      std::vector<OpId> trial(view.schedule);
+      trial.insert(trial.begin() + move.before, move.closure.begin(), move.closure.end());
+      View after = view_of(index.problem, std::move(trial));
+      const bool is_lower = after.live.load_bytes < view.live.load_bytes;
+      const bool is_narrower =
+          after.live.load_bytes == view.live.load_bytes && after.steps_at_peak < view.steps_at_peak;
+      if (!is_lower && !is_narrower) continue;
+      const double gain =
+          is_lower ? static_cast<double>(view.live.load_bytes - after.live.load_bytes) : 0.5;
+      const double price = (after.live.seconds - view.live.seconds + 1e-12) / gain;
+      if (price < best_price) {
+        best_price = price;
+        best = std::move(after);
+      }
+    }
+    if (!best) break;
+    view = std::move(*best);
+    if (view.live.load_bytes < best_load) {
+      best_load = view.live.load_bytes;
+      found.push_back(view.schedule);
+    }
+  }
+  return found;
+}
+
+}  // namespace snug::plan

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/placement/assemble.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "plan/problem/liveness.h"
+#include "plan/problem/validate.h"
+
+namespace snug::plan {
+
+namespace {
+
+constexpr double kNear = 1.0015;  // of the load: another placement hardly comes nearer
+constexpr double kFar = 1.005;    // from beyond, many ranges hardly get there
+constexpr size_t kMany = 4'000;
+constexpr size_t kMostTwice = 60'000;  // ranges that are worth another placement
+
+// Where an output need not lie in its input's place, since the load leaves room for both, the two
+// become ranges of their own: sometimes short ranges are easier to place than long ones.
+Liveness separated(Liveness live) {
+  for (size_t i = 0; i < live.ranges.size(); ++i) {
+    if (live.place_of[i] < 0) continue;
+    LiveRange& before = live.ranges[static_cast<size_t>(live.place_of[i])];
+    const int32_t step = live.ranges[i].first;
+    int64_t& in_use = live.step_bytes[static_cast<size_t>(step)];
+    const int64_t more = std::min(before.bytes, live.ranges[i].bytes);
+    if (more > live.load_bytes - in_use) continue;
+    in_use += more;
+    before.last = step;
+    live.place_of[i] = -1;
+  }
+  return live;
+}
+
+// Offsets of all ranges. Those that hand their place on are one range to the placement.
+Placement place_all(const Liveness& live, const PlacementLimits& limits) {
+  std::vector<LiveRange> places;
+  std::vector<size_t> place(live.ranges.size());
+  for (size_t i = 0; i < live.ranges.size(); ++i) {
+    const LiveRange& range = live.ranges[i];
+    if (live.place_of[i] < 0) {
+      place[i] = places.size();
+      places.push_back(range);
+      continue;
+    }
+    place[i] = place[static_cast<size_t>(live.place_of[i])];
+    LiveRange& whole = places[place[i]];
+    whole.last = range.last;
+    whole.bytes = std::max(whole.bytes, range.bytes);
+  }
+  const Placement placed = plan::place(places, limits);
+  Placement all{std::vector<int64_t>(live.ranges.size()), placed.height};
+  for (size_t i = 0; i < place.size(); ++i) all.offsets[i] = placed.offsets[place[i]];
+  return all;
+}
+
+}  // namespace
+
+Plan assemble(const Problem& problem, std::span<const OpId> schedule, std::string strategy,
+              const PlacementLimits& limits) {
+  Liveness live = analyse(problem, schedule);
+  Placement placement = place_all(live, limits);
+  const double miss =
+      static_cast<double>(placement.height) / std::max(1.0, static_cast<double>(live.load_bytes));
+  if (live.ranges.size() <= kMostTwice && miss > kNear &&
+      (miss < kFar || live.ranges.size() <= kMany)) {
+    Liveness apart = separated(live);
+    if (apart.place_of != live.place_of) {
+      Placement other = place_all(apart, limits);
+      if (other.height < placement.height) {
+        placement = std::move(other);
+        live = std::move(apart);
+      }
+    }
+  }
+
+  Plan plan;
+  plan.strategy = std::move(strategy);
+  plan.arena_bytes = placement.height;
+  plan.load_bytes = live.load_bytes;
+  plan.peak_step = live.peak_step;
+  plan.seconds = live.seconds;
+  plan.steps.reserve(schedule.size());
+  // Ranges come in the order of the steps' outputs, scratch last: one cursor walks them.
+  std::vector<int64_t> current(problem.storages.size(), kResidentOffset);
+  size_t next_range = 0;
+  for (const OpId id : schedule) {
+    const Op& op = problem.ops[static_cast<size_t>(id)];
+    Step step;
+    step.op = id;
+    step.input_offsets.reserve(op.inputs.size());
+    step.output_offsets.reserve(op.outputs.size());
+    for (const StorageId input : op.inputs) {
+      step.input_offsets.push_back(current[static_cast<size_t>(input)]);
+    }
+    for (const StorageId output : op.outputs) {
+      if (!problem.storages[static_cast<size_t>(output)].resident) {
+        current[static_cast<size_t>(output)] = placement.offsets[next_range++];
+      }
+      step.output_offsets.push_back(current[static_cast<size_t>(output)]);
+    }
+    if (op.scratch_bytes > 0) step.scratch_offset = placement.offsets[next_range++];
+    plan.steps.push_back(std::move(step));
+  }
+  SNUG_CHECK(next_range == live.ranges.size(), "every range belongs to one step");
+  plan.live_ranges = std::move(live.ranges);
+  plan.offsets = std::move(placement.offsets);
+#ifndef NDEBUG
+  const auto violations = check(problem, plan);
+  SNUG_CHECK(violations.empty(), violations.empty() ? "" : violations.front());
+#endif
+  return plan;
+}
+
+}  // namespace snug::plan

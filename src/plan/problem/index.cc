@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/problem/index.h"
+
+#include <algorithm>
+
+namespace snug::plan {
+
+ProblemIndex::ProblemIndex(const Problem& problem_in)
+    : problem(problem_in),
+      producer(problem.storages.size(), -1),
+      consumers(problem.storages.size()),
+      runs_once(problem.ops.size(), false),
+      in_keep(problem.storages.size(), false),
+      versions(problem.ops.size()) {
+  std::vector<bool> is_written(problem.storages.size(), false);
+  for (const Op& each : problem.ops) {
+    for (const StorageId id : each.outputs) {
+      if (storage(id).resident) is_written[static_cast<size_t>(id)] = true;
+    }
+  }
+  std::vector<int32_t> writes(problem.storages.size(), 0);
+  backward_begin = op_count();
+  for (OpId id = 0; id < op_count(); ++id) {
+    const Op& each = op(id);
+    const auto position = static_cast<size_t>(id);
+    runs_once[position] = !each.may_recompute;
+    const auto see_version = [&](StorageId seen) {
+      auto& list = versions[position];
+      const std::pair entry{seen, writes[static_cast<size_t>(seen)]};
+      if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(entry);
+    };
+    for (const StorageId input : each.inputs) {
+      consumers[static_cast<size_t>(input)].push_back(id);
+      if (is_written[static_cast<size_t>(input)]) see_version(input);
+    }
+    for (const StorageId output : each.outputs) {
+      if (storage(output).resident) {
+        runs_once[position] = true;
+        see_version(output);
+      } else {
+        producer[static_cast<size_t>(output)] = id;
+      }
+    }
+    for (const StorageId output : each.outputs) {
+      if (storage(output).resident) ++writes[static_cast<size_t>(output)];
+    }
+    if (backward_begin == op_count() &&
+        (each.phase == Phase::backward || each.phase == Phase::update)) {
+      backward_begin = id;
+    }
+  }
+  for (const StorageId id : problem.keep) in_keep[static_cast<size_t>(id)] = true;
+}
+
+}  // namespace snug::plan

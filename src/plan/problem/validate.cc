@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/problem/validate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "snug/error.h"
+
+namespace snug::plan {
+namespace {
+
+constexpr size_t kMaxViolations = 20;
+
+[[noreturn]] void reject(const std::string& where, const std::string& message) {
+  throw Error(ErrorCode::invalid_graph, where, message);
+}
+
+void validate_bytes(const Problem& problem, const std::string& where, int64_t bytes) {
+  if (bytes < 0) reject(where, "has a negative size of " + std::to_string(bytes) + " bytes");
+  if (bytes % problem.alignment != 0) {
+    reject(where, "has " + std::to_string(bytes) + " bytes, not a multiple of the alignment " +
+                      std::to_string(problem.alignment));
+  }
+}
+
+void validate_ids(const Problem& problem, const Op& op, const std::vector<StorageId>& ids,
+                  const char* role) {
+  std::set<StorageId> seen;
+  for (const StorageId id : ids) {
+    if (id < 0 || id >= static_cast<StorageId>(problem.storages.size())) {
+      reject(op.name, std::string(role) + " " + std::to_string(id) + " is not a storage");
+    }
+    if (!seen.insert(id).second) {
+      reject(op.name, std::string(role) + " '" + problem.storages[static_cast<size_t>(id)].name +
+                          "' is listed twice");
+    }
+  }
+}
+
+// An output takes the place of an input, each at most once, both in the arena.
+void validate_reuses(const Problem& problem, const Op& op) {
+  std::set<StorageId> seen;
+  for (const auto& [output, input] : op.reuses) {
+    const bool is_output = std::count(op.outputs.begin(), op.outputs.end(), output) == 1;
+    const bool is_input = std::count(op.inputs.begin(), op.inputs.end(), input) == 1;
+    if (!is_output || !is_input)
+      reject(op.name, "reuses something else than an input for an output");
+    for (const StorageId id : {output, input}) {
+      const Storage& storage = problem.storages[static_cast<size_t>(id)];
+      if (storage.resident) reject(op.name, "reuses resident '" + storage.name + "'");
+      if (!seen.insert(id).second) reject(op.name, "reuses '" + storage.name + "' twice");
+    }
+  }
+}
+
+// One storage instance as the replay sees it.
+struct Instance {
+  StorageId storage = -1;  // -1: scratch
+  int32_t first = 0;
+  int32_t last = 0;
+  int64_t bytes = 0;
+  int64_t offset = 0;
+};
+
+class Replay {
+ public:
+  Replay(const Problem& problem, std::vector<std::string>& violations)
+      : problem_(problem), violations_(violations) {}
+
+  void report(const std::string& text) {
+    if (violations_.size() < kMaxViolations) violations_.push_back(text);
+  }
+  [[nodiscard]] const Storage& storage(StorageId id) const {
+    return problem_.storages[static_cast<size_t>(id)];
+  }
+  [[nodiscard]] bool is_op(OpId id) const {
+    return id >= 0 && id < static_cast<OpId>(problem_.ops.size());
+  }
+
+  // Every op runs; what may not be recomputed or writes resident storage runs exactly once.
+  void check_counts(std::span<const OpId> schedule) {
+    for (OpId id = 0; id < static_cast<OpId>(problem_.ops.size()); ++id) {
+      const Op& op = problem_.ops[static_cast<size_t>(id)];
+      const auto runs = std::count(schedule.begin(), schedule.end(), id);
+      bool once = !op.may_recompute;
+      for (const StorageId output : op.outputs) once = once || storage(output).resident;
+      if (runs == 0) report("op '" + op.name + "' never runs");
+      if (once && runs > 1) {
+        report("op '" + op.name + "' runs " + std::to_string(runs) + " times, but must run once");
+      }
+    }
+  }
+
+  // Every read sees a made storage, and resident storage in the version of the given order.
+  void check_order(std::span<const OpId> schedule) {
+    const auto writers_before = [&](StorageId id, std::span<const OpId> ops) {
+      int64_t writers = 0;
+      for (const OpId each : ops) {
+        const auto& outputs = problem_.ops[static_cast<size_t>(each)].outputs;
+        writers += std::count(outputs.begin(), outputs.end(), id);
+      }
+      return writers;
+    };
+    std::vector<OpId> given(problem_.ops.size());
+    for (size_t i = 0; i < given.size(); ++i) given[i] = static_cast<OpId>(i);
+    std::vector<bool> is_written(problem_.storages.size(), false);
+    for (const Op& op : problem_.ops) {
+      for (const StorageId id : op.outputs) is_written[static_cast<size_t>(id)] = true;
+    }
+    std::vector<bool> is_made(problem_.storages.size(), false);
+    for (size_t step = 0; step < schedule.size(); ++step) {
+      const OpId id = schedule[step];
+      const Op& op = problem_.ops[static_cast<size_t>(id)];
+      const auto check_version = [&](StorageId seen) {
+        if (!storage(seen).resident || !is_written[static_cast<size_t>(seen)]) return;
+        const auto expected = writers_before(seen, std::span(given).first(static_cast<size_t>(id)));
+        const auto actual = writers_before(seen, schedule.first(step));
+        if (expected != actual) {
+          report("step " + std::to_string(step) + ": op '" + op.name + "' sees '" +
+                 storage(seen).name + "' after " + std::to_string(actual) +
+                 " writes, in the given order after " + std::to_string(expected));
+        }
+      };
+      for (const StorageId input : op.inputs) {
+        check_version(input);
+        if (!storage(input).resident && !is_made[static_cast<size_t>(input)]) {
+          report("step " + std::to_string(step) + ": op '" + op.name + "' reads '" +
+                 storage(input).name + "' before it is made");
+        }
+      }
+      for (const StorageId output : op.outputs) {
+        if (std::find(op.inputs.begin(), op.inputs.end(), output) == op.inputs.end()) {
+          check_version(output);
+        }
+        is_made[static_cast<size_t>(output)] = true;
+      }
+      for (const auto& [output, input] : op.reuses) is_made[static_cast<size_t>(input)] = false;
+    }
+    for (const StorageId kept : problem_.keep) {
+      if (!storage(kept).resident && !is_made[static_cast<size_t>(kept)]) {
+        report("'" + storage(kept).name + "' is to be kept but never made");
+      }
+    }
+  }
+
+  // Builds the instances from the steps' offsets; a read must name the offset of the newest
+  // instance.
+  std::vector<Instance> replay_offsets(const Plan& plan) {
+    std::vector<Instance> instances;
+    std::vector<int64_t> newest(problem_.storages.size(), -1);
+    for (size_t step = 0; step < plan.steps.size(); ++step) {
+      const Step& each = plan.steps[step];
+      const Op& op = problem_.ops[static_cast<size_t>(each.op)];
+      const auto now = static_cast<int32_t>(step);
+      const std::string place = "step " + std::to_string(step) + ": op '" + op.name + "' ";
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        const StorageId id = op.inputs[i];
+        if (storage(id).resident) {
+          if (each.input_offsets[i] != kResidentOffset) report(place + "places a resident input");
+          continue;
+        }
+        const int64_t found = newest[static_cast<size_t>(id)];
+        if (found < 0) continue;  // reported by check_order
+        Instance& instance = instances[static_cast<size_t>(found)];
+        instance.last = now;
+        const OpId maker = plan.steps[static_cast<size_t>(instance.first)].op;
+        if (!loss_step_ && op.phase == Phase::backward &&
+            problem_.ops[static_cast<size_t>(maker)].phase == Phase::forward)
+          loss_step_ = now;
+        if (instance.offset != each.input_offsets[i]) {
+          report(place + "reads '" + storage(id).name + "' at " +
+                 std::to_string(each.input_offsets[i]) + ", but it lies at " +
+                 std::to_string(instance.offset));
+        }
+      }
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        const StorageId id = op.outputs[i];
+        if (storage(id).resident) {
+          if (each.output_offsets[i] != kResidentOffset) report(place + "places a resident output");
+          continue;
+        }
+        newest[static_cast<size_t>(id)] = static_cast<int64_t>(instances.size());
+        instances.push_back({id, now, now, storage(id).bytes, each.output_offsets[i]});
+      }
+      for (const auto& [output, input] : op.reuses) {
+        const int64_t found = newest[static_cast<size_t>(input)];
+        newest[static_cast<size_t>(input)] = -1;
+        if (found < 0) continue;
+        Instance& before = instances[static_cast<size_t>(found)];
+        const Instance& after = instances[static_cast<size_t>(newest[static_cast<size_t>(output)])];
+        if (before.offset != after.offset) continue;  // both are there while the op runs
+        before.last = now - 1;
+        if (loss_step_ == now) taken_at_loss_ += before.bytes;
+        if (before.bytes > after.bytes) {  // the op reads all of it
+          tails_.push_back({-1, now, now, before.bytes - after.bytes, before.offset + after.bytes});
+        }
+      }
+      if (op.scratch_bytes > 0) {
+        instances.push_back({-1, now, now, op.scratch_bytes, each.scratch_offset});
+      }
+    }
+    for (const StorageId kept : problem_.keep) {
+      const int64_t found = newest[static_cast<size_t>(kept)];
+      if (found < 0) continue;
+      instances[static_cast<size_t>(found)].last = static_cast<int32_t>(plan.steps.size()) - 1;
+    }
+    return instances;
+  }
+
+  void check_placement(std::vector<Instance> instances) {
+    instances.insert(instances.end(), tails_.begin(), tails_.end());
+    const auto name = [&](const Instance& each) {
+      return each.storage < 0
+                 ? "scratch of step " + std::to_string(each.first)
+                 : "'" + storage(each.storage).name + "' of step " + std::to_string(each.first);
+    };
+    for (size_t i = 0; i < instances.size(); ++i) {
+      const Instance& a = instances[i];
+      if (a.offset < 0 || a.offset % problem_.alignment != 0) {
+        report(name(a) + " lies at the bad offset " + std::to_string(a.offset));
+      }
+      for (size_t j = i + 1; j < instances.size(); ++j) {
+        const Instance& b = instances[j];
+        const bool in_time = a.first <= b.last && b.first <= a.last;
+        const bool in_bytes = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+        if (in_time && in_bytes && a.bytes > 0 && b.bytes > 0)
+          report(name(a) + " overlaps " + name(b));
+      }
+    }
+  }
+
+  void check_numbers(const Plan& plan, const std::vector<Instance>& instances) {
+    int64_t arena = 0;
+    std::vector<int64_t> in_use(plan.steps.size(), 0);
+    for (const Instance& each : instances) {
+      arena = std::max(arena, each.bytes > 0 ? each.offset + each.bytes : 0);
+      for (int32_t step = each.first; step <= each.last; ++step) {
+        in_use[static_cast<size_t>(step)] += each.bytes;
+      }
+    }
+    for (const Instance& tail : tails_) in_use[static_cast<size_t>(tail.first)] += tail.bytes;
+    const int64_t load = in_use.empty() ? 0 : *std::max_element(in_use.begin(), in_use.end());
+    const auto claim = [&](const char* what, int64_t claimed, int64_t actual) {
+      if (claimed != actual) {
+        report(std::string(what) + " is " + std::to_string(actual) + ", the plan says " +
+               std::to_string(claimed));
+      }
+    };
+    claim("arena_bytes", plan.arena_bytes, arena);
+    claim("load_bytes", plan.load_bytes, load);
+    if (!in_use.empty()) {
+      const bool in_range =
+          plan.peak_step >= 0 && plan.peak_step < static_cast<int32_t>(in_use.size());
+      if (!in_range || in_use[static_cast<size_t>(plan.peak_step)] != load) {
+        report("peak_step " + std::to_string(plan.peak_step) + " does not reach the load");
+      }
+    }
+    double seconds = 0;
+    for (const Step& step : plan.steps)
+      seconds += problem_.ops[static_cast<size_t>(step.op)].seconds;
+    int64_t kept = taken_at_loss_;
+    for (const Instance& each : instances) {
+      if (loss_step_ && each.first < *loss_step_ && each.last >= *loss_step_) kept += each.bytes;
+    }
+    seconds += static_cast<double>(kept) * problem_.kept_seconds_per_byte;
+    if (std::fabs(seconds - plan.seconds) > 1e-9 * std::max(1.0, seconds)) {
+      report("seconds is " + std::to_string(seconds) + ", the plan says " +
+             std::to_string(plan.seconds));
+    }
+  }
+
+  // The listed ranges are exactly the instances of the replay.
+  void check_ranges(const Plan& plan, const std::vector<Instance>& instances) {
+    if (plan.live_ranges.size() != instances.size() || plan.offsets.size() != instances.size()) {
+      report("the plan lists " + std::to_string(plan.live_ranges.size()) + " ranges and " +
+             std::to_string(plan.offsets.size()) + " offsets for " +
+             std::to_string(instances.size()) + " instances");
+      return;
+    }
+    using Row = std::tuple<int64_t, int32_t, int32_t, int64_t, int64_t>;
+    std::multiset<Row> listed;
+    std::multiset<Row> replayed;
+    for (size_t i = 0; i < instances.size(); ++i) {
+      const LiveRange& range = plan.live_ranges[i];
+      listed.insert({range.is_scratch ? -1 : range.storage, range.first, range.last, range.bytes,
+                     plan.offsets[i]});
+      const Instance& each = instances[i];
+      replayed.insert({each.storage, each.first, each.last, each.bytes, each.offset});
+    }
+    if (listed != replayed) report("live_ranges and offsets differ from the steps");
+  }
+
+ private:
+  const Problem& problem_;
+  std::vector<std::string>& violations_;
+  std::optional<int32_t> loss_step_;  // the first backward one that reads what a forward one made
+  int64_t taken_at_loss_ = 0;         // bytes that it overwrites
+  std::vector<Instance> tails_;  // what overwritten inputs have beyond their outputs, at that step
+};
+
+}  // namespace
+
+void validate(const Problem& problem) {
+  if (problem.alignment <= 0) reject("problem", "alignment must be positive");
+  if (!std::isfinite(problem.kept_seconds_per_byte) || problem.kept_seconds_per_byte < 0)
+    reject("problem", "kept_seconds_per_byte is no duration");
+  for (const Storage& storage : problem.storages) {
+    if (!storage.resident) validate_bytes(problem, storage.name, storage.bytes);
+    if (storage.bytes < 0) reject(storage.name, "has a negative size");
+  }
+  std::vector<bool> is_made(problem.storages.size(), false);
+  std::vector<const Op*> overwritten_by(problem.storages.size(), nullptr);
+  for (const Op& op : problem.ops) {
+    validate_ids(problem, op, op.inputs, "input");
+    validate_ids(problem, op, op.outputs, "output");
+    validate_reuses(problem, op);
+    validate_bytes(problem, op.name + " (scratch)", op.scratch_bytes);
+    if (!std::isfinite(op.seconds) || op.seconds < 0) reject(op.name, "has no valid duration");
+    for (const StorageId id : op.inputs) {
+      const Storage& storage = problem.storages[static_cast<size_t>(id)];
+      if (!storage.resident && !is_made[static_cast<size_t>(id)]) {
+        reject(op.name, "reads '" + storage.name + "' before any op has made it");
+      }
+      if (const Op* other = overwritten_by[static_cast<size_t>(id)]) {
+        reject(op.name, "reads '" + storage.name + "', in whose place op '" + other->name +
+                            "' has already written");
+      }
+    }
+    for (const auto& [output, input] : op.reuses) overwritten_by[static_cast<size_t>(input)] = &op;
+    for (const StorageId id : op.outputs) {
+      const Storage& storage = problem.storages[static_cast<size_t>(id)];
+      if (storage.resident) continue;
+      if (is_made[static_cast<size_t>(id)]) {
+        reject(op.name, "makes '" + storage.name + "', which another op has made");
+      }
+      is_made[static_cast<size_t>(id)] = true;
+    }
+  }
+  for (const StorageId id : problem.keep) {
+    if (id < 0 || id >= static_cast<StorageId>(problem.storages.size())) {
+      reject("keep", std::to_string(id) + " is not a storage");
+    }
+    const Storage& storage = problem.storages[static_cast<size_t>(id)];
+    if (!storage.resident && !is_made[static_cast<size_t>(id)]) {
+      reject("keep", "'" + storage.name + "' is made by no op");
+    }
+    if (const Op* other = overwritten_by[static_cast<size_t>(id)]) {
+      reject("keep", "op '" + other->name + "' writes in the place of '" + storage.name + "'");
+    }
+  }
+}
+
+std::vector<std::string> check_schedule(const Problem& problem, std::span<const OpId> schedule) {
+  std::vector<std::string> violations;
+  Replay replay(problem, violations);
+  for (const OpId id : schedule) {
+    if (!replay.is_op(id)) {
+      replay.report(std::to_string(id) + " is not an op");
+      return violations;
+    }
+  }
+  replay.check_counts(schedule);
+  replay.check_order(schedule);
+  return violations;
+}
+
+std::vector<std::string> check(const Problem& problem, const Plan& plan) {
+  std::vector<std::string> violations;
+  Replay replay(problem, violations);
+  std::vector<OpId> schedule;
+  for (const Step& step : plan.steps) {
+    schedule.push_back(step.op);
+    if (!replay.is_op(step.op)) {
+      replay.report(std::to_string(step.op) + " is not an op");
+      return violations;
+    }
+    const Op& op = problem.ops[static_cast<size_t>(step.op)];
+    if (step.input_offsets.size() != op.inputs.size() ||
+        step.output_offsets.size() != op.outputs.size()) {
+      replay.report("op " + std::to_string(step.op) + " '" + op.name + "' has offsets for " +
+                    std::to_string(step.input_offsets.size()) + " inputs and " +
+                    std::to_string(step.output_offsets.size()) + " outputs instead of " +
+                    std::to_string(op.inputs.size()) + " and " + std::to_string(op.outputs.size()));
+      return violations;
+    }
+  }
+  violations = check_schedule(problem, schedule);
+  const std::vector<Instance> instances = replay.replay_offsets(plan);
+  replay.check_placement(instances);
+  replay.check_ranges(plan, instances);
+  replay.check_numbers(plan, instances);
+  return violations;
+}
+
+}  // namespace snug::plan
