@@ -167,9 +167,10 @@ void add_training(std::vector<Option>& all) {
           {{"adamw_torch", "adamw"}, {"adamw_torch_fused", "adamw"}, {"adamw_hf", "adamw"}}),
       may_change(number_option({"learning_rate", "highest learning rate"},
                                &RunConfig::learning_rate, at_least(0))),
-      may_change(
-          number_option({"weight_decay", "decoupled decay of all weights but biases and norms"},
-                        &RunConfig::weight_decay, at_least(0))),
+      may_change(number_option({"weight_decay",
+                                "decay of all weights but biases, norms and other vectors; "
+                                "docs/optimizers.md says of which kind"},
+                               &RunConfig::weight_decay, at_least(0))),
       may_change(groups_option(
           {"param_groups",
            "weights with a learning_rate or weight_decay of their own, by name pattern (match; * "

@@ -46,15 +46,16 @@ std::string joined(const std::vector<std::string>& words) {
   throw Error(ErrorCode::bad_config, "optim", what, hint);
 }
 
-// The range as text where the value lies outside of it.
+// The range as text where the value lies outside of it, or does so as the f32 of a kernel.
 std::string broken_range(HyperRange range, double value) {
+  const auto stored = static_cast<float>(value);
   switch (range) {
     case HyperRange::share:
-      return value >= 0 && value < 1 ? "" : "[0, 1)";
+      return value >= 0 && stored < 1 ? "" : "[0, 1), in 32 bits too";
     case HyperRange::not_negative:
-      return value >= 0 && std::isfinite(value) ? "" : ">= 0";
+      return value >= 0 && std::isfinite(stored) ? "" : ">= 0, finite in 32 bits";
     case HyperRange::positive:
-      return value > 0 && std::isfinite(value) ? "" : "> 0";
+      return value > 0 && std::isnormal(stored) ? "" : "> 0, in 32 bits too (1.2e-38 to 3.4e38)";
     case HyperRange::flag:
       return value == 0 || value == 1 ? "" : "0 or 1";
   }

@@ -20,7 +20,7 @@ constexpr const char* kIntroduction = R"(# Optimizers
 default below. A key that the optimizer has no use for is refused. Formulas stand at the head of `src/ops/NAME/NAME.cc`; every one is compared with
 PyTorch, transformers' Adafactor or its paper's formulas over 20 updates (`tests/nn/optimizer_parity_test.cc`).
 
-Biases and the weights of norms do not decay, and have no rate of their own by norms in lamb and lars. The decay is a part of the gradient in sgd, adam,
+Biases, other vectors and the weights of norms do not decay, and have no rate of their own by norms in lamb and lars. The decay is a part of the gradient in sgd, adam,
 rmsprop, adagrad and lars; it is apart from it in adamw, lamb, lion and adafactor.
 
 States are listed for a weight of 512 x 256, in elements, with the hyper-parameters at their defaults; sgd and rmsprop keep a `momentum` more where

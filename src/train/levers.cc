@@ -2,10 +2,12 @@
 #include "train/levers.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "ops/optimizer/optimizers.h"
+#include "snug/error.h"
 #include "train/input.h"
 #include "train/programs.h"
 #include "train/splits.h"
@@ -69,6 +71,16 @@ void add_freezing(const Request& request, std::vector<Lever>& levers) {
     add(patterns);
 }
 
+// Nothing where these hyper-parameters do not go together in that optimizer.
+std::optional<optim::Options> options_of(const Optimizer& optimizer, const Recipe& recipe) {
+  try {
+    return optim::make_options(*optimizer.name, recipe.given, recipe.optimizer.weight_decay);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_config) throw;
+    return std::nullopt;
+  }
+}
+
 // Those without states, where they take what the user set.
 void add_optimizers(const Recipe& recipe, std::vector<Lever>& levers) {
   for (const Optimizer* each : optimizers()) {
@@ -78,11 +90,10 @@ void add_optimizers(const Recipe& recipe, std::vector<Lever>& levers) {
                          [&](const HyperParameter& its) { return its.name == given.first; });
     };
     if (!std::all_of(recipe.given.begin(), recipe.given.end(), takes)) continue;
-    const optim::Options options =
-        optim::make_options(*each->name, recipe.given, recipe.optimizer.weight_decay);
-    if (!optim::states_of(options, "any", {1, 1}).empty()) continue;
+    const std::optional<optim::Options> options = options_of(*each, recipe);
+    if (!options || !optim::states_of(*options, "any", {1, 1}).empty()) continue;
     levers.push_back(simple("--optim " + *each->name, true,
-                            [options](Request& other) { other.recipe.optimizer = options; }));
+                            [options](Request& other) { other.recipe.optimizer = *options; }));
   }
 }
 

@@ -45,10 +45,20 @@ std::set<std::string> hyper_keys() {
   return keys;
 }
 
-// A value of 0 asks for nothing: no momentum, no flag.
+// A value of 0 asks for nothing where it is an optimizer's default: no momentum, no flag.
+bool asks_for_nothing(const std::string& key, double value) {
+  return value == 0 && std::any_of(optimizers().begin(), optimizers().end(), [&](const auto* each) {
+           const std::vector<HyperParameter>& all = *each->parameters;
+           return std::any_of(all.begin(), all.end(), [&](const HyperParameter& its) {
+             return its.key == key && its.default_value == 0;
+           });
+         });
+}
+
 void refuse_foreign_keys(const RunConfig& config, const Optimizer& optimizer) {
   for (const std::string& key : hyper_keys()) {
-    if (has_key(optimizer, key) || value_of(config, key).value_or(0) == 0) continue;
+    const std::optional<double> value = value_of(config, key);
+    if (has_key(optimizer, key) || !value || asks_for_nothing(key, *value)) continue;
     std::string users;
     for (const Optimizer* each : optimizers()) {
       if (has_key(*each, key)) users += (users.empty() ? "" : ", ") + *each->name;
@@ -90,6 +100,10 @@ Settings given_settings(const RunConfig& config, const Optimizer& optimizer) {
   }
   for (const std::string& text : config.optim_args) {
     const auto [name, value] = read_argument(text, optimizer);
+    const bool is_taken = std::any_of(given.begin(), given.end(),
+                                      [&](const auto& other) { return other.first == name; });
+    if (is_taken)
+      throw Error(ErrorCode::bad_config, "optim_args", name + " is given twice", "give it once");
     given.set(name, value);
   }
   return given;

@@ -48,6 +48,9 @@ TEST(Recipe, refuses_keys_that_the_optimizer_has_no_use_for) {
                  "nesterov needs a momentum above 0");
   expect_refused({{"optim", "adagrad"}, {"adam_beta1", "0.9"}}, "adam_beta1",
                  "set optim to one of: adamw, ");
+  expect_refused({{"optim", "sgd"}, {"adam_beta1", "0"}}, "adam_beta1", "sgd has no use for it");
+  expect_refused({{"optim", "adagrad"}, {"optim_args", "lr_decay=1,lr_decay=2"}}, "optim_args",
+                 "lr_decay is given twice");
   (void)recipe_of(config_of({{"momentum", "0"}, {"nesterov", "false"}}));  // ask for nothing
 }
 

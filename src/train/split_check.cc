@@ -101,20 +101,20 @@ class SplitRun {
 
   /// One update; returns what a gradient is multiplied by on its way into what is compared.
   double update() {
-    const UpdateResult result = run_update(
-        engine_, feed_, batch_, {}, update_rule(config_, parameter_names(it_.setup.model), 1));
+    const UpdateResult result = run_update(engine_, feed_, batch_, {}, rule_at_one());
     const Recipe recipe = recipe_of(config_);
     const double clip = recipe.max_grad_norm > 0
                             ? std::min(1.0, recipe.max_grad_norm / (result.grad_norm + 1e-6))
                             : 1.0;
     const double share = share_of(recipe.optimizer);
-    return clip * (share > 0 ? share : largest_rate());
+    return clip * (share > 0 ? share : 1);
   }
 
-  /// Of all groups of weights.
-  [[nodiscard]] double largest_rate() const {
-    const UpdateRule rule = update_rule(config_, parameter_names(it_.setup.model), 1);
-    return *std::max_element(rule.rates.begin(), rule.rates.end());
+  /// Groups of weights have rates of their own, which might hide a difference: 1 for all.
+  [[nodiscard]] UpdateRule rule_at_one() const {
+    UpdateRule rule = update_rule(config_, parameter_names(it_.setup.model), 1);
+    std::fill(rule.rates.begin(), rule.rates.end(), 1);
+    return rule;
   }
 
   /// What is compared, value after value.

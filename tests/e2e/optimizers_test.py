@@ -80,6 +80,15 @@ class Optimizers(Case):
         done = self.ok("train", **self.base(output_dir=cut, resume=True, **dict(keys, max_steps=5, layerwise_lr_decay=0.9)))
         self.assertIn("changed: layerwise_lr_decay from '0.5' to '0.9'", done.stderr)
 
+    def test_verify_compares_weights_of_groups_without_a_rate(self):
+        done = self.ok("verify", **self.base(model="mlp", hidden_sizes="16", optim="sgd", param_groups='[{"match": "*", "learning_rate": 0}]'))
+        self.assertIn("differ by", done.stdout + done.stderr)
+        self.assertNotIn("differ by 0;", done.stdout + done.stderr)
+
+    def test_what_does_not_fit_is_refused_whatever_the_optimizer(self):
+        done = run("plan", *options(**self.base(model="bert-base", optim="lars", nesterov=True, memory="200MiB")))
+        self.assertEqual(done.returncode, 2, done.stderr)
+
     def test_patterns_without_effect_are_refused(self):
         self.refused("param_groups", "matches no weight of the model", param_groups='[{"match": "no.*", "weight_decay": 0}]')
         self.refused("param_groups", "the first match wins", param_groups='[{"match": "*", "weight_decay": 0}, '

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "backend/cpu/kernel.h"
+#include "base/check.h"
 #include "base/threads.h"
 
 namespace snug {
@@ -38,6 +39,7 @@ struct StepOperands {
 /// update is skipped.
 template <class Step>
 [[nodiscard]] std::unique_ptr<Kernel> make_step_kernel(const NodeSpec& spec, Step step) {
+  SNUG_CHECK(spec.outputs.size() <= kMostStates + 1, "a step with more states than kMostStates");
   std::array<int64_t, kMostStates + 1> bytes = {};
   for (size_t i = 0; i < spec.outputs.size(); ++i) bytes[i] = byte_count(spec.outputs[i]);
   return make_kernel([=](const Launch& launch) {
