@@ -30,6 +30,25 @@ that is above 0.
 |---|---|---|
 )";
 
+constexpr const char* kGroups = R"(
+## Groups of weights
+
+`param_groups` gives weights a learning rate or a decay of their own. In YAML:
+
+```yaml
+param_groups:
+  - {match: "classifier.*", learning_rate: 1.0e-3}
+  - {match: "*.bias", weight_decay: 0}
+```
+
+and on the command line as JSON: `--param_groups '[{"match": "classifier.*", "learning_rate": 1e-3}]'`. `match` is a pattern of weight names (`snug inspect
+--weights` lists them), in which * stands for any text; the first group that matches a weight counts; a field that is left out is the run's. A pattern that
+matches no weight is refused, as is one whose weights all belong to groups before it. `lr` in the log is the run's rate, not a group's.
+
+`layerwise_lr_decay: 0.9` multiplies the rate by 0.9 for each layer below the topmost, embeddings last; a rate of a group is taken as it stands. Frozen
+weights count as layers. Both may change on resume, and the change is logged.
+)";
+
 std::string page() {
   std::ostringstream text;
   text << kIntroduction;
@@ -50,6 +69,7 @@ std::string page() {
     }
     text << (separator.empty() ? "none" : "") << " |\n";
   }
+  text << kGroups;
   return text.str();
 }
 
