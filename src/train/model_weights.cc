@@ -55,6 +55,15 @@ std::string transformers_class(const std::string& folder) {
   return is_plain ? name : "AutoModel";
 }
 
+/// The class where its head is for another task than a label a row; else empty.
+std::string class_of_other_head(const std::string& folder) {
+  const std::string name = transformers_class(folder);
+  const bool has_head = name.find("For") != std::string::npos;
+  const bool is_classifier =
+      name.ends_with("ForSequenceClassification") || name.ends_with("ForImageClassification");
+  return has_head && !is_classifier ? name : "";
+}
+
 std::string conversion(const std::string& folder, const std::string& option) {
   const bool is_quotable = folder.find_first_of("'\"\\$`") == std::string::npos;
   const std::string path = is_quotable ? folder : "FOLDER";
@@ -168,6 +177,8 @@ WeightMatch match_weights(const Model& model) {
   size_t heads = 0;
   size_t poolers = 0;
   std::set<std::string> used;
+  std::set<std::string> of_other_head;
+  const std::string other_head = class_of_other_head(model.weights_folder);
   for (const Value& value : weights_of(model)) {
     const WeightRole role = model.role(value.name);
     const bool of_head = role == WeightRole::head;
@@ -175,6 +186,10 @@ WeightMatch match_weights(const Model& model) {
     heads += of_head ? 1 : 0;
     poolers += of_pooler ? 1 : 0;
     const io::TensorInfo* found = find_weight(file, model, value.name);
+    if (of_head && found != nullptr && !other_head.empty()) {
+      of_other_head.insert(found->name);
+      found = nullptr;
+    }
     if (found == nullptr) {
       (of_head ? head : of_pooler ? pooler : mismatch.missing).push_back(value.name);
       continue;
@@ -188,7 +203,10 @@ WeightMatch match_weights(const Model& model) {
                                  std::string(to_string(found->dtype)));
     }
   }
-  WeightMatch match{.fresh = {}, .unused = {}, .has_head = head.size() < heads};
+  WeightMatch match{.fresh = {},
+                    .unused = {of_other_head.begin(), of_other_head.end()},
+                    .has_head = head.size() < heads,
+                    .other_head = of_other_head.empty() ? "" : other_head};
   const auto take = [&](const std::vector<std::string>& absent, size_t whole) {
     std::vector<std::string>& to = absent.size() == whole ? match.fresh : mismatch.missing;
     to.insert(to.end(), absent.begin(), absent.end());
@@ -196,7 +214,9 @@ WeightMatch match_weights(const Model& model) {
   take(pooler, poolers);
   take(head, heads);
   for (const io::TensorInfo& tensor : file.tensors()) {
-    if (used.count(tensor.name) != 0 || is_counter(tensor.name)) continue;
+    if (used.count(tensor.name) != 0 || of_other_head.count(tensor.name) != 0 ||
+        is_counter(tensor.name))
+      continue;
     ((*model.family->weights->is_own)(tensor.name) ? mismatch.foreign : match.unused)
         .push_back(tensor.name);
   }

@@ -24,6 +24,9 @@ struct WeightMatch {
   std::vector<std::string> fresh;   // of the model, absent in the folder
   std::vector<std::string> unused;  // of the folder, of no use to the model (another head)
   bool has_head = false;            // the classifier is there
+  /// The class of transformers that the folder's head belongs to where that is no classifier of
+  /// rows; its tensors, called as a classifier's are, are among `unused`.
+  std::string other_head;
 };
 /// Of `model` as its config.json describes it. Only a whole classifier or pooler may be absent.
 /// Throws Error{bad_data} with everything that is missing, of another shape or left over.

@@ -117,6 +117,12 @@ void read_weights(const RunConfig& config, Model& model) {
   bool has_head = false;
   if (!model.weights_folder.empty()) {
     WeightMatch match = match_weights(model);
+    if (!match.other_head.empty() && !config.fresh_head) {
+      throw Error(ErrorCode::bad_data, model.weights_folder,
+                  "config.json calls it a " + match.other_head + ", so its " +
+                      match.unused.front() + " is no classifier of rows",
+                  "set fresh_head to train a new classifier on its encoder");
+    }
     model.fresh = std::move(match.fresh);
     model.unused = std::move(match.unused);
     if (match.has_head && config.fresh_head) {

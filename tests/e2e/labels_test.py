@@ -250,6 +250,16 @@ class Weights(FolderCase):
         (folder / "model-00001-of-00002.safetensors").rename(folder / "pytorch_model.bin")
         self.refused("from transformers import BertForMaskedLM as M", model=folder, vocab_size=None)
 
+    def test_a_head_for_another_task_is_no_classifier(self):
+        folder = self.copy_of(self.train("run") / "best", "tokens")
+        edit_config(folder, architectures=["BertForTokenClassification"])
+        for verb in ("train", "plan", "eval"):
+            more = dict(output_dir=None) if verb == "plan" else {}
+            self.refused("BertForTokenClassification", "is no classifier of rows", "fresh_head",
+                         verb=verb, model=folder, vocab_size=None, **more)
+        said, _ = self.further("new_head", folder, fresh_head=True)
+        self.assertIn("classifier.weight", said)
+
     def test_a_config_alone_trains_fresh_weights_and_lists_them(self):
         folder = self.copy_of(self.train("run") / "best", "alone")
         (folder / "model.safetensors").unlink()

@@ -252,7 +252,7 @@ void append_streams(std::vector<RateProbe>& probes) {
   }
   both_sizes([&](int64_t r) { return RateProbe{"accumulate", {matrix(r), matrix(r)}}; });
   both_sizes([&](int64_t r) { return RateProbe{"set_zero", {matrix(r)}}; });
-  for (const size_t count : {8, 64}) {
+  for (const size_t count : {size_t{8}, size_t{64}}) {
     probes.push_back({"global_norm", std::vector<Operand>(count, f32({})), {}, RateBasis::flops});
   }
   for (const int64_t classes : {int64_t{2}, kWidth}) {
