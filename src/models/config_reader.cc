@@ -92,6 +92,13 @@ void check_sizes(std::initializer_list<std::pair<const char*, int64_t>> sizes,
   }
 }
 
+void check_pad_token(int64_t pad_token_id, int64_t vocab_size, const std::string& where) {
+  if (pad_token_id < vocab_size) return;
+  throw Error(ErrorCode::bad_config, where,
+              "pad_token_id " + std::to_string(pad_token_id) + " is no token of a vocabulary of " +
+                  std::to_string(vocab_size));
+}
+
 void check_labels(int64_t num_labels, const std::vector<std::string>& labels,
                   const std::string& where) {
   if (labels.empty() || static_cast<int64_t>(labels.size()) == num_labels) return;

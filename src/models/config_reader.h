@@ -72,6 +72,8 @@ class ConfigReader {
 /// Throws Error{bad_config} for the first size below 1.
 void check_sizes(std::initializer_list<std::pair<const char*, int64_t>> sizes,
                  const std::string& where);
+/// Throws Error{bad_config} for a padding token beyond the vocabulary; -1 is none.
+void check_pad_token(int64_t pad_token_id, int64_t vocab_size, const std::string& where);
 /// Throws Error{bad_config} where there are names, but not one for each label.
 void check_labels(int64_t num_labels, const std::vector<std::string>& labels,
                   const std::string& where);

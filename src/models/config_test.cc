@@ -115,6 +115,8 @@ TEST(Bert_config, other_mathematics_is_refused) {
       {
           {R"({"model_type": "roberta"})", bad_data,
            "\"model_type\" is \"roberta\": the model is not BERT"},
+          {R"({"vocab_size": 100, "pad_token_id": 100})", bad_config,
+           "pad_token_id 100 is no token of a vocabulary of 100"},
           {R"({"position_embedding_type": "relative_key"})", bad_data,
            "relative positions are not supported"},
           {R"({"problem_type": "regression"})", bad_data, "\"problem_type\" is \"regression\""},
@@ -162,6 +164,8 @@ TEST(Lstm_config, bad_fields_are_refused) {
       {
           {R"({"model_type": "gru"})", bad_data, "the model is not an LSTM"},
           {R"({"bidirectional": true})", bad_data, "only one direction is supported"},
+          {R"({"vocab_size": 100, "pad_token_id": 100})", bad_config,
+           "pad_token_id 100 is no token of a vocabulary of 100"},
           {R"({"hidden_size": 0})", bad_data, "\"hidden_size\" must be"},
           {R"({"num_hidden_layers": 0})", bad_data, "\"num_hidden_layers\" must be"},
           {R"({"dropout": 1})", bad_data, "\"dropout\" must be at least 0 and below 1"},
@@ -187,6 +191,8 @@ TEST(Mlp_config, bad_fields_are_refused) {
   expect_refusals(
       {
           {R"({"model_type": "bert"})", bad_data, "the model is not an MLP"},
+          {R"({"vocab_size": 100, "pad_token_id": 100})", bad_config,
+           "pad_token_id 100 is no token of a vocabulary of 100"},
           {R"({"hidden_sizes": 5})", bad_data, "\"hidden_sizes\" must be a list of sizes"},
           {R"({"hidden_sizes": [5, 0]})", bad_data, "\"hidden_sizes[1]\" must be"},
           {R"({"hidden_sizes": []})", bad_config,

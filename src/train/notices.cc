@@ -77,8 +77,12 @@ void say(const RunOptions& options, const std::vector<std::string>& texts) {
   for (const std::string& text : texts) say(options, text);
 }
 
-std::vector<std::string> weight_notices(const Model& model) {
+std::vector<std::string> model_notices(const Model& model) {
   std::vector<std::string> notices;
+  if (!model.ignored.empty()) {
+    notices.push_back("not understood and without effect in " + model.config_file + ": " +
+                      joined(model.ignored, kListed));
+  }
   for (const std::string& name : model.fresh) notices.push_back("fresh weights for " + name);
   if (!model.unused.empty()) {
     notices.push_back("not used of " + model.weights_folder + ": " + joined(model.unused, kListed));

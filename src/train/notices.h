@@ -17,8 +17,9 @@ namespace snug::train {
 void say(const RunOptions& options, const std::string& text);
 void say(const RunOptions& options, const std::vector<std::string>& texts);
 
-/// Every weight that starts fresh, and the tensors of the folder that are not used.
-[[nodiscard]] std::vector<std::string> weight_notices(const Model& model);
+/// Fields of config.json that are not understood, every weight that starts fresh, and the tensors
+/// of the folder that are not used.
+[[nodiscard]] std::vector<std::string> model_notices(const Model& model);
 /// How the labels of `file` became ids, and a warning where one label alone occurs.
 [[nodiscard]] std::vector<std::string> label_notices(const std::string& file,
                                                      const data::Labels& labels,

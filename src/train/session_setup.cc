@@ -92,7 +92,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   fit_model(setup.model, config, {});
   check_frozen_names(config, setup.model);
   const bool is_resumed = !checkpoint.empty();
-  if (!is_resumed) say(options, weight_notices(setup.model));
+  if (!is_resumed) say(options, model_notices(setup.model));
   if (!is_resumed) say(options, input_of(setup.model).notices(setup.model));
   if (config.train_file.empty()) {
     open_without_data(config, options, checkpoint, setup);

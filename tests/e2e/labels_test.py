@@ -250,6 +250,13 @@ class Weights(FolderCase):
         (folder / "model-00001-of-00002.safetensors").rename(folder / "pytorch_model.bin")
         self.refused("from transformers import BertForMaskedLM as M", model=folder, vocab_size=None)
 
+    def test_fields_that_are_not_understood_are_said(self):
+        folder = self.copy_of(self.train("run") / "best", "fields")
+        edit_config(folder, layer_scale=0.5)
+        said, _ = self.further("more", folder)
+        self.assertIn("not understood and without effect", said)
+        self.assertIn("layer_scale", said)
+
     def test_a_head_for_another_task_is_no_classifier(self):
         folder = self.copy_of(self.train("run") / "best", "tokens")
         edit_config(folder, architectures=["BertForTokenClassification"])

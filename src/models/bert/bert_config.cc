@@ -88,6 +88,7 @@ void validate(const BertConfig& config, const std::string& where) {
     refuse("hidden_act \"" + config.hidden_act + "\" is not supported");
   if (!(config.layer_norm_eps >= 0)) refuse("layer_norm_eps must not be negative");
   if (!(config.initializer_range >= 0)) refuse("initializer_range must not be negative");
+  check_pad_token(config.pad_token_id, config.vocab_size, where);
   check_labels(config.num_labels, config.labels, where);
 }
 

@@ -58,6 +58,7 @@ void validate(const DistilbertConfig& config, const std::string& where) {
   if (!nn::find_activation(config.activation))
     refuse("activation \"" + config.activation + "\" is not supported");
   if (!(config.initializer_range >= 0)) refuse("initializer_range must not be negative");
+  check_pad_token(config.pad_token_id, config.vocab_size, where);
   check_labels(config.num_labels, config.labels, where);
 }
 

@@ -20,6 +20,7 @@ void validate(const LstmConfig& config, const std::string& where) {
   if (config.embedding_size < 0) refuse("embedding_size must not be negative");
   if (!(config.dropout >= 0 && config.dropout < 1))
     refuse("dropout must be at least 0 and below 1");
+  check_pad_token(config.pad_token_id, config.vocab_size, where);
   check_labels(config.num_labels, config.labels, where);
 }
 

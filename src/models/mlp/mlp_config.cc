@@ -22,6 +22,7 @@ void validate(const MlpConfig& config, const std::string& where) {
   }
   if (!(config.dropout >= 0 && config.dropout < 1))
     refuse("dropout must be at least 0 and below 1");
+  check_pad_token(config.pad_token_id, config.vocab_size, where);
   check_labels(config.num_labels, config.labels, where);
 }
 
