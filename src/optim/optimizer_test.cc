@@ -133,8 +133,7 @@ TEST(Make_options, refuses_what_is_not_understood) {
                  "sgd has no hyper-parameter 'beta1'\nhint: it has momentum, nesterov");
   expect_refused("adamw", {{"beta1", 1}}, "beta1 of adamw is out of range\nhint: allowed: [0, 1)");
   expect_refused("adamw", {{"epsilon", 0}}, "allowed: > 0");
-  expect_refused("adamw", {{"epsilon", 1e-60}}, "in 32 bits too");
-  expect_refused("adamw", {{"epsilon", 1e300}}, "in 32 bits too");
+  expect_refused("adamw", {{"epsilon", 1e300}}, "finite in 32 bits");
   expect_refused("adamw", {{"beta2", 0.999999999999}}, "in 32 bits too");
   expect_refused("lars", {{"nesterov", 1}, {"momentum", 0}}, "needs a momentum above 0");
   expect_refused("sgd", {{"nesterov", 0.5}}, "allowed: 0 or 1");

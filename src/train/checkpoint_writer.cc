@@ -1,25 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/checkpoint_writer.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "ops/optimizer/optimizers.h"
 #include "snug/error.h"
 #include "train/finite.h"
 
 namespace snug::train {
 namespace {
 
+// Of the run's optimizer: smaller than other optimizers' is usual in some.
+double usual_epsilon(const RunConfig& config) {
+  for (const HyperParameter& each : *find_optimizer(config.optim)->parameters) {
+    if (each.key == "adam_epsilon") return each.default_value;
+  }
+  return 0;
+}
+
+bool is_extreme(const ParameterGroup& group) {
+  return group.learning_rate.value_or(0) > 1 || group.weight_decay.value_or(0) > 1;
+}
+
 // Values of the recipe that no training needs, first; then what helps in general.
 std::string advice(const RunConfig& config) {
   std::string extreme;
-  const auto add = [&](bool is_extreme, const char* change, const char* key) {
-    if (!is_extreme) return;
+  const auto add = [&](bool applies, const char* change, const char* key) {
+    if (!applies) return;
     extreme += (extreme.empty() ? "" : " and ") + std::string(change) + " " + key + " (now " +
                config.get(key) + ")";
   };
   add(config.weight_decay > 1, "lower", "weight_decay");
-  add(config.adam_epsilon.value_or(1) < 1e-12, "raise", "adam_epsilon");
+  add(config.adam_epsilon.value_or(1) < std::min(1e-12, usual_epsilon(config)), "raise",
+      "adam_epsilon");
   add(config.learning_rate > 1, "lower", "learning_rate");
+  add(std::any_of(config.param_groups.begin(), config.param_groups.end(), is_extreme), "lower",
+      "param_groups");
   if (!extreme.empty()) return extreme;
   return config.max_grad_norm > 0 ? "lower learning_rate or raise warmup_steps"
                                   : "lower learning_rate, raise warmup_steps or set max_grad_norm";

@@ -24,6 +24,7 @@ Json model_json(const train::Model& model, const train::Recipe& recipe) {
   const std::vector<Value> parameters = train::parameters_of(model);
   for (const Value& value : parameters) names.push_back(value.name);
   const std::vector<std::string> trainable = train::trainable_names(names, recipe.freeze);
+  (void)optim::assign_groups(names, recipe.groups);  // refuses patterns as training does
   Json json = {{"name", model.name},
                {"vocab_size", model.traits.vocab_size},
                {"labels", model.labels.size()}};

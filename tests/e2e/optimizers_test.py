@@ -85,6 +85,17 @@ class Optimizers(Case):
         self.assertIn("differ by", done.stdout + done.stderr)
         self.assertNotIn("differ by 0;", done.stdout + done.stderr)
 
+    def test_the_advice_after_an_overflow_names_the_groups(self):
+        done = run("train", *options(**self.base(model="mlp", hidden_sizes="16", optim="adafactor", adam_epsilon=1e-30, max_steps=2,
+                                                 output_dir=self.folder / "over", param_groups='[{"match": "*", "learning_rate": 1e300}]')))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("lower param_groups", done.stderr)
+        self.assertNotIn("adam_epsilon", done.stderr)
+
+    def test_a_pattern_without_effect_is_refused_by_inspect_too(self):
+        done = run("inspect", "--model", "bert-tiny", "--param_groups", '[{"match": "zz", "learning_rate": 1}]')
+        self.assertEqual(done.returncode, 1, done.stdout)
+
     def test_what_does_not_fit_is_refused_whatever_the_optimizer(self):
         done = run("plan", *options(**self.base(model="bert-base", optim="lars", nesterov=True, memory="200MiB")))
         self.assertEqual(done.returncode, 2, done.stderr)
