@@ -99,12 +99,14 @@ Settings given_settings(const RunConfig& config, const Optimizer& optimizer) {
     if (value && !is_default_flag) given.set(each.name, *value);
   }
   for (const std::string& text : config.optim_args) {
-    const auto [name, value] = read_argument(text, optimizer);
-    const bool is_taken = std::any_of(given.begin(), given.end(),
-                                      [&](const auto& other) { return other.first == name; });
+    const Settings::Entry argument = read_argument(text, optimizer);
+    const bool is_taken = std::any_of(given.begin(), given.end(), [&](const auto& other) {
+      return other.first == argument.first;
+    });
     if (is_taken)
-      throw Error(ErrorCode::bad_config, "optim_args", name + " is given twice", "give it once");
-    given.set(name, value);
+      throw Error(ErrorCode::bad_config, "optim_args", argument.first + " is given twice",
+                  "give it once");
+    given.set(argument.first, argument.second);
   }
   return given;
 }
