@@ -13,10 +13,8 @@ namespace {
 
 // Of the run's optimizer: smaller than other optimizers' is usual in some.
 double usual_epsilon(const RunConfig& config) {
-  for (const HyperParameter& each : *find_optimizer(config.optim)->parameters) {
-    if (each.key == "adam_epsilon") return each.default_value;
-  }
-  return 0;
+  const HyperParameter* its = parameter_of_key(*find_optimizer(config.optim), "adam_epsilon");
+  return its != nullptr ? its->default_value : 0;
 }
 
 bool is_extreme(const ParameterGroup& group) {

@@ -29,9 +29,7 @@ std::optional<double> value_of(const RunConfig& config, const std::string& key) 
 }
 
 bool has_key(const Optimizer& optimizer, const std::string& key) {
-  const std::vector<HyperParameter>& all = *optimizer.parameters;
-  return std::any_of(all.begin(), all.end(),
-                     [&](const HyperParameter& each) { return each.key == key; });
+  return parameter_of_key(optimizer, key) != nullptr;
 }
 
 // Every key of a hyper-parameter of any optimizer.
@@ -48,10 +46,8 @@ std::set<std::string> hyper_keys() {
 // A value of 0 asks for nothing where it is an optimizer's default: no momentum, no flag.
 bool asks_for_nothing(const std::string& key, double value) {
   return value == 0 && std::any_of(optimizers().begin(), optimizers().end(), [&](const auto* each) {
-           const std::vector<HyperParameter>& all = *each->parameters;
-           return std::any_of(all.begin(), all.end(), [&](const HyperParameter& its) {
-             return its.key == key && its.default_value == 0;
-           });
+           const HyperParameter* its = parameter_of_key(*each, key);
+           return its != nullptr && its->default_value == 0;
          });
 }
 

@@ -45,12 +45,6 @@ StepNode step_of(const Settings& settings, const StepTarget& target) {
            {"adapts", target.is_adapted}}};
 }
 
-std::string refusal(const Settings& settings) {
-  if (settings.at("nesterov") != 0 && settings.at("momentum") == 0)
-    return "nesterov needs a momentum above 0";
-  return {};
-}
-
 }  // namespace
 
 std::span<const OpDef> lars_ops() {
@@ -75,7 +69,7 @@ const Optimizer& lars_optimizer() {
       .step = step_of,
       .fed = feed_rate,
       .gradient_share = no_share,
-      .refusal = refusal};
+      .refusal = nesterov_alone_refused};
   return optimizer;
 }
 

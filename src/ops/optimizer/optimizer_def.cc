@@ -43,4 +43,17 @@ FedValues feed_corrections(const Settings& settings, double learning_rate, int64
 double no_share(const Settings&) { return 0; }
 std::string nothing_refused(const Settings&) { return {}; }
 
+std::string nesterov_alone_refused(const Settings& settings) {
+  if (settings.at("nesterov") != 0 && settings.at("momentum") == 0)
+    return "nesterov needs a momentum above 0";
+  return {};
+}
+
+const HyperParameter* parameter_of_key(const Optimizer& optimizer, std::string_view key) {
+  for (const HyperParameter& each : *optimizer.parameters) {
+    if (each.key == key) return &each;
+  }
+  return nullptr;
+}
+
 }  // namespace snug

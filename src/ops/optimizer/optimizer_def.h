@@ -86,6 +86,10 @@ struct Optimizer {
   Required<std::string (*)(const Settings&)> refusal;
 };
 
+/// The hyper-parameter that a key of the run configuration sets; null where the optimizer has none.
+[[nodiscard]] const HyperParameter* parameter_of_key(const Optimizer& optimizer,
+                                                     std::string_view key);
+
 // Parts that several optimizers have in common.
 
 /// States of the parameter's own shape.
@@ -98,5 +102,7 @@ struct Optimizer {
                                          int64_t step);
 [[nodiscard]] double no_share(const Settings&);
 [[nodiscard]] std::string nothing_refused(const Settings&);
+/// Nesterov's form of a momentum of 0.
+[[nodiscard]] std::string nesterov_alone_refused(const Settings& settings);
 
 }  // namespace snug

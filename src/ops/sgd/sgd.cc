@@ -42,12 +42,6 @@ StepNode step_of(const Settings& settings, const StepTarget& target) {
 
 double gradient_share(const Settings& settings) { return settings.at("momentum") > 0 ? 1 : 0; }
 
-std::string refusal(const Settings& settings) {
-  if (settings.at("nesterov") != 0 && settings.at("momentum") == 0)
-    return "nesterov needs a momentum above 0";
-  return {};
-}
-
 }  // namespace
 
 std::span<const OpDef> sgd_ops() {
@@ -74,7 +68,7 @@ const Optimizer& sgd_optimizer() {
       .step = step_of,
       .fed = feed_rate,
       .gradient_share = gradient_share,
-      .refusal = refusal};
+      .refusal = nesterov_alone_refused};
   return optimizer;
 }
 
