@@ -14,10 +14,10 @@
 #include "backend/cpu/machine_profile.h"
 #include "base/threads.h"
 #include "models/model.h"
+#include "session/engine.h"
 #include "snug/memory.h"
-#include "train/engine.h"
 #include "train/read_model.h"
-#include "train/recipe.h"
+#include "train/run_recipe.h"
 
 namespace {
 
@@ -200,12 +200,12 @@ int run(const std::vector<std::string>& words) {
       make_cpu_backend({.threads = threads, .profile = load_or_measure_profile(profile, threads)});
   std::vector<Case> cases;
   for (const std::string& budget : budgets) {
-    cases.emplace_back(train::make_run_plan({.model = &model,
+    cases.emplace_back(train::make_run_plan({.network = train::network_of(model),
                                              .recipe = train::recipe_of(config),
                                              .global_batch = batch,
                                              .micro_batch = batch,
                                              .lengths = {std::stoll(words[2])},
-                                             .recompute = config.recompute,
+                                             .strategy = config.recompute.strategy,
                                              .allow_batch_norm_split = false,
                                              .budget_bytes = resolve_memory(parse_memory(budget)),
                                              .process_bytes = 0,

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "graph/op_def.h"
-#include "models/init.h"
 #include "models/model.h"
+#include "nn/init.h"
 #include "snug/config.h"
 
 namespace snug::models {
@@ -110,7 +110,8 @@ struct ModelFamily {
   /// Builds the classifier into an empty builder.
   Required<SequenceModel (*)(const FamilyConfig&, GraphBuilder&, BatchShape, const BuildOptions&)>
       build;
-  Required<InitRule (*)(const FamilyConfig&, const std::string& parameter, const Shape&)> init_rule;
+  Required<nn::InitRule (*)(const FamilyConfig&, const std::string& parameter, const Shape&)>
+      init_rule;
   Required<WeightNames> weights;
 };
 

@@ -65,11 +65,12 @@ TEST(Allocation, an_update_allocates_no_more_than_its_programs) {
   data::TrainSampler sampler(data::Part::all(rows.rows()),
                              [&](auto ids, auto lengths) { rows.read_lengths(ids, lengths); },
                              {.batch_size = 4, .seed = 3, .buckets = {12}});
-  const UpdateRule rule = update_rule(run.config, parameter_names(run.model), 100);
+  const UpdateRule rule = update_rule(run.config, parameter_names(network_of(run.model)), 100);
   int64_t step = 0;
   const auto update = [&] {
     const data::BatchPlan batch = sampler.next();
-    const UpdateResult result = run_update(*run.engine, feed, batch, {step, step, step}, rule);
+    const UpdateResult result =
+        run_update(*run.engine, RowBatch(feed, batch), {step, step, step}, rule);
     EXPECT_GT(result.loss, 0);
     EXPECT_GT(result.grad_norm, 0);
     ++step;

@@ -6,8 +6,8 @@
 
 #include <string>
 
+#include "session/engine.h"
 #include "text/wordpiece.h"
-#include "train/engine.h"
 #include "train/model.h"
 #include "train/state.h"
 

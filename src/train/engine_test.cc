@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The contract inside one process: plans do not change results, dead bytes are not read, planned is
 // measured, the CPU agrees with the reference in double.
-#include "train/engine.h"
+#include "session/engine.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 
 #include "backend/reference/reference.h"
 #include "base/wildcard.h"
+#include "fit/splits.h"
 #include "plan/problem/validate.h"
 #include "snug/error.h"
-#include "train/splits.h"
 #include "train/testing.h"
 
 namespace snug::train {

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "data/split.h"
+#include "session/engine.h"
 #include "snug/session.h"
-#include "train/engine.h"
 #include "train/feed.h"
 
 namespace snug::train {

@@ -6,7 +6,7 @@
 
 #include "data/row_store.h"
 #include "data/sampler.h"
-#include "train/engine.h"
+#include "session/update.h"
 
 namespace snug::train {
 
@@ -21,5 +21,21 @@ struct FeedContext {
 /// global batch.
 void feed_micro_batch(const Engine& engine, const FeedContext& context,
                       const data::BatchPlan& batch, int64_t first_slot, int64_t update);
+
+/// A global batch for run_update. Refers to both; the context's rows are those of the batch.
+class RowBatch : public BatchSource {
+ public:
+  RowBatch(const FeedContext& context, const data::BatchPlan& batch)
+      : context_(context), batch_(batch) {}
+  [[nodiscard]] int64_t rows() const override { return static_cast<int64_t>(batch_.rows.size()); }
+  [[nodiscard]] int64_t length() const override { return batch_.bucket_length; }
+  void fill(const Engine& engine, int64_t first_slot, int64_t drawn) const override {
+    feed_micro_batch(engine, context_, batch_, first_slot, drawn);
+  }
+
+ private:
+  const FeedContext& context_;
+  const data::BatchPlan& batch_;
+};
 
 }  // namespace snug::train

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "train/engine.h"
+#include "session/engine.h"
 
 namespace snug::train {
 

@@ -8,9 +8,9 @@
 #include <map>
 
 #include "backend/reference/reference.h"
+#include "fit/splits.h"
 #include "plan/problem/validate.h"
 #include "snug/error.h"
-#include "train/splits.h"
 #include "train/testing.h"
 
 namespace snug::train {
@@ -119,7 +119,7 @@ TEST(Splits, batch_statistics_forbid_a_split_unless_it_is_allowed) {
   const Model resnet = resolve_model(config, {});
   EXPECT_TRUE(resnet.traits.has_batch_statistics);
   RunPlanRequest request;
-  request.model = &resnet;
+  request.network = network_of(resnet);
   request.global_batch = 12;
   EXPECT_EQ(micro_batches_of(request), (std::vector<int64_t>{12}));
   request.allow_batch_norm_split = true;
@@ -150,7 +150,7 @@ TEST(Splits, models_without_batch_statistics_are_split_freely) {
   const Model vgg = resolve_model(config, {});
   EXPECT_FALSE(vgg.traits.has_batch_statistics);
   RunPlanRequest request;
-  request.model = &vgg;
+  request.network = network_of(vgg);
   request.global_batch = 8;
   EXPECT_EQ(micro_batches_of(request), micro_batches(8));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/model.h"
 
+#include "train/input.h"
+
 #include "snug/error.h"
 
 namespace snug::train {
@@ -22,11 +24,6 @@ models::ProgramSize Model::size(int64_t length) const { return (*family->size)(c
 
 std::string Model::config_json() const { return (*family->write)(config); }
 
-models::SequenceModel Model::build(GraphBuilder& builder, models::BatchShape shape,
-                                   const models::BuildOptions& options) const {
-  return (*family->build)(config, builder, shape, options);
-}
-
 std::string Model::stored_name(const std::string& parameter) const {
   return (*family->weights->stored)(config, parameter);
 }
@@ -35,7 +32,7 @@ models::WeightRole Model::role(const std::string& parameter) const {
   return (*family->weights->role)(parameter);
 }
 
-models::InitRule Model::init_rule(const std::string& parameter, const Shape& shape) const {
+nn::InitRule Model::init_rule(const std::string& parameter, const Shape& shape) const {
   return (*family->init_rule)(config, parameter, shape);
 }
 
@@ -49,6 +46,30 @@ std::vector<std::string> Model::label_names() const {
 void Model::check_sizes() {
   (*family->check)(config, config_file.empty() ? "model" : config_file);
   traits = (*family->traits)(config);
+}
+
+NetworkDef network_of(const Model& model, double label_smoothing) {
+  const models::ModelFamily* family = model.family;
+  const models::FamilyConfig config = model.config;
+  return {
+      .build =
+          [family, config, label_smoothing](GraphBuilder& builder, const BuildRequest& request) {
+            return (*family->build)(config, builder, {request.rows, request.length},
+                                    {.training = request.training,
+                                     .label_smoothing = label_smoothing,
+                                     .micro_batches = request.micro_batches})
+                .loss;
+          },
+      .init_rule = [family, config](
+                       const std::string& weight,
+                       const Shape& shape) { return (*family->init_rule)(config, weight, shape); },
+      .is_head =
+          [family](const std::string& parameter) {
+            return (*family->weights->role)(parameter) == models::WeightRole::head;
+          },
+      .coupling =
+          model.traits.has_batch_statistics ? "normalises by the statistics of its batch" : "",
+      .has_lengths = input_of(model).has_lengths()};
 }
 
 void fit_model(Model& model, const RunConfig& config, ModelFacts facts) {

@@ -10,6 +10,7 @@
 #include "data/image_file.h"
 #include "data/label_map.h"
 #include "models/family.h"
+#include "programs/network_def.h"
 #include "snug/config.h"
 
 namespace snug::train {
@@ -37,14 +38,15 @@ struct Model {
   /// The name of a weight in model.safetensors.
   [[nodiscard]] std::string stored_name(const std::string& parameter) const;
   [[nodiscard]] models::WeightRole role(const std::string& parameter) const;
-  models::SequenceModel build(GraphBuilder& builder, models::BatchShape shape,
-                              const models::BuildOptions& options) const;
-  [[nodiscard]] models::InitRule init_rule(const std::string& parameter, const Shape& shape) const;
+  [[nodiscard]] nn::InitRule init_rule(const std::string& parameter, const Shape& shape) const;
   /// Of all labels: LABEL_0, LABEL_1, ... where the file names none.
   [[nodiscard]] std::vector<std::string> label_names() const;
   /// After a change of `config`: refuses sizes that cannot be, and reads `traits` anew.
   void check_sizes();
 };
+
+/// The classifier as planning and training want it; holds a copy of what it needs.
+[[nodiscard]] NetworkDef network_of(const Model& model, double label_smoothing = 0);
 
 /// Gives a model that was read the sizes that follow from data, tokenizer and max_seq_length. May
 /// be called again when more is known. Throws Error{bad_config}.

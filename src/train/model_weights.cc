@@ -5,9 +5,9 @@
 #include <set>
 
 #include "io/json_file.h"
+#include "programs/programs.h"
+#include "session/engine.h"
 #include "snug/error.h"
-#include "train/engine.h"
-#include "train/programs.h"
 
 namespace snug::train {
 namespace {
@@ -163,7 +163,7 @@ const io::TensorInfo* find_weight(const io::SafetensorsModel& file, const Model&
 
 std::vector<std::string> head_weights(const Model& model) {
   std::vector<std::string> names;
-  for (const Value& value : weights_of(model)) {
+  for (const Value& value : weights_of(network_of(model))) {
     if (model.role(value.name) == WeightRole::head) names.push_back(value.name);
   }
   return names;
@@ -179,7 +179,7 @@ WeightMatch match_weights(const Model& model) {
   std::set<std::string> used;
   std::set<std::string> of_other_head;
   const std::string other_head = class_of_other_head(model.weights_folder);
-  for (const Value& value : weights_of(model)) {
+  for (const Value& value : weights_of(network_of(model))) {
     const WeightRole role = model.role(value.name);
     const bool of_head = role == WeightRole::head;
     const bool of_pooler = role == WeightRole::pooler;
@@ -234,8 +234,8 @@ void initialize_weights(const Model& model, const Engine& engine, uint64_t seed,
     if (!is_of_model(entry.kind)) continue;
     const std::span<float> values = engine.values<float>(name);
     if (!file || fresh.count(name) != 0) {
-      models::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name,
-                         seed, threads);
+      nn::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name, seed,
+                     threads);
       continue;
     }
     const io::TensorInfo* found = find_weight(*file, model, name);

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "io/file.h"
-#include "train/programs.h"
+#include "programs/programs.h"
 
 namespace snug::train {
 namespace {
@@ -89,7 +89,7 @@ std::vector<std::string> model_notices(const Model& model) {
   }
   if (!model.weights_folder.empty()) return notices;
   std::vector<std::string> names;
-  for (const Value& value : parameters_of(model)) names.push_back(value.name);
+  for (const Value& value : parameters_of(network_of(model))) names.push_back(value.name);
   if (io::file_exists(model.name) || io::is_folder(model.name)) {
     const std::vector<std::string> ranges = ranges_of(names);
     notices.push_back(model.name + " has no weights: all " + std::to_string(names.size()) +

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the configuration to the optimizer: which keys it takes, what is refused, what a resumed run
 // is compared by; the counts of a state; an update that is skipped.
-#include "train/recipe.h"
+#include "train/run_recipe.h"
 
 #include <gtest/gtest.h>
 
 #include "ops/optimizer/optimizers.h"
+#include "programs/programs.h"
 #include "snug/error.h"
-#include "train/programs.h"
 #include "train/state.h"
 #include "train/testing.h"
 

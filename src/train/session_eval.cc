@@ -94,12 +94,12 @@ void open_rows(const RunConfig& config, const RunOptions& options, const std::st
 void open_engine(const RunConfig& config, const RunOptions& options, Trained& trained) {
   const std::vector<int32_t>& buckets = trained.buckets;
   train::RunPlanRequest request{
-      .model = &trained.model,
+      .network = train::network_of(trained.model),
       .recipe = {},
       .global_batch = config.eval_batch_size > 0 ? config.eval_batch_size : config.train_batch_size,
       .micro_batch = config.eval_batch_size,
       .lengths = {buckets.begin(), buckets.end()},
-      .recompute = {},
+      .strategy = {},
       .allow_batch_norm_split = false,
       .budget_bytes = resolve_memory(config.memory),
       .process_bytes = 0,
@@ -111,7 +111,7 @@ void open_engine(const RunConfig& config, const RunOptions& options, Trained& tr
     to.lengths = train::lengths_up_to(max_length, from.lengths);
     to.global_batch = global_batch;
     if (from.micro_batch > 0) to.micro_batch = global_batch;
-    train::reserve_process(config, options,
+    train::reserve_process(config, options, trained.model,
                            {.tokenizer = trained.tokenizer.get(), .rows = trained.rows->rows()},
                            trained.machine.threads, to);
     return to;

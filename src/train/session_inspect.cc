@@ -8,10 +8,11 @@
 
 #include "base/stop.h"
 #include "base/units.h"
+#include "programs/programs.h"
 #include "snug/error.h"
 #include "train/input.h"
-#include "train/programs.h"
 #include "train/read_model.h"
+#include "train/run_recipe.h"
 #include "train/session_setup.h"
 
 namespace snug {
@@ -21,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 Json model_json(const train::Model& model, const train::Recipe& recipe) {
   std::vector<std::string> names;
-  const std::vector<Value> parameters = train::parameters_of(model);
+  const std::vector<Value> parameters = train::parameters_of(network_of(model));
   for (const Value& value : parameters) names.push_back(value.name);
   const std::vector<std::string> trainable = train::trainable_names(names, recipe.freeze);
   (void)optim::assign_groups(names, recipe.groups);  // refuses patterns as training does

@@ -63,7 +63,7 @@ namespace {
 void check_frozen_names(const RunConfig& config, const Model& model) {
   if (config.freeze.empty()) return;
   std::vector<std::string> names;
-  for (const Value& value : parameters_of(model)) names.push_back(value.name);
+  for (const Value& value : parameters_of(network_of(model))) names.push_back(value.name);
   (void)trainable_names(names, config.freeze);
 }
 
@@ -119,12 +119,12 @@ std::vector<int64_t> lengths_up_to(int64_t max_length, const std::vector<int64_t
   return {buckets.begin(), buckets.end()};
 }
 
-void reserve_process(const RunConfig& config, const RunOptions& options, const ProcessFacts& facts,
-                     int threads, RunPlanRequest& request) {
+void reserve_process(const RunConfig& config, const RunOptions& options, const Model& model,
+                     const ProcessFacts& facts, int threads, RunPlanRequest& request) {
   if (!options.budgets_whole_process) return;
-  ProcessNeeds needs = process_needs(
-      config, *request.model, facts.tokenizer != nullptr ? facts.tokenizer->token_bytes() : 0,
-      request.lengths, request.global_batch, facts.rows);
+  ProcessNeeds needs =
+      process_needs(config, model, facts.tokenizer != nullptr ? facts.tokenizer->token_bytes() : 0,
+                    request.lengths, request.global_batch, facts.rows);
   needs.threads = threads;
   needs.trains = request.trains;
   needs.learns_vocabulary = facts.learns_vocabulary;
@@ -134,12 +134,12 @@ void reserve_process(const RunConfig& config, const RunOptions& options, const P
 
 RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
                             const RunSetup& setup, const Machine& machine, int64_t micro_batch) {
-  RunPlanRequest request{.model = &setup.model,
+  RunPlanRequest request{.network = network_of(setup.model, config.label_smoothing_factor),
                          .recipe = recipe_of(config),
                          .global_batch = config.train_batch_size,
                          .micro_batch = micro_batch,
                          .lengths = setup.lengths,
-                         .recompute = config.recompute,
+                         .strategy = config.recompute.strategy,
                          .allow_batch_norm_split = config.allow_batch_norm_split,
                          .budget_bytes = resolve_memory(config.memory),
                          .process_bytes = 0,
@@ -157,7 +157,7 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
       facts.tokenizer = setup.data->tokenizer.get();
       facts.rows = setup.data->train->rows();
     }
-    reserve_process(config, options, facts, machine.threads, to);
+    reserve_process(config, options, setup.model, facts, machine.threads, to);
     return to;
   };
   request = request.resized(request, setup.lengths.back(), config.train_batch_size);

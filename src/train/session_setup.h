@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "fit/run_plan.h"
 #include "snug/session.h"
 #include "train/model.h"
 #include "train/run_data.h"
-#include "train/run_plan.h"
 
 namespace snug::train {
 
@@ -51,8 +51,8 @@ struct ProcessFacts {
 };
 /// Fills process_bytes and startup_bytes for the request's lengths and batch, where they count in
 /// the budget.
-void reserve_process(const RunConfig& config, const RunOptions& options, const ProcessFacts& facts,
-                     int threads, RunPlanRequest& request);
+void reserve_process(const RunConfig& config, const RunOptions& options, const Model& model,
+                     const ProcessFacts& facts, int threads, RunPlanRequest& request);
 
 /// The buckets of data whose longest row is cut off at `max_length`; those given where that is none
 /// of their rows.

@@ -7,13 +7,13 @@
 
 #include "base/stop.h"
 #include "base/units.h"
+#include "fit/splits.h"
 #include "io/sha256.h"
 #include "snug/error.h"
 #include "train/budget_check.h"
 #include "train/model_weights.h"
 #include "train/session_setup.h"
 #include "train/split_check.h"
-#include "train/splits.h"
 #include "train/trainer.h"
 
 namespace snug {
@@ -56,15 +56,16 @@ Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
                                 .pad_id = data.pad_id(),
                                 .seed = static_cast<uint64_t>(it.config.seed)};
   const int64_t total = train::total_steps(it.config, sampler.batches_per_epoch());
-  const train::UpdateRule rule =
-      train::update_rule(it.config, train::parameter_names(it.setup.model), total);
+  const train::UpdateRule rule = train::update_rule(
+      it.config, train::parameter_names(train::network_of(it.setup.model)), total);
   Outcome outcome{.weights_and_states = {},
                   .losses = {},
                   .planned_arena_bytes = plan.report.arena_bytes,
                   .measured_arena_bytes = 0};
   for (int64_t step = 0; step < std::min(kUpdates, total); ++step) {
+    const data::BatchPlan batch = sampler.next();
     const train::UpdateResult result =
-        train::run_update(engine, feed, sampler.next(), {step, step, step}, rule);
+        train::run_update(engine, train::RowBatch(feed, batch), {step, step, step}, rule);
     outcome.losses += fmt::format("{:a} {:a} ", result.loss, result.grad_norm);
   }
   io::Sha256 hash;

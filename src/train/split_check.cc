@@ -101,7 +101,7 @@ class SplitRun {
 
   /// One update; returns what a gradient is multiplied by on its way into what is compared.
   double update() {
-    const UpdateResult result = run_update(engine_, feed_, batch_, {}, rule_at_one());
+    const UpdateResult result = run_update(engine_, RowBatch(feed_, batch_), {}, rule_at_one());
     const Recipe recipe = recipe_of(config_);
     const double clip = recipe.max_grad_norm > 0
                             ? std::min(1.0, recipe.max_grad_norm / (result.grad_norm + 1e-6))
@@ -112,7 +112,7 @@ class SplitRun {
 
   /// Groups of weights have rates of their own, which might hide a difference: 1 for all.
   [[nodiscard]] UpdateRule rule_at_one() const {
-    UpdateRule rule = update_rule(config_, parameter_names(it_.setup.model), 1);
+    UpdateRule rule = update_rule(config_, parameter_names(network_of(it_.setup.model)), 1);
     std::fill(rule.rates.begin(), rule.rates.end(), 1);
     return rule;
   }

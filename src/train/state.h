@@ -7,14 +7,9 @@
 #include <optional>
 #include <string>
 
-namespace snug::train {
+#include "session/update.h"
 
-/// How far the updates of a run are. The three differ where an update was skipped.
-struct UpdateCounts {
-  int64_t drawn = 0;      // batches: the sampler's position, which random numbers follow
-  int64_t schedule = 0;   // steps of the learning rate's schedule
-  int64_t optimizer = 0;  // steps of the optimizer, which its corrections follow
-};
+namespace snug::train {
 
 struct TrainState {
   int64_t step = 0;            // updates done, skipped ones too

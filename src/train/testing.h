@@ -11,11 +11,12 @@
 #include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"
 #include "base/philox.h"
-#include "train/engine.h"
+#include "fit/run_plan.h"
+#include "session/engine.h"
 #include "train/model.h"
 #include "train/model_weights.h"
 #include "train/read_model.h"
-#include "train/run_plan.h"
+#include "train/run_recipe.h"
 
 namespace snug::train {
 
@@ -63,12 +64,12 @@ struct TestRun {
 
   TestRun(const Backend& backend, RunConfig given, int64_t batch, int64_t micro_batch)
       : config(std::move(given)), model(resolve_model(config, {})) {
-    plan = make_run_plan({.model = &model,
+    plan = make_run_plan({.network = network_of(model, config.label_smoothing_factor),
                           .recipe = recipe_of(config),
                           .global_batch = batch,
                           .micro_batch = micro_batch,
                           .lengths = {12},
-                          .recompute = config.recompute,
+                          .strategy = config.recompute.strategy,
                           .allow_batch_norm_split = config.allow_batch_norm_split,
                           .budget_bytes = int64_t{1} << 32,
                           .process_bytes = 0,
@@ -159,8 +160,7 @@ struct TestRun {
     for (const auto& [name, entry] : plan.residents.entries()) {
       if (!is_of_model(entry.kind)) continue;
       std::vector<float> values(static_cast<size_t>(element_count(entry.type)));
-      models::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name,
-                         3);
+      nn::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name, 3);
       std::copy(values.begin(), values.end(), engine->values<double>(name).begin());
     }
   }

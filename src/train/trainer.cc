@@ -86,35 +86,6 @@ int64_t total_steps(const RunConfig& config, int64_t batches_per_epoch) {
       std::ceil(config.num_train_epochs * static_cast<double>(batches_per_epoch)));
 }
 
-UpdateResult run_update(Engine& engine, const FeedContext& feed, const data::BatchPlan& batch,
-                        const UpdateCounts& done, const UpdateRule& rule) {
-  for (size_t i = 0; i < rule.rates.size(); ++i) {
-    const std::string name = hyper_name(i);
-    if (!engine.has(name)) continue;  // no weight that is trained has this rate
-    const double rate = rule.rates[i] * optim::rate_factor(rule.schedule, done.schedule);
-    const FedValues values = optim::fed_values(rule.optimizer, rate, done.optimizer + 1);
-    const std::span<float> hyper = engine.values<float>(name);
-    for (size_t k = 0; k < values.size(); ++k) hyper[k] = static_cast<float>(values[k]);
-  }
-  const size_t bucket = engine.bucket_of(batch.bucket_length);
-  Executable& program = engine.train(bucket);
-  UpdateResult result;
-  const auto scalar = [](const Executable& source, const char* name) {
-    return static_cast<double>(*reinterpret_cast<const float*>(source.data(name)));
-  };
-  const auto rows = static_cast<int64_t>(batch.rows.size());
-  for (int64_t piece = 0; piece < engine.plan().accumulation_steps; ++piece) {
-    const int64_t first_slot = piece * engine.plan().micro_batch;
-    if (first_slot >= rows) break;  // a partial last batch: the missing pieces have weight zero
-    feed_micro_batch(engine, feed, batch, first_slot, done.drawn);
-    engine.run(program);
-    result.loss += scalar(program, "loss");
-  }
-  if (engine.update() != nullptr) engine.run(*engine.update());
-  result.grad_norm = scalar(engine.update() != nullptr ? *engine.update() : program, kGradNormName);
-  return result;
-}
-
 namespace {
 
 /// The lines of the log: means over the updates since the line before. Throughput counts training
@@ -195,7 +166,7 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   CheckpointWriter writer(training, good_step);
   Judge judge(training, state, writer);
   const UpdateRule rule =
-      update_rule(config, parameter_names(*training.model), training.total_steps);
+      update_rule(config, parameter_names(network_of(*training.model)), training.total_steps);
   TrainOutcome outcome;
   const auto save = [&] {
     training.engine->check_memory();
@@ -213,7 +184,7 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   while (!state.is_finished && state.step < training.total_steps) {
     const data::BatchPlan batch = training.sampler->next();
     const UpdateResult result =
-        run_update(*training.engine, training.feed, batch, state.counts(), rule);
+        run_update(*training.engine, RowBatch(training.feed, batch), state.counts(), rule);
     writer.require_finite(result, state.step + 1);
     say(options, cores.after_update());
     ++state.step;

@@ -12,6 +12,7 @@
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/metrics_log.h"
+#include "train/run_recipe.h"
 #include "train/state.h"
 
 namespace snug::train {
@@ -44,15 +45,5 @@ struct TrainOutcome {
 /// is saved.
 [[nodiscard]] TrainOutcome run_training(Training& training, TrainState state,
                                         std::optional<int64_t> good_step);
-
-/// One update of the global batch `batch`: all micro-batches, then the optimizer. `done` counts
-/// what came before it.
-struct UpdateResult {
-  double loss = 0;
-  double grad_norm = 0;
-};
-[[nodiscard]] UpdateResult run_update(Engine& engine, const FeedContext& feed,
-                                      const data::BatchPlan& batch, const UpdateCounts& done,
-                                      const UpdateRule& rule);
 
 }  // namespace snug::train

@@ -21,11 +21,11 @@
 #include "plan/improve/bound.h"
 #include "plan/problem/json.h"
 #include "plan/problem/liveness.h"
+#include "programs/programs.h"
 #include "runtime/lower.h"
 #include "solve/remat_file.h"
-#include "train/programs.h"
 #include "train/read_model.h"
-#include "train/recipe.h"
+#include "train/run_recipe.h"
 
 namespace {
 
@@ -40,8 +40,9 @@ int freeze(const std::vector<std::string>& words) {
   const train::Model model = train::resolve_model(config, {});
   const int64_t batch = std::stoll(words.at(1));
   const int64_t micro_batch = std::stoll(words.at(2));
-  const Graph graph = train::build_train_graph(
-      model, train::recipe_of(config), {micro_batch, std::stoll(words.at(3))}, batch / micro_batch);
+  const Graph graph =
+      train::build_train_graph(train::network_of(model), train::recipe_of(config),
+                               {micro_batch, std::stoll(words.at(3))}, batch / micro_batch);
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
   std::printf("%s\n", plan::to_json(lower(graph, *backend).problem).c_str());
   return 0;

@@ -2,9 +2,9 @@
 // Saved plans, judged against the problem of a small chain.
 #include <string>
 
+#include "fit/saved_plan.h"
 #include "fuzz/fuzz.h"
 #include "plan/problem/plan.h"
-#include "train/saved_plan.h"
 
 namespace snug::fuzz {
 namespace {

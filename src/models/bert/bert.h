@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The BERT encoder with pooler and sequence-classification head: the mathematics, parameter names
 // and configuration of Hugging Face's BertForSequenceClassification (post-layer-norm, absolute
-// positions). Weights come from models/init.h or from a file; nothing here allocates them.
+// positions). Weights come from nn/init.h or from a file; nothing here allocates them.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "models/init.h"
 #include "models/model.h"
+#include "nn/init.h"
 
 namespace snug::models {
 
@@ -57,6 +57,6 @@ SequenceModel build_bert_classifier(GraphBuilder& builder, const BertConfig& con
                                     BatchShape shape, const BuildOptions& options);
 
 /// How Hugging Face initialises the parameter of this name.
-[[nodiscard]] InitRule bert_init_rule(const BertConfig& config, const std::string& parameter);
+[[nodiscard]] nn::InitRule bert_init_rule(const BertConfig& config, const std::string& parameter);
 
 }  // namespace snug::models

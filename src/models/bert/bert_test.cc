@@ -136,7 +136,7 @@ std::vector<double> logits_of(int64_t first, int64_t rows, int64_t length) {
     const Value& value = graph.values[id];
     if (value.kind != ValueKind::parameter) continue;
     std::vector<float> weight(static_cast<size_t>(element_count(value.type)));
-    initialize(weight, value.type.shape, {.deviation = 0.5}, value.name, 3);
+    nn::initialize(weight, value.type.shape, {.deviation = 0.5}, value.name, 3);
     feeds[static_cast<ValueId>(id)] = {weight.begin(), weight.end()};
   }
   return evaluate(graph, feeds).at(built.model.logits);
@@ -169,13 +169,13 @@ TEST(Bert, too_long_a_sequence_is_refused) {
 TEST(Bert, parameters_start_as_hugging_face_says) {
   const BertConfig config = small_config();
   EXPECT_EQ(bert_init_rule(config, "bert.embeddings.word_embeddings.weight"),
-            (InitRule{.deviation = 0.02, .constant = 0, .zero_row = 0}));
+            (nn::InitRule{.deviation = 0.02, .constant = 0, .zero_row = 0}));
   EXPECT_EQ(bert_init_rule(config, "bert.embeddings.position_embeddings.weight"),
-            (InitRule{.deviation = 0.02, .constant = 0, .zero_row = -1}));
+            (nn::InitRule{.deviation = 0.02, .constant = 0, .zero_row = -1}));
   EXPECT_EQ(bert_init_rule(config, "bert.encoder.layer.0.output.LayerNorm.weight"),
-            (InitRule{.deviation = 0, .constant = 1, .zero_row = -1}));
-  EXPECT_EQ(bert_init_rule(config, "bert.encoder.layer.0.output.LayerNorm.bias"), InitRule{});
-  EXPECT_EQ(bert_init_rule(config, "classifier.bias"), InitRule{});
+            (nn::InitRule{.deviation = 0, .constant = 1, .zero_row = -1}));
+  EXPECT_EQ(bert_init_rule(config, "bert.encoder.layer.0.output.LayerNorm.bias"), nn::InitRule{});
+  EXPECT_EQ(bert_init_rule(config, "classifier.bias"), nn::InitRule{});
 }
 
 }  // namespace

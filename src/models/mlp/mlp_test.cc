@@ -55,7 +55,7 @@ Outcome run(const std::vector<std::vector<double>>& rows, int64_t length,
     const Value& value = graph.values[id];
     if (value.kind != ValueKind::parameter) continue;
     std::vector<float> data(static_cast<size_t>(element_count(value.type)));
-    initialize(data, value.type.shape, {.deviation = 1}, value.name, 9);
+    nn::initialize(data, value.type.shape, {.deviation = 1}, value.name, 9);
     feeds[static_cast<ValueId>(id)] = {data.begin(), data.end()};
   }
   const RefValues values = evaluate(graph, feeds);
@@ -99,15 +99,15 @@ TEST(Mlp, parameters_have_names_and_shapes) {
   EXPECT_EQ(model.token_type_ids, kNone);
 }
 
-std::vector<float> filled(const Shape& shape, const InitRule& rule, const std::string& name,
+std::vector<float> filled(const Shape& shape, const nn::InitRule& rule, const std::string& name,
                           uint64_t seed, int threads = 1) {
   std::vector<float> weight(static_cast<size_t>(element_count(shape)), 77);
-  initialize(weight, shape, rule, name, seed, threads);
+  nn::initialize(weight, shape, rule, name, seed, threads);
   return weight;
 }
 
 TEST(Initial_weights, depend_on_seed_and_name_alone) {
-  const InitRule rule = {.deviation = 0.02};
+  const nn::InitRule rule = {.deviation = 0.02};
   const Shape shape = {301, 200};
   const std::vector<float> base = filled(shape, rule, "a.weight", 1);
   EXPECT_EQ(filled(shape, rule, "a.weight", 1, 2), base);

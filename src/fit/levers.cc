@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/levers.h"
+#include "fit/levers.h"
 
 #include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "fit/splits.h"
 #include "ops/optimizer/optimizers.h"
+#include "programs/programs.h"
 #include "snug/error.h"
-#include "train/input.h"
-#include "train/programs.h"
-#include "train/splits.h"
 
 namespace snug::train {
 namespace {
@@ -31,12 +30,12 @@ Lever simple(std::string words, bool changes_result, Change change) {
 
 // The names up to their first dot, in the order of the model, but those that hold the head; empty
 // where that is all there is.
-std::string all_but_the_head(const Model& model, const std::vector<Value>& parameters) {
+std::string all_but_the_head(const NetworkDef& network, const std::vector<Value>& parameters) {
   std::vector<std::string> parts;
   std::set<std::string> heads;
   for (const Value& value : parameters) {
     const std::string part = value.name.substr(0, value.name.find('.'));
-    if (model.role(value.name) == models::WeightRole::head) heads.insert(part);
+    if (network.is_head(value.name)) heads.insert(part);
     if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
   }
   std::string patterns;
@@ -57,7 +56,7 @@ std::vector<std::string> split_at_commas(const std::string& text) {
 }
 
 void add_freezing(const Request& request, std::vector<Lever>& levers) {
-  const std::vector<Value> parameters = parameters_of(*request.model);
+  const std::vector<Value> parameters = parameters_of(request.network);
   const auto add = [&](const std::string& patterns) {
     levers.push_back(simple("--freeze '" + patterns + "'", true, [patterns](Request& other) {
       other.recipe.freeze = split_at_commas(patterns);
@@ -67,7 +66,7 @@ void add_freezing(const Request& request, std::vector<Lever>& levers) {
       parameters.begin(), parameters.end(),
       [](const Value& value) { return value.name.find("embeddings") != std::string::npos; });
   if (has_embeddings) add("*embeddings*");
-  if (const std::string patterns = all_but_the_head(*request.model, parameters); !patterns.empty())
+  if (const std::string patterns = all_but_the_head(request.network, parameters); !patterns.empty())
     add(patterns);
 }
 
@@ -127,7 +126,7 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
     }
     levers.push_back(std::move(batch));
   }
-  if (!input_of(*request.model).has_lengths()) return;
+  if (!request.network.has_lengths) return;
   Lever length{{}, true};
   for (const int64_t each : shorter_lengths(request.lengths.back())) {
     length.settings.push_back(
@@ -142,17 +141,17 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
 std::vector<Lever> levers_of(const RunPlanRequest& request) {
   std::vector<Lever> levers;
   if (request.saved != nullptr) return levers;  // a saved plan has the one budget that it needs
-  const bool is_whole = request.trains && request.model->traits.has_batch_statistics;
+  const bool is_whole = request.trains && !request.network.coupling.empty();
   if (request.micro_batch > 0 && request.trains && request.global_batch > 1)
     levers.push_back(
         simple("--micro_batch_size auto", false, [](Request& other) { other.micro_batch = 0; }));
-  if (!request.recompute.strategy.empty())
+  if (!request.strategy.empty())
     levers.push_back(
-        simple("--recompute auto", false, [](Request& other) { other.recompute = {}; }));
+        simple("--recompute auto", false, [](Request& other) { other.strategy.clear(); }));
   if (levers.size() == 2) {
     levers.push_back(simple("--micro_batch_size auto --recompute auto", false, [](Request& other) {
       other.micro_batch = 0;
-      other.recompute = {};
+      other.strategy.clear();
     }));
   }
   if (is_whole && !request.allow_batch_norm_split && request.global_batch > 1)

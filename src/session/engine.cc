@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/engine.h"
+#include "session/engine.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/programs.h"
+#include "programs/programs.h"
 
 #include <map>
 #include <optional>
@@ -65,23 +65,23 @@ void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
 
 }  // namespace
 
-std::vector<Value> weights_of(const Model& model) {
+std::vector<Value> weights_of(const NetworkDef& network) {
   std::vector<Value> weights;
-  for (Value& value : build_eval_graph(model, {1, kAnyLength}).values) {
+  for (Value& value : build_eval_graph(network, {1, kAnyLength}).values) {
     if (is_of_model(value.kind)) weights.push_back(std::move(value));
   }
   return weights;
 }
 
-std::vector<Value> parameters_of(const Model& model) {
-  std::vector<Value> parameters = weights_of(model);
+std::vector<Value> parameters_of(const NetworkDef& network) {
+  std::vector<Value> parameters = weights_of(network);
   std::erase_if(parameters, [](const Value& value) { return value.kind != ValueKind::parameter; });
   return parameters;
 }
 
-std::vector<std::string> parameter_names(const Model& model) {
+std::vector<std::string> parameter_names(const NetworkDef& network) {
   std::vector<std::string> names;
-  for (const Value& value : parameters_of(model)) names.push_back(value.name);
+  for (const Value& value : parameters_of(network)) names.push_back(value.name);
   return names;
 }
 
@@ -89,20 +89,20 @@ std::string hyper_name(size_t rate) {
   return rate == 0 ? kHyperName : kHyperName + ("." + std::to_string(rate));
 }
 
-Graph build_eval_graph(const Model& model, models::BatchShape shape) {
+Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape) {
   GraphBuilder builder(op_registry(), "evaluate");
-  (void)model.build(builder, shape, {.training = false});
+  (void)network.build(builder, {.rows = shape.rows, .length = shape.length, .training = false});
   return run_pipeline(builder.take(), op_registry());
 }
 
-Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchShape shape,
+Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const BatchShape& shape,
                         int64_t micro_batches) {
   const bool accumulates = micro_batches > 1;
   GraphBuilder builder(op_registry(), "train");
-  const models::SequenceModel values = model.build(builder, shape,
-                                                   {.training = true,
-                                                    .label_smoothing = recipe.label_smoothing,
-                                                    .micro_batches = micro_batches});
+  const ValueId loss = network.build(builder, {.rows = shape.rows,
+                                               .length = shape.length,
+                                               .training = true,
+                                               .micro_batches = micro_batches});
   std::map<std::string, ValueId> by_name;
   std::vector<std::string> names;
   for (size_t i = 0; i < builder.graph().values.size(); ++i) {
@@ -140,7 +140,7 @@ Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchS
     updates->append(weight, gradient, kNone);
     append_zero(builder, gradient);
   };
-  append_gradients(builder, values.loss, kNone, weights, sink, effect, accumulator);
+  append_gradients(builder, loss, kNone, weights, sink, effect, accumulator);
   if (updates_at_once) {
     const PhaseGuard phase(builder, Phase::update);
     builder.mark_output(builder.op("global_norm", squares)[0], kGradNormName);
@@ -150,11 +150,11 @@ Graph build_train_graph(const Model& model, const Recipe& recipe, models::BatchS
   return run_pipeline(builder.take(), op_registry());
 }
 
-Graph build_update_graph(const Model& model, const Recipe& recipe) {
+Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
   GraphBuilder builder(op_registry(), "update");
   std::vector<std::string> names;
   std::map<std::string, TensorType> types;
-  for (const Value& value : parameters_of(model)) {
+  for (const Value& value : parameters_of(network)) {
     names.push_back(value.name);
     types[value.name] = value.type;
   }

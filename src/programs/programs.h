@@ -6,33 +6,38 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
-#include "train/model.h"
-#include "train/recipe.h"
+#include "programs/network_def.h"
+#include "programs/recipe.h"
 
 namespace snug::train {
 
-// Names of fed values beside the model's own.
+/// A micro-batch: its rows, and the length of the longest of them.
+struct BatchShape {
+  int64_t rows = 0;
+  int64_t length = 0;
+};
+
+// Names of fed values beside the network's own.
 inline constexpr const char* kHyperName = "hyper";         // f32[4]: optim::fed_values
 inline constexpr const char* kGradNormName = "grad_norm";  // f32[]: output
 inline constexpr const char* kGradientPrefix = "grad.";    // state of an accumulated gradient
 
 /// Forward, backward, and then either accumulation into the "grad." states (where an update has
 /// more than one micro-batch) or clipping and update.
-[[nodiscard]] Graph build_train_graph(const Model& model, const Recipe& recipe,
-                                      models::BatchShape shape, int64_t micro_batches);
+[[nodiscard]] Graph build_train_graph(const NetworkDef& network, const Recipe& recipe,
+                                      const BatchShape& shape, int64_t micro_batches);
 
 /// Norm, clipping, update and zeroing of the accumulated gradients.
-[[nodiscard]] Graph build_update_graph(const Model& model, const Recipe& recipe);
+[[nodiscard]] Graph build_update_graph(const NetworkDef& network, const Recipe& recipe);
 
-/// Forward alone: logits.
-[[nodiscard]] Graph build_eval_graph(const Model& model, models::BatchShape shape);
+/// Forward alone.
+[[nodiscard]] Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape);
 
-/// Parameters and buffers of the model in the order of the graph.
-[[nodiscard]] std::vector<Value> weights_of(const Model& model);
+/// Parameters and buffers of the network in the order of the graph.
+[[nodiscard]] std::vector<Value> weights_of(const NetworkDef& network);
 /// The parameters alone.
-[[nodiscard]] std::vector<Value> parameters_of(const Model& model);
-[[nodiscard]] std::vector<std::string> parameter_names(const Model& model);
+[[nodiscard]] std::vector<Value> parameters_of(const NetworkDef& network);
+[[nodiscard]] std::vector<std::string> parameter_names(const NetworkDef& network);
 /// What is fed to the parameters with this rate (optim::ParameterGroups): kHyperName, then
 /// "hyper.1" and so on.
 [[nodiscard]] std::string hyper_name(size_t rate);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/saved_plan.h"
+#include "fit/saved_plan.h"
 
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "fit/run_plan.h"
 #include "io/file.h"
 #include "plan/problem/json.h"
 #include "plan/problem/liveness.h"
 #include "plan/problem/validate.h"
 #include "snug/error.h"
-#include "train/run_plan.h"
 
 namespace snug::train {
 namespace {

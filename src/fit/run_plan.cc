@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/run_plan.h"
+#include "fit/run_plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,14 +7,14 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "fit/plan_picture.h"
+#include "fit/refusal.h"
+#include "fit/splits.h"
 #include "plan/frontier/shorter_net.h"
 #include "plan/improve/bound.h"
 #include "plan/placement/assemble.h"
 #include "plan/problem/liveness.h"
 #include "snug/error.h"
-#include "train/plan_picture.h"
-#include "train/refusal.h"
-#include "train/splits.h"
 
 namespace snug::train {
 namespace {
@@ -253,7 +253,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   const bool accumulates = run.accumulation_steps > 1;
   const int64_t arena_budget =
       request.budget_bytes - request.process_bytes - chosen->split->resident_bytes;
-  const std::string strategy = request.recompute.strategy;
+  const std::string strategy = request.strategy;
   const int64_t steps = planning_steps(request, splits.size());
   const auto step = [&] {
     const auto left = static_cast<int64_t>(request.lengths.size()) * (request.trains ? 2 : 1) -
@@ -261,8 +261,8 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
     if (request.on_progress) request.on_progress(steps - kPartsOfStep * (1 + left), steps);
   };
   for (int64_t length : request.lengths) {
-    const models::BatchShape shape{run.micro_batch, length};
-    Graph eval = build_eval_graph(*request.model, shape);
+    const BatchShape shape{run.micro_batch, length};
+    Graph eval = build_eval_graph(request.network, shape);
     add_program(run, run.eval,
                 request.saved != nullptr
                     ? replayed(*request.saved, "eval", std::move(eval), length, backend)
@@ -270,7 +270,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
                 backend);
     step();
     if (!request.trains) continue;
-    Graph graph = build_train_graph(*request.model, request.recipe, shape, run.accumulation_steps);
+    Graph graph = build_train_graph(request.network, request.recipe, shape, run.accumulation_steps);
     PlannedProgram program;
     if (length == request.lengths.back()) {
       // The longest bucket decided: it runs exactly the plan that was chosen.
@@ -289,7 +289,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   }
   if (request.trains && accumulates) {
     std::vector<PlannedProgram> update;
-    Graph graph = build_update_graph(*request.model, request.recipe);
+    Graph graph = build_update_graph(request.network, request.recipe);
     add_program(run, update,
                 request.saved != nullptr
                     ? replayed(*request.saved, "update", std::move(graph), 0, backend)

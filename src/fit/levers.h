@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "train/run_plan.h"
+#include "fit/run_plan.h"
 
 namespace snug::train {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/refusal.h"
+#include "fit/refusal.h"
 
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "train/hints.h"
+#include "fit/hints.h"
 
 namespace snug::train {
 

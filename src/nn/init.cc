@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/init.h"
+#include "nn/init.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "base/philox.h"
 #include "base/threads.h"
 
-namespace snug::models {
+namespace snug::nn {
 namespace {
 
 constexpr int64_t kParallelGrain = 1 << 14;  // a multiple of 4: a part starts at a whole counter
@@ -66,4 +66,4 @@ void initialize(std::span<float> weight, const Shape& shape, const InitRule& rul
               columns, 0.0f);
 }
 
-}  // namespace snug::models
+}  // namespace snug::nn

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/hints.h"
+#include "fit/hints.h"
 
 #include <algorithm>
 #include <optional>
@@ -110,7 +110,7 @@ class Trials {
   }
 
   const Split* equal_split(const RunPlanRequest& request, const Split& split) const {
-    if (!request.recompute.strategy.empty()) return nullptr;
+    if (!request.strategy.empty()) return nullptr;
     for (const Split* known : known_) {
       if (known->frontier->points().size() > 1 && *known->problem == *split.problem) return known;
     }
@@ -119,7 +119,7 @@ class Trials {
 
   const Split* alike_split(const RunPlanRequest& request, const Split& split,
                            Planning planning) const {
-    if (planning == Planning::as_run || !request.recompute.strategy.empty()) return nullptr;
+    if (planning == Planning::as_run || !request.strategy.empty()) return nullptr;
     for (const Split* known : known_) {
       if (known->frontier->points().size() > 1 &&
           plan::has_same_structure(*known->problem, *split.problem))

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "fit/run_plan.h"
 #include "plan/frontier/frontier.h"
-#include "train/run_plan.h"
 
 namespace snug::train {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/splits.h"
+#include "fit/splits.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/units.h"
 #include "plan/improve/bound.h"
+#include "programs/programs.h"
 #include "snug/error.h"
-#include "train/programs.h"
 
 namespace snug::train {
 namespace {
@@ -45,7 +45,7 @@ int64_t peak_bytes(const Split& split, int64_t arena_bytes, const RunPlanRequest
 }
 
 UpdateProgram update_program(const RunPlanRequest& request, const Backend& backend) {
-  Graph graph = build_update_graph(*request.model, request.recipe);
+  Graph graph = build_update_graph(request.network, request.recipe);
   const plan::Plan plan = plan::plan_strategy(lower(graph, backend).problem, "keep-all");
   UpdateProgram update{true, {}, plan.arena_bytes, plan.seconds};
   for (Value& value : graph.values) {
@@ -93,11 +93,11 @@ std::vector<int64_t> micro_batches(int64_t global_batch) {
 std::vector<int64_t> micro_batches_of(const RunPlanRequest& request) {
   const int64_t batch = request.global_batch;
   const int64_t given = request.micro_batch;
-  const bool must_be_equal = request.trains && request.model->traits.has_batch_statistics;
+  const bool must_be_equal = request.trains && !request.network.coupling.empty();
   if (must_be_equal && given > 0 && given != batch) {
     if (!request.allow_batch_norm_split) {
       throw Error(ErrorCode::bad_config, "micro_batch_size",
-                  "the model normalises by the statistics of its batch, and a micro-batch of " +
+                  "the model " + request.network.coupling + ", and a micro-batch of " +
                       std::to_string(given) + " has others than the batch of " +
                       std::to_string(batch),
                   "leave it away, or set allow_batch_norm_split to train on the statistics of "
@@ -128,13 +128,13 @@ Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
               .update_seconds = 0,
               .problem = nullptr,
               .frontier = std::nullopt};
-  const models::BatchShape shape{micro_batch, request.lengths.back()};
+  const BatchShape shape{micro_batch, request.lengths.back()};
   const bool accumulates = split.accumulation_steps > 1;
   ResidentLayout residents;
   // What evaluation feeds and reads is fed and read in training too.
-  const Graph graph = request.trains ? build_train_graph(*request.model, request.recipe, shape,
+  const Graph graph = request.trains ? build_train_graph(request.network, request.recipe, shape,
                                                          split.accumulation_steps)
-                                     : build_eval_graph(*request.model, shape);
+                                     : build_eval_graph(request.network, shape);
   residents.add(graph, backend);
   if (request.trains && accumulates) {
     if (!update.is_made) update = update_program(request, backend);
@@ -158,7 +158,7 @@ int64_t least_peak_bytes(const Split& split, const RunPlanRequest& request) {
 void plan_split(const RunPlanRequest& request, const Split* model, Split& split,
                 const plan::ShareSink& on_share) {
   const plan::Problem& problem = *split.problem;
-  const std::string strategy = request.trains ? request.recompute.strategy : "keep-all";
+  const std::string strategy = request.trains ? request.strategy : "keep-all";
   if (request.saved != nullptr) {
     split.frontier.emplace(problem, request.saved->at(request.trains ? "train" : "eval",
                                                       request.lengths.back(), problem));
@@ -194,8 +194,7 @@ std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& bac
   }
   const auto largest = std::find_if(choice.begin(), choice.end(),
                                     [&](int64_t size) { return size < request.global_batch; });
-  const bool searches =
-      request.trains && request.saved == nullptr && request.recompute.strategy.empty();
+  const bool searches = request.trains && request.saved == nullptr && request.strategy.empty();
   int64_t done = 0;
   const auto tell = [&](double share) {
     const double parts = static_cast<double>(kPartsOfStep) * (static_cast<double>(done) + share);

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "fit/saved_plan.h"
+#include "programs/programs.h"
 #include "runtime/lower.h"
 #include "runtime/memory.h"
 #include "snug/plan_report.h"
-#include "train/programs.h"
-#include "train/saved_plan.h"
 
 namespace snug::train {
 
@@ -40,12 +40,12 @@ struct RunPlan {
 };
 
 struct RunPlanRequest {
-  const Model* model = nullptr;
+  NetworkDef network;
   Recipe recipe;
   int64_t global_batch = 0;
   int64_t micro_batch = 0;       // 0: chosen here
   std::vector<int64_t> lengths;  // buckets, ascending; the last decides
-  RecomputeSetting recompute;
+  std::string strategy;          // named: what is recomputed; empty: by the budget
   bool allow_batch_norm_split = false;
   int64_t budget_bytes = 0;   // of resident + arena + process_bytes
   int64_t process_bytes = 0;  // 0 inside somebody else's process

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/plan_picture.h"
+#include "fit/plan_picture.h"
 
 #include <algorithm>
 #include <cctype>

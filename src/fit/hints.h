@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "train/levers.h"
-#include "train/splits.h"
+#include "fit/levers.h"
+#include "fit/splits.h"
 
 namespace snug::train {
 

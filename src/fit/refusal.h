@@ -5,8 +5,8 @@
 
 #include <vector>
 
+#include "fit/splits.h"
 #include "snug/error.h"
-#include "train/splits.h"
 
 namespace snug::train {
 

@@ -9,7 +9,7 @@
 
 #include "graph/types.h"
 
-namespace snug::models {
+namespace snug::nn {
 
 /// How a parameter starts: `deviation` times a normal variate, or `constant` everywhere where the
 /// deviation is 0. One row may be zero (the padding token's embedding).
@@ -24,4 +24,4 @@ struct InitRule {
 void initialize(std::span<float> weight, const Shape& shape, const InitRule& rule,
                 const std::string& parameter, uint64_t seed, int threads = 1);
 
-}  // namespace snug::models
+}  // namespace snug::nn

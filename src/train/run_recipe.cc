@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/recipe.h"
+#include "train/run_recipe.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 
-#include "base/wildcard.h"
 #include "ops/optimizer/optimizers.h"
 #include "snug/error.h"
 
@@ -131,7 +130,6 @@ Recipe recipe_of(const RunConfig& config) {
                 .max_grad_norm = config.max_grad_norm,
                 .given = {},
                 .groups = group_rules(config),
-                .label_smoothing = config.label_smoothing_factor,
                 .freeze = config.freeze};
   const Optimizer& optimizer = *recipe.optimizer.optimizer;
   refuse_foreign_keys(config, optimizer);
@@ -163,32 +161,6 @@ UpdateRule update_rule(const RunConfig& config, const std::vector<std::string>& 
 
 double learning_rate_at(const RunConfig& config, int64_t completed, int64_t total_steps) {
   return config.learning_rate * optim::rate_factor(schedule_of(config, total_steps), completed);
-}
-
-std::vector<std::string> trainable_names(const std::vector<std::string>& names,
-                                         const std::vector<std::string>& freeze) {
-  for (const std::string& pattern : freeze) {
-    const bool is_used = std::any_of(names.begin(), names.end(), [&](const std::string& n) {
-      return matches_wildcard(pattern, n);
-    });
-    if (!is_used) {
-      throw Error(ErrorCode::bad_config, "freeze",
-                  "the pattern '" + pattern + "' matches no weight of the model",
-                  "`snug inspect --weights` lists the names, for example '" +
-                      (names.empty() ? "" : names.front()) + "'");
-    }
-  }
-  std::vector<std::string> kept;
-  for (const std::string& name : names) {
-    const bool is_frozen =
-        std::any_of(freeze.begin(), freeze.end(),
-                    [&](const std::string& pattern) { return matches_wildcard(pattern, name); });
-    if (!is_frozen) kept.push_back(name);
-  }
-  if (kept.empty())
-    throw Error(ErrorCode::bad_config, "freeze",
-                "every weight is frozen: there is nothing to train");
-  return kept;
 }
 
 }  // namespace snug::train

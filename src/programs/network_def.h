@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// NetworkDef: all that planning, binding and updating need to know of a network, as OpDef says it
+// of an op. A model family's network and one that a caller's program describes are the same here.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "graph/builder.h"
+#include "nn/init.h"
+
+namespace snug {
+
+/// What one program is built for.
+struct BuildRequest {
+  int64_t rows = 0;           // of a micro-batch
+  int64_t length = 0;         // of the longest of them, where rows have lengths
+  bool training = true;       // else forward alone: no dropout, no loss
+  int64_t micro_batches = 1;  // of an update; batch norm shares its momentum among them
+};
+
+struct NetworkDef {
+  /// Appends the forward part to an empty builder, marks its outputs and returns the loss (kNone in
+  /// evaluation): this micro-batch's share of the global mean. The same request gives the same
+  /// graph.
+  std::function<ValueId(GraphBuilder&, const BuildRequest&)> build;
+  std::function<nn::InitRule(const std::string& weight, const Shape&)> init_rule;
+  /// What is trained for the task, and stays trainable when the rest is frozen.
+  std::function<bool(const std::string& parameter)> is_head;
+  /// Why a row's result depends on the other rows ("normalises by the statistics of its batch"), so
+  /// that a split of the batch is other mathematics; empty where it does not.
+  std::string coupling;
+  bool has_lengths = false;  // shorter rows take less memory
+};
+
+}  // namespace snug

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// How weights are trained, apart from data and network.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "optim/groups.h"
+#include "optim/optimizer.h"
+
+namespace snug::train {
+
+struct Recipe {
+  optim::Options optimizer;
+  double max_grad_norm = 1.0;  // 0: no clipping
+  Settings given;              // hyper-parameters that the user set
+  optim::GroupRules groups;
+  std::vector<std::string> freeze;  // patterns; * matches any text
+};
+
+/// The names that no pattern freezes, in order. Throws Error{bad_config} for a pattern that matches
+/// nothing, and where nothing is left to train.
+[[nodiscard]] std::vector<std::string> trainable_names(const std::vector<std::string>& names,
+                                                       const std::vector<std::string>& freeze);
+
+}  // namespace snug::train

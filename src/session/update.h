@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// One update of a planned network: all micro-batches of a global batch, then the optimizer. Where
+// the rows come from is the caller's affair.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "session/engine.h"
+
+namespace snug::train {
+
+/// How far the updates of a run are. The three differ where an update was skipped.
+struct UpdateCounts {
+  int64_t drawn = 0;      // batches: the sampler's position, which random numbers follow
+  int64_t schedule = 0;   // steps of the learning rate's schedule
+  int64_t optimizer = 0;  // steps of the optimizer, which its corrections follow
+};
+
+/// What the updates of a run are fed, beside their batches; formed once.
+struct UpdateRule {
+  optim::Options optimizer;
+  optim::Schedule schedule;
+  std::vector<double> rates;  // the highest of every group of parameters (kHyperName)
+};
+
+/// The rows of one global batch.
+class BatchSource {
+ public:
+  BatchSource() = default;
+  BatchSource(const BatchSource&) = delete;
+  BatchSource& operator=(const BatchSource&) = delete;
+  virtual ~BatchSource() = default;
+
+  [[nodiscard]] virtual int64_t rows() const = 0;
+  /// Of the longest row: decides the program.
+  [[nodiscard]] virtual int64_t length() const = 0;
+  /// Fills every input of slots [first_slot, first_slot + micro-batch); those behind the last row
+  /// have no weight. `drawn`: UpdateCounts::drawn.
+  virtual void fill(const Engine& engine, int64_t first_slot, int64_t drawn) const = 0;
+};
+
+struct UpdateResult {
+  double loss = 0;
+  double grad_norm = 0;
+};
+/// `done` counts what came before it.
+[[nodiscard]] UpdateResult run_update(Engine& engine, const BatchSource& batch,
+                                      const UpdateCounts& done, const UpdateRule& rule);
+
+}  // namespace snug::train
