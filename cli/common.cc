@@ -61,7 +61,9 @@ bool read_arguments(const std::string& verb, const std::string& summary,
     app.add_flag("--weights", arguments.lists_weights, "Every weight, not layers alone");
   app.footer(
       "Every key of a run configuration is an option as well (--key value):\n\n" +
-      config_help(terminal_columns(STDOUT_FILENO) > 0 ? terminal_columns(STDOUT_FILENO) : 100));
+      config_help(terminal_columns(STDOUT_FILENO) > 0 ? terminal_columns(STDOUT_FILENO) : 100) +
+      "\nFields of Hugging Face's TrainingArguments are turned into keys or refused by name:\n"
+      "docs/training-arguments.md\n");
   std::reverse(split.rest.begin(), split.rest.end());  // CLI11 takes them from the back
   try {
     app.parse(split.rest);
@@ -79,6 +81,8 @@ bool read_arguments(const std::string& verb, const std::string& summary,
                 "`snug " + verb + " --help` lists the options");
   }
   arguments.config = RunConfig::load(file, split.overrides);
+  for (const std::string& notice : arguments.config.notices)
+    std::cerr << wrapped(notice + "\n", terminal_columns(STDERR_FILENO));
   return true;
 }
 

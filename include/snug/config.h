@@ -119,6 +119,9 @@ struct RunConfig {
   double early_stopping_threshold = 0.0;
   bool resume = false;
 
+  /// What fields of Hugging Face's TrainingArguments were turned into, and which ask for what
+  /// happens anyway (docs/training-arguments.md): for the user to read.
+  std::vector<std::string> notices;
   /// Where each value came from; keys that are absent have their default.
   std::map<std::string, ConfigSource, std::less<>> sources;
 
@@ -132,7 +135,9 @@ struct RunConfig {
   /// Reads what to_json wrote (a checkpoint's configuration).
   [[nodiscard]] static RunConfig from_json(std::string_view json, const std::string& name);
 
-  /// Sets one key from text. Hyphens count as underscores; no value is allowed for switches only.
+  /// Sets one key from text; a field of TrainingArguments that is no key is refused, since it may
+  /// need others (load and parse take them). Hyphens count as underscores; no value is allowed for
+  /// switches only.
   void set(std::string_view key, std::optional<std::string_view> value,
            ConfigSource source = ConfigSource::command_line);
   /// The value as text that set() reads back.
@@ -148,7 +153,7 @@ struct RunConfig {
   [[nodiscard]] std::string to_yaml() const;
   /// One JSON object with every key, typed.
   [[nodiscard]] std::string to_json() const;
-  /// Equal values; sources do not count.
+  /// Equal values; sources and notices do not count.
   [[nodiscard]] bool operator==(const RunConfig& other) const;
 };
 
@@ -184,8 +189,9 @@ struct OptionInfo {
 /// Every key with all that OptionInfo says, for a program that writes configurations: one JSON
 /// object, {"options": [...]}.
 [[nodiscard]] std::string config_options_json();
-/// docs/configuration.md.
+/// docs/configuration.md and docs/training-arguments.md.
 [[nodiscard]] std::string config_markdown();
+[[nodiscard]] std::string training_arguments_markdown();
 
 /// Command-line words, split into configuration keys and the program's own. "--key value",
 /// "--key=value" and switches without a value are taken; every other word stays in `rest`, in

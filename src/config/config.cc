@@ -8,6 +8,7 @@
 
 #include "config/foreign_keys.h"
 #include "config/option.h"
+#include "config/training_arguments.h"
 #include "io/nearest.h"
 #include "snug/error.h"
 
@@ -60,7 +61,11 @@ void throw_unknown_option(std::string_view word, const std::string& where) {
   key = key.substr(0, key.find('='));
   const std::string name = config::normal_key(key);
   std::string hint(config::foreign_key_advice(name));
-  if (hint.empty()) {
+  if (const config::TrainingArgument* field = config::find_training_argument(name)) {
+    hint = field->otherwise.empty() ? "leave it away" : field->otherwise;
+  } else if (name.starts_with("no_") && config::find_training_argument(name.substr(3)) != nullptr) {
+    hint = "give " + name.substr(3) + ": false";
+  } else if (hint.empty()) {
     const std::string nearest = nearest_config_key(name);
     hint = nearest.empty() ? "the keys are in docs/configuration.md"
                            : "did you mean '" + nearest + "'?";

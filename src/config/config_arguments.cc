@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "config/option.h"
+#include "config/training_arguments.h"
 #include "snug/config.h"
 
 namespace snug {
@@ -13,7 +14,25 @@ namespace {
 bool is_value(const std::string& word) { return !word.starts_with("--"); }
 
 bool is_truth_word(const std::string& word) {
-  return word == "true" || word == "false" || word == "auto";
+  for (const char* each : {"true", "True", "TRUE", "false", "False", "FALSE", "auto"}) {
+    if (word == each) return true;
+  }
+  return false;
+}
+
+/// What the words of a line need to know of a name.
+struct Name {
+  bool is_known = false;
+  bool is_switch = false;
+  bool is_memory = false;
+};
+
+Name find_name(const std::string& key) {
+  if (key.empty()) return {};
+  if (const config::Option* option = config::find_option(key))
+    return {true, option->info.is_switch, option->info.type == config::kMemoryType};
+  const config::TrainingArgument* field = config::find_training_argument(key);
+  return {field != nullptr, field != nullptr && field->is_switch, false};
 }
 
 }  // namespace
@@ -32,8 +51,8 @@ ConfigArguments split_config_arguments(std::span<const std::string> words) {
         word.starts_with("--")
             ? config::normal_key(word.substr(2, equals == std::string::npos ? equals : equals - 2))
             : std::string();
-    const config::Option* option = key.empty() ? nullptr : config::find_option(key);
-    if (option == nullptr) {
+    const Name name = find_name(key);
+    if (!name.is_known) {
       split.rest.push_back(word);
       continue;
     }
@@ -41,11 +60,10 @@ ConfigArguments split_config_arguments(std::span<const std::string> words) {
     if (equals != std::string::npos) {
       value = word.substr(equals + 1);
     } else if (i + 1 < words.size() &&
-               (option->info.is_switch ? is_truth_word(words[i + 1]) : is_value(words[i + 1]))) {
+               (name.is_switch ? is_truth_word(words[i + 1]) : is_value(words[i + 1]))) {
       value = words[++i];
       // "61.3 MiB", as amounts are printed.
-      if (option->info.type == config::kMemoryType && i + 1 < words.size() &&
-          is_byte_unit(words[i + 1]))
+      if (name.is_memory && i + 1 < words.size() && is_byte_unit(words[i + 1]))
         *value += " " + words[++i];
     }
     split.overrides.emplace_back(key, std::move(value));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "config/option.h"
+#include "config/training_arguments.h"
 #include "io/file.h"
 #include "io/json_tree.h"
 #include "snug/config.h"
@@ -116,7 +117,29 @@ std::string value_text(const YAML::Node& value, const std::string& key, const st
   return config::join(items, ",");
 }
 
-void apply_yaml(RunConfig& config, const std::string& text, const std::string& name) {
+// The value of a field that is no key, as a word: null and mappings, too.
+std::string field_text(const YAML::Node& value) {
+  if (value.IsNull()) return "none";
+  if (value.IsScalar()) return value.Scalar();
+  std::vector<std::string> items;
+  if (value.IsSequence()) {
+    for (const YAML::Node& item : value) items.push_back(field_text(item));
+    return config::join(items, ",");
+  }
+  for (const auto& entry : value)
+    items.push_back(field_text(entry.first) + ": " + field_text(entry.second));
+  return "{" + config::join(items, ", ") + "}";
+}
+
+// Null in a field that Hugging Face's configurations hold is None.
+bool reads_as_field(const std::string& key, const YAML::Node& value) {
+  const config::TrainingArgument* field = config::find_training_argument(key);
+  if (field == nullptr) return false;
+  return field->fate != config::FieldFate::kept || (value.IsNull() && field->accepted == "none");
+}
+
+void apply_yaml(RunConfig& config, config::GivenFields& fields, const std::string& text,
+                const std::string& name) {
   const YAML::Node root = parse_document(text, name);
   if (!root.IsDefined() || root.IsNull()) return;
   if (!root.IsMap())
@@ -132,15 +155,21 @@ void apply_yaml(RunConfig& config, const std::string& text, const std::string& n
     if (!is_new)
       fail(where, "the key '" + key + "' stands twice, first at " + first->second,
            "remove one of them");
-    if (config::find_option(key) == nullptr) throw_unknown_option(entry.first.Scalar(), where);
-    config::set_option(config, key, value_text(entry.second, key, where), ConfigSource::file,
-                       where);
+    const bool is_field = reads_as_field(key, entry.second);
+    if (!is_field && config::find_option(key) == nullptr)
+      throw_unknown_option(entry.first.Scalar(), where);
+    const std::string value =
+        is_field ? field_text(entry.second) : value_text(entry.second, key, where);
+    config::take_value(config, fields, key, value, ConfigSource::file, where);
   }
 }
 
-void apply_overrides(RunConfig& config, const ConfigOverrides& overrides) {
+void apply_overrides(RunConfig& config, config::GivenFields& fields,
+                     const ConfigOverrides& overrides) {
   for (const auto& [key, value] : overrides) {
-    config.set(key, value ? std::optional<std::string_view>(*value) : std::nullopt);
+    config::take_value(config, fields, key,
+                       value ? std::optional<std::string_view>(*value) : std::nullopt,
+                       ConfigSource::command_line, "--" + key);
   }
 }
 
@@ -164,8 +193,10 @@ std::string yaml_value(const config::Option& option, const std::string& text) {
 RunConfig RunConfig::parse(std::string_view yaml, const std::string& name,
                            const ConfigOverrides& overrides) {
   RunConfig config;
-  apply_yaml(config, std::string(yaml), name);
-  apply_overrides(config, overrides);
+  config::GivenFields fields;
+  apply_yaml(config, fields, std::string(yaml), name);
+  apply_overrides(config, fields, overrides);
+  config::apply_training_arguments(config, fields);
   config.validate();
   return config;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys of other programs that people bring along, and what does the same here.
+// Keys of other programs that people bring along, and what does the same here. Those of Hugging
+// Face's TrainingArguments have a table of their own (training_arguments.h).
 #pragma once
 
 #include <string_view>

@@ -63,10 +63,8 @@ class Hints(Case):
             self.assertIn(text, done.stderr)
 
     def test_keys_of_other_programs_are_known_on_the_command_line_as_in_a_file(self):
-        advice = {"per_device_train_batch_size": "give train_batch_size", "gradient_accumulation_steps": "it follows from",
-                  "gradient_checkpointing": "give memory", "model_name_or_path": "give model",
-                  "resume_from_checkpoint": "give resume", "overwrite_output_dir": "give resume",
-                  "num_epochs": "give num_train_epochs"}
+        advice = {"train_micro_batch_size_per_gpu": "give micro_batch_size", "batch_size": "give train_batch_size",
+                  "model_name_or_path": "give model", "tokenizer_name": "give tokenizer", "num_epochs": "give num_train_epochs"}
         config = self.folder / "run.yaml"
         for key, hint in advice.items():
             config.write_text(f"{key}: 3\n")
@@ -74,6 +72,28 @@ class Hints(Case):
             self.refused([f"--{key}", 3], f"unknown key '{key}'", hint)
             self.refused([f"--{key}=3"], f"unknown key '{key}'", hint)
             self.refused([f"--{key.replace('_', '-')}"], hint)
+
+    def test_training_arguments_are_keys_or_refused_in_a_file_and_on_the_command_line(self):
+        """Their names give the run that Snug's keys give; each is said, none on stdout."""
+        config = self.folder / "run.yaml"
+        config.write_text("model: bert-tiny\nmax_seq_length: 24\nmemory: 400MiB\nthreads: 1\nper_device_train_batch_size: 4\n"
+                          "gradient_checkpointing: true\ndeepspeed: null\nreport_to: none\n")
+        theirs = run("plan", "-c", config, "--json", "--gradient-accumulation-steps", 3, "--fp16", "False", "--auto_find_batch_size")
+        ours = run("plan", "--json", *options(model="bert-tiny", max_seq_length=24, memory="400MiB", threads=1, train_batch_size=12,
+                                              recompute="all"))
+        self.assertEqual(theirs.returncode, 0, theirs.stderr)
+        self.assertEqual(json.loads(theirs.stdout), json.loads(ours.stdout))
+        for text in ("per_device_train_batch_size 4 x gradient_accumulation_steps 3: train_batch_size 12; Snug picks the split",
+                     "gradient_checkpointing true: recompute all", "fp16 False is what happens anyway: every number is a float32",
+                     "deepspeed none", "auto_find_batch_size true is what happens anyway: the planner finds the split that fits"):
+            self.assertIn(text, theirs.stderr)
+        for words, texts in ((["--fp16"], ("[--fp16] fp16: 'true' is refused", "hint: leave it away")),
+                             (["--train_batch_size", 16, "--per_device_train_batch_size", 2], ("contradicts train_batch_size 16",)),
+                             (["--fsdp=full_shard"], ("one process computes on the CPU",)),
+                             (["--no_save_safetensors"], ("give save_safetensors: false",))):
+            self.refused(["-c", config, *words], *texts)
+        config.write_text("\nsave_strategy: epoch\n")
+        self.refused(["-c", config], "run.yaml:2] save_strategy: 'epoch' is refused", "give save_steps")
 
     def test_a_word_without_a_key_says_how_files_are_given(self):
         self.refused(["run.yaml"], "[run.yaml] this word belongs to no option", "-c run.yaml", verb="train")

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fields of other programs' TrainingArguments into keys.
+#include "config/training_arguments.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include "config/option.h"
+#include "snug/error.h"
+
+namespace snug::config {
+namespace {
+
+constexpr int64_t kRowsPerDevice = 8;   // Hugging Face's default of per_device_train_batch_size
+constexpr int64_t kMostRows = 1 << 24;  // of one update
+constexpr size_t kNoticesInFull = 4;    // more fields of what happens anyway are one line
+constexpr const char* kPage = "docs/training-arguments.md";
+
+bool is_in(std::string_view words, std::string_view value) {
+  while (true) {
+    const size_t bar = words.find('|');
+    if (words.substr(0, bar) == value) return true;
+    if (bar == std::string_view::npos) return false;
+    words.remove_prefix(bar + 1);
+  }
+}
+
+// A share of the run, as newer versions take it.
+bool is_share(std::string_view text) {
+  double value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return status == std::errc() && end == text.data() + text.size() && value > 0 && value < 1;
+}
+
+[[noreturn]] void refuse(const GivenField& given, const std::string& message,
+                         std::string_view hint) {
+  throw Error(ErrorCode::bad_config, given.where, message, std::string(hint));
+}
+
+[[noreturn]] void refuse_value(const TrainingArgument& field, const GivenField& given) {
+  refuse(
+      given,
+      std::string(field.name) + ": '" + given.text + "' is refused: " + std::string(field.meaning),
+      field.otherwise.empty() ? "allowed: " + std::string(field.accepted)
+                              : std::string(field.otherwise));
+}
+
+int64_t count_of(const TrainingArgument& field, const GivenField& given) {
+  int64_t value = 0;
+  const std::string& text = given.text;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size() || value < 1 || value > kMostRows)
+    refuse(given,
+           std::string(field.name) + ": '" + text + "' is no number from 1 to " +
+               std::to_string(kMostRows),
+           field.otherwise);
+  return value;
+}
+
+/// One translation: reads fields, sets keys, collects what is said.
+class Translator {
+ public:
+  Translator(RunConfig& config, const GivenFields& fields) : config_(config), fields_(fields) {}
+
+  void run() {
+    set_batch();
+    set_copy("per_device_eval_batch_size", "per_gpu_eval_batch_size", "eval_batch_size");
+    set_recomputation();
+    set_warmup();
+    set_evaluation();
+    set_saving();
+    set_resume();
+    set_optimizer();
+    accept_rest();
+  }
+
+ private:
+  struct Found {
+    const TrainingArgument* field = nullptr;
+    const GivenField* given = nullptr;
+    explicit operator bool() const { return given != nullptr; }
+    [[nodiscard]] std::string plain() const { return plain_value(*field, given->text); }
+    [[nodiscard]] std::string text() const { return std::string(field->name) + " " + given->text; }
+  };
+
+  [[nodiscard]] Found find(std::string_view name) const {
+    const auto found = fields_.find(name);
+    if (found == fields_.end()) return {};
+    return {find_training_argument(name), &found->second};
+  }
+  // Two names of one field: the newer, unless the other comes from a stronger place.
+  [[nodiscard]] Found find(std::string_view name, std::string_view older) const {
+    const Found now = find(name), before = find(older);
+    if (!now || !before) return now ? now : before;
+    if (now.given->source != before.given->source)
+      return now.given->source > before.given->source ? now : before;
+    if (now.plain() != before.plain())
+      refuse(*before.given, before.text() + " contradicts " + now.text(), "give one of them");
+    return now;
+  }
+
+  /// False where the key has a value from a stronger place.
+  bool put(std::string_view key, const std::string& value, const GivenField& given,
+           const std::string& why) {
+    const ConfigSource source = config_.source_of(key);
+    const std::string before = config_.get(key);
+    if (source > given.source) return false;
+    set_option(config_, key, value, given.source, given.where);
+    if (source == given.source && config_.get(key) != before)
+      refuse(given, why + " contradicts " + std::string(key) + " " + before,
+             "give one of them; " + std::string(kPage) + " says what each name means");
+    return true;
+  }
+  void put_and_say(std::string_view key, const std::string& value, const GivenField& given,
+                   const std::string& why) {
+    if (put(key, value, given, why)) say(why + ": " + std::string(key) + " " + config_.get(key));
+  }
+  void say(const std::string& text) { config_.notices.push_back(text); }
+
+  // Rows of an update, from what Hugging Face and DeepSpeed multiply.
+  void set_batch() {
+    const Found rows = find("per_device_train_batch_size", "per_gpu_train_batch_size");
+    const Found pieces = find("gradient_accumulation_steps");
+    if (!rows && !pieces) return;
+    const int64_t count = pieces ? count_of(*pieces.field, *pieces.given) : 1;
+    if (!rows && set_split(pieces, count)) return;
+    const int64_t each = rows ? count_of(*rows.field, *rows.given) : kRowsPerDevice;
+    const GivenField& strongest = rows && (!pieces || rows.given->source >= pieces.given->source)
+                                      ? *rows.given
+                                      : *pieces.given;
+    std::string why = rows ? rows.text() : "";
+    if (pieces) why += (rows ? " x " : "") + pieces.text();
+    if (!rows) why += " x per_device_train_batch_size 8, Hugging Face's default";
+    if (each * count > kMostRows)
+      refuse(strongest, why + " are more than " + std::to_string(kMostRows) + " rows",
+             "give smaller numbers");
+    if (!put("train_batch_size", std::to_string(each * count), strongest, why)) return;
+    say(why + ": train_batch_size " + std::to_string(each * count) +
+        (config_.micro_batch_size == 0 ? "; Snug picks the split (micro_batch_size sets it)" : ""));
+  }
+
+  // DeepSpeed's reading: train_batch_size = micro_batch_size x gradient_accumulation_steps.
+  bool set_split(const Found& pieces, int64_t count) {
+    const bool has_batch = config_.source_of("train_batch_size") != ConfigSource::default_value;
+    const bool has_micro = config_.micro_batch_size > 0;
+    if (has_batch) {
+      const std::string batch = std::to_string(config_.train_batch_size);
+      if (config_.train_batch_size % count != 0)
+        refuse(*pieces.given, pieces.text() + " does not divide train_batch_size " + batch,
+               "give micro_batch_size, or leave both away: Snug picks the split");
+      put_and_say("micro_batch_size", std::to_string(config_.train_batch_size / count),
+                  *pieces.given, pieces.text() + " of train_batch_size " + batch);
+    } else if (has_micro) {
+      if (config_.micro_batch_size * count > kMostRows)
+        refuse(*pieces.given, pieces.text() + " gives too large a batch", "give train_batch_size");
+      put_and_say(
+          "train_batch_size", std::to_string(config_.micro_batch_size * count), *pieces.given,
+          pieces.text() + " x micro_batch_size " + std::to_string(config_.micro_batch_size));
+    }
+    return has_batch || has_micro;
+  }
+
+  void set_copy(std::string_view name, std::string_view older, std::string_view key) {
+    if (const Found found = find(name, older))
+      put_and_say(key, std::to_string(count_of(*found.field, *found.given)), *found.given,
+                  found.text());
+  }
+
+  void set_recomputation() {
+    const Found found = find("activation_checkpointing", "gradient_checkpointing");
+    if (!found || accepts(found)) return;
+    const std::string value = found.plain();
+    if (value != "true" && value != "false") refuse_value(*found.field, *found.given);
+    put_and_say("recompute", value == "true" ? "all" : "none", *found.given, found.text());
+  }
+
+  void set_warmup() {
+    const Found found = find("warmup_steps");
+    if (!found) return;
+    put_and_say("warmup_ratio", found.given->text, *found.given, found.text());
+    put("warmup_steps", "0", *found.given, found.text());
+  }
+
+  void set_evaluation() {
+    Found found = find("eval_strategy", "evaluation_strategy");
+    std::string value = found ? found.plain() : "";
+    if (const Found old = find("evaluate_during_training"); old && !found) {
+      found = old;
+      value = old.plain() == "true" ? "steps" : old.plain() == "false" ? "no" : "";
+    } else if (old) {
+      refuse(*old.given, old.text() + " and " + found.text() + " say the same thing twice",
+             "leave " + std::string(old.field->name) + " away");
+    }
+    if (!found) return;
+    if (value == "steps") {
+      const int64_t steps = config_.eval_steps > 0 ? config_.eval_steps : config_.logging_steps;
+      put_and_say("eval_steps", std::to_string(steps), *found.given, found.text());
+    } else if (value == "epoch") {
+      put_and_say("eval_steps", "0", *found.given, found.text());
+    } else if (value == "no") {
+      refuse_evaluation(found);
+      put_and_say("validation_split", "0", *found.given, found.text());
+    } else {
+      refuse_value(*found.field, *found.given);
+    }
+  }
+  void refuse_evaluation(const Found& found) const {
+    const std::string hint =
+        "leave it away (snug eval measures a trained model), or give eval_strategy: steps";
+    if (!config_.validation_file.empty())
+      refuse(*found.given, found.text() + " contradicts validation_file", hint);
+    if (config_.eval_steps > 0)
+      refuse(*found.given,
+             found.text() + " contradicts eval_steps " + std::to_string(config_.eval_steps), hint);
+  }
+
+  void set_saving() {
+    const Found found = find("save_strategy");
+    if (!found) return;
+    const std::string value = found.plain();
+    if (value == "steps") {
+      say(found.text() + ": save_steps " + std::to_string(config_.save_steps));
+    } else if (value == "no" || value == "best") {
+      put_and_say("save_steps", "0", *found.given, found.text());
+    } else {
+      refuse_value(*found.field, *found.given);
+    }
+  }
+
+  void set_resume() {
+    const Found found = find("resume_from_checkpoint");
+    if (!found || accepts(found)) return;
+    const std::string value = found.plain();
+    if (value != "true" && value != "false") refuse_value(*found.field, *found.given);
+    put_and_say("resume", value, *found.given, found.text());
+  }
+
+  void set_optimizer() {
+    const Found found = find("adafactor");
+    if (!found) return;
+    const std::string value = found.plain();
+    if (value == "true") {
+      put_and_say("optim", "adafactor", *found.given, found.text());
+    } else if (value == "false") {
+      anyway_.push_back({found.text(), "optim says which"});
+    } else {
+      refuse_value(*found.field, *found.given);
+    }
+  }
+
+  bool accepts(const Found& found) {
+    if (!is_in(found.field->accepted, found.plain())) return false;
+    anyway_.push_back({found.text(), std::string(found.field->meaning)});
+    return true;
+  }
+
+  void accept_rest() {
+    for (const auto& [name, given] : fields_) {
+      const Found found = find(name);
+      if (found.field->fate != FieldFate::anyway) continue;
+      if (!accepts(found)) refuse_value(*found.field, given);
+    }
+    if (anyway_.size() > kNoticesInFull) {
+      std::vector<std::string> names;
+      for (const auto& [text, meaning] : anyway_) names.push_back(text);
+      say("what happens anyway (" + std::string(kPage) + "): " + join(names, ", "));
+      return;
+    }
+    for (const auto& [text, meaning] : anyway_) say(text + " is what happens anyway: " + meaning);
+  }
+
+  RunConfig& config_;
+  const GivenFields& fields_;
+  std::vector<std::pair<std::string, std::string>> anyway_;  // the field, what Snug does
+};
+
+}  // namespace
+
+std::string plain_value(const TrainingArgument& field, std::string_view text) {
+  std::string value;
+  for (const char c : text) {
+    if (c == ' ' || c == '\t' || c == '"' || c == '\'') continue;
+    value += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  if (value == "null" || value == "~") return "none";
+  if (value == "[]" || value == "{}") return {};
+  if (value == "[none]") return "none";
+  if (field.is_switch && is_in("true|t|yes|y|on|1", value)) return "true";
+  if (field.is_switch && is_in("false|f|no|n|off|0", value) && !is_in(field.accepted, value))
+    return "false";
+  return value;
+}
+
+void take_value(RunConfig& config, GivenFields& fields, std::string_view key,
+                std::optional<std::string_view> value, ConfigSource source,
+                const std::string& where) {
+  const std::string name = normal_key(key);
+  const TrainingArgument* field = find_training_argument(name);
+  const std::string_view text = value ? *value : "true";
+  const bool is_key = field == nullptr || field->fate == FieldFate::kept;
+  if (!is_key || (name == "warmup_steps" && is_share(text))) {
+    if (!value && !field->is_switch)
+      throw Error(ErrorCode::bad_config, where, name + ": a value is missing",
+                  std::string(field->otherwise));
+    fields[name] = {std::string(text), source, where};
+    return;
+  }
+  fields.erase(name);
+  const bool is_unset =
+      field != nullptr && field->accepted == "none" && plain_value(*field, text) == "none";
+  if (is_unset) {
+    const std::string default_value = find_option(name)->info.default_value;
+    set_option(config, key, default_value, source, where);
+    return;
+  }
+  try {
+    set_option(config, key, value, source, where);
+  } catch (const Error& error) {
+    if (field == nullptr || field->otherwise.empty()) throw;
+    throw Error(error.code(), error.where(), error.message(),
+                error.hint() + "; " + std::string(field->otherwise));
+  }
+}
+
+void apply_training_arguments(RunConfig& config, const GivenFields& fields) {
+  if (!fields.empty()) Translator(config, fields).run();
+}
+
+}  // namespace snug::config
