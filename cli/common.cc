@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <iostream>
 
 #include "terminal.h"
@@ -39,6 +40,17 @@ void catch_signals() {
 
 bool was_interrupted() { return stop_requested.load(); }
 const std::atomic<bool>* interrupt_flag() { return &stop_requested; }
+
+namespace {
+
+// Of the verbs that plan a training step; a plan that is replayed says what is recomputed.
+std::string_view recompute_variable(const std::string& verb, const Arguments& arguments) {
+  if (verb != "plan" && verb != "train" && verb != "verify") return {};
+  const char* value = arguments.plan_file.empty() ? std::getenv("RECOMPUTE") : nullptr;
+  return value == nullptr ? std::string_view() : value;
+}
+
+}  // namespace
 
 bool read_arguments(const std::string& verb, const std::string& summary,
                     const std::vector<std::string>& words, Arguments& arguments) {
@@ -80,7 +92,7 @@ bool read_arguments(const std::string& verb, const std::string& summary,
     throw Error(ErrorCode::bad_config, "snug " + verb, error.what(),
                 "`snug " + verb + " --help` lists the options");
   }
-  arguments.config = RunConfig::load(file, split.overrides);
+  arguments.config = RunConfig::load(file, split.overrides, recompute_variable(verb, arguments));
   for (const std::string& notice : arguments.config.notices)
     std::cerr << wrapped(notice + "\n", terminal_columns(STDERR_FILENO));
   return true;

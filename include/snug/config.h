@@ -4,9 +4,9 @@
 // JSON in checkpoints and docs/configuration.md. Names and defaults are Hugging Face's or
 // DeepSpeed's where they have one.
 //
-// Design: precedence is default < file < command line; of a key given twice on the command line the
-// last value wins, a key twice in a file is an error. Every failure is Error{bad_config} whose
-// where() is the key (or file:line).
+// Design: precedence is default < environment < file < command line; of a key given twice on the
+// command line the last value wins, a key twice in a file is an error. Every failure is
+// Error{bad_config} whose where() is the key (or file:line).
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct RecomputeSetting {
   bool operator==(const RecomputeSetting&) const = default;
 };
 
-enum class ConfigSource : uint8_t { default_value, file, command_line };
+enum class ConfigSource : uint8_t { default_value, environment, file, command_line };
 [[nodiscard]] std::string_view to_string(ConfigSource source);
 
 /// Keys and values in the order given; no value stands for a switch without one ("--resume").
@@ -119,19 +119,22 @@ struct RunConfig {
   double early_stopping_threshold = 0.0;
   bool resume = false;
 
-  /// What fields of Hugging Face's TrainingArguments were turned into, and which ask for what
-  /// happens anyway (docs/training-arguments.md): for the user to read.
+  /// What fields of Hugging Face's TrainingArguments were turned into, which ask for what happens
+  /// anyway (docs/training-arguments.md), and what the environment sets: for the user to read.
   std::vector<std::string> notices;
   /// Where each value came from; keys that are absent have their default.
   std::map<std::string, ConfigSource, std::less<>> sources;
 
   /// Reads the YAML file (none if empty), applies the overrides, validates each value and all
-  /// together.
+  /// together. `recompute_variable`: the environment's RECOMPUTE, as bert4keras reads it: 1 is
+  /// recompute: all where nothing else sets that, 0 is nothing.
   [[nodiscard]] static RunConfig load(const std::string& yaml_file,
-                                      const ConfigOverrides& overrides = {});
+                                      const ConfigOverrides& overrides = {},
+                                      std::string_view recompute_variable = {});
   /// As load, from YAML text; `name` stands for it in errors.
   [[nodiscard]] static RunConfig parse(std::string_view yaml, const std::string& name,
-                                       const ConfigOverrides& overrides = {});
+                                       const ConfigOverrides& overrides = {},
+                                       std::string_view recompute_variable = {});
   /// Reads what to_json wrote (a checkpoint's configuration).
   [[nodiscard]] static RunConfig from_json(std::string_view json, const std::string& name);
 

@@ -47,6 +47,8 @@ std::string_view to_string(ConfigSource source) {
   switch (source) {
     case ConfigSource::default_value:
       return "default";
+    case ConfigSource::environment:
+      return "environment";
     case ConfigSource::file:
       return "file";
     case ConfigSource::command_line:

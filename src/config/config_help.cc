@@ -18,7 +18,8 @@ A run is described by one YAML file (`-c run.yaml`), and every key can also be g
 `--key value` or `--key=value` (hyphens and underscores are the same there: `--train-batch-size`). One file serves
 every verb; a verb takes the keys it needs.
 
-* A value on the command line wins over the file, the file wins over the default. Given twice on the command line, the
+* A value on the command line wins over the file, the file wins over the default. `RECOMPUTE=1` in the environment (as bert4keras
+  reads it) is `recompute: all` where neither sets it, and is said; `RECOMPUTE=0` is nothing. Given twice on the command line, the
   last value wins; a key twice in a file is an error.
 * A key that nobody knows is an error that names the nearest known one.
 * Lists are written `[256, 128]` in YAML and `256,128` on the command line.

@@ -127,6 +127,35 @@ TEST(RunConfig, default_then_file_then_command_line_and_last_wins) {
   EXPECT_EQ(config.source_of("adam_beta1"), ConfigSource::default_value);
 }
 
+TEST(RunConfig, RECOMPUTE_of_the_environment_counts_where_nothing_else_sets_recompute) {
+  const auto with = [](const char* variable, const std::string& yaml = {},
+                       const ConfigOverrides& overrides = {}) {
+    return RunConfig::parse(yaml, "run.yaml", overrides, variable);
+  };
+  for (const char* word : {"1", "true", "Yes", "on"}) {
+    const RunConfig config = with(word);
+    EXPECT_EQ(config.get("recompute"), "all");
+    EXPECT_EQ(config.source_of("recompute"), ConfigSource::environment);
+    EXPECT_EQ(config.notices, std::vector<std::string>{"RECOMPUTE=" + std::string(word) +
+                                                       " in the environment: recompute all"});
+  }
+  EXPECT_NE(with("1").to_yaml().find("recompute: all  # environment\n"), std::string::npos);
+  for (const char* word : {"", "0", "False", "no", "off"}) {
+    EXPECT_EQ(with(word), RunConfig());
+    EXPECT_TRUE(with(word).notices.empty());
+  }
+  EXPECT_EQ(with("1", "recompute: auto\n").get("recompute"), "auto");
+  EXPECT_EQ(with("1", "recompute: auto\n").notices,
+            std::vector<std::string>{
+                "RECOMPUTE=1 in the environment is without effect: recompute is auto (file)"});
+  EXPECT_EQ(with("1", "", {{"recompute", "sqrt"}}).get("recompute"), "sqrt");
+  EXPECT_EQ(with("1", "gradient_checkpointing: false\n").get("recompute"), "none");
+  EXPECT_EQ(with("1", "gradient_checkpointing: true\n").notices.size(), 1u);
+  for (const char* word : {"2", "all", " 1"})
+    EXPECT_ERROR((void)with(word), "bad_config: [RECOMPUTE] '" + std::string(word) +
+                                       "' in the environment is neither 1 nor 0\nhint: unset");
+}
+
 TEST(RunConfig, values_of_every_kind_are_read) {
   const RunConfig config = from_line({{"memory", "60%"},
                                       {"recompute", "every:4"},

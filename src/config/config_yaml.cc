@@ -191,19 +191,21 @@ std::string yaml_value(const config::Option& option, const std::string& text) {
 }  // namespace
 
 RunConfig RunConfig::parse(std::string_view yaml, const std::string& name,
-                           const ConfigOverrides& overrides) {
+                           const ConfigOverrides& overrides, std::string_view recompute_variable) {
   RunConfig config;
   config::GivenFields fields;
   apply_yaml(config, fields, std::string(yaml), name);
   apply_overrides(config, fields, overrides);
   config::apply_training_arguments(config, fields);
+  config::apply_recompute_variable(config, recompute_variable);
   config.validate();
   return config;
 }
 
-RunConfig RunConfig::load(const std::string& yaml_file, const ConfigOverrides& overrides) {
+RunConfig RunConfig::load(const std::string& yaml_file, const ConfigOverrides& overrides,
+                          std::string_view recompute_variable) {
   return parse(yaml_file.empty() ? std::string() : io::read_all(yaml_file, kMaxFileBytes),
-               yaml_file, overrides);
+               yaml_file, overrides, recompute_variable);
 }
 
 std::string RunConfig::to_yaml() const {

@@ -18,6 +18,10 @@ constexpr int64_t kMostRows = 1 << 24;  // of one update
 constexpr size_t kNoticesInFull = 4;    // more fields of what happens anyway are one line
 constexpr const char* kPage = "docs/training-arguments.md";
 
+// Those of Python's strtobool.
+constexpr std::string_view kTrueWords = "true|t|yes|y|on|1";
+constexpr std::string_view kFalseWords = "false|f|no|n|off|0";
+
 bool is_in(std::string_view words, std::string_view value) {
   while (true) {
     const size_t bar = words.find('|');
@@ -287,9 +291,8 @@ std::string plain_value(const TrainingArgument& field, std::string_view text) {
   if (value == "null" || value == "~") return "none";
   if (value == "[]" || value == "{}") return {};
   if (value == "[none]") return "none";
-  if (field.is_switch && is_in("true|t|yes|y|on|1", value)) return "true";
-  if (field.is_switch && is_in("false|f|no|n|off|0", value) && !is_in(field.accepted, value))
-    return "false";
+  if (field.is_switch && is_in(kTrueWords, value)) return "true";
+  if (field.is_switch && is_in(kFalseWords, value) && !is_in(field.accepted, value)) return "false";
   return value;
 }
 
@@ -321,6 +324,28 @@ void take_value(RunConfig& config, GivenFields& fields, std::string_view key,
     if (field == nullptr || field->otherwise.empty()) throw;
     throw Error(error.code(), error.where(), error.message(),
                 error.hint() + "; " + std::string(field->otherwise));
+  }
+}
+
+void apply_recompute_variable(RunConfig& config, std::string_view value) {
+  if (value.empty()) return;
+  std::string word(value);
+  std::transform(word.begin(), word.end(), word.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  const std::string given = "RECOMPUTE=" + std::string(value) + " in the environment";
+  if (is_in(kFalseWords, word)) return;
+  if (!is_in(kTrueWords, word))
+    throw Error(ErrorCode::bad_config, "RECOMPUTE",
+                "'" + std::string(value) + "' in the environment is neither 1 nor 0",
+                "unset RECOMPUTE, or write RECOMPUTE=1, which is recompute: all");
+  const ConfigSource source = config.source_of("recompute");
+  if (source == ConfigSource::default_value) {
+    set_option(config, "recompute", "all", ConfigSource::environment, "RECOMPUTE");
+    config.notices.push_back(given + ": recompute all");
+  } else if (config.get("recompute") != "all") {
+    config.notices.push_back(given + " is without effect: recompute is " + config.get("recompute") +
+                             " (" + std::string(to_string(source)) + ")");
   }
 }
 

@@ -56,4 +56,8 @@ void take_value(RunConfig& config, GivenFields& fields, std::string_view key,
 /// from the same place; else the command line wins over the file.
 void apply_training_arguments(RunConfig& config, const GivenFields& fields);
 
+/// RECOMPUTE of the environment (bert4keras, keras_recompute), which the words of Python's
+/// strtobool switch on and off; empty: not given. Run after all else is set.
+void apply_recompute_variable(RunConfig& config, std::string_view value);
+
 }  // namespace snug::config

@@ -95,6 +95,30 @@ class Hints(Case):
         config.write_text("\nsave_strategy: epoch\n")
         self.refused(["-c", config], "run.yaml:2] save_strategy: 'epoch' is refused", "give save_steps")
 
+    def test_RECOMPUTE_of_the_environment_recomputes_all_where_nothing_else_says_so(self):
+        words = ["--json", *options(model="bert-tiny", max_seq_length=24, memory="400MiB", threads=1)]
+        every = run("plan", *words, "--recompute", "all").stdout
+        kept = run("plan", *words).stdout
+        self.assertNotEqual(every, kept)
+        said = "RECOMPUTE=1 in the environment: recompute all"
+        for value, more, stdout, stderr in (("1", [], every, said), ("0", [], kept, ""), ("", [], kept, ""),
+                                            ("1", ["--recompute", "auto"], kept, "without effect: recompute is auto (command line)")):
+            done = run("plan", *words, *more, env={"RECOMPUTE": value})
+            self.assertEqual(done.stdout, stdout, done.stderr)
+            self.assertIn(stderr, done.stderr)
+            self.assertEqual("RECOMPUTE" in done.stderr, stderr != "")
+        config = self.folder / "run.yaml"
+        config.write_text("recompute: auto\n")
+        self.assertEqual(run("plan", *words, "-c", config, env={"RECOMPUTE": "1"}).stdout, kept)
+        wrong = run("plan", *words, env={"RECOMPUTE": "2"})
+        self.assertEqual(wrong.returncode, 1)
+        self.assertIn("[RECOMPUTE] '2' in the environment is neither 1 nor 0", wrong.stderr)
+        saved = self.folder / "kept.plan"
+        self.assertEqual(run("plan", *words, "--save-plan", saved).returncode, 0)
+        replayed = run("plan", *words, "--plan", saved, env={"RECOMPUTE": "1"})
+        self.assertEqual(replayed.returncode, 0, replayed.stderr)
+        self.assertNotIn("RECOMPUTE", replayed.stderr)
+
     def test_a_word_without_a_key_says_how_files_are_given(self):
         self.refused(["run.yaml"], "[run.yaml] this word belongs to no option", "-c run.yaml", verb="train")
 
