@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-#include "snug/session.h"
+#include "snug/run.h"
 
 namespace snug::cli {
 

@@ -6,5 +6,5 @@
 #include "snug/error.h"        // IWYU pragma: export
 #include "snug/memory.h"       // IWYU pragma: export
 #include "snug/plan_report.h"  // IWYU pragma: export
-#include "snug/session.h"      // IWYU pragma: export
+#include "snug/run.h"          // IWYU pragma: export
 #include "snug/solve.h"        // IWYU pragma: export

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/attrs.h"
+#include "snug/attrs.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -38,7 +38,15 @@ ValueId GraphBuilder::input(const std::string& name, TensorType type) {
   return add_resident(name, std::move(type), ValueKind::input);
 }
 ValueId GraphBuilder::parameter(const std::string& name, TensorType type) {
-  return add_resident(name, std::move(type), ValueKind::parameter);
+  if (!shares_weights_ || names_.count(name) == 0)
+    return add_resident(name, std::move(type), ValueKind::parameter);
+  const ValueId found = graph_.find(name);
+  if (graph_.value(found).kind != ValueKind::parameter || graph_.type(found) != type) {
+    throw Error(ErrorCode::shape_mismatch, graph_.name,
+                "the shared weight '" + name + "' is " + to_string(graph_.type(found)) +
+                    " elsewhere and " + to_string(type) + " here");
+  }
+  return found;
 }
 ValueId GraphBuilder::buffer(const std::string& name, TensorType type) {
   return add_resident(name, std::move(type), ValueKind::buffer);

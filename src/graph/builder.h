@@ -20,6 +20,7 @@ class GraphBuilder {
   GraphBuilder(const OpRegistry& registry, Graph graph);
 
   [[nodiscard]] ValueId input(const std::string& name, TensorType type);
+  /// While weights are shared, the one of this name and type where there is one.
   [[nodiscard]] ValueId parameter(const std::string& name, TensorType type);
   [[nodiscard]] ValueId buffer(const std::string& name, TensorType type);
   [[nodiscard]] ValueId state(const std::string& name, TensorType type);
@@ -42,6 +43,8 @@ class GraphBuilder {
   // The scope and phase of the nodes that follow; set through ScopeGuard / PhaseGuard.
   [[nodiscard]] const std::string& scope() const { return scope_; }
   void set_scope(std::string scope) { scope_ = std::move(scope); }
+  [[nodiscard]] bool shares_weights() const { return shares_weights_; }
+  void set_shares_weights(bool is_on) { shares_weights_ = is_on; }
   [[nodiscard]] Phase phase() const { return phase_; }
   void set_phase(Phase phase) { phase_ = phase; }
 
@@ -52,6 +55,7 @@ class GraphBuilder {
   Graph graph_;
   std::unordered_set<std::string> names_;  // of the graph's values
   std::string scope_;
+  bool shares_weights_ = false;
   Phase phase_ = Phase::forward;
   int64_t random_ordinal_ = 0;
 };

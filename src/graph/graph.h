@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/attrs.h"
-#include "graph/types.h"
+#include "snug/attrs.h"
+#include "snug/types.h"
 
 namespace snug {
 

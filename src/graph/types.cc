@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/types.h"
+#include "snug/types.h"
 
 #include <algorithm>
 

@@ -110,8 +110,7 @@ struct ModelFamily {
   /// Builds the classifier into an empty builder.
   Required<SequenceModel (*)(const FamilyConfig&, GraphBuilder&, BatchShape, const BuildOptions&)>
       build;
-  Required<nn::InitRule (*)(const FamilyConfig&, const std::string& parameter, const Shape&)>
-      init_rule;
+  Required<InitRule (*)(const FamilyConfig&, const std::string& parameter, const Shape&)> init_rule;
   Required<WeightNames> weights;
 };
 

@@ -195,14 +195,14 @@ TEST(Vgg, config_json_reads_back) {
 
 TEST(Image_models, initial_weights_follow_the_fan) {
   const ResnetConfig resnet;
-  const nn::InitRule conv = resnet_init_rule(resnet, "layer1.0.conv2.weight", {64, 32, 3, 3});
+  const InitRule conv = resnet_init_rule(resnet, "layer1.0.conv2.weight", {64, 32, 3, 3});
   EXPECT_DOUBLE_EQ(conv.deviation, std::sqrt(2.0 / (64 * 9)));
-  EXPECT_EQ(resnet_init_rule(resnet, "bn1.weight", {64}), (nn::InitRule{.constant = 1}));
-  EXPECT_EQ(resnet_init_rule(resnet, "bn1.running_var", {64}), (nn::InitRule{.constant = 1}));
-  EXPECT_EQ(resnet_init_rule(resnet, "bn1.running_mean", {64}), nn::InitRule{});
-  EXPECT_EQ(resnet_init_rule(resnet, "bn1.bias", {64}), nn::InitRule{});
+  EXPECT_EQ(resnet_init_rule(resnet, "bn1.weight", {64}), (InitRule{.constant = 1}));
+  EXPECT_EQ(resnet_init_rule(resnet, "bn1.running_var", {64}), (InitRule{.constant = 1}));
+  EXPECT_EQ(resnet_init_rule(resnet, "bn1.running_mean", {64}), InitRule{});
+  EXPECT_EQ(resnet_init_rule(resnet, "bn1.bias", {64}), InitRule{});
   EXPECT_EQ(vgg_init_rule({}, "classifier.0.weight", {8, 8}).deviation, 0.01);
-  EXPECT_EQ(vgg_init_rule({}, "features.0.bias", {8}), nn::InitRule{});
+  EXPECT_EQ(vgg_init_rule({}, "features.0.bias", {8}), InitRule{});
 }
 
 }  // namespace

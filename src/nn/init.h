@@ -7,18 +7,10 @@
 #include <span>
 #include <string>
 
-#include "graph/types.h"
+#include "snug/init.h"
+#include "snug/types.h"
 
 namespace snug::nn {
-
-/// How a parameter starts: `deviation` times a normal variate, or `constant` everywhere where the
-/// deviation is 0. One row may be zero (the padding token's embedding).
-struct InitRule {
-  double deviation = 0;
-  double constant = 0;
-  int64_t zero_row = -1;  // -1: none
-  bool operator==(const InitRule&) const = default;
-};
 
 /// Fills the row-major weight of this shape.
 void initialize(std::span<float> weight, const Shape& shape, const InitRule& rule,

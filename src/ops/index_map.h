@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/types.h"
+#include "snug/types.h"
 
 namespace snug {
 

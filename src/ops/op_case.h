@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "graph/attrs.h"
-#include "graph/types.h"
+#include "snug/attrs.h"
 #include "snug/error.h"
+#include "snug/types.h"
 
 namespace snug {
 

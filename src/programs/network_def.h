@@ -24,7 +24,7 @@ struct NetworkDef {
   /// evaluation): this micro-batch's share of the global mean. The same request gives the same
   /// graph.
   std::function<ValueId(GraphBuilder&, const BuildRequest&)> build;
-  std::function<nn::InitRule(const std::string& weight, const Shape&)> init_rule;
+  std::function<InitRule(const std::string& weight, const Shape&)> init_rule;
   /// What is trained for the task, and stays trainable when the rest is frozen.
   std::function<bool(const std::string& parameter)> is_head;
   /// Why a row's result depends on the other rows ("normalises by the statistics of its batch"), so

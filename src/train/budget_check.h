@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "snug/session.h"
+#include "snug/run.h"
 
 namespace snug::train {
 

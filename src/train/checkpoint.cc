@@ -9,8 +9,8 @@
 #include "io/atomic_folder.h"
 #include "io/file.h"
 #include "io/safetensors.h"
+#include "session/finite.h"
 #include "snug/error.h"
-#include "train/finite.h"
 #include "train/input.h"
 
 namespace snug::train {

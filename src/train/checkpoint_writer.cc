@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "ops/optimizer/optimizers.h"
+#include "session/finite.h"
 #include "snug/error.h"
-#include "train/finite.h"
 
 namespace snug::train {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "data/split.h"
 #include "session/engine.h"
-#include "snug/session.h"
+#include "snug/run.h"
 #include "train/feed.h"
 
 namespace snug::train {

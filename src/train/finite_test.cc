@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/finite.h"
+#include "session/finite.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "snug/session.h"
+#include "snug/run.h"
 
 namespace snug::train {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "io/file.h"
-#include "snug/session.h"
+#include "snug/run.h"
 
 namespace snug::train {
 

@@ -32,7 +32,7 @@ models::WeightRole Model::role(const std::string& parameter) const {
   return (*family->weights->role)(parameter);
 }
 
-nn::InitRule Model::init_rule(const std::string& parameter, const Shape& shape) const {
+InitRule Model::init_rule(const std::string& parameter, const Shape& shape) const {
   return (*family->init_rule)(config, parameter, shape);
 }
 

@@ -38,7 +38,7 @@ struct Model {
   /// The name of a weight in model.safetensors.
   [[nodiscard]] std::string stored_name(const std::string& parameter) const;
   [[nodiscard]] models::WeightRole role(const std::string& parameter) const;
-  [[nodiscard]] nn::InitRule init_rule(const std::string& parameter, const Shape& shape) const;
+  [[nodiscard]] InitRule init_rule(const std::string& parameter, const Shape& shape) const;
   /// Of all labels: LABEL_0, LABEL_1, ... where the file names none.
   [[nodiscard]] std::vector<std::string> label_names() const;
   /// After a change of `config`: refuses sizes that cannot be, and reads `traits` anew.

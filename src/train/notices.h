@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/token_cache.h"
-#include "snug/session.h"
+#include "snug/run.h"
 #include "train/model.h"
 
 namespace snug::train {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "snug/session.h"
+#include "snug/run.h"
 #include "train/checkpoint.h"
 #include "train/metrics_log.h"
 #include "train/run_data.h"

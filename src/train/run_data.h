@@ -12,7 +12,7 @@
 #include "data/sampler.h"
 #include "data/split.h"
 #include "data/token_cache.h"
-#include "snug/session.h"
+#include "snug/run.h"
 #include "text/wordpiece.h"
 
 namespace snug::train {

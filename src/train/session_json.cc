@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "snug/session.h"
+#include "snug/run.h"
 
 namespace snug {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "backend/backend.h"
 #include "fit/run_plan.h"
-#include "snug/session.h"
+#include "snug/run.h"
 #include "train/model.h"
 #include "train/run_data.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/sampler.h"
-#include "snug/session.h"
+#include "snug/run.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/metrics_log.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "backend/cpu/measure_profile.h"
-#include "graph/attrs.h"
-#include "graph/types.h"
+#include "snug/attrs.h"
+#include "snug/types.h"
 
 namespace snug {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/types.h"
+#include "snug/types.h"
 
 namespace snug {
 

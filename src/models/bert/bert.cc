@@ -140,7 +140,7 @@ SequenceModel build_bert_classifier(GraphBuilder& builder, const BertConfig& con
   return model;
 }
 
-nn::InitRule bert_init_rule(const BertConfig& config, const std::string& parameter) {
+InitRule bert_init_rule(const BertConfig& config, const std::string& parameter) {
   if (ends_with(parameter, ".bias")) return {};
   if (ends_with(parameter, "LayerNorm.weight")) return {.constant = 1};
   const bool is_words = ends_with(parameter, "word_embeddings.weight");

@@ -57,6 +57,6 @@ SequenceModel build_bert_classifier(GraphBuilder& builder, const BertConfig& con
                                     BatchShape shape, const BuildOptions& options);
 
 /// How Hugging Face initialises the parameter of this name.
-[[nodiscard]] nn::InitRule bert_init_rule(const BertConfig& config, const std::string& parameter);
+[[nodiscard]] InitRule bert_init_rule(const BertConfig& config, const std::string& parameter);
 
 }  // namespace snug::models

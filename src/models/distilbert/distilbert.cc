@@ -117,8 +117,8 @@ SequenceModel build_distilbert_classifier(GraphBuilder& builder, const Distilber
   return model;
 }
 
-nn::InitRule distilbert_init_rule(const DistilbertConfig& config, const std::string& parameter,
-                                  const Shape& shape) {
+InitRule distilbert_init_rule(const DistilbertConfig& config, const std::string& parameter,
+                              const Shape& shape) {
   if (parameter.ends_with(".bias")) return {};
   if (shape.size() == 1) return {.constant = 1};  // a norm's weight
   const bool is_words = parameter.ends_with("word_embeddings.weight");

@@ -53,7 +53,7 @@ SequenceModel build_distilbert_classifier(GraphBuilder& builder, const Distilber
                                           BatchShape shape, const BuildOptions& options);
 
 /// How Hugging Face initialises the parameter of this name.
-[[nodiscard]] nn::InitRule distilbert_init_rule(const DistilbertConfig& config,
-                                                const std::string& parameter, const Shape& shape);
+[[nodiscard]] InitRule distilbert_init_rule(const DistilbertConfig& config,
+                                            const std::string& parameter, const Shape& shape);
 
 }  // namespace snug::models

@@ -123,10 +123,10 @@ TEST(Distilbert, other_mathematics_is_refused_by_name) {
 
 TEST(Distilbert, weights_begin_as_hugging_face_s) {
   const DistilbertConfig config = small_config();
-  const nn::InitRule normal = {.deviation = 0.02};
-  nn::InitRule words = normal;
+  const InitRule normal = {.deviation = 0.02};
+  InitRule words = normal;
   words.zero_row = 0;
-  const nn::InitRule one = {.constant = 1};
+  const InitRule one = {.constant = 1};
   const std::string layer = "distilbert.transformer.layer.0.";
   const auto rule = [&](const std::string& name, const Shape& shape) {
     return distilbert_init_rule(config, name, shape);
@@ -134,9 +134,9 @@ TEST(Distilbert, weights_begin_as_hugging_face_s) {
   EXPECT_EQ(rule("distilbert.embeddings.word_embeddings.weight", {19, 8}), words);
   EXPECT_EQ(rule("distilbert.embeddings.position_embeddings.weight", {12, 8}), normal);
   EXPECT_EQ(rule(layer + "sa_layer_norm.weight", {8}), one);
-  EXPECT_EQ(rule(layer + "output_layer_norm.bias", {8}), nn::InitRule());
+  EXPECT_EQ(rule(layer + "output_layer_norm.bias", {8}), InitRule());
   EXPECT_EQ(rule("pre_classifier.weight", {8, 8}), normal);
-  EXPECT_EQ(rule("classifier.bias", {2}), nn::InitRule());
+  EXPECT_EQ(rule("classifier.bias", {2}), InitRule());
 }
 
 TEST(Distilbert, the_head_is_both_of_its_layers) {

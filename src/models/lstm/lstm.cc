@@ -114,8 +114,8 @@ SequenceModel build_lstm_classifier(GraphBuilder& builder, const LstmConfig& con
   return model;
 }
 
-nn::InitRule lstm_init_rule(const LstmConfig& config, const std::string& parameter,
-                            const Shape& shape) {
+InitRule lstm_init_rule(const LstmConfig& config, const std::string& parameter,
+                        const Shape& shape) {
   if (parameter == "embeddings.weight") return {.deviation = 1, .zero_row = config.pad_token_id};
   if (parameter == "classifier.bias") return {};
   if (parameter == "classifier.weight")

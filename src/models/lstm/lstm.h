@@ -43,7 +43,7 @@ SequenceModel build_lstm_classifier(GraphBuilder& builder, const LstmConfig& con
 
 /// Embeddings N(0, 1) as nn.Embedding's; all of the LSTM with the variance of nn.LSTM's
 /// U(-1 / sqrt(H), 1 / sqrt(H)); classifier N(0, 1 / fan-in), bias 0.
-[[nodiscard]] nn::InitRule lstm_init_rule(const LstmConfig& config, const std::string& parameter,
-                                          const Shape& shape);
+[[nodiscard]] InitRule lstm_init_rule(const LstmConfig& config, const std::string& parameter,
+                                      const Shape& shape);
 
 }  // namespace snug::models

@@ -108,11 +108,11 @@ TEST(Lstm, initial_weights_follow_PyTorch) {
   config.hidden_size = 300;
   config.pad_token_id = 2;
   EXPECT_EQ(lstm_init_rule(config, "embeddings.weight", {8, 4}),
-            (nn::InitRule{.deviation = 1, .zero_row = 2}));
+            (InitRule{.deviation = 1, .zero_row = 2}));
   for (const char* name : {"lstm.weight_ih_l0", "lstm.weight_hh_l1", "lstm.bias_ih_l0"})
     EXPECT_NEAR(lstm_init_rule(config, name, {1200, 300}).deviation, 1.0 / 30, 1e-12) << name;
   EXPECT_NEAR(lstm_init_rule(config, "classifier.weight", {2, 400}).deviation, 0.05, 1e-12);
-  EXPECT_EQ(lstm_init_rule(config, "classifier.bias", {2}), nn::InitRule{});
+  EXPECT_EQ(lstm_init_rule(config, "classifier.bias", {2}), InitRule{});
 }
 
 }  // namespace

@@ -66,8 +66,7 @@ SequenceModel build_mlp_classifier(GraphBuilder& builder, const MlpConfig& confi
   return model;
 }
 
-nn::InitRule mlp_init_rule(const MlpConfig& config, const std::string& parameter,
-                           const Shape& shape) {
+InitRule mlp_init_rule(const MlpConfig& config, const std::string& parameter, const Shape& shape) {
   if (ends_with(parameter, ".bias")) return {};
   if (parameter == "embeddings.weight")
     return {.deviation = kEmbeddingDeviation, .zero_row = config.pad_token_id};

@@ -39,7 +39,7 @@ SequenceModel build_mlp_classifier(GraphBuilder& builder, const MlpConfig& confi
 
 /// Embeddings N(0, 0.1), linear weights N(0, 2 / fan-in) before a relu and N(0, 1 / fan-in) in the
 /// classifier.
-[[nodiscard]] nn::InitRule mlp_init_rule(const MlpConfig& config, const std::string& parameter,
-                                         const Shape& shape);
+[[nodiscard]] InitRule mlp_init_rule(const MlpConfig& config, const std::string& parameter,
+                                     const Shape& shape);
 
 }  // namespace snug::models

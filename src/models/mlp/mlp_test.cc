@@ -99,7 +99,7 @@ TEST(Mlp, parameters_have_names_and_shapes) {
   EXPECT_EQ(model.token_type_ids, kNone);
 }
 
-std::vector<float> filled(const Shape& shape, const nn::InitRule& rule, const std::string& name,
+std::vector<float> filled(const Shape& shape, const InitRule& rule, const std::string& name,
                           uint64_t seed, int threads = 1) {
   std::vector<float> weight(static_cast<size_t>(element_count(shape)), 77);
   nn::initialize(weight, shape, rule, name, seed, threads);
@@ -107,7 +107,7 @@ std::vector<float> filled(const Shape& shape, const nn::InitRule& rule, const st
 }
 
 TEST(Initial_weights, depend_on_seed_and_name_alone) {
-  const nn::InitRule rule = {.deviation = 0.02};
+  const InitRule rule = {.deviation = 0.02};
   const Shape shape = {301, 200};
   const std::vector<float> base = filled(shape, rule, "a.weight", 1);
   EXPECT_EQ(filled(shape, rule, "a.weight", 1, 2), base);

@@ -143,8 +143,7 @@ SequenceModel build_resnet_classifier(GraphBuilder& builder, const ResnetConfig&
   return model;
 }
 
-nn::InitRule resnet_init_rule(const ResnetConfig&, const std::string& parameter,
-                              const Shape& shape) {
+InitRule resnet_init_rule(const ResnetConfig&, const std::string& parameter, const Shape& shape) {
   if (ends_with(parameter, ".running_var")) return {.constant = 1};
   if (ends_with(parameter, ".bias") || ends_with(parameter, ".running_mean")) return {};
   if (shape.size() == 1) return {.constant = 1};  // a norm's weight

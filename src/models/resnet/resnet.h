@@ -61,7 +61,7 @@ SequenceModel build_resnet_classifier(GraphBuilder& builder, const ResnetConfig&
 
 /// Convolutions N(0, 2 / fan-out) as in torchvision, the classifier with the variance of PyTorch's
 /// default, norms ones and zeros, running statistics 0 and 1.
-[[nodiscard]] nn::InitRule resnet_init_rule(const ResnetConfig& config,
-                                            const std::string& parameter, const Shape& shape);
+[[nodiscard]] InitRule resnet_init_rule(const ResnetConfig& config, const std::string& parameter,
+                                        const Shape& shape);
 
 }  // namespace snug::models

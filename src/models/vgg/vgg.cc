@@ -70,7 +70,7 @@ SequenceModel build_vgg_classifier(GraphBuilder& builder, const VggConfig& confi
   return model;
 }
 
-nn::InitRule vgg_init_rule(const VggConfig&, const std::string&, const Shape& shape) {
+InitRule vgg_init_rule(const VggConfig&, const std::string&, const Shape& shape) {
   if (shape.size() == 1) return {};
   if (shape.size() == 2) return {.deviation = kLinearDeviation};
   return {.deviation = std::sqrt(2 / static_cast<double>(shape[0] * shape[2] * shape[3]))};

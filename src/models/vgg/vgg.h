@@ -45,7 +45,7 @@ SequenceModel build_vgg_classifier(GraphBuilder& builder, const VggConfig& confi
                                    const BuildOptions& options);
 
 /// torchvision's: convolutions N(0, 2 / fan-out), linear weights N(0, 0.01), biases 0.
-[[nodiscard]] nn::InitRule vgg_init_rule(const VggConfig& config, const std::string& parameter,
-                                         const Shape& shape);
+[[nodiscard]] InitRule vgg_init_rule(const VggConfig& config, const std::string& parameter,
+                                     const Shape& shape);
 
 }  // namespace snug::models

@@ -12,7 +12,7 @@
 
 #include "backend/cpu/kernel.h"
 #include "base/threads.h"
-#include "graph/types.h"
+#include "snug/types.h"
 
 namespace snug {
 

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program `snug` does, as functions: plan_run, train_model, evaluate_model, predict_rows,
+// inspect_run, verify_run. Nothing is global and nothing is printed: progress and logs go to
+// callbacks, every failure is a snug::Error. Calls in different threads do not disturb each other
+// as long as their output folders differ. Work is done by the threads of the process's OpenMP;
+// where other processes want the cores too, set OMP_WAIT_POLICY=passive in the environment before
+// the process starts (on_message says when).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "snug/config.h"
+#include "snug/plan_report.h"
+
+namespace snug {
+
+/// How far a long step is; total is 0 where it is not known.
+struct Progress {
+  std::string stage;  // "reading train.jsonl", "planning", "training", "evaluating"
+  int64_t done = 0;
+  int64_t total = 0;
+};
+
+/// One logged update; the fields of metrics.jsonl.
+struct UpdateLog {
+  int64_t step = 0;
+  int64_t total_steps = 0;
+  double epoch = 0;
+  double loss = 0;
+  double learning_rate = 0;
+  double grad_norm = 0;
+  double tokens_per_second = 0;
+  int64_t arena_peak_bytes = 0;
+  int64_t rss_bytes = 0;
+};
+
+struct ClassScore {
+  std::string label;
+  int64_t rows = 0;
+  double precision = 0;
+  double recall = 0;  // the share of this class's rows that were found: accuracy per category
+  double f1 = 0;
+};
+
+/// Metrics of one pass over labelled rows.
+struct EvalMetrics {
+  int64_t rows = 0;
+  double loss = 0;
+  double accuracy = 0;
+  double macro_f1 = 0;  // mean over classes that occur in the rows or in the predictions
+  std::vector<ClassScore> classes;
+};
+
+struct Callbacks {
+  std::function<void(const Progress&)> on_progress;
+  std::function<void(const PlanReport&)> on_plan;
+  std::function<void(const UpdateLog&)> on_update;
+  std::function<void(int64_t step, const EvalMetrics&)> on_evaluation;
+  std::function<void(const std::string&)> on_message;
+};
+
+struct RunOptions {
+  Callbacks callbacks;
+  /// Set it from any thread (or a signal handler) to stop after the current update, with a
+  /// checkpoint.
+  const std::atomic<bool>* cancel = nullptr;
+  /// The caller's memory for resident values and arena, page-aligned; empty: the library maps its
+  /// own.
+  std::span<std::byte> memory;
+  /// True where config.memory is the budget of the whole process, code and libraries included, as
+  /// in the program `snug`; false where this library is a part of a larger program and budgets
+  /// resident values and arena alone.
+  bool budgets_whole_process = false;
+  /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
+  std::string profile_folder;
+  /// A plan written with save_plan_file, to be replayed instead of planning; empty: plan.
+  std::string plan_file;
+  /// Where plan_run and train_model write their plan for a later replay; empty: nowhere.
+  std::string save_plan_file;
+  /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.
+  bool wants_picture = false;
+  /// inspect_run's text lists every weight; otherwise layers.
+  bool lists_weights = false;
+};
+
+/// Plans without training. Without data keys: the full batch at max_seq_length. Throws
+/// Error{out_of_budget} with the proof.
+[[nodiscard]] PlanReport plan_run(const RunConfig& config, const RunOptions& options = {});
+
+enum class RunStatus : uint8_t { completed, early_stopped, interrupted };
+
+struct TrainSummary {
+  RunStatus status = RunStatus::completed;
+  int64_t steps = 0;
+  int64_t planned_peak_bytes = 0;
+  int64_t planned_arena_bytes = 0;
+  int64_t measured_arena_bytes = 0;  // highest byte touched
+  int64_t measured_peak_rss_bytes = 0;
+  EvalMetrics final_metrics;
+  std::string weights_sha256;  // of last/model.safetensors
+  double seconds = 0;
+  [[nodiscard]] std::string to_json() const;
+};
+/// Trains into config.output_dir. Throws Error{out_of_budget} before any work, Error{numeric} for a
+/// loss or gradient that is not finite (the last checkpoint stays).
+[[nodiscard]] TrainSummary train_model(const RunConfig& config, const RunOptions& options = {});
+
+/// Evaluates a trained model (the folder config.model, unless the run in output_dir began with it;
+/// else best/ or last/ there) on test_file, else validation_file, else held-out training rows.
+[[nodiscard]] EvalMetrics evaluate_model(const RunConfig& config, const RunOptions& options = {});
+[[nodiscard]] std::string to_json(const EvalMetrics& metrics);
+
+struct Prediction {
+  int64_t row = 0;  // in the order of the file
+  std::string label;
+  std::vector<std::pair<std::string, double>> scores;  // probabilities, by label
+  [[nodiscard]] std::string to_json() const;
+};
+/// Labels the rows of test_file (else validation_file) in file order.
+void predict_rows(const RunConfig& config, const std::function<void(const Prediction&)>& sink,
+                  const RunOptions& options = {});
+
+/// Text about a model, about data, or both, whatever the configuration names; with is_json one JSON
+/// object.
+[[nodiscard]] std::string inspect_run(const RunConfig& config, bool is_json,
+                                      const RunOptions& options = {});
+
+struct VerifyCheck {
+  std::string name;
+  bool is_equal = false;
+  std::string detail;
+  bool is_skipped = false;  // it has no meaning here: the detail says why
+};
+struct VerifyReport {
+  std::vector<VerifyCheck> checks;
+  [[nodiscard]] bool is_equal() const;
+  [[nodiscard]] std::string to_json() const;
+};
+/// Runs two updates on the user's own model and data under the chosen plan, under other plans and
+/// with dead bytes poisoned, and compares weights, gradients and bytes; and one update under
+/// another split, whose gradients must agree within rounding. Writes nothing into output_dir.
+[[nodiscard]] VerifyReport verify_run(const RunConfig& config, const RunOptions& options = {});
+
+}  // namespace snug

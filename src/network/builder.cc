@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// NetworkBuilder over GraphBuilder.
+#include <algorithm>
+
+#include "network/facts.h"
+#include "nn/layers.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/loss/loss.h"
+#include "ops/reduce/reduce.h"
+#include "ops/shape/shape.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+[[noreturn]] void fail(const NetworkBuilder& builder, const std::string& what,
+                       const std::string& hint = {}) {
+  throw Error(ErrorCode::invalid_graph, builder.scope().empty() ? "network" : builder.scope(), what,
+              hint);
+}
+
+// Names that updates and batches have for themselves.
+void check_name(const NetworkBuilder& builder, const std::string& name) {
+  const auto is_or_begins = [&](const std::string& word) {
+    return name == word || name.starts_with(word + ".");
+  };
+  for (const char* word :
+       {kRowWeightsName, kInverseTotalName, kRandomKeyName, kLossName, "hyper", "grad_norm"}) {
+    if (is_or_begins(word))
+      fail(builder, "the name '" + name + "' is taken by training itself", "choose another name");
+  }
+  if (name.starts_with("grad."))
+    fail(builder, "names do not begin with 'grad.': '" + name + "'", "choose another name");
+  if (name.empty()) fail(builder, "a value needs a name");
+}
+
+template <class Item>
+void add_fact(std::vector<Item>& items, const Item& item) {
+  if (std::find(items.begin(), items.end(), item) == items.end()) items.push_back(item);
+}
+
+int64_t product_from(const Shape& shape, size_t first) {
+  return element_count(Shape(shape.begin() + static_cast<std::ptrdiff_t>(first), shape.end()));
+}
+
+// (rows) as the weight of every element of (rows, ...).
+ValueId row_weights_like(NetworkBuilder::State& state, const Shape& shape) {
+  if (state.row_weights == kNone)
+    state.row_weights = state.graph.input(kRowWeightsName, {DType::f32, {state.request.rows}});
+  Shape ones(shape.size(), 1);
+  ones[0] = shape[0];
+  return reshape(state.graph, state.row_weights, ones);
+}
+
+ValueId inverse_total(NetworkBuilder::State& state, MeanTotal total) {
+  const size_t index = state.means.size();
+  total.name = kInverseTotalName + (index == 0 ? std::string() : "." + std::to_string(index));
+  add_fact(state.facts.means, total);
+  return state.graph.input(total.name, {DType::f32, {}});
+}
+
+bool is_fed(const GraphBuilder& graph, ValueId id, const NetworkFacts& facts) {
+  const Value& value = graph.graph().value(id);
+  return value.kind == ValueKind::input &&
+         std::any_of(facts.inputs.begin(), facts.inputs.end(),
+                     [&](const FedInput& input) { return input.name == value.name; });
+}
+
+// A weight for every element of `values`: the caller's, times that of the row.
+ValueId all_weights(NetworkBuilder::State& state, const Shape& shape, ValueId weights) {
+  GraphBuilder& graph = state.graph;
+  const ValueId rows = row_weights_like(state, shape);
+  if (weights == kNone) return rows;
+  if (graph.type(weights).dtype == DType::boolean) weights = cast(graph, weights, DType::f32);
+  Shape aligned = graph.shape(weights);
+  aligned.resize(shape.size(), 1);
+  return mul(graph, reshape(graph, weights, aligned), rows);
+}
+
+}  // namespace
+
+const TensorType& Tensor::type() const { return builder().state().graph.graph().type(id_); }
+
+int64_t Tensor::dim(int64_t axis) const {
+  const Shape& sizes = shape();
+  const auto rank = static_cast<int64_t>(sizes.size());
+  return sizes[static_cast<size_t>(normalize_axis(axis, rank, builder().scope()))];
+}
+
+NetworkBuilder& Tensor::builder() const {
+  if (builder_ == nullptr)
+    throw Error(ErrorCode::invalid_graph, "network", "an operand that is needed is not given");
+  return *builder_;
+}
+
+int64_t NetworkBuilder::rows() const { return state_.request.rows; }
+int64_t NetworkBuilder::length() const { return state_.request.length; }
+bool NetworkBuilder::training() const { return state_.request.training; }
+const std::string& NetworkBuilder::scope() const { return state_.graph.scope(); }
+
+int32_t NetworkBuilder::id_of(const Tensor& tensor, const char* what) const {
+  if (!tensor) fail(*this, std::string("the operand '") + what + "' is not given");
+  if (&tensor.builder() != this)
+    fail(*this, std::string("the operand '") + what + "' belongs to another building");
+  return tensor.id_;
+}
+
+Tensor NetworkBuilder::input(const std::string& name, const Shape& row_shape, DType dtype) {
+  check_name(*this, name);
+  if (dtype == DType::i64) fail(*this, "the input '" + name + "' has elements of i64", "use i32");
+  add_fact(state_.facts.inputs, {name, dtype, row_shape});
+  Shape shape = {rows()};
+  shape.insert(shape.end(), row_shape.begin(), row_shape.end());
+  return tensor_of(state_.graph.input(name, {dtype, shape}));
+}
+
+Tensor NetworkBuilder::parameter(const std::string& name, const Shape& shape,
+                                 const InitRule& init) {
+  const std::string full = nn::scoped(state_.graph, name);
+  check_name(*this, full);
+  state_.facts.init.emplace(full, init);
+  return tensor_of(state_.graph.parameter(full, {DType::f32, shape}));
+}
+
+Tensor NetworkBuilder::buffer(const std::string& name, const Shape& shape, const InitRule& init) {
+  const std::string full = nn::scoped(state_.graph, name);
+  check_name(*this, full);
+  state_.facts.init.emplace(full, init);
+  return tensor_of(state_.graph.buffer(full, {DType::f32, shape}));
+}
+
+std::vector<Tensor> NetworkBuilder::op(const std::string& name, const std::vector<Tensor>& operands,
+                                       Attrs attributes) {
+  std::vector<ValueId> ids;
+  for (const Tensor& operand : operands)
+    ids.push_back(operand ? id_of(operand, name.c_str()) : kNone);
+  std::vector<Tensor> outputs;
+  for (const ValueId id : state_.graph.op(name, ids, std::move(attributes)))
+    outputs.push_back(tensor_of(id));
+  return outputs;
+}
+
+Tensor NetworkBuilder::op1(const std::string& name, const std::vector<Tensor>& operands,
+                           Attrs attributes) {
+  const std::vector<Tensor> outputs = op(name, operands, std::move(attributes));
+  if (outputs.size() != 1) fail(*this, "the op '" + name + "' has several outputs", "use op()");
+  return outputs[0];
+}
+
+Tensor NetworkBuilder::random_key() {
+  if (!training()) return {};
+  if (state_.random_key == kNone)
+    state_.random_key = state_.graph.input(kRandomKeyName, {DType::i64, {3}});
+  return tensor_of(state_.random_key);
+}
+
+Tensor NetworkBuilder::weighted_mean(const Tensor& values, const Tensor& weights) {
+  GraphBuilder& graph = state_.graph;
+  const ValueId x = id_of(values, "values");
+  const Shape shape = graph.shape(x);
+  if (shape.empty() || shape[0] != rows())
+    fail(*this, "a mean is taken over (rows, ...), not " + to_string(values.type()));
+  MeanTotal total{.name = {}, .weights = {}, .each = product_from(shape, 1)};
+  ValueId given = kNone;
+  if (weights) {
+    given = id_of(weights, "weights");
+    const Shape& of_weights = graph.shape(given);
+    if (!is_fed(graph, given, state_.facts) || graph.type(given).dtype == DType::i32)
+      fail(*this, "weights of a mean must be an input, f32 or boolean",
+           "their sum over the global batch is known before its first row is computed");
+    if (of_weights.size() > shape.size() ||
+        !std::equal(of_weights.begin(), of_weights.end(), shape.begin()))
+      fail(*this, "weights " + to_string(of_weights) + " are no first axes of the values " +
+                      to_string(shape));
+    total.weights = graph.graph().value(given).name;
+    total.each = product_from(shape, of_weights.size());
+  }
+  const ValueId weighted = mul(graph, x, all_weights(state_, shape, given));
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < shape.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+  const ValueId sum = reduce_sum(graph, weighted, axes);
+  const ValueId mean = mul(graph, sum, inverse_total(state_, total));
+  state_.means.push_back(mean);
+  return tensor_of(mean);
+}
+
+Tensor NetworkBuilder::cross_entropy(const Tensor& logits, const Tensor& labels,
+                                     double label_smoothing) {
+  GraphBuilder& graph = state_.graph;
+  const ValueId x = id_of(logits, "logits");
+  const ValueId y = id_of(labels, "labels");
+  const Shape of_labels = graph.shape(y);
+  Shape expected = graph.shape(x);
+  if (expected.size() < 2 || expected[0] != rows())
+    fail(*this, "logits are (rows, ..., classes), not " + to_string(logits.type()));
+  const int64_t classes = expected.back();
+  expected.pop_back();
+  if (of_labels != expected || graph.type(y).dtype != DType::i32)
+    fail(*this, "labels of logits " + to_string(logits.type()) + " are i32 of " +
+                    to_string(expected) + ", not " + to_string(labels.type()));
+  const int64_t count = element_count(expected);
+  MeanTotal total{.name = {}, .weights = {}, .each = count / rows()};
+  if (is_fed(graph, y, state_.facts)) {
+    total.weights = graph.graph().value(y).name;
+    total.each = 1;
+  }
+  const ValueId weights =
+      reshape(graph, broadcast_to(graph, row_weights_like(state_, expected), expected), {count});
+  const ValueId mean =
+      softmax_cross_entropy(graph, reshape(graph, x, {count, classes}), reshape(graph, y, {count}),
+                            weights, inverse_total(state_, total),
+                            {.label_smoothing = label_smoothing})
+          .loss;
+  state_.means.push_back(mean);
+  return tensor_of(mean);
+}
+
+void NetworkBuilder::minimize(const Tensor& loss) {
+  if (state_.loss != kNone)
+    fail(*this, "minimize is called twice", "minimize the sum of both losses");
+  state_.loss = id_of(loss, "loss");
+}
+
+void NetworkBuilder::output(const std::string& name, const Tensor& value) {
+  check_name(*this, name);
+  const ValueId id = id_of(value, "value");
+  const Shape& shape = state_.graph.shape(id);
+  if (shape.empty() || shape[0] != rows())
+    fail(*this, "the output '" + name + "' must be (rows, ...), not " + to_string(value.type()));
+  if (state_.graph.graph().value(id).kind != ValueKind::computed)
+    fail(*this, "the output '" + name + "' is not computed");
+  if (training()) return;  // a training step would only keep it in memory
+  add_fact(state_.facts.outputs, name);
+  state_.graph.mark_output(id, name);
+}
+
+void NetworkBuilder::couples_rows(const std::string& reason) {
+  if (reason.empty()) fail(*this, "a coupling of rows needs a reason");
+  if (state_.facts.coupling.empty()) state_.facts.coupling = reason;
+}
+
+Scope::Scope(NetworkBuilder& builder, const std::string& name, Weights weights)
+    : builder_(builder),
+      before_(builder.scope()),
+      shared_before_(builder.state().graph.shares_weights()) {
+  GraphBuilder& graph = builder.state().graph;
+  graph.set_scope(before_.empty() ? name : before_ + "." + name);
+  graph.set_shares_weights(shared_before_ || weights == Weights::shared);
+}
+
+Scope::~Scope() {
+  builder_.state().graph.set_scope(before_);
+  builder_.state().graph.set_shares_weights(shared_before_);
+}
+
+}  // namespace snug

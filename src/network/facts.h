@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a caller's network says of itself while it is built, beside its graph.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "programs/network_def.h"
+#include "snug/network.h"
+
+namespace snug {
+
+/// A value that is fed row by row: (rows, row_shape...).
+struct FedInput {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape row_shape;
+  bool operator==(const FedInput&) const = default;
+};
+
+/// What a mean over the global batch is divided by.
+struct MeanTotal {
+  std::string name;     // of the fed value f32[]: 1 / total
+  std::string weights;  // the input whose elements are summed up; empty: every row counts
+  int64_t each = 1;     // what an element, or a row, counts
+  bool operator==(const MeanTotal&) const = default;
+};
+
+struct NetworkFacts {
+  std::map<std::string, InitRule> init;  // by weight
+  std::vector<FedInput> inputs;
+  std::vector<MeanTotal> means;
+  std::vector<std::string> outputs;
+  std::string coupling;
+};
+
+// Names of values that are not the caller's to choose.
+inline constexpr const char* kRowWeightsName = "row_weights";
+inline constexpr const char* kInverseTotalName = "inv_total";
+inline constexpr const char* kRandomKeyName = "rng";
+inline constexpr const char* kLossName = "loss";
+
+struct NetworkBuilder::State {
+  GraphBuilder& graph;
+  const BuildRequest& request;
+  NetworkFacts& facts;
+  ValueId row_weights = kNone;
+  ValueId random_key = kNone;
+  ValueId loss = kNone;
+  std::vector<ValueId> means = {};
+};
+
+/// Builds the network once. Returns the loss in training, kNone in evaluation; fills `facts`.
+ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRequest& request,
+                      NetworkFacts& facts);
+
+/// As planning and training want it. Builds it in training and in evaluation to read its facts, and
+/// throws Error{invalid_graph} where the two contradict each other.
+struct DescribedNetwork {
+  NetworkDef def;
+  NetworkFacts facts;
+};
+[[nodiscard]] DescribedNetwork describe_network(const Network& network,
+                                                const std::vector<int64_t>& lengths);
+
+}  // namespace snug

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "network/facts.h"
+#include "ops/registry.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kProbedRows = 2;
+
+[[noreturn]] void fail(const Network& network, const std::string& what, const std::string& hint) {
+  throw Error(ErrorCode::invalid_graph, network.name(), what, hint);
+}
+
+// Parts of the global mean may be added up over micro-batches only as long as they enter the loss
+// linearly.
+void check_linear(const Network& network, const Graph& graph, ValueId loss,
+                  const std::vector<ValueId>& means) {
+  const std::set<ValueId> parts(means.begin(), means.end());
+  std::vector<ValueId> open = {loss};
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (parts.count(id) != 0) continue;
+    const NodeId producer = graph.value(id).producer;
+    static const std::set<std::string> linear = {"add", "sub", "neg", "scale"};
+    if (producer == kNone || linear.count(*graph.node(producer).op->name) == 0) {
+      fail(network,
+           "the loss is not a sum of means times constants: it has " +
+               (producer == kNone ? "'" + graph.value(id).name + "'" : describe(graph, producer)),
+           "minimize what weighted_mean, cross_entropy or mean_squared_error give, added up and "
+           "times numbers");
+    }
+    for (const ValueId input : graph.node(producer).inputs) open.push_back(input);
+  }
+}
+
+std::vector<std::string> weights_in(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Value& value : graph.values) {
+    if (is_of_model(value.kind)) names.push_back(value.name);
+  }
+  return names;
+}
+
+Graph probe(const Network& network, bool training, int64_t length, NetworkFacts& facts) {
+  GraphBuilder builder(op_registry(), network.name());
+  (void)build_network(network, builder,
+                      {.rows = kProbedRows, .length = length, .training = training}, facts);
+  return builder.take();
+}
+
+// Rows that are shorter than their bucket are filled up at their end.
+void check_lengths(const Network& network, const std::vector<int64_t>& lengths) {
+  if (lengths.size() < 2) return;
+  NetworkFacts longest;
+  NetworkFacts shortest;
+  (void)probe(network, true, lengths.back(), longest);
+  (void)probe(network, true, lengths.front(), shortest);
+  for (size_t i = 0; i < std::min(longest.inputs.size(), shortest.inputs.size()); ++i) {
+    const Shape& a = longest.inputs[i].row_shape;
+    const Shape& b = shortest.inputs[i].row_shape;
+    if (a.size() == b.size() && (a.empty() || std::equal(a.begin() + 1, a.end(), b.begin() + 1)))
+      continue;
+    fail(network,
+         "the input '" + longest.inputs[i].name + "' is " + to_string(a) + " a row of length " +
+             std::to_string(lengths.back()) + " and " + to_string(b) + " of length " +
+             std::to_string(lengths.front()),
+         "the length must be the first axis of a row");
+  }
+}
+
+}  // namespace
+
+ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRequest& request,
+                      NetworkFacts& facts) {
+  NetworkBuilder::State state{.graph = graph, .request = request, .facts = facts};
+  NetworkBuilder builder(state);
+  network.build()(builder);
+  if (state.loss == kNone) {
+    if (request.training)
+      fail(network, "the network minimizes nothing", "call minimize with its loss");
+    return kNone;
+  }
+  check_linear(network, graph.graph(), state.loss, state.means);
+  graph.mark_output(state.loss, kLossName);
+  return request.training ? state.loss : kNone;
+}
+
+DescribedNetwork describe_network(const Network& network, const std::vector<int64_t>& lengths) {
+  DescribedNetwork described;
+  NetworkFacts& facts = described.facts;
+  const int64_t longest = lengths.empty() ? 0 : lengths.back();
+  const std::vector<std::string> trained = weights_in(probe(network, true, longest, facts));
+  for (const std::string& name : weights_in(probe(network, false, longest, facts))) {
+    if (std::find(trained.begin(), trained.end(), name) == trained.end())
+      fail(network, "the weight '" + name + "' is used in evaluation alone",
+           "build the same network in training");
+  }
+  std::set<std::string> names;
+  for (const FedInput& input : facts.inputs) {
+    if (!names.insert(input.name).second)
+      fail(network, "the input '" + input.name + "' differs between training and evaluation",
+           "give it one shape and type");
+  }
+  std::set<std::string> totals;
+  for (const MeanTotal& mean : facts.means) {
+    if (!totals.insert(mean.name).second)
+      fail(network, "the means of training and evaluation differ", "take them in the same order");
+  }
+  check_lengths(network, lengths);
+  const auto shared = std::make_shared<const Network>(network);
+  described.def = {.build =
+                       [shared](GraphBuilder& graph, const BuildRequest& request) {
+                         NetworkFacts unused;
+                         return build_network(*shared, graph, request, unused);
+                       },
+                   .init_rule = [init = facts.init](const std::string& weight,
+                                                    const Shape&) { return init.at(weight); },
+                   .is_head = [](const std::string&) { return false; },
+                   .coupling = facts.coupling,
+                   .has_lengths = lengths.size() > 1 || longest > 0};
+  return described;
+}
+
+}  // namespace snug
