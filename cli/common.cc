@@ -66,6 +66,10 @@ bool read_arguments(const std::string& verb, const std::string& summary,
                    "Write the plan to a file that --plan replays");
   }
   if (verb == "plan") {
+    app.add_option("--save-problem", arguments.save_problem_file,
+                   "Write the training step as a problem for `snug solve` (docs/solve.md)");
+    app.add_option("--save-schedule", arguments.save_schedule_file,
+                   "Write its planned schedule for `snug solve check`");
     app.add_option("--html", arguments.html_file,
                    "Write one page: memory over time, the arena's map, the price list");
   }

@@ -23,10 +23,12 @@ inline constexpr int kInterrupted = 130;
 struct Arguments {
   RunConfig config;
   bool is_json = false;
-  std::string plan_file;       // plan, train
-  std::string save_plan_file;  // plan, train
-  std::string html_file;       // plan
-  bool lists_weights = false;  // inspect
+  std::string plan_file;           // plan, train
+  std::string save_plan_file;      // plan, train
+  std::string save_problem_file;   // plan
+  std::string save_schedule_file;  // plan
+  std::string html_file;           // plan
+  bool lists_weights = false;      // inspect
 };
 
 /// Reads `-c FILE`, `--json` and every key of a run configuration. Prints help and returns false

@@ -27,6 +27,8 @@ int plan_verb(const std::vector<std::string>& words) {
   RunOptions options = run_options(reporter);
   options.plan_file = arguments.plan_file;
   options.save_plan_file = arguments.save_plan_file;
+  options.save_problem_file = arguments.save_problem_file;
+  options.save_schedule_file = arguments.save_schedule_file;
   options.wants_picture = !arguments.html_file.empty();
   const PlanReport report = plan_run(arguments.config, options);
   reporter.clear();

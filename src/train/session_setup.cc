@@ -12,6 +12,8 @@
 #include "base/threads.h"
 #include "base/units.h"
 #include "config/cores.h"
+#include "io/file.h"
+#include "solve/remat_write.h"
 #include "text/vocabulary.h"
 #include "train/input.h"
 #include "train/notices.h"
@@ -164,6 +166,29 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
   return request;
 }
 
+namespace {
+
+/// The largest training program as the files of `snug solve`, and which program that is.
+void write_for_solve(const RunPlan& run, const RunOptions& options) {
+  if (options.save_problem_file.empty() && options.save_schedule_file.empty()) return;
+  const PlannedProgram& program = run.train.back();
+  const plan::Problem& problem = program.lowered.problem;
+  if (!options.save_problem_file.empty())
+    io::replace_file(options.save_problem_file, solve::remat_problem_json(problem));
+  if (!options.save_schedule_file.empty()) {
+    std::vector<plan::OpId> schedule;
+    for (const plan::Step& step : program.plan.steps) schedule.push_back(step.op);
+    io::replace_file(options.save_schedule_file, solve::remat_schedule_json(problem, schedule));
+  }
+  const size_t programs = run.train.size() + run.eval.size() + (run.update ? 1 : 0);
+  say(options, "saved for snug solve: forward and backward of " + std::to_string(run.micro_batch) +
+                   " rows of " + std::to_string(program.length) + " tokens, " +
+                   (run.update ? "without the update" : "with the update") + ", one of the " +
+                   std::to_string(programs) + " programs of this run");
+}
+
+}  // namespace
+
 RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
                    const Machine& machine, int64_t micro_batch) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
@@ -188,6 +213,7 @@ RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const Run
   report.model = config.model;
   report.image_size = setup.model.traits.image_size;
   if (!options.save_plan_file.empty()) write_saved_plan(options.save_plan_file, run);
+  write_for_solve(run, options);
   if (setup.histogram.empty()) return run;
   report.updates = total_steps(config, setup.batches_per_epoch);
   double epoch_seconds = 0;

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/remat_write.h"
+
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "plan/problem/liveness.h"
+
+namespace snug::solve {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kPhases[] = {"prologue", "forward", "backward", "update"};
+
+/// Makes ids of names, each once.
+class Ids {
+ public:
+  std::string make(const std::string& name) {
+    std::string id = name;
+    for (int64_t& count = counts_[name]; !taken_.insert(id).second;)
+      id = name + "#" + std::to_string(++count + 1);
+    return id;
+  }
+
+ private:
+  std::unordered_map<std::string, int64_t> counts_;
+  std::unordered_set<std::string> taken_;
+};
+
+std::vector<std::string> storage_ids(const plan::Problem& problem) {
+  Ids ids;
+  std::vector<std::string> made;
+  made.reserve(problem.storages.size());
+  for (const plan::Storage& storage : problem.storages) made.push_back(ids.make(storage.name));
+  return made;
+}
+
+std::vector<std::string> op_ids(const plan::Problem& problem) {
+  Ids ids;
+  std::vector<std::string> made;
+  made.reserve(problem.ops.size());
+  for (const plan::Op& op : problem.ops)
+    made.push_back(ids.make(op.scope.empty() ? op.name : op.scope + "/" + op.name));
+  return made;
+}
+
+Json named(const std::vector<plan::StorageId>& storages, const std::vector<std::string>& ids) {
+  Json list = Json::array();
+  for (const plan::StorageId id : storages) list.push_back(ids[static_cast<size_t>(id)]);
+  return list;
+}
+
+Json json_of(const plan::Op& op, const std::string& id, const std::vector<std::string>& storages) {
+  Json json = {{"id", id},
+               {"phase", kPhases[static_cast<size_t>(op.phase)]},
+               {"cost", op.seconds},
+               {"inputs", named(op.inputs, storages)},
+               {"outputs", named(op.outputs, storages)},
+               {"recompute", op.may_recompute}};
+  if (op.scratch_bytes > 0) json["scratch_bytes"] = op.scratch_bytes;
+  for (const auto& [output, input] : op.reuses)
+    json["reuses"][storages[static_cast<size_t>(output)]] = storages[static_cast<size_t>(input)];
+  return json;
+}
+
+// One entry a line; a whole program is a large file.
+std::string lines(const std::vector<Json>& entries) {
+  std::string text = "[";
+  for (const Json& entry : entries) text += (text.size() > 1 ? ",\n  " : "\n  ") + entry.dump();
+  return text + "]";
+}
+
+}  // namespace
+
+std::string remat_problem_json(const plan::Problem& problem) {
+  const std::vector<std::string> storages = storage_ids(problem);
+  const std::vector<std::string> ops = op_ids(problem);
+  std::vector<Json> listed_storages, listed_ops;
+  Json resident = Json::array();
+  for (size_t i = 0; i < problem.storages.size(); ++i) {
+    const plan::Storage& storage = problem.storages[i];
+    if (storage.resident) resident.push_back(storages[i]);
+    listed_storages.push_back({{"id", storages[i]}, {"bytes", storage.bytes}});
+  }
+  for (size_t i = 0; i < problem.ops.size(); ++i)
+    listed_ops.push_back(json_of(problem.ops[i], ops[i], storages));
+  return "{\"storages\": " + lines(listed_storages) + ",\n\"resident\": " + resident.dump() +
+         ",\n\"keep\": " + named(problem.keep, storages).dump() +
+         ",\n\"ops\": " + lines(listed_ops) + "}\n";
+}
+
+std::string remat_schedule_json(const plan::Problem& problem,
+                                std::span<const plan::OpId> schedule) {
+  const std::vector<std::string> ids = op_ids(problem);
+  const plan::Liveness live = plan::analyse(problem, schedule);
+  std::vector<int64_t> runs(problem.ops.size(), 0);
+  std::vector<Json> listed;
+  for (const plan::OpId id : schedule) {
+    listed.push_back(ids[static_cast<size_t>(id)]);
+    ++runs[static_cast<size_t>(id)];
+  }
+  double cost = 0;
+  for (size_t i = 0; i < runs.size(); ++i)
+    cost += static_cast<double>(runs[i]) * problem.ops[i].seconds;
+  const double kept = static_cast<double>(live.kept_bytes) * problem.kept_seconds_per_byte;
+  const Json facts = {{"peak_bytes", live.load_bytes},
+                      {"cost", cost},
+                      {"kept_bytes", live.kept_bytes},
+                      {"kept_cost", kept}};
+  std::string head = facts.dump();
+  head.pop_back();
+  return head + ",\n\"schedule\": " + lines(listed) + "}\n";
+}
+
+}  // namespace snug::solve
