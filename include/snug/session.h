@@ -84,10 +84,6 @@ struct RunOptions {
   std::string plan_file;
   /// Where plan_run and train_model write their plan for a later replay; empty: nowhere.
   std::string save_plan_file;
-  /// Where plan_run writes the training program of the largest length bucket as a problem for `snug
-  /// solve`, and its planned schedule (docs/solve.md); empty: nowhere.
-  std::string save_problem_file;
-  std::string save_schedule_file;
   /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.
   bool wants_picture = false;
   /// inspect_run's text lists every weight; otherwise layers.
