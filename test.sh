@@ -21,6 +21,7 @@ tools/install_packages.sh
 step "rules: includes, families, sizes, format"
 python3 tools/check_includes.py
 python3 tools/check_families.py
+python3 tools/check_tasks.py
 python3 tools/check_sizes.py
 tools/check_format.sh
 

@@ -31,13 +31,12 @@ std::string text_of(const UpdateLog& log, const char* unit, int columns) {
 }
 
 std::string text_of(int64_t step, const EvalMetrics& metrics) {
-  char text[160];
-  std::snprintf(
-      text, sizeof text,
-      "evaluation after step %lld: loss %.4f  accuracy %.2f %%  macro F1 %.4f  (%lld rows)",
-      static_cast<long long>(step), metrics.loss, 100 * metrics.accuracy, metrics.macro_f1,
-      static_cast<long long>(metrics.rows));
-  return text;
+  char text[96];
+  std::snprintf(text, sizeof text, "evaluation after step %lld: loss %.4f",
+                static_cast<long long>(step), metrics.loss);
+  std::string line = text;
+  for (const MetricValue& each : metrics.values) line += "  " + each.text;
+  return line + "  (" + std::to_string(metrics.rows) + " rows)";
 }
 
 std::string text_of(const TrainSummary& summary, const std::string& output_dir) {
@@ -47,9 +46,9 @@ std::string text_of(const TrainSummary& summary, const std::string& output_dir) 
                 static_cast<long long>(summary.steps), summary.seconds);
   std::string lines = text + output_dir + "\n";
   if (summary.final_metrics.rows > 0) {
-    std::snprintf(text, sizeof text, "accuracy %.2f %%, macro F1 %.4f, loss %.4f on %lld rows\n",
-                  100 * summary.final_metrics.accuracy, summary.final_metrics.macro_f1,
-                  summary.final_metrics.loss, static_cast<long long>(summary.final_metrics.rows));
+    for (const MetricValue& each : summary.final_metrics.values) lines += each.text + ", ";
+    std::snprintf(text, sizeof text, "loss %.4f on %lld rows\n", summary.final_metrics.loss,
+                  static_cast<long long>(summary.final_metrics.rows));
     lines += text;
   }
   std::snprintf(

@@ -51,7 +51,7 @@ int main(int argc, char** argv) try {
   summary = snug::train_model(config, options);
   std::printf(
       "finished after %lld updates: accuracy %.3f, arena planned %lld, measured %lld bytes\n",
-      static_cast<long long>(summary.steps), summary.final_metrics.accuracy,
+      static_cast<long long>(summary.steps), summary.final_metrics.find("accuracy").value(),
       static_cast<long long>(summary.planned_arena_bytes),
       static_cast<long long>(summary.measured_arena_bytes));
   return summary.status == snug::RunStatus::completed ? 0 : 1;

@@ -31,7 +31,6 @@ struct ParameterGroup {
 };
 
 enum class ScheduleKind : uint8_t { linear, cosine, constant };
-enum class MetricKind : uint8_t { loss, accuracy, macro_f1 };
 enum class BadRows : uint8_t { stop, skip };
 
 /// What may be recomputed: the planner's choice by the budget, or a named strategy ("keep-all",
@@ -63,6 +62,9 @@ struct RunConfig {
   std::optional<double> hidden_dropout_prob;           // unset: the model's own
   std::optional<double> attention_probs_dropout_prob;  // unset: the model's own
   std::vector<std::string> freeze;
+
+  // Task.
+  std::string task = "auto";
 
   // Data.
   std::string train_file;
@@ -113,7 +115,7 @@ struct RunConfig {
   int64_t eval_steps = 0;  // 0: at the end of every epoch
   int64_t save_steps = 500;
   int64_t save_total_limit = 0;  // checkpoint-N folders kept beside best/ and last/
-  MetricKind metric_for_best_model = MetricKind::loss;
+  std::string metric_for_best_model = "loss";
   std::optional<bool> greater_is_better;  // unset: as the metric wants
   int64_t early_stopping_patience = 0;    // 0: off
   double early_stopping_threshold = 0.0;

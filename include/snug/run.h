@@ -11,8 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,13 +51,20 @@ struct ClassScore {
   double f1 = 0;
 };
 
+struct MetricValue {
+  std::string name;  // "macro_f1"
+  double value = 0;  // NaN where the rows do not define it
+  std::string text;  // for a terminal: "macro F1 0.9031"
+};
+
 /// Metrics of one pass over labelled rows.
 struct EvalMetrics {
   int64_t rows = 0;
   double loss = 0;
-  double accuracy = 0;
-  double macro_f1 = 0;  // mean over classes that occur in the rows or in the predictions
-  std::vector<ClassScore> classes;
+  std::vector<MetricValue> values;  // those of the task, in its order
+  std::vector<ClassScore> classes;  // of tasks that tell labels apart
+  /// The loss, or one of `values`; nothing where there is none of that name.
+  [[nodiscard]] std::optional<double> find(std::string_view name) const;
 };
 
 struct Callbacks {
@@ -121,13 +130,14 @@ struct TrainSummary {
 [[nodiscard]] EvalMetrics evaluate_model(const RunConfig& config, const RunOptions& options = {});
 [[nodiscard]] std::string to_json(const EvalMetrics& metrics);
 
+/// What a network says of a row; which of the fields it fills is its task's (docs/files.md).
 struct Prediction {
   int64_t row = 0;  // in the order of the file
   std::string label;
   std::vector<std::pair<std::string, double>> scores;  // probabilities, by label
   [[nodiscard]] std::string to_json() const;
 };
-/// Labels the rows of test_file (else validation_file) in file order.
+/// What the network says of the rows of test_file (else validation_file) in file order.
 void predict_rows(const RunConfig& config, const std::function<void(const Prediction&)>& sink,
                   const RunOptions& options = {});
 

@@ -11,6 +11,7 @@
 #include "config/training_arguments.h"
 #include "io/nearest.h"
 #include "snug/error.h"
+#include "tasks/registry.h"
 
 namespace snug {
 namespace config {
@@ -99,7 +100,7 @@ ConfigSource RunConfig::source_of(std::string_view key) const {
 }
 
 bool RunConfig::is_greater_better() const {
-  return greater_is_better.value_or(metric_for_best_model != MetricKind::loss);
+  return greater_is_better.value_or(tasks::is_greater_better(metric_for_best_model));
 }
 
 void RunConfig::validate() const {
@@ -115,7 +116,7 @@ void RunConfig::validate() const {
   if (max_steps == 0)
     fail("max_steps", "max_steps 0 would train nothing",
          "give a number above 0, or -1 to train by epochs");
-  if (greater_is_better && *greater_is_better != (metric_for_best_model != MetricKind::loss)) {
+  if (greater_is_better && *greater_is_better != tasks::is_greater_better(metric_for_best_model)) {
     fail("greater_is_better",
          "greater_is_better " + get("greater_is_better") + " contradicts metric_for_best_model " +
              get("metric_for_best_model"),

@@ -172,7 +172,7 @@ TEST(RunConfig, values_of_every_kind_are_read) {
   EXPECT_EQ(config.memory, (MemorySpec{.kind = MemorySpec::Kind::percent, .percent = 60}));
   EXPECT_EQ(config.recompute, (RecomputeSetting{.strategy = "every:4"}));
   EXPECT_EQ(config.optim, "adamw");
-  EXPECT_EQ(config.metric_for_best_model, MetricKind::accuracy);
+  EXPECT_EQ(config.metric_for_best_model, "accuracy");
   EXPECT_EQ(config.hidden_dropout_prob, 0.0);
   EXPECT_EQ(config.freeze, (std::vector<std::string>{"embeddings.*", "*.layer.0.*"}));
   EXPECT_TRUE(config.resume);

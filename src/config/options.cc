@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "config/option_kinds.h"
 #include "models/registry.h"
+#include "tasks/registry.h"
 
 namespace snug::config {
 namespace {
@@ -40,6 +41,19 @@ constexpr const char* kOptimizers[] = {
 #include "optimizers.inc"
 #undef SNUG_OPTIMIZER
 };
+
+std::vector<std::string> task_names() {
+  std::vector<std::string> names = {"auto"};
+  for (const tasks::Task* task : tasks::all_tasks()) names.push_back(*task->name);
+  return names;
+}
+
+// Hugging Face's names of metrics.
+std::vector<std::pair<std::string, std::string>> eval_names() {
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const std::string& name : tasks::metric_names()) names.emplace_back("eval_" + name, name);
+  return names;
+}
 
 void add_model(std::vector<Option>& all) {
   all = {
@@ -93,6 +107,11 @@ void add_model(std::vector<Option>& all) {
 
 void add_data(std::vector<Option>& all) {
   all = {
+      word_option(
+          {"task",
+           "what the model is trained for; auto: a trained model's own, else what the labels "
+           "look like (docs/tasks.md)"},
+          &RunConfig::task, task_names(), {}),
       same_content(text_option(
           {"train_file", "training rows; the kind follows the suffix: .jsonl, .tsv or .csv"},
           &RunConfig::train_file, true)),
@@ -241,14 +260,10 @@ void add_output(std::vector<Option>& all) {
       may_change(
           integer_option({"save_total_limit", "checkpoint-N folders kept beside best and last"},
                          &RunConfig::save_total_limit, between(0, 1e6))),
-      choice_option({"metric_for_best_model",
-                     "what decides best and early stopping (eval_ before the name is accepted)"},
-                    &RunConfig::metric_for_best_model, {"loss", "accuracy", "macro_f1"},
-                    {{"eval_loss", "loss"},
-                     {"eval_accuracy", "accuracy"},
-                     {"eval_macro_f1", "macro_f1"},
-                     {"f1", "macro_f1"},
-                     {"eval_f1", "macro_f1"}}),
+      word_option({"metric_for_best_model",
+                   "what decides best and early stopping, the loss or a metric of the task (eval_ "
+                   "before the name is accepted)"},
+                  &RunConfig::metric_for_best_model, tasks::metric_names(), eval_names()),
       switch_or_auto_option(
           {"greater_is_better", "direction of metric_for_best_model; auto: as the metric wants"},
           &RunConfig::greater_is_better),

@@ -12,21 +12,14 @@ struct Arrays {
   explicit Arrays(int64_t rows, int64_t length)
       : input_ids(static_cast<size_t>(rows * length), -7),
         token_type_ids(input_ids),
-        attention_mask(input_ids.size(), 9),
-        labels(static_cast<size_t>(rows), -7),
-        row_weights(static_cast<size_t>(rows), -7) {}
+        attention_mask(input_ids.size(), 9) {}
   BatchBuffers buffers() {
-    return {.input_ids = input_ids,
-            .token_type_ids = token_type_ids,
-            .attention_mask = attention_mask,
-            .labels = labels,
-            .row_weights = row_weights};
+    return {
+        .input_ids = input_ids, .token_type_ids = token_type_ids, .attention_mask = attention_mask};
   }
   std::vector<int32_t> input_ids;
   std::vector<int32_t> token_type_ids;
   std::vector<uint8_t> attention_mask;
-  std::vector<int32_t> labels;
-  std::vector<float> row_weights;
 };
 
 TokenCache pair_cache(const TemporaryFolder& folder) {
@@ -53,8 +46,6 @@ TEST(Batch, contents_are_exact_and_missing_rows_are_padding) {
   EXPECT_EQ(got.attention_mask, (std::vector<uint8_t>{1, 1, 1, 1, 1, 0, 0, 0,  //
                                                       1, 1, 1, 1, 1, 1, 0, 0,  //
                                                       0, 0, 0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(got.labels, (std::vector<int32_t>{1, 0, kIgnoredLabel}));
-  EXPECT_EQ(got.row_weights, (std::vector<float>{1, 1, 0}));
 }
 
 TEST(Batch, micro_batches_put_together_are_the_global_batch) {
@@ -69,10 +60,8 @@ TEST(Batch, micro_batches_put_together_are_the_global_batch) {
       Arrays part(micro, 16);
       cache.fill({rows, slot, micro, 16, 0}, part.buffers());
       std::copy(part.input_ids.begin(), part.input_ids.end(), parts.input_ids.begin() + slot * 16);
-      std::copy(part.labels.begin(), part.labels.end(), parts.labels.begin() + slot);
     }
     EXPECT_EQ(parts.input_ids, whole.input_ids);
-    EXPECT_EQ(parts.labels, whole.labels);
   }
 }
 
@@ -112,7 +101,8 @@ TEST(Batch, an_epoch_from_file_to_batches_allocates_nothing_and_sees_every_label
       {.batch_size = 16, .seed = 1, .buckets = bucket_lengths(32, cache.max_length())});
   Arrays arrays(4, 32);
   std::vector<int64_t> labels(7, 0);
-  float weight = 0;
+  RowColumns columns;
+  columns.reserve(cache.most_values());
   (void)sampler.next();
   sampler.seek(1, 0);
   const int64_t calls = AllocationCounter::calls();
@@ -120,14 +110,13 @@ TEST(Batch, an_epoch_from_file_to_batches_allocates_nothing_and_sees_every_label
     const BatchPlan plan = sampler.next();
     for (int64_t slot = 0; slot < 16; slot += 4) {
       cache.fill({plan.rows, slot, 4, plan.bucket_length, 0}, arrays.buffers());
-      for (size_t i = 0; i < 4; ++i) {
-        weight += arrays.row_weights[i];
-        if (arrays.labels[i] >= 0) ++labels[static_cast<size_t>(arrays.labels[i])];
-      }
+    }
+    for (const int64_t row : plan.rows) {
+      cache.read_columns(row, columns);
+      ++labels[static_cast<size_t>(columns.integers(0).front())];
     }
   }
   EXPECT_EQ(AllocationCounter::calls(), calls);
-  EXPECT_EQ(weight, 1000.0F);
   EXPECT_EQ(labels, cache.report().label_counts);
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds a token cache: one pass over the rows, tokens straight to the file, the index to a file
-// beside it. Holds one row, the labels and fixed buffers. Label ids are provisional during the pass
-// (the final order needs all names) and are replaced while the index is copied behind the tokens.
+// beside it. Holds one row, the labels and fixed buffers. Label ids are provisional during the
+// pass, since the final order needs all names; the metadata say which is which.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 #include "data/cache_format.h"
@@ -32,7 +34,10 @@ class CacheBuilder {
         tokens_(temporary_.duplicate_fd(), temporary_.path(), sizeof(CacheHeader)),
         index_(open_nameless(path), path),
         token_bytes_(token_bytes_for(spec.vocab_size)),
-        known_(spec.known_labels) {
+        known_(spec.known_labels),
+        columns_of_file_(columns_of(spec)),
+        drafts_(spec.form->columns.size()),
+        width_(spec.width) {
     log_.policy = spec.bad_rows;
     report_.length_counts.assign(static_cast<size_t>(spec.max_seq_length) + 1, 0);
     if (spec.label_use == LabelUse::known) {
@@ -50,7 +55,7 @@ class CacheBuilder {
     }
     finish_report();
     LabelMap map;
-    if (spec_.label_use == LabelUse::find) map = final_labels();
+    if (spec_.label_use == LabelUse::find && has_labels()) map = final_labels();
     if (spec_.label_use == LabelUse::known) map.labels = spec_.known_labels;
     reorder_counts(map);
     write_rest(key, map);
@@ -61,6 +66,7 @@ class CacheBuilder {
  private:
   void read_file(uint32_t file) {
     RowSchema schema = spec_.schema;
+    schema.text_form = spec_.form->has_words ? TextForm::words : TextForm::text;
     if (spec_.label_use == LabelUse::ignore) {
       schema.label_column.clear();
       schema.needs_label = false;
@@ -82,10 +88,17 @@ class CacheBuilder {
     if (columns_.empty()) columns_ = reader->columns();
   }
 
+  [[nodiscard]] bool is_empty(const Row& row) const {
+    const bool has_pair = !spec_.schema.text_pair_column.empty();
+    const bool has_text = spec_.form->has_words ? !std::all_of(row.words.begin(), row.words.end(),
+                                                               [](auto& w) { return is_blank(w); })
+                                                : !is_blank(row.text);
+    return !has_text && (!has_pair || is_blank(row.pair));
+  }
+
   void take(const Row& row, uint32_t file) {
     const bool is_prediction = spec_.label_use == LabelUse::ignore;
-    const bool has_pair = !spec_.schema.text_pair_column.empty();
-    if (!is_prediction && is_blank(row.text) && (!has_pair || is_blank(row.pair))) {
+    if (!is_prediction && is_empty(row)) {
       ++report_.dropped_empty;
       return;
     }
@@ -95,36 +108,90 @@ class CacheBuilder {
     }
     encoded_.ids.clear();
     encoded_.type_ids.clear();
+    encoded_.words.clear();
     encoded_.truncated = false;
-    encode_(row.text, has_pair ? &row.pair : nullptr, encoded_);
+    const bool has_pair = !spec_.schema.text_pair_column.empty();
+    encode_({.text = row.text, .words = row.words, .pair = has_pair ? &row.pair : nullptr},
+            encoded_);
     if (!is_prediction && encoded_.ids.empty()) {
       ++report_.dropped_empty;
       return;
     }
-    int32_t label = kIgnoredLabel;
-    if (!is_prediction) {
-      try {
-        label = label_id(row, file);
-      } catch (const RowError& error) {
-        ++label_errors_;
-        log_.report(error);
-        return;
-      }
-      ++report_.label_counts[static_cast<size_t>(label)];
+    try {
+      form_columns(row, place_of(spec_.files[file], row.line));
+    } catch (const RowError& error) {
+      ++label_errors_;
+      log_.report(error);
+      return;
     }
-    write_row(row, file, label);
+    write_row(row, file);
   }
 
-  int32_t label_id(const Row& row, uint32_t file) {
-    const std::string where = place_of(spec_.files[file], row.line);
+  // The columns as words of the file, in words_.
+  void form_columns(const Row& row, const std::string& where) {
+    for (ColumnDraft& draft : drafts_) {
+      draft.names.clear();
+      draft.integers.clear();
+      draft.reals.clear();
+    }
+    try {
+      spec_.form->read(row, encoded_, where, drafts_);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::bad_data) throw RowError(error);
+      throw;
+    }
+    words_.clear();
+    seen_.clear();
+    for (size_t i = 0; i < drafts_.size(); ++i) {
+      const ColumnSpec& column = spec_.form->columns[i];
+      if (column.is_of_label && spec_.label_use == LabelUse::ignore) continue;
+      append_column(column, drafts_[i], where);
+    }
+    for (const int32_t id : seen_) ++report_.label_counts[static_cast<size_t>(id)];
+  }
+
+  void append_column(const ColumnSpec& column, const ColumnDraft& draft, const std::string& where) {
+    const size_t count = column.type == ColumnType::label  ? draft.names.size()
+                         : column.type == ColumnType::real ? draft.reals.size()
+                                                           : draft.integers.size();
+    if (column.form == ColumnForm::ragged) words_.push_back(static_cast<uint32_t>(count));
+    if (column.form == ColumnForm::scalar) SNUG_CHECK(count == 1, "a scalar has one value");
+    if (column.form == ColumnForm::vector) check_width(column, static_cast<int64_t>(count), where);
+    for (size_t i = 0; i < count; ++i) {
+      switch (column.type) {
+        case ColumnType::label:
+          seen_.push_back(label_id(draft.names[i], where));
+          words_.push_back(static_cast<uint32_t>(seen_.back()));
+          break;
+        case ColumnType::integer:
+          words_.push_back(std::bit_cast<uint32_t>(draft.integers[i]));
+          break;
+        case ColumnType::real:
+          words_.push_back(std::bit_cast<uint32_t>(draft.reals[i]));
+          break;
+      }
+    }
+  }
+
+  void check_width(const ColumnSpec& column, int64_t count, const std::string& where) {
+    if (width_ == 0) width_ = count;
+    if (count == width_) return;
+    throw RowError(ErrorCode::bad_data, where,
+                   "the column '" + column.name + "' has " + std::to_string(count) +
+                       " numbers, not " + std::to_string(width_) +
+                       (spec_.width > 0 ? " as the model" : " as the rows before"),
+                   "give every row the same number of them, or set bad_rows to skip");
+  }
+
+  int32_t label_id(const std::string& label, const std::string& where) {
     if (spec_.label_use == LabelUse::known) {
-      if (const auto id = known_.find(*row.label, where)) return *id;
-      const Error error = unseen_label(where, *row.label, spec_.known_labels);
+      if (const auto id = known_.find(label, where)) return *id;
+      const Error error = unseen_label(where, label, spec_.known_labels);
       throw RowError(error);
     }
     int32_t id = 0;
     try {
-      id = finder_.add(*row.label, where);
+      id = finder_.add(label, where);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::bad_data) throw RowError(error);
       throw;
@@ -145,7 +212,7 @@ class CacheBuilder {
     return static_cast<uint32_t>(ones - types.begin());
   }
 
-  void write_row(const Row& row, uint32_t file, int32_t label) {
+  void write_row(const Row& row, uint32_t file) {
     const std::vector<int32_t>& ids = encoded_.ids;
     SNUG_CHECK(ids.size() <= static_cast<size_t>(spec_.max_seq_length),
                "a row longer than max_seq_length");
@@ -160,16 +227,20 @@ class CacheBuilder {
     }
     Checksum checksum;
     checksum.add(bytes);
+    const std::span<const std::byte> columns = std::as_bytes(std::span(std::as_const(words_)));
+    Checksum column_checksum;
+    column_checksum.add(columns);
     const IndexRecord record{
         .offset = static_cast<uint64_t>(tokens_.position()) - sizeof(CacheHeader),
         .line = static_cast<uint64_t>(row.line),
         .length = static_cast<uint32_t>(ids.size()),
         .first_segment = first_segment(),
-        .label = label,
+        .column_bytes = static_cast<uint32_t>(columns.size()),
         .file = file,
         .checksum = checksum.folded(),
-        .reserved = 0};
+        .column_checksum = column_checksum.folded()};
     tokens_.write(bytes);
+    tokens_.write(columns);
     index_.write(bytes_of(record));
     ++report_.kept;
     report_.truncated += encoded_.truncated ? 1 : 0;
@@ -200,6 +271,11 @@ class CacheBuilder {
     throw Error(ErrorCode::bad_data, where, text, "check text_column and label_column");
   }
 
+  [[nodiscard]] bool has_labels() const {
+    return std::any_of(columns_of_file_.begin(), columns_of_file_.end(),
+                       [](const ColumnSpec& each) { return each.type == ColumnType::label; });
+  }
+
   /// The map from the order of first sight.
   [[nodiscard]] LabelMap final_labels() const {
     const LabelFinder::Result found = finder_.finish();
@@ -226,9 +302,14 @@ class CacheBuilder {
     header.token_bytes = token_bytes_;
     header.max_seq_length = static_cast<uint32_t>(spec_.max_seq_length);
     header.vocab_size = static_cast<uint32_t>(spec_.vocab_size);
-    header.index_checksum = copy_index(map.id_of);
-    const std::string metadata =
-        to_json({.key = key, .labels = map.labels, .label_source = map.source, .report = report_});
+    header.index_checksum = copy_index();
+    const std::string metadata = to_json({.key = key,
+                                          .columns = columns_of_file_,
+                                          .width = width_,
+                                          .codes = map.id_of,
+                                          .labels = map.labels,
+                                          .label_source = map.source,
+                                          .report = report_});
     SNUG_CHECK(metadata.size() <= kMaxMetadataBytes, "metadata too large");
     Checksum checksum;
     checksum.add(std::as_bytes(std::span(metadata)));
@@ -242,7 +323,7 @@ class CacheBuilder {
     temporary_.commit();
   }
 
-  uint64_t copy_index(const std::vector<int32_t>& id_of) {
+  uint64_t copy_index() {
     index_.flush();
     std::vector<IndexRecord> records(kCopyRecords);
     Checksum checksum;
@@ -251,9 +332,6 @@ class CacheBuilder {
           static_cast<size_t>(std::min(report_.kept - row, static_cast<int64_t>(kCopyRecords))));
       index_.read_at(row * static_cast<int64_t>(sizeof(IndexRecord)),
                      std::as_writable_bytes(std::span(records)));
-      for (IndexRecord& record : records) {
-        if (!id_of.empty()) record.label = id_of[static_cast<size_t>(record.label)];
-      }
       checksum.add(std::as_bytes(std::span(records)));
       tokens_.write(std::as_bytes(std::span(records)));
     }
@@ -277,6 +355,11 @@ class CacheBuilder {
   std::vector<std::string> columns_;
   EncodedRow encoded_;
   std::vector<uint16_t> narrow_;
+  std::vector<ColumnSpec> columns_of_file_;
+  std::vector<ColumnDraft> drafts_;
+  std::vector<uint32_t> words_;  // the columns of a row
+  std::vector<int32_t> seen_;    // labels of a row
+  int64_t width_;
 };
 
 }  // namespace

@@ -45,10 +45,31 @@ std::vector<int64_t> counts_at(const nlohmann::json& object, const char* name) {
   return counts;
 }
 
-LabelSource label_source_at(const nlohmann::json& object) {
-  const int64_t value = count_at(object, "label_source");
-  if (value > static_cast<int64_t>(LabelSource::ids)) throw std::out_of_range("label_source");
-  return static_cast<LabelSource>(value);
+template <class Enum>
+Enum enum_at(const nlohmann::json& object, const char* name, Enum last) {
+  const int64_t value = count_at(object, name);
+  if (value > static_cast<int64_t>(last)) throw std::out_of_range(name);
+  return static_cast<Enum>(value);
+}
+
+std::vector<ColumnSpec> columns_at(const nlohmann::json& object) {
+  std::vector<ColumnSpec> columns;
+  for (const nlohmann::json& each : object.at("columns")) {
+    columns.push_back({.name = each.at("name").get<std::string>(),
+                       .form = enum_at(each, "form", ColumnForm::ragged),
+                       .type = enum_at(each, "type", ColumnType::real),
+                       .is_of_label = each.at("is_of_label").get<bool>()});
+  }
+  return columns;
+}
+
+std::vector<int32_t> codes_at(const nlohmann::json& object, int64_t labels) {
+  std::vector<int32_t> codes;
+  for (const int64_t code : counts_at(object, "codes")) {
+    if (code >= labels) throw std::out_of_range("codes");
+    codes.push_back(static_cast<int32_t>(code));
+  }
+  return codes;
 }
 
 }  // namespace
@@ -92,7 +113,8 @@ std::string cache_key(const CacheSpec& spec) {
   append_field(text, std::to_string(static_cast<int>(spec.bad_rows)) + "," +
                          std::to_string(static_cast<int>(spec.label_use)) + "," +
                          std::to_string(spec.max_seq_length) + "," +
-                         std::to_string(spec.vocab_size));
+                         std::to_string(spec.vocab_size) + "," + std::to_string(spec.width));
+  append_field(text, spec.form->name);
   append_field(text, spec.tokenizer_fingerprint);
   if (spec.label_use == LabelUse::known) {
     for (const std::string& name : spec.known_labels.names()) append_field(text, name);
@@ -112,7 +134,17 @@ std::string cache_key(const CacheSpec& spec) {
 
 std::string to_json(const CacheMetadata& metadata) {
   const DataReport& report = metadata.report;
+  nlohmann::json columns = nlohmann::json::array();
+  for (const ColumnSpec& column : metadata.columns) {
+    columns.push_back({{"name", column.name},
+                       {"form", static_cast<int>(column.form)},
+                       {"type", static_cast<int>(column.type)},
+                       {"is_of_label", column.is_of_label}});
+  }
   const nlohmann::json json = {{"key", metadata.key},
+                               {"columns", columns},
+                               {"width", metadata.width},
+                               {"codes", metadata.codes},
                                {"labels", metadata.labels.names()},
                                {"label_source", static_cast<int>(metadata.label_source)},
                                {"report",
@@ -134,15 +166,19 @@ std::string to_json(const CacheMetadata& metadata) {
 CacheMetadata metadata_from_json(const std::string& text, const std::string& where) {
   try {
     // The report counts rows by length and by label, and keeps a few texts.
-    constexpr int64_t kMostValues = int64_t{kMaxSequenceLength} + 2 * kMaxLabels + 100;
+    constexpr int64_t kMostValues = int64_t{kMaxSequenceLength} + 3 * kMaxLabels + 200;
     const nlohmann::json json =
         parse_bounded_json(text, {.max_depth = 4, .max_values = kMostValues});
     const nlohmann::json& in = json.at("report");
     CacheMetadata metadata{
         .key = json.at("key").get<std::string>(),
+        .columns = columns_at(json),
+        .width = count_at(json, "width"),
+        .codes = {},
         .labels = Labels::from_names(json.at("labels").get<std::vector<std::string>>()),
-        .label_source = label_source_at(json),
+        .label_source = enum_at(json, "label_source", LabelSource::ids),
         .report = {}};
+    metadata.codes = codes_at(json, metadata.labels.size());
     DataReport& report = metadata.report;
     report.rows_read = count_at(in, "rows_read");
     report.kept = count_at(in, "kept");
@@ -168,6 +204,14 @@ CacheMetadata metadata_from_json(const std::string& text, const std::string& whe
   } catch (const Error&) {
     throw damaged(where);
   }
+}
+
+std::vector<ColumnSpec> columns_of(const CacheSpec& spec) {
+  std::vector<ColumnSpec> columns;
+  for (const ColumnSpec& column : spec.form->columns) {
+    if (!column.is_of_label || spec.label_use != LabelUse::ignore) columns.push_back(column);
+  }
+  return columns;
 }
 
 void check_spec(const CacheSpec& spec) {

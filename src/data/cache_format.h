@@ -2,12 +2,16 @@
 // The bytes of a token cache file, shared by the builder and the reader. Little-endian, as every
 // machine Snug runs on.
 //
-//   Header | token ids of all rows, end to end | one IndexRecord a row | metadata (JSON: key,
-//   labels, report)
+//   Header | token ids and columns of each row, end to end | one IndexRecord a row | metadata
+//   (JSON: key, columns, labels, report)
+//
+// The columns of a row stand behind its ids, in the order of the metadata, as words of 32 bits: a
+// scalar is one, a vector `width` of them, a ragged column a count and so many. A label is the
+// place of its name in the order of first sight; `codes` says which id that is.
 //
 // The header is written last, after all else has reached the disk, so a file without it is
 // incomplete. Every byte is under a checksum: the header under its own, index and metadata under
-// the header's, a row's ids under its record's.
+// the header's, a row's ids and its columns under its record's.
 #pragma once
 
 #include <bit>
@@ -23,7 +27,7 @@ namespace snug::data {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint64_t kCacheMagic = 0x31'4B'4F'54'47'55'4E'53;  // "SNUGTOK1"
-inline constexpr uint32_t kCacheVersion = 2;
+inline constexpr uint32_t kCacheVersion = 3;
 inline constexpr uint32_t kCacheComplete = 0x45'4E'4F'44;  // "DONE"
 inline constexpr uint64_t kMaxMetadataBytes = uint64_t{64} << 20;
 inline constexpr int32_t kMaxSequenceLength = int32_t{1} << 20;
@@ -33,7 +37,7 @@ struct CacheHeader {
   uint32_t version = kCacheVersion;
   uint32_t complete = kCacheComplete;
   uint64_t rows = 0;
-  uint64_t tokens_bytes = 0;  // from sizeof(CacheHeader) on
+  uint64_t tokens_bytes = 0;  // ids and columns, from sizeof(CacheHeader) on
   uint64_t metadata_bytes = 0;
   uint32_t token_bytes = 0;  // of one id: 2 where vocab_size <= 65,536, else 4
   uint32_t max_seq_length = 0;
@@ -50,10 +54,10 @@ struct IndexRecord {
   uint64_t line = 0;
   uint32_t length = 0;  // in tokens
   uint32_t first_segment = 0;
-  int32_t label = kIgnoredLabel;
+  uint32_t column_bytes = 0;
   uint32_t file = 0;
   uint32_t checksum = 0;  // of the row's ids
-  uint32_t reserved = 0;
+  uint32_t column_checksum = 0;
 };
 static_assert(sizeof(IndexRecord) == 40);
 
@@ -86,6 +90,9 @@ template <class T>
 
 struct CacheMetadata {
   std::string key;
+  std::vector<ColumnSpec> columns;
+  int64_t width = 0;           // values of a vector column
+  std::vector<int32_t> codes;  // ids of labels by place of first sight; empty: places are ids
   Labels labels;
   LabelSource label_source = LabelSource::data;
   DataReport report;
@@ -93,6 +100,9 @@ struct CacheMetadata {
 [[nodiscard]] std::string to_json(const CacheMetadata& metadata);
 /// Throws Error{bad_data} at `where` unless `text` has exactly the form that to_json writes.
 [[nodiscard]] CacheMetadata metadata_from_json(const std::string& text, const std::string& where);
+
+/// The columns of a cache that is made from this.
+[[nodiscard]] std::vector<ColumnSpec> columns_of(const CacheSpec& spec);
 
 /// Throws Error{bad_config} for a spec that makes no sense.
 void check_spec(const CacheSpec& spec);

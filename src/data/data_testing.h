@@ -58,9 +58,10 @@ void expect_error(Action action, ErrorCode code, const std::string& text) {
 
 /// One id a byte between two specials, a pair behind a third, cut at max_length.
 inline EncodeFn toy_encoder(int32_t max_length) {
-  return [max_length](std::string_view text, const std::string* pair, EncodedRow& out) {
+  return [max_length](const RowText& row, EncodedRow& out) {
+    const std::string* pair = row.pair;
     out.ids.push_back(300);
-    for (const char byte : text) out.ids.push_back(static_cast<unsigned char>(byte));
+    for (const char byte : row.text) out.ids.push_back(static_cast<unsigned char>(byte));
     out.ids.push_back(301);
     out.type_ids.assign(out.ids.size(), 0);
     if (pair != nullptr) {

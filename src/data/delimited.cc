@@ -67,6 +67,11 @@ class DelimitedReader final : public RowReader {
     }
     for (size_t i = 0; i < record_.ends.size(); ++i)
       columns_.emplace_back(record_.field(static_cast<int64_t>(i)));
+    if (schema_.text_form == TextForm::words) {
+      throw Error(ErrorCode::bad_config, source_.path(),
+                  "texts that are lists of words exist in JSON lines alone",
+                  "write the rows as .jsonl: \"" + schema_.text_column + "\": [\"a\", \"word\"]");
+    }
     text_ = find(schema_.text_column, "text_column", true);
     if (!schema_.text_pair_column.empty())
       pair_ = find(schema_.text_pair_column, "text_pair_column", true);
@@ -99,7 +104,7 @@ class DelimitedReader final : public RowReader {
     if (pair_ != kNoColumn) row.pair = record_.field(pair_);
     row.label.reset();
     if (label_ != kNoColumn && !record_.field(label_).empty())
-      row.label = std::string(record_.field(label_));
+      row.label = RowLabel{.items = {std::string(record_.field(label_))}};
     row.line = record_.line;
   }
 

@@ -242,9 +242,11 @@ uint64_t ImageFile::content_hash() const { return state_->content_hash; }
 const std::vector<int64_t>& ImageFile::label_counts() const { return state_->label_counts; }
 const std::vector<std::string>& ImageFile::files() const { return state_->files; }
 
-int32_t ImageFile::label(int64_t row) const {
+void ImageFile::read_columns(int64_t row, RowColumns& out) const {
   std::array<std::byte, kCifar100.label_bytes> head{};
-  return state_->read_record(row, std::span(head).first(state_->kind.label_bytes));
+  out.clear();
+  out.add_integers(1)[0] =
+      state_->read_record(row, std::span(head).first(state_->kind.label_bytes));
 }
 
 void ImageFile::read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const {
@@ -261,9 +263,7 @@ void ImageFile::fill(const MicroBatch& batch, const BatchBuffers& buffers) const
   for (size_t i = 0; i < size; ++i) {
     const size_t slot = static_cast<size_t>(batch.first_slot) + i;
     const bool is_there = slot < batch.rows.size();
-    const int32_t label = is_there ? state_->read_record(batch.rows[slot], record) : kIgnoredLabel;
-    if (!buffers.labels.empty()) buffers.labels[i] = label;
-    if (!buffers.row_weights.empty()) buffers.row_weights[i] = is_there ? 1.0F : 0.0F;
+    if (is_there) (void)state_->read_record(batch.rows[slot], record);
     if (buffers.pixel_values.empty()) continue;
     const std::span<float> image = buffers.pixel_values.subspan(i * kImageBytes, kImageBytes);
     if (!is_there) {

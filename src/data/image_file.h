@@ -43,7 +43,8 @@ class ImageFile final : public RowStore {
   [[nodiscard]] const Labels& labels() const override;
   [[nodiscard]] LabelSource label_source() const;
   [[nodiscard]] uint64_t content_hash() const override;
-  [[nodiscard]] int32_t label(int64_t row) const override;
+  [[nodiscard]] int64_t most_values() const override { return 1; }
+  void read_columns(int64_t row, RowColumns& out) const override;  // one_label()'s
   void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const override;
   /// pixel_values are normalised; padding rows are zeros.
   void fill(const MicroBatch& batch, const BatchBuffers& buffers) const override;

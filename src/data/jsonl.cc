@@ -12,11 +12,12 @@ namespace snug::data {
 namespace {
 
 constexpr size_t kMaxColumns = 32;
+constexpr size_t kMaxListItems = size_t{1} << 16;
 constexpr size_t kMaxParserTextBytes = 160;
 constexpr const char* kLineHint =
     "every line must be one complete JSON object; correct it, or set bad_rows to skip";
-constexpr const char* kTokensHint =
-    "Snug classifies whole texts: join the tokens of a row to one string";
+constexpr const char* kTokensHint = "join the tokens of a row to one string";
+constexpr const char* kWordsHint = "give the text as a list of words: [\"a\", \"word\"]";
 constexpr const char* kObjectHint =
     R"(write every row as an object: {"text": "a text", "label": "its label"})";
 
@@ -37,25 +38,19 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
   bool null() override { return take("null", nullptr, /*is_null=*/true); }
   bool boolean(bool value) override { return scalar("a boolean", value ? "true" : "false"); }
   bool number_integer(number_integer_t value) override {
-    return scalar("a number", std::to_string(value));
+    return number(std::to_string(value), false);
   }
   bool number_unsigned(number_unsigned_t value) override {
-    return scalar("a number", std::to_string(value));
+    return number(std::to_string(value), false);
   }
   bool number_float(number_float_t value, const string_t& text) override {
-    if (depth_ == 1 && column_ == Column::label) {
-      if (!(std::trunc(value) == value && std::abs(value) < 1e15)) {
-        return fail(
-            "the label " + clip_text(text, 40) + " is not an integer: regression is not supported",
-            "give every row the name or number of a class");
-      }
-      return scalar("a number", std::to_string(static_cast<int64_t>(value)));
-    }
-    return take("a number", nullptr, false);
+    const bool is_whole = std::trunc(value) == value && std::abs(value) < 1e15;
+    return number(is_whole ? std::to_string(static_cast<int64_t>(value)) : text, !is_whole);
   }
   bool string(string_t& value) override { return take("a string", &value, false); }
   bool binary(binary_t&) override { return fail("binary data"); }
   bool start_object(size_t) override {
+    if (is_in_list()) return fail("the column '" + column_name() + "' holds an object in its list");
     if (depth_ == 1 && !take("an object", nullptr, false)) return false;
     ++depth_;
     return true;
@@ -71,7 +66,15 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
     }
     if (depth_ == 1 && columns_ != nullptr && list_column.empty() && !columns_->empty())
       list_column = columns_->back();
-    if (depth_ == 1 && !take("an array", nullptr, false)) return false;
+    if (depth_ == 1 && column_ == Column::label) {
+      row_.label = RowLabel{.items = {}, .is_list = true};
+    } else if (depth_ == 1 && column_ == Column::text && schema_.text_form != TextForm::text) {
+      row_.has_words = true;
+    } else if (depth_ == 1 && !take("an array", nullptr, false)) {
+      return false;
+    } else if (is_in_list()) {
+      return fail("the column '" + column_name() + "' holds a list in a list");
+    }
     ++depth_;
     return true;
   }
@@ -116,26 +119,64 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
     column_ = column;
     return true;
   }
+  /// Between the brackets of a label or of a list of words.
+  [[nodiscard]] bool is_in_list() const {
+    return depth_ == 2 && (column_ == Column::label || (column_ == Column::text && row_.has_words));
+  }
+  [[nodiscard]] const std::string& column_name() const {
+    return column_ == Column::label  ? schema_.label_column
+           : column_ == Column::text ? schema_.text_column
+                                     : schema_.text_pair_column;
+  }
+  bool number(std::string text, bool has_fraction) {
+    if (column_ != Column::label || depth_ == 0 || (depth_ > 1 && !is_in_list()))
+      return take("a number", nullptr, false);
+    if (depth_ == 1) row_.label = RowLabel{};
+    RowLabel& label = *row_.label;
+    if (!label.items.empty() && !label.is_number) return fail_mixed();
+    if (label.items.size() == kMaxListItems) return fail_long_list();
+    label.items.push_back(std::move(text));
+    label.is_number = true;
+    label.has_fraction = label.has_fraction || has_fraction;
+    return true;
+  }
+  bool fail_mixed() {
+    return fail("the label is a list of texts and numbers", "give texts alone or numbers alone");
+  }
   bool scalar(const char* kind, std::string text) {
     if (depth_ == 1 && column_ == Column::label) {
-      row_.label = std::move(text);
+      row_.label = RowLabel{.items = {std::move(text)}};
       return true;
     }
     return take(kind, nullptr, false);
+  }
+  /// A value in a list of words or of labels.
+  bool take_item(const char* kind, const std::string* text) {
+    if (text == nullptr)
+      return fail("the column '" + column_name() + "' holds " + std::string(kind) + " in its list",
+                  column_ == Column::text ? kWordsHint : "give a list of texts, or of numbers");
+    if (column_ == Column::label && row_.label->is_number) return fail_mixed();
+    std::vector<std::string>& items = column_ == Column::text ? row_.words : row_.label->items;
+    if (items.size() == kMaxListItems) return fail_long_list();
+    items.push_back(*text);
+    return true;
+  }
+  bool fail_long_list() {
+    return fail("the column '" + column_name() + "' is a list of more than " +
+                    std::to_string(kMaxListItems) + " values",
+                "split the row, or set bad_rows to skip");
   }
   // A value of the given kind; `text` is null unless it is a string.
   bool take(const char* kind, std::string* text, bool is_null) {
     if (depth_ == 0)
       return fail(std::string(kind) + " where a JSON object is expected", kObjectHint);
+    if (is_in_list()) return take_item(kind, text);
     if (depth_ != 1 || column_ == Column::other) return true;
     if (column_ == Column::label) {
       if (is_null) return true;
-      if (text == nullptr) {
-        return fail(
-            "the label is " + std::string(kind),
-            R"(a row has one class: "label": "its label"; several labels a row are not supported)");
-      }
-      if (!text->empty()) row_.label = *text;
+      if (text == nullptr)
+        return fail("the label is " + std::string(kind), R"(write "label": "its label")");
+      if (!text->empty()) row_.label = RowLabel{.items = {*text}};
       return true;
     }
     const std::string& name =
@@ -147,6 +188,8 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
                   : is_list ? kTokensHint
                             : "write the value as a string, in quotes, or set bad_rows to skip");
     }
+    if (column_ == Column::text && schema_.text_form == TextForm::words)
+      return fail("the column '" + name + "' is a string, not a list of words", kWordsHint);
     (column_ == Column::text ? row_.text : row_.pair) = *text;
     return true;
   }
@@ -188,6 +231,8 @@ class JsonlReader final : public RowReader {
   void parse(Row& row) {
     check_text(line_, source_.path(), line_number_);
     row.text.clear();
+    row.words.clear();
+    row.has_words = false;
     row.pair.clear();
     row.label.reset();
     row.line = line_number_;
@@ -202,10 +247,14 @@ class JsonlReader final : public RowReader {
       throw RowError(ErrorCode::bad_data, place(), handler.problem, handler.hint);
     }
     check_columns(handler, is_first);
-    for (const std::string* field : {&row.text, &row.pair}) {
-      if (field->find('\0') != std::string::npos) fail_nul();
-    }
-    if (row.label && row.label->find('\0') != std::string::npos) fail_nul();
+    const auto check = [&](const std::string& field) {
+      if (field.find('\0') != std::string::npos) fail_nul();
+    };
+    check(row.text);
+    check(row.pair);
+    for (const std::string& word : row.words) check(word);
+    if (!row.label) return;
+    for (const std::string& item : row.label->items) check(item);
   }
 
   // ["a text", "a label"], and not the first line of a file that is one array of objects.

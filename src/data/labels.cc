@@ -90,8 +90,9 @@ LabelFinder::Result LabelFinder::finish() const {
   } else if (all_numbers && entries.size() > kMaxContinuousLabels) {
     throw Error(ErrorCode::unsupported, "label_column",
                 "the labels are " + std::to_string(entries.size()) + " different numbers such as " +
-                    entries.front()->first + ": regression is not supported",
-                "name the classes, or set label_column to the column that holds them");
+                    entries.front()->first,
+                "set task to regression, name the classes, or set label_column to the column that "
+                "holds them");
   }
   Result result;
   result.final_id.resize(entries.size());

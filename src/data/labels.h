@@ -16,7 +16,6 @@
 
 namespace snug::data {
 
-inline constexpr int32_t kIgnoredLabel = -100;  // a row without a label
 inline constexpr int64_t kMaxLabelBytes = 256;
 
 class Labels {

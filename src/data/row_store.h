@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labelled rows on disk, read in any order into the caller's memory: token sequences
-// (token_cache.h) or images (image_file.h).
+// Rows on disk, read in any order into the caller's memory: token sequences (token_cache.h) or
+// images (image_file.h), and the columns beside them.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include "data/columns.h"
 #include "data/labels.h"
 
 namespace snug::data {
@@ -16,12 +17,10 @@ struct BatchBuffers {
   std::span<int32_t> token_type_ids{};  // (m, T)
   std::span<uint8_t> attention_mask{};  // (m, T), 1 for a token
   std::span<float> pixel_values{};      // (m, height, width, channels)
-  std::span<int32_t> labels{};          // (m)
-  std::span<float> row_weights{};       // (m), 1 for a labelled row, else 0
 };
 
 /// Slots [first_slot, first_slot + size) of the global batch `rows`. Slots past its end are padding
-/// rows, with label kIgnoredLabel and weight 0.
+/// rows.
 struct MicroBatch {
   std::span<const int64_t> rows{};
   int64_t first_slot = 0;
@@ -44,8 +43,11 @@ class RowStore {
   [[nodiscard]] virtual const Labels& labels() const = 0;
   /// Changes with any content, label or order of the rows: save it in checkpoints.
   [[nodiscard]] virtual uint64_t content_hash() const = 0;
-  /// kIgnoredLabel where there is none.
-  [[nodiscard]] virtual int32_t label(int64_t row) const = 0;
+  /// Of all columns of a row together: as many as any row has.
+  [[nodiscard]] virtual int64_t most_values() const = 0;
+  /// The row's columns in the order of their RowForm. Allocates nothing where `out` was reserved
+  /// for most_values().
+  virtual void read_columns(int64_t row, RowColumns& out) const = 0;
   /// Lengths in tokens; 1 for an image.
   virtual void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const = 0;
   /// Fills the buffers; allocates nothing. Throws Error{bad_data} or Error{io} where a file no

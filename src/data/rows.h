@@ -17,23 +17,37 @@ namespace snug::data {
 inline constexpr int64_t kMaxRowBytes = int64_t{16} << 20;
 inline constexpr int64_t kMaxBadExamples = 5;
 
+/// What a text is. Lists of words exist in JSON lines alone.
+enum class TextForm : uint8_t { text, words, any };
+
 /// Which columns to read. The names of the fields are the configuration keys that errors tell the
 /// user to set.
 struct RowSchema {
   std::string text_column = "text";
   std::string text_pair_column{};  // empty: no pair
   std::string label_column = "label";
-  bool needs_label = true;                  // false: the label column may be absent
+  bool needs_label = true;  // false: the label column may be absent
+  TextForm text_form = TextForm::text;
   int64_t affordable_bytes = kMaxRowBytes;  // of a row; more is Error{out_of_budget}, never skipped
   bool operator==(const RowSchema&) const = default;
+};
+
+/// A label as the file gives it: one value, or a list of them (JSON alone has lists).
+struct RowLabel {
+  std::vector<std::string> items;  // texts, or numbers as text; whole ones without a point
+  bool is_list = false;
+  bool is_number = false;     // every item is a JSON number
+  bool has_fraction = false;  // at least one of them is not whole
 };
 
 /// One row; its strings are reused by the next call.
 struct Row {
   std::string text;
-  std::string pair;                  // empty unless the schema names a pair column
-  std::optional<std::string> label;  // none: null, missing or empty
-  int64_t line = 0;                  // 1-based line of the file where the row begins
+  std::vector<std::string> words;  // the text, where it is a list of words
+  bool has_words = false;
+  std::string pair;               // empty unless the schema names a pair column
+  std::optional<RowLabel> label;  // none: null, missing or empty
+  int64_t line = 0;               // 1-based line of the file where the row begins
 };
 
 enum class BadRows : uint8_t { stop, skip };

@@ -37,6 +37,55 @@ TEST(Utf8, strict_validation_finds_the_first_bad_byte) {
   EXPECT_EQ(clip_text("abc", 3), "abc");
 }
 
+// The text of a label that is one value.
+std::string label_of(const Row& row) {
+  return row.label && !row.label->is_list ? row.label->items.at(0) : "none";
+}
+
+TEST(Jsonl, labels_are_values_or_lists) {
+  const TemporaryFolder folder;
+  const Read got = read(folder.write("a.jsonl",
+                                     "{\"text\": \"t\", \"label\": [\"a\", \"b\"]}\n"
+                                     "{\"text\": \"t\", \"label\": []}\n"
+                                     "{\"text\": \"t\", \"label\": [1, -2.5e-3, 3.0]}\n"
+                                     "{\"text\": \"t\", \"label\": 0.25}\n"
+                                     "{\"text\": \"t\", \"label\": \"0.25\"}\n"));
+  ASSERT_EQ(got.rows.size(), 5u);
+  const RowLabel& texts = *got.rows[0].label;
+  EXPECT_TRUE(texts.is_list && !texts.is_number);
+  EXPECT_EQ(texts.items, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(got.rows[1].label->is_list && got.rows[1].label->items.empty());
+  const RowLabel& numbers = *got.rows[2].label;
+  EXPECT_TRUE(numbers.is_list && numbers.is_number && numbers.has_fraction);
+  EXPECT_EQ(numbers.items, (std::vector<std::string>{"1", "-2.5e-3", "3"}));
+  EXPECT_EQ(label_of(got.rows[3]), "0.25");
+  EXPECT_TRUE(got.rows[3].label->is_number && got.rows[3].label->has_fraction);
+  EXPECT_FALSE(got.rows[4].label->is_number || got.rows[4].label->has_fraction);
+}
+
+TEST(Jsonl, a_text_may_be_a_list_of_words_where_the_schema_says_so) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.jsonl",
+                                 "{\"text\": [\"a\", \"b c\"], \"label\": [\"X\", \"Y\"]}\n"
+                                 "{\"text\": [], \"label\": []}\n");
+  RowSchema schema;
+  schema.text_form = TextForm::words;
+  const Read got = read(file, schema);
+  ASSERT_EQ(got.rows.size(), 2u);
+  EXPECT_EQ(got.rows[0].words, (std::vector<std::string>{"a", "b c"}));
+  EXPECT_TRUE(got.rows[1].has_words && got.rows[1].words.empty());
+  expect_error([&] { (void)read(folder.write("b.jsonl", "{\"text\": \"a b\"}\n"), schema); },
+               ErrorCode::bad_data, "the column 'text' is a string, not a list of words");
+  expect_error([&] { (void)read(folder.write("c.jsonl", "{\"text\": [\"a\", 1]}\n"), schema); },
+               ErrorCode::bad_data, "the column 'text' holds a number in its list");
+  expect_error([&] { (void)read(folder.write("d.csv", "text,label\na,b\n"), schema); },
+               ErrorCode::bad_config, "lists of words exist in JSON lines alone");
+  std::string many = "{\"text\": [\"a\"";
+  for (int i = 0; i < 1 << 16; ++i) many += ",\"a\"";
+  expect_error([&] { (void)read(folder.write("e.jsonl", many + "]}\n"), schema); },
+               ErrorCode::bad_data, "is a list of more than 65536 values");
+}
+
 TEST(Jsonl, rows_labels_lines_and_escapes) {
   const TemporaryFolder folder;
   const auto file = folder.write("a.jsonl",
@@ -52,11 +101,11 @@ TEST(Jsonl, rows_labels_lines_and_escapes) {
   const Read got = read(file);
   ASSERT_EQ(got.rows.size(), 7u);
   EXPECT_EQ(got.rows[0].text, "one \xC3\xA9\n");
-  EXPECT_EQ(got.rows[0].label, "x");
-  EXPECT_EQ(got.rows[1].label, "-3");
+  EXPECT_EQ(label_of(got.rows[0]), "x");
+  EXPECT_EQ(label_of(got.rows[1]), "-3");
   EXPECT_EQ(got.rows[1].line, 3);
-  EXPECT_EQ(got.rows[2].label, "true");
-  EXPECT_EQ(got.rows[3].label, "2");
+  EXPECT_EQ(label_of(got.rows[2]), "true");
+  EXPECT_EQ(label_of(got.rows[3]), "2");
   EXPECT_FALSE(got.rows[4].label);
   EXPECT_FALSE(got.rows[5].label);
   EXPECT_FALSE(got.rows[6].label);
@@ -75,7 +124,6 @@ TEST(Jsonl, every_bad_row_is_named_with_file_and_line) {
       {"{\"text\": null}", "the column 'text' is null, not a string"},
       {"{\"text\": [\"a\"]}", "the column 'text' is an array, not a string"},
       {"{\"text\": \"a\", \"label\": {\"x\": 1}}", "the label is an object"},
-      {"{\"text\": \"a\", \"label\": 3.5}", "regression is not supported"},
       {"{\"text\": \"a\", \"text\": \"b\"}", "the column 'text' occurs twice"},
       {"{\"body\": \"a\", \"label\": 1}",
        "there is no column 'text'; the columns are: body, label"},
@@ -112,16 +160,18 @@ TEST(Jsonl, hints_fit_what_is_wrong) {
       {"{}", "the columns are: none\nhint: write every row as"},
       {"{\"text\": null}", "is null, not a string\nhint: give the row a text, or set bad_rows"},
       {"{\"text\": 5}", "is a number, not a string\nhint: write the value as a string"},
-      {"{\"text\": [\"a\", \"b\"]}", "an array, not a string\nhint: Snug classifies whole texts"},
+      {"{\"text\": [\"a\", \"b\"]}", "an array, not a string\nhint: join the tokens of a row"},
       {"{\"id\": 1, \"tokens\": [\"a\", \"b\"], \"label\": \"x\"}",
        "there is no column 'text', and 'tokens' is a list; the columns are: id, tokens, "
        "label\nhint: "
-       "Snug classifies whole texts"},
-      {"{\"text\": \"a\", \"label\": [\"x\", \"y\"]}",
-       "the label is an array\nhint: a row has one class"},
+       "join the tokens of a row"},
       {"{\"text\": \"a\", \"label\": {\"x\": 1}}",
-       "the label is an object\nhint: a row has one class"},
-      {"{\"text\": \"a\", \"label\": 3.5}", "hint: give every row the name or number of a class"},
+       "the label is an object\nhint: write \"label\": \"its label\""},
+      {"{\"text\": \"a\", \"label\": [\"x\", 1]}", "texts and numbers\nhint: give texts alone"},
+      {"{\"text\": \"a\", \"label\": [1, \"x\"]}", "texts and numbers\nhint: give texts alone"},
+      {"{\"text\": \"a\", \"label\": [[1]]}", "the column 'label' holds a list in a list"},
+      {"{\"text\": \"a\", \"label\": [{}]}", "the column 'label' holds an object in its list"},
+      {"{\"text\": \"a\", \"label\": [null]}", "the column 'label' holds null in its list"},
       {"{\"text\": \"a\", \"text\": \"b\"}", "occurs twice\nhint: keep one"},
   };
   for (const auto& [line, text] : cases) {
@@ -177,7 +227,7 @@ TEST(Tsv, fields_are_split_at_tabs_and_quotes_are_text) {
   const Read got = read(file);
   ASSERT_EQ(got.rows.size(), 2u);
   EXPECT_EQ(got.rows[0].text, "said \"no");
-  EXPECT_EQ(got.rows[0].label, "x");
+  EXPECT_EQ(label_of(got.rows[0]), "x");
   EXPECT_FALSE(got.rows[1].label);
   EXPECT_EQ(got.rows[1].line, 4);
 }
@@ -223,10 +273,10 @@ TEST(Csv, rfc_4180_quotes_delimiters_and_line_breaks) {
   EXPECT_EQ(got.rows[3].line, 5);
   EXPECT_EQ(got.rows[4].text, "");
   EXPECT_EQ(got.rows[4].line, 9);
-  EXPECT_EQ(got.rows[5].label, "6");
+  EXPECT_EQ(label_of(got.rows[5]), "6");
   EXPECT_EQ(got.rows[6].text, " spaced ");
   EXPECT_FALSE(got.rows[6].label);
-  EXPECT_EQ(got.rows[7].label, "7");
+  EXPECT_EQ(label_of(got.rows[7]), "7");
 }
 
 TEST(Csv, stray_quotes_are_errors_and_reading_goes_on_at_the_next_line) {

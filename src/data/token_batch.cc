@@ -33,12 +33,10 @@ void TokenCache::fill(const MicroBatch& batch, const BatchBuffers& buffers) cons
   check_room(buffers.input_ids, micro_batch * bucket_length);
   check_room(buffers.token_type_ids, micro_batch * bucket_length);
   check_room(buffers.attention_mask, micro_batch * bucket_length);
-  check_room(buffers.labels, micro_batch);
-  check_room(buffers.row_weights, micro_batch);
   for (int64_t i = 0; i < micro_batch; ++i) {
     const int64_t slot = batch.first_slot + i;
     const std::span<int32_t> ids = row_of(buffers.input_ids, i, bucket_length);
-    RowInfo row;  // a padding row: no tokens, no label
+    RowInfo row;  // a padding row: no tokens
     if (slot < static_cast<int64_t>(batch.rows.size()))
       row = read_row(batch.rows[static_cast<size_t>(slot)], ids);
     std::fill(ids.begin() + row.length, ids.end(), batch.pad_id);
@@ -51,10 +49,6 @@ void TokenCache::fill(const MicroBatch& batch, const BatchBuffers& buffers) cons
       const std::span<uint8_t> mask = row_of(buffers.attention_mask, i, bucket_length);
       std::fill(mask.begin(), mask.begin() + row.length, uint8_t{1});
       std::fill(mask.begin() + row.length, mask.end(), uint8_t{0});
-    }
-    if (!buffers.labels.empty()) buffers.labels[static_cast<size_t>(i)] = row.label;
-    if (!buffers.row_weights.empty()) {
-      buffers.row_weights[static_cast<size_t>(i)] = row.label == kIgnoredLabel ? 0.0F : 1.0F;
     }
   }
 }

@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -41,6 +43,7 @@ struct TokenCache::State {
   std::vector<std::string> files;
   CacheMetadata metadata;
   uint64_t content_hash = 0;
+  uint64_t most_column_bytes = 0;
   std::atomic<int64_t> touched_bytes{0};
 
   State() = default;
@@ -74,12 +77,12 @@ struct TokenCache::State {
   // The limits of one record; holds for any bytes that a file can contain.
   void check(const IndexRecord& record) const {
     const uint64_t bytes = uint64_t{record.length} * header.token_bytes;
-    const bool is_good =
-        record.length <= header.max_seq_length && record.first_segment <= record.length &&
-        record.offset <= header.tokens_bytes && bytes <= header.tokens_bytes - record.offset &&
-        record.file < files.size() && record.line <= uint64_t{1} << 62 &&
-        (record.label == kIgnoredLabel ||
-         (record.label >= 0 && record.label < metadata.labels.size()));
+    const bool is_good = record.length <= header.max_seq_length &&
+                         record.first_segment <= record.length &&
+                         record.offset <= header.tokens_bytes &&
+                         bytes + record.column_bytes <= header.tokens_bytes - record.offset &&
+                         record.column_bytes % sizeof(uint32_t) == 0 &&
+                         record.file < files.size() && record.line <= uint64_t{1} << 62;
     if (!is_good) throw damaged(path, "a row record is out of bounds");
   }
 
@@ -150,9 +153,12 @@ void TokenCache::State::read_metadata(const CacheSpec& spec, const std::string& 
   if (metadata.key != key) {
     throw Error(ErrorCode::bad_data, path, "the token cache was made from other data or settings");
   }
+  if (metadata.columns != columns_of(spec) || (spec.width > 0 && metadata.width != spec.width))
+    throw damaged(path, "its columns are of another task");
   files = spec.files;
   Checksum content;
   content.add(bytes_of(header.index_checksum));
+  content.add(std::as_bytes(std::span(std::as_const(metadata.codes))));
   for (const std::string& name : metadata.labels.names()) {
     content.add(bytes_of(name.size()));
     content.add(std::as_bytes(std::span(name)));
@@ -174,7 +180,8 @@ void TokenCache::State::check_index() {
     for (const IndexRecord& record : records) {
       check(record);
       if (record.offset != offset) throw damaged(path, "its rows do not follow each other");
-      offset += uint64_t{record.length} * header.token_bytes;
+      offset += uint64_t{record.length} * header.token_bytes + record.column_bytes;
+      most_column_bytes = std::max(most_column_bytes, uint64_t{record.column_bytes});
       tokens += record.length;
       max_length = std::max(max_length, record.length);
     }
@@ -217,13 +224,16 @@ LabelSource TokenCache::label_source() const { return state_->metadata.label_sou
 const DataReport& TokenCache::report() const { return state_->metadata.report; }
 const std::vector<std::string>& TokenCache::files() const { return state_->files; }
 uint64_t TokenCache::content_hash() const { return state_->content_hash; }
+int64_t TokenCache::width() const { return state_->metadata.width; }
+int64_t TokenCache::most_values() const {
+  return static_cast<int64_t>(state_->most_column_bytes / sizeof(uint32_t));
+}
 
 namespace {
 
 RowInfo info_of(const IndexRecord& record) {
   return {.length = static_cast<int32_t>(record.length),
           .first_segment = static_cast<int32_t>(record.first_segment),
-          .label = record.label,
           .file = static_cast<int32_t>(record.file),
           .line = static_cast<int64_t>(record.line)};
 }
@@ -268,6 +278,87 @@ RowInfo TokenCache::read_row(int64_t row, std::span<int32_t> ids) const {
   }
   state_->release_behind(static_cast<int64_t>(total));
   return info_of(record);
+}
+
+namespace {
+
+// The words of a row's columns, in order, read in pieces.
+class ColumnWords {
+ public:
+  using Read = std::function<void(uint64_t, std::span<std::byte>)>;
+  ColumnWords(uint64_t offset, uint64_t bytes, Read read)
+      : offset_(offset), left_(bytes), read_(std::move(read)) {}
+
+  [[nodiscard]] uint64_t words_left() const { return left_ / sizeof(uint32_t) + (size_ - at_); }
+  uint32_t next() {
+    if (at_ == size_) refill();
+    return buffer_[at_++];
+  }
+  [[nodiscard]] const Checksum& checksum() const { return checksum_; }
+
+ private:
+  void refill() {
+    const size_t bytes = static_cast<size_t>(std::min<uint64_t>(left_, sizeof(buffer_)));
+    const std::span<std::byte> part = std::as_writable_bytes(std::span(buffer_)).first(bytes);
+    read_(offset_, part);
+    checksum_.add(part);
+    offset_ += bytes;
+    left_ -= bytes;
+    at_ = 0;
+    size_ = bytes / sizeof(uint32_t);
+  }
+
+  uint64_t offset_;
+  uint64_t left_;
+  Read read_;
+  std::array<uint32_t, kChunkBytes / sizeof(uint32_t)> buffer_{};
+  size_t at_ = 0;
+  size_t size_ = 0;
+  Checksum checksum_;
+};
+
+}  // namespace
+
+void TokenCache::read_columns(int64_t row, RowColumns& out) const {
+  const IndexRecord record = state_->record_of(row);
+  const CacheMetadata& metadata = state_->metadata;
+  const auto fail = [&](const char* what) {
+    throw damaged(state_->path, "row " + std::to_string(row) + what);
+  };
+  const auto id_of = [&](uint32_t word) {
+    const uint64_t limit =
+        metadata.codes.empty() ? metadata.labels.names().size() : metadata.codes.size();
+    if (word >= limit) fail(" has a label without a name");
+    return metadata.codes.empty() ? static_cast<int32_t>(word) : metadata.codes[word];
+  };
+  out.clear();
+  const uint64_t begin =
+      sizeof(CacheHeader) + record.offset + uint64_t{record.length} * state_->header.token_bytes;
+  State* state = state_.get();
+  ColumnWords words(
+      begin, record.column_bytes,
+      [state](uint64_t offset, std::span<std::byte> bytes) { state->read_at(offset, bytes); });
+  for (const ColumnSpec& column : metadata.columns) {
+    uint64_t count = column.form == ColumnForm::vector ? static_cast<uint64_t>(metadata.width) : 1;
+    if (column.form == ColumnForm::ragged) {
+      if (words.words_left() == 0) fail(" has too few values");
+      count = words.next();
+    }
+    if (count > words.words_left()) fail(" has too few values");
+    if (column.type == ColumnType::real) {
+      for (float& value : out.add_reals(static_cast<int64_t>(count))) {
+        value = std::bit_cast<float>(words.next());
+        if (!std::isfinite(value)) fail(" has a value that is not finite");
+      }
+      continue;
+    }
+    for (int32_t& value : out.add_integers(static_cast<int64_t>(count))) {
+      const uint32_t word = words.next();
+      value = column.type == ColumnType::label ? id_of(word) : std::bit_cast<int32_t>(word);
+    }
+  }
+  if (words.words_left() != 0) fail(" has too many values");
+  if (words.checksum().folded() != record.column_checksum) fail(" does not match its checksum");
 }
 
 TokenCache open_or_build_token_cache(const std::string& path, const CacheSpec& spec,

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/columns.h"
 #include "data/label_map.h"
 #include "data/labels.h"
 #include "data/row_store.h"
@@ -26,17 +27,14 @@
 
 namespace snug::data {
 
-/// One row as token ids, special tokens included. The encoder has truncated it to max_seq_length.
-struct EncodedRow {
-  std::vector<int32_t> ids;
-  std::vector<int32_t> type_ids;  // empty (all 0), or as long as ids: zeros, then ones
-  bool truncated = false;
+/// What is encoded of a row.
+struct RowText {
+  std::string_view text;
+  std::span<const std::string> words;  // in place of the text, where the form has words
+  const std::string* pair = nullptr;   // null where the schema has no pair column
 };
-
-/// Tokenises one row; `pair` is null where the schema has no pair column. Overwrites `out`, whose
-/// memory is reused.
-using EncodeFn =
-    std::function<void(std::string_view text, const std::string* pair, EncodedRow& out)>;
+/// Tokenises one row. Overwrites `out`, whose memory is reused.
+using EncodeFn = std::function<void(const RowText& row, EncodedRow& out)>;
 
 enum class LabelUse : uint8_t {
   find,   // training: labels come from these rows by CacheSpec::rule; unlabelled rows are counted
@@ -51,6 +49,8 @@ enum class LabelUse : uint8_t {
 struct CacheSpec {
   std::vector<std::string> files{};
   RowSchema schema{};
+  const RowForm* form = &one_label();
+  int64_t width = 0;  // values that a vector column must have; 0: as many as in the first row
   BadRows bad_rows = BadRows::stop;
   LabelUse label_use = LabelUse::find;
   LabelRule rule{};                     // with LabelUse::find
@@ -71,7 +71,7 @@ struct DataReport {
   int64_t tokens = 0;                       // of the rows kept, special tokens included
   int32_t max_length = 0;                   // of the rows kept
   std::vector<int64_t> length_counts{};     // by length in tokens, 0 .. max_length
-  std::vector<int64_t> label_counts{};      // by label id
+  std::vector<int64_t> label_counts{};      // by label id: how often it stands in a row
   std::vector<std::string> bad_examples{};  // the first few
   bool operator==(const DataReport&) const = default;
 };
@@ -92,8 +92,7 @@ struct BuildHooks {
 struct RowInfo {
   int32_t length = 0;
   int32_t first_segment = 0;  // tokens of type 0; the rest are of type 1
-  int32_t label = kIgnoredLabel;
-  int32_t file = 0;  // index in CacheSpec::files
+  int32_t file = 0;           // index in CacheSpec::files
   int64_t line = 0;
 };
 
@@ -118,7 +117,10 @@ class TokenCache final : public RowStore {
   [[nodiscard]] const DataReport& report() const;
   [[nodiscard]] const std::vector<std::string>& files() const;
   [[nodiscard]] uint64_t content_hash() const override;
-  [[nodiscard]] int32_t label(int64_t row) const override { return info(row).label; }
+  /// Values of a vector column; 0 where there is none.
+  [[nodiscard]] int64_t width() const;
+  [[nodiscard]] int64_t most_values() const override;
+  void read_columns(int64_t row, RowColumns& out) const override;
 
   /// Throws Error{bad_data} where the file no longer holds what open() saw, Error{io}.
   [[nodiscard]] RowInfo info(int64_t row) const;

@@ -42,6 +42,12 @@ std::string text_of(const TokenCache& cache, int64_t row) {
   return text;
 }
 
+int32_t label_of(const TokenCache& cache, int64_t row) {
+  RowColumns columns;
+  cache.read_columns(row, columns);
+  return columns.integers(0).front();
+}
+
 TEST(TokenCache, rows_come_back_with_labels_lines_and_report) {
   const TemporaryFolder folder;
   const auto file = folder.write("a.tsv",
@@ -60,9 +66,9 @@ TEST(TokenCache, rows_come_back_with_labels_lines_and_report) {
   EXPECT_EQ(text_of(cache, 0), "<hello>");
   EXPECT_EQ(text_of(cache, 1), "<a long text tha");
   EXPECT_EQ(text_of(cache, 2), "<hi>");
-  EXPECT_EQ(cache.info(0).label, 1);
-  EXPECT_EQ(cache.info(1).label, 0);
-  EXPECT_EQ(cache.info(2).label, 1);
+  EXPECT_EQ(label_of(cache, 0), 1);
+  EXPECT_EQ(label_of(cache, 1), 0);
+  EXPECT_EQ(label_of(cache, 2), 1);
   EXPECT_EQ(cache.info(1).line, 6);
   const DataReport& report = cache.report();
   EXPECT_EQ(report.rows_read, 6);
@@ -89,8 +95,8 @@ TEST(TokenCache, pairs_keep_their_segments_in_both_widths) {
     spec.schema.text_pair_column = "pair";
     spec.vocab_size = vocabulary;
     const EncodeFn toy = toy_encoder(16);
-    const EncodeFn encode = [&](std::string_view text, const std::string* pair, EncodedRow& out) {
-      toy(text, pair, out);
+    const EncodeFn encode = [&](const RowText& row, EncodedRow& out) {
+      toy(row, out);
       out.ids.back() = vocabulary - 1;
     };
     const TokenCache cache = open_or_build_token_cache(folder.file("cache"), spec, encode);
@@ -109,9 +115,9 @@ TEST(TokenCache, a_second_open_does_not_build_and_any_change_does) {
   const auto file = folder.write("a.tsv", "text\tlabel\na\t1\nb\t2\n");
   int encoded = 0;
   const EncodeFn toy = toy_encoder(16);
-  const EncodeFn encode = [&](std::string_view text, const std::string* pair, EncodedRow& out) {
+  const EncodeFn encode = [&](const RowText& row, EncodedRow& out) {
     ++encoded;
-    toy(text, pair, out);
+    toy(row, out);
   };
   const auto builds = [&](const CacheSpec& spec) {
     encoded = 0;
@@ -156,7 +162,72 @@ TEST(TokenCache, equal_input_gives_equal_bytes_and_labels_change_the_content_has
 void read_all(const std::string& path, const CacheSpec& spec) {
   const TokenCache cache = TokenCache::open(path, spec);
   std::vector<int32_t> ids(static_cast<size_t>(cache.max_length()));
-  for (int64_t row = 0; row < cache.rows(); ++row) (void)cache.read_row(row, ids);
+  RowColumns columns;
+  for (int64_t row = 0; row < cache.rows(); ++row) {
+    (void)cache.read_row(row, ids);
+    cache.read_columns(row, columns);
+  }
+}
+
+// A vector of the numbers of the label, a ragged column of names as long, and the line of the row.
+const RowForm& numbers_and_names() {
+  static const RowForm form{
+      .name = "several columns",
+      .has_words = false,
+      .columns = {{.name = "line", .type = ColumnType::integer, .is_of_label = false},
+                  {.name = "numbers", .form = ColumnForm::vector, .type = ColumnType::real},
+                  {.name = "names", .form = ColumnForm::ragged}},
+      .read = [](const Row& row, const EncodedRow&, const std::string& where,
+                 std::span<ColumnDraft> columns) {
+        columns[0].integers = {static_cast<int32_t>(row.line)};
+        if (!row.label) return;
+        for (const std::string& item : row.label->items) {
+          if (item == "7") throw Error(ErrorCode::bad_data, where, "seven");
+          columns[1].reals.push_back(std::stof(item));
+          columns[2].names.insert(columns[2].names.end(), columns[1].reals.size(), "n" + item);
+        }
+      }};
+  return form;
+}
+
+TEST(TokenCache, columns_are_scalars_vectors_and_ragged) {
+  const TemporaryFolder folder;
+  CacheSpec spec = spec_of(folder.write("a.jsonl",
+                                        "{\"text\": \"a\", \"label\": [2, 1.5]}\n"
+                                        "{\"text\": \"b\", \"label\": [7, 0]}\n"
+                                        "{\"text\": \"c\", \"label\": [1]}\n"
+                                        "{\"text\": \"d\", \"label\": [-0.25, 2]}\n"));
+  spec.form = &numbers_and_names();
+  spec.bad_rows = BadRows::skip;
+  const TokenCache cache = open_or_build_token_cache(folder.file("c"), spec, toy_encoder(16));
+  ASSERT_EQ(cache.rows(), 2);
+  EXPECT_EQ(cache.width(), 2);
+  EXPECT_EQ(cache.most_values(), 1 + 2 + 1 + 3);
+  EXPECT_EQ(cache.report().bad, 2);
+  EXPECT_EQ(cache.labels().names(), (std::vector<std::string>{"n-0.25", "n1.5", "n2"}));
+  EXPECT_EQ(cache.report().label_counts, (std::vector<int64_t>{1, 2, 3}));
+  RowColumns row;
+  cache.read_columns(1, row);
+  ASSERT_EQ(row.size(), 3u);
+  EXPECT_EQ(row.integers(0).front(), 4);
+  EXPECT_EQ(std::vector<float>(row.reals(1).begin(), row.reals(1).end()),
+            (std::vector<float>{-0.25, 2}));
+  EXPECT_EQ(std::vector<int32_t>(row.integers(2).begin(), row.integers(2).end()),
+            (std::vector<int32_t>{0, 2, 2}));
+  EXPECT_EQ(text_of(cache, 1), "<d>");
+  // Another task's columns are built anew, and what the model's rows must have is held.
+  spec.width = 3;
+  expect_error([&] { build_token_cache(folder.file("c"), spec, toy_encoder(16)); },
+               ErrorCode::bad_data, "no row can be used");
+  spec.bad_rows = BadRows::stop;
+  expect_error([&] { build_token_cache(folder.file("c"), spec, toy_encoder(16)); },
+               ErrorCode::bad_data, "the column 'numbers' has 2 numbers, not 3 as the model");
+  spec.label_use = LabelUse::ignore;
+  const TokenCache rows = open_or_build_token_cache(folder.file("p"), spec, toy_encoder(16));
+  ASSERT_EQ(rows.rows(), 4);
+  rows.read_columns(3, row);
+  ASSERT_EQ(row.size(), 1u);
+  EXPECT_EQ(row.integers(0).front(), 4);
 }
 
 TEST(TokenCache, truncation_at_any_byte_is_found_when_opening) {
@@ -231,8 +302,10 @@ TEST(TokenCache, hostile_fields_with_right_checksums_are_refused) {
   with_record([](IndexRecord& record) { record.length = ~uint32_t{0}; });
   with_record([](IndexRecord& record) { record.length = 4; });
   with_record([](IndexRecord& record) { record.first_segment = 17; });
-  with_record([](IndexRecord& record) { record.label = 2; });
-  with_record([](IndexRecord& record) { record.label = -1; });
+  with_record([](IndexRecord& record) { record.column_bytes = 0; });
+  with_record([](IndexRecord& record) { record.column_bytes = 6; });
+  with_record([](IndexRecord& record) { record.column_bytes = ~uint32_t{3}; });
+  with_record([](IndexRecord& record) { record.column_checksum ^= 1; });
   with_record([](IndexRecord& record) { record.file = 1; });
   with_record([](IndexRecord& record) { record.line = ~uint64_t{0}; });
 
@@ -279,9 +352,20 @@ TEST(TokenCache, metadata_of_any_wrong_shape_are_refused) {
     expect_error([&] { (void)metadata_from_json(text, "cache"); }, ErrorCode::bad_data,
                  "the metadata of the token cache are damaged");
   }
-  CacheMetadata metadata{.key = "k", .labels = Labels::from_names({"a"}), .report = {}};
+  CacheMetadata metadata{.key = "k",
+                         .columns = {{.name = "x", .form = ColumnForm::ragged}},
+                         .width = 3,
+                         .codes = {0},
+                         .labels = Labels::from_names({"a"}),
+                         .report = {}};
   metadata.report.label_counts = {3};
   EXPECT_EQ(metadata_from_json(to_json(metadata), "cache").report, metadata.report);
+  EXPECT_EQ(metadata_from_json(to_json(metadata), "cache").columns, metadata.columns);
+  EXPECT_EQ(metadata_from_json(to_json(metadata), "cache").width, 3);
+  metadata.codes = {1};
+  expect_error([&] { (void)metadata_from_json(to_json(metadata), "cache"); }, ErrorCode::bad_data,
+               "damaged");
+  metadata.codes = {0};
   metadata.report.label_counts = {};
   expect_error([&] { (void)metadata_from_json(to_json(metadata), "cache"); }, ErrorCode::bad_data,
                "damaged");
@@ -302,7 +386,7 @@ TEST(Labels, integers_sort_as_numbers_and_names_by_bytes) {
   EXPECT_EQ(order({"1.5", "0.5"}), (std::vector<std::string>{"0.5", "1.5"}));
   std::vector<std::string> scores;
   for (int i = 0; i < 65; ++i) scores.push_back(std::to_string(i) + ".5");
-  expect_error([&] { (void)order(scores); }, ErrorCode::unsupported, "regression is not supported");
+  expect_error([&] { (void)order(scores); }, ErrorCode::unsupported, "set task to regression");
   LabelFinder finder;
   expect_error([&] { (void)finder.add(std::string(257, 'x'), "f:3"); }, ErrorCode::bad_data,
                "[f:3] a label of 257 bytes");
@@ -343,7 +427,10 @@ TEST(TokenCache, prediction_keeps_every_row_in_order_and_needs_no_label) {
   ASSERT_EQ(cache.rows(), 3);
   EXPECT_EQ(text_of(cache, 1), "<>");
   EXPECT_EQ(text_of(cache, 2), "<c>");
-  EXPECT_EQ(cache.info(0).label, kIgnoredLabel);
+  RowColumns columns;
+  cache.read_columns(0, columns);
+  EXPECT_EQ(columns.size(), 0u);
+  EXPECT_EQ(cache.most_values(), 0);
 }
 
 TEST(TokenCache, data_without_a_usable_row_are_refused) {
@@ -374,7 +461,7 @@ TEST(TokenCache, several_files_are_one_set_of_rows) {
   ASSERT_EQ(cache.rows(), 2);
   EXPECT_EQ(cache.info(1).file, 1);
   EXPECT_EQ(cache.info(1).line, 1);
-  EXPECT_EQ(cache.info(1).label, 1);
+  EXPECT_EQ(label_of(cache, 1), 1);
 }
 
 TEST(TokenCache, cancelling_leaves_the_old_cache_and_no_other_file) {
@@ -400,14 +487,12 @@ TEST(TokenCache, cancelling_leaves_the_old_cache_and_no_other_file) {
 TEST(TokenCache, an_encoder_that_throws_leaves_no_file) {
   const TemporaryFolder folder;
   const CacheSpec spec = spec_of(folder.write("a.tsv", "text\tlabel\na\t1\n"));
-  const EncodeFn encode = [](std::string_view, const std::string*, EncodedRow&) {
+  const EncodeFn encode = [](const RowText&, EncodedRow&) {
     throw Error(ErrorCode::bad_config, "tokenizer", "no");
   };
   expect_error([&] { build_token_cache(folder.file("c"), spec, encode); }, ErrorCode::bad_config,
                "[tokenizer] no");
-  const EncodeFn outside = [](std::string_view, const std::string*, EncodedRow& out) {
-    out.ids = {kVocabulary};
-  };
+  const EncodeFn outside = [](const RowText&, EncodedRow& out) { out.ids = {kVocabulary}; };
   expect_error([&] { build_token_cache(folder.file("c"), spec, outside); }, ErrorCode::internal,
                "outside the vocabulary");
   EXPECT_EQ(folder.entries(), 1);

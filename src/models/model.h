@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every model for classification offers: the shape of a micro-batch and the values that the
+// What every model offers: the shape of a micro-batch and the values that the
 // trainer feeds and reads, by one set of names.
 #pragma once
 
@@ -22,23 +22,21 @@ inline constexpr const char* kTokenTypeIds = "token_type_ids";  // i32(B, T)
 inline constexpr const char* kAttentionMask =
     "attention_mask";                                        // bool(B, T): tokens that are there
 inline constexpr const char* kPixelValues = "pixel_values";  // f32(B, H, W, C), normalised
-inline constexpr const char* kLabels = "labels";             // i32(B); -100: none
-inline constexpr const char* kRowWeights = "row_weights";    // f32(B); 0 for padding rows
+inline constexpr const char* kLabels = "labels";             // what the task says
+inline constexpr const char* kRowWeights = "row_weights";    // f32; 0 for padding rows
 inline constexpr const char* kInvTotal = "inv_total";  // f32[]: 1 / weight of the global batch
 inline constexpr const char* kRng = "rng";             // i64[3]: seed, update, first slot
 inline constexpr const char* kLogits = "logits";       // f32(B, num_labels)
 inline constexpr const char* kLoss = "loss";  // f32[]: this micro-batch's share of the global mean
 
-/// Training adds dropout and the loss; evaluation ends in the logits and has neither labels,
-/// weights nor rng.
+/// Training adds dropout.
 struct BuildOptions {
   bool training = true;
-  double label_smoothing = 0;
   int64_t micro_batches = 1;  // of an update; batch norm shares its momentum among them
 };
 
 /// The values of one built model; kNone where the model has no use for one (rng without dropout,
-/// pixels for a text model).
+/// pixels for a text model). A family builds up to the logits; the task does the rest.
 struct SequenceModel {
   ValueId input_ids = kNone;
   ValueId token_type_ids = kNone;
@@ -51,9 +49,5 @@ struct SequenceModel {
   ValueId logits = kNone;
   ValueId loss = kNone;
 };
-
-/// Declares labels, row_weights and inv_total, appends the loss and marks logits and loss as
-/// outputs; in evaluation marks the logits alone.
-void finish_classifier(GraphBuilder& builder, SequenceModel& model, const BuildOptions& options);
 
 }  // namespace snug::models

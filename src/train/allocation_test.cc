@@ -30,15 +30,17 @@ class MemoryRows final : public data::RowStore {
   [[nodiscard]] int64_t rows() const override { return 16; }
   [[nodiscard]] const data::Labels& labels() const override { return labels_; }
   [[nodiscard]] uint64_t content_hash() const override { return 1; }
-  [[nodiscard]] int32_t label(int64_t row) const override { return static_cast<int32_t>(row % 2); }
+  [[nodiscard]] int64_t most_values() const override { return 1; }
+  void read_columns(int64_t row, data::RowColumns& out) const override {
+    out.clear();
+    out.add_integers(1)[0] = static_cast<int32_t>(row % 2);
+  }
   void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const override {
     for (size_t i = 0; i < rows.size(); ++i) lengths[i] = length_of(rows[i]);
   }
   void fill(const data::MicroBatch& batch, const data::BatchBuffers& buffers) const override {
     for (int64_t i = 0; i < batch.size; ++i) {
       const int64_t row = batch.rows[static_cast<size_t>(batch.first_slot + i)];
-      buffers.labels[static_cast<size_t>(i)] = label(row);
-      buffers.row_weights[static_cast<size_t>(i)] = 1;
       for (int64_t t = 0; t < batch.bucket_length; ++t) {
         const auto at = static_cast<size_t>(i * batch.bucket_length + t);
         const bool is_there = t < length_of(row);
@@ -61,7 +63,8 @@ TEST(Allocation, an_update_allocates_no_more_than_its_programs) {
   TestRun run(*backend, config, 4, 2);
   run.initialize_cpu();
   const MemoryRows rows;
-  const FeedContext feed{.rows = &rows, .pad_id = 0, .seed = 3};
+  const FeedContext feed{.rows = &rows, .task = run.model.task, .pad_id = 0, .seed = 3};
+  Feeder feeder(feed);
   data::TrainSampler sampler(data::Part::all(rows.rows()),
                              [&](auto ids, auto lengths) { rows.read_lengths(ids, lengths); },
                              {.batch_size = 4, .seed = 3, .buckets = {12}});
@@ -70,7 +73,7 @@ TEST(Allocation, an_update_allocates_no_more_than_its_programs) {
   const auto update = [&] {
     const data::BatchPlan batch = sampler.next();
     const UpdateResult result =
-        run_update(*run.engine, RowBatch(feed, batch), {step, step, step}, rule);
+        run_update(*run.engine, RowBatch(feeder, batch), {step, step, step}, rule);
     EXPECT_GT(result.loss, 0);
     EXPECT_GT(result.grad_norm, 0);
     ++step;

@@ -139,11 +139,11 @@ struct SplitTest {
   [[nodiscard]] SplitDifference compare(int64_t first, int64_t second,
                                         double second_smoothing = 0) const {
     const WorkFolder work(config);
-    const RunSetup setup = open_setup(config, options, work, {});
-    RunConfig other = config;
-    other.label_smoothing_factor = second_smoothing;
+    RunSetup setup = open_setup(config, options, work, {});
     const RunPlan a = plan_setup(config, options, setup, machine, first);
-    const RunPlan b = plan_setup(other, options, setup, machine, second);
+    setup.model.settings.label_smoothing = second_smoothing;
+    const RunPlan b = plan_setup(config, options, setup, machine, second);
+    setup.model.settings.label_smoothing = 0;
     return compare_splits({config, setup, machine, options, folder / "split"}, a, b);
   }
 };

@@ -23,14 +23,16 @@ struct EvalPass {
   std::function<void(int64_t done, int64_t total)> on_progress;
 };
 
-/// Calls `sink` for every row: its id in the cache, label (kIgnoredLabel where there is none) and
-/// logits. Rows come in an order of their own (by length). Throws Error{cancelled} between two
-/// batches where asked to stop.
-void for_each_row(
-    const EvalPass& pass,
-    const std::function<void(int64_t row, int32_t label, std::span<const float> logits)>& sink);
+/// What an evaluation says of a row; both views end with the call.
+struct EvaluatedRow {
+  int64_t row = 0;  // its id in the store
+  const data::RowColumns& columns;
+  std::span<const float> output;  // of the network
+};
+/// Calls `sink` for every row, in an order of their own (by length). Throws Error{cancelled}
+/// between two batches where asked to stop.
+void for_each_row(const EvalPass& pass, const std::function<void(const EvaluatedRow&)>& sink);
 
-[[nodiscard]] EvalMetrics evaluate_part(const EvalPass& pass,
-                                        const std::vector<std::string>& labels);
+[[nodiscard]] EvalMetrics evaluate_part(const EvalPass& pass, const tasks::Context& context);
 
 }  // namespace snug::train

@@ -74,8 +74,8 @@ TEST(Train_state, reads_back_and_refuses_every_field_that_is_out_of_range) {
            {"\"batch\": 3", "\"batch\": -1"},
            {"\"micro_batch\": 4", "\"micro_batch\": 0"},
            {"\"micro_batch\": 4", "\"micro_batch\": 16777217"},
-           {"\"validation_hash\": \"7\"", "\"validation_hash\": \"-7\""},
-           {"\"validation_hash\": \"7\"", "\"validation_hash\": \"7 \""},
+           {"\"validation_rows_hash\": \"7\"", "\"validation_rows_hash\": \"-7\""},
+           {"\"validation_rows_hash\": \"7\"", "\"validation_rows_hash\": \"7 \""},
            {"\"metrics_bytes\": 0", "\"metrics_bytes\": -1"}}) {
     EXPECT_THROW((void)TrainState::from_json(with(from, to), "s"), Error) << to;
   }

@@ -74,7 +74,7 @@ class ImageInput final : public Input {
     return model.traits.image_size;
   }
   [[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_tokenizer_alone(
-      const RunConfig&, const RunOptions&, const std::string&) const override {
+      const RunConfig&, const RunOptions&, const Model&, const std::string&) const override {
     return nullptr;
   }
   void open_training(const RunConfig& config, const RunOptions& options, const Model& model,

@@ -27,6 +27,7 @@ struct TrainedRows {
 struct InspectRequest {
   const RunConfig& config;
   const RunOptions& options;
+  const tasks::Task& task;
   const Model* model = nullptr;  // null: none is given
   std::vector<std::string> files{};
   std::string folder{};  // for caches
@@ -62,7 +63,8 @@ class Input {
   [[nodiscard]] virtual int64_t longest(const RunConfig& config, const Model& model) const = 0;
   /// The tokenizer that training would read, where there are no data; null where there is none.
   [[nodiscard]] virtual std::unique_ptr<const WordPieceTokenizer> open_tokenizer_alone(
-      const RunConfig& config, const RunOptions& options, const std::string& folder) const = 0;
+      const RunConfig& config, const RunOptions& options, const Model& model,
+      const std::string& folder) const = 0;
 
   /// Rows, labels, tokenizer and buckets of training.
   virtual void open_training(const RunConfig& config, const RunOptions& options, const Model& model,

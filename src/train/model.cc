@@ -48,28 +48,29 @@ void Model::check_sizes() {
   traits = (*family->traits)(config);
 }
 
-NetworkDef network_of(const Model& model, double label_smoothing) {
+NetworkDef network_of(const Model& model) {
   const models::ModelFamily* family = model.family;
   const models::FamilyConfig config = model.config;
-  return {
-      .build =
-          [family, config, label_smoothing](GraphBuilder& builder, const BuildRequest& request) {
-            return (*family->build)(config, builder, {request.rows, request.length},
-                                    {.training = request.training,
-                                     .label_smoothing = label_smoothing,
-                                     .micro_batches = request.micro_batches})
-                .loss;
-          },
-      .init_rule = [family, config](
-                       const std::string& weight,
-                       const Shape& shape) { return (*family->init_rule)(config, weight, shape); },
-      .is_head =
-          [family](const std::string& parameter) {
-            return (*family->weights->role)(parameter) == models::WeightRole::head;
-          },
-      .coupling =
-          model.traits.has_batch_statistics ? "normalises by the statistics of its batch" : "",
-      .has_lengths = input_of(model).has_lengths()};
+  return {.build =
+              [family, config, task = model.task, settings = model.settings](
+                  GraphBuilder& builder, const BuildRequest& request) {
+                models::SequenceModel built = (*family->build)(
+                    config, builder, {request.rows, request.length},
+                    {.training = request.training, .micro_batches = request.micro_batches});
+                tasks::finish(builder, built, *task, settings, request.training);
+                return built.loss;
+              },
+          .init_rule =
+              [family, config](const std::string& weight, const Shape& shape) {
+                return (*family->init_rule)(config, weight, shape);
+              },
+          .is_head =
+              [family](const std::string& parameter) {
+                return (*family->weights->role)(parameter) == models::WeightRole::head;
+              },
+          .coupling =
+              model.traits.has_batch_statistics ? "normalises by the statistics of its batch" : "",
+          .has_lengths = input_of(model).has_lengths()};
 }
 
 void fit_model(Model& model, const RunConfig& config, ModelFacts facts) {

@@ -12,6 +12,7 @@
 #include "models/family.h"
 #include "programs/network_def.h"
 #include "snug/config.h"
+#include "tasks/task.h"
 
 namespace snug::train {
 
@@ -21,6 +22,8 @@ struct Model {
   std::string name;                             // as the user wrote it
   const models::ModelFamily* family = nullptr;  // of `config`
   models::FamilyConfig config;
+  const tasks::Task* task = nullptr;       // what it is trained for
+  tasks::Settings settings;                // of the task
   models::ModelTraits traits;              // of `config`
   std::string config_file;                 // empty: a preset
   std::string weights_folder;              // empty: all weights are fresh
@@ -41,12 +44,13 @@ struct Model {
   [[nodiscard]] InitRule init_rule(const std::string& parameter, const Shape& shape) const;
   /// Of all labels: LABEL_0, LABEL_1, ... where the file names none.
   [[nodiscard]] std::vector<std::string> label_names() const;
+  [[nodiscard]] tasks::Context task_context() const { return {labels, settings}; }
   /// After a change of `config`: refuses sizes that cannot be, and reads `traits` anew.
   void check_sizes();
 };
 
 /// The classifier as planning and training want it; holds a copy of what it needs.
-[[nodiscard]] NetworkDef network_of(const Model& model, double label_smoothing = 0);
+[[nodiscard]] NetworkDef network_of(const Model& model);
 
 /// Gives a model that was read the sizes that follow from data, tokenizer and max_seq_length. May
 /// be called again when more is known. Throws Error{bad_config}.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/read_model.h"
 
+#include <algorithm>
 #include <set>
 
 #include "config/option.h"
@@ -8,6 +9,7 @@
 #include "io/json_file.h"
 #include "models/registry.h"
 #include "snug/error.h"
+#include "tasks/registry.h"
 #include "train/input.h"
 #include "train/model_weights.h"
 
@@ -73,6 +75,43 @@ void check_family_key(const RunConfig& config, const Model& model, const std::st
   throw Error(ErrorCode::bad_config, key,
               "it describes a fresh " + names + "; '" + config.model + "' has its own sizes",
               "leave " + key + " away, or set model to " + names);
+}
+
+/// Keys that other tasks alone have a use for, and a metric that this one does not have.
+void check_task_keys(const RunConfig& config, const tasks::Task& task) {
+  const std::vector<std::string>& own = *task.keys;
+  for (const tasks::Task* other : tasks::all_tasks()) {
+    for (const std::string& key : *other->keys) {
+      if (std::find(own.begin(), own.end(), key) != own.end() || !is_given(config, key)) continue;
+      throw Error(ErrorCode::bad_config, key, "the task " + *task.name + " has no use for it",
+                  "leave " + key + " away, or set task to " + *other->name);
+    }
+  }
+  if (config.num_labels > 0 && config.num_labels < *task.least_labels) {
+    throw Error(ErrorCode::bad_config, "num_labels",
+                std::to_string(config.num_labels) + " is too small for the task " + *task.name,
+                "give at least " + std::to_string(*task.least_labels));
+  }
+  if (tasks::find_metric(task, config.metric_for_best_model) != nullptr) return;
+  std::string names = "loss";
+  for (const tasks::Metric& metric : *task.metrics) names += ", " + metric.name;
+  throw Error(ErrorCode::bad_config, "metric_for_best_model",
+              "the task " + *task.name + " has no '" + config.metric_for_best_model + "'",
+              "it has " + names);
+}
+
+/// What the model is trained for. Throws Error{bad_config} where it cannot be.
+void take_task(const RunConfig& config, Model& model) {
+  model.task = config.task == "auto" ? &tasks::default_task() : tasks::find_task(config.task);
+  model.settings = tasks::settings_of(config);
+  check_task_keys(config, *model.task);
+  const auto& inputs = *model.task->inputs;
+  if (std::find(inputs.begin(), inputs.end(), *model.family->input) == inputs.end()) {
+    throw Error(ErrorCode::bad_config, "task",
+                "'" + config.model + "' " + input_of(model).reads() + ", and the task " +
+                    *model.task->name + " has other rows",
+                "set task to " + *tasks::default_task().name);
+  }
 }
 
 /// Refuses keys of the run configuration that would change nothing, or what a file decides.
@@ -151,6 +190,7 @@ Model read_model(const RunConfig& config) {
   model.traits = (*model.family->traits)(model.config);
   if (!model.config_file.empty()) input_of(model).read_folder(config.model, model);
   check_keys(config, model);
+  take_task(config, model);
   (*model.family->apply_keys)(model.config, config);
   model.check_sizes();
   if (model.config_file.empty()) {

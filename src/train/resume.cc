@@ -75,7 +75,7 @@ std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& no
 
 void check_state(const TrainState& state, const RunConfig& before, const RunConfig& now,
                  const RunData& data, const RunFolder& folder) {
-  if (state.content_hash != data.train->content_hash()) fail_rows(now.train_file);
+  if (state.rows_hash && *state.rows_hash != data.train->content_hash()) fail_rows(now.train_file);
   if (data.validation) {
     // Checkpoints of older versions do not know the rows of the validation file, only its path.
     const bool is_known = state.validation_hash.has_value();
@@ -117,7 +117,7 @@ void check_state(const TrainState& state, const RunConfig& before, const RunConf
 }
 
 void note_data(const RunData& data, TrainState& state) {
-  state.content_hash = data.train->content_hash();
+  state.rows_hash = data.train->content_hash();
   state.validation_hash.reset();
   if (data.validation) state.validation_hash = data.validation->content_hash();
 }

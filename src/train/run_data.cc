@@ -16,11 +16,13 @@
 namespace snug::train {
 namespace {
 
-data::RowSchema schema_of(const RunConfig& config, const RunOptions& options, bool needs_label) {
+data::RowSchema schema_of(const RunConfig& config, const RunOptions& options, bool needs_label,
+                          const data::RowForm& form) {
   return {.text_column = config.text_column,
           .text_pair_column = config.text_pair_column,
           .label_column = config.label_column,
           .needs_label = needs_label,
+          .text_form = form.has_words ? data::TextForm::words : data::TextForm::text,
           .affordable_bytes = options.budgets_whole_process
                                   ? std::min(data::kMaxRowBytes,
                                              affordable_row_bytes(resolve_memory(config.memory)))
@@ -39,17 +41,20 @@ std::string model_tokenizer_folder(const RunConfig& config) {
 }
 
 std::unique_ptr<const WordPieceTokenizer> learn_tokenizer(const RunConfig& config,
-                                                          const RunOptions& options) {
+                                                          const RunOptions& options,
+                                                          const data::RowForm& form) {
   config.require({"train_file"});
   VocabularyLearner learner({.vocab_size = config.vocab_size,
                              .seed = static_cast<uint64_t>(config.seed),
                              .lowercase = true});
   data::BadRowLog log{.policy = policy_of(config)};
-  const auto reader = data::open_rows(config.train_file, schema_of(config, options, false), log);
+  const auto reader =
+      data::open_rows(config.train_file, schema_of(config, options, false, form), log);
   data::Row row;
   int64_t count = 0;
   while (reader->next(row)) {
     learner.add(row.text);
+    for (const std::string& word : row.words) learner.add(word);
     if (!row.pair.empty()) learner.add(row.pair);
     if (++count % 4096 != 0) continue;
     if (options.cancel != nullptr && options.cancel->load()) {
@@ -84,10 +89,10 @@ std::string fingerprint(const WordPieceTokenizer& tokenizer) {
 
 data::EncodeFn encoder(const WordPieceTokenizer& tokenizer, int64_t max_length) {
   return [&tokenizer, max_length, scratch = EncodeScratch(), encoding = Encoding()](
-             std::string_view text, const std::string* pair, data::EncodedRow& out) mutable {
+             const data::RowText& row, data::EncodedRow& out) mutable {
     const std::optional<std::string_view> second =
-        pair != nullptr ? std::optional<std::string_view>(*pair) : std::nullopt;
-    tokenizer.encode(text, second, max_length, encoding, scratch);
+        row.pair != nullptr ? std::optional<std::string_view>(*row.pair) : std::nullopt;
+    tokenizer.encode(row.text, second, max_length, encoding, scratch);
     out.ids.assign(encoding.ids.begin(), encoding.ids.end());
     out.type_ids.assign(encoding.type_ids.begin(), encoding.type_ids.end());
     out.truncated = encoding.truncated;
@@ -129,8 +134,9 @@ bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_fol
 
 std::unique_ptr<const WordPieceTokenizer> open_tokenizer(const RunConfig& config,
                                                          const RunOptions& options,
-                                                         const std::string& tokenizer_folder) {
-  if (learns_vocabulary(config, tokenizer_folder)) return learn_tokenizer(config, options);
+                                                         const std::string& tokenizer_folder,
+                                                         const data::RowForm& form) {
+  if (learns_vocabulary(config, tokenizer_folder)) return learn_tokenizer(config, options, form);
   std::string path = tokenizer_folder;
   if (path.empty()) path = config.tokenizer;
   if (path.empty()) path = model_tokenizer_folder(config);
@@ -142,7 +148,9 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                            const FileLabels& labels, const std::string& cache_path) {
   const data::CacheSpec spec{
       .files = {file},
-      .schema = schema_of(config, options, labels.use != data::LabelUse::ignore),
+      .schema = schema_of(config, options, labels.use != data::LabelUse::ignore, *labels.form),
+      .form = labels.form,
+      .width = labels.width,
       .bad_rows = policy_of(config),
       .label_use = labels.use,
       .rule = labels.rule,
@@ -172,10 +180,11 @@ void check_tokenizer(const RunConfig& config, const WordPieceTokenizer& own) {
       "leave tokenizer away: the run goes on with its own, in last/");
 }
 
-void read_first_row(const RunConfig& config, const RunOptions& options, const std::string& file) {
+void read_first_row(const RunConfig& config, const RunOptions& options, const std::string& file,
+                    const data::RowForm& form) {
   data::BadRowLog log{.policy = policy_of(config)};
   data::Row row;
-  (void)data::open_rows(file, schema_of(config, options, true), log)->next(row);
+  (void)data::open_rows(file, schema_of(config, options, true, form), log)->next(row);
 }
 
 data::TrainSampler train_sampler(const RunConfig& config, const RunData& run) {

@@ -51,9 +51,11 @@ struct RunData {
 };
 
 /// Where the tokenizer comes from: `tokenizer_folder` (a checkpoint) if not empty, else the
-/// configuration's tokenizer, else the model's folder, else it is learned from the training text.
+/// configuration's tokenizer, else the model's folder, else it is learned from the training text,
+/// whose rows have this form.
 [[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_tokenizer(
-    const RunConfig& config, const RunOptions& options, const std::string& tokenizer_folder);
+    const RunConfig& config, const RunOptions& options, const std::string& tokenizer_folder,
+    const data::RowForm& form);
 /// True where open_tokenizer would have to learn a vocabulary.
 [[nodiscard]] bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_folder);
 
@@ -62,13 +64,16 @@ struct RunData {
 void check_tokenizer(const RunConfig& config, const WordPieceTokenizer& own);
 /// A file that cannot be opened, or has no such columns, is to be known before a vocabulary is
 /// learned.
-void read_first_row(const RunConfig& config, const RunOptions& options, const std::string& file);
+void read_first_row(const RunConfig& config, const RunOptions& options, const std::string& file,
+                    const data::RowForm& form);
 
 /// The batches of training, a pure function of rows and configuration. `run` must outlive it.
 [[nodiscard]] data::TrainSampler train_sampler(const RunConfig& config, const RunData& run);
 
-/// What the labels of a file are for.
+/// What the labels of a file are, and what they are for.
 struct FileLabels {
+  const data::RowForm* form = nullptr;
+  int64_t width = 0;  // numbers in a label; 0: as many as in the first row
   data::LabelUse use = data::LabelUse::ignore;
   data::LabelRule rule{};  // with LabelUse::find
   data::Labels known{};    // with LabelUse::known

@@ -131,6 +131,7 @@ void open_engine(const RunConfig& config, const RunOptions& options, Trained& tr
 train::EvalPass pass_over(const Trained& trained, data::Part part, const RunOptions& options) {
   train::EvalPass pass{.engine = trained.engine.get(),
                        .feed = {.rows = trained.rows.get(),
+                                .task = trained.model.task,
                                 .pad_id = trained.tokenizer ? trained.tokenizer->pad_id() : 0,
                                 .seed = 0},
                        .part = part,
@@ -172,7 +173,7 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
                                        : data::Part::all(rows);
   open_engine(config, options, trained);
   EvalMetrics metrics =
-      train::evaluate_part(pass_over(trained, part, options), trained.model.labels);
+      train::evaluate_part(pass_over(trained, part, options), trained.model.task_context());
   trained.engine->check_memory();
   if (!std::isfinite(metrics.loss)) {
     throw Error(ErrorCode::numeric, config.model,
@@ -198,34 +199,27 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   open_rows(config, options, file, data::LabelUse::ignore, work.path() + "/prediction.tokens",
             trained);
   open_engine(config, options, trained);
-  const auto& labels = trained.model.labels;
-  const train::RowsInOrder::Sink give = [&](int64_t row, std::span<const float> logits) {
-    const double top = *std::max_element(logits.begin(), logits.end());
-    double sum = 0;
-    for (float z : logits) sum += std::exp(static_cast<double>(z) - top);
-    Prediction prediction{.row = row, .label = {}, .scores = {}};
-    prediction.scores.reserve(logits.size());
-    size_t best = 0;
-    for (size_t i = 0; i < logits.size(); ++i) {
-      if (logits[i] > logits[best]) best = i;
-      prediction.scores.emplace_back(labels[i],
-                                     std::exp(static_cast<double>(logits[i]) - top) / sum);
-    }
-    prediction.label = labels[best];
+  const tasks::Task& task = *trained.model.task;
+  const tasks::Context context = trained.model.task_context();
+  data::RowColumns columns;
+  const train::RowsInOrder::Sink give = [&](int64_t row, std::span<const float> output) {
+    trained.rows->read_columns(row, columns);
+    Prediction prediction;
+    prediction.row = row;
+    (*task.predict)(context, columns, output, prediction);
     sink(prediction);
   };
-  train::RowsInOrder waiting(work.path() + "/prediction.logits",
-                             static_cast<int64_t>(labels.size()));
-  train::for_each_row(pass_over(trained, data::Part::all(trained.rows->rows()), options),
-                      [&](int64_t row, int32_t, std::span<const float> logits) {
-                        if (train::first_not_finite(logits) >= 0) {
-                          throw Error(
-                              ErrorCode::numeric, file,
-                              "the scores of row " + std::to_string(row + 1) + " are not finite",
-                              "train with a lower learning_rate");
-                        }
-                        waiting.add(row, logits, give);
-                      });
+  train::RowsInOrder waiting(work.path() + "/prediction.outputs");
+  train::for_each_row(
+      pass_over(trained, data::Part::all(trained.rows->rows()), options),
+      [&](const train::EvaluatedRow& each) {
+        if (train::first_not_finite(each.output) >= 0) {
+          throw Error(ErrorCode::numeric, file,
+                      "the scores of row " + std::to_string(each.row + 1) + " are not finite",
+                      "train with a lower learning_rate");
+        }
+        waiting.add(each.row, each.output, give);
+      });
   trained.engine->check_memory();
 }
 

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "programs/programs.h"
 #include "snug/error.h"
+#include "tasks/registry.h"
 #include "train/input.h"
 #include "train/read_model.h"
 #include "train/run_recipe.h"
@@ -160,8 +161,11 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
   std::string text;
   train::Model model;
   if (!config.model.empty()) model = train::resolve_model(config, {});
-  train::InspectRequest request{
-      .config = config, .options = options, .model = nullptr, .folder = work.path()};
+  train::InspectRequest request{.config = config,
+                                .options = options,
+                                .task = model.task != nullptr ? *model.task : tasks::default_task(),
+                                .model = nullptr,
+                                .folder = work.path()};
   if (!config.model.empty()) request.model = &model;
   for (const std::string& file : {config.train_file, config.validation_file, config.test_file})
     if (!file.empty()) request.files.push_back(file);

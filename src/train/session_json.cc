@@ -9,10 +9,9 @@ namespace snug {
 namespace {
 
 nlohmann::ordered_json json_of(const EvalMetrics& metrics) {
-  nlohmann::ordered_json json = {{"rows", metrics.rows},
-                                 {"loss", metrics.loss},
-                                 {"accuracy", metrics.accuracy},
-                                 {"macro_f1", metrics.macro_f1}};
+  nlohmann::ordered_json json = {{"rows", metrics.rows}, {"loss", metrics.loss}};
+  for (const MetricValue& value : metrics.values) json[value.name] = value.value;
+  if (metrics.classes.empty()) return json;
   json["classes"] = nlohmann::ordered_json::array();
   for (const ClassScore& score : metrics.classes) {
     json["classes"].push_back({{"label", score.label},
@@ -37,6 +36,14 @@ const char* text_of(RunStatus status) {
 }
 
 }  // namespace
+
+std::optional<double> EvalMetrics::find(std::string_view name) const {
+  if (name == "loss") return loss;
+  for (const MetricValue& each : values) {
+    if (each.name == name) return each.value;
+  }
+  return std::nullopt;
+}
 
 std::string to_json(const EvalMetrics& metrics) { return json_of(metrics).dump(2); }
 

@@ -76,7 +76,7 @@ void open_without_data(const RunConfig& config, const RunOptions& options,
   const Input& input = input_of(setup.model);
   setup.lengths = {input.longest(config, setup.model)};
   say(options, warmup_warning(config, config.max_steps));
-  const auto tokenizer = input.open_tokenizer_alone(config, options, tokenizer_folder);
+  const auto tokenizer = input.open_tokenizer_alone(config, options, setup.model, tokenizer_folder);
   if (tokenizer == nullptr) return;
   const int64_t tokens = tokenizer->vocab_size();
   fit_model(setup.model, config, {.vocab_size = tokens});
@@ -136,7 +136,7 @@ void reserve_process(const RunConfig& config, const RunOptions& options, const M
 
 RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
                             const RunSetup& setup, const Machine& machine, int64_t micro_batch) {
-  RunPlanRequest request{.network = network_of(setup.model, config.label_smoothing_factor),
+  RunPlanRequest request{.network = network_of(setup.model),
                          .recipe = recipe_of(config),
                          .global_batch = config.train_batch_size,
                          .micro_batch = micro_batch,

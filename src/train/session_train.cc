@@ -70,6 +70,12 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   const train::RunData& data = *setup.data;
   std::optional<int64_t> good_step;
   const bool was_finished = state && state->is_finished;
+  if (state && !state->rows_hash) {
+    train::say(options, folder.last() +
+                            " was written by an older version of Snug: whether its rows are those "
+                            "of " +
+                            config.train_file + " is not checked");
+  }
   if (state) {
     train::check_state(*state, before, config, data, folder);
     state->is_finished = train::is_at_end(*state, before, config, setup.batches_per_epoch);
@@ -100,6 +106,7 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
 
   data::TrainSampler sampler = train::train_sampler(config, data);
   const train::FeedContext feed{.rows = data.train.get(),
+                                .task = setup.model.task,
                                 .pad_id = data.pad_id(),
                                 .seed = static_cast<uint64_t>(config.seed)};
   train::Training training;
@@ -112,7 +119,8 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   training.sampler = &sampler;
   training.total_steps = train::total_steps(config, sampler.batches_per_epoch());
   training.validation.engine = &engine;
-  training.validation.feed = {.rows = &data.validation_rows(), .pad_id = feed.pad_id, .seed = 0};
+  training.validation.feed = {
+      .rows = &data.validation_rows(), .task = feed.task, .pad_id = feed.pad_id, .seed = 0};
   training.validation.part = data.validation_part;
   training.validation.buckets = data.buckets;
   training.folder = folder;

@@ -52,9 +52,10 @@ Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
                             it.machine.threads);
   const train::RunData& data = *it.setup.data;
   data::TrainSampler sampler = train::train_sampler(it.config, data);
-  const train::FeedContext feed{.rows = data.train.get(),
-                                .pad_id = data.pad_id(),
-                                .seed = static_cast<uint64_t>(it.config.seed)};
+  train::Feeder feeder({.rows = data.train.get(),
+                        .task = it.setup.model.task,
+                        .pad_id = data.pad_id(),
+                        .seed = static_cast<uint64_t>(it.config.seed)});
   const int64_t total = train::total_steps(it.config, sampler.batches_per_epoch());
   const train::UpdateRule rule = train::update_rule(
       it.config, train::parameter_names(train::network_of(it.setup.model)), total);
@@ -65,7 +66,7 @@ Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
   for (int64_t step = 0; step < std::min(kUpdates, total); ++step) {
     const data::BatchPlan batch = sampler.next();
     const train::UpdateResult result =
-        train::run_update(engine, train::RowBatch(feed, batch), {step, step, step}, rule);
+        train::run_update(engine, train::RowBatch(feeder, batch), {step, step, step}, rule);
     outcome.losses += fmt::format("{:a} {:a} ", result.loss, result.grad_norm);
   }
   io::Sha256 hash;

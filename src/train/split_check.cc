@@ -69,8 +69,10 @@ class SplitRun {
         sampler_(train_sampler(it.config, *it.setup.data)),
         batch_(sampler_.next()),
         feed_{.rows = it.setup.data->train.get(),
+              .task = it.setup.model.task,
               .pad_id = it.setup.data->pad_id(),
-              .seed = static_cast<uint64_t>(it.config.seed)} {
+              .seed = static_cast<uint64_t>(it.config.seed)},
+        feeder_(feed_) {
     (void)initialize_weights(it.setup.model, engine_, feed_.seed, it.machine.threads);
   }
 
@@ -79,8 +81,9 @@ class SplitRun {
     double sum = 0;
     Executable& program = engine_.train(engine_.bucket_of(batch_.bucket_length));
     const auto rows = static_cast<int64_t>(batch_.rows.size());
+    const RowBatch pieces(feeder_, batch_);
     for (int64_t slot = 0; slot < rows; slot += plan_.micro_batch) {
-      feed_micro_batch(engine_, feed_, batch_, slot, 0);
+      pieces.fill(engine_, slot, 0);
       engine_.run(program);
       double squares = 0;
       for (const auto& [name, entry] : plan_.residents.entries()) {
@@ -101,7 +104,7 @@ class SplitRun {
 
   /// One update; returns what a gradient is multiplied by on its way into what is compared.
   double update() {
-    const UpdateResult result = run_update(engine_, RowBatch(feed_, batch_), {}, rule_at_one());
+    const UpdateResult result = run_update(engine_, RowBatch(feeder_, batch_), {}, rule_at_one());
     const Recipe recipe = recipe_of(config_);
     const double clip = recipe.max_grad_norm > 0
                             ? std::min(1.0, recipe.max_grad_norm / (result.grad_norm + 1e-6))
@@ -140,6 +143,7 @@ class SplitRun {
   data::TrainSampler sampler_;
   data::BatchPlan batch_;
   FeedContext feed_;
+  Feeder feeder_;
 };
 
 double squared_distance(std::span<const float> values, const io::File& file, int64_t& offset) {

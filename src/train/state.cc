@@ -46,14 +46,14 @@ std::string TrainState::to_json() const {
                                  {"epoch", epoch},
                                  {"batch", batch},
                                  {"micro_batch", micro_batch},
-                                 {"content_hash", std::to_string(content_hash)},
                                  {"stale_evaluations", stale_evaluations},
                                  {"loss_sum_bits", bits_of(loss_sum)},
                                  {"loss_count", loss_count},
                                  {"metrics_bytes", metrics_bytes},
                                  {"is_finished", is_finished},
                                  {"config", nlohmann::ordered_json::parse(config_json)}};
-  if (validation_hash) json["validation_hash"] = std::to_string(*validation_hash);
+  if (rows_hash) json["rows_hash"] = std::to_string(*rows_hash);
+  if (validation_hash) json["validation_rows_hash"] = std::to_string(*validation_hash);
   if (best_metric) {
     json["best_metric"] = *best_metric;
     json["best_metric_bits"] = bits_of(*best_metric);
@@ -72,7 +72,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
                    .epoch = count(json, "epoch"),
                    .batch = count(json, "batch"),
                    .micro_batch = count(json, "micro_batch", 1, kMaxMicroBatch),
-                   .content_hash = number(json, "content_hash"),
+                   .rows_hash = std::nullopt,
                    .validation_hash = std::nullopt,
                    .best_metric = std::nullopt,
                    .stale_evaluations = count(json, "stale_evaluations"),
@@ -82,7 +82,9 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
                    .is_finished = json.get_bool("is_finished"),
                    .config_json = json.at("config").dump()};
   if (json.has("best_metric_bits")) state.best_metric = finite_real(json, "best_metric_bits");
-  if (json.has("validation_hash")) state.validation_hash = number(json, "validation_hash");
+  if (json.has("rows_hash")) state.rows_hash = number(json, "rows_hash");
+  if (json.has("validation_rows_hash"))
+    state.validation_hash = number(json, "validation_rows_hash");
   return state;
 }
 

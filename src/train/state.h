@@ -18,7 +18,9 @@ struct TrainState {
   int64_t epoch = 0;
   int64_t batch = 0;  // of the epoch: the next one to draw
   int64_t micro_batch = 0;
-  uint64_t content_hash = 0;                // of the training rows and their tokens
+  /// Of the training rows, their tokens and columns. Nothing in checkpoints of older versions,
+  /// whose hashes were of other bytes.
+  std::optional<uint64_t> rows_hash;
   std::optional<uint64_t> validation_hash;  // of validation_file's, where there is one
   std::optional<double> best_metric;
   int64_t stale_evaluations = 0;

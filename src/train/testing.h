@@ -64,7 +64,7 @@ struct TestRun {
 
   TestRun(const Backend& backend, RunConfig given, int64_t batch, int64_t micro_batch)
       : config(std::move(given)), model(resolve_model(config, {})) {
-    plan = make_run_plan({.network = network_of(model, config.label_smoothing_factor),
+    plan = make_run_plan({.network = network_of(model),
                           .recipe = recipe_of(config),
                           .global_batch = batch,
                           .micro_batch = micro_batch,

@@ -100,9 +100,11 @@ class TextInput final : public Input {
     return config.max_seq_length;
   }
   [[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_tokenizer_alone(
-      const RunConfig& config, const RunOptions& options,
+      const RunConfig& config, const RunOptions& options, const Model& model,
       const std::string& folder) const override {
-    return learns_vocabulary(config, folder) ? nullptr : open_tokenizer(config, options, folder);
+    return learns_vocabulary(config, folder)
+               ? nullptr
+               : open_tokenizer(config, options, folder, *model.task->rows);
   }
   void open_training(const RunConfig& config, const RunOptions& options, const Model& model,
                      const std::string& tokenizer_folder, const WorkFolder& work,
@@ -110,7 +112,7 @@ class TextInput final : public Input {
   [[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_trained(
       RunConfig& config, const RunOptions& options, const Model& model) const override {
     take_max_length(config, model.traits.max_positions, options);
-    return open_tokenizer(config, options, {});
+    return open_tokenizer(config, options, {}, *model.task->rows);
   }
   [[nodiscard]] TrainedRows open_rows(const RunConfig& config, const RunOptions& options,
                                       const Model& model, const WordPieceTokenizer* tokenizer,
@@ -132,14 +134,18 @@ std::vector<std::string> TextInput::notices(const Model& model) const {
 void TextInput::open_training(const RunConfig& config, const RunOptions& options,
                               const Model& model, const std::string& tokenizer_folder,
                               const WorkFolder& work, RunData& run) const {
+  const data::RowForm& form = *model.task->rows;
   run.learns_vocabulary = learns_vocabulary(config, tokenizer_folder);
-  if (!config.validation_file.empty()) read_first_row(config, options, config.validation_file);
-  run.tokenizer = open_tokenizer(config, options, tokenizer_folder);
+  if (!config.validation_file.empty())
+    read_first_row(config, options, config.validation_file, form);
+  run.tokenizer = open_tokenizer(config, options, tokenizer_folder, form);
   if (!tokenizer_folder.empty()) check_tokenizer(config, *run.tokenizer);
-  auto train = std::make_unique<data::TokenCache>(open_file(
-      config, options, *run.tokenizer, config.train_file,
-      {.use = data::LabelUse::find, .rule = model.label_rule}, work.path() + "/train.tokens"));
+  auto train = std::make_unique<data::TokenCache>(
+      open_file(config, options, *run.tokenizer, config.train_file,
+                {.form = &form, .use = data::LabelUse::find, .rule = model.label_rule},
+                work.path() + "/train.tokens"));
   int32_t longest = train->max_length();
+  const int64_t train_width = train->width();
   run.labels = train->labels();
   say(options, label_notices(config.train_file, run.labels, train->label_source(),
                              train->report().label_counts));
@@ -147,7 +153,8 @@ void TextInput::open_training(const RunConfig& config, const RunOptions& options
   if (!config.validation_file.empty()) {
     auto validation = std::make_unique<data::TokenCache>(open_file(
         config, options, *run.tokenizer, config.validation_file,
-        {.use = data::LabelUse::known, .known = run.labels}, work.path() + "/validation.tokens"));
+        {.form = &form, .width = train_width, .use = data::LabelUse::known, .known = run.labels},
+        work.path() + "/validation.tokens"));
     longest = std::max(longest, validation->max_length());
     run.validation = std::move(validation);
   }
@@ -158,7 +165,7 @@ TrainedRows TextInput::open_rows(const RunConfig& config, const RunOptions& opti
                                  const Model& model, const WordPieceTokenizer* tokenizer,
                                  const std::string& file, data::LabelUse use,
                                  const std::string& cache_path) const {
-  FileLabels labels{.use = use, .rule = {}, .known = {}};
+  FileLabels labels{.form = &*model.task->rows, .use = use, .rule = {}, .known = {}};
   if (use == data::LabelUse::known) labels.known = data::Labels::from_names(model.labels);
   auto cache = std::make_unique<data::TokenCache>(
       open_file(config, options, *tokenizer, file, labels, cache_path));
@@ -169,15 +176,17 @@ TrainedRows TextInput::open_rows(const RunConfig& config, const RunOptions& opti
 
 Inspection TextInput::inspect(const InspectRequest& request) const {
   Inspection found;
-  const auto tokenizer = open_tokenizer(request.config, request.options, {});
+  const data::RowForm& form = *request.task.rows;
+  const auto tokenizer = open_tokenizer(request.config, request.options, {}, form);
   found.vocab_size = tokenizer->vocab_size();
   const data::LabelRule rule =
       request.model == nullptr ? data::LabelRule{} : request.model->label_rule;
   for (const std::string& file : request.files) {
     const FileLabels use =
         found.labels.size() == 0
-            ? FileLabels{.use = data::LabelUse::find, .rule = rule}
-            : FileLabels{.use = data::LabelUse::known, .rule = {}, .known = found.labels};
+            ? FileLabels{.form = &form, .use = data::LabelUse::find, .rule = rule}
+            : FileLabels{
+                  .form = &form, .use = data::LabelUse::known, .rule = {}, .known = found.labels};
     const data::TokenCache cache = open_file(request.config, request.options, *tokenizer, file, use,
                                              request.folder + "/inspect.tokens");
     found.labels = cache.labels();

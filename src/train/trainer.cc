@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "tasks/registry.h"
 #include "train/checkpoint_writer.h"
 #include "train/core_watch.h"
 #include "train/notices.h"
@@ -17,18 +18,6 @@ bool is_cancelled(const RunOptions& options) {
   return options.cancel != nullptr && options.cancel->load();
 }
 
-double metric_of(const EvalMetrics& metrics, MetricKind kind) {
-  switch (kind) {
-    case MetricKind::loss:
-      return metrics.loss;
-    case MetricKind::accuracy:
-      return metrics.accuracy;
-    case MetricKind::macro_f1:
-      return metrics.macro_f1;
-  }
-  return metrics.loss;
-}
-
 /// Evaluates, keeps the best weights, and says whether patience is at its end.
 class Judge {
  public:
@@ -36,7 +25,7 @@ class Judge {
       : training_(training), state_(state), writer_(writer) {}
 
   [[nodiscard]] EvalMetrics evaluate() const {
-    EvalMetrics metrics = evaluate_part(training_.validation, training_.model->labels);
+    EvalMetrics metrics = evaluate_part(training_.validation, training_.model->task_context());
     if (training_.options->callbacks.on_evaluation)
       training_.options->callbacks.on_evaluation(state_.step, metrics);
     writer_.require_finite(metrics, state_.step);
@@ -45,8 +34,10 @@ class Judge {
 
   [[nodiscard]] bool keep_best(const EvalMetrics& metrics) {
     const RunConfig& config = *training_.config;
-    const double value = metric_of(metrics, config.metric_for_best_model);
-    const double sign = config.is_greater_better() ? 1.0 : -1.0;
+    const tasks::Metric& metric =
+        *tasks::find_metric(*training_.model->task, config.metric_for_best_model);
+    const double value = metrics.find(metric.name).value();
+    const double sign = metric.is_greater_better ? 1.0 : -1.0;
     const bool is_best = !state_.best_metric ||
                          sign * (value - *state_.best_metric) > config.early_stopping_threshold;
     if (is_best) {
@@ -179,12 +170,13 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   if (state.is_finished && state.step < training.total_steps)
     outcome.status = RunStatus::early_stopped;
   UpdateLines lines(training, state, log);
+  Feeder feeder(training.feed);
   CoreWatch cores;
   std::optional<EvalMetrics> newest;
   while (!state.is_finished && state.step < training.total_steps) {
     const data::BatchPlan batch = training.sampler->next();
     const UpdateResult result =
-        run_update(*training.engine, RowBatch(training.feed, batch), state.counts(), rule);
+        run_update(*training.engine, RowBatch(feeder, batch), state.counts(), rule);
     writer.require_finite(result, state.step + 1);
     say(options, cores.after_update());
     ++state.step;

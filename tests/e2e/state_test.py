@@ -260,7 +260,7 @@ class Files(Tiny):
         edits = [("global_step", -3), ("global_step", 10**15), ("global_step", 3), ("global_step", "4"), ("epoch", -1),
                  ("schedule_step", -1), ("schedule_step", 5), ("optimizer_step", 5), ("optimizer_step", "4"),
                  ("batch", 10**6), ("batch", -1), ("micro_batch", 0), ("micro_batch", 9), ("micro_batch", 2**40),
-                 ("content_hash", "x"), ("content_hash", "-1"), ("validation_hash", "1.5"), ("stale_evaluations", -1),
+                 ("rows_hash", "x"), ("rows_hash", "-1"), ("validation_rows_hash", "1.5"), ("stale_evaluations", -1),
                  ("stale_evaluations", 99), ("loss_sum_bits", nan), ("loss_count", -1), ("loss_count", 99), ("metrics_bytes", -1),
                  ("is_finished", 1), ("best_metric_bits", nan), ("best_metric_bits", "18446744073709551616")]
         for field, value in edits:

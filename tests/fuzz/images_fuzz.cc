@@ -20,11 +20,12 @@ void read_images(std::string_view input) {
   (void)write_file((choice & 1) != 0 ? "fine_label_names.txt" : "batches.meta.txt", parts[0]);
   const data::ImageFile images(file);
   std::vector<float> pixels(3072);
-  std::vector<int32_t> labels(1);
+  data::RowColumns columns;
   for (int64_t row = 0; row < images.rows(); ++row) {
-    images.fill({.rows = std::span(&row, 1), .size = 1},
-                {.pixel_values = pixels, .labels = labels});
-    require(labels[0] >= 0 && labels[0] < images.labels().size(), "a label is a class");
+    images.fill({.rows = std::span(&row, 1), .size = 1}, {.pixel_values = pixels});
+    images.read_columns(row, columns);
+    const int32_t label = columns.integers(0).front();
+    require(label >= 0 && label < images.labels().size(), "a label is a class");
   }
 }
 

@@ -42,8 +42,13 @@ void seal_rows(std::vector<IndexRecord>& records, std::string_view ids) {
   for (IndexRecord& record : records) {
     if (record.offset > ids.size()) continue;
     Checksum checksum;
-    checksum.add(bytes_in(ids.substr(record.offset, size_t{record.length} * 2)));
+    const size_t ids_bytes = size_t{record.length} * 2;
+    checksum.add(bytes_in(ids.substr(record.offset, ids_bytes)));
     record.checksum = checksum.folded();
+    if (record.offset + ids_bytes > ids.size()) continue;
+    Checksum columns;
+    columns.add(bytes_in(ids.substr(record.offset + ids_bytes, record.column_bytes)));
+    record.column_checksum = columns.folded();
   }
 }
 
@@ -83,10 +88,15 @@ void read_token_cache(std::string_view input) {
   const auto cache = data::TokenCache::open(
       write_file("tokens.cache", is_raw ? std::string(input) : sealed(input, spec)), spec);
   std::vector<int32_t> ids(8);
+  data::RowColumns columns;
   for (int64_t row = 0; row < cache.rows(); ++row) {
     const data::RowInfo info = cache.read_row(row, ids);
-    require(info.label == data::kIgnoredLabel || info.label < cache.labels().size(),
-            "a label has a name");
+    try {
+      cache.read_columns(row, columns);
+      require(columns.integers(0).front() < cache.labels().size(), "a label has a name");
+    } catch (const Error& error) {
+      require(error.code() == ErrorCode::bad_data, "columns are refused as bad data");
+    }
     for (int32_t i = 0; i < info.length; ++i)
       require(ids[static_cast<size_t>(i)] >= 0 && ids[static_cast<size_t>(i)] < 100,
               "an id is a token's");

@@ -11,7 +11,7 @@ namespace snug::fuzz {
 void read_trainer_state(std::string_view input) {
   const train::TrainState state = train::TrainState::from_json(std::string(input), "state.json");
   const train::TrainState again = train::TrainState::from_json(state.to_json(), "again");
-  require(again.step == state.step && again.content_hash == state.content_hash &&
+  require(again.step == state.step && again.rows_hash == state.rows_hash &&
               again.metrics_bytes == state.metrics_bytes,
           "what is written is read");
   (void)RunConfig::from_json(state.config_json, "state.json");

@@ -12,6 +12,7 @@
 #include "nn/golden.h"
 #include "nn/golden_updates.h"
 #include "nn/ref_graph.h"
+#include "tasks/testing.h"
 
 namespace snug {
 namespace {
@@ -43,7 +44,8 @@ class Bert_parity : public testing::Test {
     config.hidden_act = hidden_act;
     config.hidden_dropout_prob = 0;
     config.attention_probs_dropout_prob = 0;
-    model_ = models::build_bert_classifier(builder_, config, {.micro_batch = 3, .length = 7}, {});
+    model_ = tasks::with_task(builder_, models::build_bert_classifier(
+                                            builder_, config, {.micro_batch = 3, .length = 7}, {}));
     feeds_ = {{model_.input_ids, golden("inputs/input_ids")},
               {model_.token_type_ids, golden("inputs/token_type_ids")},
               {model_.attention_mask, golden("inputs/attention_mask")},

@@ -8,6 +8,7 @@
 
 #include "nn/golden_model.h"
 #include "nn/golden_updates.h"
+#include "tasks/testing.h"
 
 namespace snug {
 namespace {
@@ -29,8 +30,11 @@ class Distilbert_parity : public GoldenModel {
                                              .max_position_embeddings = 9,
                                              .num_labels = 4,
                                              .labels = {}};
-    model_ = models::build_distilbert_classifier(builder_, config, {.micro_batch = 3, .length = 7},
-                                                 {.training = training});
+    model_ = tasks::with_task(
+        builder_,
+        models::build_distilbert_classifier(builder_, config, {.micro_batch = 3, .length = 7},
+                                            {.training = training}),
+        training);
     feeds_ = {{model_.input_ids, golden("input_ids")},
               {model_.attention_mask, golden("attention_mask")}};
     feed_golden(training, 3.5);

@@ -15,6 +15,7 @@
 #include "nn/golden_model.h"
 #include "nn/golden_updates.h"
 #include "nn/ref_graph.h"
+#include "tasks/testing.h"
 
 namespace snug {
 namespace {
@@ -84,7 +85,8 @@ class Image_parity : public GoldenModel {
 
   // Builds the network and feeds the golden's batch, weights and running statistics.
   void build(bool training) {
-    model_ = networks().at(GetParam())(builder_, {.training = training});
+    model_ = tasks::with_task(builder_, networks().at(GetParam())(builder_, {.training = training}),
+                              training);
     feeds_ = {{model_.pixel_values, golden("pixel_values")}};
     feed_golden(training, 3.5);
     const Graph& graph = builder_.graph();

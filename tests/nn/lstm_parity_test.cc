@@ -8,6 +8,7 @@
 
 #include "models/lstm/lstm.h"
 #include "nn/golden_model.h"
+#include "tasks/testing.h"
 
 namespace snug {
 namespace {
@@ -32,8 +33,10 @@ class Lstm_parity : public GoldenModel {
   Lstm_parity() : GoldenModel("lstm.safetensors") {}
 
   void build(bool training) {
-    model_ = models::build_lstm_classifier(builder_, networks().at(GetParam()), kShape,
-                                           {.training = training});
+    model_ = tasks::with_task(builder_,
+                              models::build_lstm_classifier(builder_, networks().at(GetParam()),
+                                                            kShape, {.training = training}),
+                              training);
     feeds_ = {{model_.input_ids, golden("input_ids")},
               {model_.attention_mask, golden("attention_mask")}};
     feed_golden(training, 5.0);

@@ -10,6 +10,7 @@
 
 #include "nn/golden_model.h"
 #include "nn/golden_updates.h"
+#include "tasks/testing.h"
 
 namespace snug {
 namespace {
@@ -36,8 +37,10 @@ class Mlp_parity : public GoldenModel {
   Mlp_parity() : GoldenModel("mlp.safetensors") {}
 
   void build(bool training) {
-    model_ = models::build_mlp_classifier(builder_, networks().at(GetParam()), kShape,
-                                          {.training = training});
+    model_ = tasks::with_task(builder_,
+                              models::build_mlp_classifier(builder_, networks().at(GetParam()),
+                                                           kShape, {.training = training}),
+                              training);
     feeds_ = {{model_.input_ids, golden("input_ids")},
               {model_.attention_mask, golden("attention_mask")}};
     feed_golden(training, 5.0);

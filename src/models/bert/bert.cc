@@ -135,9 +135,7 @@ SequenceModel build_bert_classifier(GraphBuilder& builder, const BertConfig& con
   if (shape.micro_batch < 1 || shape.length < 1) {
     throw Error(ErrorCode::bad_config, "bert", "a batch needs at least one row and one token");
   }
-  SequenceModel model = BertGraph(builder, config, shape, options).build();
-  finish_classifier(builder, model, options);
-  return model;
+  return BertGraph(builder, config, shape, options).build();
 }
 
 InitRule bert_init_rule(const BertConfig& config, const std::string& parameter) {

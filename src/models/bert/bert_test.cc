@@ -12,6 +12,7 @@
 #include "graph/verify.h"
 #include "ops/registry.h"
 #include "snug/error.h"
+#include "tasks/testing.h"
 
 namespace snug::models {
 namespace {
@@ -31,7 +32,8 @@ BertConfig small_config() {
 struct Built {
   explicit Built(const BertConfig& config, BatchShape shape = {2, 5},
                  const BuildOptions& options = {})
-      : model(build_bert_classifier(builder, config, shape, options)) {}
+      : model(tasks::with_task(builder, build_bert_classifier(builder, config, shape, options),
+                               options.training)) {}
   [[nodiscard]] int64_t count(const std::string& op) const {
     const auto& nodes = builder.graph().nodes;
     return std::count_if(nodes.begin(), nodes.end(),
@@ -155,7 +157,7 @@ TEST(Bert, logits_with_dropout_do_not_depend_on_split_or_padding) {
 TEST(Bert, too_long_a_sequence_is_refused) {
   GraphBuilder builder(op_registry(), "bert");
   try {
-    build_bert_classifier(builder, small_config(), {1, 13}, {});
+    (void)build_bert_classifier(builder, small_config(), {1, 13}, {});
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::bad_config);

@@ -112,9 +112,7 @@ SequenceModel build_distilbert_classifier(GraphBuilder& builder, const Distilber
     throw Error(ErrorCode::bad_config, "distilbert",
                 "a batch needs at least one row and one token");
   }
-  SequenceModel model = DistilbertGraph(builder, config, shape, options).build();
-  finish_classifier(builder, model, options);
-  return model;
+  return DistilbertGraph(builder, config, shape, options).build();
 }
 
 InitRule distilbert_init_rule(const DistilbertConfig& config, const std::string& parameter,

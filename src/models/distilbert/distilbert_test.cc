@@ -11,6 +11,7 @@
 #include "models/registry.h"
 #include "ops/registry.h"
 #include "snug/error.h"
+#include "tasks/testing.h"
 
 namespace snug::models {
 namespace {
@@ -28,7 +29,8 @@ DistilbertConfig small_config() {
 
 Graph graph_of(const DistilbertConfig& config, const BuildOptions& options = {}) {
   GraphBuilder builder(op_registry(), "distilbert");
-  const SequenceModel model = build_distilbert_classifier(builder, config, {2, 5}, options);
+  const SequenceModel model = tasks::with_task(
+      builder, build_distilbert_classifier(builder, config, {2, 5}, options), options.training);
   EXPECT_EQ(model.token_type_ids, kNone);
   verify(builder.graph());
   return builder.take();

@@ -109,9 +109,7 @@ SequenceModel build_lstm_classifier(GraphBuilder& builder, const LstmConfig& con
   if (shape.micro_batch < 1 || shape.length < 1) {
     throw Error(ErrorCode::bad_config, "lstm", "a batch needs at least one row and one token");
   }
-  SequenceModel model = LstmGraph(builder, config, shape, options).build();
-  finish_classifier(builder, model, options);
-  return model;
+  return LstmGraph(builder, config, shape, options).build();
 }
 
 InitRule lstm_init_rule(const LstmConfig& config, const std::string& parameter,

@@ -13,6 +13,7 @@
 #include "graph/verify.h"
 #include "nn/init.h"
 #include "ops/registry.h"
+#include "tasks/testing.h"
 
 namespace snug::models {
 namespace {
@@ -32,7 +33,8 @@ using Rows = std::vector<std::vector<double>>;
 std::vector<double> logits_of(const LstmConfig& config, const Rows& rows, int64_t length) {
   GraphBuilder builder(op_registry(), "lstm");
   const auto count = static_cast<int64_t>(rows.size());
-  const SequenceModel model = build_lstm_classifier(builder, config, {count, length}, {});
+  const SequenceModel model =
+      tasks::with_task(builder, build_lstm_classifier(builder, config, {count, length}, {}));
   verify(builder.graph());
   RefValues feeds;
   for (const std::vector<double>& row : rows) {

@@ -62,7 +62,6 @@ SequenceModel build_mlp_classifier(GraphBuilder& builder, const MlpConfig& confi
     x = nn::dropout(builder, relu(builder, x), model.rng, config.dropout);
   }
   model.logits = nn::linear(builder, "classifier", x, config.num_labels);
-  finish_classifier(builder, model, options);
   return model;
 }
 

@@ -10,6 +10,7 @@
 #include "backend/reference/reference.h"
 #include "graph/verify.h"
 #include "ops/registry.h"
+#include "tasks/testing.h"
 
 namespace snug::models {
 namespace {
@@ -33,7 +34,8 @@ Outcome run(const std::vector<std::vector<double>>& rows, int64_t length,
             const std::vector<double>& weights) {
   GraphBuilder builder(op_registry(), "mlp");
   const auto count = static_cast<int64_t>(rows.size());
-  const SequenceModel model = build_mlp_classifier(builder, small_config(), {count, length}, {});
+  const SequenceModel model =
+      tasks::with_task(builder, build_mlp_classifier(builder, small_config(), {count, length}, {}));
   verify(builder.graph());
   RefValues feeds;
   std::vector<double> ids;
@@ -86,7 +88,8 @@ TEST(Mlp, parameters_have_names_and_shapes) {
   config.embedding_size = 0;
   config.hidden_sizes = {5, 4};
   config.dropout = 0.1;
-  const SequenceModel model = build_mlp_classifier(builder, config, {2, 3}, {});
+  const SequenceModel model =
+      tasks::with_task(builder, build_mlp_classifier(builder, config, {2, 3}, {}));
   const auto shape_of = [&](const std::string& name) {
     return builder.shape(builder.graph().find(name));
   };

@@ -138,9 +138,7 @@ SequenceModel build_resnet_classifier(GraphBuilder& builder, const ResnetConfig&
   validate(config, "resnet");
   if (shape.micro_batch < 1)
     throw Error(ErrorCode::bad_config, "resnet", "a batch needs at least one image");
-  SequenceModel model = ResnetGraph(builder, config, options).build(shape.micro_batch);
-  finish_classifier(builder, model, options);
-  return model;
+  return ResnetGraph(builder, config, options).build(shape.micro_batch);
 }
 
 InitRule resnet_init_rule(const ResnetConfig&, const std::string& parameter, const Shape& shape) {

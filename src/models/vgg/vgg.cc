@@ -66,7 +66,6 @@ SequenceModel build_vgg_classifier(GraphBuilder& builder, const VggConfig& confi
     x = nn::dropout(builder, relu(builder, x), model.rng, config.dropout);
   }
   model.logits = nn::linear(builder, "classifier.6", x, config.num_labels);
-  finish_classifier(builder, model, options);
   return model;
 }
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/label_survey.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace snug::data {
+namespace {
+
+// JSON says what is a number; elsewhere every text that is one.
+void add(const RowLabel& label, bool is_json, LabelSurvey& survey) {
+  ++survey.labelled;
+  if (label.is_list) {
+    survey.all_numbers = false;
+    ++(label.is_number ? survey.lists_of_numbers : survey.lists_of_text);
+    return;
+  }
+  if (is_json) {
+    survey.all_numbers = survey.all_numbers && label.is_number;
+    survey.has_fraction = survey.has_fraction || label.has_fraction;
+    return;
+  }
+  const std::string& text = label.items.front();
+  double value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = status == std::errc() && end == text.data() + text.size();
+  survey.all_numbers = survey.all_numbers && is_number && std::isfinite(value);
+  survey.has_fraction = survey.has_fraction || (is_number && value != std::trunc(value));
+}
+
+}  // namespace
+
+LabelSurvey survey_labels(const std::string& file, RowSchema schema, BadRows bad_rows,
+                          const std::atomic<bool>* cancel) {
+  schema.text_form = TextForm::any;
+  BadRowLog log{.policy = bad_rows};
+  const auto reader = open_rows(file, schema, log);
+  const bool is_json = file.ends_with(".json") || file.ends_with(".jsonl");
+  LabelSurvey survey;
+  Row row;
+  while (reader->next(row)) {
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
+      throw Error(ErrorCode::cancelled, file, "reading the data was cancelled");
+    survey.lists_of_words += row.has_words ? 1 : 0;
+    if (row.label) add(*row.label, is_json, survey);
+  }
+  return survey;
+}
+
+}  // namespace snug::data

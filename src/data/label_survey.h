@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the labels of a file look like, from one pass over its rows: enough to tell which task they
+// are for.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "data/rows.h"
+
+namespace snug::data {
+
+struct LabelSurvey {
+  int64_t labelled = 0;       // rows
+  int64_t lists_of_text = 0;  // rows whose label is one; an empty list counts here
+  int64_t lists_of_numbers = 0;
+  int64_t lists_of_words = 0;  // rows whose text is one
+  bool all_numbers = true;     // every label is one number
+  bool has_fraction = false;   // one of them is not whole
+};
+
+/// Throws what open_rows and its reader throw, and Error{cancelled}.
+[[nodiscard]] LabelSurvey survey_labels(const std::string& file, RowSchema schema, BadRows bad_rows,
+                                        const std::atomic<bool>* cancel);
+
+}  // namespace snug::data

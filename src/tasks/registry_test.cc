@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What holds of every task: names, labels, and a loss that the network's logits can have.
+#include "tasks/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "graph/verify.h"
+#include "ops/registry.h"
+
+namespace snug::tasks {
+namespace {
+
+TEST(Tasks, have_names_metrics_and_inputs_of_their_own) {
+  std::set<std::string> names;
+  for (const Task* task : all_tasks()) {
+    EXPECT_TRUE(names.insert(*task->name).second) << *task->name;
+    EXPECT_EQ(find_task(*task->name), task);
+    EXPECT_FALSE(task->rows->columns.empty()) << *task->name;
+    EXPECT_FALSE(task->inputs->empty()) << *task->name;
+    EXPECT_FALSE(task->metrics->empty()) << *task->name;
+    for (const Metric& metric : *task->metrics) {
+      EXPECT_EQ(find_metric(*task, metric.name)->name, metric.name);
+      EXPECT_EQ(is_greater_better(metric.name), metric.is_greater_better) << metric.name;
+    }
+    EXPECT_EQ(find_metric(*task, "loss")->name, "loss");
+  }
+  EXPECT_EQ(find_task("anything else"), nullptr);
+}
+
+TEST(Tasks, training_adds_what_is_fed_and_a_scalar_loss) {
+  for (const Task* task : all_tasks()) {
+    for (const bool is_training : {true, false}) {
+      GraphBuilder builder(op_registry(), "task");
+      models::SequenceModel model;
+      model.logits = builder.op1("neg", {builder.input("x", {DType::f32, {2, 3}})});
+      finish(builder, model, *task, {}, is_training);
+      verify(builder.graph());
+      EXPECT_EQ(builder.graph().find(models::kLogits), model.logits);
+      EXPECT_EQ(model.labels != kNone, is_training) << *task->name;
+      if (!is_training) continue;
+      EXPECT_EQ(builder.graph().find(models::kLabels), model.labels) << *task->name;
+      EXPECT_EQ(builder.graph().find(models::kRowWeights), model.row_weights) << *task->name;
+      EXPECT_EQ(builder.shape(model.labels)[0], 2) << *task->name;
+      EXPECT_EQ(builder.shape(model.row_weights)[0], 2) << *task->name;
+      EXPECT_TRUE(builder.shape(model.loss).empty()) << *task->name;
+    }
+  }
+}
+
+TEST(Tasks, labels_are_for_the_first_task_that_they_fit) {
+  const auto task_of = [](const data::LabelSurvey& survey) { return *task_of_labels(survey).name; };
+  EXPECT_EQ(task_of({.labelled = 3, .all_numbers = false}), "classification");
+  EXPECT_EQ(task_of({.labelled = 3}), "classification");
+}
+
+}  // namespace
+}  // namespace snug::tasks

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/task.h"
+
+#include <cstdio>
+
+namespace snug::tasks {
+
+Settings settings_of(const RunConfig& config) {
+  return {.label_smoothing = config.label_smoothing_factor};
+}
+
+void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,
+            const Settings& settings, bool is_training) {
+  builder.mark_output(model.logits, models::kLogits);
+  if (!is_training) return;
+  (*task.append_loss)(builder, model, settings);
+  builder.mark_output(model.loss, models::kLoss);
+}
+
+std::string percent_text(const std::string& title, double share) {
+  char number[64];
+  std::snprintf(number, sizeof number, " %.2f %%", 100 * share);
+  return title + number;
+}
+
+std::string number_text(const std::string& title, double value) {
+  char number[64];
+  std::snprintf(number, sizeof number, " %.4f", value);
+  return title + number;
+}
+
+}  // namespace snug::tasks

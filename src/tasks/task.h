@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Task: the one place that says what a network is trained for, as ModelFamily does for networks and
+// OpDef for ops: the columns of a row, what is fed, the weight of a batch, the loss, the metrics,
+// a prediction and how it is said. No field is optional. A task is a file here and a word in
+// tasks.cmake; nothing outside of the file knows its name.
+//
+// Two values are fed beside the network's own inputs: kLabels, whose type is the task's, and
+// kRowWeights, f32, how much each of them counts. The loss is a sum divided by the weight of the
+// whole global batch, so a batch that is split adds up exactly.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/columns.h"
+#include "data/label_survey.h"
+#include "graph/op_def.h"
+#include "models/family.h"
+#include "models/model.h"
+#include "snug/config.h"
+#include "snug/run.h"
+
+namespace snug::tasks {
+
+/// What keys of the run configuration say of tasks, for those that have a use for it.
+struct Settings {
+  double label_smoothing = 0;
+};
+[[nodiscard]] Settings settings_of(const RunConfig& config);
+
+/// What a prediction or a metric needs to know of a network.
+struct Context {
+  std::vector<std::string> labels;  // by id
+  Settings settings;
+};
+
+struct Metric {
+  std::string name;
+  bool is_greater_better = true;
+  std::vector<std::string> aliases{};  // as the key metric_for_best_model may call it, too
+};
+
+/// One row's share of what is fed.
+struct FedRow {
+  std::span<std::byte> labels;
+  std::span<float> weights;
+};
+
+/// Gathers the metrics of one pass over rows; memory does not grow with their number, but as
+/// Task::bytes_per_row says.
+class Meter {
+ public:
+  Meter() = default;
+  Meter(const Meter&) = delete;
+  Meter& operator=(const Meter&) = delete;
+  virtual ~Meter() = default;
+  /// `output`: of the network, for this row.
+  virtual void add(const data::RowColumns& row, std::span<const float> output) = 0;
+  [[nodiscard]] virtual EvalMetrics result() const = 0;
+};
+
+struct Task {
+  Required<std::string> name;
+  /// Rows that can have its labels.
+  Required<std::vector<models::InputKind>> inputs;
+  /// Keys of the run configuration that other tasks have no use for.
+  Required<std::vector<std::string>> keys;
+  /// Of the network; fewer say nothing.
+  Required<int64_t> least_labels;
+  Required<data::RowForm> rows;
+  /// Whether labels that look so are for this task. The first of the list that says so has them.
+  Required<bool (*)(const data::LabelSurvey&)> fits;
+  /// What the row adds to the denominator of its batch.
+  Required<double (*)(const data::RowColumns&)> weight;
+  /// Declares kLabels and kRowWeights for the network's logits, and appends the loss.
+  Required<void (*)(GraphBuilder&, models::SequenceModel&, const Settings&)> append_loss;
+  /// Fills a row's share of both; null: a row that only fills up the micro-batch.
+  Required<void (*)(const data::RowColumns*, const FedRow&)> feed;
+  Required<std::vector<Metric>> metrics;
+  Required<std::unique_ptr<Meter> (*)(const Context&)> meter;
+  /// Of a meter, for every row and label.
+  Required<int64_t> bytes_per_row;
+  Required<void (*)(const Context&, const data::RowColumns&, std::span<const float> output,
+                    Prediction&)>
+      predict;
+};
+
+/// Marks the logits as output; in training declares what is fed and appends the loss.
+void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,
+            const Settings& settings, bool is_training);
+
+/// "accuracy 91.20 %"
+[[nodiscard]] std::string percent_text(const std::string& title, double share);
+/// "macro F1 0.9031"
+[[nodiscard]] std::string number_text(const std::string& title, double value);
+
+}  // namespace snug::tasks
