@@ -206,7 +206,7 @@ int run(const std::vector<std::string>& words) {
                                              .micro_batch = batch,
                                              .lengths = {std::stoll(words[2])},
                                              .strategy = config.recompute.strategy,
-                                             .allow_batch_norm_split = false,
+                                             .allow_coupled_split = false,
                                              .budget_bytes = resolve_memory(parse_memory(budget)),
                                              .process_bytes = 0,
                                              .startup_bytes = 0,

@@ -1,151 +1,215 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program `snug` does, as functions: plan_run, train_model, evaluate_model, predict_rows,
-// inspect_run, verify_run. Nothing is global and nothing is printed: progress and logs go to
-// callbacks, every failure is a snug::Error. Calls in different threads do not disturb each other
-// as long as their output folders differ. Work is done by the threads of the process's OpenMP;
-// where other processes want the cores too, set OMP_WAIT_POLICY=passive in the environment before
-// the process starts (on_message says when).
+// A session: a network of your own (snug/network.h) planned within a number of bytes, and trained
+// in them on rows that you hold. Nothing is global and nothing is printed; every failure is a
+// snug::Error. Sessions in different threads do not disturb each other; one session is used from
+// one thread at a time. Work is done by the threads of the process's OpenMP.
+//
+//   snug::Session session(network, {.batch_rows = 64, .memory = snug::parse_memory("32MiB")});
+//   snug::Rows rows(64);
+//   rows.add("x", pixels).add("label", labels);  // std::span of your own memory
+//   const double loss = session.step(rows).loss;
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "snug/config.h"
+#include "snug/memory.h"
+#include "snug/network.h"
 #include "snug/plan_report.h"
 
 namespace snug {
 
-/// How far a long step is; total is 0 where it is not known.
-struct Progress {
-  std::string stage;  // "reading train.jsonl", "planning", "training", "evaluating"
-  int64_t done = 0;
-  int64_t total = 0;
-};
+/// Names, meanings and defaults are those of the run configuration's keys (docs/configuration.md)
+/// where it has them.
+struct SessionOptions {
+  int64_t batch_rows = 32;  // of an update; the last batch of your data may be smaller
+  /// Of all that the session holds: weights, states, gradients, inputs, activations. The program's
+  /// own memory is its own affair. auto: what the machine has left.
+  MemorySpec memory = {};
+  int64_t micro_batch_size = 0;      // rows; 0: the planner's choice
+  bool allow_coupled_split = false;  // split a batch although its rows are coupled
+  std::string recompute =
+      {};  // a named strategy ("keep-all", "recompute-all", ...); empty: by the budget
+  /// The lengths that rows are padded to, rising: one program each. Empty: rows have no length.
+  std::vector<int64_t> lengths = {};
 
-/// One logged update; the fields of metrics.jsonl.
-struct UpdateLog {
-  int64_t step = 0;
-  int64_t total_steps = 0;
-  double epoch = 0;
-  double loss = 0;
-  double learning_rate = 0;
-  double grad_norm = 0;
-  double tokens_per_second = 0;
-  int64_t arena_peak_bytes = 0;
-  int64_t rss_bytes = 0;
-};
+  std::string optim = "adamw";
+  std::map<std::string, double> optim_args = {};  // hyper-parameters by name (docs/optimizers.md)
+  double learning_rate = 1e-3;
+  double weight_decay = 0;
+  double max_grad_norm = 0;  // 0: no clipping
+  std::vector<ParameterGroup> param_groups = {};
+  double layerwise_lr_decay = 1;
+  std::vector<std::string> freeze = {};  // patterns; * matches any text
+  ScheduleKind lr_scheduler_type = ScheduleKind::constant;
+  int64_t warmup_steps = 0;
+  int64_t max_steps = 0;  // updates after which a falling schedule is at 0; needed for one
+  int64_t seed = 42;      // of initial weights and dropout
 
-struct ClassScore {
-  std::string label;
-  int64_t rows = 0;
-  double precision = 0;
-  double recall = 0;  // the share of this class's rows that were found: accuracy per category
-  double f1 = 0;
-};
-
-/// Metrics of one pass over labelled rows.
-struct EvalMetrics {
-  int64_t rows = 0;
-  double loss = 0;
-  double accuracy = 0;
-  double macro_f1 = 0;  // mean over classes that occur in the rows or in the predictions
-  std::vector<ClassScore> classes;
-};
-
-struct Callbacks {
-  std::function<void(const Progress&)> on_progress;
-  std::function<void(const PlanReport&)> on_plan;
-  std::function<void(const UpdateLog&)> on_update;
-  std::function<void(int64_t step, const EvalMetrics&)> on_evaluation;
-  std::function<void(const std::string&)> on_message;
-};
-
-struct RunOptions {
-  Callbacks callbacks;
-  /// Set it from any thread (or a signal handler) to stop after the current update, with a
-  /// checkpoint.
+  int64_t threads = 0;  // 0: every core this process may use
+  /// Your own memory for everything that the session holds, page-aligned; empty: it maps its own.
+  std::span<std::byte> block = {};
+  /// Set it from any thread to stop planning, or the next step before it changes anything:
+  /// Error{cancelled}.
   const std::atomic<bool>* cancel = nullptr;
-  /// The caller's memory for resident values and arena, page-aligned; empty: the library maps its
-  /// own.
-  std::span<std::byte> memory;
-  /// True where config.memory is the budget of the whole process, code and libraries included, as
-  /// in the program `snug`; false where this library is a part of a larger program and budgets
-  /// resident values and arena alone.
-  bool budgets_whole_process = false;
+  std::function<void(int64_t done, int64_t total)> on_planning = {};
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
-  std::string profile_folder;
-  /// A plan written with save_plan_file, to be replayed instead of planning; empty: plan.
-  std::string plan_file;
-  /// Where plan_run and train_model write their plan for a later replay; empty: nowhere.
-  std::string save_plan_file;
+  std::string profile_folder = {};
   /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.
   bool wants_picture = false;
-  /// inspect_run's text lists every weight; otherwise layers.
-  bool lists_weights = false;
 };
 
-/// Plans without training. Without data keys: the full batch at max_seq_length. Throws
-/// Error{out_of_budget} with the proof.
-[[nodiscard]] PlanReport plan_run(const RunConfig& config, const RunOptions& options = {});
+/// A place to fill: `rows` rows of one input, one after the other, each of `row_shape` (padded to
+/// the length of the program).
+struct RowSlot {
+  const std::string& input;
+  DType dtype = DType::f32;
+  const Shape& row_shape;
+  int64_t first_row = 0;  // of the batch
+  int64_t rows = 0;
+  std::span<std::byte> bytes;
 
-enum class RunStatus : uint8_t { completed, early_stopped, interrupted };
-
-struct TrainSummary {
-  RunStatus status = RunStatus::completed;
-  int64_t steps = 0;
-  int64_t planned_peak_bytes = 0;
-  int64_t planned_arena_bytes = 0;
-  int64_t measured_arena_bytes = 0;  // highest byte touched
-  int64_t measured_peak_rss_bytes = 0;
-  EvalMetrics final_metrics;
-  std::string weights_sha256;  // of last/model.safetensors
-  double seconds = 0;
-  [[nodiscard]] std::string to_json() const;
+  /// T must be float for f32, int32_t for i32, bool or uint8_t for boolean.
+  template <class T>
+  [[nodiscard]] std::span<T> values() const {
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
 };
-/// Trains into config.output_dir. Throws Error{out_of_budget} before any work, Error{numeric} for a
-/// loss or gradient that is not finite (the last checkpoint stays).
-[[nodiscard]] TrainSummary train_model(const RunConfig& config, const RunOptions& options = {});
 
-/// Evaluates a trained model (the folder config.model, unless the run in output_dir began with it;
-/// else best/ or last/ there) on test_file, else validation_file, else held-out training rows.
-[[nodiscard]] EvalMetrics evaluate_model(const RunConfig& config, const RunOptions& options = {});
-[[nodiscard]] std::string to_json(const EvalMetrics& metrics);
+/// The rows of one batch, wherever they come from.
+class RowSource {
+ public:
+  RowSource() = default;
+  RowSource(const RowSource&) = default;
+  RowSource& operator=(const RowSource&) = default;
+  virtual ~RowSource() = default;
 
-struct Prediction {
-  int64_t row = 0;  // in the order of the file
-  std::string label;
-  std::vector<std::pair<std::string, double>> scores;  // probabilities, by label
-  [[nodiscard]] std::string to_json() const;
+  [[nodiscard]] virtual int64_t rows() const = 0;
+  /// Of the longest row; 0 where rows have no length.
+  [[nodiscard]] virtual int64_t length() const { return 0; }
+  /// False where the source has no values for this input: it is zero in prediction, if no output
+  /// depends on it, and an error everywhere else.
+  [[nodiscard]] virtual bool has(const std::string& /*input*/) const { return true; }
+  /// Writes all of the slot. May be called more than once for the same rows: inputs that say what a
+  /// row weighs are read ahead.
+  virtual void fill(const RowSlot& slot) const = 0;
 };
-/// Labels the rows of test_file (else validation_file) in file order.
-void predict_rows(const RunConfig& config, const std::function<void(const Prediction&)>& sink,
-                  const RunOptions& options = {});
 
-/// Text about a model, about data, or both, whatever the configuration names; with is_json one JSON
-/// object.
-[[nodiscard]] std::string inspect_run(const RunConfig& config, bool is_json,
-                                      const RunOptions& options = {});
+/// Rows in your own memory, column by column. Refers to it.
+class Rows : public RowSource {
+ public:
+  /// `length`: of every row, where they have one; shorter than the program's, they are filled up
+  /// with zeros at their end.
+  explicit Rows(int64_t rows, int64_t length = 0) : rows_(rows), length_(length) {}
+  /// rows x the values of a row, row after row. Throws Error{bad_data} where they do not divide.
+  Rows& add(const std::string& input, std::span<const float> values);
+  Rows& add(const std::string& input, std::span<const int32_t> values);
+  Rows& add(const std::string& input, std::span<const uint8_t> values);  // of a boolean input
 
-struct VerifyCheck {
-  std::string name;
-  bool is_equal = false;
-  std::string detail;
-  bool is_skipped = false;  // it has no meaning here: the detail says why
+  [[nodiscard]] int64_t rows() const override { return rows_; }
+  [[nodiscard]] int64_t length() const override { return length_; }
+  [[nodiscard]] bool has(const std::string& input) const override {
+    return columns_.count(input) != 0;
+  }
+  void fill(const RowSlot& slot) const override;
+
+ private:
+  struct Column {
+    DType dtype = DType::f32;
+    std::span<const std::byte> bytes;
+  };
+  Rows& add(const std::string& input, DType dtype, std::span<const std::byte> bytes);
+  int64_t rows_;
+  int64_t length_;
+  std::map<std::string, Column> columns_;
 };
-struct VerifyReport {
-  std::vector<VerifyCheck> checks;
-  [[nodiscard]] bool is_equal() const;
-  [[nodiscard]] std::string to_json() const;
+
+struct StepResult {
+  int64_t update = 0;  // counted from 1
+  double loss = 0;     // of the batch, before the update
+  double grad_norm = 0;
+  double learning_rate = 0;
 };
-/// Runs two updates on the user's own model and data under the chosen plan, under other plans and
-/// with dead bytes poisoned, and compares weights, gradients and bytes; and one update under
-/// another split, whose gradients must agree within rounding. Writes nothing into output_dir.
-[[nodiscard]] VerifyReport verify_run(const RunConfig& config, const RunOptions& options = {});
+
+struct Evaluation {
+  int64_t rows = 0;
+  double loss = 0;  // 0 where the network minimizes nothing in evaluation
+};
+
+/// What the outputs of some rows are: name -> rows x values, row after row. Valid during the call.
+struct OutputRows {
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  const std::map<std::string, std::span<const float>>& values;
+  const std::map<std::string, Shape>& row_shapes;
+};
+using OutputSink = std::function<void(const OutputRows&)>;
+
+enum class TensorKind : uint8_t { parameter, buffer, optimizer_state };
+struct TensorInfo {
+  std::string name;  // states are called ROLE.PARAMETER
+  Shape shape;
+  TensorKind kind = TensorKind::parameter;
+  bool is_trained = false;  // a parameter that no pattern freezes
+};
+
+/// Plans without training: the report, with its price list. Throws Error{out_of_budget} with the
+/// proof, the smallest budget and the cheapest ways to fit.
+[[nodiscard]] PlanReport plan_network(const Network& network, const SessionOptions& options = {});
+
+class Session {
+ public:
+  /// Plans, takes the memory, binds every program and gives the weights their initial values.
+  explicit Session(const Network& network, const SessionOptions& options = {});
+  /// Goes on where save() was called, to the same bits: weights, optimizer states and counts. The
+  /// micro-batch stays; memory, threads and recompute may differ, whatever decides the result may
+  /// not: Error{bad_config} names it.
+  [[nodiscard]] static Session resume(const Network& network, const std::string& folder,
+                                      const SessionOptions& options = {});
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  [[nodiscard]] const PlanReport& plan() const;
+  /// Updates so far.
+  [[nodiscard]] int64_t updates() const;
+
+  /// One update on at most batch_rows rows. Throws Error{numeric} where the loss or the gradients
+  /// are not finite: the weights are then lost, go back to what you saved.
+  StepResult step(const RowSource& batch);
+  /// The loss over all rows, and their outputs, in order. Any number of rows.
+  Evaluation evaluate(const RowSource& rows, const OutputSink& sink = {});
+  /// Outputs alone: inputs that only the loss reads may be absent.
+  void predict(const RowSource& rows, const OutputSink& sink);
+
+  /// Weights, buffers and optimizer states, in order of name.
+  [[nodiscard]] std::vector<TensorInfo> tensors() const;
+  /// Throw Error{bad_config} for a name that there is not or another number of elements, write()
+  /// also for values that are not finite.
+  void read(const std::string& name, std::span<float> values) const;
+  [[nodiscard]] std::vector<float> read(const std::string& name) const;
+  void write(const std::string& name, std::span<const float> values);
+
+  /// A folder that appears whole or not at all: model.safetensors, optimizer.safetensors,
+  /// session.json. Never of values that are not finite.
+  void save(const std::string& folder);
+
+  /// The arena's bytes that were really touched, gradients that wait for the clip left out: what
+  /// plan().arena_bytes says once every program ran.
+  [[nodiscard]] int64_t measured_arena_bytes();
+
+ private:
+  class Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace snug

@@ -38,6 +38,7 @@ std::string all_but_the_head(const NetworkDef& network, const std::vector<Value>
     if (network.is_head(value.name)) heads.insert(part);
     if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
   }
+  if (heads.empty()) return {};  // nothing would be left to train
   std::string patterns;
   for (const std::string& part : parts) {
     if (heads.count(part) == 0) patterns += (patterns.empty() ? "" : ",") + part + ".*";
@@ -58,9 +59,9 @@ std::vector<std::string> split_at_commas(const std::string& text) {
 void add_freezing(const Request& request, std::vector<Lever>& levers) {
   const std::vector<Value> parameters = parameters_of(request.network);
   const auto add = [&](const std::string& patterns) {
-    levers.push_back(simple("--freeze '" + patterns + "'", true, [patterns](Request& other) {
-      other.recipe.freeze = split_at_commas(patterns);
-    }));
+    levers.push_back(
+        simple(option_words(request.words, "freeze", "'" + patterns + "'"), true,
+               [patterns](Request& other) { other.recipe.freeze = split_at_commas(patterns); }));
   };
   const bool has_embeddings = std::any_of(
       parameters.begin(), parameters.end(),
@@ -81,7 +82,8 @@ std::optional<optim::Options> options_of(const Optimizer& optimizer, const Recip
 }
 
 // Those without states, where they take what the user set.
-void add_optimizers(const Recipe& recipe, std::vector<Lever>& levers) {
+void add_optimizers(const Request& request, std::vector<Lever>& levers) {
+  const Recipe& recipe = request.recipe;
   for (const Optimizer* each : optimizers()) {
     if (each == recipe.optimizer.optimizer) continue;
     const auto takes = [&](const auto& given) {
@@ -91,7 +93,7 @@ void add_optimizers(const Recipe& recipe, std::vector<Lever>& levers) {
     if (!std::all_of(recipe.given.begin(), recipe.given.end(), takes)) continue;
     const std::optional<optim::Options> options = options_of(*each, recipe);
     if (!options || !optim::states_of(*options, "any", {1, 1}).empty()) continue;
-    levers.push_back(simple("--optim " + *each->name, true,
+    levers.push_back(simple(option_words(request.words, "optim", *each->name), true,
                             [options](Request& other) { other.recipe.optimizer = *options; }));
   }
 }
@@ -117,12 +119,12 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
   // A batch that may be split needs no more than its smallest part, however large it is.
   const bool is_whole = micro_batches_of(request) == std::vector{request.global_batch};
   if (is_whole && request.global_batch > 1 && (request.micro_batch == 0 || !request.trains)) {
-    const std::string key = request.trains ? "--train_batch_size " : "--eval_batch_size ";
+    const std::string key = request.trains ? "train_batch_size" : "eval_batch_size";
     Lever batch{{}, request.trains};
     for (int64_t size = request.global_batch - 1; size > 0; --size) {
-      batch.settings.push_back({key + std::to_string(size), [size](const Request& from) {
-                                  return from.resized(from, from.lengths.back(), size);
-                                }});
+      batch.settings.push_back(
+          {option_words(request.words, key, std::to_string(size)),
+           [size](const Request& from) { return from.resized(from, from.lengths.back(), size); }});
     }
     levers.push_back(std::move(batch));
   }
@@ -130,7 +132,7 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
   Lever length{{}, true};
   for (const int64_t each : shorter_lengths(request.lengths.back())) {
     length.settings.push_back(
-        {"--max_seq_length " + std::to_string(each),
+        {option_words(request.words, "max_seq_length", std::to_string(each)),
          [each](const Request& from) { return from.resized(from, each, from.global_batch); }});
   }
   if (!length.settings.empty()) levers.push_back(std::move(length));
@@ -142,25 +144,25 @@ std::vector<Lever> levers_of(const RunPlanRequest& request) {
   std::vector<Lever> levers;
   if (request.saved != nullptr) return levers;  // a saved plan has the one budget that it needs
   const bool is_whole = request.trains && !request.network.coupling.empty();
+  const std::string micro_batch = option_words(request.words, "micro_batch_size", "auto");
+  const std::string recompute = option_words(request.words, "recompute", "auto");
   if (request.micro_batch > 0 && request.trains && request.global_batch > 1)
-    levers.push_back(
-        simple("--micro_batch_size auto", false, [](Request& other) { other.micro_batch = 0; }));
+    levers.push_back(simple(micro_batch, false, [](Request& other) { other.micro_batch = 0; }));
   if (!request.strategy.empty())
-    levers.push_back(
-        simple("--recompute auto", false, [](Request& other) { other.strategy.clear(); }));
+    levers.push_back(simple(recompute, false, [](Request& other) { other.strategy.clear(); }));
   if (levers.size() == 2) {
-    levers.push_back(simple("--micro_batch_size auto --recompute auto", false, [](Request& other) {
+    levers.push_back(simple(micro_batch + " " + recompute, false, [](Request& other) {
       other.micro_batch = 0;
       other.strategy.clear();
     }));
   }
-  if (is_whole && !request.allow_batch_norm_split && request.global_batch > 1)
-    levers.push_back(simple("--allow_batch_norm_split", true,
-                            [](Request& other) { other.allow_batch_norm_split = true; }));
-  if (request.trains) add_optimizers(request.recipe, levers);
+  if (is_whole && !request.allow_coupled_split && request.global_batch > 1)
+    levers.push_back(simple(option_words(request.words, "allow_batch_norm_split", ""), true,
+                            [](Request& other) { other.allow_coupled_split = true; }));
+  if (request.trains) add_optimizers(request, levers);
   if (request.trains && request.recipe.max_grad_norm > 0)
-    levers.push_back(
-        simple("--max_grad_norm 0", true, [](Request& other) { other.recipe.max_grad_norm = 0; }));
+    levers.push_back(simple(option_words(request.words, "max_grad_norm", "0"), true,
+                            [](Request& other) { other.recipe.max_grad_norm = 0; }));
   add_sizes(request, levers);
   if (request.trains && request.recipe.freeze.empty()) add_freezing(request, levers);
   return levers;

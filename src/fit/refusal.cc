@@ -57,7 +57,7 @@ Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& ca
   }
   const char* turn = request.trains ? "an update" : "a batch";
   text += "  cheapest ways to fit:\n";
-  text += hint_line(fmt::format("--memory {}", smallest_budget),
+  text += hint_line(option_words(request.words, "memory", std::to_string(smallest_budget)),
                     fmt::format("{}; {} {}", format_bytes_up(smallest_budget),
                                 format_seconds(smallest.step_seconds), turn));
   for (const Hint& hint : hints_for(request, candidates, backend))

@@ -90,29 +90,34 @@ std::vector<int64_t> micro_batches(int64_t global_batch) {
   return sizes;
 }
 
+// The name of the switch, without what a command line puts before it.
+static std::string split_key(const RunPlanRequest& request) {
+  const std::string words = option_words(request.words, "allow_batch_norm_split", "");
+  return words.substr(words.find_first_not_of('-'));
+}
+
 std::vector<int64_t> micro_batches_of(const RunPlanRequest& request) {
   const int64_t batch = request.global_batch;
   const int64_t given = request.micro_batch;
   const bool must_be_equal = request.trains && !request.network.coupling.empty();
   if (must_be_equal && given > 0 && given != batch) {
-    if (!request.allow_batch_norm_split) {
+    if (!request.allow_coupled_split) {
       throw Error(ErrorCode::bad_config, "micro_batch_size",
                   "the model " + request.network.coupling + ", and a micro-batch of " +
-                      std::to_string(given) + " has others than the batch of " +
-                      std::to_string(batch),
-                  "leave it away, or set allow_batch_norm_split to train on the statistics of "
-                  "micro-batches");
+                      std::to_string(given) + " is not the batch of " + std::to_string(batch),
+                  "leave it away, or set " + split_key(request) +
+                      " to train on the rows of micro-batches alone");
     }
     if (batch % given != 0) {
       throw Error(ErrorCode::bad_config, "micro_batch_size",
-                  "a model with batch norm needs equal micro-batches, and " +
+                  "the model " + request.network.coupling + " and needs equal micro-batches, but " +
                       std::to_string(given) + " does not divide the batch of " +
                       std::to_string(batch),
-                  "choose a divisor of train_batch_size");
+                  "choose a divisor of the batch");
     }
   }
   if (given > 0) return {given};
-  if (must_be_equal && !request.allow_batch_norm_split) return {batch};
+  if (must_be_equal && !request.allow_coupled_split) return {batch};
   std::vector<int64_t> sizes = micro_batches(batch);
   if (must_be_equal) std::erase_if(sizes, [batch](int64_t size) { return batch % size != 0; });
   return sizes;

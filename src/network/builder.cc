@@ -108,7 +108,7 @@ int32_t NetworkBuilder::id_of(const Tensor& tensor, const char* what) const {
 Tensor NetworkBuilder::input(const std::string& name, const Shape& row_shape, DType dtype) {
   check_name(*this, name);
   if (dtype == DType::i64) fail(*this, "the input '" + name + "' has elements of i64", "use i32");
-  add_fact(state_.facts.inputs, {name, dtype, row_shape});
+  add_fact(state_.facts.inputs, {.name = name, .dtype = dtype, .row_shape = row_shape});
   Shape shape = {rows()};
   shape.insert(shape.end(), row_shape.begin(), row_shape.end());
   return tensor_of(state_.graph.input(name, {dtype, shape}));

@@ -15,7 +15,8 @@ namespace snug {
 struct FedInput {
   std::string name;
   DType dtype = DType::f32;
-  Shape row_shape;
+  Shape row_shape;          // in the longest program
+  bool has_length = false;  // its first axis is the length of the program
   bool operator==(const FedInput&) const = default;
 };
 

@@ -54,23 +54,30 @@ Graph probe(const Network& network, bool training, int64_t length, NetworkFacts&
   return builder.take();
 }
 
-// Rows that are shorter than their bucket are filled up at their end.
-void check_lengths(const Network& network, const std::vector<int64_t>& lengths) {
+// Rows that are shorter than their program are filled up at their end, so the length is their first
+// axis. Which inputs have one shows where the length changes.
+void find_lengths(const Network& network, const std::vector<int64_t>& lengths,
+                  NetworkFacts& facts) {
   if (lengths.size() < 2) return;
-  NetworkFacts longest;
-  NetworkFacts shortest;
-  (void)probe(network, true, lengths.back(), longest);
-  (void)probe(network, true, lengths.front(), shortest);
-  for (size_t i = 0; i < std::min(longest.inputs.size(), shortest.inputs.size()); ++i) {
-    const Shape& a = longest.inputs[i].row_shape;
-    const Shape& b = shortest.inputs[i].row_shape;
-    if (a.size() == b.size() && (a.empty() || std::equal(a.begin() + 1, a.end(), b.begin() + 1)))
-      continue;
+  const int64_t longest = lengths.back();
+  const int64_t shortest = lengths.front();
+  NetworkFacts other;
+  (void)probe(network, true, shortest, other);
+  (void)probe(network, false, shortest, other);
+  for (size_t i = 0; i < std::min(facts.inputs.size(), other.inputs.size()); ++i) {
+    FedInput& input = facts.inputs[i];
+    const Shape& shape = input.row_shape;
+    const Shape& shorter = other.inputs[i].row_shape;
+    if (shape == shorter) continue;
+    input.has_length = shape.size() == shorter.size() && shape[0] == longest &&
+                       shorter[0] == shortest &&
+                       std::equal(shape.begin() + 1, shape.end(), shorter.begin() + 1);
+    if (input.has_length) continue;
     fail(network,
-         "the input '" + longest.inputs[i].name + "' is " + to_string(a) + " a row of length " +
-             std::to_string(lengths.back()) + " and " + to_string(b) + " of length " +
-             std::to_string(lengths.front()),
-         "the length must be the first axis of a row");
+         "the input '" + input.name + "' is " + to_string(shape) + " a row at length " +
+             std::to_string(longest) + " and " + to_string(shorter) + " at " +
+             std::to_string(shortest),
+         "the length must be the first axis of a row, and no other");
   }
 }
 
@@ -112,7 +119,7 @@ DescribedNetwork describe_network(const Network& network, const std::vector<int6
     if (!totals.insert(mean.name).second)
       fail(network, "the means of training and evaluation differ", "take them in the same order");
   }
-  check_lengths(network, lengths);
+  find_lengths(network, lengths, facts);
   const auto shared = std::make_shared<const Network>(network);
   described.def = {.build =
                        [shared](GraphBuilder& graph, const BuildRequest& request) {

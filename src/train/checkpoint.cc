@@ -9,6 +9,7 @@
 #include "io/atomic_folder.h"
 #include "io/file.h"
 #include "io/safetensors.h"
+#include "session/checkpoint_tensors.h"
 #include "session/finite.h"
 #include "snug/error.h"
 #include "train/input.h"
@@ -22,22 +23,6 @@ constexpr size_t kMaxStepDigits = 17;
 
 // What PyTorch counts in a batch norm and does not use where momentum is given.
 constexpr int64_t kNoBatches = 0;
-
-// The model's tensors, or the optimizer's, by their names in the engine.
-enum class Share { model, optimizer };
-std::vector<io::TensorToWrite> tensors_of(const Engine& engine, Share share) {
-  std::vector<io::TensorToWrite> tensors;
-  for (const auto& [name, entry] : engine.plan().residents.entries()) {
-    // Accumulated gradients are zero between two updates: nothing to keep.
-    if (name.starts_with(kGradientPrefix)) continue;
-    if (share == Share::model ? !is_of_model(entry.kind) : entry.kind != ValueKind::state) continue;
-    tensors.push_back({.name = name,
-                       .dtype = io::StoredType::f32,
-                       .shape = entry.type.shape,
-                       .data = engine.data(name)});
-  }
-  return tensors;
-}
 
 /// The weights under the names that other programs read.
 std::vector<io::TensorToWrite> stored_weights(const Engine& engine, const Model& model) {
@@ -63,15 +48,7 @@ void read_values(const std::string& path, const Engine& engine, const Model& mod
     const io::TensorInfo* found =
         share == Share::model ? file.find(model.stored_name(wanted.name)) : nullptr;
     if (found == nullptr) found = file.find(wanted.name);  // an older checkpoint, too
-    if (found == nullptr)
-      throw Error(ErrorCode::bad_data, path, "the checkpoint has no '" + wanted.name + "'");
-    if (found->shape != wanted.shape || found->dtype != io::StoredType::f32) {
-      throw Error(ErrorCode::bad_data, path,
-                  "'" + wanted.name + "' has shape " + to_string(found->shape) +
-                      ", the model needs " + to_string(wanted.shape),
-                  "resume with the model configuration that the run began with");
-    }
-    file.read(found->name, engine.data(wanted.name), found->size_bytes());
+    read_tensor(file, found, wanted, engine);
   }
 }
 

@@ -122,7 +122,7 @@ TEST(Splits, batch_statistics_forbid_a_split_unless_it_is_allowed) {
   request.network = network_of(resnet);
   request.global_batch = 12;
   EXPECT_EQ(micro_batches_of(request), (std::vector<int64_t>{12}));
-  request.allow_batch_norm_split = true;
+  request.allow_coupled_split = true;
   EXPECT_EQ(micro_batches_of(request), (std::vector<int64_t>{12, 6, 4, 3, 2, 1}));
   request.micro_batch = 5;
   const auto text_of = [&] {
@@ -138,7 +138,7 @@ TEST(Splits, batch_statistics_forbid_a_split_unless_it_is_allowed) {
   EXPECT_NE(text_of().find("5 does not divide the batch of 12"), std::string::npos) << text_of();
   request.micro_batch = 4;
   EXPECT_EQ(text_of(), "");
-  request.allow_batch_norm_split = false;
+  request.allow_coupled_split = false;
   EXPECT_NE(text_of().find("set allow_batch_norm_split"), std::string::npos) << text_of();
   request.trains = false;  // evaluation uses the running statistics
   EXPECT_EQ(micro_batches_of(request), (std::vector<int64_t>{4}));

@@ -72,7 +72,7 @@ void refuse_fresh(const train::Model& model) {
 /// Sets config.max_seq_length where the folder decides it.
 void open_model(RunConfig& config, const RunOptions& options, Trained& trained) {
   io::check_file_of_folder(config.model, "model.safetensors");
-  trained.machine = train::open_machine(config, options);
+  trained.machine = train::open_machine("cpu", config.threads, options.profile_folder);
   trained.model = train::read_model(config);
   refuse_fresh(trained.model);
   train::say(options, "the model is " + config.model);
@@ -100,7 +100,7 @@ void open_engine(const RunConfig& config, const RunOptions& options, Trained& tr
       .micro_batch = config.eval_batch_size,
       .lengths = {buckets.begin(), buckets.end()},
       .strategy = {},
-      .allow_batch_norm_split = false,
+      .allow_coupled_split = false,
       .budget_bytes = resolve_memory(config.memory),
       .process_bytes = 0,
       .startup_bytes = 0,

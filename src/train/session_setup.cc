@@ -4,14 +4,9 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/stop.h"
-#include "base/threads.h"
 #include "base/units.h"
-#include "config/cores.h"
 #include "io/file.h"
 #include "solve/remat_write.h"
 #include "text/vocabulary.h"
@@ -25,41 +20,6 @@ namespace snug::train {
 namespace {
 
 constexpr std::chrono::seconds kQuietPlanning{2};  // a shorter one shows no progress
-
-/// One file for each number of threads, so that runs with different numbers do not replace each
-/// other's.
-std::string profile_file(const RunOptions& options, int threads) {
-  std::string folder = options.profile_folder;
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  if (folder.empty() && !variable("XDG_CACHE_HOME").empty())
-    folder = variable("XDG_CACHE_HOME") + "/snug";
-  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache/snug";
-  if (folder.empty()) folder = "/tmp";
-  return folder + "/machine-" + std::to_string(threads) + ".json";
-}
-
-int threads_of(const RunConfig& config) {
-  if (config.threads > 0) return static_cast<int>(config.threads);
-  const int cores = available_threads();
-  const std::optional<double> quota = config::group_cores();
-  return quota && *quota < cores ? std::max(1, static_cast<int>(std::ceil(*quota))) : cores;
-}
-
-}  // namespace
-
-Machine open_machine(const RunConfig& config, const RunOptions& options) {
-  Machine machine{.threads = threads_of(config), .backend = nullptr};
-  machine.backend =
-      make_cpu_backend({.threads = machine.threads,
-                        .profile = load_or_measure_profile(profile_file(options, machine.threads),
-                                                           machine.threads)});
-  return machine;
-}
-
-namespace {
 
 // A pattern that matches no weight is refused before the data is read.
 void check_frozen_names(const RunConfig& config, const Model& model) {
@@ -142,7 +102,7 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
                          .micro_batch = micro_batch,
                          .lengths = setup.lengths,
                          .strategy = config.recompute.strategy,
-                         .allow_batch_norm_split = config.allow_batch_norm_split,
+                         .allow_coupled_split = config.allow_batch_norm_split,
                          .budget_bytes = resolve_memory(config.memory),
                          .process_bytes = 0,
                          .startup_bytes = 0,

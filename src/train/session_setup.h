@@ -7,20 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
 #include "fit/run_plan.h"
+#include "session/machine.h"
 #include "snug/run.h"
 #include "train/model.h"
 #include "train/run_data.h"
 
 namespace snug::train {
-
-struct Machine {
-  int threads = 1;
-  std::unique_ptr<Backend> backend;
-};
-/// Measures the machine's speed on first use (cached in a file).
-[[nodiscard]] Machine open_machine(const RunConfig& config, const RunOptions& options);
 
 /// What a plan needs to know of data and model. Without data: the full batch at max_seq_length.
 struct RunSetup {

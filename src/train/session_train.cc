@@ -64,7 +64,7 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   }
 
   const train::WorkFolder work(config);
-  const train::Machine machine = train::open_machine(config, options);
+  const train::Machine machine = train::open_machine("cpu", config.threads, options.profile_folder);
   const train::RunSetup setup =
       train::open_setup(config, options, work, state ? folder.last() : std::string());
   const train::RunData& data = *setup.data;

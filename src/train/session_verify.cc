@@ -172,7 +172,7 @@ VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
   RunConfig scratch = config;
   scratch.output_dir.clear();
   const train::WorkFolder work(scratch);
-  const train::Machine machine = train::open_machine(config, options);
+  const train::Machine machine = train::open_machine("cpu", config.threads, options.profile_folder);
   const train::RunSetup setup = train::open_setup(config, options, work, {});
   const Case it{config, options, setup, machine};
   const train::RunPlan chosen =

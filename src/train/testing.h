@@ -70,7 +70,7 @@ struct TestRun {
                           .micro_batch = micro_batch,
                           .lengths = {12},
                           .strategy = config.recompute.strategy,
-                          .allow_batch_norm_split = config.allow_batch_norm_split,
+                          .allow_coupled_split = config.allow_batch_norm_split,
                           .budget_bytes = int64_t{1} << 32,
                           .process_bytes = 0,
                           .startup_bytes = 0,

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/machine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/threads.h"
+#include "config/cores.h"
+#include "snug/error.h"
+
+namespace snug::train {
+namespace {
+
+/// One file for each number of threads, so that runs with different numbers do not replace each
+/// other's.
+std::string profile_file(std::string folder, int threads) {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (folder.empty() && !variable("XDG_CACHE_HOME").empty())
+    folder = variable("XDG_CACHE_HOME") + "/snug";
+  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache/snug";
+  if (folder.empty()) folder = "/tmp";
+  return folder + "/machine-" + std::to_string(threads) + ".json";
+}
+
+int threads_of(int64_t wanted) {
+  if (wanted > 0) return static_cast<int>(wanted);
+  const int cores = available_threads();
+  const std::optional<double> quota = config::group_cores();
+  return quota && *quota < cores ? std::max(1, static_cast<int>(std::ceil(*quota))) : cores;
+}
+
+}  // namespace
+
+Machine open_machine(const std::string& backend, int64_t threads,
+                     const std::string& profile_folder) {
+  if (backend != "cpu")
+    throw Error(ErrorCode::bad_config, "backend", "there is no backend '" + backend + "'",
+                "there is: cpu");
+  Machine machine{.threads = threads_of(threads), .backend = nullptr};
+  machine.backend =
+      make_cpu_backend({.threads = machine.threads,
+                        .profile = load_or_measure_profile(
+                            profile_file(profile_folder, machine.threads), machine.threads)});
+  return machine;
+}
+
+}  // namespace snug::train

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
+#include "snug/error.h"
+#include "snug/session.h"
+
+namespace snug {
+
+Rows& Rows::add(const std::string& input, DType dtype, std::span<const std::byte> bytes) {
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (rows_ < 1 || size % (rows_ * element_bytes(dtype)) != 0) {
+    throw Error(ErrorCode::bad_data, input,
+                std::to_string(size / element_bytes(dtype)) + " values are not those of " +
+                    std::to_string(rows_) + " rows",
+                "give as many values for every row");
+  }
+  columns_[input] = {dtype, bytes};
+  return *this;
+}
+
+Rows& Rows::add(const std::string& input, std::span<const float> values) {
+  return add(input, DType::f32, std::as_bytes(values));
+}
+Rows& Rows::add(const std::string& input, std::span<const int32_t> values) {
+  return add(input, DType::i32, std::as_bytes(values));
+}
+Rows& Rows::add(const std::string& input, std::span<const uint8_t> values) {
+  return add(input, DType::boolean, std::as_bytes(values));
+}
+
+void Rows::fill(const RowSlot& slot) const {
+  const auto found = columns_.find(slot.input);
+  if (found == columns_.end())
+    throw Error(ErrorCode::bad_data, slot.input, "the rows have no values for this input",
+                "add(\"" + slot.input + "\", ...)");
+  const Column& column = found->second;
+  const int64_t element = element_bytes(slot.dtype);
+  if (column.dtype != slot.dtype)
+    throw Error(ErrorCode::bad_data, slot.input,
+                std::string("the values are ") + to_string(column.dtype) + ", the input is " +
+                    to_string(slot.dtype));
+  const auto given = static_cast<size_t>(static_cast<int64_t>(column.bytes.size()) / rows_);
+  const auto wanted = static_cast<size_t>(element * element_count(slot.row_shape));
+  const bool is_shorter =
+      length_ > 0 && !slot.row_shape.empty() && given < wanted && slot.row_shape[0] > length_ &&
+      given * static_cast<size_t>(slot.row_shape[0]) == wanted * static_cast<size_t>(length_);
+  if (given != wanted && !is_shorter) {
+    throw Error(ErrorCode::bad_data, slot.input,
+                "a row has " + std::to_string(given / static_cast<size_t>(element)) +
+                    " values, the input takes " + to_string(slot.row_shape) + " = " +
+                    std::to_string(wanted / static_cast<size_t>(element)));
+  }
+  for (int64_t row = 0; row < slot.rows; ++row) {
+    std::byte* to = slot.bytes.data() + static_cast<size_t>(row) * wanted;
+    std::memcpy(to, column.bytes.data() + static_cast<size_t>(slot.first_row + row) * given, given);
+    std::memset(to + given, 0, wanted - given);
+  }
+}
+
+}  // namespace snug

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snug/session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/stop.h"
+#include "session/feeder.h"
+#include "session/finite.h"
+#include "session/machine.h"
+#include "session/session_impl.h"
+#include "session/session_plan.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+// What is fed for the outputs alone: everything that one of them depends on.
+std::vector<std::string> inputs_of_outputs(const Graph& graph) {
+  std::vector<bool> is_needed(graph.values.size(), false);
+  for (const ValueId id : graph.outputs) {
+    if (graph.value(id).name != kLossName) is_needed[static_cast<size_t>(id)] = true;
+  }
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    const bool is_read = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+      return is_needed[static_cast<size_t>(id)];
+    });
+    if (!is_read) continue;
+    for (const ValueId id : node.inputs) {
+      if (id != kNone) is_needed[static_cast<size_t>(id)] = true;
+    }
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    if (is_needed[i] && graph.values[i].kind == ValueKind::input)
+      names.push_back(graph.values[i].name);
+  }
+  return names;
+}
+
+std::vector<std::string> inputs_of(const Graph& graph, const NetworkFacts& facts) {
+  std::vector<std::string> names;
+  for (const FedInput& input : facts.inputs) {
+    if (graph.find(input.name) != kNone) names.push_back(input.name);
+  }
+  return names;
+}
+
+void check_cancelled(const SessionOptions& options) {
+  if (options.cancel != nullptr && options.cancel->load())
+    throw Error(ErrorCode::cancelled, "step", "stopped on request");
+}
+
+}  // namespace
+
+Session::Impl::Impl(const Network& network, const SessionOptions& given, int64_t micro_batch)
+    : options(given), name(network.name()) {
+  check_options(options);
+  machine = train::open_machine("cpu", options.threads, options.profile_folder);
+  DescribedNetwork described = describe_network(network, options.lengths);
+  def = std::move(described.def);
+  facts = std::move(described.facts);
+  rule = update_rule(options, def);
+  const std::vector<std::string> names =
+      train::trainable_names(train::parameter_names(def), options.freeze);
+  trained.insert(names.begin(), names.end());
+  plan = plan_session(def, name, options, micro_batch, *machine.backend);
+  engine = std::make_unique<train::Engine>(plan, *machine.backend, options.block);
+  engine->rehearse_peak();
+  for (const auto& [weight, entry] : plan.residents.entries()) {
+    if (!is_of_model(entry.kind)) continue;
+    nn::initialize(engine->values<float>(weight), entry.type.shape,
+                   def.init_rule(weight, entry.type.shape), weight,
+                   static_cast<uint64_t>(options.seed), machine.threads);
+  }
+}
+
+Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink,
+                                   const std::vector<std::string>& inputs) {
+  check_cancelled(options);
+  const Feeder feeder(*engine, facts, rows, static_cast<uint64_t>(options.seed), inputs);
+  const size_t bucket = engine->bucket_of(rows.length());
+  Executable& program = engine->eval(bucket);
+  const Graph& graph = plan.eval[bucket].graph;
+  std::map<std::string, std::span<const float>> values;
+  std::map<std::string, Shape> shapes;
+  for (const std::string& output : facts.outputs) {
+    const Shape& shape = graph.type(graph.find(output)).shape;
+    shapes[output] = Shape(shape.begin() + 1, shape.end());
+  }
+  Evaluation evaluation{.rows = rows.rows()};
+  for (int64_t first = 0; first < rows.rows(); first += plan.micro_batch) {
+    check_cancelled(options);
+    feeder.fill(*engine, first, 0);
+    engine->run(program);
+    const int64_t count = std::min(plan.micro_batch, rows.rows() - first);
+    if (graph.find(kLossName) != kNone)
+      evaluation.loss +=
+          static_cast<double>(*reinterpret_cast<const float*>(program.data(kLossName)));
+    if (!sink) continue;
+    for (const auto& [output, shape] : shapes)
+      values[output] = {reinterpret_cast<const float*>(program.data(output)),
+                        static_cast<size_t>(count * element_count(shape))};
+    sink({.first_row = first, .rows = count, .values = values, .row_shapes = shapes});
+  }
+  return evaluation;
+}
+
+PlanReport plan_network(const Network& network, const SessionOptions& options) {
+  check_options(options);
+  const train::Machine machine =
+      train::open_machine("cpu", options.threads, options.profile_folder);
+  const DescribedNetwork described = describe_network(network, options.lengths);
+  return plan_session(described.def, network.name(), options, options.micro_batch_size,
+                      *machine.backend)
+      .report;
+}
+
+Session::Session(const Network& network, const SessionOptions& options)
+    : impl_(std::make_unique<Impl>(network, options, options.micro_batch_size)) {}
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+const PlanReport& Session::plan() const { return impl_->plan.report; }
+int64_t Session::updates() const { return impl_->counts.drawn; }
+
+StepResult Session::step(const RowSource& batch) {
+  Impl& it = *impl_;
+  check_cancelled(it.options);
+  if (batch.rows() > it.options.batch_rows)
+    throw Error(ErrorCode::bad_data, "rows",
+                std::to_string(batch.rows()) + " rows are more than the batch of " +
+                    std::to_string(it.options.batch_rows) + " that the session was planned for",
+                "give at most batch_rows rows");
+  const size_t bucket = it.engine->bucket_of(std::min(batch.length(), it.plan.eval.back().length));
+  const Feeder feeder(*it.engine, it.facts, batch, static_cast<uint64_t>(it.options.seed),
+                      inputs_of(it.plan.train[bucket].graph, it.facts));
+  const train::UpdateResult result = train::run_update(*it.engine, feeder, it.counts, it.rule);
+  const double rate =
+      it.options.learning_rate * optim::rate_factor(it.rule.schedule, it.counts.schedule);
+  ++it.counts.drawn;
+  ++it.counts.schedule;
+  ++it.counts.optimizer;
+  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
+    throw Error(ErrorCode::numeric, "update " + std::to_string(it.counts.drawn),
+                "loss " + std::to_string(result.loss) + ", norm of the gradients " +
+                    std::to_string(result.grad_norm) + ": the weights are lost",
+                "go back to what you saved, with a lower learning_rate or max_grad_norm");
+  return {.update = it.counts.drawn,
+          .loss = result.loss,
+          .grad_norm = result.grad_norm,
+          .learning_rate = rate};
+}
+
+Evaluation Session::evaluate(const RowSource& rows, const OutputSink& sink) {
+  return impl_->run_eval(rows, sink, inputs_of(impl_->plan.eval.front().graph, impl_->facts));
+}
+
+void Session::predict(const RowSource& rows, const OutputSink& sink) {
+  std::vector<std::string> inputs = inputs_of_outputs(impl_->plan.eval.front().graph);
+  std::erase_if(inputs, [&](const std::string& input) {
+    return std::none_of(impl_->facts.inputs.begin(), impl_->facts.inputs.end(),
+                        [&](const FedInput& one) { return one.name == input; });
+  });
+  (void)impl_->run_eval(rows, sink, inputs);
+}
+
+const ResidentLayout::Entry& Session::Impl::entry(const std::string& tensor) const {
+  const bool is_there = engine->has(tensor) && !tensor.starts_with(train::kGradientPrefix);
+  if (!is_there || plan.residents.at(tensor).kind == ValueKind::input)
+    throw Error(ErrorCode::bad_config, tensor, "the session has no tensor of this name",
+                "tensors() lists them");
+  return plan.residents.at(tensor);
+}
+
+std::vector<TensorInfo> Session::tensors() const {
+  std::vector<TensorInfo> found;
+  for (const auto& [name, entry] : impl_->plan.residents.entries()) {
+    if (entry.kind == ValueKind::input || name.starts_with(train::kGradientPrefix)) continue;
+    const TensorKind kind = entry.kind == ValueKind::parameter ? TensorKind::parameter
+                            : entry.kind == ValueKind::buffer  ? TensorKind::buffer
+                                                               : TensorKind::optimizer_state;
+    found.push_back({.name = name,
+                     .shape = entry.type.shape,
+                     .kind = kind,
+                     .is_trained = impl_->trained.count(name) != 0});
+  }
+  return found;
+}
+
+void Session::read(const std::string& name, std::span<float> values) const {
+  const auto elements = static_cast<size_t>(element_count(impl_->entry(name).type));
+  if (values.size() != elements)
+    throw Error(ErrorCode::bad_config, name,
+                "room for " + std::to_string(values.size()) + " elements, the tensor has " +
+                    std::to_string(elements));
+  const std::span<const float> own = impl_->engine->values<float>(name);
+  std::copy(own.begin(), own.end(), values.begin());
+}
+
+std::vector<float> Session::read(const std::string& name) const {
+  std::vector<float> values(static_cast<size_t>(element_count(impl_->entry(name).type)));
+  read(name, values);
+  return values;
+}
+
+void Session::write(const std::string& name, std::span<const float> values) {
+  const auto elements = static_cast<size_t>(element_count(impl_->entry(name).type));
+  if (values.size() != elements)
+    throw Error(
+        ErrorCode::bad_config, name,
+        std::to_string(values.size()) + " elements, the tensor has " + std::to_string(elements));
+  const int64_t bad = train::first_not_finite(values);
+  if (bad >= 0)
+    throw Error(ErrorCode::numeric, name, "element " + std::to_string(bad) + " is not finite");
+  std::copy(values.begin(), values.end(), impl_->engine->values<float>(name).begin());
+}
+
+int64_t Session::measured_arena_bytes() {
+  impl_->engine->check_memory();
+  return impl_->engine->measured_arena_bytes() - impl_->plan.gradient_bytes;
+}
+
+}  // namespace snug

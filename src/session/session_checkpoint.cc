@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saving a session and going on with it. session.json holds the counts, the micro-batch and every
+// option that decides the result.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/bounded_json.h"
+#include "io/atomic_folder.h"
+#include "io/file.h"
+#include "session/checkpoint_tensors.h"
+#include "session/finite.h"
+#include "session/session_impl.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kFormat = 1;
+constexpr int64_t kMostBytes = 1 << 20;
+constexpr const char* kStateFile = "session.json";
+
+std::string schedule_name(ScheduleKind kind) {
+  return kind == ScheduleKind::linear   ? "linear"
+         : kind == ScheduleKind::cosine ? "cosine"
+                                        : "constant";
+}
+
+// What decides the result, by the name of its option; numbers so that they read back exactly.
+Json deciding_options(const SessionOptions& options) {
+  Json groups = Json::array();
+  for (const ParameterGroup& group : options.param_groups) {
+    Json one = {{"match", group.match}};
+    if (group.learning_rate) one["learning_rate"] = *group.learning_rate;
+    if (group.weight_decay) one["weight_decay"] = *group.weight_decay;
+    groups.push_back(std::move(one));
+  }
+  return {{"batch_rows", options.batch_rows},
+          {"allow_coupled_split", options.allow_coupled_split},
+          {"lengths", options.lengths},
+          {"optim", options.optim},
+          {"optim_args", options.optim_args},
+          {"learning_rate", options.learning_rate},
+          {"weight_decay", options.weight_decay},
+          {"max_grad_norm", options.max_grad_norm},
+          {"param_groups", groups},
+          {"layerwise_lr_decay", options.layerwise_lr_decay},
+          {"freeze", options.freeze},
+          {"lr_scheduler_type", schedule_name(options.lr_scheduler_type)},
+          {"warmup_steps", options.warmup_steps},
+          {"max_steps", options.max_steps},
+          {"seed", options.seed}};
+}
+
+struct Saved {
+  int64_t micro_batch = 0;
+  train::UpdateCounts counts;
+};
+
+Saved read_state(const std::string& path, const std::string& network,
+                 const SessionOptions& options) {
+  Json state;
+  try {
+    state = parse_bounded_json<Json>(io::read_all(path, kMostBytes), JsonBounds{}, nullptr);
+    Saved saved;
+    if (whole_number(state.at("format"), "format") != kFormat)
+      throw BadJson("its format is not " + std::to_string(kFormat));
+    saved.micro_batch = whole_number(state.at("micro_batch"), "micro_batch");
+    saved.counts = {.drawn = whole_number(state.at("updates"), "updates"),
+                    .schedule = whole_number(state.at("schedule_step"), "schedule_step"),
+                    .optimizer = whole_number(state.at("optimizer_step"), "optimizer_step")};
+    const train::UpdateCounts& counts = saved.counts;
+    if (counts.drawn < 0 || counts.schedule < 0 || counts.schedule > counts.drawn ||
+        counts.optimizer < 0 || counts.optimizer > counts.drawn)
+      throw BadJson("its counts of updates contradict each other");
+    if (saved.micro_batch < 1 || saved.micro_batch > options.batch_rows)
+      throw BadJson("its micro_batch is not within the batch");
+    if (state.at("network") != network)
+      throw Error(ErrorCode::bad_config, "network",
+                  "the session was of '" + state.at("network").get<std::string>() + "', not of '" +
+                      network + "'",
+                  "resume with the network that was saved");
+    const Json now = deciding_options(options);
+    for (const auto& [key, value] : now.items()) {
+      const Json& before = state.at("options").at(key);
+      if (before == value) continue;
+      throw Error(ErrorCode::bad_config, key,
+                  "the session began with " + before.dump() + ", not " + value.dump(),
+                  "give what it began with: anything else would be another result");
+    }
+    return saved;
+  } catch (const BadJson& error) {
+    throw Error(ErrorCode::bad_data, path, error.what());
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::bad_data, path, error.what());
+  }
+}
+
+void load(const std::string& path, train::Share share, const train::Engine& engine) {
+  const io::SafetensorsFile file(path);
+  const std::vector<io::TensorToWrite> wanted = train::tensors_of(engine, share);
+  for (const io::TensorToWrite& tensor : wanted)
+    train::read_tensor(file, file.find(tensor.name), tensor, engine);
+  if (file.tensors().size() != wanted.size())
+    throw Error(ErrorCode::bad_data, path,
+                "it has " + std::to_string(file.tensors().size()) + " tensors, the session " +
+                    std::to_string(wanted.size()));
+}
+
+}  // namespace
+
+void Session::save(const std::string& folder) {
+  Impl& it = *impl_;
+  it.engine->check_memory();
+  if (const auto bad = train::find_not_finite(*it.engine))
+    throw Error(ErrorCode::numeric, folder, "nothing was saved: " + bad->text(),
+                "go back to what you saved before");
+  const auto weights = train::tensors_of(*it.engine, train::Share::model);
+  const auto states = train::tensors_of(*it.engine, train::Share::optimizer);
+  io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights) +
+                                                     io::safetensors_file_bytes(states),
+                                   .on_step = {}});
+  const auto write = [&target](const char* name, const auto& tensors) {
+    target.record(name, io::write_safetensors(target.file(name), tensors));
+  };
+  write("model.safetensors", weights);
+  write("optimizer.safetensors", states);
+  const Json state = {{"format", kFormat},
+                      {"network", it.name},
+                      {"updates", it.counts.drawn},
+                      {"schedule_step", it.counts.schedule},
+                      {"optimizer_step", it.counts.optimizer},
+                      {"micro_batch", it.plan.micro_batch},
+                      {"options", deciding_options(it.options)}};
+  target.write(kStateFile, state.dump(1) + "\n");
+  target.commit();
+}
+
+Session Session::resume(const Network& network, const std::string& folder,
+                        const SessionOptions& options) {
+  if (!io::recover_folder(folder))
+    throw Error(ErrorCode::bad_data, folder, "there is no complete saved session",
+                "give the folder that save() wrote");
+  io::check_file_of_folder(folder, "model.safetensors");
+  io::check_file_of_folder(folder, "optimizer.safetensors");
+  const Saved saved = read_state(folder + "/" + kStateFile, network.name(), options);
+  if (options.micro_batch_size != 0 && options.micro_batch_size != saved.micro_batch)
+    throw Error(ErrorCode::bad_config, "micro_batch_size",
+                "the session began with " + std::to_string(saved.micro_batch) + ", not " +
+                    std::to_string(options.micro_batch_size),
+                "leave it away");
+  auto impl = std::make_unique<Impl>(network, options, saved.micro_batch);
+  load(folder + "/model.safetensors", train::Share::model, *impl->engine);
+  load(folder + "/optimizer.safetensors", train::Share::optimizer, *impl->engine);
+  train::require_finite_weights(*impl->engine, folder);
+  impl->counts = saved.counts;
+  return Session(std::move(impl));
+}
+
+}  // namespace snug

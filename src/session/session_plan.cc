@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/session_plan.h"
+
+#include <algorithm>
+
+#include "base/stop.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kNoLength = 0;  // of programs whose rows have none
+
+[[noreturn]] void fail(const std::string& option, const std::string& what,
+                       const std::string& hint) {
+  throw Error(ErrorCode::bad_config, option, what, hint);
+}
+
+Settings settings_of(const SessionOptions& options) {
+  Settings settings;
+  for (const auto& [name, value] : options.optim_args) settings.set(name, value);
+  return settings;
+}
+
+optim::GroupRules groups_of(const SessionOptions& options) {
+  optim::GroupRules groups{.learning_rate = options.learning_rate,
+                           .rules = {},
+                           .layer_decay = options.layerwise_lr_decay};
+  for (const ParameterGroup& group : options.param_groups)
+    groups.rules.push_back({group.match, group.learning_rate, group.weight_decay});
+  return groups;
+}
+
+}  // namespace
+
+void check_options(const SessionOptions& options) {
+  if (options.batch_rows < 1)
+    fail("batch_rows", "a batch of " + std::to_string(options.batch_rows) + " rows",
+         "give 1 or more");
+  if (options.micro_batch_size < 0 || options.micro_batch_size > options.batch_rows)
+    fail("micro_batch_size",
+         std::to_string(options.micro_batch_size) + " is not within the batch of " +
+             std::to_string(options.batch_rows),
+         "give 0 for the planner's choice, or at most batch_rows");
+  if (!(options.learning_rate >= 0))
+    fail("learning_rate", std::to_string(options.learning_rate) + " is below 0", "give 0 or more");
+  if (!(options.max_grad_norm >= 0))
+    fail("max_grad_norm", std::to_string(options.max_grad_norm) + " is below 0",
+         "give 0 for no clipping");
+  if (options.lr_scheduler_type != ScheduleKind::constant && options.max_steps < 1)
+    fail("max_steps", "a falling learning rate needs to know where it ends", "give max_steps");
+  if (options.threads < 0) fail("threads", "there are fewer than none", "give 0 for every core");
+  const std::vector<int64_t>& lengths = options.lengths;
+  if (std::adjacent_find(lengths.begin(), lengths.end(), std::greater_equal<>()) != lengths.end() ||
+      (!lengths.empty() && lengths.front() < 1))
+    fail("lengths", "lengths are above 0 and rise", "give {32, 64, 128}, for example");
+}
+
+train::Recipe recipe_of(const SessionOptions& options) {
+  const Settings given = settings_of(options);
+  return {.optimizer = optim::make_options(options.optim, given, options.weight_decay),
+          .max_grad_norm = options.max_grad_norm,
+          .given = given,
+          .groups = groups_of(options),
+          .freeze = options.freeze};
+}
+
+train::UpdateRule update_rule(const SessionOptions& options, const NetworkDef& network) {
+  const optim::ScheduleShape shape =
+      options.lr_scheduler_type == ScheduleKind::cosine   ? optim::ScheduleShape::cosine
+      : options.lr_scheduler_type == ScheduleKind::linear ? optim::ScheduleShape::linear
+                                                          : optim::ScheduleShape::constant;
+  return {.optimizer = recipe_of(options).optimizer,
+          .schedule = {.shape = shape,
+                       .warmup_steps = options.warmup_steps,
+                       .total_steps = options.max_steps},
+          .rates = optim::assign_groups(train::parameter_names(network), groups_of(options)).rates};
+}
+
+train::RunPlan plan_session(const NetworkDef& network, const std::string& name,
+                            const SessionOptions& options, int64_t micro_batch,
+                            const Backend& backend) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  train::RunPlanRequest request{
+      .network = network,
+      .recipe = recipe_of(options),
+      .global_batch = options.batch_rows,
+      .micro_batch = micro_batch,
+      .lengths = options.lengths.empty() ? std::vector{kNoLength} : options.lengths,
+      .strategy = options.recompute,
+      .allow_coupled_split = options.allow_coupled_split,
+      .budget_bytes = resolve_memory(options.memory),
+      .process_bytes = 0,
+      .startup_bytes = 0,
+      .trains = true};
+  request.words = train::OptionWords::fields;
+  request.wants_picture = options.wants_picture;
+  request.on_progress = options.on_planning;
+  request.resized = [](const train::RunPlanRequest& from, int64_t max_length,
+                       int64_t global_batch) {
+    train::RunPlanRequest to = from;
+    std::erase_if(to.lengths, [&](int64_t length) { return length > max_length; });
+    if (to.lengths.empty() || to.lengths.back() < max_length) to.lengths.push_back(max_length);
+    to.global_batch = global_batch;
+    return to;
+  };
+  train::RunPlan plan = train::make_run_plan(request, backend);
+  plan.report.model = name;
+  return plan;
+}
+
+}  // namespace snug
