@@ -227,7 +227,7 @@ TEST(TrainingArguments, contradictions_and_other_values_are_refused) {
       {{{"resume_from_checkpoint", "out/checkpoint-5"}}, "hint: give resume"},
       {{{"data_seed", "7"}}, "hint: give seed"},
   };
-  for (const auto& [given, words] : cases) EXPECT_ERROR((void)from_line(given), words);
+  for (const auto& each : cases) EXPECT_ERROR((void)from_line(each.first), each.second);
   EXPECT_ERROR(throw_unknown_option("--no_remove_unused_columns"),
                "hint: give remove_unused_columns: false");
   EXPECT_ERROR(RunConfig().set("fp16", "true"), "unknown key 'fp16'\nhint: leave it away");
