@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpDef: the one place that says what an op is. No field is optional; what does not apply is said
-// explicitly (not_differentiable("why"), never_in_place()). Kernels are not here: backends list
-// theirs by the op's name.
+// OpDef: the one place that says what an op is. What decides results is never optional; what does
+// not apply is said explicitly (not_differentiable("why"), never_in_place()). Kernels are not here:
+// backends list theirs by the op's name.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/op_cost.h"
 
 namespace snug {
 
@@ -101,18 +102,6 @@ struct Keeps {
   uint32_t outputs = 0;
 };
 
-struct Cost {
-  double flops = 0;
-  double bytes_read = 0;
-  double bytes_written = 0;
-};
-struct CostArgs {
-  std::span<const TensorType> inputs;
-  std::span<const TensorType> outputs;
-  const Attrs& attrs;
-};
-using CostFn = Cost (*)(const CostArgs&);
-
 /// Which output shares bytes with which input.
 enum class AliasKind : uint8_t {
   none,
@@ -134,6 +123,17 @@ inline Alias must_overwrite(std::vector<std::pair<int, int>> pairs) {
   return {AliasKind::must_overwrite, std::move(pairs)};
 }
 
+/// The op that adds this op's output to a sum in the sum's place, so that nothing of the output's
+/// size is made in between. Its inputs are the sum, then those of this op that are given.
+struct AccumulatingForm {
+  std::string op;
+  Attrs attrs;
+};
+/// Nothing where the node has none; absent inputs have no type.
+using AccumulatingFormFn = std::optional<AccumulatingForm> (*)(
+    std::span<const std::optional<TensorType>> inputs, const Attrs& attrs);
+
+/// Fields without an initial value are required; the others say what an op has beside them.
 struct OpDef {
   Required<std::string> name;
   Required<std::vector<InputSpec>> inputs;  // the last may repeat when is_variadic
@@ -145,6 +145,9 @@ struct OpDef {
   Required<Keeps> keeps;
   Required<CostFn> cost;
   Required<Alias> alias;
+  Timing timing = {};
+  AccumulatingFormFn accumulating_form = nullptr;
+  bool is_accumulation = false;  // sum = acc + x in acc's place: what accumulating forms stand for
 };
 
 /// All ops of the program, found by name. A value that is passed around; ops/registry.h builds it.

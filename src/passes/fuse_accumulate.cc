@@ -2,9 +2,11 @@
 #include "passes/fuse_accumulate.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "passes/compact.h"
 
 namespace snug {
@@ -15,21 +17,18 @@ Node accumulating_form(const Graph& graph, const Node& producer, const Node& acc
                        const OpRegistry& registry) {
   Node fused = accumulate;
   fused.op = nullptr;
-  const std::string& name = *producer.op->name;
-  if (name == "matmul") {
-    const bool is_plain = producer.inputs[2] == kNone &&
-                          graph.type(producer.inputs[0]).shape.size() == 2 &&
-                          graph.type(producer.inputs[1]).shape.size() == 2;
-    if (!is_plain) return fused;
-    fused.op = registry.find("matmul_accumulate");
-    fused.inputs = {accumulate.inputs[0], producer.inputs[0], producer.inputs[1]};
-    fused.attrs = producer.attrs;
-  } else if (name == "embedding_grad") {
-    fused.op = registry.find("embedding_grad_accumulate");
-    fused.inputs = {accumulate.inputs[0], producer.inputs[0], producer.inputs[1]};
-    fused.attrs = {};
+  if (producer.op->accumulating_form == nullptr) return fused;
+  std::vector<std::optional<TensorType>> types;
+  fused.inputs = {accumulate.inputs[0]};
+  for (const ValueId id : producer.inputs) {
+    types.push_back(id == kNone ? std::nullopt : std::optional(graph.type(id)));
+    if (id != kNone) fused.inputs.push_back(id);
   }
-  if (fused.op != nullptr) fused.attrs = complete_attrs(*fused.op, fused.attrs, *fused.op->name);
+  const auto form = producer.op->accumulating_form(types, producer.attrs);
+  if (!form) return fused;
+  fused.op = registry.find(form->op);
+  SNUG_CHECK(fused.op != nullptr, "no op " + form->op);
+  fused.attrs = complete_attrs(*fused.op, form->attrs, *fused.op->name);
   return fused;
 }
 
@@ -45,7 +44,7 @@ Graph fuse_accumulate(Graph graph, const OpRegistry& registry) {
   for (ValueId id : graph.outputs) ++readers[static_cast<size_t>(id)];
   std::vector<bool> is_absorbed(graph.nodes.size(), false);
   for (Node& node : graph.nodes) {
-    if (*node.op->name != "accumulate") continue;
+    if (!node.op->is_accumulation) continue;
     const ValueId gradient = node.inputs[1];
     const NodeId producer = graph.value(gradient).producer;
     if (producer == kNone || readers[static_cast<size_t>(gradient)] != 1) continue;

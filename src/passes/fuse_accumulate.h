@@ -3,9 +3,9 @@
 // temporary exists.
 //   before   %4 = matmul(%1, %2) {transpose_a=true}   %5 = accumulate(%3, %4)
 //   after    %4 = matmul_accumulate(%3, %1, %2) {transpose_a=true}
-// The same for embedding_grad -> embedding_grad_accumulate. Runs after remove_dead, before kernels
-// are selected. Only where the gradient has no other reader. Rounding: the sum is formed in another
-// place but once per element, as before.
+// Which ops have such a form, and for which operands, OpDef::accumulating_form says. Runs after
+// remove_dead, before kernels are selected. Only where the gradient has no other reader. Rounding:
+// the sum is formed in another place but once per element, as before.
 #pragma once
 
 #include "graph/op_def.h"

@@ -268,6 +268,7 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
     op.scratch_bytes =
         std::max(op.scratch_bytes, round_up(choice.scratch_bytes, lowered.problem.alignment));
     op.may_recompute = op.may_recompute && node.op->alias->kind != AliasKind::must_overwrite;
+    op.is_expensive = op.is_expensive || node.op->timing.is_expensive;
     signatures += signature + " " + std::to_string(share);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNone) continue;

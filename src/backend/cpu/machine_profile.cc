@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/registry.h"
+
 namespace snug {
 namespace {
 
@@ -55,36 +57,21 @@ double MachineProfile::kept_seconds_per_byte() const {
 }
 
 std::string rate_kind(const NodeSpec& spec) {
-  const std::string& op = *spec.op->name;
-  if (op == "add" || op == "sub" || op == "mul" || op == "div")
-    return spec.inputs[0].shape == spec.inputs[1].shape ? op : op + ".broadcast";
-  if (op == "transpose") {
-    const std::vector<int64_t>& order = spec.attrs.ints("perm");
-    const bool keeps_rows = order.empty() || order.back() + 1 == static_cast<int64_t>(order.size());
-    return keeps_rows ? op : op + ".across";
-  }
-  // One rate for both, so that a split is never predicted faster by the noise between two
-  // measurements.
-  if (op != "matmul" && op != "matmul_accumulate") return op;
-  const bool has_first_across = spec.attrs.boolean("transpose_a");
-  const bool has_second_across = spec.attrs.boolean("transpose_b");
-  return has_first_across ? "matmul.tn" : has_second_across ? "matmul" : "matmul.nn";
+  const Timing& timing = spec.op->timing;
+  return timing.kind == nullptr ? *spec.op->name
+                                : timing.kind({spec.inputs, spec.outputs, spec.attrs});
 }
 
 MachineProfile default_profile() {
-  // Two cores of a server CPU with AVX-512: 280 GFLOP/s in matrix products, 15 GB/s elsewhere.
-  const KernelRate convolution{.per_call = 5e-6, .per_flop = 1.0 / 120e9, .per_byte = 1.0 / 30e9};
-  const KernelRate product{.per_call = 5e-6, .per_flop = 1.0 / 280e9, .per_byte = 1.0 / 60e9};
   MachineProfile profile{
       .machine = "default",
-      .rates = {
-          {"", {.per_call = 2e-6, .per_flop = 0, .per_byte = 1.0 / 15e9}},
-          {"matmul", product},
-          {"conv2d", convolution},
-          {"conv2d_grad_input", convolution},
-          {"conv2d_grad_weight", convolution},
-          {"attention", {.per_call = 5e-6, .per_flop = 1.0 / 60e9, .per_byte = 1.0 / 15e9}},
-          {"attention_grad", {.per_call = 5e-6, .per_flop = 1.0 / 60e9, .per_byte = 1.0 / 15e9}}}};
+      .rates = {{"", {.per_call = 2e-6, .per_flop = 0, .per_byte = 1.0 / 15e9}}}};
+  for (const OpDef* op : op_registry().all()) {
+    const UsualRate* usual = op->timing.usual;
+    if (usual == nullptr) continue;
+    profile.rates[*op->name] = {
+        .per_call = usual->per_call, .per_flop = usual->per_flop, .per_byte = usual->per_byte};
+  }
   for (auto& [kind, rate] : profile.rates) rate.uncertainty = 0.5;  // not of this machine
   return profile;
 }

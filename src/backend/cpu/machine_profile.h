@@ -42,9 +42,7 @@ struct MachineProfile {
   [[nodiscard]] const KernelRate* rate_of(const std::string& kind) const;
 };
 
-/// The kind whose rate predicts the node: its op; for matrix products, whose operands lie in
-/// memory in other ways in the backward part, "matmul.nn" without a transpose and "matmul.tn" with
-/// the first operand transposed.
+/// The kind whose rate predicts the node: its op's Timing says it.
 [[nodiscard]] std::string rate_kind(const NodeSpec& spec);
 
 /// Built-in rates of an ordinary machine, for tests and where measuring is not wanted.

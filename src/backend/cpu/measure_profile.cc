@@ -25,7 +25,6 @@
 #include "base/threads.h"
 #include "base/units.h"
 #include "graph/builder.h"
-#include "ops/optimizer/optimizers.h"
 #include "ops/registry.h"
 
 #if defined(__x86_64__)
@@ -44,7 +43,7 @@ constexpr int kRoundsOfLong = 4;
 constexpr double kNever = 1e30;
 
 // The fastest runs of a probe so far.
-struct Timing {
+struct Runs {
   std::string kind = {};
   Cost cost = {};
   double first = kNever;  // of a round: its code is cold, and one thread wrote all operands
@@ -105,84 +104,44 @@ void fill(std::byte* data, const TensorType& type, int64_t ids) {
   }
 }
 
-// What an op finds of its operands in a training step.
-enum class Finds { some_in_cache, most_in_cache, little_in_cache, none_in_cache, nothing_prepared };
-Finds finds_of(const std::string& op) {
-  using enum Finds;
-  static const std::map<std::string, Finds> others = {
-      // What was just written.
-      {"reduce_sum", most_in_cache},
-      {"reduce_mean", most_in_cache},
-      {"sum_to", most_in_cache},
-      {"max_pool2d", most_in_cache},
-      {"matmul", most_in_cache},
-      {"matmul_accumulate", most_in_cache},
-      {"conv2d", most_in_cache},
-      {"conv2d_grad_input", most_in_cache},
-      {"conv2d_grad_weight", most_in_cache},
-      // Gradients in memory.
-      {"accumulate", little_in_cache},
-      {"set_zero", little_in_cache},
-      // Large outputs, of which most is only cleared.
-      {"embedding_grad", little_in_cache},
-      {"max_pool2d_grad", little_in_cache},
-      // What was kept from a forward part of many steps.
-      {"lstm_cell_grad", none_in_cache},
-      // Rows of a table anywhere in memory; what other threads wrote; what runs once a step, when
-      // its code is cold.
-      {"embedding", nothing_prepared},
-      {"embedding_grad_accumulate", nothing_prepared},
-      {"lstm_cell", nothing_prepared},
-      {"slice", nothing_prepared},
-      {"sum_squares", nothing_prepared},
-      {"global_norm", nothing_prepared},
-      {"softmax_cross_entropy", nothing_prepared},
-      {"softmax_cross_entropy_grad", nothing_prepared},
-  };
-  const auto found = others.find(op);
-  if (found != others.end()) return found->second;
-  return is_optimizer_step(op) ? little_in_cache : some_in_cache;  // all weights and their states
-}
-
 // Of one run in a training step, as far as it was measured.
-double seconds_of(const std::string& op, const Timing& timing) {
+double seconds_of(Finds finds, const Runs& runs) {
   double seconds = 0;
-  switch (finds_of(op)) {
-    case Finds::some_in_cache:
-      seconds = 0.5 * (timing.warm + timing.cold);
+  switch (finds) {
+    case Finds::some:
+      seconds = 0.5 * (runs.warm + runs.cold);
       break;
-    case Finds::most_in_cache:
-      seconds = 0.75 * timing.warm + 0.25 * timing.cold;
+    case Finds::most:
+      seconds = 0.75 * runs.warm + 0.25 * runs.cold;
       break;
-    case Finds::little_in_cache:
-      seconds = timing.cold + 0.55 * timing.write_back;
+    case Finds::little:
+      seconds = runs.cold + 0.55 * runs.write_back;
       break;
-    case Finds::none_in_cache:
-      seconds = timing.cold + timing.write_back;
+    case Finds::nothing:
+      seconds = runs.cold + runs.write_back;
       break;
-    case Finds::nothing_prepared:
-      seconds = 0.5 * (timing.first + timing.cold);
+    case Finds::unwarmed:
+      seconds = 0.5 * (runs.first + runs.cold);
       break;
   }
   return std::max(1e-9, seconds);
 }
 // Of one run on operands that no cache holds. Half of what is written goes back meanwhile.
-double far_seconds_of(const std::string& op, const Timing& timing) {
-  return std::max(seconds_of(op, timing), timing.cold + 0.5 * timing.write_back);
+double far_seconds_of(Finds finds, const Runs& runs) {
+  return std::max(seconds_of(finds, runs), runs.cold + 0.5 * runs.write_back);
 }
 
 // One round: nothing changes where there is no kernel for the op, or no room.
-void measure(const Backend& backend, int threads, Pool& pool, const RateProbe& probe,
-             Timing& timing) {
-  if (op_registry().find(probe.op) == nullptr) return;
-  if (timing.rounds >= kRoundsOfLong && timing.warm > kLongSeconds) return;
+void measure(const Backend& backend, int threads, Pool& pool, const ProbedNode& node, Runs& runs) {
+  const RateProbe& probe = node.probe;
+  if (runs.rounds >= kRoundsOfLong && runs.warm > kLongSeconds) return;
   GraphBuilder builder(op_registry(), "probe");
   std::vector<ValueId> values;
   for (size_t i = 0; i < probe.inputs.size(); ++i) {
     const std::optional<TensorType>& input = probe.inputs[i];
     values.push_back(input ? builder.state("x" + std::to_string(i), *input) : kNone);
   }
-  builder.op(probe.op, values, probe.attrs);
+  builder.op(*node.op->name, values, probe.attrs);
   const NodeSpec spec = spec_of(builder.graph(), 0);
   KernelChoice choice;
   try {
@@ -236,27 +195,28 @@ void measure(const Backend& backend, int threads, Pool& pool, const RateProbe& p
       });
     }
   });
-  timing.first = std::min(timing.first, first);
-  timing.warm = std::min(timing.warm, warm);
-  timing.cold = std::min(timing.cold, cold);
-  timing.write_back = std::min(timing.write_back, write_back);
-  timing.sum +=
-      seconds_of(probe.op, {.first = first, .warm = warm, .cold = cold, .write_back = write_back});
-  ++timing.rounds;
-  timing.kind = rate_kind(spec);
-  timing.cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
+  runs.first = std::min(runs.first, first);
+  runs.warm = std::min(runs.warm, warm);
+  runs.cold = std::min(runs.cold, cold);
+  runs.write_back = std::min(runs.write_back, write_back);
+  runs.sum += seconds_of(node.op->timing.finds,
+                         {.first = first, .warm = warm, .cold = cold, .write_back = write_back});
+  ++runs.rounds;
+  runs.kind = rate_kind(spec);
+  runs.cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
 }
 
 // The mean share of its time that an op lost in this round against the rounds before.
 double measure_round(const Backend& backend, int threads, Pool& pool,
-                     const std::vector<RateProbe>& probes, std::vector<Timing>& timings) {
+                     const std::vector<ProbedNode>& nodes, std::vector<Runs>& runs) {
   double gain = 0;
   int measured = 0;
-  for (size_t i = 0; i < probes.size(); ++i) {
-    const double before = seconds_of(probes[i].op, timings[i]);
-    measure(backend, threads, pool, probes[i], timings[i]);
-    if (timings[i].cold == kNever) continue;
-    gain += 1 - seconds_of(probes[i].op, timings[i]) / before;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Finds finds = nodes[i].op->timing.finds;
+    const double before = seconds_of(finds, runs[i]);
+    measure(backend, threads, pool, nodes[i], runs[i]);
+    if (runs[i].cold == kNever) continue;
+    gain += 1 - seconds_of(finds, runs[i]) / before;
     ++measured;
   }
   return measured > 0 ? gain / measured : 0;
@@ -294,10 +254,10 @@ MachineProfile measure_profile(int threads) {
   profile.cache_bytes = last_cache_bytes(profile.cache_bytes);
   const auto backend = make_cpu_backend({.threads = threads, .profile = profile});
   Pool pool;
-  const std::vector<RateProbe> probes = rate_probes();
-  std::vector<Timing> timings(probes.size());
+  const std::vector<ProbedNode> nodes = probed_nodes();
+  std::vector<Runs> runs(nodes.size());
   for (int round = 0; round < kMaxRounds; ++round) {
-    const double gain = measure_round(*backend, threads, pool, probes, timings);
+    const double gain = measure_round(*backend, threads, pool, nodes, runs);
     if (round + 1 >= kMinRounds && gain < kSmallGain) break;
   }
   struct Fit {
@@ -305,21 +265,24 @@ MachineProfile measure_profile(int threads) {
     std::vector<RatePoint> points;
   };
   std::map<std::string, Fit> fits;
-  for (size_t i = 0; i < probes.size(); ++i) {
-    const Timing& timing = timings[i];
-    if (timing.cold == kNever) continue;
-    const double seconds = seconds_of(probes[i].op, timing);
-    Fit& fit = fits[timing.kind];
-    fit.basis = probes[i].basis;
-    fit.points.push_back({.flops = timing.cost.flops,
-                          .bytes = timing.cost.bytes_read + timing.cost.bytes_written,
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Runs& of_node = runs[i];
+    if (of_node.cold == kNever) continue;
+    const Finds finds = nodes[i].op->timing.finds;
+    const double seconds = seconds_of(finds, of_node);
+    Fit& fit = fits[of_node.kind];
+    fit.basis = nodes[i].probe.basis;
+    fit.points.push_back({.flops = of_node.cost.flops,
+                          .bytes = of_node.cost.bytes_read + of_node.cost.bytes_written,
                           .seconds = seconds,
-                          .far_seconds = far_seconds_of(probes[i].op, timing),
-                          .spread = timing.sum / timing.rounds / seconds - 1});
+                          .far_seconds = far_seconds_of(finds, of_node),
+                          .spread = of_node.sum / of_node.rounds / seconds - 1});
   }
   for (const auto& [kind, fit] : fits) profile.rates[kind] = fit_rate(fit.points, fit.basis);
-  if (const auto add = profile.rates.find("add"); add != profile.rates.end())
-    profile.rates[""] = add->second;
+  for (const OpDef* op : op_registry().all()) {
+    const auto rate = profile.rates.find(*op->name);
+    if (op->timing.is_typical && rate != profile.rates.end()) profile.rates[""] = rate->second;
+  }
   return profile;
 }
 

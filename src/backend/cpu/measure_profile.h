@@ -23,7 +23,6 @@ struct RatePoint {
   double far_seconds = 0;  // with operands in memory; 0: the same
   double spread = 0;       // of its measurements: the mean above the least, as a share of that
 };
-enum class RateBasis { flops, bytes, both };
 /// The rate, without negative parts, whose predictions have the smallest relative squared error
 /// over the points. Its uncertainty is the root mean square of what is left of that error and of
 /// the points' spread.

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/measure_profile.h"
+#include "backend/cpu/rate_probes.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
 
@@ -45,6 +47,39 @@ bool rates_equal(const MachineProfile& a, const MachineProfile& b) {
     }
   }
   return true;
+}
+
+// The traits of all ops: measuring leaves out what no kernel takes, so that is looked at here.
+TEST(Probes, each_is_a_node_that_a_kernel_takes) {
+  const auto backend = make_cpu_backend({.threads = 1, .profile = default_profile()});
+  for (const ProbedNode& node : probed_nodes()) {
+    ASSERT_NE(node.op, nullptr);
+    SCOPED_TRACE(*node.op->name);
+    GraphBuilder builder(op_registry(), "probe");
+    std::vector<ValueId> operands;
+    for (size_t i = 0; i < node.probe.inputs.size(); ++i) {
+      const auto& type = node.probe.inputs[i];
+      operands.push_back(type ? builder.state("x" + std::to_string(i), *type) : kNone);
+    }
+    builder.op(*node.op->name, operands, node.probe.attrs);
+    const NodeSpec spec = spec_of(builder.graph(), 0);
+    EXPECT_NO_THROW((void)backend->select(spec));
+    const std::string kind = rate_kind(spec);
+    const OpDef* owner = op_registry().find(kind.substr(0, kind.find('.')));
+    ASSERT_NE(owner, nullptr) << kind;
+    EXPECT_TRUE(owner == node.op || owner->timing.probes != nullptr) << kind;
+  }
+}
+
+TEST(Probes, one_op_is_typical_and_every_expensive_one_is_measured) {
+  int typical = 0;
+  for (const OpDef* op : op_registry().all()) {
+    typical += op->timing.is_typical ? 1 : 0;
+    const bool is_special =
+        op->timing.is_expensive || op->timing.usual != nullptr || op->timing.is_typical;
+    EXPECT_TRUE(!is_special || op->timing.probes != nullptr) << *op->name;
+  }
+  EXPECT_EQ(typical, 1);
 }
 
 TEST(MachineProfile, Seconds_are_the_sum_of_call_flops_and_bytes) {

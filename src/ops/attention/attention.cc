@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/attention/attention.h"
 
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -83,6 +84,25 @@ Cost cost_of(const CostArgs& args, double products) {
 Cost cost_forward(const CostArgs& args) { return cost_of(args, 2); }
 Cost cost_grad(const CostArgs& args) { return cost_of(args, 5); }
 
+constexpr UsualRate kUsualRate{.per_call = 5e-6, .per_flop = 1.0 / 60e9, .per_byte = 1.0 / 15e9};
+
+template <bool kIsGradient>
+std::vector<RateProbe> attention_probes() {
+  const Attrs attrs = {{"heads", int64_t{4}}, {"rate", 0.1}, {"ordinal", int64_t{0}}};
+  std::vector<RateProbe> probes;
+  for (const int64_t batch : {1, 6}) {
+    const TensorType x = probes::f32({batch, 128, 256});
+    const TensorType mask = probes::boolean({batch, 128});
+    RateProbe probe{{x, x, x, mask, probes::rng()}, attrs, RateBasis::flops};
+    if (kIsGradient) {
+      const TensorType log_sums = probes::f32({batch, 4, 128});
+      probe.inputs = {x, x, x, x, log_sums, x, mask, probes::rng()};
+    }
+    probes.push_back(std::move(probe));
+  }
+  return probes;
+}
+
 }  // namespace
 
 AttentionOutputs attention(GraphBuilder& builder, ValueId q, ValueId k, ValueId v,
@@ -109,7 +129,8 @@ std::span<const OpDef> attention_ops() {
        .gradient = Gradient(vjp),
        .keeps = Keeps{.inputs = 0b11111, .outputs = 0b11},
        .cost = cost_forward,
-       .alias = never_in_place()},
+       .alias = never_in_place(),
+       .timing = {.probes = attention_probes<false>, .usual = &kUsualRate, .is_expensive = true}},
       {.name = "attention_grad",
        .inputs = std::vector<InputSpec>{"q", "k", "v", "o", "lse", "do", optional_input("mask"),
                                         optional_input("rng")},
@@ -120,7 +141,8 @@ std::span<const OpDef> attention_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_grad,
-       .alias = never_in_place()},
+       .alias = never_in_place(),
+       .timing = {.probes = attention_probes<true>, .usual = &kUsualRate}},
   };
   return ops;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/batch_norm/batch_norm.h"
 
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -75,6 +76,17 @@ Cost cost_of(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], flops));
 }
 
+// Matrices, vectors of as many elements as a row has, and matrices after them.
+template <int kVectors, int kMatricesAfter>
+std::vector<RateProbe> norm_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    RateProbe probe{{probes::matrix(rows)}};
+    for (int i = 0; i < kVectors; ++i) probe.inputs.emplace_back(probes::f32({probes::kWidth}));
+    for (int i = 0; i < kMatricesAfter; ++i) probe.inputs.emplace_back(probes::matrix(rows));
+    return probe;
+  });
+}
+
 }  // namespace
 
 BatchNormOutputs batch_norm(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta,
@@ -107,7 +119,8 @@ std::span<const OpDef> batch_norm_ops() {
        .gradient = Gradient(vjp),
        .keeps = Keeps{.inputs = 0b011, .outputs = 0b110},
        .cost = cost_of<8>,
-       .alias = may_overwrite({{0, 0}})},
+       .alias = may_overwrite({{0, 0}}),
+       .timing = {.probes = norm_probes<2, 0>}},
       {.name = "batch_norm_grad",
        .inputs = std::vector<InputSpec>{"x", "gamma", "mean", "variance", "dy"},
        .is_variadic = false,
@@ -117,7 +130,8 @@ std::span<const OpDef> batch_norm_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_of<10>,
-       .alias = may_overwrite({{0, 4}, {0, 0}})},
+       .alias = may_overwrite({{0, 4}, {0, 0}}),
+       .timing = {.probes = norm_probes<3, 1>}},
       {.name = "batch_norm_inference",
        .inputs = std::vector<InputSpec>{"x", "gamma", "beta", "mean", "variance"},
        .is_variadic = false,
@@ -127,7 +141,8 @@ std::span<const OpDef> batch_norm_ops() {
        .gradient = not_differentiable("it is for evaluation"),
        .keeps = Keeps{},
        .cost = cost_of<2>,
-       .alias = may_overwrite({{0, 0}})},
+       .alias = may_overwrite({{0, 0}}),
+       .timing = {.probes = norm_probes<4, 0>}},
       {.name = "running_statistics",
        .inputs = std::vector<InputSpec>{"running_mean", "running_variance", "mean", "variance"},
        .is_variadic = false,

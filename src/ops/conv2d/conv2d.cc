@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/conv2d/conv2d.h"
 
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 #include "ops/reduce/reduce.h"
 
@@ -136,6 +137,49 @@ WindowAxis axis_of(const Shape& x, const Shape& w, const Attrs& attrs, size_t ax
           .dilation = attrs.ints("dilation")[axis]};
 }
 
+constexpr UsualRate kUsualRate{.per_call = 5e-6, .per_flop = 1.0 / 120e9, .per_byte = 1.0 / 30e9};
+
+enum class Part : uint8_t { forward, of_input, of_weight };
+
+template <Part kPart>
+std::vector<RateProbe> convolution_probes() {
+  using Ints = std::vector<int64_t>;
+  struct Layer {
+    Shape x;
+    Shape w;
+    int64_t stride = 1;
+  };
+  std::vector<RateProbe> probes;
+  for (const Layer& layer :
+       {Layer{{1, 56, 56, 64}, {64, 64, 3, 3}}, Layer{{1, 56, 56, 64}, {128, 64, 1, 1}},
+        Layer{{2, 28, 28, 128}, {128, 128, 3, 3}, 2}, Layer{{2, 14, 14, 512}, {256, 512, 1, 1}},
+        Layer{{2, 14, 14, 192}, {192, 192, 3, 3}}, Layer{{1, 112, 112, 64}, {128, 64, 3, 3}},
+        Layer{{16, 32, 32, 16}, {16, 16, 3, 3}}}) {
+    const int64_t padding = layer.w[2] / 2;
+    const int64_t side = (layer.x[1] - 1) / layer.stride + 1;
+    const TensorType x = probes::f32(layer.x);
+    const TensorType w = probes::f32(layer.w);
+    const TensorType y = probes::f32({layer.x[0], side, side, layer.w[0]});
+    Attrs attrs = {{"stride", Ints{layer.stride, layer.stride}},
+                   {"padding", Ints{padding, padding}}};
+    if (kPart == Part::of_input) attrs.set("image", Ints{layer.x[1], layer.x[2]});
+    if (kPart == Part::of_weight) attrs.set("kernel", Ints{layer.w[2], layer.w[3]});
+    std::vector<std::optional<TensorType>> inputs = {x, w, probes::kAbsent};
+    if (kPart == Part::of_input) inputs = {w, y};
+    if (kPart == Part::of_weight) inputs = {x, y};
+    probes.push_back({std::move(inputs), std::move(attrs), RateBasis::both});
+  }
+  return probes;
+}
+
+template <Part kPart>
+Timing convolution_timing() {
+  return {.finds = Finds::most,
+          .probes = convolution_probes<kPart>,
+          .usual = &kUsualRate,
+          .is_expensive = true};
+}
+
 }  // namespace
 
 Conv2dDims conv2d_dims(const Shape& x, const Shape& w, const Attrs& attrs) {
@@ -169,7 +213,8 @@ std::span<const OpDef> conv2d_ops() {
        .gradient = Gradient(vjp),
        .keeps = Keeps{.inputs = 0b011},
        .cost = cost_forward,
-       .alias = never_in_place()},
+       .alias = never_in_place(),
+       .timing = convolution_timing<Part::forward>()},
       {.name = "conv2d_grad_input",
        .inputs = std::vector<InputSpec>{"w", "dy"},
        .is_variadic = false,
@@ -179,7 +224,8 @@ std::span<const OpDef> conv2d_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_grad_input,
-       .alias = never_in_place()},
+       .alias = never_in_place(),
+       .timing = convolution_timing<Part::of_input>()},
       {.name = "conv2d_grad_weight",
        .inputs = std::vector<InputSpec>{"x", "dy"},
        .is_variadic = false,
@@ -189,7 +235,8 @@ std::span<const OpDef> conv2d_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_grad_weight,
-       .alias = never_in_place()},
+       .alias = never_in_place(),
+       .timing = convolution_timing<Part::of_weight>()},
   };
   return ops;
 }

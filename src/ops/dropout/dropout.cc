@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/dropout/dropout.h"
 
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -29,6 +30,13 @@ std::vector<ValueId> vjp(const VjpArgs& args) {
 // Philox needs about 80 integer operations for four words.
 Cost cost(const CostArgs& args) { return streaming_cost(args, element_flops(args.outputs[0], 20)); }
 
+std::vector<RateProbe> dropout_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    return RateProbe{{probes::matrix(rows), probes::rng()},
+                     {{"rate", 0.1}, {"ordinal", int64_t{0}}}};
+  });
+}
+
 }  // namespace
 
 ValueId dropout(GraphBuilder& builder, ValueId x, ValueId rng, double rate, int64_t sample_axis) {
@@ -50,7 +58,8 @@ std::span<const OpDef> dropout_ops() {
        .gradient = Gradient(vjp),
        .keeps = Keeps{.inputs = 0b10},
        .cost = cost,
-       .alias = may_overwrite({{0, 0}})},
+       .alias = may_overwrite({{0, 0}}),
+       .timing = {.probes = dropout_probes}},
   };
   return ops;
 }

@@ -3,6 +3,7 @@
 #include "ops/elementwise/elementwise.h"
 
 #include "ops/elementwise/elementwise_vjp.h"
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -94,6 +95,40 @@ Cost cost_per_element(const CostArgs& args) {
 constexpr CostFn kCheap = cost_per_element<1>;
 constexpr CostFn kTranscendental = cost_per_element<static_cast<int>(kTranscendentalFlops)>;
 
+std::string kind_of_binary(const char* name, const CostArgs& args) {
+  const bool is_plain = args.inputs[0].shape == args.inputs[1].shape;
+  return is_plain ? name : std::string(name) + ".broadcast";
+}
+// Of one shape, with a column and with a row.
+std::vector<RateProbe> binary_probes() {
+  using probes::f32;
+  using probes::kWidth;
+  using probes::matrix;
+  std::vector<RateProbe> all = probes::of_matrices<2>();
+  const auto add = [&](const auto& probe_of_rows) {
+    probes::append(probes::few_and_many(probe_of_rows), all);
+  };
+  add([](int64_t rows) { return RateProbe{{matrix(rows), f32({rows, 1})}}; });
+  add([](int64_t rows) { return RateProbe{{matrix(rows), f32({kWidth})}}; });
+  return all;
+}
+std::vector<RateProbe> cast_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    return RateProbe{{probes::i32({rows, probes::kWidth})}, {{"to", std::string("f32")}}};
+  });
+}
+std::vector<RateProbe> scale_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    return RateProbe{{probes::matrix(rows)}, {{"factor", 0.5}}};
+  });
+}
+std::vector<RateProbe> where_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    return RateProbe{
+        {probes::boolean({rows, probes::kWidth}), probes::matrix(rows), probes::matrix(rows)}};
+  });
+}
+
 OpDef unary(const char* name, VjpFn vjp, Keeps keeps, CostFn cost) {
   return {.name = name,
           .inputs = std::vector<InputSpec>{"x"},
@@ -104,10 +139,11 @@ OpDef unary(const char* name, VjpFn vjp, Keeps keeps, CostFn cost) {
           .gradient = Gradient(std::move(vjp)),
           .keeps = keeps,
           .cost = cost,
-          .alias = may_overwrite({{0, 0}})};
+          .alias = may_overwrite({{0, 0}}),
+          .timing = {.probes = probes::of_matrices<1>}};
 }
 
-OpDef binary(const char* name, VjpFn vjp, Keeps keeps) {
+OpDef binary(const char* name, VjpFn vjp, Keeps keeps, std::string (*kind)(const CostArgs&)) {
   return {.name = name,
           .inputs = std::vector<InputSpec>{"a", "b"},
           .is_variadic = false,
@@ -117,7 +153,8 @@ OpDef binary(const char* name, VjpFn vjp, Keeps keeps) {
           .gradient = Gradient(std::move(vjp)),
           .keeps = keeps,
           .cost = kCheap,
-          .alias = may_overwrite({{0, 0}, {0, 1}})};
+          .alias = may_overwrite({{0, 0}, {0, 1}}),
+          .timing = {.probes = binary_probes, .kind = kind}};
 }
 
 OpDef comparison(const char* name) {
@@ -133,6 +170,17 @@ OpDef comparison(const char* name) {
           .alias = never_in_place()};
 }
 
+OpDef add_op() {
+  OpDef op = binary("add", elementwise_vjp::add, {},
+                    [](const CostArgs& args) { return kind_of_binary("add", args); });
+  op.timing.is_typical = true;
+  return op;
+}
+OpDef greater_op() {
+  OpDef op = comparison("greater");
+  op.timing.probes = probes::of_matrices<2>;
+  return op;
+}
 OpDef gelu_op() {
   OpDef op = unary("gelu", elementwise_vjp::gelu, {.inputs = 1}, cost_per_element<20>);
   op.attrs = std::vector<AttrSpec>{{"approximate", std::string("none")}};
@@ -150,7 +198,8 @@ OpDef grad_op(const char* name, const char* saved, CostFn cost) {
           .gradient = not_differentiable("second derivatives are not built"),
           .keeps = Keeps{},
           .cost = cost,
-          .alias = may_overwrite({{0, 0}, {0, 1}})};
+          .alias = may_overwrite({{0, 0}, {0, 1}}),
+          .timing = {.probes = probes::of_matrices<2>}};
 }
 OpDef gelu_grad_op() {
   OpDef op = grad_op("gelu_grad", "x", cost_per_element<30>);
@@ -161,6 +210,7 @@ OpDef gelu_grad_op() {
 OpDef scale_op() {
   OpDef op = unary("scale", elementwise_vjp::scale, {}, kCheap);
   op.attrs = std::vector<AttrSpec>{required_attr("factor", 1.0)};
+  op.timing.probes = scale_probes;
   return op;
 }
 OpDef where_op() {
@@ -173,12 +223,14 @@ OpDef where_op() {
           .gradient = Gradient(elementwise_vjp::where),
           .keeps = Keeps{.inputs = 1},
           .cost = kCheap,
-          .alias = may_overwrite({{0, 1}, {0, 2}})};
+          .alias = may_overwrite({{0, 1}, {0, 2}}),
+          .timing = {.probes = where_probes}};
 }
 OpDef cast_op() {
   OpDef op = unary("cast", elementwise_vjp::cast, {}, kCheap);
   op.attrs = std::vector<AttrSpec>{required_attr("to", std::string("f32"))};
   op.infer = InferFn{infer_cast};
+  op.timing.probes = cast_probes;
   return op;
 }
 OpDef fill_op() {
@@ -203,10 +255,13 @@ std::span<const OpDef> elementwise_ops() {
   constexpr Keeps kInput{.inputs = 1};
   constexpr Keeps kOutput{.outputs = 1};
   static const OpDef ops[] = {
-      binary("add", vjp::add, kNothing),
-      binary("sub", vjp::sub, kNothing),
-      binary("mul", vjp::mul, {.inputs = 0b11}),
-      binary("div", vjp::div, {.inputs = 0b10, .outputs = 1}),
+      add_op(),
+      binary("sub", vjp::sub, kNothing,
+             [](const CostArgs& args) { return kind_of_binary("sub", args); }),
+      binary("mul", vjp::mul, {.inputs = 0b11},
+             [](const CostArgs& args) { return kind_of_binary("mul", args); }),
+      binary("div", vjp::div, {.inputs = 0b10, .outputs = 1},
+             [](const CostArgs& args) { return kind_of_binary("div", args); }),
       unary("neg", vjp::neg, kNothing, kCheap),
       unary("exp", vjp::exp, kOutput, kTranscendental),
       unary("log", vjp::log, kInput, kTranscendental),
@@ -226,7 +281,7 @@ std::span<const OpDef> elementwise_ops() {
       comparison("not_equal"),
       comparison("less"),
       comparison("less_equal"),
-      comparison("greater"),
+      greater_op(),
       comparison("greater_equal"),
       fill_op(),
   };

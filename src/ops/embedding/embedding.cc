@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -69,6 +70,39 @@ Cost cost_accumulate(const CostArgs& args) {
           .bytes_written = bytes};
 }
 
+constexpr int64_t kProbedTable = 8192;  // rows
+
+std::vector<RateProbe> on_rows(RateProbe (*probe_of_rows)(int64_t rows)) {
+  return {probe_of_rows(32), probe_of_rows(1536)};
+}
+std::vector<RateProbe> embedding_probes() {
+  return on_rows([](int64_t rows) {
+    return RateProbe{
+        {probes::matrix(kProbedTable), probes::i32({rows})}, {}, RateBasis::bytes, kProbedTable};
+  });
+}
+std::vector<RateProbe> grad_probes() {
+  return on_rows([](int64_t rows) {
+    return RateProbe{{probes::i32({rows}), probes::matrix(rows)},
+                     {{"rows", kProbedTable}},
+                     RateBasis::both,
+                     kProbedTable};
+  });
+}
+std::vector<RateProbe> accumulate_probes() {
+  return on_rows([](int64_t rows) {
+    return RateProbe{{probes::matrix(kProbedTable), probes::i32({rows}), probes::matrix(rows)},
+                     {},
+                     RateBasis::both,
+                     kProbedTable};
+  });
+}
+
+std::optional<AccumulatingForm> accumulating_form(std::span<const std::optional<TensorType>>,
+                                                  const Attrs&) {
+  return AccumulatingForm{"embedding_grad_accumulate", {}};
+}
+
 }  // namespace
 
 ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids) {
@@ -86,7 +120,8 @@ std::span<const OpDef> embedding_ops() {
        .gradient = Gradient(vjp),
        .keeps = Keeps{.inputs = 0b10},
        .cost = cost_forward,
-       .alias = never_in_place()},
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::unwarmed, .probes = embedding_probes}},
       {.name = "embedding_grad",
        .inputs = std::vector<InputSpec>{"ids", "dy"},
        .is_variadic = false,
@@ -96,7 +131,10 @@ std::span<const OpDef> embedding_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_grad,
-       .alias = never_in_place()},
+       .alias = never_in_place(),
+       // A large output, of which most is only cleared.
+       .timing = {.finds = Finds::little, .probes = grad_probes},
+       .accumulating_form = accumulating_form},
       {.name = "embedding_grad_accumulate",
        .inputs = std::vector<InputSpec>{"acc", "ids", "dy"},
        .is_variadic = false,
@@ -106,7 +144,8 @@ std::span<const OpDef> embedding_ops() {
        .gradient = not_differentiable("it accumulates gradients"),
        .keeps = Keeps{},
        .cost = cost_accumulate,
-       .alias = must_overwrite({{0, 0}})},
+       .alias = must_overwrite({{0, 0}}),
+       .timing = {.finds = Finds::unwarmed, .probes = accumulate_probes}},
   };
   return ops;
 }

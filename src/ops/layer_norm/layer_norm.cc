@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/layer_norm/layer_norm.h"
 
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -54,6 +55,20 @@ Cost cost_grad(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 15));
 }
 
+std::vector<RateProbe> norm_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    const TensorType row = probes::f32({probes::kWidth});
+    return RateProbe{{probes::matrix(rows), row, row}};
+  });
+}
+std::vector<RateProbe> grad_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    const TensorType column = probes::f32({rows});
+    return RateProbe{{probes::matrix(rows), probes::f32({probes::kWidth}), column, column,
+                      probes::matrix(rows)}};
+  });
+}
+
 }  // namespace
 
 LayerNormOutputs layer_norm(GraphBuilder& builder, ValueId x, ValueId gamma, ValueId beta,
@@ -73,7 +88,8 @@ std::span<const OpDef> layer_norm_ops() {
        .gradient = Gradient(vjp),
        .keeps = Keeps{.inputs = 0b011, .outputs = 0b110},
        .cost = cost_forward,
-       .alias = may_overwrite({{0, 0}})},
+       .alias = may_overwrite({{0, 0}}),
+       .timing = {.probes = norm_probes}},
       {.name = "layer_norm_grad",
        .inputs = std::vector<InputSpec>{"x", "gamma", "mean", "rstd", "dy"},
        .is_variadic = false,
@@ -83,7 +99,8 @@ std::span<const OpDef> layer_norm_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_grad,
-       .alias = may_overwrite({{0, 4}, {0, 0}})},
+       .alias = may_overwrite({{0, 4}, {0, 0}}),
+       .timing = {.probes = grad_probes}},
   };
   return ops;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/loss/loss.h"
 
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -93,6 +94,28 @@ Cost cost_squared(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 4));
 }
 
+// Of two classes and of many.
+template <bool kIsGradient>
+std::vector<RateProbe> cross_entropy_probes() {
+  std::vector<RateProbe> all;
+  for (const int64_t classes : {int64_t{2}, probes::kWidth}) {
+    probes::append(probes::few_and_many([classes](int64_t rows) {
+                     const TensorType column = probes::f32({rows});
+                     RateProbe probe{{probes::f32({rows, classes}), probes::i32({rows}), column,
+                                      probes::f32({})},
+                                     {},
+                                     RateBasis::flops};
+                     if (kIsGradient) {
+                       probe.inputs.emplace_back(column);
+                       probe.inputs.emplace_back(probes::f32({}));
+                     }
+                     return probe;
+                   }),
+                   all);
+  }
+  return all;
+}
+
 }  // namespace
 
 CrossEntropyOutputs softmax_cross_entropy(GraphBuilder& builder, ValueId logits, ValueId labels,
@@ -122,7 +145,8 @@ std::span<const OpDef> loss_ops() {
        .gradient = Gradient(vjp_cross_entropy),
        .keeps = Keeps{.inputs = 0b1111, .outputs = 0b10},
        .cost = cost_cross_entropy,
-       .alias = never_in_place()},
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::unwarmed, .probes = cross_entropy_probes<false>}},
       {.name = "softmax_cross_entropy_grad",
        .inputs =
            std::vector<InputSpec>{"logits", "labels", "row_weights", "inv_total", "lse", "dloss"},
@@ -133,7 +157,8 @@ std::span<const OpDef> loss_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_cross_entropy,
-       .alias = may_overwrite({{0, 0}})},
+       .alias = may_overwrite({{0, 0}}),
+       .timing = {.finds = Finds::unwarmed, .probes = cross_entropy_probes<true>}},
       {.name = "mean_squared_error",
        .inputs = std::vector<InputSpec>{"pred", "target", "row_weights", "inv_total"},
        .is_variadic = false,

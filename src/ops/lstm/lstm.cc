@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/lstm/lstm.h"
 
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -53,6 +54,17 @@ Cost cost_grad(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.outputs[1], 100));
 }
 
+template <bool kIsGradient>
+std::vector<RateProbe> cell_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    const TensorType gates = probes::f32({rows / 4, 4 * probes::kWidth});
+    const TensorType state = probes::matrix(rows / 4);
+    const TensorType mask = probes::boolean({rows / 4});
+    if (kIsGradient) return RateProbe{{gates, state, mask, state, state}};
+    return RateProbe{{gates, state, state, mask}};
+  });
+}
+
 }  // namespace
 
 LstmState lstm_cell(GraphBuilder& builder, ValueId gates, LstmState state, ValueId mask) {
@@ -71,7 +83,8 @@ std::span<const OpDef> lstm_ops() {
        .gradient = Gradient(vjp),
        .keeps = Keeps{.inputs = 0b1011},
        .cost = cost_forward,
-       .alias = may_overwrite({{0, 2}, {1, 1}})},
+       .alias = may_overwrite({{0, 2}, {1, 1}}),
+       .timing = {.finds = Finds::unwarmed, .probes = cell_probes<false>}},
       {.name = "lstm_cell_grad",
        .inputs = std::vector<InputSpec>{"gates", "c", "mask", optional_input("dh_next"),
                                         optional_input("dc_next")},
@@ -82,7 +95,8 @@ std::span<const OpDef> lstm_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_grad,
-       .alias = may_overwrite({{0, 0}, {1, 4}, {2, 3}})},
+       .alias = may_overwrite({{0, 0}, {1, 4}, {2, 3}}),
+       .timing = {.finds = Finds::nothing, .probes = cell_probes<true>}},
   };
   return ops;
 }

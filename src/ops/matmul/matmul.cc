@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -116,6 +117,62 @@ Cost cost_accumulate(const CostArgs& args) {
   return streaming_cost(args, product_flops(args, 1) + element_flops(args.outputs[0], 1));
 }
 
+constexpr UsualRate kUsualRate{.per_call = 5e-6, .per_flop = 1.0 / 280e9, .per_byte = 1.0 / 60e9};
+
+// Operands lie in memory in other ways in the backward part. Both ops have one rate, so that a
+// split is never predicted faster by the noise between two measurements.
+std::string kind_of_product(const CostArgs& args) {
+  const bool has_first_across = args.attrs.boolean("transpose_a");
+  const bool has_second_across = args.attrs.boolean("transpose_b");
+  return has_first_across ? "matmul.tn" : has_second_across ? "matmul" : "matmul.nn";
+}
+
+// Shapes of encoders and, with few rows, of recurrent nets.
+std::vector<RateProbe> product_probes() {
+  using probes::f32;
+  using probes::kAbsent;
+  std::vector<RateProbe> all;
+  const auto add = [&](const Attrs& attrs, std::vector<std::optional<TensorType>> inputs) {
+    all.push_back({std::move(inputs), attrs, RateBasis::both});
+  };
+  const Attrs b_across = {{"transpose_b", true}};
+  add(b_across, {f32({512, 768}), f32({768, 768}), f32({768})});
+  add(b_across, {f32({512, 1024}), f32({256, 1024}), f32({256})});
+  add(b_across, {f32({64, 768}), f32({768, 768}), kAbsent});
+  add(b_across, {f32({32, 512}), f32({2048, 512}), f32({2048})});
+  add(b_across, {f32({8, 256}), f32({256, 256}), kAbsent});
+  add({}, {f32({1024, 256}), f32({256, 1024}), kAbsent});
+  add({}, {f32({256, 768}), f32({768, 1536}), kAbsent});
+  add({}, {f32({512, 1024}), f32({1024, 512}), kAbsent});
+  add({}, {f32({32, 2048}), f32({2048, 512}), kAbsent});
+  add({}, {f32({8, 256}), f32({256, 256}), kAbsent});
+  const Attrs a_across = {{"transpose_a", true}};
+  add(a_across, {f32({512, 768}), f32({512, 768}), kAbsent});
+  add(a_across, {f32({2048, 256}), f32({2048, 256}), kAbsent});
+  add(a_across, {f32({512, 256}), f32({512, 1024}), kAbsent});
+  add(a_across, {f32({8, 256}), f32({8, 256}), kAbsent});
+  // Of one row each, or few: as fast as the other operand can be read or written.
+  add({}, {f32({32, 1, 128}), f32({32, 128, 256}), kAbsent});
+  add(a_across, {f32({32, 1, 128}), f32({32, 1, 256}), kAbsent});
+  add(b_across, {f32({4, 2048}), f32({1024, 2048}), f32({1024})});
+  add({}, {f32({4, 1024}), f32({1024, 2048}), kAbsent});
+  add(a_across, {f32({4, 1024}), f32({4, 2048}), kAbsent});
+  return all;
+}
+std::vector<RateProbe> accumulate_probes() {
+  using probes::f32;
+  return {{{f32({512, 2048}), f32({32, 512}), f32({32, 2048})},
+           {{"transpose_a", true}},
+           RateBasis::both}};
+}
+
+std::optional<AccumulatingForm> accumulating_form(std::span<const std::optional<TensorType>> inputs,
+                                                  const Attrs& attrs) {
+  const bool is_plain = !inputs[2] && inputs[0]->shape.size() == 2 && inputs[1]->shape.size() == 2;
+  if (!is_plain) return std::nullopt;
+  return AccumulatingForm{"matmul_accumulate", attrs};
+}
+
 }  // namespace
 
 MatmulDims matmul_dims(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
@@ -154,7 +211,13 @@ std::span<const OpDef> matmul_ops() {
        .gradient = Gradient(vjp_matmul),
        .keeps = Keeps{.inputs = 0b011},
        .cost = cost_matmul,
-       .alias = never_in_place()},
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::most,
+                  .probes = product_probes,
+                  .kind = kind_of_product,
+                  .usual = &kUsualRate,
+                  .is_expensive = true},
+       .accumulating_form = accumulating_form},
       {.name = "matmul_accumulate",
        .inputs = std::vector<InputSpec>{"acc", "a", "b"},
        .is_variadic = false,
@@ -164,7 +227,11 @@ std::span<const OpDef> matmul_ops() {
        .gradient = not_differentiable("it accumulates gradients"),
        .keeps = Keeps{},
        .cost = cost_accumulate,
-       .alias = must_overwrite({{0, 0}})},
+       .alias = must_overwrite({{0, 0}}),
+       .timing = {.finds = Finds::most,
+                  .probes = accumulate_probes,
+                  .kind = kind_of_product,
+                  .is_expensive = true}},
   };
   return ops;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/optimizer/optimizer.h"
 
+#include "ops/op_probes.h"
 #include "ops/optimizer/optimizer_step.h"
 
 namespace snug {
@@ -42,6 +43,15 @@ Cost cost_global_norm(const CostArgs& args) {
 }
 Gradient no_gradient() { return not_differentiable("it is a part of the update"); }
 
+std::vector<RateProbe> norm_probes() {
+  std::vector<RateProbe> all;
+  for (const size_t count : {size_t{8}, size_t{64}}) {
+    all.push_back(
+        {std::vector<std::optional<TensorType>>(count, probes::f32({})), {}, RateBasis::flops});
+  }
+  return all;
+}
+
 }  // namespace
 
 ValueId accumulate(GraphBuilder& builder, ValueId acc, ValueId x) {
@@ -67,7 +77,10 @@ std::span<const OpDef> optimizer_ops() {
        .gradient = not_differentiable("it accumulates gradients"),
        .keeps = Keeps{},
        .cost = cost_accumulate,
-       .alias = must_overwrite({{0, 0}})},
+       .alias = must_overwrite({{0, 0}}),
+       // Gradients in memory.
+       .timing = {.finds = Finds::little, .probes = probes::of_matrices<2>},
+       .is_accumulation = true},
       {.name = "set_zero",
        .inputs = Inputs{"x"},
        .is_variadic = false,
@@ -77,7 +90,8 @@ std::span<const OpDef> optimizer_ops() {
        .gradient = no_gradient(),
        .keeps = Keeps{},
        .cost = cost_set_zero,
-       .alias = must_overwrite({{0, 0}})},
+       .alias = must_overwrite({{0, 0}}),
+       .timing = {.finds = Finds::little, .probes = probes::of_matrices<1>}},
       {.name = "global_norm",
        .inputs = Inputs{"sum_of_squares"},
        .is_variadic = true,
@@ -87,7 +101,8 @@ std::span<const OpDef> optimizer_ops() {
        .gradient = no_gradient(),
        .keeps = Keeps{},
        .cost = cost_global_norm,
-       .alias = never_in_place()},
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::unwarmed, .probes = norm_probes}},
   };
   return ops;
 }

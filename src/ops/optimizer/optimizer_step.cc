@@ -28,7 +28,8 @@ OpDef make_step_op(StepOp step) {
           .gradient = not_differentiable("it is a part of the update"),
           .keeps = Keeps{},
           .cost = step.cost,
-          .alias = must_overwrite(std::move(storages))};
+          .alias = must_overwrite(std::move(storages)),
+          .timing = {.finds = Finds::little}};
 }
 
 void require_f32(const InferArgs& args, size_t input, const Shape& shape, const std::string& name) {

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/optimizer/optimizers.h"
 
-#include <algorithm>
-
 namespace snug {
 
-#define SNUG_OPTIMIZER(word)           \
-  const Optimizer& word##_optimizer(); \
-  std::span<const OpDef> word##_ops();
+#define SNUG_OPTIMIZER(word) const Optimizer& word##_optimizer();
 #include "optimizers.inc"
 #undef SNUG_OPTIMIZER
 
@@ -25,17 +21,6 @@ const Optimizer* find_optimizer(std::string_view name) {
     if (*optimizer->name == name) return optimizer;
   }
   return nullptr;
-}
-
-bool is_optimizer_step(std::string_view op) {
-  const auto has = [op](std::span<const OpDef> ops) {
-    return std::any_of(ops.begin(), ops.end(), [op](const OpDef& def) { return *def.name == op; });
-  };
-#define SNUG_OPTIMIZER(word) \
-  if (has(word##_ops())) return true;
-#include "optimizers.inc"
-#undef SNUG_OPTIMIZER
-  return false;
 }
 
 }  // namespace snug

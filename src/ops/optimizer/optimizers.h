@@ -12,7 +12,5 @@ namespace snug {
 [[nodiscard]] const std::vector<const Optimizer*>& optimizers();
 /// Null where there is none.
 [[nodiscard]] const Optimizer* find_optimizer(std::string_view name);
-/// Whether the op updates a weight.
-[[nodiscard]] bool is_optimizer_step(std::string_view op);
 
 }  // namespace snug

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/pool/pool.h"
 
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -51,6 +52,26 @@ Cost cost_grad(const CostArgs& args) {
   return streaming_cost(args, 2 * comparisons(args.inputs[1].shape, args.attrs));
 }
 
+// Windows that overlap, and windows side by side.
+template <bool kIsGradient>
+std::vector<RateProbe> pool_probes() {
+  using Ints = std::vector<int64_t>;
+  const Attrs halving = {{"kernel", Ints{3, 3}}, {"stride", Ints{2, 2}}, {"padding", Ints{1, 1}}};
+  const Attrs disjoint = {{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}};
+  std::vector<RateProbe> all;
+  for (const Attrs& attrs : {halving, disjoint}) {
+    probes::append(probes::few_and_many([&](int64_t rows) {
+                     constexpr int64_t kChannels = probes::kWidth / 4;
+                     RateProbe probe{{probes::f32({rows / 16, 8, 8, kChannels})}, attrs};
+                     if (kIsGradient)
+                       probe.inputs.emplace_back(probes::f32({rows / 16, 4, 4, kChannels}));
+                     return probe;
+                   }),
+                   all);
+  }
+  return all;
+}
+
 }  // namespace
 
 Pool2dDims pool2d_dims(const Shape& x, const Attrs& attrs) {
@@ -87,7 +108,8 @@ std::span<const OpDef> pool_ops() {
        .gradient = Gradient(vjp),
        .keeps = Keeps{.inputs = 1},
        .cost = cost_forward,
-       .alias = never_in_place()},
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::most, .probes = pool_probes<false>}},
       {.name = "max_pool2d_grad",
        .inputs = std::vector<InputSpec>{"x", "dy"},
        .is_variadic = false,
@@ -97,7 +119,9 @@ std::span<const OpDef> pool_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_grad,
-       .alias = never_in_place()},
+       .alias = never_in_place(),
+       // A large output, of which most is only cleared.
+       .timing = {.finds = Finds::little, .probes = pool_probes<true>}},
   };
   return ops;
 }

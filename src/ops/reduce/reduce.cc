@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/elementwise/elementwise.h"
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 #include "ops/shape/shape.h"
 
@@ -81,7 +82,18 @@ Cost cost_sum_squares(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 2));
 }
 
-OpDef reduce_op(const char* name, InferFn infer, VjpFn vjp, Keeps keeps) {
+std::vector<RateProbe> column_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    return RateProbe{{probes::matrix(rows)}, {{"axes", std::vector<int64_t>{0}}}};
+  });
+}
+std::vector<RateProbe> square_probes() {
+  std::vector<RateProbe> all = probes::of_matrices<1>();
+  all.push_back({{probes::matrix(12288)}});  // more than address translation caches hold
+  return all;
+}
+
+OpDef reduce_op(const char* name, InferFn infer, VjpFn vjp, Keeps keeps, Timing timing = {}) {
   return {.name = name,
           .inputs = std::vector<InputSpec>{"x"},
           .is_variadic = false,
@@ -92,13 +104,15 @@ OpDef reduce_op(const char* name, InferFn infer, VjpFn vjp, Keeps keeps) {
           .gradient = Gradient(std::move(vjp)),
           .keeps = keeps,
           .cost = cost_reduce,
-          .alias = never_in_place()};
+          .alias = never_in_place(),
+          .timing = timing};
 }
 
 OpDef sum_squares_op() {
   OpDef op = reduce_op("sum_squares", infer_sum_squares, vjp_sum_squares, {.inputs = 1});
   op.attrs = std::vector<AttrSpec>{};
   op.cost = CostFn{cost_sum_squares};
+  op.timing = {.finds = Finds::unwarmed, .probes = square_probes};
   return op;
 }
 
@@ -118,8 +132,9 @@ Shape reduced_shape(const Shape& x, const std::vector<int64_t>& axes) {
 
 std::span<const OpDef> reduce_ops() {
   static const OpDef ops[] = {
-      reduce_op("reduce_sum", infer_sum, vjp_sum, {}),
-      reduce_op("reduce_mean", infer_of_some, vjp_mean, {}),
+      reduce_op("reduce_sum", infer_sum, vjp_sum, {},
+                {.finds = Finds::most, .probes = column_probes}),
+      reduce_op("reduce_mean", infer_of_some, vjp_mean, {}, {.finds = Finds::most}),
       reduce_op("reduce_max", infer_of_some, vjp_max, {.inputs = 1, .outputs = 1}),
       sum_squares_op(),
   };

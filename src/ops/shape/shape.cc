@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -200,8 +201,64 @@ Cost cost_sum(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 1));
 }
 
-OpDef move_op(const char* name, std::vector<AttrSpec> attrs, InferFn infer, VjpFn vjp,
-              CostFn cost) {
+using Ints = std::vector<int64_t>;
+
+std::string kind_of_transpose(const CostArgs& args) {
+  const Ints& order = args.attrs.ints("perm");
+  const bool keeps_rows = order.empty() || order.back() + 1 == static_cast<int64_t>(order.size());
+  return keeps_rows ? "transpose" : "transpose.across";
+}
+std::vector<RateProbe> transpose_probes() {
+  constexpr int64_t kPart = probes::kWidth / 4;
+  std::vector<RateProbe> all = probes::few_and_many([](int64_t rows) {
+    return RateProbe{{probes::f32({rows / 16, 16, 4, kPart})}, {{"perm", Ints{0, 2, 1, 3}}}};
+  });
+  probes::append(
+      probes::few_and_many([](int64_t rows) {
+        return RateProbe{{probes::f32({rows / 16, 8, 8, kPart})}, {{"perm", Ints{0, 3, 1, 2}}}};
+      }),
+      all);
+  return all;
+}
+// Long pieces and short ones.
+std::vector<RateProbe> slice_probes() {
+  const auto half_of = [](const TensorType& x) {
+    return RateProbe{{x},
+                     {{"axis", int64_t{1}}, {"start", int64_t{0}}, {"stop", x.shape[1] / 2}},
+                     RateBasis::both};
+  };
+  std::vector<RateProbe> all =
+      probes::few_and_many([&](int64_t rows) { return half_of(probes::matrix(rows)); });
+  probes::append(probes::few_and_many([&](int64_t rows) {
+                   return half_of(probes::f32({8 * rows, 32}));
+                 }),
+                 all);
+  return all;
+}
+std::vector<RateProbe> pad_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    return RateProbe{{probes::matrix(rows)},
+                     {{"axis", int64_t{1}}, {"before", int64_t{0}}, {"after", probes::kWidth}}};
+  });
+}
+std::vector<RateProbe> concat_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    return RateProbe{{probes::matrix(rows), probes::matrix(rows)}, {{"axis", int64_t{1}}}};
+  });
+}
+std::vector<RateProbe> broadcast_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    return RateProbe{{probes::f32({probes::kWidth})}, {{"shape", Ints{rows, probes::kWidth}}}};
+  });
+}
+std::vector<RateProbe> sum_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    return RateProbe{{probes::matrix(rows)}, {{"shape", Ints{probes::kWidth}}}};
+  });
+}
+
+OpDef move_op(const char* name, std::vector<AttrSpec> attrs, InferFn infer, VjpFn vjp, CostFn cost,
+              Timing timing) {
   return {.name = name,
           .inputs = std::vector<InputSpec>{"x"},
           .is_variadic = false,
@@ -211,16 +268,18 @@ OpDef move_op(const char* name, std::vector<AttrSpec> attrs, InferFn infer, VjpF
           .gradient = Gradient(std::move(vjp)),
           .keeps = Keeps{},
           .cost = cost,
-          .alias = never_in_place()};
+          .alias = never_in_place(),
+          .timing = timing};
 }
 
 OpDef reshape_op(const AttrSpec& shape) {
-  OpDef op = move_op("reshape", {shape}, infer_reshape, vjp_reshape, cost_view);
+  OpDef op = move_op("reshape", {shape}, infer_reshape, vjp_reshape, cost_view, {});
   op.alias = view_of_input();
   return op;
 }
 OpDef concat_op(const AttrSpec& axis) {
-  OpDef op = move_op("concat", {axis}, infer_concat, vjp_concat, cost_move);
+  OpDef op =
+      move_op("concat", {axis}, infer_concat, vjp_concat, cost_move, {.probes = concat_probes});
   op.is_variadic = true;
   return op;
 }
@@ -234,14 +293,18 @@ std::span<const OpDef> shape_ops() {
   };
   static const OpDef ops[] = {
       reshape_op(ints("shape")),
-      move_op("transpose", {ints("perm")}, infer_transpose, vjp_transpose, cost_move),
+      move_op("transpose", {ints("perm")}, infer_transpose, vjp_transpose, cost_move,
+              {.probes = transpose_probes, .kind = kind_of_transpose}),
       move_op("slice", {whole("axis"), neutral(whole("start")), neutral(whole("stop"))},
-              infer_slice, vjp_slice, cost_slice),
+              infer_slice, vjp_slice, cost_slice,
+              {.finds = Finds::unwarmed, .probes = slice_probes}),
       move_op("pad", {whole("axis"), whole("before"), whole("after")}, infer_pad, vjp_pad,
-              cost_move),
+              cost_move, {.probes = pad_probes}),
       concat_op(whole("axis")),
-      move_op("broadcast_to", {ints("shape")}, infer_broadcast_to, vjp_broadcast_to, cost_move),
-      move_op("sum_to", {ints("shape")}, infer_sum_to, vjp_sum_to, cost_sum),
+      move_op("broadcast_to", {ints("shape")}, infer_broadcast_to, vjp_broadcast_to, cost_move,
+              {.probes = broadcast_probes}),
+      move_op("sum_to", {ints("shape")}, infer_sum_to, vjp_sum_to, cost_sum,
+              {.finds = Finds::most, .probes = sum_probes}),
   };
   return ops;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/softmax/softmax.h"
 
+#include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
 namespace snug {
@@ -53,6 +54,12 @@ Cost cost_grad(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.outputs[0], 4));
 }
 
+std::vector<RateProbe> masked_probes() {
+  return probes::few_and_many([](int64_t rows) {
+    return RateProbe{{probes::matrix(rows), probes::boolean({rows, probes::kWidth})}};
+  });
+}
+
 }  // namespace
 
 ValueId softmax(GraphBuilder& builder, ValueId x, int64_t axis) {
@@ -74,7 +81,8 @@ std::span<const OpDef> softmax_ops() {
        .gradient = Gradient(vjp_softmax),
        .keeps = Keeps{.outputs = 0b1},
        .cost = cost_forward,
-       .alias = may_overwrite({{0, 0}})},
+       .alias = may_overwrite({{0, 0}}),
+       .timing = {.probes = probes::of_matrices<1>}},
       {.name = "masked_softmax",
        .inputs = std::vector<InputSpec>{"x", "mask"},
        .is_variadic = false,
@@ -84,7 +92,8 @@ std::span<const OpDef> softmax_ops() {
        .gradient = Gradient(vjp_masked),
        .keeps = Keeps{.outputs = 0b1},
        .cost = cost_forward,
-       .alias = may_overwrite({{0, 0}})},
+       .alias = may_overwrite({{0, 0}}),
+       .timing = {.probes = masked_probes}},
       {.name = "softmax_grad",
        .inputs = std::vector<InputSpec>{"y", "dy"},
        .is_variadic = false,
@@ -94,7 +103,8 @@ std::span<const OpDef> softmax_ops() {
        .gradient = not_differentiable("it is a gradient"),
        .keeps = Keeps{},
        .cost = cost_grad,
-       .alias = may_overwrite({{0, 1}, {0, 0}})},
+       .alias = may_overwrite({{0, 1}, {0, 0}}),
+       .timing = {.probes = probes::of_matrices<2>}},
   };
   return ops;
 }

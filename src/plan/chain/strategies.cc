@@ -155,7 +155,7 @@ class Maker {
       ChainAction action{Kind::forward, b, {}, true};
       for (const StorageId id : keep_all(b)) {
         const OpId producer = index_.producer[static_cast<size_t>(id)];
-        if (producer >= 0 && is_expensive(index_.op(producer).name)) action.hold.push_back(id);
+        if (producer >= 0 && index_.op(producer).is_expensive) action.hold.push_back(id);
       }
       result.push_back(std::move(action));
     }
@@ -226,10 +226,6 @@ class Maker {
       for (const StorageId output : index_.op(op).outputs) bytes += index_.arena_bytes(output);
     }
     return bytes;
-  }
-
-  static bool is_expensive(std::string_view op) {
-    return op.substr(0, 6) == "matmul" || op.substr(0, 4) == "conv" || op == "attention";
   }
 
   static bool any_matches(std::string_view patterns, std::string_view name) {

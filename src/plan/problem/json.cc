@@ -93,6 +93,7 @@ std::string to_json(const Problem& problem) {
                    {"outputs", op.outputs},
                    {"scratch_bytes", op.scratch_bytes},
                    {"may_recompute", op.may_recompute},
+                   {"is_expensive", op.is_expensive},
                    {"signature", op.signature},
                    {"reuses", op.reuses}});
   }
@@ -121,6 +122,7 @@ Problem problem_from_json(std::string_view text) {
     op.outputs = integers<StorageId>(each, "outputs");
     op.scratch_bytes = field<int64_t>(each, "scratch_bytes");
     op.may_recompute = field<bool>(each, "may_recompute");
+    op.is_expensive = field<bool>(each, "is_expensive");
     op.signature = field<uint64_t>(each, "signature");
     for (const Json& pair : list_field(each, "reuses")) {
       const Json named{{"reuses", pair}};

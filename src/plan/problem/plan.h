@@ -44,6 +44,7 @@ struct Op {
   bool may_recompute = true;  // false: runs exactly once; so does every op with a resident output
   uint64_t signature = 0;  // equal for ops of the same type, attributes and shapes (scope, random
                            // key and positions aside)
+  bool is_expensive = false;  // the strategy "speed" keeps what it makes
   /// Output and input: the output may be written in the input's place, where the two count once
   /// (the larger); elsewhere they count both. The input is gone afterwards.
   std::vector<std::pair<StorageId, StorageId>> reuses = {};
