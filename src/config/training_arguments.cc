@@ -86,7 +86,9 @@ class Translator {
     const GivenField* given = nullptr;
     explicit operator bool() const { return given != nullptr; }
     [[nodiscard]] std::string plain() const { return plain_value(*field, given->text); }
-    [[nodiscard]] std::string text() const { return std::string(field->name) + " " + given->text; }
+    [[nodiscard]] std::string text() const {
+      return std::string(field->name) + " " + (given->text.empty() ? "''" : given->text);
+    }
   };
 
   [[nodiscard]] Found find(std::string_view name) const {

@@ -141,10 +141,13 @@ void write_for_solve(const RunPlan& run, const RunOptions& options) {
     io::replace_file(options.save_schedule_file, solve::remat_schedule_json(problem, schedule));
   }
   const size_t programs = run.train.size() + run.eval.size() + (run.update ? 1 : 0);
+  const std::string size = std::to_string(program.length);
+  const std::string rows = run.report.image_size > 0
+                               ? " images of " + size + " x " + size + " pixels"
+                               : " rows of " + size + " tokens";
   say(options, "saved for snug solve: forward and backward of " + std::to_string(run.micro_batch) +
-                   " rows of " + std::to_string(program.length) + " tokens, " +
-                   (run.update ? "without the update" : "with the update") + ", one of the " +
-                   std::to_string(programs) + " programs of this run");
+                   rows + ", " + (run.update ? "without the update" : "with the update") +
+                   ", one of the " + std::to_string(programs) + " programs of this run");
 }
 
 }  // namespace

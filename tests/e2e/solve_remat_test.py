@@ -40,6 +40,8 @@ class SavedProblems(Case):
     def test_which_program_is_saved_is_said(self):
         _, _, _, said = self.saved(**self.FAMILIES["bert"])
         self.assertIn("8 rows of 32 tokens, with the update, one of the 2 programs of this run", said)
+        _, _, _, said = self.saved(**self.FAMILIES["resnet"])
+        self.assertIn("16 images of 32 x 32 pixels, with the update", said)
         _, _, _, said = self.saved(**self.FAMILIES["bert in pieces"])
         self.assertIn("4 rows of 64 tokens, without the update, one of the 3 programs of this run", said)
 
