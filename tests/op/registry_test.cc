@@ -4,6 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
 #include <set>
 
 #include "autodiff/autodiff.h"
@@ -139,6 +144,58 @@ TEST(Registry, gradients_keep_nothing_that_no_case_reads) {
     EXPECT_EQ(op->keeps->inputs, reads[*op->name].inputs) << *op->name;
     EXPECT_EQ(op->keeps->outputs, reads[*op->name].outputs) << *op->name;
   }
+}
+
+// What prices, plans, rewrites and lowers nodes asks OpDef; an op is added in its folder alone.
+TEST(Registry, ops_are_named_in_no_room_that_prices_plans_or_rewrites) {
+  namespace fs = std::filesystem;
+  int files = 0;
+  for (const char* room : {"backend/cpu", "passes", "plan", "runtime"}) {
+    const fs::path folder = fs::path(SNUG_SOURCE_DIR) / "src" / room;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
+      if (name.find("test") != std::string::npos) continue;
+      std::ifstream file(entry.path());
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      ++files;
+      for (const OpDef* op : op_registry().all()) {
+        if (*op->name == "sqrt") continue;  // is a strategy, too
+        EXPECT_EQ(text.find("\"" + *op->name + "\""), std::string::npos)
+            << entry.path() << " names " << *op->name;
+      }
+    }
+  }
+  EXPECT_GT(files, 50);
+}
+
+// The op that adds up in place has the type of what it replaces, and is found.
+TEST(Registry, accumulating_forms_are_ops_whose_sum_is_the_output) {
+  int forms = 0;
+  for (const OpCase& c : good_op_cases()) {
+    const CaseGraph graph = build_case(c, c.magnitudes.front());
+    const OpDef& op = *graph.builder.graph().node(graph.node).op;
+    if (op.accumulating_form == nullptr) continue;
+    std::vector<std::optional<TensorType>> types;
+    std::vector<TensorType> given = {graph.builder.type(graph.outputs[0])};
+    for (const ValueId id : graph.inputs) {
+      types.push_back(id == kNone ? std::nullopt : std::optional(graph.builder.type(id)));
+      if (id != kNone) given.push_back(graph.builder.type(id));
+    }
+    const auto form = op.accumulating_form(types, graph.builder.graph().node(graph.node).attrs);
+    if (!form) continue;
+    ++forms;
+    const OpDef* sum = op_registry().find(form->op);
+    ASSERT_NE(sum, nullptr) << test_name(c);
+    EXPECT_EQ(sum->alias->kind, AliasKind::must_overwrite);
+    const std::unique_ptr<bool[]> present(new bool[given.size()]);
+    std::fill_n(present.get(), given.size(), true);
+    const auto outputs =
+        infer_types(*sum, given, std::span<const bool>(present.get(), given.size()),
+                    complete_attrs(*sum, form->attrs, *sum->name), *sum->name);
+    EXPECT_EQ(outputs, std::vector<TensorType>{given.front()}) << test_name(c);
+  }
+  EXPECT_GT(forms, 3);
 }
 
 TEST(Registry, aliases_name_existing_operands_of_one_size) {
