@@ -2,7 +2,7 @@
 """Checks that a task's name appears in its own file alone.
 
 The tasks are the words of src/tasks/tasks.cmake. Outside of src/tasks/TASK.cc and of tests nothing writes a task's name as a text
-that is no sentence, nor calls its function.
+that is no sentence, nor calls its function; src/models/config_reader.cc has Hugging Face's problem_type, whose words may be the same.
 """
 import pathlib
 import re
@@ -24,7 +24,7 @@ def main():
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 code = COMMENT.sub("", line)
                 for word in words:
-                    if path == TASKS / f"{word}.cc":
+                    if path in (TASKS / f"{word}.cc", ROOT / "src/models/config_reader.cc"):
                         continue
                     if re.search(rf'"{word}"|\b{word}_task\b', code):
                         errors.append(f"{name}:{number}: names a task: {line.strip()}")

@@ -65,6 +65,8 @@ struct RunConfig {
 
   // Task.
   std::string task = "auto";
+  std::string regression_loss = "mse";
+  double threshold = 0.5;
 
   // Data.
   std::string train_file;

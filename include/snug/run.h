@@ -135,6 +135,10 @@ struct Prediction {
   int64_t row = 0;  // in the order of the file
   std::string label;
   std::vector<std::pair<std::string, double>> scores;  // probabilities, by label
+  std::vector<double> values;                          // of regression: one a target
+  /// Those of the row; one for each of its words where those have labels, none for a word that was
+  /// cut off.
+  std::optional<std::vector<std::optional<std::string>>> labels;
   [[nodiscard]] std::string to_json() const;
 };
 /// What the network says of the rows of test_file (else validation_file) in file order.

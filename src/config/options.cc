@@ -84,9 +84,9 @@ void add_model(std::vector<Option>& all) {
                       between(1, 1 << 20), true),
       integer_or_auto_option(
           {"num_labels",
-           "classes of the model, at least those of the data; auto: those of the data or of a "
-           "trained head, without data the model's own"},
-          &RunConfig::num_labels, between(2, kMaxLabels)),
+           "labels of the model, at least those of the data; of the task regression the number of "
+           "targets; auto: those of the data or of a trained head, without data the model's own"},
+          &RunConfig::num_labels, between(1, kMaxLabels)),
       switch_option(
           {"fresh_head",
            "replaces the trained classifier of a model folder by a new one for the labels "
@@ -112,6 +112,11 @@ void add_data(std::vector<Option>& all) {
            "what the model is trained for; auto: a trained model's own, else what the labels "
            "look like (docs/tasks.md)"},
           &RunConfig::task, task_names(), {}),
+      word_option({"regression_loss", "of the task regression: mean squared error, or smooth L1"},
+                  &RunConfig::regression_loss, {"mse", "smooth_l1"}, {}),
+      may_change(number_option(
+          {"threshold", "of the task multi_label: the score from which on a row has a label"},
+          &RunConfig::threshold, between(0, 1))),
       same_content(text_option(
           {"train_file", "training rows; the kind follows the suffix: .jsonl, .tsv or .csv"},
           &RunConfig::train_file, true)),

@@ -19,6 +19,12 @@ namespace {
 constexpr int64_t kProgressRows = 1000;
 constexpr size_t kCopyRecords = 1024;
 
+bool has_vector(const CacheSpec& spec) {
+  const auto& columns = spec.form->columns;
+  return std::any_of(columns.begin(), columns.end(),
+                     [](const ColumnSpec& each) { return each.form == ColumnForm::vector; });
+}
+
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
 }
@@ -37,7 +43,7 @@ class CacheBuilder {
         known_(spec.known_labels),
         columns_of_file_(columns_of(spec)),
         drafts_(spec.form->columns.size()),
-        width_(spec.width) {
+        width_(has_vector(spec) ? spec.width : 0) {
     log_.policy = spec.bad_rows;
     report_.length_counts.assign(static_cast<size_t>(spec.max_seq_length) + 1, 0);
     if (spec.label_use == LabelUse::known) {

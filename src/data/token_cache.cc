@@ -153,7 +153,8 @@ void TokenCache::State::read_metadata(const CacheSpec& spec, const std::string& 
   if (metadata.key != key) {
     throw Error(ErrorCode::bad_data, path, "the token cache was made from other data or settings");
   }
-  if (metadata.columns != columns_of(spec) || (spec.width > 0 && metadata.width != spec.width))
+  if (metadata.columns != columns_of(spec) ||
+      (spec.width > 0 && metadata.width > 0 && metadata.width != spec.width))
     throw damaged(path, "its columns are of another task");
   files = spec.files;
   Checksum content;

@@ -74,6 +74,25 @@ void ConfigReader::read_labels(int64_t& num_labels, std::vector<std::string>& la
   num_labels = size;
 }
 
+void ConfigReader::read_head(Head& head, int64_t num_labels) {
+  std::string name;
+  if (const auto names = find("architectures"); names && names->is_array() && names->size() > 0)
+    name = names->at(0).as_string();
+  if (name.ends_with("ForTokenClassification")) head.kind = HeadKind::token;
+  if (const auto field = find("problem_type")) {
+    head.problem_type = field->as_string();
+    constexpr std::string_view kTypes[] = {"single_label_classification", "regression",
+                                           "multi_label_classification"};
+    if (std::find(std::begin(kTypes), std::end(kTypes), head.problem_type) == std::end(kTypes)) {
+      field->fail("is \"" + head.problem_type + "\", which is not supported",
+                  "single_label_classification, multi_label_classification or regression");
+    }
+  } else if (name.ends_with("ForSequenceClassification") && num_labels == 1) {
+    head.problem_type = "regression";  // as transformers
+  }
+  if (head.kind == HeadKind::token) head.problem_type.clear();  // says nothing of tokens
+}
+
 std::vector<std::string> ConfigReader::unknown() const {
   std::vector<std::string> names;
   for (const std::string& key : root_.keys()) {
@@ -105,6 +124,10 @@ void check_labels(int64_t num_labels, const std::vector<std::string>& labels,
   throw Error(ErrorCode::bad_config, where,
               "num_labels is " + std::to_string(num_labels) + ", but there are " +
                   std::to_string(labels.size()) + " label names");
+}
+
+void append_head(nlohmann::ordered_json& json, const Head& head) {
+  if (!head.problem_type.empty()) json["problem_type"] = head.problem_type;
 }
 
 void append_labels(nlohmann::ordered_json& json, const std::vector<std::string>& labels,

@@ -15,6 +15,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "io/json_file.h"
+#include "models/model.h"
 
 namespace snug::models {
 
@@ -57,6 +58,9 @@ class ConfigReader {
   /// num_labels and the names in id2label; the two must agree.
   void read_labels(int64_t& num_labels, std::vector<std::string>& labels);
 
+  /// problem_type and what `architectures` says; a row's one number is what regression has.
+  void read_head(Head& head, int64_t num_labels);
+
   /// These keys are known and change nothing.
   void expect(std::initializer_list<const char*> keys) { known_.insert(keys.begin(), keys.end()); }
   /// The keys that nobody asked for, in the file's order.
@@ -78,6 +82,8 @@ void check_pad_token(int64_t pad_token_id, int64_t vocab_size, const std::string
 void check_labels(int64_t num_labels, const std::vector<std::string>& labels,
                   const std::string& where);
 
+/// Adds problem_type where the head has one.
+void append_head(nlohmann::ordered_json& json, const Head& head);
 /// Adds id2label and label2id: the names, or "LABEL_0", "LABEL_1", ... where there are none.
 void append_labels(nlohmann::ordered_json& json, const std::vector<std::string>& labels,
                    int64_t num_labels);

@@ -119,7 +119,7 @@ TEST(Bert_config, other_mathematics_is_refused) {
            "pad_token_id 100 is no token of a vocabulary of 100"},
           {R"({"position_embedding_type": "relative_key"})", bad_data,
            "relative positions are not supported"},
-          {R"({"problem_type": "regression"})", bad_data, "\"problem_type\" is \"regression\""},
+          {R"({"problem_type": "ranking"})", bad_data, "\"problem_type\" is \"ranking\""},
           {R"({"is_decoder": true})", bad_data, "\"is_decoder\" is true"},
           {R"({"add_cross_attention": true})", bad_data, "\"add_cross_attention\" is true"},
           {R"({"is_decoder": 1})", bad_data, "\"is_decoder\" must be true or false"},

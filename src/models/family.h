@@ -40,6 +40,7 @@ struct ModelTraits {
   int64_t image_channels = 0;  // of images
   int64_t num_labels = 0;
   std::vector<std::string> labels{};  // by id; empty: none are given
+  Head head{};
   bool has_batch_statistics = false;  // a row's result depends on the other rows (batch norm)
 };
 
@@ -48,6 +49,7 @@ struct ModelFacts {
   int64_t vocab_size = 0;
   std::vector<std::string> labels{};
   int64_t num_labels = 0;  // where there are no labels: how many the user asked for
+  std::optional<Head> head{};
 };
 /// The rule of the labels: names replace all that was known; another number forgets the names.
 void take_labels(const ModelFacts& facts, int64_t& num_labels, std::vector<std::string>& labels);
@@ -88,6 +90,7 @@ struct ModelFamily {
   Required<std::vector<std::string>> model_types;  // in config.json; "": where it names none
   /// Every preset's name; of numbered ones the smallest, a usual and the largest.
   Required<std::vector<std::string>> preset_names;
+  Required<std::vector<HeadKind>> heads;
   Required<std::string> presets_help;  // "vgg-16, vgg-19"
   Required<std::vector<ModelKey>> keys;
   /// The preset that config.model names; nothing where the name is no preset of this family.
@@ -107,7 +110,7 @@ struct ModelFamily {
   Required<void (*)(const FamilyConfig&, const std::string& where)> check;
   Required<ModelTraits (*)(const FamilyConfig&)> traits;
   Required<ProgramSize (*)(const FamilyConfig&, int64_t length)> size;
-  /// Builds the classifier into an empty builder.
+  /// Builds the network with its head into an empty builder.
   Required<SequenceModel (*)(const FamilyConfig&, GraphBuilder&, BatchShape, const BuildOptions&)>
       build;
   Required<InitRule (*)(const FamilyConfig&, const std::string& parameter, const Shape&)> init_rule;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "graph/builder.h"
 
@@ -26,8 +27,19 @@ inline constexpr const char* kLabels = "labels";             // what the task sa
 inline constexpr const char* kRowWeights = "row_weights";    // f32; 0 for padding rows
 inline constexpr const char* kInvTotal = "inv_total";  // f32[]: 1 / weight of the global batch
 inline constexpr const char* kRng = "rng";             // i64[3]: seed, update, first slot
-inline constexpr const char* kLogits = "logits";       // f32(B, num_labels)
+inline constexpr const char* kLogits =
+    "logits";                                 // f32(B, num_labels), of tokens (B, T, num_labels)
 inline constexpr const char* kLoss = "loss";  // f32[]: this micro-batch's share of the global mean
+
+/// What a network has a result for.
+enum class HeadKind : uint8_t { row, token };
+
+/// What the last layer is for.
+struct Head {
+  HeadKind kind = HeadKind::row;
+  std::string problem_type{};  // Hugging Face's word in config.json; empty: not said
+  bool operator==(const Head&) const = default;
+};
 
 /// Training adds dropout.
 struct BuildOptions {

@@ -130,6 +130,8 @@ const Task& classification_task() {
   static const Task task = {
       .name = "classification",
       .inputs = std::vector{models::InputKind::text, models::InputKind::image},
+      .head = models::Head{.kind = models::HeadKind::row,
+                           .problem_type = "single_label_classification"},
       .keys = std::vector<std::string>{"label_smoothing_factor"},
       .least_labels = int64_t{2},
       .rows = data::one_label(),
@@ -142,10 +144,10 @@ const Task& classification_task() {
       .append_loss = append_loss,
       .feed = feed,
       .metrics = std::vector<Metric>{{.name = "accuracy"}, {.name = "macro_f1", .aliases = {"f1"}}},
-      .meter = [](const Context& context) -> std::unique_ptr<Meter> {
+      .meter = [](const Context& context, int64_t) -> std::unique_ptr<Meter> {
         return std::make_unique<ClassMeter>(context);
       },
-      .bytes_per_row = int64_t{0},
+      .bytes_per_row = [](int64_t) { return int64_t{0}; },
       .predict = predict};
   return task;
 }

@@ -34,6 +34,13 @@ const Task& task_of_labels(const data::LabelSurvey& survey) {
   return default_task();
 }
 
+const Task* task_of_head(const models::Head& head) {
+  for (const Task* task : all_tasks()) {
+    if (*task->head == head) return task;
+  }
+  return nullptr;
+}
+
 std::string names_of(const std::vector<const Task*>& tasks) {
   std::string names;
   for (const Task* task : tasks) names += (names.empty() ? "" : ", ") + *task->name;

@@ -18,6 +18,8 @@ namespace snug::tasks {
 [[nodiscard]] const Task* find_task(std::string_view name);
 /// The first that fits.
 [[nodiscard]] const Task& task_of_labels(const data::LabelSurvey& survey);
+/// The one whose head this is; null where the head does not say.
+[[nodiscard]] const Task* task_of_head(const models::Head& head);
 /// "classification, regression"
 [[nodiscard]] std::string names_of(const std::vector<const Task*>& tasks);
 

@@ -17,6 +17,7 @@ TEST(Tasks, have_names_metrics_and_inputs_of_their_own) {
   for (const Task* task : all_tasks()) {
     EXPECT_TRUE(names.insert(*task->name).second) << *task->name;
     EXPECT_EQ(find_task(*task->name), task);
+    EXPECT_EQ(task_of_head(*task->head), task) << *task->name;
     EXPECT_FALSE(task->rows->columns.empty()) << *task->name;
     EXPECT_FALSE(task->inputs->empty()) << *task->name;
     EXPECT_FALSE(task->metrics->empty()) << *task->name;
@@ -27,6 +28,7 @@ TEST(Tasks, have_names_metrics_and_inputs_of_their_own) {
     EXPECT_EQ(find_metric(*task, "loss")->name, "loss");
   }
   EXPECT_EQ(find_task("anything else"), nullptr);
+  EXPECT_EQ(task_of_head({}), nullptr);
 }
 
 TEST(Tasks, training_adds_what_is_fed_and_a_scalar_loss) {
@@ -53,6 +55,10 @@ TEST(Tasks, labels_are_for_the_first_task_that_they_fit) {
   const auto task_of = [](const data::LabelSurvey& survey) { return *task_of_labels(survey).name; };
   EXPECT_EQ(task_of({.labelled = 3, .all_numbers = false}), "classification");
   EXPECT_EQ(task_of({.labelled = 3}), "classification");
+  EXPECT_EQ(task_of({.labelled = 3, .has_fraction = true}), "regression");
+  EXPECT_EQ(task_of({.labelled = 3, .all_numbers = false, .has_fraction = true}), "classification");
+  EXPECT_EQ(task_of({.labelled = 3, .lists_of_numbers = 3, .all_numbers = false}), "regression");
+  EXPECT_EQ(task_of({.labelled = 3, .lists_of_text = 1, .all_numbers = false}), "multi_label");
 }
 
 }  // namespace

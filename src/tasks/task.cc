@@ -3,10 +3,24 @@
 
 #include <cstdio>
 
+namespace snug {
+
+std::optional<double> EvalMetrics::find(std::string_view name) const {
+  if (name == models::kLoss) return loss;
+  for (const MetricValue& each : values) {
+    if (each.name == name) return each.value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace snug
+
 namespace snug::tasks {
 
 Settings settings_of(const RunConfig& config) {
-  return {.label_smoothing = config.label_smoothing_factor};
+  return {.label_smoothing = config.label_smoothing_factor,
+          .regression_loss = config.regression_loss,
+          .threshold = config.threshold};
 }
 
 void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,

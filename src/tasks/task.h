@@ -28,6 +28,8 @@ namespace snug::tasks {
 /// What keys of the run configuration say of tasks, for those that have a use for it.
 struct Settings {
   double label_smoothing = 0;
+  std::string regression_loss = "mse";
+  double threshold = 0.5;
 };
 [[nodiscard]] Settings settings_of(const RunConfig& config);
 
@@ -66,6 +68,8 @@ struct Task {
   Required<std::string> name;
   /// Rows that can have its labels.
   Required<std::vector<models::InputKind>> inputs;
+  /// What the network's last layer must be, and what config.json says of it.
+  Required<models::Head> head;
   /// Keys of the run configuration that other tasks have no use for.
   Required<std::vector<std::string>> keys;
   /// Of the network; fewer say nothing.
@@ -80,9 +84,10 @@ struct Task {
   /// Fills a row's share of both; null: a row that only fills up the micro-batch.
   Required<void (*)(const data::RowColumns*, const FedRow&)> feed;
   Required<std::vector<Metric>> metrics;
-  Required<std::unique_ptr<Meter> (*)(const Context&)> meter;
-  /// Of a meter, for every row and label.
-  Required<int64_t> bytes_per_row;
+  /// Of at most so many rows.
+  Required<std::unique_ptr<Meter> (*)(const Context&, int64_t rows)> meter;
+  /// What a meter takes for every row of a network of so many labels.
+  Required<int64_t (*)(int64_t labels)> bytes_per_row;
   Required<void (*)(const Context&, const data::RowColumns&, std::span<const float> output,
                     Prediction&)>
       predict;

@@ -10,3 +10,5 @@ function(snug_task task)
 endfunction()
 
 snug_task(classification)
+snug_task(regression)
+snug_task(multi_label)

@@ -42,7 +42,7 @@ void for_each_row(const EvalPass& pass, const std::function<void(const Evaluated
 }
 
 EvalMetrics evaluate_part(const EvalPass& pass, const tasks::Context& context) {
-  const std::unique_ptr<tasks::Meter> meter = (*pass.feed.task->meter)(context);
+  const std::unique_ptr<tasks::Meter> meter = (*pass.feed.task->meter)(context, pass.part.size());
   for_each_row(pass, [&](const EvaluatedRow& each) { meter->add(each.columns, each.output); });
   return meter->result();
 }

@@ -36,6 +36,7 @@ struct Inspection {
   std::vector<nlohmann::ordered_json> files;
   std::string text;  // of the same
   data::Labels labels;
+  int64_t num_labels = 0;  // as RunData's
   int64_t vocab_size = 0;
 };
 

@@ -76,7 +76,7 @@ NetworkDef network_of(const Model& model) {
 void fit_model(Model& model, const RunConfig& config, ModelFacts facts) {
   check_length(config, model);
   model.max_seq_length = config.max_seq_length;
-  facts.num_labels = config.num_labels;
+  if (facts.num_labels == 0) facts.num_labels = config.num_labels;
   if (model.config_file.empty() && facts.vocab_size == 0) facts.vocab_size = config.vocab_size;
   if (!model.weights_folder.empty()) {
     if (facts.vocab_size > model.traits.vocab_size) {

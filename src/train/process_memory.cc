@@ -69,7 +69,8 @@ int64_t process_reservation(const ProcessNeeds& needs) {
   return round_up(kBaseBytes + table_bytes(needs) + kBytesPerHeaderByte * needs.header_bytes +
                       kBytesPerBucket * needs.buckets +
                       kBytesPerPart * (needs.program_parts + needs.layer_parts * needs.buckets) +
-                      kBytesPerThread * needs.threads + kBytesPerWindowRow * needs.window_rows,
+                      kBytesPerThread * needs.threads + kBytesPerWindowRow * needs.window_rows +
+                      needs.metric_bytes,
                   kMiB);
 }
 

@@ -100,18 +100,47 @@ void check_task_keys(const RunConfig& config, const tasks::Task& task) {
               "it has " + names);
 }
 
-/// What the model is trained for. Throws Error{bad_config} where it cannot be.
-void take_task(const RunConfig& config, Model& model) {
-  model.task = config.task == "auto" ? &tasks::default_task() : tasks::find_task(config.task);
-  model.settings = tasks::settings_of(config);
-  check_task_keys(config, *model.task);
-  const auto& inputs = *model.task->inputs;
-  if (std::find(inputs.begin(), inputs.end(), *model.family->input) == inputs.end()) {
+bool can_have_rows(const tasks::Task& task, const Model& model) {
+  const auto& inputs = *task.inputs;
+  return std::find(inputs.begin(), inputs.end(), *model.family->input) != inputs.end();
+}
+
+/// What the model is for: what the user says, else its head, else its labels where more than one
+/// task has such rows.
+const tasks::Task& choose_task(const RunConfig& config, const Model& model,
+                               const TaskOfLabels& of_labels) {
+  const tasks::Task* given = tasks::find_task(config.task);  // null: auto
+  const tasks::Task* own = config.fresh_head ? nullptr : tasks::task_of_head(model.traits.head);
+  if (given != nullptr && own != nullptr && own != given && !model.weights_folder.empty()) {
     throw Error(ErrorCode::bad_config, "task",
-                "'" + config.model + "' " + input_of(model).reads() + ", and the task " +
-                    *model.task->name + " has other rows",
-                "set task to " + *tasks::default_task().name);
+                "config.json of " + model.weights_folder + " says that its head is for " +
+                    *own->name + ", not " + *given->name,
+                "leave task away, or set fresh_head to train a new head");
   }
+  if (given != nullptr) return *given;
+  if (own != nullptr) return *own;
+  const auto& all = tasks::all_tasks();
+  const auto count = std::count_if(
+      all.begin(), all.end(), [&](const tasks::Task* task) { return can_have_rows(*task, model); });
+  return of_labels && count > 1 ? of_labels() : tasks::default_task();
+}
+
+/// Gives the model its task. Throws Error{bad_config} where it cannot have that.
+void take_task(const RunConfig& config, const TaskOfLabels& of_labels, Model& model) {
+  const tasks::Task& task = choose_task(config, model, of_labels);
+  model.task = &task;
+  model.settings = tasks::settings_of(config);
+  check_task_keys(config, task);
+  const auto refuse = [&](const std::string& reason) {
+    throw Error(ErrorCode::bad_config, "task",
+                "'" + config.model + "' " + reason + " the task " + *task.name,
+                "set task to " + *tasks::default_task().name + ", or choose another model");
+  };
+  if (!can_have_rows(task, model)) refuse(input_of(model).reads() + ", whose labels are not for");
+  const auto& heads = *model.family->heads;
+  if (std::find(heads.begin(), heads.end(), task.head->kind) == heads.end())
+    refuse("has no head for");
+  (*model.family->apply_facts)(model.config, {.head = *task.head});
 }
 
 /// Refuses keys of the run configuration that would change nothing, or what a file decides.
@@ -176,7 +205,7 @@ void read_weights(const RunConfig& config, Model& model) {
 
 }  // namespace
 
-Model read_model(const RunConfig& config) {
+Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
   Model model;
   model.name = config.model;
   model.config_file = config_path(config.model);
@@ -190,7 +219,7 @@ Model read_model(const RunConfig& config) {
   model.traits = (*model.family->traits)(model.config);
   if (!model.config_file.empty()) input_of(model).read_folder(config.model, model);
   check_keys(config, model);
-  take_task(config, model);
+  take_task(config, of_labels, model);
   (*model.family->apply_keys)(model.config, config);
   model.check_sizes();
   if (model.config_file.empty()) {
@@ -201,8 +230,9 @@ Model read_model(const RunConfig& config) {
   return model;
 }
 
-Model resolve_model(const RunConfig& config, const ModelFacts& facts) {
-  Model model = read_model(config);
+Model resolve_model(const RunConfig& config, const ModelFacts& facts,
+                    const TaskOfLabels& of_labels) {
+  Model model = read_model(config, of_labels);
   fit_model(model, config, facts);
   return model;
 }

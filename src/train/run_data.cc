@@ -9,6 +9,7 @@
 #include "io/file.h"
 #include "io/sha256.h"
 #include "snug/error.h"
+#include "tasks/registry.h"
 #include "text/vocabulary.h"
 #include "train/notices.h"
 #include "train/process_memory.h"
@@ -169,6 +170,15 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
       cache_path, spec, encoder(tokenizer, config.max_seq_length), hooks);
   say(options, row_notices(file, cache.report()));
   return cache;
+}
+
+const tasks::Task& task_of_labels(const RunConfig& config, const RunOptions& options) {
+  const tasks::Task& task = tasks::task_of_labels(
+      data::survey_labels(config.train_file, schema_of(config, options, true, data::one_label()),
+                          policy_of(config), options.cancel));
+  say(options,
+      "the task is " + *task.name + ": what the labels of " + config.train_file + " look like");
+  return task;
 }
 
 void check_tokenizer(const RunConfig& config, const WordPieceTokenizer& own) {

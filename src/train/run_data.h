@@ -13,6 +13,7 @@
 #include "data/split.h"
 #include "data/token_cache.h"
 #include "snug/run.h"
+#include "tasks/task.h"
 #include "text/wordpiece.h"
 
 namespace snug::train {
@@ -35,6 +36,7 @@ class WorkFolder {
 struct RunData {
   std::unique_ptr<const WordPieceTokenizer> tokenizer;  // null where rows are no texts
   data::Labels labels;
+  int64_t num_labels = 0;  // where labels have no names: how many numbers a row's has
   std::unique_ptr<const data::RowStore> train;
   std::unique_ptr<const data::RowStore> validation;  // null: the held-out share of `train`
   data::Part train_part;
@@ -59,6 +61,8 @@ struct RunData {
 /// True where open_tokenizer would have to learn a vocabulary.
 [[nodiscard]] bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_folder);
 
+/// What the labels of train_file look like, which is said.
+[[nodiscard]] const tasks::Task& task_of_labels(const RunConfig& config, const RunOptions& options);
 /// Throws Error{bad_config} where the configuration names other tokens than a resumed run's own: it
 /// keeps them.
 void check_tokenizer(const RunConfig& config, const WordPieceTokenizer& own);

@@ -112,7 +112,9 @@ void open_engine(const RunConfig& config, const RunOptions& options, Trained& tr
     to.global_batch = global_batch;
     if (from.micro_batch > 0) to.micro_batch = global_batch;
     train::reserve_process(config, options, trained.model,
-                           {.tokenizer = trained.tokenizer.get(), .rows = trained.rows->rows()},
+                           {.tokenizer = trained.tokenizer.get(),
+                            .rows = trained.rows->rows(),
+                            .evaluated_rows = trained.rows->rows()},
                            trained.machine.threads, to);
     return to;
   };

@@ -160,10 +160,17 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
   Json json = Json::object();
   std::string text;
   train::Model model;
-  if (!config.model.empty()) model = train::resolve_model(config, {});
+  const train::TaskOfLabels of_labels = [&]() -> const tasks::Task& {
+    return config.train_file.empty() ? tasks::default_task()
+                                     : train::task_of_labels(config, options);
+  };
+  if (!config.model.empty()) model = train::resolve_model(config, {}, of_labels);
+  const tasks::Task* given = tasks::find_task(config.task);
   train::InspectRequest request{.config = config,
                                 .options = options,
-                                .task = model.task != nullptr ? *model.task : tasks::default_task(),
+                                .task = model.task != nullptr ? *model.task
+                                        : given != nullptr    ? *given
+                                                              : of_labels(),
                                 .model = nullptr,
                                 .folder = work.path()};
   if (!config.model.empty()) request.model = &model;
@@ -179,7 +186,9 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
   }
   if (!config.model.empty()) {
     train::fit_model(model, config,
-                     {.vocab_size = found.vocab_size, .labels = found.labels.names()});
+                     {.vocab_size = found.vocab_size,
+                      .labels = found.labels.names(),
+                      .num_labels = found.num_labels});
     json["model"] = model_json(model, train::recipe_of(config));
     text += model_text(json["model"], options.lists_weights);
   }

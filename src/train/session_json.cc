@@ -37,14 +37,6 @@ const char* text_of(RunStatus status) {
 
 }  // namespace
 
-std::optional<double> EvalMetrics::find(std::string_view name) const {
-  if (name == "loss") return loss;
-  for (const MetricValue& each : values) {
-    if (each.name == name) return each.value;
-  }
-  return std::nullopt;
-}
-
 std::string to_json(const EvalMetrics& metrics) { return json_of(metrics).dump(2); }
 
 std::string TrainSummary::to_json() const {
@@ -62,12 +54,34 @@ std::string TrainSummary::to_json() const {
 
 // Without a tree: with thousands of labels that would be many times the text.
 std::string Prediction::to_json() const {
-  std::string text = R"({"label":)" + nlohmann::json(label).dump() + R"(,"scores":{)";
-  for (const auto& [name, score] : scores) {
-    if (text.back() != '{') text += ',';
-    text += nlohmann::json(name).dump() + ":" + nlohmann::json(score).dump();
+  std::string text;
+  const auto begin_field = [&text](const char* name) {
+    text += (text.empty() ? "{\"" : ",\"") + std::string(name) + "\":";
+  };
+  if (!label.empty()) {
+    begin_field("label");
+    text += nlohmann::json(label).dump();
   }
-  return text + "}}";
+  if (labels) {
+    begin_field("labels");
+    nlohmann::json list = nlohmann::json::array();
+    for (const auto& each : *labels) list.push_back(each ? nlohmann::json(*each) : nullptr);
+    text += list.dump();
+  }
+  if (!scores.empty()) {
+    begin_field("scores");
+    text += '{';
+    for (const auto& [name, score] : scores) {
+      if (text.back() != '{') text += ',';
+      text += nlohmann::json(name).dump() + ":" + nlohmann::json(score).dump();
+    }
+    text += '}';
+  }
+  if (!values.empty()) {
+    begin_field("values");
+    text += nlohmann::json(values).dump();
+  }
+  return text + "}";
 }
 
 bool VerifyReport::is_equal() const {

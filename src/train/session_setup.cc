@@ -49,7 +49,11 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
                     const std::string& checkpoint) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunSetup setup;
-  setup.model = read_model(config);
+  const bool reads_labels = !config.train_file.empty();
+  setup.model = read_model(config,
+                           reads_labels
+                           ? [&]() -> const tasks::Task& { return task_of_labels(config, options); }
+                           : TaskOfLabels());
   if (!checkpoint.empty()) input_of(setup.model).read_folder(checkpoint, setup.model);
   fit_model(setup.model, config, {});
   check_frozen_names(config, setup.model);
@@ -64,7 +68,8 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   const WordPieceTokenizer* tokenizer = setup.data->tokenizer.get();
   fit_model(setup.model, config,
             {.vocab_size = tokenizer != nullptr ? tokenizer->vocab_size() : 0,
-             .labels = setup.data->labels.names()});
+             .labels = setup.data->labels.names(),
+             .num_labels = setup.data->num_labels});
   setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
   const data::TrainSampler sampler = train_sampler(config, *setup.data);
   setup.histogram = sampler.bucket_histogram();
@@ -87,6 +92,7 @@ void reserve_process(const RunConfig& config, const RunOptions& options, const M
   ProcessNeeds needs =
       process_needs(config, model, facts.tokenizer != nullptr ? facts.tokenizer->token_bytes() : 0,
                     request.lengths, request.global_batch, facts.rows);
+  needs.metric_bytes = (*model.task->bytes_per_row)(model.traits.num_labels) * facts.evaluated_rows;
   needs.threads = threads;
   needs.trains = request.trains;
   needs.learns_vocabulary = facts.learns_vocabulary;
@@ -118,6 +124,7 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
       facts.learns_vocabulary = setup.data->learns_vocabulary;
       facts.tokenizer = setup.data->tokenizer.get();
       facts.rows = setup.data->train->rows();
+      facts.evaluated_rows = setup.data->validation_part.size();
     }
     reserve_process(config, options, setup.model, facts, machine.threads, to);
     return to;

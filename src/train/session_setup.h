@@ -40,6 +40,7 @@ struct RunSetup {
 struct ProcessFacts {
   const WordPieceTokenizer* tokenizer = nullptr;  // null: images, or not known yet
   int64_t rows = 0;                               // 0: not known
+  int64_t evaluated_rows = 0;
   bool learns_vocabulary = false;
 };
 /// Fills process_bytes and startup_bytes for the request's lengths and batch, where they count in

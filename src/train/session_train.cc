@@ -47,8 +47,9 @@ train::RunPlan plan_for(const RunConfig& config, const RunOptions& options,
 
 }  // namespace
 
-TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
+TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   const auto start = std::chrono::steady_clock::now();
+  RunConfig config = given;
   config.require({"model", "train_file", "output_dir"});
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const RunFolder folder{config.output_dir};
@@ -60,6 +61,7 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   std::vector<train::KeyChange> changes;
   if (state) {
     before = RunConfig::from_json(state->config_json, folder.last() + "/trainer_state.json");
+    if (config.task == "auto") config.task = before.task;  // what the labels looked like then
     changes = train::changed_keys(before, config);
   }
 
@@ -68,6 +70,7 @@ TrainSummary train_model(const RunConfig& config, const RunOptions& options) {
   const train::RunSetup setup =
       train::open_setup(config, options, work, state ? folder.last() : std::string());
   const train::RunData& data = *setup.data;
+  config.task = *setup.model.task->name;  // the checkpoint says it
   std::optional<int64_t> good_step;
   const bool was_finished = state && state->is_finished;
   if (state && !state->rows_hash) {

@@ -142,18 +142,22 @@ void TextInput::open_training(const RunConfig& config, const RunOptions& options
   if (!tokenizer_folder.empty()) check_tokenizer(config, *run.tokenizer);
   auto train = std::make_unique<data::TokenCache>(
       open_file(config, options, *run.tokenizer, config.train_file,
-                {.form = &form, .use = data::LabelUse::find, .rule = model.label_rule},
+                {.form = &form,
+                 .width = model.label_rule.is_trained ? model.traits.num_labels : config.num_labels,
+                 .use = data::LabelUse::find,
+                 .rule = model.label_rule},
                 work.path() + "/train.tokens"));
   int32_t longest = train->max_length();
-  const int64_t train_width = train->width();
+  run.num_labels = train->width();
   run.labels = train->labels();
-  say(options, label_notices(config.train_file, run.labels, train->label_source(),
-                             train->report().label_counts));
+  if (!run.labels.names().empty())
+    say(options, label_notices(config.train_file, run.labels, train->label_source(),
+                               train->report().label_counts));
   run.train = std::move(train);
   if (!config.validation_file.empty()) {
     auto validation = std::make_unique<data::TokenCache>(open_file(
         config, options, *run.tokenizer, config.validation_file,
-        {.form = &form, .width = train_width, .use = data::LabelUse::known, .known = run.labels},
+        {.form = &form, .width = run.num_labels, .use = data::LabelUse::known, .known = run.labels},
         work.path() + "/validation.tokens"));
     longest = std::max(longest, validation->max_length());
     run.validation = std::move(validation);
@@ -165,7 +169,11 @@ TrainedRows TextInput::open_rows(const RunConfig& config, const RunOptions& opti
                                  const Model& model, const WordPieceTokenizer* tokenizer,
                                  const std::string& file, data::LabelUse use,
                                  const std::string& cache_path) const {
-  FileLabels labels{.form = &*model.task->rows, .use = use, .rule = {}, .known = {}};
+  FileLabels labels{.form = &*model.task->rows,
+                    .width = model.traits.num_labels,
+                    .use = use,
+                    .rule = {},
+                    .known = {}};
   if (use == data::LabelUse::known) labels.known = data::Labels::from_names(model.labels);
   auto cache = std::make_unique<data::TokenCache>(
       open_file(config, options, *tokenizer, file, labels, cache_path));
@@ -190,6 +198,7 @@ Inspection TextInput::inspect(const InspectRequest& request) const {
     const data::TokenCache cache = open_file(request.config, request.options, *tokenizer, file, use,
                                              request.folder + "/inspect.tokens");
     found.labels = cache.labels();
+    found.num_labels = cache.width();
     found.files.push_back(data_json(file, cache));
     found.text += data_text(found.files.back());
   }

@@ -38,8 +38,10 @@ class Judge {
         *tasks::find_metric(*training_.model->task, config.metric_for_best_model);
     const double value = metrics.find(metric.name).value();
     const double sign = metric.is_greater_better ? 1.0 : -1.0;
-    const bool is_best = !state_.best_metric ||
-                         sign * (value - *state_.best_metric) > config.early_stopping_threshold;
+    // A metric that these rows do not define is no better than any.
+    const bool is_best = std::isfinite(value) &&
+                         (!state_.best_metric ||
+                          sign * (value - *state_.best_metric) > config.early_stopping_threshold);
     if (is_best) {
       state_.best_metric = value;
       state_.stale_evaluations = 0;

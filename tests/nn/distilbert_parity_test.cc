@@ -29,7 +29,8 @@ class Distilbert_parity : public GoldenModel {
                                              .seq_classif_dropout = 0,
                                              .max_position_embeddings = 9,
                                              .num_labels = 4,
-                                             .labels = {}};
+                                             .labels = {},
+                                             .head = {}};
     model_ = tasks::with_task(
         builder_,
         models::build_distilbert_classifier(builder_, config, {.micro_batch = 3, .length = 7},

@@ -42,7 +42,7 @@ class BertGraph {
         const ScopeGuard layer(b_, "encoder.layer." + std::to_string(i));
         x = feed_forward(attention_block(x));
       }
-      x = pooler(x);
+      if (config_.head.kind == HeadKind::row) x = pooler(x);
     }
     x = nn::dropout(b_, x, model_.rng, classifier_rate());
     model_.logits = nn::linear(b_, "classifier", x, config_.num_labels);

@@ -16,8 +16,6 @@ void refuse_other_models(ConfigReader& reader) {
   reader.require_text("model_type", "bert", "the model is not BERT");
   reader.require_text("position_embedding_type", "absolute",
                       "relative positions are not supported");
-  reader.require_text("problem_type", "single_label_classification",
-                      "the head is for one label a row");
   reader.require_bool("is_decoder", false, "a decoder's causal mask is not supported");
   reader.require_bool("add_cross_attention", false, "cross-attention is not supported");
   reader.require_bool("is_encoder_decoder", false, "encoder-decoder models are not supported");
@@ -123,7 +121,8 @@ BertConfig bert_config_from_json(std::string_view json, const std::string& file,
     }
   }
   reader.read_labels(config.num_labels, config.labels);
-  reader.expect({"architectures", "transformers_version", "torch_dtype", "dtype", "use_cache",
+  reader.read_head(config.head, config.num_labels);
+  reader.expect({"transformers_version", "torch_dtype", "dtype", "use_cache",
                  "gradient_checkpointing", "chunk_size_feed_forward", "tie_word_embeddings",
                  "output_attentions", "output_hidden_states", "return_dict", "_name_or_path"});
   validate(config, file);
@@ -133,7 +132,9 @@ BertConfig bert_config_from_json(std::string_view json, const std::string& file,
 
 std::string bert_config_to_json(const BertConfig& config) {
   nlohmann::ordered_json json = {
-      {"architectures", {"BertForSequenceClassification"}},
+      {"architectures",
+       {config.head.kind == HeadKind::token ? "BertForTokenClassification"
+                                            : "BertForSequenceClassification"}},
       {"model_type", "bert"},
       {"vocab_size", config.vocab_size},
       {"hidden_size", config.hidden_size},
@@ -148,11 +149,11 @@ std::string bert_config_to_json(const BertConfig& config) {
       {"layer_norm_eps", config.layer_norm_eps},
       {"initializer_range", config.initializer_range},
       {"pad_token_id", config.pad_token_id},
-      {"position_embedding_type", "absolute"},
-      {"problem_type", "single_label_classification"}};
+      {"position_embedding_type", "absolute"}};
   if (config.pad_token_id < 0) json["pad_token_id"] = nullptr;
   json["classifier_dropout"] = nullptr;
   if (config.classifier_dropout) json["classifier_dropout"] = *config.classifier_dropout;
+  append_head(json, config.head);
   append_labels(json, config.labels, config.num_labels);
   return json.dump(2) + "\n";
 }

@@ -27,6 +27,7 @@ void apply_facts(FamilyConfig& any, const ModelFacts& facts) {
   auto& config = config_of<BertConfig>(any);
   if (facts.vocab_size > 0) config.vocab_size = facts.vocab_size;
   take_labels(facts, config.num_labels, config.labels);
+  if (facts.head) config.head = *facts.head;
 }
 
 ModelTraits traits(const FamilyConfig& any) {
@@ -34,7 +35,8 @@ ModelTraits traits(const FamilyConfig& any) {
   return {.vocab_size = config.vocab_size,
           .max_positions = config.max_position_embeddings,
           .num_labels = config.num_labels,
-          .labels = config.labels};
+          .labels = config.labels,
+          .head = config.head};
 }
 
 // Published files leave the prefix away where they hold an encoder alone; old ones call a layer
@@ -51,7 +53,8 @@ std::vector<std::string> other_names(const std::string& parameter) {
 }
 
 WeightRole role(const std::string& parameter) {
-  return parameter.starts_with("bert.pooler.") ? WeightRole::pooler : role_by_classifier(parameter);
+  const bool is_pooler = parameter.starts_with("bert.pooler.") || parameter.starts_with("pooler.");
+  return is_pooler ? WeightRole::pooler : role_by_classifier(parameter);
 }
 
 // What is left over from pretraining ("cls.") is no sign of another network.
@@ -71,6 +74,7 @@ const ModelFamily& bert_family() {
       .model_types = std::vector<std::string>{"bert", ""},
       .preset_names = std::vector<std::string>{"bert-tiny", "bert-mini", "bert-small",
                                                "bert-medium", "bert-base", "bert-large"},
+      .heads = std::vector{HeadKind::row, HeadKind::token},
       .presets_help = "bert-tiny, bert-mini, bert-small, bert-medium, bert-base, bert-large",
       .keys =
           std::vector<ModelKey>{{"hidden_dropout_prob", ""}, {"attention_probs_dropout_prob", ""}},

@@ -27,8 +27,8 @@ class DistilbertGraph {
     const Shape ids = {shape_.micro_batch, shape_.length};
     model_.input_ids = b_.input(kInputIds, {DType::i32, ids});
     model_.attention_mask = b_.input(kAttentionMask, {DType::boolean, ids});
-    const bool is_random =
-        config_.dropout > 0 || config_.attention_dropout > 0 || config_.seq_classif_dropout > 0;
+    const bool is_random = config_.dropout > 0 || config_.attention_dropout > 0 ||
+                           (config_.head.kind == HeadKind::row && config_.seq_classif_dropout > 0);
     if (training_ && is_random) model_.rng = b_.input(kRng, {DType::i64, {3}});
     ValueId x = kNone;
     {
@@ -39,10 +39,14 @@ class DistilbertGraph {
         x = feed_forward(attention_block(x));
       }
     }
-    const ValueId first = slice(b_, x, 1, 0, 1);
-    x = nn::linear(b_, "pre_classifier", reshape(b_, first, {shape_.micro_batch, config_.dim}),
-                   config_.dim);
-    x = nn::dropout(b_, relu(b_, x), model_.rng, config_.seq_classif_dropout);
+    if (config_.head.kind == HeadKind::row) {
+      const ValueId first = slice(b_, x, 1, 0, 1);
+      x = nn::linear(b_, "pre_classifier", reshape(b_, first, {shape_.micro_batch, config_.dim}),
+                     config_.dim);
+      x = nn::dropout(b_, relu(b_, x), model_.rng, config_.seq_classif_dropout);
+    } else {
+      x = nn::dropout(b_, x, model_.rng, config_.dropout);
+    }
     model_.logits = nn::linear(b_, "classifier", x, config_.num_labels);
     return model_;
   }

@@ -34,6 +34,7 @@ struct DistilbertConfig {
   int64_t pad_token_id = 0;  // -1: none
   int64_t num_labels = 2;
   std::vector<std::string> labels;  // by id; empty: LABEL_0, LABEL_1, ... when written
+  Head head;
   bool operator==(const DistilbertConfig&) const = default;
 };
 

@@ -15,8 +15,6 @@ namespace {
 // which transformers takes for its own.
 void refuse_other_models(ConfigReader& reader) {
   reader.require_text("model_type", "distilbert", "the model is not DistilBERT");
-  reader.require_text("problem_type", "single_label_classification",
-                      "the head is for one label a row");
   reader.require_bool("sinusoidal_pos_embds", false, "fixed positions are not supported");
   reader.require_bool("is_decoder", false, "a decoder's causal mask is not supported");
   reader.require_bool("add_cross_attention", false, "cross-attention is not supported");
@@ -87,34 +85,38 @@ DistilbertConfig distilbert_config_from_json(std::string_view json, const std::s
     }
   }
   reader.read_labels(config.num_labels, config.labels);
+  reader.read_head(config.head, config.num_labels);
   // qa_dropout and the tied weights belong to other heads.
-  reader.expect({"architectures", "transformers_version", "torch_dtype", "dtype", "qa_dropout",
-                 "tie_weights_", "tie_word_embeddings", "bos_token_id", "eos_token_id",
-                 "gradient_checkpointing", "chunk_size_feed_forward", "output_attentions",
-                 "output_hidden_states", "output_past", "return_dict", "_name_or_path"});
+  reader.expect({"transformers_version", "torch_dtype", "dtype", "qa_dropout", "tie_weights_",
+                 "tie_word_embeddings", "bos_token_id", "eos_token_id", "gradient_checkpointing",
+                 "chunk_size_feed_forward", "output_attentions", "output_hidden_states",
+                 "output_past", "return_dict", "_name_or_path"});
   validate(config, file);
   if (ignored != nullptr) *ignored = reader.unknown();
   return config;
 }
 
 std::string distilbert_config_to_json(const DistilbertConfig& config) {
-  nlohmann::ordered_json json = {{"architectures", {"DistilBertForSequenceClassification"}},
-                                 {"model_type", "distilbert"},
-                                 {"vocab_size", config.vocab_size},
-                                 {"dim", config.dim},
-                                 {"n_layers", config.n_layers},
-                                 {"n_heads", config.n_heads},
-                                 {"hidden_dim", config.hidden_dim},
-                                 {"activation", config.activation},
-                                 {"dropout", config.dropout},
-                                 {"attention_dropout", config.attention_dropout},
-                                 {"seq_classif_dropout", config.seq_classif_dropout},
-                                 {"max_position_embeddings", config.max_position_embeddings},
-                                 {"sinusoidal_pos_embds", false},
-                                 {"initializer_range", config.initializer_range},
-                                 {"pad_token_id", config.pad_token_id},
-                                 {"problem_type", "single_label_classification"}};
+  nlohmann::ordered_json json = {
+      {"architectures",
+       {config.head.kind == HeadKind::token ? "DistilBertForTokenClassification"
+                                            : "DistilBertForSequenceClassification"}},
+      {"model_type", "distilbert"},
+      {"vocab_size", config.vocab_size},
+      {"dim", config.dim},
+      {"n_layers", config.n_layers},
+      {"n_heads", config.n_heads},
+      {"hidden_dim", config.hidden_dim},
+      {"activation", config.activation},
+      {"dropout", config.dropout},
+      {"attention_dropout", config.attention_dropout},
+      {"seq_classif_dropout", config.seq_classif_dropout},
+      {"max_position_embeddings", config.max_position_embeddings},
+      {"sinusoidal_pos_embds", false},
+      {"initializer_range", config.initializer_range},
+      {"pad_token_id", config.pad_token_id}};
   if (config.pad_token_id < 0) json["pad_token_id"] = nullptr;
+  append_head(json, config.head);
   append_labels(json, config.labels, config.num_labels);
   return json.dump(2) + "\n";
 }

@@ -37,6 +37,7 @@ void apply_facts(FamilyConfig& any, const ModelFacts& facts) {
   auto& config = config_of<DistilbertConfig>(any);
   if (facts.vocab_size > 0) config.vocab_size = facts.vocab_size;
   take_labels(facts, config.num_labels, config.labels);
+  if (facts.head) config.head = *facts.head;
 }
 
 ModelTraits traits(const FamilyConfig& any) {
@@ -44,7 +45,8 @@ ModelTraits traits(const FamilyConfig& any) {
   return {.vocab_size = config.vocab_size,
           .max_positions = config.max_position_embeddings,
           .num_labels = config.num_labels,
-          .labels = config.labels};
+          .labels = config.labels,
+          .head = config.head};
 }
 
 // A file that holds an encoder alone leaves the prefix away.
@@ -76,6 +78,7 @@ const ModelFamily& distilbert_family() {
       .input = InputKind::text,
       .model_types = std::vector<std::string>{"distilbert"},
       .preset_names = std::vector<std::string>{"distilbert-tiny", "distilbert-base"},
+      .heads = std::vector{HeadKind::row, HeadKind::token},
       .presets_help = "distilbert-tiny, distilbert-base",
       .keys =
           std::vector<ModelKey>{{"hidden_dropout_prob", ""}, {"attention_probs_dropout_prob", ""}},

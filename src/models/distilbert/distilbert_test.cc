@@ -92,7 +92,8 @@ TEST(Distilbert, fields_are_read_and_unknown_ones_named) {
                                    .initializer_range = 0.01,
                                    .pad_token_id = -1,
                                    .num_labels = 5,
-                                   .labels = {}};
+                                   .labels = {},
+                                   .head = {}};
   EXPECT_EQ(config, wanted);
   EXPECT_EQ(ignored, std::vector<std::string>{"colour"});
 }
@@ -101,7 +102,7 @@ TEST(Distilbert, other_mathematics_is_refused_by_name) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"sinusoidal_pos_embds": true})", "\"sinusoidal_pos_embds\" is true: fixed positions"},
       {R"({"activation": "silu"})", "\"activation\" is \"silu\", which is not supported"},
-      {R"({"problem_type": "regression"})", "\"problem_type\" is \"regression\""},
+      {R"({"problem_type": "ranking"})", "\"problem_type\" is \"ranking\""},
       {R"({"model_type": "bert"})", "\"model_type\" is \"bert\": the model is not DistilBERT"},
       {R"({"hidden_size": 128})", "\"hidden_size\" is not how DistilBERT's config.json calls it"},
       {R"({"is_decoder": true})", "a decoder's causal mask"},

@@ -31,12 +31,15 @@ void apply_facts(FamilyConfig& any, const ModelFacts& facts) {
   auto& config = config_of<LstmConfig>(any);
   if (facts.vocab_size > 0) config.vocab_size = facts.vocab_size;
   take_labels(facts, config.num_labels, config.labels);
+  if (facts.head) config.head = *facts.head;
 }
 
 ModelTraits traits(const FamilyConfig& any) {
   const LstmConfig& config = of(any);
-  return {
-      .vocab_size = config.vocab_size, .num_labels = config.num_labels, .labels = config.labels};
+  return {.vocab_size = config.vocab_size,
+          .num_labels = config.num_labels,
+          .labels = config.labels,
+          .head = config.head};
 }
 
 ProgramSize size(const FamilyConfig& config, int64_t length) {
@@ -53,6 +56,7 @@ const ModelFamily& lstm_family() {
       .input = InputKind::text,
       .model_types = std::vector<std::string>{"lstm"},
       .preset_names = std::vector<std::string>{"lstm"},
+      .heads = std::vector{HeadKind::row},
       .presets_help = "lstm",
       .keys = std::vector<ModelKey>{{"hidden_size", "width of its states; auto: 256", true},
                                     {"num_hidden_layers", "layers, one on another; auto: 1", true},

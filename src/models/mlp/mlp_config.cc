@@ -37,7 +37,7 @@ MlpConfig mlp_config_from_json(std::string_view json, const std::string& file,
   reader.read_number("dropout", config.dropout, 1);
   reader.read_ints("hidden_sizes", config.hidden_sizes, 1);
   reader.read_labels(config.num_labels, config.labels);
-  reader.expect({"architectures"});
+  reader.read_head(config.head, config.num_labels);
   validate(config, file);
   if (ignored != nullptr) *ignored = reader.unknown();
   return config;
@@ -51,6 +51,7 @@ std::string mlp_config_to_json(const MlpConfig& config) {
                                  {"hidden_sizes", config.hidden_sizes},
                                  {"dropout", config.dropout},
                                  {"pad_token_id", config.pad_token_id}};
+  append_head(json, config.head);
   append_labels(json, config.labels, config.num_labels);
   return json.dump(2) + "\n";
 }

@@ -24,12 +24,15 @@ void apply_facts(FamilyConfig& any, const ModelFacts& facts) {
   auto& config = config_of<MlpConfig>(any);
   if (facts.vocab_size > 0) config.vocab_size = facts.vocab_size;
   take_labels(facts, config.num_labels, config.labels);
+  if (facts.head) config.head = *facts.head;
 }
 
 ModelTraits traits(const FamilyConfig& any) {
   const MlpConfig& config = of(any);
-  return {
-      .vocab_size = config.vocab_size, .num_labels = config.num_labels, .labels = config.labels};
+  return {.vocab_size = config.vocab_size,
+          .num_labels = config.num_labels,
+          .labels = config.labels,
+          .head = config.head};
 }
 
 ProgramSize size(const FamilyConfig& config, int64_t) {
@@ -44,6 +47,7 @@ const ModelFamily& mlp_family() {
       .input = InputKind::text,
       .model_types = std::vector<std::string>{"mlp"},
       .preset_names = std::vector<std::string>{"mlp"},
+      .heads = std::vector{HeadKind::row},
       .presets_help = "mlp",
       .keys = std::vector<ModelKey>{{"hidden_sizes",
                                      "the layers after the mean of the word embeddings", true},

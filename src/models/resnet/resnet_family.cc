@@ -59,6 +59,7 @@ const ModelFamily& resnet_family() {
       .preset_names =
           std::vector<std::string>{"resnet-18", "resnet-50", "resnet-200", "resnet-imagenet-1000",
                                    "resnet-20", "resnet-110", "resnet-1202"},
+      .heads = std::vector{HeadKind::row},
       .presets_help =
           "resnet-18 to resnet-200 and resnet-imagenet-1000 (ImageNet), resnet-20 to resnet-1202 "
           "(CIFAR)",

@@ -51,6 +51,7 @@ const ModelFamily& vgg_family() {
       .input = InputKind::image,
       .model_types = std::vector<std::string>{"vgg"},
       .preset_names = std::vector<std::string>{"vgg-16", "vgg-19"},
+      .heads = std::vector{HeadKind::row},
       .presets_help = "vgg-16, vgg-19",
       .keys = std::vector<ModelKey>{{"image_size", "side of the images; auto: the model's own"},
                                     {"hidden_dropout_prob", ""}},

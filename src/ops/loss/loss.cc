@@ -84,6 +84,24 @@ std::vector<ValueId> vjp_squared(const VjpArgs& args) {
   return gradients;
 }
 
+std::vector<ValueId> vjp_smooth_l1(const VjpArgs& args) {
+  std::vector<ValueId> gradients(4, kNone);
+  const ValueId dpred = args.builder.op1(
+      "smooth_l1_grad", {args.in(0), args.in(1), args.in(2), args.in(3), args.dy[0]});
+  if (args.wants[0]) gradients[0] = dpred;
+  if (args.wants[1]) gradients[1] = args.builder.op1("neg", {dpred});
+  return gradients;
+}
+
+std::vector<ValueId> vjp_binary(const VjpArgs& args) {
+  std::vector<ValueId> gradients(4, kNone);
+  if (args.wants[0]) {
+    gradients[0] = args.builder.op1("binary_cross_entropy_grad",
+                                    {args.in(0), args.in(1), args.in(2), args.in(3), args.dy[0]});
+  }
+  return gradients;
+}
+
 Cost cost_cross_entropy(const CostArgs& args) {
   // A row of few classes still takes a logarithm and vectors that are not full.
   constexpr double kElementsPerRow = 200;
@@ -92,6 +110,35 @@ Cost cost_cross_entropy(const CostArgs& args) {
 }
 Cost cost_squared(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.inputs[0], 4));
+}
+Cost cost_binary(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[0], 40));
+}
+
+/// A loss of predictions and targets of one shape, or its gradient.
+OpDef target_op(const char* name, Gradient gradient, CostFn cost) {
+  return {.name = name,
+          .inputs = std::vector<InputSpec>{"pred", "target", "row_weights", "inv_total"},
+          .is_variadic = false,
+          .outputs = std::vector<std::string>{"loss"},
+          .attrs = std::vector<AttrSpec>{},
+          .infer = infer_squared,
+          .gradient = std::move(gradient),
+          .keeps = Keeps{.inputs = 0b1111},
+          .cost = cost,
+          .alias = never_in_place()};
+}
+OpDef target_grad_op(const char* name, CostFn cost) {
+  return {.name = name,
+          .inputs = std::vector<InputSpec>{"pred", "target", "row_weights", "inv_total", "dloss"},
+          .is_variadic = false,
+          .outputs = std::vector<std::string>{"dpred"},
+          .attrs = std::vector<AttrSpec>{},
+          .infer = infer_squared_grad,
+          .gradient = not_differentiable("it is a gradient"),
+          .keeps = Keeps{},
+          .cost = cost,
+          .alias = may_overwrite({{0, 0}, {0, 1}})};
 }
 
 // Of two classes and of many.
@@ -132,6 +179,16 @@ ValueId mean_squared_error(GraphBuilder& builder, ValueId pred, ValueId target, 
   return builder.op1("mean_squared_error", {pred, target, row_weights, inv_total});
 }
 
+ValueId smooth_l1(GraphBuilder& builder, ValueId pred, ValueId target, ValueId row_weights,
+                  ValueId inv_total) {
+  return builder.op1("smooth_l1", {pred, target, row_weights, inv_total});
+}
+
+ValueId binary_cross_entropy(GraphBuilder& builder, ValueId logits, ValueId target,
+                             ValueId row_weights, ValueId inv_total) {
+  return builder.op1("binary_cross_entropy", {logits, target, row_weights, inv_total});
+}
+
 std::span<const OpDef> loss_ops() {
   static const std::vector<AttrSpec> attrs = {{"ignore_index", kIgnoreIndex},
                                               {"label_smoothing", 0.0}};
@@ -159,26 +216,12 @@ std::span<const OpDef> loss_ops() {
        .cost = cost_cross_entropy,
        .alias = may_overwrite({{0, 0}}),
        .timing = {.finds = Finds::unwarmed, .probes = cross_entropy_probes<true>}},
-      {.name = "mean_squared_error",
-       .inputs = std::vector<InputSpec>{"pred", "target", "row_weights", "inv_total"},
-       .is_variadic = false,
-       .outputs = std::vector<std::string>{"loss"},
-       .attrs = std::vector<AttrSpec>{},
-       .infer = infer_squared,
-       .gradient = Gradient(vjp_squared),
-       .keeps = Keeps{.inputs = 0b1111},
-       .cost = cost_squared,
-       .alias = never_in_place()},
-      {.name = "mean_squared_error_grad",
-       .inputs = std::vector<InputSpec>{"pred", "target", "row_weights", "inv_total", "dloss"},
-       .is_variadic = false,
-       .outputs = std::vector<std::string>{"dpred"},
-       .attrs = std::vector<AttrSpec>{},
-       .infer = infer_squared_grad,
-       .gradient = not_differentiable("it is a gradient"),
-       .keeps = Keeps{},
-       .cost = cost_squared,
-       .alias = may_overwrite({{0, 0}, {0, 1}})},
+      target_op("mean_squared_error", Gradient(vjp_squared), cost_squared),
+      target_grad_op("mean_squared_error_grad", cost_squared),
+      target_op("smooth_l1", Gradient(vjp_smooth_l1), cost_squared),
+      target_grad_op("smooth_l1_grad", cost_squared),
+      target_op("binary_cross_entropy", Gradient(vjp_binary), cost_binary),
+      target_grad_op("binary_cross_entropy_grad", cost_binary),
   };
   return ops;
 }

@@ -19,6 +19,16 @@
 // mean_squared_error_grad(pred, target, row_weights, inv_total, dloss []) -> dpred:
 //   2 * dloss * inv_total * w * (pred - target) / (elements of a row). The target's gradient is its
 //   negative.
+// smooth_l1(pred, target, row_weights, inv_total) -> loss []
+//   as mean_squared_error with e^2 / 2 where |e| < 1, else |e| - 1/2, of e = pred - target.
+// smooth_l1_grad(pred, target, row_weights, inv_total, dloss []) -> dpred:
+//   dloss * inv_total * w * min(max(e, -1), 1) / (elements of a row). The target's gradient is its
+//   negative.
+// binary_cross_entropy(pred (N, ...), target, row_weights (N), inv_total []) -> loss []
+//   pred are logits z: inv_total * sum over rows of w * mean over the row of max(z, 0) - z * target
+//   + log(1 + exp(-|z|)).
+// binary_cross_entropy_grad(pred, target, row_weights, inv_total, dloss []) -> dpred:
+//   dloss * inv_total * w * (sigmoid(z) - target) / (elements of a row). The target has none.
 // Gradients keep the inputs and lse. labels, row_weights, inv_total and lse have none. Rows of
 // weight 0 do not count, whatever finite values they hold.
 #pragma once
@@ -43,5 +53,9 @@ struct CrossEntropyOutputs {
                                                         CrossEntropyOptions options = {});
 [[nodiscard]] ValueId mean_squared_error(GraphBuilder& builder, ValueId pred, ValueId target,
                                          ValueId row_weights, ValueId inv_total);
+[[nodiscard]] ValueId smooth_l1(GraphBuilder& builder, ValueId pred, ValueId target,
+                                ValueId row_weights, ValueId inv_total);
+[[nodiscard]] ValueId binary_cross_entropy(GraphBuilder& builder, ValueId logits, ValueId target,
+                                           ValueId row_weights, ValueId inv_total);
 
 }  // namespace snug

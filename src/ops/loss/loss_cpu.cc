@@ -271,6 +271,72 @@ std::unique_ptr<Kernel> create_squared_grad(const NodeSpec& spec, const CpuConte
   });
 }
 
+// Losses of few elements a row, in double: one element's loss and slope.
+struct SmoothL1 {
+  static double loss(double pred, double target) {
+    const double distance = std::abs(pred - target);
+    return distance < 1 ? distance * distance / 2 : distance - 0.5;
+  }
+  static double slope(double pred, double target) { return std::clamp(pred - target, -1.0, 1.0); }
+};
+struct Binary {
+  static double loss(double z, double target) {
+    return std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)));
+  }
+  static double slope(double z, double target) {
+    const double small = std::exp(-std::abs(z)) / (1 + std::exp(-std::abs(z)));
+    return z < 0 ? small - target : (1 - target) - small;
+  }
+};
+
+template <class Element>
+std::unique_ptr<Kernel> create_targets(const NodeSpec& spec, const CpuContext& context) {
+  const Targets t = targets_of(spec);
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    const float* pred = input<float>(launch, 0);
+    const float* target = input<float>(launch, 1);
+    const float* weights = input<float>(launch, 2);
+    auto* terms = scratch_at<double>(launch);
+    parallel_for(threads, t.rows, t.grain(), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        terms[row] = 0;
+        if (weights[row] == 0 || t.row_size == 0) continue;
+        double sum = 0;
+        for (int64_t i = row * t.row_size; i < (row + 1) * t.row_size; ++i)
+          sum += Element::loss(pred[i], target[i]);
+        terms[row] = weights[row] * sum / static_cast<double>(t.row_size);
+      }
+    });
+    const double inv_total = *input<float>(launch, 3);
+    *output<float>(launch) = static_cast<float>(inv_total * sum_in_order(terms, t.rows));
+    return ErrorCode::ok;
+  });
+}
+
+template <class Element>
+std::unique_ptr<Kernel> create_targets_grad(const NodeSpec& spec, const CpuContext& context) {
+  const Targets t = targets_of(spec);
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    const float* pred = input<float>(launch, 0);
+    const float* target = input<float>(launch, 1);
+    const float* weights = input<float>(launch, 2);
+    auto* dpred = output<float>(launch);
+    if (t.row_size == 0) return ErrorCode::ok;
+    const double scale = static_cast<double>(*input<float>(launch, 3)) * *input<float>(launch, 4) /
+                         static_cast<double>(t.row_size);
+    parallel_for(threads, t.rows, t.grain(), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const double factor = scale * weights[row];
+        for (int64_t i = row * t.row_size; i < (row + 1) * t.row_size; ++i) {
+          const double slope = weights[row] == 0 ? 0 : Element::slope(pred[i], target[i]);
+          dpred[i] = static_cast<float>(factor * slope);
+        }
+      }
+    });
+    return ErrorCode::ok;
+  });
+}
+
 }  // namespace
 
 std::span<const CpuKernelDef> loss_cpu_kernels() {
@@ -282,6 +348,12 @@ std::span<const CpuKernelDef> loss_cpu_kernels() {
       {"mean_squared_error", "simd:mean_squared_error", always, row_scratch, create_squared},
       {"mean_squared_error_grad", "simd:mean_squared_error_grad", always, no_scratch,
        create_squared_grad},
+      {"smooth_l1", "plain:smooth_l1", always, row_scratch, create_targets<SmoothL1>},
+      {"smooth_l1_grad", "plain:smooth_l1_grad", always, no_scratch, create_targets_grad<SmoothL1>},
+      {"binary_cross_entropy", "plain:binary_cross_entropy", always, row_scratch,
+       create_targets<Binary>},
+      {"binary_cross_entropy_grad", "plain:binary_cross_entropy_grad", always, no_scratch,
+       create_targets_grad<Binary>},
   };
   return kernels;
 }

@@ -79,26 +79,52 @@ void run_cross_entropy_grad(const RefArgs& args) {
   }
 }
 
-void run_squared(const RefArgs& args) {
+// Of one element: the loss and its slope.
+struct Squared {
+  static double loss(double pred, double target) { return (pred - target) * (pred - target); }
+  static double slope(double pred, double target) { return 2 * (pred - target); }
+};
+struct SmoothL1 {
+  static double loss(double pred, double target) {
+    const double distance = std::abs(pred - target);
+    return distance < 1 ? distance * distance / 2 : distance - 0.5;
+  }
+  static double slope(double pred, double target) { return std::clamp(pred - target, -1.0, 1.0); }
+};
+struct Binary {
+  static double loss(double z, double target) {
+    return std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)));
+  }
+  static double slope(double z, double target) {
+    // The smaller of sigmoid and 1 - sigmoid keeps its digits.
+    const double small = std::exp(-std::abs(z)) / (1 + std::exp(-std::abs(z)));
+    return z < 0 ? small - target : (1 - target) - small;
+  }
+};
+
+template <class Element>
+void run_targets(const RefArgs& args) {
   const int64_t rows = args.inputs[2].size();
   double total = 0;
   for (int64_t i = 0; i < args.inputs[0].size(); ++i) {
     const int64_t row_size = args.inputs[0].size() / rows;
-    const double error = args.inputs[0].data[i] - args.inputs[1].data[i];
     const double weight = args.inputs[2].data[i / row_size];
-    if (weight != 0) total += weight * error * error / static_cast<double>(row_size);
+    if (weight == 0) continue;
+    total += weight * Element::loss(args.inputs[0].data[i], args.inputs[1].data[i]) /
+             static_cast<double>(row_size);
   }
   args.outputs[0].data[0] = args.inputs[3].data[0] * total;
 }
 
-void run_squared_grad(const RefArgs& args) {
+template <class Element>
+void run_targets_grad(const RefArgs& args) {
   const int64_t rows = args.inputs[2].size();
   for (int64_t i = 0; i < args.inputs[0].size(); ++i) {
     const int64_t row_size = args.inputs[0].size() / rows;
     const double weight = args.inputs[2].data[i / row_size];
     const double factor = args.inputs[4].data[0] * args.inputs[3].data[0] * weight;
-    const double error = args.inputs[0].data[i] - args.inputs[1].data[i];
-    args.outputs[0].data[i] = weight == 0 ? 0 : 2 * factor * error / static_cast<double>(row_size);
+    const double slope = Element::slope(args.inputs[0].data[i], args.inputs[1].data[i]);
+    args.outputs[0].data[i] = weight == 0 ? 0 : factor * slope / static_cast<double>(row_size);
   }
 }
 
@@ -107,8 +133,12 @@ void run_squared_grad(const RefArgs& args) {
 std::span<const RefKernelDef> loss_ref_kernels() {
   static const RefKernelDef kernels[] = {{"softmax_cross_entropy", run_cross_entropy},
                                          {"softmax_cross_entropy_grad", run_cross_entropy_grad},
-                                         {"mean_squared_error", run_squared},
-                                         {"mean_squared_error_grad", run_squared_grad}};
+                                         {"mean_squared_error", run_targets<Squared>},
+                                         {"mean_squared_error_grad", run_targets_grad<Squared>},
+                                         {"smooth_l1", run_targets<SmoothL1>},
+                                         {"smooth_l1_grad", run_targets_grad<SmoothL1>},
+                                         {"binary_cross_entropy", run_targets<Binary>},
+                                         {"binary_cross_entropy_grad", run_targets_grad<Binary>}};
   return kernels;
 }
 

@@ -112,11 +112,63 @@ std::vector<OpCase> squared_cases() {
   };
 }
 
+// Away from the corners at a distance of 1: distances of 0.1 to 0.7, and of 1.5 and more.
+std::vector<OpCase> smooth_l1_cases() {
+  const CaseInput pred = f32_values({2, 3}, {0.1, -0.7, 2.5, -1.5, 0.3, 4});
+  const CaseInput target = f32_values({2, 3}, {0.4, -0.2, 0.5, 0.5, 0, -4});
+  return {
+      {.op = "smooth_l1",
+       .name = "near_and_far",
+       .inputs = {pred, target, weights({1, 0.5}), scalar(0.3)}},
+      {.op = "smooth_l1",
+       .name = "vector_with_a_row_that_does_not_count",
+       .inputs = {f32_values({3}, {0.1, 9, -3}), f32_values({3}, {0.3, 1, 3}), weights({1, 0, 2}),
+                  scalar(1)}},
+      {.op = "smooth_l1",
+       .name = "bad_target",
+       .inputs = {f32_normal({2, 3}), f32_normal({3}), weights({1, 1}), scalar(1)},
+       .error = ErrorCode::shape_mismatch,
+       .error_text = "target must have shape [2,3], not [3]"},
+      {.op = "smooth_l1_grad",
+       .name = "near_and_far",
+       .inputs = {pred, target, f32_values({2}, {1, 0.5}), f32_values({}, {0.3}), f32_normal({})}},
+  };
+}
+
+std::vector<OpCase> binary_cases() {
+  const CaseInput target = without_gradient(f32_values({3, 2}, {0, 1, 1, 1, 0, 0.25}));
+  return {
+      {.op = "binary_cross_entropy",
+       .name = "matrix",
+       .inputs = {f32_normal({3, 2}), target, weights({1, 0.5, 2}), scalar(0.3)}},
+      {.op = "binary_cross_entropy",
+       .name = "large_logits",
+       .inputs = {f32_values({3, 2}, {-30, 30, 9, -7, 0.5, 12}), target, weights({1, 1, 1}),
+                  scalar(0.3)}},
+      {.op = "binary_cross_entropy",
+       .name = "all_weights_zero",
+       .inputs = {f32_normal({3, 2}), target, weights({0, 0, 0}), scalar(1)},
+       .zero_gradient = true},
+      {.op = "binary_cross_entropy_grad",
+       .name = "matrix",
+       .inputs = {f32_normal({3, 2}), target, f32_values({3}, {1, 0, 2}), f32_values({}, {0.3}),
+                  f32_normal({})}},
+      {.op = "binary_cross_entropy_grad",
+       .name = "bad_dloss",
+       .inputs = {f32_normal({2, 3}), f32_normal({2, 3}), f32_values({2}, {1, 1}),
+                  f32_values({}, {1}), f32_normal({1})},
+       .error = ErrorCode::shape_mismatch,
+       .error_text = "dloss must have shape []"},
+  };
+}
+
 }  // namespace
 
 std::vector<OpCase> loss_cases() {
   std::vector<OpCase> cases = cross_entropy_cases();
-  for (OpCase& c : squared_cases()) cases.push_back(std::move(c));
+  for (const auto more : {squared_cases, smooth_l1_cases, binary_cases}) {
+    for (OpCase& c : more()) cases.push_back(std::move(c));
+  }
   return cases;
 }
 

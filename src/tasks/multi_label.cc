@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any number of labels a row: a sigmoid each and binary cross-entropy. B rows, C labels.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/check.h"
+#include "ops/loss/loss.h"
+#include "snug/error.h"
+#include "tasks/task.h"
+
+namespace snug::tasks {
+namespace {
+
+void read_row(const data::Row& row, const data::EncodedRow&, const std::string& where,
+              std::span<data::ColumnDraft> columns) {
+  if (!row.label) return;
+  const data::RowLabel& label = *row.label;
+  const bool is_empty_list = label.is_list && label.items.empty();
+  if (!label.is_list || (label.is_number && !is_empty_list)) {
+    throw Error(ErrorCode::bad_data, where, "the label is no list of texts",
+                R"(write "label": ["a", "b"], or [] for none; lists exist in JSON lines alone)");
+  }
+  std::set<std::string> seen;
+  for (const std::string& item : label.items) {
+    if (!seen.insert(item).second)
+      throw Error(ErrorCode::bad_data, where, "the label '" + item + "' stands twice in the list",
+                  "give it once");
+  }
+  columns[0].names = label.items;
+}
+
+// labels f32(B, C): 1 where the row has the label; row_weights f32(B): 0 for padding rows.
+void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Settings&) {
+  const Shape shape = builder.shape(model.logits);
+  model.labels = builder.input(models::kLabels, {DType::f32, shape});
+  model.row_weights = builder.input(models::kRowWeights, {DType::f32, {shape[0]}});
+  model.inv_total = builder.input(models::kInvTotal, {DType::f32, {}});
+  const ScopeGuard scope(builder, "loss");
+  model.loss =
+      binary_cross_entropy(builder, model.logits, model.labels, model.row_weights, model.inv_total);
+}
+
+void feed(const data::RowColumns* row, const FedRow& fed) {
+  const std::span<float> labels(reinterpret_cast<float*>(fed.labels.data()),
+                                fed.labels.size() / sizeof(float));
+  fed.weights[0] = row != nullptr ? 1.0F : 0.0F;
+  std::fill(labels.begin(), labels.end(), 0.0F);
+  if (row == nullptr) return;
+  for (const int32_t id : row->integers(0)) labels[static_cast<size_t>(id)] = 1.0F;
+}
+
+double sigmoid(float logit) { return 1 / (1 + std::exp(-static_cast<double>(logit))); }
+
+class LabelsMeter final : public Meter {
+ public:
+  explicit LabelsMeter(const Context& context)
+      : names_(context.labels),
+        threshold_(context.settings.threshold),
+        wanted_(names_.size()),
+        found_(names_.size()),
+        hits_(names_.size()),
+        is_wanted_(names_.size()) {}
+
+  void add(const data::RowColumns& row, std::span<const float> logits) override {
+    SNUG_CHECK(logits.size() == names_.size(), "a logit for each label");
+    std::fill(is_wanted_.begin(), is_wanted_.end(), false);
+    for (const int32_t id : row.integers(0)) is_wanted_[static_cast<size_t>(id)] = true;
+    bool is_same = true;
+    double loss = 0;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      const auto z = static_cast<double>(logits[i]);
+      const bool is_found = sigmoid(logits[i]) >= threshold_;
+      loss += std::max(z, 0.0) - (is_wanted_[i] ? z : 0) + std::log1p(std::exp(-std::abs(z)));
+      wanted_[i] += is_wanted_[i] ? 1 : 0;
+      found_[i] += is_found ? 1 : 0;
+      hits_[i] += is_found && is_wanted_[i] ? 1 : 0;
+      is_same = is_same && is_found == is_wanted_[i];
+    }
+    ++rows_;
+    same_ += is_same ? 1 : 0;
+    loss_sum_ += loss / static_cast<double>(logits.size());
+  }
+
+  [[nodiscard]] EvalMetrics result() const override {
+    const auto ratio = [](int64_t part, int64_t whole) {
+      return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+    };
+    EvalMetrics out{.rows = rows_, .loss = 0, .values = {}, .classes = {}};
+    int64_t hits = 0;
+    int64_t both = 0;
+    double macro = 0;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      const double f1 = ratio(2 * hits_[i], wanted_[i] + found_[i]);
+      hits += hits_[i];
+      both += wanted_[i] + found_[i];
+      macro += f1 / static_cast<double>(names_.size());
+      out.classes.push_back({.label = names_[i],
+                             .rows = wanted_[i],
+                             .precision = ratio(hits_[i], found_[i]),
+                             .recall = ratio(hits_[i], wanted_[i]),
+                             .f1 = f1});
+    }
+    const double micro = ratio(2 * hits, both);
+    const double same = ratio(same_, rows_);
+    if (rows_ > 0) out.loss = loss_sum_ / static_cast<double>(rows_);
+    out.values = {{"micro_f1", micro, number_text("micro F1", micro)},
+                  {"macro_f1", macro, number_text("macro F1", macro)},
+                  {"subset_accuracy", same, percent_text("subset accuracy", same)}};
+    return out;
+  }
+
+ private:
+  std::vector<std::string> names_;
+  double threshold_;
+  int64_t rows_ = 0;
+  int64_t same_ = 0;
+  double loss_sum_ = 0;
+  std::vector<int64_t> wanted_;
+  std::vector<int64_t> found_;
+  std::vector<int64_t> hits_;
+  std::vector<bool> is_wanted_;
+};
+
+void predict(const Context& context, const data::RowColumns&, std::span<const float> logits,
+             Prediction& out) {
+  out.labels.emplace();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double score = sigmoid(logits[i]);
+    out.scores.emplace_back(context.labels[i], score);
+    if (score >= context.settings.threshold) out.labels->emplace_back(context.labels[i]);
+  }
+}
+
+}  // namespace
+
+const Task& multi_label_task() {
+  static const Task task = {
+      .name = "multi_label",
+      .inputs = std::vector{models::InputKind::text},
+      .head =
+          models::Head{.kind = models::HeadKind::row, .problem_type = "multi_label_classification"},
+      .keys = std::vector<std::string>{"threshold"},
+      .least_labels = int64_t{1},
+      .rows = data::RowForm{.name = "lists of labels",
+                            .has_words = false,
+                            .columns = {{.name = "label", .form = data::ColumnForm::ragged}},
+                            .read = read_row},
+      .fits =
+          [](const data::LabelSurvey& labels) {
+            return labels.lists_of_text > 0 && labels.lists_of_words == 0;
+          },
+      .weight = [](const data::RowColumns&) { return 1.0; },
+      .append_loss = append_loss,
+      .feed = feed,
+      .metrics =
+          std::vector<Metric>{
+              {.name = "micro_f1"}, {.name = "macro_f1"}, {.name = "subset_accuracy"}},
+      .meter = [](const Context& context, int64_t) -> std::unique_ptr<Meter> {
+        return std::make_unique<LabelsMeter>(context);
+      },
+      .bytes_per_row = [](int64_t) { return int64_t{0}; },
+      .predict = predict};
+  return task;
+}
+
+}  // namespace snug::tasks

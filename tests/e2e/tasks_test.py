@@ -1,0 +1,180 @@
+"""Every task from rows to predictions: training, evaluation, predictions, verify, buckets, splits, resume; and what is refused."""
+import json
+import random
+
+import common
+from common import Case, options, read_safetensors, relative_l2, run, sha256, write_jsonl
+
+VALUES = {"good": 1.0, "fine": 0.5, "poor": -0.5, "bad": -1.25}
+TOPICS = {"sun": "weather", "rain": "weather", "wind": "weather", "goal": "sport", "team": "sport", "bank": "money", "coin": "money"}
+
+
+def rows_of(task, count, seed):
+    generator = random.Random(seed)
+
+    def words(among, most=24):
+        return [generator.choice(sorted(among)) for _ in range(generator.randint(1, most))]
+
+    def mean(found):
+        return sum(VALUES[word] for word in found) / len(found)
+
+    def row():
+        if task == "regression":
+            found = words(VALUES)
+            return {"text": " ".join(found), "label": round(mean(found), 4)}
+        if task == "several_targets":
+            found = words(VALUES)
+            return {"text": " ".join(found), "label": [round(mean(found), 4), round(-2 * mean(found), 4)]}
+        found = words(TOPICS, 4) if generator.random() < 0.9 else ["nothing"]
+        return {"text": " ".join(found), "label": sorted({TOPICS[word] for word in found if word in TOPICS})}
+
+    return [row() for _ in range(count)]
+
+
+class TaskCase(Case):
+    """What holds of every task; `data` names its rows."""
+
+    def data(self, name):
+        write_jsonl(self.train_file, rows_of(name, 160, 1))
+        write_jsonl(self.valid_file, rows_of(name, 40, 2))
+
+    def small(self, **more):
+        return dict(dict(model="mlp", hidden_sizes=16, vocab_size=80, train_batch_size=16, learning_rate=0.02, max_steps=40, threads=1), **more)
+
+    def predictions(self, **values):
+        return [json.loads(line) for line in self.ok("predict", **values).stdout.splitlines()]
+
+    def whole_way(self, task, name=None, models=("mlp", "lstm", "bert-tiny", "distilbert-tiny"), **more):
+        """Returns metrics and predictions of the first model."""
+        self.data(name or task)
+        first = None
+        for model in models:
+            sizes = dict(mlp=dict(hidden_sizes=16), lstm=dict(hidden_sizes=None, hidden_size=16))
+            sizes = sizes.get(model, dict(hidden_sizes=None, max_steps=3))
+            values = self.base(**dict(self.small(model=model, **more), **sizes))
+            out = self.folder / model
+            said = self.ok("train", **values, output_dir=out).stderr
+            self.assertIn(f"the task is {task}", said)
+            self.assertEqual(json.loads((out / "last/trainer_state.json").read_text())["config"]["task"], task)
+            summary = self.summary(out)
+            self.assertEqual(summary["planned_arena_bytes"], summary["measured_arena_bytes"])
+            metrics = json.loads(self.ok("eval", output_dir=out, model=model, test_file=self.valid_file, memory="1GiB", **more).stdout)
+            for key, value in summary["final_metrics"].items():
+                if key != "classes":
+                    self.assertAlmostEqual(metrics[key], value, places=5, msg=key)
+            # The best folder alone says what the task is.
+            found = self.predictions(model=out / "best", test_file=self.valid_file, memory="1GiB", **more)
+            self.assertEqual(len(found), 40)
+            first = first or (metrics, found)
+        self.splits_and_resume(**more)
+        return first
+
+    def splits_and_resume(self, **more):
+        for model in ("mlp", "bert-tiny"):
+            values = self.base(**self.small(model=model, hidden_sizes=16 if model == "mlp" else None, max_steps=4, hidden_dropout_prob=0.1,
+                                            lr_scheduler_type="constant", **more))
+            verified = self.ok("verify", **dict(values, micro_batch_size=6))
+            self.assertIn("micro-batches of 6 against", verified.stdout)
+            weights = [read_safetensors(self.train(f"{model}-{size}", **dict(values, optim="sgd", micro_batch_size=size)) / "last/model.safetensors")
+                       for size in (16, 3)]
+            self.assertLess(relative_l2(*weights), 1e-6)
+            whole = self.train(f"{model}-whole", **values)
+            halves = self.train(f"{model}-halves", **dict(values, max_steps=2))
+            self.train(f"{model}-halves", **dict(values, resume=True))
+            self.assertEqual(sha256(whole / "last/model.safetensors"), sha256(halves / "last/model.safetensors"))
+
+    def refused(self, *texts, verb="train", **values):
+        done = run(verb, *options(**self.base(**self.small(**dict(dict(output_dir=self.folder / "refused"), **values)))))
+        self.assertEqual(done.returncode, 1, done.stderr + done.stdout)
+        for text in texts:
+            self.assertIn(text, " ".join(done.stderr.split()))
+
+
+class Regression(TaskCase):
+    def test_one_target(self):
+        metrics, found = self.whole_way("regression")
+        self.assertEqual(list(metrics), ["rows", "loss", "mse", "mae", "pearson", "spearman"])
+        wanted = [json.loads(line)["label"] for line in self.valid_file.read_text().splitlines()]
+        self.assertTrue(all(list(row) == ["values"] and len(row["values"]) == 1 for row in found))
+        squares = [(row["values"][0] - label) ** 2 for row, label in zip(found, wanted)]
+        self.assertAlmostEqual(sum(squares) / len(squares), metrics["mse"], places=5)
+        self.assertGreater(metrics["pearson"], 0.9)
+        config = json.loads((self.folder / "bert-tiny/best/config.json").read_text())
+        self.assertEqual((config["problem_type"], len(config["id2label"])), ("regression", 1))
+
+    def test_several_targets_and_smooth_l1(self):
+        metrics, found = self.whole_way("regression", "several_targets", models=("mlp",), regression_loss="smooth_l1", metric_for_best_model="pearson")
+        self.assertTrue(all(len(row["values"]) == 2 for row in found))
+        self.assertLess(metrics["loss"], metrics["mse"])
+        self.assertLess(metrics["mse"], 0.3)
+
+    def test_what_is_refused(self):
+        self.data("regression")
+        self.refused("regression_loss", "the task classification has no use for it", task="classification", regression_loss="smooth_l1")
+        self.refused("metric_for_best_model", "the task regression has no 'accuracy'", "mse, mae", metric_for_best_model="accuracy")
+        self.refused("label_smoothing_factor", "the task regression has no use for it", label_smoothing_factor=0.1)
+        self.refused("train.jsonl:1", "is not an integer", "set task to regression", task="classification")
+        self.refused("train.jsonl:1", "has 1 numbers, not 3", num_labels=3)
+        lines = self.train_file.read_text().splitlines(keepends=True)
+        for label, text in (('"much"', "'much' is no number"), ("1e60", "does not fit 32 bits"), ("[1, 2]", "has 2 numbers, not 1"),
+                            ("[]", "the label is an empty list")):
+            self.train_file.write_text("".join([*lines[:2], '{"text": "good", "label": %s}\n' % label, *lines[2:]]))
+            self.refused("train.jsonl:3", text, task="regression")
+        self.train_file.write_text("".join(lines))
+        images = common.write_cifar(self.folder / "cifar", data_batch_1=8)
+        self.refused("'resnet-8' reads images", "the task regression", model="resnet-8", hidden_sizes=None, vocab_size=None, max_seq_length=None,
+                     train_file=images, validation_file=None, task="regression")
+
+    def test_a_trained_head_says_what_it_is_for(self):
+        self.data("regression")
+        out = self.train("first", **self.small(task="regression", max_steps=2))
+        classes = self.folder / "classes.jsonl"
+        write_jsonl(classes, common.make_rows(40))
+        again = dict(model=out / "best", hidden_sizes=None, vocab_size=None, train_file=classes, validation_file=None, max_steps=2)
+        self.refused("its head is for regression, not classification", "fresh_head", task="classification", **again)
+        self.refused("is no number", **again)
+        self.ok("train", **self.base(**self.small(**again, fresh_head=True, output_dir=self.folder / "second")))
+        config = json.loads((self.folder / "second/best/config.json").read_text())
+        self.assertEqual(config["problem_type"], "single_label_classification")
+
+    def test_csv_and_inspect(self):
+        for name, labels, task in (("fractions", "0.5 1 2", "regression"), ("whole", "0 1 2", "classification"), ("names", "0.5 1 a", "classification")):
+            path = self.folder / f"{name}.csv"
+            path.write_text("text,label\n" + "".join(f"some words,{label}\n" for label in labels.split() * 8))
+            done = self.ok("train", **self.base(**self.small(train_file=path, validation_file=None, max_steps=1, output_dir=self.folder / name)))
+            self.assertIn(f"the task is {task}", done.stderr)
+            self.ok("inspect", **self.base(**self.small(train_file=path, validation_file=None)))
+
+
+class MultiLabel(TaskCase):
+    def test_whole_way(self):
+        metrics, found = self.whole_way("multi_label")
+        self.assertEqual(list(metrics), ["rows", "loss", "micro_f1", "macro_f1", "subset_accuracy", "classes"])
+        wanted = [json.loads(line)["label"] for line in self.valid_file.read_text().splitlines()]
+        same = sum(sorted(row["labels"]) == label for row, label in zip(found, wanted))
+        self.assertAlmostEqual(same / len(wanted), metrics["subset_accuracy"])
+        self.assertGreater(metrics["micro_f1"], 0.8)
+        for row in found:
+            self.assertEqual(list(row), ["labels", "scores"])
+            self.assertEqual(row["labels"], [name for name, score in row["scores"].items() if score >= 0.5])
+        all_labels = self.predictions(model=self.folder / "mlp/best", test_file=self.valid_file, memory="1GiB", threshold=0)
+        self.assertTrue(all(row["labels"] == ["money", "sport", "weather"] for row in all_labels))
+        config = json.loads((self.folder / "bert-tiny/best/config.json").read_text())
+        self.assertEqual(config["problem_type"], "multi_label_classification")
+
+    def test_what_is_refused(self):
+        self.data("multi_label")
+        self.refused("threshold", "the task classification has no use for it", task="classification", threshold=0.4)
+        self.refused("the label is a list", task="classification")
+        lines = self.train_file.read_text().splitlines(keepends=True)
+        for label, text in (('["sport", "sport"]', "stands twice"), ("[1, 2]", "no list of texts"), ('"sport"', "no list of texts"),
+                            ('["sport", 1]', "texts and numbers")):
+            self.train_file.write_text("".join([*lines[:2], '{"text": "good", "label": %s}\n' % label, *lines[2:]]))
+            self.refused("train.jsonl:3", text, task="multi_label")
+        self.train_file.write_text("".join(lines))
+        write_jsonl(self.valid_file, [{"text": "sun", "label": ["weather", "other"]}])
+        self.refused("valid.jsonl:1", "the label 'other' does not occur in the training data")
+
+
+if __name__ == "__main__":
+    common.main()
