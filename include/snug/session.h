@@ -36,8 +36,10 @@ struct SessionOptions {
   MemorySpec memory = {};
   int64_t micro_batch_size = 0;      // rows; 0: the planner's choice
   bool allow_coupled_split = false;  // split a batch although its rows are coupled
-  std::string recompute =
-      {};  // a named strategy ("keep-all", "recompute-all", ...); empty: by the budget
+  /// Empty: what the network marks (snug/recompute.h), by the budget where it marks nothing.
+  /// "auto": by the budget whatever it marks; or a named strategy ("keep-all", "recompute-all",
+  /// "marks:NAME;NAME", ...: docs/planning.md).
+  std::string recompute = {};
   /// The lengths that rows are padded to, rising: one program each. Empty: rows have no length.
   std::vector<int64_t> lengths = {};
 

@@ -66,14 +66,17 @@ class ReverseMode {
     gradients_[output_] = seed;
     const PhaseGuard phase(builder_, Phase::backward);
     const std::string scope = builder_.scope();
+    const std::vector<int32_t> parts = builder_.parts();
     if (wrt_.count(output_) != 0) finish(output_);
     for (auto id = static_cast<NodeId>(node_count_); id-- > 0;) {
       const Node node = builder_.graph().node(id);
       if (!is_on_path(node)) continue;
       builder_.set_scope(node.scope);
+      builder_.set_parts(node.parts);
       visit(id, node);
     }
     builder_.set_scope(scope);
+    builder_.set_parts(parts);
     std::map<ValueId, ValueId> result;
     for (ValueId id : wrt_) {
       const auto found = gradients_.find(id);

@@ -14,7 +14,7 @@ std::string option_words(OptionWords words, const std::string& key, const std::s
   const auto named = fields.find(key);
   const std::string field = named == fields.end() ? key : named->second;
   if (value.empty()) return field + " = true";
-  if (value == "auto") return field + (key == "recompute" ? " = \"\"" : " = 0");
+  if (value == "auto") return field + (key == "recompute" ? " = \"auto\"" : " = 0");
   return field + " = " + value;
 }
 

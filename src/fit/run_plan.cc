@@ -196,6 +196,8 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.lower_bound_overhead =
       keep_all_step > 0 ? std::max(0.0, pieces * (bound - keep_all) / keep_all_step) : 0;
   report.strategy = plan.strategy;
+  report.ops_run_again =
+      static_cast<int64_t>(plan.steps.size()) - static_cast<int64_t>(problem.ops.size());
   const auto& step = plan.steps[static_cast<size_t>(plan.peak_step)];
   const plan::Op& op = problem.ops[static_cast<size_t>(step.op)];
   report.peak_op = (op.scope.empty() ? "" : op.scope + "/") + op.name;

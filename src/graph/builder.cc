@@ -70,7 +70,8 @@ std::vector<ValueId> GraphBuilder::op(std::string_view name, std::vector<ValueId
             .outputs = {},
             .attrs = complete_attrs(*def, std::move(attrs), where),
             .scope = scope_,
-            .phase = phase_};
+            .phase = phase_,
+            .parts = parts_};
   std::vector<TensorType> types;
   const auto present = std::make_unique<bool[]>(node.inputs.size() + 1);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -103,11 +104,15 @@ ValueId GraphBuilder::op1(std::string_view name, std::vector<ValueId> inputs, At
   return outputs[0];
 }
 
-void GraphBuilder::mark_output(ValueId id, const std::string& name) {
+void GraphBuilder::set_name(ValueId id, const std::string& name) {
   SNUG_CHECK(!graph_.is_resident(id) && graph_.value(id).name.empty(), name);
   if (!names_.insert(name).second)
     throw Error(ErrorCode::invalid_graph, graph_.name, "the name '" + name + "' is taken");
   graph_.values[static_cast<size_t>(id)].name = name;
+}
+
+void GraphBuilder::mark_output(ValueId id, const std::string& name) {
+  set_name(id, name);
   graph_.outputs.push_back(id);
 }
 

@@ -31,6 +31,9 @@ class GraphBuilder {
   ValueId op1(std::string_view name, std::vector<ValueId> inputs, Attrs attrs = {});
 
   void mark_output(ValueId id, const std::string& name);
+  /// Names a computed value that has no name yet.
+  void set_name(ValueId id, const std::string& name);
+  void mark_kept(ValueId id) { graph_.values[static_cast<size_t>(id)].is_marked = true; }
 
   [[nodiscard]] const TensorType& type(ValueId id) const { return graph_.type(id); }
   [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.type(id).shape; }
@@ -40,11 +43,19 @@ class GraphBuilder {
   /// Numbers random ops in the order of building: part of their key, fixed from here on.
   [[nodiscard]] int64_t next_random_ordinal() { return random_ordinal_++; }
 
-  // The scope and phase of the nodes that follow; set through ScopeGuard / PhaseGuard.
+  // The scope, the parts and the phase of the nodes that follow; set through guards.
   [[nodiscard]] const std::string& scope() const { return scope_; }
   void set_scope(std::string scope) { scope_ = std::move(scope); }
   [[nodiscard]] bool shares_weights() const { return shares_weights_; }
   void set_shares_weights(bool is_on) { shares_weights_ = is_on; }
+  [[nodiscard]] const std::vector<int32_t>& parts() const { return parts_; }
+  void set_parts(std::vector<int32_t> parts) { parts_ = std::move(parts); }
+  /// A new part within those that the nodes that follow lie in.
+  [[nodiscard]] std::vector<int32_t> inner_part() {
+    std::vector<int32_t> parts = parts_;
+    parts.push_back(next_part_++);
+    return parts;
+  }
   [[nodiscard]] Phase phase() const { return phase_; }
   void set_phase(Phase phase) { phase_ = phase; }
 
@@ -56,6 +67,8 @@ class GraphBuilder {
   std::unordered_set<std::string> names_;  // of the graph's values
   std::string scope_;
   bool shares_weights_ = false;
+  std::vector<int32_t> parts_;
+  int32_t next_part_ = 0;
   Phase phase_ = Phase::forward;
   int64_t random_ordinal_ = 0;
 };

@@ -47,6 +47,7 @@ struct Value {
   std::string name;  // unique where not empty; always set for residents
   NodeId producer = kNone;
   int32_t output_index = 0;
+  bool is_marked = false;  // to be kept for the backward part, where a plan follows marks
   MemorySpace space = MemorySpace::host;
 };
 
@@ -57,6 +58,9 @@ struct Node {
   Attrs attrs;
   std::string scope;  // "encoder.layer.3.attention"
   Phase phase = Phase::forward;
+  /// The parts that are run again for their backward part and that it lies in, outermost first. A
+  /// backward node has those of the node that it belongs to.
+  std::vector<int32_t> parts = {};
   int32_t queue = 0;  // one queue today
 };
 

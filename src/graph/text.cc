@@ -2,6 +2,7 @@
 // Printer and recursive-descent parser of the graph's text form.
 #include "graph/text.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
@@ -12,6 +13,8 @@
 
 namespace snug {
 namespace {
+
+constexpr int64_t kMostParts = 1'000'000;
 
 const char* keyword(ValueKind kind) {
   switch (kind) {
@@ -51,7 +54,10 @@ void print_node(const Graph& graph, const Node& node, std::string& out) {
   out += " : ";
   for (size_t i = 0; i < node.outputs.size(); ++i)
     out += (i ? ", " : "") + to_string(graph.type(node.outputs[i]));
-  out += " @" + quoted(node.scope) + " " + to_string(node.phase) + "\n";
+  out += " @" + quoted(node.scope) + " " + to_string(node.phase);
+  for (size_t i = 0; i < node.parts.size(); ++i)
+    out += (i ? ", " : " [") + std::to_string(node.parts[i]);
+  out += node.parts.empty() ? "\n" : "]\n";
 }
 
 class Parser {
@@ -257,6 +263,14 @@ class Parser {
     expect('@');
     result.scope = string();
     result.phase = phase();
+    if (accept('[')) {
+      while (!accept(']')) {
+        const int64_t part = integer();
+        if (part < 0 || part > kMostParts) fail(std::to_string(part) + " is not a part");
+        result.parts.push_back(static_cast<int32_t>(part));
+        if (peek() != ']') expect(',');
+      }
+    }
     graph_.nodes.push_back(std::move(result));
   }
   void statement() {
@@ -272,7 +286,14 @@ class Parser {
       }
       return node(std::move(outputs), name);
     }
-    expect_word("output");
+    const std::string kind = word();
+    if (kind == "mark") {
+      const ValueId id = used_id();
+      if (id == kNone) fail("a mark needs a value");
+      graph_.values[static_cast<size_t>(id)].is_marked = true;
+      return;
+    }
+    if (kind != "output" && kind != "name") fail("'output' expected");
     const std::string name = string();
     const ValueId id = used_id();
     if (id == kNone) fail("an output needs a value");
@@ -280,7 +301,7 @@ class Parser {
     if (!graph_.value(id).name.empty())
       fail("%" + std::to_string(id) + " has the name '" + graph_.value(id).name + "' already");
     graph_.values[static_cast<size_t>(id)].name = name;
-    graph_.outputs.push_back(id);
+    if (kind == "output") graph_.outputs.push_back(id);
   }
 
   std::string_view text_;
@@ -307,6 +328,14 @@ std::string print(const Graph& graph) {
   }
   for (ValueId id : graph.outputs)
     out += "  output " + quoted(graph.value(id).name) + " %" + std::to_string(id) + "\n";
+  for (size_t id = 0; id < graph.values.size(); ++id) {
+    const Value& value = graph.values[id];
+    const bool is_output = std::find(graph.outputs.begin(), graph.outputs.end(),
+                                     static_cast<ValueId>(id)) != graph.outputs.end();
+    if (!graph.is_resident(static_cast<ValueId>(id)) && !value.name.empty() && !is_output)
+      out += "  name " + quoted(value.name) + " %" + std::to_string(id) + "\n";
+    if (value.is_marked) out += "  mark %" + std::to_string(id) + "\n";
+  }
   return out + "}\n";
 }
 

@@ -6,9 +6,11 @@
 //     %1 = parameter "w" : f32[3,4]
 //     %2 = matmul(%0, %1) {transpose_b=true} : f32[8,3] @"layer.0" forward
 //     output "y" %2
+//     mark %2
 //   }
-// A node with several outputs reads "%3, %4 = op(...) : type, type". An absent optional input is
-// "_". Attributes that have their default value are not printed.
+// `name "h" %2` names a value that is no output. Numbers behind the phase are a node's parts:
+// forward [0, 2]. A node with several outputs reads "%3, %4 = op(...) : type, type". An absent
+// optional input is "_". Attributes that have their default value are not printed.
 #pragma once
 
 #include <string>

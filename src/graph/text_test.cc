@@ -42,6 +42,26 @@ TEST(Graph_text, random_graphs_survive_print_and_parse) {
   EXPECT_GT(nodes, 60u * 20) << "the generator hardly builds anything";
 }
 
+TEST(Graph_text, parts_names_and_marks_survive) {
+  const std::string text =
+      "graph \"g\" {\n"
+      "  %0 = input \"x\" : f32[8,4]\n"
+      "  %1 = exp(%0) : f32[8,4] @\"\" forward [0, 3]\n"
+      "  %2 = exp(%1) : f32[8,4] @\"\" backward [7]\n"
+      "  output \"y\" %2\n"
+      "  name \"hidden\" %1\n"
+      "  mark %1\n"
+      "}\n";
+  const Graph graph = parse_graph(text, op_registry());
+  EXPECT_EQ(print(graph), text);
+  EXPECT_EQ(graph.nodes[0].parts, (std::vector<int32_t>{0, 3}));
+  EXPECT_TRUE(graph.value(graph.find("hidden")).is_marked);
+  EXPECT_THROW((void)parse_graph("graph \"g\" {\n  %0 = input \"x\" : f32[8]\n"
+                                 "  %1 = exp(%0) : f32[8] @\"\" forward [-1]\n}\n",
+                                 op_registry()),
+               Error);
+}
+
 TEST(Graph_text, reads_as_documented) {
   const std::string text =
       "graph \"mlp\" {\n"

@@ -34,6 +34,7 @@ struct NetworkFacts {
   std::vector<MeanTotal> means;
   std::vector<std::string> outputs;
   std::string coupling;
+  bool has_marks = false;  // tensors to be kept, or parts to be run again
 };
 
 // Names of values that are not the caller's to choose.

@@ -39,6 +39,36 @@ void check_linear(const Network& network, const Graph& graph, ValueId loss,
   }
 }
 
+// A mark that no backward op can gain from is an error, not a remark: whoever set it believes that
+// it saves memory.
+void check_marks(const Network& network, const Graph& graph, ValueId loss) {
+  std::vector<bool> is_used(graph.values.size(), false);
+  is_used[static_cast<size_t>(loss)] = true;
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    const bool leads = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                   [&](ValueId id) { return is_used[static_cast<size_t>(id)]; });
+    if (!leads) continue;
+    for (const ValueId id : node.inputs) {
+      if (id != kNone) is_used[static_cast<size_t>(id)] = true;
+    }
+  }
+  const Value& end = graph.value(loss);
+  if (end.is_marked || !end.name.empty())
+    fail(network,
+         "the mark" + (end.name.empty() ? "" : " '" + end.name + "'") +
+             " is on what training minimizes: it keeps nothing",
+         "mark what the network goes on from, not its end");
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& value = graph.values[i];
+    if (!value.is_marked || is_used[i]) continue;
+    const std::string what =
+        value.name.empty() ? describe(graph, value.producer) : "'" + value.name + "'";
+    fail(network, "the mark on " + what + " keeps nothing: the loss does not depend on it",
+         "mark what the loss is computed from");
+  }
+}
+
 std::vector<std::string> weights_in(const Graph& graph) {
   std::vector<std::string> names;
   for (const Value& value : graph.values) {
@@ -94,6 +124,7 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
     return kNone;
   }
   check_linear(network, graph.graph(), state.loss, state.means);
+  check_marks(network, graph.graph(), state.loss);
   graph.mark_output(state.loss, kLossName);
   return request.training ? state.loss : kNone;
 }
@@ -130,7 +161,8 @@ DescribedNetwork describe_network(const Network& network, const std::vector<int6
                                                     const Shape&) { return init.at(weight); },
                    .is_head = [](const std::string&) { return false; },
                    .coupling = facts.coupling,
-                   .has_lengths = lengths.size() > 1 || longest > 0};
+                   .has_lengths = lengths.size() > 1 || longest > 0,
+                   .has_marks = facts.has_marks};
   return described;
 }
 

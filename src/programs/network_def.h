@@ -31,6 +31,7 @@ struct NetworkDef {
   /// that a split of the batch is other mathematics; empty where it does not.
   std::string coupling;
   bool has_lengths = false;  // shorter rows take less memory
+  bool has_marks = false;    // says itself what is kept and what is run again
 };
 
 }  // namespace snug

@@ -84,6 +84,7 @@ std::string PlanReport::to_json() const {
                                  {"accumulation_steps", accumulation_steps},
                                  {"step_seconds", step_seconds},
                                  {"step_seconds_uncertainty", step_seconds_uncertainty},
+                                 {"ops_run_again", ops_run_again},
                                  {"recompute_overhead", recompute_overhead},
                                  {"lower_bound_overhead", lower_bound_overhead},
                                  {"strategy", strategy},
@@ -150,6 +151,12 @@ std::string PlanReport::to_text() const {
                      accumulation_steps == 1 ? "" : "es", micro_batch);
   out += fmt::format("  recompute   {}: {} time (in these bytes at least {})\n", strategy,
                      signed_percent(recompute_overhead), signed_percent(lower_bound_overhead));
+  if (ops_run_again > 0) {
+    out += fmt::format("  run again   {} op{} a micro-batch\n", ops_run_again,
+                       ops_run_again == 1 ? "" : "s");
+  } else if (strategy.starts_with("mark")) {
+    out += "  run again   nothing: the marks save nothing\n";
+  }
   out += fmt::format("  step        {} \u00b1 {:.0f} % predicted", format_seconds(step_seconds),
                      100 * step_seconds_uncertainty);
   if (updates > 0)

@@ -58,6 +58,18 @@ void expect_in(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
 }
 
+TEST(Plan_report, says_how_many_ops_run_again) {
+  PlanReport plan = report();
+  EXPECT_EQ(plan.to_text().find("  run again   "), std::string::npos);
+  plan.strategy = "marks:a;b";
+  expect_in(plan.to_text(), "  run again   nothing: the marks save nothing\n");
+  plan.ops_run_again = 1;
+  expect_in(plan.to_text(), "  run again   1 op a micro-batch\n");
+  plan.ops_run_again = 7;
+  expect_in(plan.to_text(), "  run again   7 ops a micro-batch\n");
+  expect_in(plan.to_json(), "\"ops_run_again\": 7");
+}
+
 TEST(PlanText, budgets_are_rounded_up) {
   const std::string text = report().to_text();
   expect_in(text, "smallest budget           61.1 MiB\n");

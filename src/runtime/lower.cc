@@ -106,7 +106,16 @@ struct Groups {
 class Grouping {
  public:
   Grouping(const Graph& graph, const Overwriting& overwriting)
-      : graph_(graph), overwriting_(overwriting), op_of_(graph.nodes.size(), kNone) {
+      : graph_(graph),
+        overwriting_(overwriting),
+        is_marked_(graph.values.size(), false),
+        op_of_(graph.nodes.size(), kNone) {
+    for (size_t i = 0; i < graph.values.size(); ++i) {
+      const auto owner = static_cast<size_t>(overwriting.storage(static_cast<ValueId>(i)));
+      const Value& value = graph.values[i];
+      if (value.is_marked || (value.kind == ValueKind::computed && !value.name.empty()))
+        is_marked_[owner] = true;
+    }
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
       if (node.op->alias->kind == AliasKind::view) continue;
@@ -130,6 +139,8 @@ class Grouping {
       const NodeId maker = graph_.value(input).producer;
       const int32_t op = op_of_[static_cast<size_t>(maker)];
       const Node& made = graph_.node(maker);
+      // What is between two parts, or marked, is kept as it is.
+      if (made.parts != node.parts || is_marked_[static_cast<size_t>(input)]) continue;
       if (made.phase != Phase::forward || made.op->alias->kind == AliasKind::must_overwrite)
         continue;
       if (!std::all_of(node.inputs.begin(), node.inputs.end(),
@@ -151,6 +162,7 @@ class Grouping {
 
   const Graph& graph_;
   const Overwriting& overwriting_;
+  std::vector<bool> is_marked_;  // by storage: marked, or named and so to be marked by name
   Groups groups_;
   std::vector<int32_t> op_of_;  // by node
 };
@@ -249,7 +261,8 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
               .outputs = {},
               .scratch_bytes = 0,
               .may_recompute = first.phase == Phase::forward,
-              .signature = 0};
+              .signature = 0,
+              .parts = first.parts};
   bench.read.begin();
   bench.made.begin();
   std::string signatures;
@@ -315,6 +328,11 @@ Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const ValueId place = place_of(static_cast<ValueId>(i));
     out.storage_of_value[i] = out.storage_of_value[static_cast<size_t>(place)];
+    // A view that has a name or a mark is the storage that it looks at.
+    plan::Storage& storage = out.problem.storages[static_cast<size_t>(out.storage_of_value[i])];
+    storage.is_marked = storage.is_marked || graph.values[i].is_marked;
+    const bool is_view = place != static_cast<ValueId>(i) && !graph.values[i].name.empty();
+    if (is_view && graph.value(place).name.empty()) storage.name = graph.values[i].name;
   }
   out.nodes_of_op = std::move(groups.nodes);
   const size_t storages = out.problem.storages.size();

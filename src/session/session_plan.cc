@@ -77,6 +77,16 @@ train::UpdateRule update_rule(const SessionOptions& options, const NetworkDef& n
           .rates = optim::assign_groups(train::parameter_names(network), groups_of(options)).rates};
 }
 
+namespace {
+
+// The budget's choice is the empty name of a request.
+std::string strategy_of(const SessionOptions& options, const NetworkDef& network) {
+  if (options.recompute.empty()) return network.has_marks ? "marked" : "";
+  return options.recompute == "auto" ? "" : options.recompute;
+}
+
+}  // namespace
+
 train::RunPlan plan_session(const NetworkDef& network, const std::string& name,
                             const SessionOptions& options, int64_t micro_batch,
                             const Backend& backend) {
@@ -87,7 +97,7 @@ train::RunPlan plan_session(const NetworkDef& network, const std::string& name,
       .global_batch = options.batch_rows,
       .micro_batch = micro_batch,
       .lengths = options.lengths.empty() ? std::vector{kNoLength} : options.lengths,
-      .strategy = options.recompute,
+      .strategy = strategy_of(options, network),
       .allow_coupled_split = options.allow_coupled_split,
       .budget_bytes = resolve_memory(options.memory),
       .process_bytes = 0,

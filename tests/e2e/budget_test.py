@@ -10,7 +10,7 @@ import common
 from common import PAGE, Case, MemoryLimit, options, run
 
 KEYS = """budget_bytes process_bytes resident_bytes arena_bytes planned_peak_bytes keep_all_arena_bytes load_bytes
-working_set_bound_bytes smallest_budget_bytes micro_batch accumulation_steps step_seconds recompute_overhead
+working_set_bound_bytes smallest_budget_bytes micro_batch accumulation_steps step_seconds ops_run_again recompute_overhead
 lower_bound_overhead strategy peak_op""".split()
 
 

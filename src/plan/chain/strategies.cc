@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "base/wildcard.h"
+#include "base/check.h"
 #include "snug/error.h"
 
 namespace snug::plan {
@@ -21,7 +21,7 @@ using Actions = std::vector<ChainAction>;
   throw Error(ErrorCode::bad_config, "recompute",
               "'" + std::string(strategy) + "' is not a strategy",
               "use keep-all, recompute-all, sqrt, memory, speed, every:K, chen, chen:BYTES, "
-              "revolve:C (K, BYTES, C of at least 1) or marks:PATTERN;PATTERN");
+              "revolve:C (K, BYTES, C of at least 1), marked or marks:PATTERN;PATTERN");
 }
 
 // What follows the colon of "name:...", or nothing.
@@ -83,10 +83,9 @@ class Maker {
         options_(options),
         length_(static_cast<int32_t>(chain.blocks.size())) {}
 
-  // Segments begin at these blocks, the first at 0; each keeps the input of its first block and
-  // what `extra` names, and is run again once, keeping all, before its backward part.
-  [[nodiscard]] Actions segments(std::vector<int32_t> begins,
-                                 const std::vector<std::vector<StorageId>>& extra = {}) const {
+  // Segments begin at these blocks, the first at 0; each keeps the input of its first block and is
+  // run again once, keeping all, before its backward part.
+  [[nodiscard]] Actions segments(std::vector<int32_t> begins) const {
     begins.push_back(length_);
     const int32_t last_begin = begins[begins.size() - 2];
     Actions result;
@@ -99,7 +98,6 @@ class Maker {
         action.hold = keep_all(b);
       } else {
         if (begins_here) action.hold = chain_.blocks[static_cast<size_t>(b)].input;
-        if (!extra.empty()) append(extra[static_cast<size_t>(b)], action.hold);
       }
       result.push_back(std::move(action));
     }
@@ -110,9 +108,8 @@ class Maker {
         for (int32_t b = begin; b + 1 < end; ++b)
           result.push_back({Kind::forward, b, keep_all(b), true});
         // The segment's last block: its backward makes just what it needs.
-        std::vector<StorageId> hold = chain_.blocks[static_cast<size_t>(end) - 1].input;
-        if (!extra.empty()) append(extra[static_cast<size_t>(end) - 1], hold);
-        result.push_back({Kind::forward, end - 1, std::move(hold), false});
+        result.push_back(
+            {Kind::forward, end - 1, chain_.blocks[static_cast<size_t>(end) - 1].input, false});
       }
       for (int32_t b = end - 1; b >= begin; --b) result.push_back({Kind::backward, b, {}, false});
     }
@@ -174,49 +171,10 @@ class Maker {
     return result;
   }
 
-  [[nodiscard]] Actions marks(std::string_view patterns) const {
-    std::vector<std::vector<StorageId>> kept(chain_.blocks.size());
-    std::vector<int32_t> begins = {0};
-    bool is_found = false;
-    std::vector<bool> is_marked(static_cast<size_t>(index_.storage_count()), false);
-    for (StorageId id = 0; id < index_.storage_count(); ++id) {
-      const int32_t block = chain_.block_of[static_cast<size_t>(id)];
-      if (block < 0 || !any_matches(patterns, index_.storage(id).name)) continue;
-      // Nothing can be made again from the model's last storages.
-      const auto& consumers = index_.consumers[static_cast<size_t>(id)];
-      if (consumers.empty() || consumers.front() >= index_.backward_begin) continue;
-      is_found = is_marked[static_cast<size_t>(id)] = true;
-      kept[static_cast<size_t>(block)].push_back(id);
-    }
-    if (!is_found)
-      throw Error(ErrorCode::bad_config, "recompute",
-                  "the marks '" + std::string(patterns) +
-                      "' keep nothing: no tensor that later forward ops read has such a name",
-                  "`snug plan --json` lists names under peak_tensors; * matches any text");
-    for (int32_t b = 1; b < length_; ++b) {
-      const Block& block = chain_.blocks[static_cast<size_t>(b)];
-      const auto is_boundary = [&](StorageId id) {
-        return std::find(block.output.begin(), block.output.end(), id) != block.output.end();
-      };
-      const auto& own = kept[static_cast<size_t>(b)];
-      const bool cuts_before =
-          std::any_of(block.input.begin(), block.input.end(),
-                      [&](StorageId id) { return is_marked[static_cast<size_t>(id)]; });
-      if (cuts_before || !std::all_of(own.begin(), own.end(), is_boundary)) begins.push_back(b);
-    }
-    return segments(std::move(begins), kept);
-  }
-
  private:
   [[nodiscard]] std::vector<StorageId> keep_all(int32_t b) const {
     const auto& list = options_[static_cast<size_t>(b)].options;
     return list.empty() ? std::vector<StorageId>{} : list.front().saved;
-  }
-
-  static void append(const std::vector<StorageId>& more, std::vector<StorageId>& to) {
-    for (const StorageId id : more) {
-      if (std::find(to.begin(), to.end(), id) == to.end()) to.push_back(id);
-    }
   }
 
   [[nodiscard]] int64_t made_bytes(int32_t b) const {
@@ -226,16 +184,6 @@ class Maker {
       for (const StorageId output : index_.op(op).outputs) bytes += index_.arena_bytes(output);
     }
     return bytes;
-  }
-
-  static bool any_matches(std::string_view patterns, std::string_view name) {
-    while (true) {
-      const size_t end = patterns.find(';');
-      const std::string_view pattern = patterns.substr(0, end);
-      if (!pattern.empty() && matches_wildcard(pattern, name)) return true;
-      if (end == std::string_view::npos) return false;
-      patterns.remove_prefix(end + 1);
-    }
   }
 
   // Blocks [begin, end), the input of `begin` held, with at most `free` more inputs held at once.
@@ -265,9 +213,16 @@ class Maker {
 
 }  // namespace
 
+std::optional<Marks> strategy_marks(const ProblemIndex& index, std::string_view strategy) {
+  if (strategy == "marked") return declared_marks(index);
+  const std::string_view patterns = argument_of(strategy, "marks");
+  if (patterns.empty()) return std::nullopt;
+  return named_marks(index, patterns);
+}
+
 void check_strategy_name(std::string_view strategy) {
   for (const std::string_view name :
-       {"keep-all", "recompute-all", "sqrt", "memory", "speed", "chen"}) {
+       {"keep-all", "recompute-all", "sqrt", "memory", "speed", "chen", "marked"}) {
     if (strategy == name) return;
   }
   for (const std::string_view name : {"every", "chen", "revolve"}) {
@@ -292,9 +247,9 @@ std::vector<Actions> strategy_actions(const ProblemIndex& index, const Chain& ch
   if (const int64_t k = number_of(strategy, "every")) return {maker.segments(maker.every(k))};
   if (const int64_t bytes = number_of(strategy, "chen"))
     return {maker.segments(maker.quota(bytes))};
-  if (const int64_t checkpoints = number_of(strategy, "revolve"))
-    return {maker.revolve(checkpoints)};
-  return {maker.marks(argument_of(strategy, "marks"))};
+  const int64_t checkpoints = number_of(strategy, "revolve");
+  SNUG_CHECK(checkpoints > 0, "marks are no actions of a chain");
+  return {maker.revolve(checkpoints)};
 }
 
 }  // namespace snug::plan

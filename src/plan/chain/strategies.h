@@ -13,22 +13,29 @@
 //   revolve:C       at most C block inputs are kept at once; binomial (Griewank and Walther 2000,
 //                   algorithm 799)
 //   marks:A;B       storages whose name matches a pattern (* is any text) are kept; all else is
-//   made
-//                   again from them, once
+//                   made again from them, once (marked.h)
+//   marked          the same with what the problem itself marks
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "plan/chain/chain.h"
+#include "plan/chain/marked.h"
 
 namespace snug::plan {
 
 /// One list of actions, or several of which the one with the smallest load is meant (`chen`).
-/// Throws Error{bad_config} for a name that is no strategy, and for marks that keep nothing.
+/// Throws Error{bad_config} for a name that is no strategy. Not for marks.
 [[nodiscard]] std::vector<std::vector<ChainAction>> strategy_actions(
     const ProblemIndex& index, const Chain& chain, const std::vector<BlockOptions>& options,
     std::string_view strategy);
+
+/// What a strategy of marks keeps; nothing for the others. Throws Error{bad_config} where it keeps
+/// nothing.
+[[nodiscard]] std::optional<Marks> strategy_marks(const ProblemIndex& index,
+                                                  std::string_view strategy);
 
 /// Throws as strategy_actions does where the name alone is wrong.
 void check_strategy_name(std::string_view strategy);

@@ -362,6 +362,11 @@ Plan plan_strategy(const Problem& problem, std::string_view strategy,
   validate(problem);
   const OrderedProblem ordered = with_prompt_updates(problem);
   check_strategy_name(strategy);
+  const ProblemIndex index(ordered.problem);
+  if (const auto marks = strategy_marks(index, strategy)) {
+    return assemble(problem, in_original_ids(ordered, marked_schedule(index, *marks)),
+                    std::string(strategy), options.placement);
+  }
   if (strategy != "keep-all") {
     const Workshop shop(ordered.problem);
     std::vector<OpId> best;

@@ -82,6 +82,7 @@ std::string to_json(const Problem& problem) {
   Json storages = Json::array();
   for (const Storage& each : problem.storages) {
     storages.push_back({{"name", each.name}, {"bytes", each.bytes}, {"resident", each.resident}});
+    if (each.is_marked) storages.back()["is_marked"] = true;
   }
   Json ops = Json::array();
   for (const Op& op : problem.ops) {
@@ -96,6 +97,7 @@ std::string to_json(const Problem& problem) {
                    {"is_expensive", op.is_expensive},
                    {"signature", op.signature},
                    {"reuses", op.reuses}});
+    if (!op.parts.empty()) ops.back()["parts"] = op.parts;
   }
   return Json{{"storages", storages},
               {"ops", ops},
@@ -109,8 +111,11 @@ Problem problem_from_json(std::string_view text) {
   const Json json = parse(text);
   Problem problem;
   for (const Json& each : list_field(json, "storages")) {
-    problem.storages.push_back({field<std::string>(each, "name"), field<int64_t>(each, "bytes"),
-                                field<bool>(each, "resident")});
+    problem.storages.push_back(
+        {.name = field<std::string>(each, "name"),
+         .bytes = field<int64_t>(each, "bytes"),
+         .resident = field<bool>(each, "resident"),
+         .is_marked = each.contains("is_marked") && field<bool>(each, "is_marked")});
   }
   for (const Json& each : list_field(json, "ops")) {
     Op op;
@@ -130,6 +135,7 @@ Problem problem_from_json(std::string_view text) {
       if (ids.size() != 2) reject("'reuses' holds something else than pairs");
       op.reuses.emplace_back(ids[0], ids[1]);
     }
+    if (each.contains("parts")) op.parts = integers<int32_t>(each, "parts");
     problem.ops.push_back(std::move(op));
   }
   problem.keep = integers<StorageId>(json, "keep");

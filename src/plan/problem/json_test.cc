@@ -17,6 +17,8 @@ TEST(Json, Problems_and_plans_come_back_exactly) {
   problem.ops[4].signature = ~uint64_t{0};
   problem.kept_seconds_per_byte = 1.0 / 7.0;
   problem.ops.front().is_expensive = true;
+  problem.ops[2].parts = {0, 3};
+  problem.storages[1].is_marked = true;
   problem.ops[5].name = "quote\" and ü";
   EXPECT_EQ(problem_from_json(to_json(problem)), problem);
   const Frontier frontier = build_frontier(problem);

@@ -28,7 +28,8 @@ enum class Phase : uint8_t { prologue, forward, backward, update };
 struct Storage {
   std::string name;
   int64_t bytes = 0;
-  bool resident = false;  // lives outside the arena for the whole run: weights, states, fed inputs
+  bool resident = false;   // lives outside the arena for the whole run: weights, states, fed inputs
+  bool is_marked = false;  // kept by the strategy "marked"
   bool operator==(const Storage&) const = default;
 };
 
@@ -48,6 +49,9 @@ struct Op {
   /// Output and input: the output may be written in the input's place, where the two count once
   /// (the larger); elsewhere they count both. The input is gone afterwards.
   std::vector<std::pair<StorageId, StorageId>> reuses = {};
+  /// The parts that the strategy "marked" runs again for their backward part and that the op lies
+  /// in, outermost first.
+  std::vector<int32_t> parts = {};
   bool operator==(const Op&) const = default;
 };
 

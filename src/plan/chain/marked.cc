@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/chain/marked.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "base/wildcard.h"
+#include "snug/error.h"
+
+namespace snug::plan {
+namespace {
+
+using Part = std::vector<int32_t>;
+
+[[noreturn]] void reject(const std::string& what, const std::string& hint) {
+  throw Error(ErrorCode::bad_config, "recompute", what, hint);
+}
+
+size_t common_depth(const Part& a, const Part& b) {
+  const size_t most = std::min(a.size(), b.size());
+  size_t depth = 0;
+  while (depth < most && a[depth] == b[depth]) ++depth;
+  return depth;
+}
+
+// Later forward ops read it: so they can be run again from it.
+bool can_be_kept(const ProblemIndex& index, StorageId id) {
+  const auto& consumers = index.consumers[static_cast<size_t>(id)];
+  return index.producer[static_cast<size_t>(id)] >= 0 && !consumers.empty() &&
+         consumers.front() < index.backward_begin;
+}
+
+bool is_forward(const ProblemIndex& index, StorageId id) {
+  const OpId producer = index.producer[static_cast<size_t>(id)];
+  return producer >= 0 && producer < index.backward_begin;
+}
+
+// All forward ops that lead to a kept storage are one part, and so is the whole backward part.
+void part_before_marks(const ProblemIndex& index, Marks& marks) {
+  marks.parts.assign(static_cast<size_t>(index.op_count()), {0});
+  std::vector<bool> leads(marks.is_kept);
+  for (OpId op = index.backward_begin; op-- > 0;) {
+    const auto& outputs = index.op(op).outputs;
+    const bool leads_to_mark = std::any_of(outputs.begin(), outputs.end(), [&](StorageId id) {
+      return leads[static_cast<size_t>(id)];
+    });
+    if (!leads_to_mark) {
+      marks.parts[static_cast<size_t>(op)].clear();
+      continue;
+    }
+    for (const StorageId input : index.op(op).inputs) leads[static_cast<size_t>(input)] = true;
+  }
+}
+
+std::vector<std::string_view> split(std::string_view patterns) {
+  std::vector<std::string_view> parts;
+  while (!patterns.empty()) {
+    const size_t end = std::min(patterns.find(';'), patterns.size());
+    if (end > 0) parts.push_back(patterns.substr(0, end));
+    patterns.remove_prefix(std::min(end + 1, patterns.size()));
+  }
+  return parts;
+}
+
+class Scheduler {
+ public:
+  Scheduler(const ProblemIndex& index, const Marks& marks, std::vector<bool>& is_pinned)
+      : index_(index),
+        marks_(marks),
+        is_pinned_(is_pinned),
+        visible_depth_(is_pinned.size(), 0),
+        is_available_(is_pinned.size(), false),
+        has_run_(static_cast<size_t>(index.op_count()), false),
+        is_open_(has_run_.size(), false),
+        writes_(is_pinned.size(), 0) {
+    for (StorageId id = 0; id < index.storage_count(); ++id) find_depth(id);
+  }
+
+  void run() {
+    for (OpId op = 0; op < index_.backward_begin; ++op) run_op(op);
+    for (OpId op = 0; op < index_.backward_begin; ++op) settle(op, {});
+    for (OpId op = index_.backward_begin; op < index_.op_count(); ++op) {
+      make_available(index_.op(op).inputs, part(op));
+      run_op(op);
+    }
+  }
+
+  [[nodiscard]] bool is_stale() const { return is_stale_; }
+  [[nodiscard]] std::vector<OpId>& schedule() { return schedule_; }
+
+ private:
+  [[nodiscard]] const Part& part(OpId op) const { return marks_.parts[static_cast<size_t>(op)]; }
+
+  // How much of its maker's parts all have in common that read the storage when its part runs
+  // again: backward ops, and forward ops of other parts, which are run again from it.
+  void find_depth(StorageId id) {
+    if (!is_forward(index_, id)) return;
+    const Part& own = part(index_.producer[static_cast<size_t>(id)]);
+    size_t depth = own.size();
+    for (const OpId reader : index_.consumers[static_cast<size_t>(id)]) {
+      const size_t common = common_depth(own, part(reader));
+      if (reader >= index_.backward_begin || part(reader).size() > common)
+        depth = std::min(depth, common);
+    }
+    visible_depth_[static_cast<size_t>(id)] = depth;
+  }
+
+  // Whether what the op made stays for a backward op of `context`.
+  [[nodiscard]] bool stays(StorageId id, const Part& context) const {
+    const auto position = static_cast<size_t>(id);
+    if (marks_.is_kept[position] || is_pinned_[position] || !is_forward(index_, id)) return true;
+    return visible_depth_[position] <= common_depth(part(index_.producer[position]), context);
+  }
+
+  // After a forward op, or several, ran for a backward op of `context`.
+  void settle(OpId op, const Part& context) {
+    for (const StorageId output : index_.op(op).outputs) {
+      const auto position = static_cast<size_t>(output);
+      is_available_[position] = is_available_[position] && stays(output, context);
+    }
+  }
+
+  // Marks the closure of what is missing, then runs it in the given order.
+  void make_available(const std::vector<StorageId>& wanted, const Part& context) {
+    std::vector<StorageId> stack(wanted);
+    std::vector<OpId> closure;
+    while (!stack.empty()) {
+      const StorageId id = stack.back();
+      stack.pop_back();
+      const OpId producer = index_.producer[static_cast<size_t>(id)];
+      if (producer < 0 || is_available_[static_cast<size_t>(id)] ||
+          is_open_[static_cast<size_t>(producer)])
+        continue;
+      is_open_[static_cast<size_t>(producer)] = true;
+      closure.push_back(producer);
+      if (index_.runs_once[static_cast<size_t>(producer)] || !sees_own_version(producer)) {
+        is_stale_ = true;
+        for (const StorageId output : index_.op(producer).outputs)
+          is_pinned_[static_cast<size_t>(output)] = true;
+      }
+      for (const StorageId input : index_.op(producer).inputs) stack.push_back(input);
+    }
+    std::sort(closure.begin(), closure.end());
+    for (const OpId op : closure) {
+      run_op(op);
+      is_open_[static_cast<size_t>(op)] = false;
+    }
+    for (const OpId op : closure) settle(op, context);
+  }
+
+  [[nodiscard]] bool sees_own_version(OpId op) const {
+    const auto& versions = index_.versions[static_cast<size_t>(op)];
+    return std::all_of(versions.begin(), versions.end(), [&](const auto& seen) {
+      return writes_[static_cast<size_t>(seen.first)] == seen.second;
+    });
+  }
+
+  void run_op(OpId op) {
+    const bool is_first = !has_run_[static_cast<size_t>(op)];
+    SNUG_CHECK(!is_first || sees_own_version(op), "the given order is not valid");
+    schedule_.push_back(op);
+    has_run_[static_cast<size_t>(op)] = true;
+    for (const StorageId output : index_.op(op).outputs) {
+      is_available_[static_cast<size_t>(output)] = true;
+      if (is_first && index_.storage(output).resident) ++writes_[static_cast<size_t>(output)];
+    }
+  }
+
+  const ProblemIndex& index_;
+  const Marks& marks_;
+  std::vector<bool>& is_pinned_;
+  std::vector<size_t> visible_depth_;
+  std::vector<bool> is_available_;
+  std::vector<bool> has_run_;
+  std::vector<bool> is_open_;  // ops of the closure that is being found
+  std::vector<int32_t> writes_;
+  std::vector<OpId> schedule_;
+  bool is_stale_ = false;
+};
+
+}  // namespace
+
+Marks declared_marks(const ProblemIndex& index) {
+  Marks marks;
+  marks.is_kept.assign(static_cast<size_t>(index.storage_count()), false);
+  bool has_marks = false;
+  for (StorageId id = 0; id < index.storage_count(); ++id) {
+    const Storage& storage = index.storage(id);
+    if (!storage.is_marked || storage.resident) continue;
+    if (!can_be_kept(index, id))
+      reject("the mark on '" + storage.name + "' keeps nothing: no later forward op reads it",
+             "mark what the network goes on from, not its end");
+    has_marks = marks.is_kept[static_cast<size_t>(id)] = true;
+  }
+  bool has_parts = false;
+  for (OpId op = 0; op < index.op_count(); ++op) {
+    marks.parts.push_back(index.op(op).parts);
+    has_parts = has_parts || !index.op(op).parts.empty();
+  }
+  if (!has_parts && !has_marks)
+    reject("'marked' recomputes what the network marks, and it marks nothing that can be kept",
+           "mark tensors with keep, build parts of it with checkpoint, or let the budget decide");
+  if (!has_parts) part_before_marks(index, marks);
+  for (StorageId id = 0; id < index.storage_count() && has_parts; ++id) {
+    if (!marks.is_kept[static_cast<size_t>(id)]) continue;
+    if (marks.parts[static_cast<size_t>(index.producer[static_cast<size_t>(id)])].empty())
+      reject("the mark on '" + index.storage(id).name +
+                 "' saves nothing: it is outside of every checkpointed part, where all is kept",
+             "leave it away, or mark within the part");
+  }
+  return marks;
+}
+
+Marks named_marks(const ProblemIndex& index, std::string_view patterns) {
+  Marks marks;
+  marks.is_kept.assign(static_cast<size_t>(index.storage_count()), false);
+  bool has_marks = false;
+  for (const std::string_view pattern : split(patterns)) {
+    bool is_known = false;
+    for (StorageId id = 0; id < index.storage_count(); ++id) {
+      const Storage& storage = index.storage(id);
+      if (!matches_wildcard(pattern, storage.name)) continue;
+      is_known = is_known || storage.resident;  // always there
+      if (storage.resident || !is_forward(index, id) || !can_be_kept(index, id)) continue;
+      is_known = has_marks = marks.is_kept[static_cast<size_t>(id)] = true;
+    }
+    if (!is_known)
+      reject("the mark '" + std::string(pattern) +
+                 "' keeps nothing: no tensor that later forward ops read has such a name",
+             "`snug plan --json` lists names under peak_tensors; * matches any text");
+  }
+  if (!has_marks)
+    reject("the marks '" + std::string(patterns) + "' keep nothing that is not always there",
+           "mark tensors that the network computes");
+  part_before_marks(index, marks);
+  return marks;
+}
+
+std::vector<OpId> marked_schedule(const ProblemIndex& index, const Marks& marks) {
+  std::vector<bool> is_pinned(static_cast<size_t>(index.storage_count()), false);
+  for (OpId op = 0; op < index.backward_begin; ++op) {
+    if (!index.runs_once[static_cast<size_t>(op)]) continue;
+    for (const StorageId output : index.op(op).outputs)
+      is_pinned[static_cast<size_t>(output)] = true;
+  }
+  // Every pass that is in vain pins something.
+  while (true) {
+    Scheduler scheduler(index, marks, is_pinned);
+    scheduler.run();
+    if (!scheduler.is_stale()) return std::move(scheduler.schedule());
+  }
+}
+
+}  // namespace snug::plan
