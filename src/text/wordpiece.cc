@@ -65,6 +65,14 @@ void cut_longest_first(size_t room, size_t& a, size_t& b) {
   b = is_swapped ? shorter : longer;
 }
 
+void check_room(int64_t max_length, int64_t around) {
+  if (max_length >= around) return;
+  throw Error(ErrorCode::bad_config, "max_seq_length",
+              std::to_string(max_length) + " has no room for the " + std::to_string(around) +
+                  " tokens around a text",
+              "give at least " + std::to_string(around));
+}
+
 }  // namespace
 
 WordPieceTokenizer::WordPieceTokenizer(WordPieceSpec spec)
@@ -205,12 +213,7 @@ void WordPieceTokenizer::encode(std::string_view text, std::optional<std::string
                                 int64_t max_length, Encoding& encoding,
                                 EncodeScratch& scratch) const {
   const int64_t around = pair ? 3 : 2;
-  if (max_length < around) {
-    throw Error(ErrorCode::bad_config, "max_seq_length",
-                std::to_string(max_length) + " has no room for the " + std::to_string(around) +
-                    " tokens around a text",
-                "give at least " + std::to_string(around));
-  }
+  check_room(max_length, around);
   check_utf8(text, "text");
   if (pair) check_utf8(*pair, "text pair");
   scratch.first.clear();
@@ -239,6 +242,31 @@ void WordPieceTokenizer::encode(std::string_view text, std::optional<std::string
                       scratch.second.begin() + static_cast<std::ptrdiff_t>(b));
   encoding.ids.push_back(sep_);
   encoding.type_ids.resize(encoding.ids.size(), 1);
+}
+
+void WordPieceTokenizer::encode_words(std::span<const std::string> words, int64_t max_length,
+                                      Encoding& encoding, std::vector<int32_t>& first_tokens,
+                                      EncodeScratch& scratch) const {
+  constexpr int64_t kAround = 2;
+  check_room(max_length, kAround);
+  scratch.first.clear();
+  first_tokens.clear();
+  const auto room = static_cast<size_t>(max_length - kAround);
+  for (const std::string& word : words) {
+    check_utf8(word, "word");
+    const size_t begin = scratch.first.size();
+    append(word, scratch.first, scratch);
+    const bool is_there = scratch.first.size() > begin && begin < room;
+    first_tokens.push_back(is_there ? static_cast<int32_t>(begin) + 1 : -1);
+  }
+  const size_t kept = std::min(scratch.first.size(), room);
+  encoding.untruncated_length = static_cast<int64_t>(scratch.first.size()) + kAround;
+  encoding.truncated = kept < scratch.first.size();
+  encoding.ids.assign(1, cls_);
+  encoding.ids.insert(encoding.ids.end(), scratch.first.begin(),
+                      scratch.first.begin() + static_cast<std::ptrdiff_t>(kept));
+  encoding.ids.push_back(sep_);
+  encoding.type_ids.assign(encoding.ids.size(), 0);
 }
 
 std::string_view WordPieceTokenizer::token(int64_t id) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,12 @@ class WordPieceTokenizer {
   /// As above, into `encoding`, whose memory is reused.
   void encode(std::string_view text, std::optional<std::string_view> pair, int64_t max_length,
               Encoding& encoding, EncodeScratch& scratch) const;
+
+  /// [CLS] words [SEP], each word as a text of its own, cut to max_length ids: what `transformers`
+  /// makes with is_split_into_words. `first_tokens` is each word's place in the ids; -1 where it
+  /// was cut off or is no token at all.
+  void encode_words(std::span<const std::string> words, int64_t max_length, Encoding& encoding,
+                    std::vector<int32_t>& first_tokens, EncodeScratch& scratch) const;
 
   [[nodiscard]] int32_t pad_id() const { return pad_; }
   [[nodiscard]] int32_t unk_id() const { return unk_; }

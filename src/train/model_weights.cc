@@ -55,13 +55,15 @@ std::string transformers_class(const std::string& folder) {
   return is_plain ? name : "AutoModel";
 }
 
-/// The class where its head is for another task than a label a row; else empty.
-std::string class_of_other_head(const std::string& folder) {
+/// The class where its head is for other results than this; else empty.
+std::string class_of_other_head(const std::string& folder, models::HeadKind kind) {
   const std::string name = transformers_class(folder);
   const bool has_head = name.find("For") != std::string::npos;
-  const bool is_classifier =
-      name.ends_with("ForSequenceClassification") || name.ends_with("ForImageClassification");
-  return has_head && !is_classifier ? name : "";
+  const bool is_own =
+      kind == models::HeadKind::token
+          ? name.ends_with("ForTokenClassification")
+          : name.ends_with("ForSequenceClassification") || name.ends_with("ForImageClassification");
+  return has_head && !is_own ? name : "";
 }
 
 std::string conversion(const std::string& folder, const std::string& option) {
@@ -178,7 +180,7 @@ WeightMatch match_weights(const Model& model) {
   size_t poolers = 0;
   std::set<std::string> used;
   std::set<std::string> of_other_head;
-  const std::string other_head = class_of_other_head(model.weights_folder);
+  const std::string other_head = class_of_other_head(model.weights_folder, model.traits.head.kind);
   for (const Value& value : weights_of(network_of(model))) {
     const WeightRole role = model.role(value.name);
     const bool of_head = role == WeightRole::head;
@@ -217,8 +219,12 @@ WeightMatch match_weights(const Model& model) {
     if (used.count(tensor.name) != 0 || of_other_head.count(tensor.name) != 0 ||
         is_counter(tensor.name))
       continue;
-    ((*model.family->weights->is_own)(tensor.name) ? mismatch.foreign : match.unused)
-        .push_back(tensor.name);
+    // A pooler, or what belongs to the other head, is no sign of another network.
+    const WeightRole role = model.role(tensor.name);
+    const bool is_spare =
+        role == WeightRole::pooler || (role == WeightRole::head && !other_head.empty());
+    const bool is_foreign = (*model.family->weights->is_own)(tensor.name) && !is_spare;
+    (is_foreign ? mismatch.foreign : match.unused).push_back(tensor.name);
   }
   if (!mismatch.missing.empty())  // their names may say what they are
     mismatch.foreign.insert(mismatch.foreign.end(), match.unused.begin(), match.unused.end());

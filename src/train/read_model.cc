@@ -136,6 +136,11 @@ void take_task(const RunConfig& config, const TaskOfLabels& of_labels, Model& mo
                 "'" + config.model + "' " + reason + " the task " + *task.name,
                 "set task to " + *tasks::default_task().name + ", or choose another model");
   };
+  if (task.rows->has_words && !config.text_pair_column.empty()) {
+    throw Error(ErrorCode::bad_config, "text_pair_column",
+                "the task " + *task.name + " has one list of words a row",
+                "leave text_pair_column away");
+  }
   if (!can_have_rows(task, model)) refuse(input_of(model).reads() + ", whose labels are not for");
   const auto& heads = *model.family->heads;
   if (std::find(heads.begin(), heads.end(), task.head->kind) == heads.end())
@@ -188,8 +193,8 @@ void read_weights(const RunConfig& config, Model& model) {
     if (!match.other_head.empty() && !config.fresh_head) {
       throw Error(ErrorCode::bad_data, model.weights_folder,
                   "config.json calls it a " + match.other_head + ", so its " +
-                      match.unused.front() + " is no classifier of rows",
-                  "set fresh_head to train a new classifier on its encoder");
+                      match.unused.front() + " is no head for the task " + *model.task->name,
+                  "set fresh_head to train a new head on its encoder");
     }
     model.fresh = std::move(match.fresh);
     model.unused = std::move(match.unused);

@@ -88,12 +88,17 @@ std::string fingerprint(const WordPieceTokenizer& tokenizer) {
   return hash.finish();
 }
 
-data::EncodeFn encoder(const WordPieceTokenizer& tokenizer, int64_t max_length) {
-  return [&tokenizer, max_length, scratch = EncodeScratch(), encoding = Encoding()](
-             const data::RowText& row, data::EncodedRow& out) mutable {
-    const std::optional<std::string_view> second =
-        row.pair != nullptr ? std::optional<std::string_view>(*row.pair) : std::nullopt;
-    tokenizer.encode(row.text, second, max_length, encoding, scratch);
+data::EncodeFn encoder(const WordPieceTokenizer& tokenizer, int64_t max_length,
+                       const data::RowForm& form) {
+  return [&tokenizer, max_length, has_words = form.has_words, scratch = EncodeScratch(),
+          encoding = Encoding()](const data::RowText& row, data::EncodedRow& out) mutable {
+    if (has_words) {
+      tokenizer.encode_words(row.words, max_length, encoding, out.words, scratch);
+    } else {
+      const std::optional<std::string_view> second =
+          row.pair != nullptr ? std::optional<std::string_view>(*row.pair) : std::nullopt;
+      tokenizer.encode(row.text, second, max_length, encoding, scratch);
+    }
     out.ids.assign(encoding.ids.begin(), encoding.ids.end());
     out.type_ids.assign(encoding.type_ids.begin(), encoding.type_ids.end());
     out.truncated = encoding.truncated;
@@ -167,7 +172,7 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
     };
   }
   data::TokenCache cache = data::open_or_build_token_cache(
-      cache_path, spec, encoder(tokenizer, config.max_seq_length), hooks);
+      cache_path, spec, encoder(tokenizer, config.max_seq_length, *labels.form), hooks);
   say(options, row_notices(file, cache.report()));
   return cache;
 }

@@ -259,10 +259,10 @@ class Weights(FolderCase):
 
     def test_a_head_for_another_task_is_no_classifier(self):
         folder = self.copy_of(self.train("run") / "best", "tokens")
-        edit_config(folder, architectures=["BertForTokenClassification"])
+        edit_config(folder, architectures=["BertForMultipleChoice"])
         for verb in ("train", "plan", "eval"):
             more = dict(output_dir=None) if verb == "plan" else {}
-            self.refused("BertForTokenClassification", "is no classifier of rows", "fresh_head",
+            self.refused("BertForMultipleChoice", "is no head for the task classification", "fresh_head",
                          verb=verb, model=folder, vocab_size=None, **more)
         said, _ = self.further("new_head", folder, fresh_head=True)
         self.assertIn("classifier.weight", said)
