@@ -59,6 +59,8 @@ TEST(Tasks, labels_are_for_the_first_task_that_they_fit) {
   EXPECT_EQ(task_of({.labelled = 3, .all_numbers = false, .has_fraction = true}), "classification");
   EXPECT_EQ(task_of({.labelled = 3, .lists_of_numbers = 3, .all_numbers = false}), "regression");
   EXPECT_EQ(task_of({.labelled = 3, .lists_of_text = 1, .all_numbers = false}), "multi_label");
+  EXPECT_EQ(task_of({.labelled = 3, .lists_of_text = 3, .lists_of_words = 3, .all_numbers = false}),
+            "token_classification");
 }
 
 }  // namespace

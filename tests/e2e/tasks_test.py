@@ -6,6 +6,7 @@ import common
 from common import Case, options, read_safetensors, relative_l2, run, sha256, write_jsonl
 
 VALUES = {"good": 1.0, "fine": 0.5, "poor": -0.5, "bad": -1.25}
+TAGS = {"new york": ["B-LOC", "I-LOC"], "rome": ["B-LOC"], "lee-ann": ["B-PER"]}
 TOPICS = {"sun": "weather", "rain": "weather", "wind": "weather", "goal": "sport", "team": "sport", "bank": "money", "coin": "money"}
 
 
@@ -25,6 +26,9 @@ def rows_of(task, count, seed):
         if task == "several_targets":
             found = words(VALUES)
             return {"text": " ".join(found), "label": [round(mean(found), 4), round(-2 * mean(found), 4)]}
+        if task == "token_classification":
+            found = words([*VALUES, "new york", "rome", "lee-ann", "cut"], 16) if generator.random() < 0.95 else ["\u200b"]
+            return {"text": sum((word.split(" ") for word in found), []), "label": sum((TAGS.get(word, ["O"]) for word in found), [])}
         found = words(TOPICS, 4) if generator.random() < 0.9 else ["nothing"]
         return {"text": " ".join(found), "label": sorted({TOPICS[word] for word in found if word in TOPICS})}
 
@@ -66,11 +70,11 @@ class TaskCase(Case):
             found = self.predictions(model=out / "best", test_file=self.valid_file, memory="1GiB", **more)
             self.assertEqual(len(found), 40)
             first = first or (metrics, found)
-        self.splits_and_resume(**more)
+        self.splits_and_resume([model for model in models if model in ("mlp", "bert-tiny")], **more)
         return first
 
-    def splits_and_resume(self, **more):
-        for model in ("mlp", "bert-tiny"):
+    def splits_and_resume(self, models=("mlp", "bert-tiny"), **more):
+        for model in models:
             values = self.base(**self.small(model=model, hidden_sizes=16 if model == "mlp" else None, max_steps=4, hidden_dropout_prob=0.1,
                                             lr_scheduler_type="constant", **more))
             verified = self.ok("verify", **dict(values, micro_batch_size=6))
@@ -174,6 +178,63 @@ class MultiLabel(TaskCase):
         self.train_file.write_text("".join(lines))
         write_jsonl(self.valid_file, [{"text": "sun", "label": ["weather", "other"]}])
         self.refused("valid.jsonl:1", "the label 'other' does not occur in the training data")
+
+
+class TokenClassification(TaskCase):
+    models = ("bert-tiny", "distilbert-tiny")
+
+    def test_whole_way(self):
+        metrics, found = self.whole_way("token_classification", models=self.models, metric_for_best_model="f1", max_seq_length=20)
+        self.assertEqual(list(metrics), ["rows", "loss", "precision", "recall", "f1", "accuracy", "classes"])
+        rows = [json.loads(line) for line in self.valid_file.read_text().splitlines()]
+        pairs = [pair for row, predicted in zip(rows, found) for pair in zip(row["label"], predicted["labels"], strict=True)]
+        self.assertTrue(any(label is None for _, label in pairs), "no word was cut off")
+        kept = [(wanted, label) for wanted, label in pairs if label is not None]
+        self.assertAlmostEqual(sum(wanted == label for wanted, label in kept) / len(kept), metrics["accuracy"])
+        for model, name in zip(self.models, ("BertForTokenClassification", "DistilBertForTokenClassification")):
+            config = json.loads((self.folder / model / "best/config.json").read_text())
+            self.assertEqual((config["architectures"], config.get("problem_type")), ([name], None))
+            self.assertEqual(sorted(config["id2label"].values()), ["B-LOC", "B-PER", "I-LOC", "O"])
+
+    def test_it_learns(self):
+        self.data("token_classification")
+        out = self.train("learns", model="bert-tiny", vocab_size=80, max_steps=40, train_batch_size=16, learning_rate=2e-3)
+        self.assertGreater(self.summary(out)["final_metrics"]["f1"], 0.9)
+
+    def test_other_tags_have_no_spans(self):
+        rows = [{"text": ["see", "rome"], "label": ["VERB", "NOUN"]} for _ in range(16)]
+        write_jsonl(self.train_file, rows)
+        out = self.train("verbs", model="bert-tiny", max_steps=1, validation_file=None, validation_split=0.5)
+        metrics = self.summary(out)["final_metrics"]
+        self.assertEqual([metrics[name] for name in ("precision", "recall", "f1")], [None, None, None])
+        self.assertGreaterEqual(metrics["accuracy"], 0)
+
+    def test_what_is_refused(self):
+        self.data("token_classification")
+        small = dict(model="bert-tiny", hidden_sizes=None)
+        for model in ("mlp", "lstm"):
+            self.refused(f"'{model}' has no head for the task token_classification", model=model, hidden_sizes=None)
+        self.refused("text_pair_column", "one list of words a row", text_pair_column="other", task="token_classification", **small)
+        lines = self.train_file.read_text().splitlines(keepends=True)
+        for row, text in (('"text": ["a", "b"], "label": ["O"]', "1 labels for 2 words"), ('"text": "a b", "label": ["O", "O"]', "is a string, not a list"),
+                          ('"text": ["a"], "label": [1]', "no list of texts"), ('"text": ["a"], "label": "O"', "no list of texts")):
+            self.train_file.write_text("".join([*lines[:2], "{%s}\n" % row, *lines[2:]]))
+            self.refused("train.jsonl:3", text, task="token_classification", **small)
+        self.train_file.write_text("".join(lines))
+        self.refused("the column 'text' is an array", task="classification", **small)
+
+    def test_an_encoder_takes_either_head(self):
+        self.data("token_classification")
+        tokens = self.train("tokens", model="bert-tiny", vocab_size=80, max_steps=2) / "best"
+        classes = self.folder / "classes.jsonl"
+        write_jsonl(classes, common.make_rows(40))
+        further = dict(model=tokens, train_file=classes, validation_file=None, vocab_size=None, max_steps=2)
+        self.refused("its head is for token_classification, not classification", task="classification", hidden_sizes=None, **further)
+        rows = self.train("rows", fresh_head=True, **further) / "best"
+        again = self.train("again", model=rows, vocab_size=None, max_steps=2, fresh_head=True) / "best"
+        names = {path: set(common.read_safetensors_header(path / "model.safetensors")) for path in (tokens, rows, again)}
+        self.assertEqual(names[again], names[tokens])
+        self.assertEqual(names[rows] - names[tokens], {"bert.pooler.dense.weight", "bert.pooler.dense.bias"})
 
 
 if __name__ == "__main__":

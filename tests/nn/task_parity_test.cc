@@ -25,6 +25,7 @@ const std::vector<Case>& cases() {
       {"regression_three", "regression", 3},
       {"regression_smooth_l1", "regression", 3, "smooth_l1"},
       {"multi_label", "multi_label", 4},
+      {"token_classification", "token_classification", 4},
   };
   return all;
 }
