@@ -51,6 +51,8 @@ struct SessionOptions {
   std::vector<ParameterGroup> param_groups = {};
   double layerwise_lr_decay = 1;
   std::vector<std::string> freeze = {};  // patterns; * matches any text
+  /// No optimizer and no step(): gradients() gives the gradients of a batch.
+  bool only_gradients = false;
   ScheduleKind lr_scheduler_type = ScheduleKind::constant;
   int64_t warmup_steps = 0;
   int64_t max_steps = 0;  // updates after which a falling schedule is at 0; needed for one
@@ -141,6 +143,12 @@ struct StepResult {
   double learning_rate = 0;
 };
 
+/// Of the mean over a batch.
+struct GradientResult {
+  double loss = 0;
+  std::map<std::string, std::vector<float>> of;  // by weight; those that nothing freezes
+};
+
 struct Evaluation {
   int64_t rows = 0;
   double loss = 0;  // 0 where the network minimizes nothing in evaluation
@@ -187,6 +195,9 @@ class Session {
   /// One update on at most batch_rows rows. Throws Error{numeric} where the loss or the gradients
   /// are not finite: the weights are then lost, go back to what you saved.
   StepResult step(const RowSource& batch);
+  /// The gradients of the mean loss of at most batch_rows rows; changes nothing. For sessions with
+  /// SessionOptions::only_gradients.
+  GradientResult gradients(const RowSource& batch);
   /// The loss over all rows, and their outputs, in order. Any number of rows.
   Evaluation evaluate(const RowSource& rows, const OutputSink& sink = {});
   /// Outputs alone: inputs that only the loss reads may be absent.

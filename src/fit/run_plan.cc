@@ -289,7 +289,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
     add_program(run, run.train, std::move(program), backend);
     step();
   }
-  if (request.trains && accumulates) {
+  if (request.trains && accumulates && request.recipe.updates) {
     std::vector<PlannedProgram> update;
     Graph graph = build_update_graph(request.network, request.recipe);
     add_program(run, update,

@@ -141,7 +141,7 @@ Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
                                                          split.accumulation_steps)
                                      : build_eval_graph(request.network, shape);
   residents.add(graph, backend);
-  if (request.trains && accumulates) {
+  if (request.trains && accumulates && request.recipe.updates) {
     if (!update.is_made) update = update_program(request, backend);
     residents.add(update.residents, backend);
     split.update_arena_bytes = update.arena_bytes;

@@ -97,7 +97,7 @@ Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape) {
 
 Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const BatchShape& shape,
                         int64_t micro_batches) {
-  const bool accumulates = micro_batches > 1;
+  const bool accumulates = micro_batches > 1 || !recipe.updates;
   GraphBuilder builder(op_registry(), "train");
   const ValueId loss = network.build(builder, {.rows = shape.rows,
                                                .length = shape.length,

@@ -16,6 +16,7 @@ struct Recipe {
   Settings given;              // hyper-parameters that the user set
   optim::GroupRules groups;
   std::vector<std::string> freeze;  // patterns; * matches any text
+  bool updates = true;              // false: gradients stay in their states
 };
 
 /// The names that no pattern freezes, in order. Throws Error{bad_config} for a pattern that matches

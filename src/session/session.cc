@@ -6,7 +6,6 @@
 #include <set>
 
 #include "base/stop.h"
-#include "session/feeder.h"
 #include "session/finite.h"
 #include "session/machine.h"
 #include "session/session_impl.h"
@@ -128,17 +127,47 @@ Session::~Session() = default;
 const PlanReport& Session::plan() const { return impl_->plan.report; }
 int64_t Session::updates() const { return impl_->counts.drawn; }
 
+Feeder Session::Impl::fed(const RowSource& batch) const {
+  if (batch.rows() > options.batch_rows)
+    throw Error(ErrorCode::bad_data, "rows",
+                std::to_string(batch.rows()) + " rows are more than the batch of " +
+                    std::to_string(options.batch_rows) + " that the session was planned for",
+                "give at most batch_rows rows");
+  const size_t bucket = engine->bucket_of(std::min(batch.length(), plan.eval.back().length));
+  return {*engine, facts, batch, static_cast<uint64_t>(options.seed),
+          inputs_of(plan.train[bucket].graph, facts)};
+}
+
+GradientResult Session::gradients(const RowSource& batch) {
+  Impl& it = *impl_;
+  check_cancelled(it.options);
+  if (!it.options.only_gradients)
+    throw Error(ErrorCode::bad_config, "only_gradients",
+                "the session updates its weights and keeps no gradients",
+                "plan it with only_gradients = true");
+  GradientResult result;
+  result.loss = train::run_pieces(*it.engine, it.fed(batch), it.counts.drawn);
+  for (const std::string& weight : it.trained) {
+    const std::string name = train::kGradientPrefix + weight;
+    std::vector<float>& gradient = result.of[weight];
+    if (!it.engine->has(name)) {  // the loss does not depend on it
+      gradient.assign(static_cast<size_t>(element_count(it.entry(weight).type)), 0.0F);
+      continue;
+    }
+    const std::span<float> sum = it.engine->values<float>(name);
+    gradient.assign(sum.begin(), sum.end());
+    std::fill(sum.begin(), sum.end(), 0.0F);  // as before every update
+  }
+  return result;
+}
+
 StepResult Session::step(const RowSource& batch) {
   Impl& it = *impl_;
   check_cancelled(it.options);
-  if (batch.rows() > it.options.batch_rows)
-    throw Error(ErrorCode::bad_data, "rows",
-                std::to_string(batch.rows()) + " rows are more than the batch of " +
-                    std::to_string(it.options.batch_rows) + " that the session was planned for",
-                "give at most batch_rows rows");
-  const size_t bucket = it.engine->bucket_of(std::min(batch.length(), it.plan.eval.back().length));
-  const Feeder feeder(*it.engine, it.facts, batch, static_cast<uint64_t>(it.options.seed),
-                      inputs_of(it.plan.train[bucket].graph, it.facts));
+  if (it.options.only_gradients)
+    throw Error(ErrorCode::bad_config, "only_gradients", "the session has no optimizer to step",
+                "call gradients, or leave only_gradients away");
+  const Feeder feeder = it.fed(batch);
   const train::UpdateResult result = train::run_update(*it.engine, feeder, it.counts, it.rule);
   const double rate =
       it.options.learning_rate * optim::rate_factor(it.rule.schedule, it.counts.schedule);

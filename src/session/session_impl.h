@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "network/facts.h"
+#include "session/feeder.h"
 #include "session/machine.h"
 #include "session/update.h"
 #include "snug/session.h"
@@ -22,6 +23,8 @@ class Session::Impl {
 
   Evaluation run_eval(const RowSource& rows, const OutputSink& sink,
                       const std::vector<std::string>& inputs);
+  /// The rows of a step. Throws Error{bad_data} where they are none that the session can train on.
+  [[nodiscard]] Feeder fed(const RowSource& batch) const;
   /// Throws Error{bad_config} for a name that there is not.
   [[nodiscard]] const ResidentLayout::Entry& entry(const std::string& tensor) const;
 

@@ -62,7 +62,8 @@ train::Recipe recipe_of(const SessionOptions& options) {
           .max_grad_norm = options.max_grad_norm,
           .given = given,
           .groups = groups_of(options),
-          .freeze = options.freeze};
+          .freeze = options.freeze,
+          .updates = !options.only_gradients};
 }
 
 train::UpdateRule update_rule(const SessionOptions& options, const NetworkDef& network) {

@@ -2,6 +2,27 @@
 #include "session/update.h"
 
 namespace snug::train {
+namespace {
+
+double scalar(const Executable& source, const char* name) {
+  return static_cast<double>(*reinterpret_cast<const float*>(source.data(name)));
+}
+
+}  // namespace
+
+double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn) {
+  Executable& program = engine.train(engine.bucket_of(batch.length()));
+  double loss = 0;
+  const auto rows = batch.rows();
+  for (int64_t piece = 0; piece < engine.plan().accumulation_steps; ++piece) {
+    const int64_t first_slot = piece * engine.plan().micro_batch;
+    if (first_slot >= rows) break;  // a partial last batch: the missing pieces have weight zero
+    batch.fill(engine, first_slot, drawn);
+    engine.run(program);
+    loss += scalar(program, "loss");
+  }
+  return loss;
+}
 
 UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateCounts& done,
                         const UpdateRule& rule) {
@@ -13,22 +34,12 @@ UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateCo
     const std::span<float> hyper = engine.values<float>(name);
     for (size_t k = 0; k < values.size(); ++k) hyper[k] = static_cast<float>(values[k]);
   }
-  const size_t bucket = engine.bucket_of(batch.length());
-  Executable& program = engine.train(bucket);
-  UpdateResult result;
-  const auto scalar = [](const Executable& source, const char* name) {
-    return static_cast<double>(*reinterpret_cast<const float*>(source.data(name)));
-  };
-  const auto rows = batch.rows();
-  for (int64_t piece = 0; piece < engine.plan().accumulation_steps; ++piece) {
-    const int64_t first_slot = piece * engine.plan().micro_batch;
-    if (first_slot >= rows) break;  // a partial last batch: the missing pieces have weight zero
-    batch.fill(engine, first_slot, done.drawn);
-    engine.run(program);
-    result.loss += scalar(program, "loss");
-  }
+  UpdateResult result{.loss = run_pieces(engine, batch, done.drawn)};
   if (engine.update() != nullptr) engine.run(*engine.update());
-  result.grad_norm = scalar(engine.update() != nullptr ? *engine.update() : program, kGradNormName);
+  const Executable& updated = engine.update() != nullptr
+                                  ? *engine.update()
+                                  : engine.train(engine.bucket_of(batch.length()));
+  result.grad_norm = scalar(updated, kGradNormName);
   return result;
 }
 

@@ -42,6 +42,10 @@ class BatchSource {
   virtual void fill(const Engine& engine, int64_t first_slot, int64_t drawn) const = 0;
 };
 
+/// Every micro-batch of `batch`, forward and backward, and what the program does behind; gives the
+/// loss.
+double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn);
+
 struct UpdateResult {
   double loss = 0;
   double grad_norm = 0;
