@@ -4,11 +4,13 @@
 
 #include "snug/config.h"       // IWYU pragma: export
 #include "snug/error.h"        // IWYU pragma: export
+#include "snug/idioms.h"       // IWYU pragma: export
 #include "snug/layers.h"       // IWYU pragma: export
 #include "snug/memory.h"       // IWYU pragma: export
 #include "snug/network.h"      // IWYU pragma: export
 #include "snug/ops.h"          // IWYU pragma: export
 #include "snug/plan_report.h"  // IWYU pragma: export
+#include "snug/recompute.h"    // IWYU pragma: export
 #include "snug/run.h"          // IWYU pragma: export
 #include "snug/session.h"      // IWYU pragma: export
 #include "snug/solve.h"        // IWYU pragma: export

@@ -154,8 +154,8 @@ std::string PlanReport::to_text() const {
   if (ops_run_again > 0) {
     out += fmt::format("  run again   {} op{} a micro-batch\n", ops_run_again,
                        ops_run_again == 1 ? "" : "s");
-  } else if (strategy.starts_with("mark")) {
-    out += "  run again   nothing: the marks save nothing\n";
+  } else if (strategy != "keep-all" && strategy != "budget") {
+    out += "  run again   nothing: so this strategy saves nothing here\n";
   }
   out += fmt::format("  step        {} \u00b1 {:.0f} % predicted", format_seconds(step_seconds),
                      100 * step_seconds_uncertainty);

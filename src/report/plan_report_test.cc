@@ -62,7 +62,7 @@ TEST(Plan_report, says_how_many_ops_run_again) {
   PlanReport plan = report();
   EXPECT_EQ(plan.to_text().find("  run again   "), std::string::npos);
   plan.strategy = "marks:a;b";
-  expect_in(plan.to_text(), "  run again   nothing: the marks save nothing\n");
+  expect_in(plan.to_text(), "  run again   nothing: so this strategy saves nothing here\n");
   plan.ops_run_again = 1;
   expect_in(plan.to_text(), "  run again   1 op a micro-batch\n");
   plan.ops_run_again = 7;

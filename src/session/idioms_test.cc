@@ -112,6 +112,22 @@ TEST(Gradients, are_those_that_sgd_subtracts_under_every_choice_of_checkpoints) 
   }
 }
 
+// check_training_gradient_checkpointing: the same weights have gradients with and without.
+TEST(Gradients, no_weight_loses_its_gradient_by_recomputation) {
+  const Batch batch;
+  const auto weights_with_gradient = [&](const Checkpoints& checkpoints) {
+    std::vector<std::string> names;
+    for (const auto& [name, values] :
+         gradients(plain(), {}, checkpoints, small()).gradients(batch.rows).of) {
+      if (std::any_of(values.begin(), values.end(), [](float g) { return g != 0; }))
+        names.push_back(name);
+    }
+    return names;
+  };
+  EXPECT_EQ(weights_with_gradient("memory").size(), 26U);
+  EXPECT_EQ(weights_with_gradient({"out.4"}), weights_with_gradient("memory"));
+}
+
 TEST(Gradients, by_some_weights_alone) {
   const Batch batch;
   Session session = gradients(plain(), {"head.*", "layer.5.up.weight"}, "memory", small());

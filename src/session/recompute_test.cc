@@ -296,6 +296,30 @@ TEST(Cybertronai, test_long_chain_memory_by_its_marks_and_by_the_strategy) {
   }
 }
 
+TEST(Cybertronai, test_chain_memory_and_test_resnet_rewrite_memory) {
+  EXPECT_LT(units(exact_plan(chain_of(6), "memory")) - 6, 0.1);
+  EXPECT_LT(units(exact_plan(chain_of(6, {}, true), "memory")) - 7, 1.1);
+}
+
+// The mode that was removed there, as a budget here: so many bytes are enough.
+TEST(Cybertronai, tests_of_the_tarjan_mode_by_the_budget) {
+  struct Case {
+    int64_t n;
+    bool is_residual;
+    double peak;
+  };
+  for (const Case& each :
+       {Case{6, false, 5}, Case{100, false, 18}, Case{100, true, 18}, Case{6, true, 4}}) {
+    const Network network = chain_of(each.n, {}, each.is_residual);
+    SessionOptions options = options_of();
+    const int64_t resident = plan_network(network, options).resident_bytes;
+    options.memory.bytes = resident + static_cast<int64_t>((each.peak + 0.1) * kUnit) + 4096;
+    const Trained found = trained(network, options);
+    EXPECT_EQ(found.weights, trained(network, options_of("keep-all")).weights);
+    EXPECT_LT(units(found.plan) - each.peak, each.n == 6 ? 1.1 : 0.3);
+  }
+}
+
 TEST(Cybertronai, test_dual_chain_rewrite) {
   const auto build = [](const std::vector<int64_t>& kept) {
     return network_of([=](NetworkBuilder&, const Tensor& x) {
@@ -394,16 +418,17 @@ struct Feed : RecomputedLayer {
  private:
   [[nodiscard]] Tensor call(NetworkBuilder& b, const Tensor& x) const override {
     const Scope scope(b, name);
-    return x + linear(b, "down", gelu(linear(b, "up", x, 256)), x.dim(-1));
+    return x + dropout(linear(b, "down", gelu(linear(b, "up", x, 256)), x.dim(-1)), 0.2);
   }
 };
 
+// With dropout in the layer, whose mask upstream draws anew (bert4keras #521).
 TEST(Keras, recompute_grad_per_layer_and_inherited_by_own_layers) {
   const auto build = [](int way) {
     return network_of([=](NetworkBuilder& b, Tensor x) {
       const auto feed = [](NetworkBuilder& in, const std::string& name, const Tensor& y) {
         const Scope scope(in, name);
-        return y + linear(in, "down", gelu(linear(in, "up", y, 256)), y.dim(-1));
+        return y + dropout(linear(in, "down", gelu(linear(in, "up", y, 256)), y.dim(-1)), 0.2);
       };
       for (const char* name : {"0", "1", "2"}) {
         if (way == 0) x = feed(b, name, x);
