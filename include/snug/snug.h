@@ -3,6 +3,7 @@
 #pragma once
 
 #include "snug/config.h"       // IWYU pragma: export
+#include "snug/custom_op.h"    // IWYU pragma: export
 #include "snug/error.h"        // IWYU pragma: export
 #include "snug/idioms.h"       // IWYU pragma: export
 #include "snug/layers.h"       // IWYU pragma: export

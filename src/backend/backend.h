@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,6 +58,13 @@ class Kernel {
   virtual ~Kernel() = default;
   /// Runs to the end before it returns. Safe to call from one thread at a time.
   [[nodiscard]] virtual ErrorCode run(const Launch& launch) const noexcept = 0;
+};
+
+/// The kernel of an op that a caller's program defines: the same on every backend that computes in
+/// the caller's element types.
+struct CallersKernel {
+  std::function<int64_t(const NodeSpec&)> scratch_bytes;
+  std::function<std::unique_ptr<Kernel>(const NodeSpec&)> create;
 };
 
 class Backend {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpDef: the one place that says what an op is. What decides results is never optional; what does
+// OpDef: the one place that says what an op is. No field that all ops have is optional; what does
 // not apply is said explicitly (not_differentiable("why"), never_in_place()). Kernels are not here:
 // backends list theirs by the op's name.
 #pragma once
 
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +20,7 @@
 namespace snug {
 
 class GraphBuilder;
+struct CallersKernel;  // backend/backend.h
 
 /// A field that must be given: it has no default constructor, so forgetting one does not compile.
 template <class T>
@@ -70,7 +73,7 @@ struct InferArgs {
   const Attrs& attrs;
   const std::string& where;
 };
-using InferFn = std::vector<TensorType> (*)(const InferArgs&);
+using InferFn = std::function<std::vector<TensorType>(const InferArgs&)>;
 
 /// Builds the gradient of one node from ordinary nodes. dy[i] is the gradient of output i, or kNone
 /// where nothing flows back; wants[i] says whether input i needs a gradient. Returns one value (or
@@ -101,6 +104,18 @@ struct Keeps {
   uint32_t inputs = 0;
   uint32_t outputs = 0;
 };
+
+struct Cost {
+  double flops = 0;
+  double bytes_read = 0;
+  double bytes_written = 0;
+};
+struct CostArgs {
+  std::span<const TensorType> inputs;
+  std::span<const TensorType> outputs;
+  const Attrs& attrs;
+};
+using CostFn = std::function<Cost(const CostArgs&)>;
 
 /// Which output shares bytes with which input.
 enum class AliasKind : uint8_t {
@@ -148,6 +163,9 @@ struct OpDef {
   Timing timing = {};
   AccumulatingFormFn accumulating_form = nullptr;
   bool is_accumulation = false;  // sum = acc + x in acc's place: what accumulating forms stand for
+  /// Of an op that a caller's program defines: its kernel comes with it. Null: backends list
+  /// theirs.
+  std::shared_ptr<const CallersKernel> callers_kernel = nullptr;
 };
 
 /// All ops of the program, found by name. A value that is passed around; ops/registry.h builds it.

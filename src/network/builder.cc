@@ -236,7 +236,8 @@ void NetworkBuilder::output(const std::string& name, const Tensor& value) {
 
 void NetworkBuilder::couples_rows(const std::string& reason) {
   if (reason.empty()) fail(*this, "a coupling of rows needs a reason");
-  if (state_.facts.coupling.empty()) state_.facts.coupling = reason;
+  std::string& known = training() ? state_.facts.coupling : state_.facts.eval_coupling;
+  if (known.empty()) known = reason;
 }
 
 Scope::Scope(NetworkBuilder& builder, const std::string& name, Weights weights)

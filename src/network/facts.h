@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "programs/network_def.h"
+#include "snug/custom_op.h"
 #include "snug/network.h"
 
 namespace snug {
@@ -33,8 +34,9 @@ struct NetworkFacts {
   std::vector<FedInput> inputs;
   std::vector<MeanTotal> means;
   std::vector<std::string> outputs;
-  std::string coupling;
-  bool has_marks = false;  // tensors to be kept, or parts to be run again
+  std::string coupling;       // of rows in training; empty: none
+  std::string eval_coupling;  // in evaluation
+  bool has_marks = false;     // tensors to be kept, or parts to be run again
 };
 
 // Names of values that are not the caller's to choose.
@@ -56,6 +58,11 @@ struct NetworkBuilder::State {
 /// Builds the network once. Returns the loss in training, kNone in evaluation; fills `facts`.
 ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRequest& request,
                       NetworkFacts& facts);
+
+/// The ops of the program and these. Throws Error{bad_config} for one that says too little, or a
+/// name that is taken.
+[[nodiscard]] std::shared_ptr<const OpRegistry> registry_with(
+    const std::vector<std::shared_ptr<const CustomOp>>& ops);
 
 /// As planning and training want it. Builds it in training and in evaluation to read its facts, and
 /// throws Error{invalid_graph} where the two contradict each other.

@@ -56,7 +56,7 @@ Tensor batch_norm(NetworkBuilder& builder, const std::string& name, const Tensor
   record(builder, name, "bias", InitRule::zeros());
   record(builder, name, "running_mean", InitRule::zeros());
   record(builder, name, "running_var", InitRule::ones());
-  builder.couples_rows("normalises by the statistics of its batch");
+  if (request.training) builder.couples_rows("normalises by the statistics of its batch");
   return builder.tensor_of(y);
 }
 

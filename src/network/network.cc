@@ -77,8 +77,9 @@ std::vector<std::string> weights_in(const Graph& graph) {
   return names;
 }
 
-Graph probe(const Network& network, bool training, int64_t length, NetworkFacts& facts) {
-  GraphBuilder builder(op_registry(), network.name());
+Graph probe(const Network& network, const OpRegistry& ops, bool training, int64_t length,
+            NetworkFacts& facts) {
+  GraphBuilder builder(ops, network.name());
   (void)build_network(network, builder,
                       {.rows = kProbedRows, .length = length, .training = training}, facts);
   return builder.take();
@@ -86,14 +87,14 @@ Graph probe(const Network& network, bool training, int64_t length, NetworkFacts&
 
 // Rows that are shorter than their program are filled up at their end, so the length is their first
 // axis. Which inputs have one shows where the length changes.
-void find_lengths(const Network& network, const std::vector<int64_t>& lengths,
-                  NetworkFacts& facts) {
+void find_lengths(const Network& network, const OpRegistry& ops,
+                  const std::vector<int64_t>& lengths, NetworkFacts& facts) {
   if (lengths.size() < 2) return;
   const int64_t longest = lengths.back();
   const int64_t shortest = lengths.front();
   NetworkFacts other;
-  (void)probe(network, true, shortest, other);
-  (void)probe(network, false, shortest, other);
+  (void)probe(network, ops, true, shortest, other);
+  (void)probe(network, ops, false, shortest, other);
   for (size_t i = 0; i < std::min(facts.inputs.size(), other.inputs.size()); ++i) {
     FedInput& input = facts.inputs[i];
     const Shape& shape = input.row_shape;
@@ -131,10 +132,11 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
 
 DescribedNetwork describe_network(const Network& network, const std::vector<int64_t>& lengths) {
   DescribedNetwork described;
+  const std::shared_ptr<const OpRegistry> ops = registry_with(network.ops());
   NetworkFacts& facts = described.facts;
   const int64_t longest = lengths.empty() ? 0 : lengths.back();
-  const std::vector<std::string> trained = weights_in(probe(network, true, longest, facts));
-  for (const std::string& name : weights_in(probe(network, false, longest, facts))) {
+  const std::vector<std::string> trained = weights_in(probe(network, *ops, true, longest, facts));
+  for (const std::string& name : weights_in(probe(network, *ops, false, longest, facts))) {
     if (std::find(trained.begin(), trained.end(), name) == trained.end())
       fail(network, "the weight '" + name + "' is used in evaluation alone",
            "build the same network in training");
@@ -150,7 +152,7 @@ DescribedNetwork describe_network(const Network& network, const std::vector<int6
     if (!totals.insert(mean.name).second)
       fail(network, "the means of training and evaluation differ", "take them in the same order");
   }
-  find_lengths(network, lengths, facts);
+  find_lengths(network, *ops, lengths, facts);
   const auto shared = std::make_shared<const Network>(network);
   described.def = {.build =
                        [shared](GraphBuilder& graph, const BuildRequest& request) {
@@ -161,6 +163,7 @@ DescribedNetwork describe_network(const Network& network, const std::vector<int6
                                                     const Shape&) { return init.at(weight); },
                    .is_head = [](const std::string&) { return false; },
                    .coupling = facts.coupling,
+                   .ops = ops,
                    .has_lengths = lengths.size() > 1 || longest > 0,
                    .has_marks = facts.has_marks};
   return described;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "graph/builder.h"
@@ -30,6 +31,8 @@ struct NetworkDef {
   /// Why a row's result depends on the other rows ("normalises by the statistics of its batch"), so
   /// that a split of the batch is other mathematics; empty where it does not.
   std::string coupling;
+  /// The ops that it may have: those of the program, and the caller's own. Null: the program's.
+  std::shared_ptr<const OpRegistry> ops = nullptr;
   bool has_lengths = false;  // shorter rows take less memory
   bool has_marks = false;    // says itself what is kept and what is run again
 };

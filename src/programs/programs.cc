@@ -16,6 +16,10 @@ namespace {
 
 constexpr int64_t kAnyLength = 1;  // parameters do not depend on the batch's shape
 
+const OpRegistry& ops_of(const NetworkDef& network) {
+  return network.ops != nullptr ? *network.ops : op_registry();
+}
+
 /// The update of each parameter as its group wants it.
 class Updates {
  public:
@@ -90,15 +94,15 @@ std::string hyper_name(size_t rate) {
 }
 
 Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape) {
-  GraphBuilder builder(op_registry(), "evaluate");
+  GraphBuilder builder(ops_of(network), "evaluate");
   (void)network.build(builder, {.rows = shape.rows, .length = shape.length, .training = false});
-  return run_pipeline(builder.take(), op_registry());
+  return run_pipeline(builder.take(), ops_of(network));
 }
 
 Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const BatchShape& shape,
                         int64_t micro_batches) {
   const bool accumulates = micro_batches > 1 || !recipe.updates;
-  GraphBuilder builder(op_registry(), "train");
+  GraphBuilder builder(ops_of(network), "train");
   const ValueId loss = network.build(builder, {.rows = shape.rows,
                                                .length = shape.length,
                                                .training = true,
@@ -147,11 +151,11 @@ Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const B
   } else if (!accumulates) {
     append_clipped_updates(builder, recipe, names, updated, gradients);
   }
-  return run_pipeline(builder.take(), op_registry());
+  return run_pipeline(builder.take(), ops_of(network));
 }
 
 Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
-  GraphBuilder builder(op_registry(), "update");
+  GraphBuilder builder(ops_of(network), "update");
   std::vector<std::string> names;
   std::map<std::string, TensorType> types;
   for (const Value& value : parameters_of(network)) {
@@ -165,7 +169,7 @@ Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
     gradients.push_back(builder.state(kGradientPrefix + name, types[name]));
   }
   append_clipped_updates(builder, recipe, names, weights, gradients);
-  return run_pipeline(builder.take(), op_registry());
+  return run_pipeline(builder.take(), ops_of(network));
 }
 
 }  // namespace snug::train

@@ -47,6 +47,16 @@ std::vector<std::string> inputs_of(const Graph& graph, const NetworkFacts& facts
   return names;
 }
 
+// Rows that only fill up a micro-batch would count where rows are coupled.
+void check_filled(const std::string& coupling, int64_t rows, int64_t micro_batch) {
+  if (coupling.empty() || rows % micro_batch == 0) return;
+  throw Error(ErrorCode::bad_data, "rows",
+              "the network " + coupling + ", and " + std::to_string(rows) +
+                  " rows do not fill micro-batches of " + std::to_string(micro_batch),
+              "give a multiple of " + std::to_string(micro_batch) +
+                  " rows; of an epoch leave out the last, smaller batch");
+}
+
 void check_cancelled(const SessionOptions& options) {
   if (options.cancel != nullptr && options.cancel->load())
     throw Error(ErrorCode::cancelled, "step", "stopped on request");
@@ -79,6 +89,7 @@ Session::Impl::Impl(const Network& network, const SessionOptions& given, int64_t
 Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink,
                                    const std::vector<std::string>& inputs) {
   check_cancelled(options);
+  check_filled(facts.eval_coupling, rows.rows(), plan.micro_batch);
   const Feeder feeder(*engine, facts, rows, static_cast<uint64_t>(options.seed), inputs);
   const size_t bucket = engine->bucket_of(rows.length());
   Executable& program = engine->eval(bucket);
@@ -133,6 +144,7 @@ Feeder Session::Impl::fed(const RowSource& batch) const {
                 std::to_string(batch.rows()) + " rows are more than the batch of " +
                     std::to_string(options.batch_rows) + " that the session was planned for",
                 "give at most batch_rows rows");
+  check_filled(facts.coupling, batch.rows(), plan.micro_batch);
   const size_t bucket = engine->bucket_of(std::min(batch.length(), plan.eval.back().length));
   return {*engine, facts, batch, static_cast<uint64_t>(options.seed),
           inputs_of(plan.train[bucket].graph, facts)};

@@ -262,6 +262,13 @@ TEST(Session, coupled_rows_are_not_split_unless_asked) {
   EXPECT_NE(refusal.find("allow_coupled_split = true"), std::string::npos) << refusal;
   small.allow_coupled_split = true;
   EXPECT_LT(plan_network(network, small).micro_batch, kRows);
+  Session session(network, options_of("1GiB"));
+  const Data some(kRows - 1);
+  Rows rows(some.rows);
+  rows.add("x", std::span(some.x)).add("label", std::span(some.label));
+  EXPECT_NE(text_of([&] { (void)session.step(rows); }, ErrorCode::bad_data).find("23 rows do not"),
+            std::string::npos);
+  EXPECT_EQ(session.evaluate(rows).rows, kRows - 1);
   SessionOptions given = options_of("1GiB", 8);
   EXPECT_NE(text_of([&] { (void)plan_network(network, given); }, ErrorCode::bad_config)
                 .find("normalises by the statistics of its batch"),

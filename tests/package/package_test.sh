@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs Snug into an empty prefix, builds examples/cpp against the package alone, and runs both programs.
+# Installs Snug into an empty prefix, builds examples/cpp against the package alone, and runs all of them.
 #   package_test.sh BUILD_FOLDER SOURCE_FOLDER
 set -euo pipefail
 build=$1
@@ -22,4 +22,5 @@ PYTHON
 "$work/examples/mlp" "$work/train.jsonl" "$work/mlp"
 "$work/examples/bert" "$work/train.jsonl" "$work/bert"
 for folder in mlp bert; do test -s "$work/$folder/last/model.safetensors"; done
+python3 "$source/tests/package/examples_test.py" "$work/examples"
 "$work/prefix/bin/snug" --version

@@ -24,6 +24,8 @@ namespace {
 
 // A cache line, and the width of the widest vector.
 constexpr int64_t kAlignmentBytes = 64;
+constexpr double kCallersBytesPerSecond = 4e9;
+constexpr double kCallersFlopsPerSecond = 1e9;
 
 class CpuBackend final : public Backend {
  public:
@@ -54,6 +56,7 @@ class CpuBackend final : public Backend {
   }
 
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
+    if (spec.op->callers_kernel != nullptr) return select_callers(spec);
     const CpuKernelDef& kernel = find(spec);
     set_library_threads(
         context_.threads);  // oneDNN's blocking, hence its scratchpad, depends on it
@@ -67,12 +70,26 @@ class CpuBackend final : public Backend {
   }
 
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
+    if (spec.op->callers_kernel != nullptr) return spec.op->callers_kernel->create(spec);
     const CpuKernelDef& kernel = find(spec);
     set_library_threads(context_.threads);
     return kernel.create(spec, context_);
   }
 
  private:
+  // Nobody measured it: plain code on one thread.
+  [[nodiscard]] static KernelChoice select_callers(const NodeSpec& spec) {
+    const Cost cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
+    const double seconds = (cost.bytes_read + cost.bytes_written) / kCallersBytesPerSecond +
+                           cost.flops / kCallersFlopsPerSecond;
+    return {
+        .kernel = "caller's",
+        .scratch_bytes = round_up(spec.op->callers_kernel->scratch_bytes(spec), kAlignmentBytes),
+        .seconds = seconds,
+        .far_seconds = seconds,
+        .uncertainty = 1};
+  }
+
   [[nodiscard]] const CpuKernelDef& find(const NodeSpec& spec) const {
     const std::string& op = *spec.op->name;
     std::string reasons;

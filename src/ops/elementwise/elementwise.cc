@@ -92,8 +92,8 @@ template <int kFlops>
 Cost cost_per_element(const CostArgs& args) {
   return streaming_cost(args, element_flops(args.outputs[0], kFlops));
 }
-constexpr CostFn kCheap = cost_per_element<1>;
-constexpr CostFn kTranscendental = cost_per_element<static_cast<int>(kTranscendentalFlops)>;
+constexpr auto* kCheap = &cost_per_element<1>;
+constexpr auto* kTranscendental = &cost_per_element<static_cast<int>(kTranscendentalFlops)>;
 
 std::string kind_of_binary(const char* name, const CostArgs& args) {
   const bool is_plain = args.inputs[0].shape == args.inputs[1].shape;
