@@ -68,6 +68,9 @@ class CustomOp {
   // What it may say.
   std::vector<std::pair<std::string, AttrValue>> attributes = {};  // with their defaults
   Gradient gradient = {};                                          // empty: it has none
+  /// True where a row of an output (axis 0) depends on other rows of the inputs: the batch of a
+  /// network that uses it is then not split unless asked for.
+  bool couples_rows = false;
   std::function<int64_t(std::span<const TensorType> inputs, const Attrs&)> scratch_bytes = {};
   /// Floating-point operations of one run, for predictions of time; empty: its operands' bytes
   /// decide.

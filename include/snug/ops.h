@@ -57,7 +57,6 @@ namespace snug {
                                 bool keep_dims = false);
 [[nodiscard]] Tensor reduce_mean(const Tensor& x, const std::vector<int64_t>& axes,
                                  bool keep_dims = false);
-/// Has no gradient.
 [[nodiscard]] Tensor reduce_max(const Tensor& x, const std::vector<int64_t>& axes,
                                 bool keep_dims = false);
 

@@ -91,6 +91,9 @@ struct PlanReport {
   double lower_bound_overhead = 0;  // no schedule within these bytes has less
   std::string strategy;
   std::string peak_op;
+  /// Why a row's result depends on the other rows of its batch ("normalises by the statistics of
+  /// its batch"), which is then split only where that was asked for; empty where it does not.
+  std::string row_coupling;
 
   // For people.
   std::string model;

@@ -173,6 +173,7 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   const plan::Plan& plan = *chosen.plan;
   PlanReport& report = run.report;
   report.budget_bytes = request.budget_bytes;
+  if (request.trains) report.row_coupling = request.network.coupling;
   report.process_bytes = request.process_bytes;
   report.resident_bytes = run.residents.total_bytes() + run.gradient_bytes;
   report.arena_bytes = run.arena_bytes - run.gradient_bytes;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,7 +25,7 @@ struct CostArgs {
   std::span<const TensorType> outputs;
   const Attrs& attrs;
 };
-using CostFn = Cost (*)(const CostArgs&);
+using CostFn = std::function<Cost(const CostArgs&)>;
 
 /// Which of its operands an op finds in the caches in a training step.
 enum class Finds : uint8_t {

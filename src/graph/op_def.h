@@ -16,6 +16,7 @@
 
 #include "graph/graph.h"
 #include "graph/op_cost.h"
+#include "graph/row_flow.h"
 
 namespace snug {
 
@@ -105,18 +106,6 @@ struct Keeps {
   uint32_t outputs = 0;
 };
 
-struct Cost {
-  double flops = 0;
-  double bytes_read = 0;
-  double bytes_written = 0;
-};
-struct CostArgs {
-  std::span<const TensorType> inputs;
-  std::span<const TensorType> outputs;
-  const Attrs& attrs;
-};
-using CostFn = std::function<Cost(const CostArgs&)>;
-
 /// Which output shares bytes with which input.
 enum class AliasKind : uint8_t {
   none,
@@ -166,6 +155,8 @@ struct OpDef {
   /// Of an op that a caller's program defines: its kernel comes with it. Null: backends list
   /// theirs.
   std::shared_ptr<const CallersKernel> callers_kernel = nullptr;
+  /// How the rows of a batch go through it. Null: a row of its output may depend on every row.
+  RowFlowFn row_flow = nullptr;
 };
 
 /// All ops of the program, found by name. A value that is passed around; ops/registry.h builds it.

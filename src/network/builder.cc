@@ -175,6 +175,7 @@ Tensor NetworkBuilder::weighted_mean(const Tensor& values, const Tensor& weights
     total.weights = graph.graph().value(given).name;
     total.each = product_from(shape, of_weights.size());
   }
+  state_.by_row.push_back(x);
   const ValueId weighted = mul(graph, x, all_weights(state_, shape, given));
   std::vector<int64_t> axes;
   for (size_t i = 0; i < shape.size(); ++i) axes.push_back(static_cast<int64_t>(i));
@@ -198,6 +199,7 @@ Tensor NetworkBuilder::cross_entropy(const Tensor& logits, const Tensor& labels,
   if (of_labels != expected || graph.type(y).dtype != DType::i32)
     fail(*this, "labels of logits " + to_string(logits.type()) + " are i32 of " +
                     to_string(expected) + ", not " + to_string(labels.type()));
+  state_.by_row.insert(state_.by_row.end(), {x, y});
   const int64_t count = element_count(expected);
   MeanTotal total{.name = {}, .weights = {}, .each = count / rows()};
   if (is_fed(graph, y, state_.facts)) {
@@ -229,6 +231,7 @@ void NetworkBuilder::output(const std::string& name, const Tensor& value) {
     fail(*this, "the output '" + name + "' must be (rows, ...), not " + to_string(value.type()));
   if (state_.graph.graph().value(id).kind != ValueKind::computed)
     fail(*this, "the output '" + name + "' is not computed");
+  state_.by_row.push_back(id);
   if (training()) return;  // a training step would only keep it in memory
   add_fact(state_.facts.outputs, name);
   state_.graph.mark_output(id, name);

@@ -121,7 +121,8 @@ OpDef definition_of(const SharedOp& op) {
                         .bytes_written = bytes_of(args.outputs)};
           }),
           .alias = never_in_place(),
-          .callers_kernel = std::make_shared<const CallersKernel>(kernel)};
+          .callers_kernel = std::make_shared<const CallersKernel>(kernel),
+          .row_flow = op->couples_rows ? nullptr : row_flow::leading};
 }
 
 void check(const CustomOp& op, const std::vector<const OpDef*>& taken) {

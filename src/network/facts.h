@@ -53,7 +53,14 @@ struct NetworkBuilder::State {
   ValueId random_key = kNone;
   ValueId loss = kNone;
   std::vector<ValueId> means = {};
+  std::vector<ValueId> by_row = {};  // values whose rows must depend on their own row alone
 };
+
+/// Why the rows of one of these values depend on each other: the first op that couples them; empty
+/// where none does. Inputs are told by name.
+[[nodiscard]] std::string row_coupling(const Graph& graph, int64_t rows,
+                                       const std::vector<FedInput>& inputs,
+                                       const std::vector<ValueId>& values);
 
 /// Builds the network once. Returns the loss in training, kNone in evaluation; fills `facts`.
 ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRequest& request,

@@ -10,7 +10,7 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kProbedRows = 2;
+constexpr int64_t kProbedRows = 7;  // a number that few other sizes have
 
 [[noreturn]] void fail(const Network& network, const std::string& what, const std::string& hint) {
   throw Error(ErrorCode::invalid_graph, network.name(), what, hint);
@@ -119,6 +119,9 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
   NetworkBuilder::State state{.graph = graph, .request = request, .facts = facts};
   NetworkBuilder builder(state);
   network.build()(builder);
+  std::string& coupling = request.training ? facts.coupling : facts.eval_coupling;
+  if (coupling.empty())
+    coupling = row_coupling(graph.graph(), request.rows, facts.inputs, state.by_row);
   if (state.loss == kNone) {
     if (request.training)
       fail(network, "the network minimizes nothing", "call minimize with its loss");

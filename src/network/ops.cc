@@ -181,9 +181,15 @@ Tensor dropout(const Tensor& x, double rate) {
 
 LstmTensors lstm_cell(const Tensor& gates, const LstmTensors& state, const Tensor& mask) {
   NetworkBuilder& builder = gates.builder();
+  GraphBuilder& graph = graph_of(gates);
+  ValueId goes_on = optional_id(gates, mask);
+  if (goes_on == kNone) {
+    const ValueId one = fill(graph, 1, {gates.dim(0)});
+    goes_on = equal(graph, one, one);
+  }
   const LstmState next =
-      lstm_cell(graph_of(gates), id_in(gates, gates),
-                {.h = id_in(gates, state.h), .c = id_in(gates, state.c)}, optional_id(gates, mask));
+      lstm_cell(graph, id_in(gates, gates),
+                {.h = id_in(gates, state.h), .c = id_in(gates, state.c)}, goes_on);
   return {builder.tensor_of(next.h), builder.tensor_of(next.c)};
 }
 

@@ -89,6 +89,7 @@ std::string PlanReport::to_json() const {
                                  {"lower_bound_overhead", lower_bound_overhead},
                                  {"strategy", strategy},
                                  {"peak_op", peak_op},
+                                 {"row_coupling", row_coupling},
                                  {"model", model},
                                  {"parameters", parameters},
                                  {"trainable_parameters", trainable_parameters},
@@ -149,6 +150,8 @@ std::string PlanReport::to_text() const {
       fmt::format("  {:<22} {:>11}\n", "smallest budget", format_bytes_up(smallest_budget_bytes));
   out += fmt::format("\n  split       {} micro-batch{} of {}\n", accumulation_steps,
                      accumulation_steps == 1 ? "" : "es", micro_batch);
+  if (!row_coupling.empty())
+    out += fmt::format("  rows        coupled: the network {}\n", row_coupling);
   out += fmt::format("  recompute   {}: {} time (in these bytes at least {})\n", strategy,
                      signed_percent(recompute_overhead), signed_percent(lower_bound_overhead));
   if (ops_run_again > 0) {

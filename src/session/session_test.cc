@@ -254,7 +254,9 @@ TEST(Session, coupled_rows_are_not_split_unless_asked) {
     b.output("logits", logits);
     b.minimize(cross_entropy(b, logits, b.input("label", {}, DType::i32)));
   });
-  EXPECT_EQ(plan_network(network, options_of("1GiB")).micro_batch, kRows);
+  const PlanReport plan = plan_network(network, options_of("1GiB"));
+  EXPECT_EQ(plan.micro_batch, kRows);
+  EXPECT_NE(plan.to_text().find("coupled: the network normalises"), std::string::npos);
   SessionOptions small = options_of("1GiB");
   small.memory.bytes = plan_network(network, small).smallest_budget_bytes - 4096;
   const std::string refusal =

@@ -59,7 +59,8 @@ std::span<const OpDef> dropout_ops() {
        .keeps = Keeps{.inputs = 0b10},
        .cost = cost,
        .alias = may_overwrite({{0, 0}}),
-       .timing = {.probes = dropout_probes}},
+       .timing = {.probes = dropout_probes},
+       .row_flow = row_flow::leading_rows_alone},
   };
   return ops;
 }

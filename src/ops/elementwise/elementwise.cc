@@ -140,7 +140,8 @@ OpDef unary(const char* name, VjpFn vjp, Keeps keeps, CostFn cost) {
           .keeps = keeps,
           .cost = cost,
           .alias = may_overwrite({{0, 0}}),
-          .timing = {.probes = probes::of_matrices<1>}};
+          .timing = {.probes = probes::of_matrices<1>},
+          .row_flow = row_flow::elementwise};
 }
 
 OpDef binary(const char* name, VjpFn vjp, Keeps keeps, std::string (*kind)(const CostArgs&)) {
@@ -154,7 +155,8 @@ OpDef binary(const char* name, VjpFn vjp, Keeps keeps, std::string (*kind)(const
           .keeps = keeps,
           .cost = kCheap,
           .alias = may_overwrite({{0, 0}, {0, 1}}),
-          .timing = {.probes = binary_probes, .kind = kind}};
+          .timing = {.probes = binary_probes, .kind = kind},
+          .row_flow = row_flow::elementwise};
 }
 
 OpDef comparison(const char* name) {
@@ -167,7 +169,8 @@ OpDef comparison(const char* name) {
           .gradient = not_differentiable("its result is true or false"),
           .keeps = Keeps{},
           .cost = kCheap,
-          .alias = never_in_place()};
+          .alias = never_in_place(),
+          .row_flow = row_flow::elementwise};
 }
 
 OpDef add_op() {
@@ -224,7 +227,8 @@ OpDef where_op() {
           .keeps = Keeps{.inputs = 1},
           .cost = kCheap,
           .alias = may_overwrite({{0, 1}, {0, 2}}),
-          .timing = {.probes = where_probes}};
+          .timing = {.probes = where_probes},
+          .row_flow = row_flow::elementwise};
 }
 OpDef cast_op() {
   OpDef op = unary("cast", elementwise_vjp::cast, {}, kCheap);

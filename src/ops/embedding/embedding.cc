@@ -103,6 +103,11 @@ std::optional<AccumulatingForm> accumulating_form(std::span<const std::optional<
   return AccumulatingForm{"embedding_grad_accumulate", {}};
 }
 
+// Each id by itself, from a table that is the same for all.
+int row_flow_of_rows(const RowFlowArgs& args) {
+  return args.axes[0] >= 0 ? kCoupledRows : args.axes[1];
+}
+
 }  // namespace
 
 ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids) {
@@ -121,7 +126,8 @@ std::span<const OpDef> embedding_ops() {
        .keeps = Keeps{.inputs = 0b10},
        .cost = cost_forward,
        .alias = never_in_place(),
-       .timing = {.finds = Finds::unwarmed, .probes = embedding_probes}},
+       .timing = {.finds = Finds::unwarmed, .probes = embedding_probes},
+       .row_flow = row_flow_of_rows},
       {.name = "embedding_grad",
        .inputs = std::vector<InputSpec>{"ids", "dy"},
        .is_variadic = false,

@@ -173,6 +173,23 @@ std::optional<AccumulatingForm> accumulating_form(std::span<const std::optional<
   return AccumulatingForm{"matmul_accumulate", attrs};
 }
 
+// Rows may be an axis of separate products, the rows of a, or the columns of b; never what is
+// summed.
+int row_flow_of_product(const RowFlowArgs& args) {
+  const auto rank = [&](size_t i) { return static_cast<int>(args.inputs[i].shape.size()); };
+  const int out = static_cast<int>(args.outputs[0].shape.size());
+  const int a = args.axes[0];
+  const int b = args.axes[1];
+  if (args.axes.size() > 2 && args.axes[2] >= 0) return kCoupledRows;
+  const int a_rows = rank(0) - (args.attrs.boolean("transpose_a") ? 1 : 2);
+  const int b_columns = rank(1) - (args.attrs.boolean("transpose_b") ? 2 : 1);
+  const int a_batch = a >= 0 && a < rank(0) - 2 ? a + out - rank(0) : kNoRows;
+  const int b_batch = b >= 0 && b < rank(1) - 2 ? b + out - rank(1) : kNoRows;
+  if (a >= 0 && b >= 0) return a_batch >= 0 && a_batch == b_batch ? a_batch : kCoupledRows;
+  if (a >= 0) return a_batch >= 0 ? a_batch : a == a_rows ? out - 2 : kCoupledRows;
+  return b_batch >= 0 ? b_batch : b == b_columns ? out - 1 : kCoupledRows;
+}
+
 }  // namespace
 
 MatmulDims matmul_dims(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
@@ -217,7 +234,8 @@ std::span<const OpDef> matmul_ops() {
                   .kind = kind_of_product,
                   .usual = &kUsualRate,
                   .is_expensive = true},
-       .accumulating_form = accumulating_form},
+       .accumulating_form = accumulating_form,
+       .row_flow = row_flow_of_product},
       {.name = "matmul_accumulate",
        .inputs = std::vector<InputSpec>{"acc", "a", "b"},
        .is_variadic = false,

@@ -93,6 +93,18 @@ std::vector<RateProbe> square_probes() {
   return all;
 }
 
+int row_flow_of_reduction(const RowFlowArgs& args) {
+  const auto rank = static_cast<int64_t>(args.inputs[0].shape.size());
+  const int own = args.axes[0];
+  int before = 0;
+  for (const int64_t each : args.attrs.ints("axes")) {
+    const int64_t axis = normalize_axis(each, rank, "reduction");
+    if (axis == own) return kCoupledRows;
+    before += axis < own ? 1 : 0;
+  }
+  return args.attrs.boolean("keep_dims") ? own : own - before;
+}
+
 OpDef reduce_op(const char* name, InferFn infer, VjpFn vjp, Keeps keeps, Timing timing = {}) {
   return {.name = name,
           .inputs = std::vector<InputSpec>{"x"},
@@ -105,12 +117,14 @@ OpDef reduce_op(const char* name, InferFn infer, VjpFn vjp, Keeps keeps, Timing 
           .keeps = keeps,
           .cost = cost_reduce,
           .alias = never_in_place(),
-          .timing = timing};
+          .timing = timing,
+          .row_flow = row_flow_of_reduction};
 }
 
 OpDef sum_squares_op() {
   OpDef op = reduce_op("sum_squares", infer_sum_squares, vjp_sum_squares, {.inputs = 1});
   op.attrs = std::vector<AttrSpec>{};
+  op.row_flow = nullptr;
   op.cost = CostFn{cost_sum_squares};
   op.timing = {.finds = Finds::unwarmed, .probes = square_probes};
   return op;

@@ -257,8 +257,52 @@ std::vector<RateProbe> sum_probes() {
   });
 }
 
+const Shape& in_shape(const RowFlowArgs& args) { return args.inputs[0].shape; }
+const Shape& out_shape(const RowFlowArgs& args) { return args.outputs[0].shape; }
+
+// The axis behind as many elements as before, if whole rows are still its outermost factor.
+int row_flow_of_reshape(const RowFlowArgs& args) {
+  int64_t before = 1;
+  for (int i = 0; i < args.axes[0]; ++i) before *= in_shape(args)[static_cast<size_t>(i)];
+  int64_t passed = 1;
+  for (size_t i = 0; i < out_shape(args).size(); ++i) {
+    if (passed == before && out_shape(args)[i] % args.rows == 0 && out_shape(args)[i] > 0)
+      return static_cast<int>(i);
+    passed *= out_shape(args)[i];
+  }
+  return kCoupledRows;
+}
+int row_flow_of_transpose(const RowFlowArgs& args) {
+  const std::vector<int64_t>& order = args.attrs.ints("perm");
+  const auto rank = static_cast<int64_t>(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (normalize_axis(order[i], rank, "transpose") == args.axes[0]) return static_cast<int>(i);
+  }
+  return kCoupledRows;
+}
+// What works along one axis leaves the rows alone where theirs is another one.
+int row_flow_beside_axis(const RowFlowArgs& args) {
+  const auto rank = static_cast<int64_t>(out_shape(args).size());
+  const int64_t axis = normalize_axis(args.attrs.int64("axis"), rank, "axis");
+  int found = kNoRows;
+  for (const int own : args.axes) {
+    if (own < 0) continue;
+    if (own == axis || (found >= 0 && found != own)) return kCoupledRows;
+    found = own;
+  }
+  return found;
+}
+int row_flow_of_sum_to(const RowFlowArgs& args) {
+  const int own = args.axes[0];
+  const int axis = own - static_cast<int>(in_shape(args).size() - out_shape(args).size());
+  if (axis < 0) return kCoupledRows;
+  const bool is_kept =
+      in_shape(args)[static_cast<size_t>(own)] == out_shape(args)[static_cast<size_t>(axis)];
+  return is_kept ? axis : kCoupledRows;
+}
+
 OpDef move_op(const char* name, std::vector<AttrSpec> attrs, InferFn infer, VjpFn vjp, CostFn cost,
-              Timing timing) {
+              RowFlowFn row_flow, Timing timing) {
   return {.name = name,
           .inputs = std::vector<InputSpec>{"x"},
           .is_variadic = false,
@@ -269,17 +313,19 @@ OpDef move_op(const char* name, std::vector<AttrSpec> attrs, InferFn infer, VjpF
           .keeps = Keeps{},
           .cost = cost,
           .alias = never_in_place(),
-          .timing = timing};
+          .timing = timing,
+          .row_flow = row_flow};
 }
 
 OpDef reshape_op(const AttrSpec& shape) {
-  OpDef op = move_op("reshape", {shape}, infer_reshape, vjp_reshape, cost_view, {});
+  OpDef op =
+      move_op("reshape", {shape}, infer_reshape, vjp_reshape, cost_view, row_flow_of_reshape, {});
   op.alias = view_of_input();
   return op;
 }
 OpDef concat_op(const AttrSpec& axis) {
-  OpDef op =
-      move_op("concat", {axis}, infer_concat, vjp_concat, cost_move, {.probes = concat_probes});
+  OpDef op = move_op("concat", {axis}, infer_concat, vjp_concat, cost_move, row_flow_beside_axis,
+                     {.probes = concat_probes});
   op.is_variadic = true;
   return op;
 }
@@ -294,16 +340,16 @@ std::span<const OpDef> shape_ops() {
   static const OpDef ops[] = {
       reshape_op(ints("shape")),
       move_op("transpose", {ints("perm")}, infer_transpose, vjp_transpose, cost_move,
-              {.probes = transpose_probes, .kind = kind_of_transpose}),
+              row_flow_of_transpose, {.probes = transpose_probes, .kind = kind_of_transpose}),
       move_op("slice", {whole("axis"), neutral(whole("start")), neutral(whole("stop"))},
-              infer_slice, vjp_slice, cost_slice,
+              infer_slice, vjp_slice, cost_slice, row_flow_beside_axis,
               {.finds = Finds::unwarmed, .probes = slice_probes}),
       move_op("pad", {whole("axis"), whole("before"), whole("after")}, infer_pad, vjp_pad,
-              cost_move, {.probes = pad_probes}),
+              cost_move, row_flow_beside_axis, {.probes = pad_probes}),
       concat_op(whole("axis")),
       move_op("broadcast_to", {ints("shape")}, infer_broadcast_to, vjp_broadcast_to, cost_move,
-              {.probes = broadcast_probes}),
-      move_op("sum_to", {ints("shape")}, infer_sum_to, vjp_sum_to, cost_sum,
+              row_flow::elementwise, {.probes = broadcast_probes}),
+      move_op("sum_to", {ints("shape")}, infer_sum_to, vjp_sum_to, cost_sum, row_flow_of_sum_to,
               {.finds = Finds::most, .probes = sum_probes}),
   };
   return ops;

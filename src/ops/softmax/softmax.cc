@@ -60,6 +60,18 @@ std::vector<RateProbe> masked_probes() {
   });
 }
 
+int row_flow_of_softmax(const RowFlowArgs& args) {
+  const auto rank = static_cast<int64_t>(args.inputs[0].shape.size());
+  const int64_t axis = normalize_axis(args.attrs.int64("axis"), rank, "softmax");
+  return axis == args.axes[0] ? kCoupledRows : args.axes[0];
+}
+
+int row_flow_of_masked(const RowFlowArgs& args) {
+  const int axis = row_flow::elementwise(args);
+  const bool is_last = axis + 1 == static_cast<int>(args.outputs[0].shape.size());
+  return is_last ? kCoupledRows : axis;
+}
+
 }  // namespace
 
 ValueId softmax(GraphBuilder& builder, ValueId x, int64_t axis) {
@@ -82,7 +94,8 @@ std::span<const OpDef> softmax_ops() {
        .keeps = Keeps{.outputs = 0b1},
        .cost = cost_forward,
        .alias = may_overwrite({{0, 0}}),
-       .timing = {.probes = probes::of_matrices<1>}},
+       .timing = {.probes = probes::of_matrices<1>},
+       .row_flow = row_flow_of_softmax},
       {.name = "masked_softmax",
        .inputs = std::vector<InputSpec>{"x", "mask"},
        .is_variadic = false,
@@ -93,7 +106,8 @@ std::span<const OpDef> softmax_ops() {
        .keeps = Keeps{.outputs = 0b1},
        .cost = cost_forward,
        .alias = may_overwrite({{0, 0}}),
-       .timing = {.probes = masked_probes}},
+       .timing = {.probes = masked_probes},
+       .row_flow = row_flow_of_masked},
       {.name = "softmax_grad",
        .inputs = std::vector<InputSpec>{"y", "dy"},
        .is_variadic = false,

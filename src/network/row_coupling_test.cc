@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// A network whose rows depend on each other is found out, and one whose rows do not is left alone.
+#include <gtest/gtest.h>
+
+#include "network/facts.h"
+#include "snug/error.h"
+#include "snug/layers.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kLength = 6;
+constexpr int64_t kWidth = 8;
+
+/// The coupling of a network that takes the mean of what `part` makes of (rows, length, width).
+std::string coupling_of(const std::function<Tensor(NetworkBuilder&, const Tensor&)>& part) {
+  const Network network("part", [&](NetworkBuilder& b) {
+    const Tensor x = linear(b, "in", b.input("x", {kLength, kWidth}), kWidth);
+    b.minimize(b.weighted_mean(part(b, x)));
+  });
+  return describe_network(network, {}).def.coupling;
+}
+
+TEST(RowCoupling, what_works_row_by_row_couples_nothing) {
+  using B = NetworkBuilder;
+  const std::vector<std::function<Tensor(B&, const Tensor&)>> parts = {
+      [](B&, const Tensor& x) { return gelu(x) + x * x; },
+      [](B& b, const Tensor& x) { return layer_norm(b, "norm", x); },
+      [](B&, const Tensor& x) { return softmax(x, 1); },
+      [](B&, const Tensor& x) { return dropout(x, 0.5); },
+      [](B&, const Tensor& x) { return reduce_mean(x, {1}); },
+      [](B&, const Tensor& x) { return attention(x, x, x, {}, {.heads = 2, .dropout = 0.1}); },
+      [](B& b, const Tensor& x) {
+        const Tensor flat = linear(b, "flat", reshape(x, {b.rows() * kLength, kWidth}), 4);
+        return reshape(flat, {b.rows(), kLength, 4});
+      },
+      [](B&, const Tensor& x) {
+        const Tensor scores = matmul(x, x, {.transpose_b = true});
+        return matmul(masked_softmax(scores, greater(scores, scores)), x);
+      },
+      [](B& b, const Tensor& x) {  // time first, as recurrent nets like it
+        const Tensor turned = transpose(x, {1, 0, 2});
+        const Tensor first = reshape(slice(turned, 0, 0, 1), {b.rows(), kWidth});
+        return concat({first, first}, 1);
+      },
+      [](B& b, const Tensor& x) {
+        const Tensor places = b.parameter("places", {1, kLength, kWidth}, InitRule::ones());
+        return x + broadcast_to(places, {b.rows(), kLength, kWidth});
+      },
+      [](B& b, const Tensor& x) {
+        const Tensor image = reshape(x, {b.rows(), kLength, kWidth, 1});
+        return max_pool2d(conv2d(b, "conv", image, 3));
+      },
+      [](B& b, const Tensor& x) {
+        const Tensor h = slice(x, 1, 0, 1);
+        const Tensor state = reshape(slice(h, 2, 0, 2), {b.rows(), 2});
+        return lstm_cell(reshape(h, {b.rows(), kWidth}), {state, state}).h;
+      },
+  };
+  for (size_t i = 0; i < parts.size(); ++i) EXPECT_EQ(coupling_of(parts[i]), "") << i;
+}
+
+TEST(RowCoupling, what_mixes_rows_is_named) {
+  using B = NetworkBuilder;
+  const std::vector<std::pair<std::string, std::function<Tensor(B&, const Tensor&)>>> parts = {
+      {"reduce_mean", [](B&, const Tensor& x) { return x - reduce_mean(x, {0}, true); }},
+      {"softmax", [](B&, const Tensor& x) { return softmax(x, 0); }},
+      {"matmul",
+       [](B& b, const Tensor& x) {
+         const Tensor flat = reshape(x, {b.rows(), kLength * kWidth});
+         return matmul(flat, flat, {.transpose_b = true});
+       }},
+      {"slice",
+       [](B& b, const Tensor& x) {
+         const Tensor first = slice(x, 0, 0, 1);
+         return x + broadcast_to(first, {b.rows(), kLength, kWidth});
+       }},
+      {"reshape",
+       [](B& b, const Tensor& x) {
+         const Tensor turned = transpose(x, {1, 0, 2});
+         return reshape(turned, {b.rows(), kLength, kWidth});
+       }},
+      {"matmul",
+       [](B& b, const Tensor& x) {
+         const Tensor flat = reshape(x, {b.rows(), kLength * kWidth});
+         const Tensor table = matmul(flat, flat, {.transpose_a = true});
+         return matmul(flat, table);
+       }},
+      {"normalises", [](B& b, const Tensor& x) { return batch_norm(b, "norm", x); }},
+  };
+  for (const auto& [name, part] : parts) {
+    const std::string coupling = coupling_of(part);
+    EXPECT_NE(coupling.find(name), std::string::npos) << name << ": '" << coupling << "'";
+  }
+}
+
+TEST(RowCoupling, what_the_caller_says_stands) {
+  EXPECT_EQ(coupling_of([](NetworkBuilder& b, const Tensor& x) {
+              b.couples_rows("sorts its rows");
+              return x;
+            }),
+            "sorts its rows");
+}
+
+}  // namespace
+}  // namespace snug
