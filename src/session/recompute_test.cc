@@ -392,6 +392,33 @@ TEST(Paddle, dropout_has_the_same_mask_when_it_runs_again) {
   EXPECT_GT(exact_plan(network).ops_run_again, 0);
 }
 
+TEST(Paddle, test_dygraph_recompute_any_set_of_blocks_gives_the_same_weights) {
+  const auto build = [](const std::vector<int>& again) {
+    return network_of([=](NetworkBuilder& b, Tensor x) {
+      x = linear(b, "in", x, 32);
+      for (int i = 0; i < 4; ++i) {
+        const auto block = [&](const Tensor& in) {
+          const Scope scope(b, "block." + std::to_string(i));
+          return in + dropout(linear(b, "b", gelu(linear(b, "a", in, 64)), 32), 0.1);
+        };
+        const bool is_again = std::find(again.begin(), again.end(), i) != again.end();
+        x = is_again ? checkpoint(b, block, x) : block(x);
+      }
+      return x;
+    });
+  };
+  const Trained wanted = trained(build({}), options_of("keep-all"));
+  int64_t runs = 0;
+  for (const std::vector<int>& again : std::vector<std::vector<int>>{{1}, {1, 3}, {1, 2, 3}}) {
+    const Trained found = trained(build(again));
+    EXPECT_EQ(found.weights, wanted.weights) << again.size();
+    EXPECT_EQ(found.loss, wanted.loss) << again.size();
+    EXPECT_GT(found.plan.ops_run_again, runs) << again.size();
+    runs = found.plan.ops_run_again;
+  }
+  EXPECT_EQ(trained(build({3})).weights, wanted.weights);
+}
+
 // #55722: the first part has nothing to train.
 TEST(Paddle, a_frozen_first_part_changes_no_gradient) {
   const Network network = network_of([](NetworkBuilder& b, const Tensor& x) {
