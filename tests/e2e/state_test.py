@@ -251,6 +251,21 @@ class Files(Tiny):
         self.assertEqual(sha256(out / "last/model.safetensors"), sha256(wanted / "last/model.safetensors"))
         self.assertEqual(json.loads((out / "last/.snug.complete").read_text())["format"], 2)
 
+    def test_a_state_without_the_rows_hash_goes_on_and_says_so(self):
+        values = dict(lr_scheduler_type="constant")
+        wanted = self.train("wanted", max_steps=4, **values)
+        out = self.train("older", max_steps=2, **values)
+        path = out / "last/trainer_state.json"
+        state = json.loads(path.read_text())
+        for name in ("rows_hash", "validation_rows_hash"):
+            del state[name]
+        del state["config"]["task"]  # an older version knew none
+        path.write_text(json.dumps(dict(state, content_hash="1")))
+        write_marker(out / "last")
+        done = self.ok("train", **self.base(output_dir=out, resume=True, max_steps=4, **values))
+        self.assertIn("whether its rows are those of", done.stderr)
+        self.assertEqual(sha256(out / "last/model.safetensors"), sha256(wanted / "last/model.safetensors"))
+
     def test_every_field_of_an_edited_state_is_checked(self):
         values = dict(max_steps=4)
         out = self.train("run", **values)

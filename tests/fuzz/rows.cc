@@ -12,6 +12,7 @@ void read_rows(const std::string& file_name, std::string_view input) {
   data::RowSchema schema;
   schema.needs_label = (choice & 1) != 0;
   if ((choice & 2) != 0) schema.text_pair_column = "pair";
+  if ((choice & 8) != 0) schema.text_form = data::TextForm::any;
   data::BadRowLog log;
   log.policy = (choice & 4) != 0 ? data::BadRows::stop : data::BadRows::skip;
   const auto reader = data::open_rows(write_file(file_name, input), schema, log);
@@ -21,6 +22,8 @@ void read_rows(const std::string& file_name, std::string_view input) {
     require(row.line > line, "rows follow each other");
     require(row.text.find('\0') == std::string::npos, "no text holds a NUL");
     line = row.line;
+    if (!row.label) continue;
+    require(row.label->is_list || row.label->items.size() == 1, "a label is a value or a list");
   }
   require(log.count <= static_cast<int64_t>(input.size()), "bad rows are rows");
 }
