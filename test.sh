@@ -48,7 +48,7 @@ if [ "$all" -eq 1 ]; then
   cmake --build build/asan -j "$jobs" --target all fuzz_replay
   ctest --test-dir build/asan --output-on-failure -j "$jobs"
   step "TSan: what runs threads"
-  threaded=(cpu cpu_simd ops_cpu nn_models data train team)
+  threaded=(cpu cpu_simd ops_cpu nn_models data session train team)
   cmake --preset tsan -DSNUG_BUILD_BENCHMARKS=OFF >/dev/null
   cmake --build build/tsan -j "$jobs" --target "${threaded[@]/%/_test}"
   TSAN_OPTIONS="suppressions=$PWD/tools/tsan.supp" \

@@ -102,6 +102,9 @@ class RowSource {
   /// False where the source has no values for this input: it is zero in prediction, if no output
   /// depends on it, and an error everywhere else.
   [[nodiscard]] virtual bool has(const std::string& /*input*/) const { return true; }
+  /// Every input that it has values for, where it can say so: one that the network does not have is
+  /// an error.
+  [[nodiscard]] virtual std::vector<std::string> columns() const { return {}; }
   /// Writes all of the slot. May be called more than once for the same rows: inputs that say what a
   /// row weighs are read ahead.
   virtual void fill(const RowSlot& slot) const = 0;
@@ -123,6 +126,7 @@ class Rows : public RowSource {
   [[nodiscard]] bool has(const std::string& input) const override {
     return columns_.count(input) != 0;
   }
+  [[nodiscard]] std::vector<std::string> columns() const override;
   void fill(const RowSlot& slot) const override;
 
  private:
@@ -192,7 +196,9 @@ class Session {
   /// Updates so far.
   [[nodiscard]] int64_t updates() const;
 
-  /// One update on at most batch_rows rows. Throws Error{numeric} where the loss or the gradients
+  /// One update on at most batch_rows rows. Rows that cannot be (a label or an id out of range) are
+  /// Error{bad_data}; weights and optimizer states are then as before, but running statistics of
+  /// batch norm may have moved. Throws Error{numeric} where the loss or the gradients
   /// are not finite: the weights are then lost, go back to what you saved.
   StepResult step(const RowSource& batch);
   /// The gradients of the mean loss of at most batch_rows rows; changes nothing. For sessions with

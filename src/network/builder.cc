@@ -34,6 +34,18 @@ void check_name(const NetworkBuilder& builder, const std::string& name) {
   if (name.empty()) fail(builder, "a value needs a name");
 }
 
+// Indices of kernels are of 31 bits.
+void check_sizes(const NetworkBuilder& builder, const std::string& name, const Shape& shape) {
+  constexpr int64_t kMostElements = INT32_MAX;
+  int64_t elements = 1;
+  for (const int64_t size : shape) {
+    if (size < 1 || size > kMostElements / elements)
+      fail(builder, "'" + name + "' cannot be " + to_string(shape),
+           "sizes are 1 or more, and their product at most " + std::to_string(kMostElements));
+    elements *= size;
+  }
+}
+
 template <class Item>
 void add_fact(std::vector<Item>& items, const Item& item) {
   if (std::find(items.begin(), items.end(), item) == items.end()) items.push_back(item);
@@ -108,6 +120,7 @@ int32_t NetworkBuilder::id_of(const Tensor& tensor, const char* what) const {
 Tensor NetworkBuilder::input(const std::string& name, const Shape& row_shape, DType dtype) {
   check_name(*this, name);
   if (dtype == DType::i64) fail(*this, "the input '" + name + "' has elements of i64", "use i32");
+  check_sizes(*this, name, row_shape);
   add_fact(state_.facts.inputs, {.name = name, .dtype = dtype, .row_shape = row_shape});
   Shape shape = {rows()};
   shape.insert(shape.end(), row_shape.begin(), row_shape.end());
@@ -118,6 +131,7 @@ Tensor NetworkBuilder::parameter(const std::string& name, const Shape& shape,
                                  const InitRule& init) {
   const std::string full = nn::scoped(state_.graph, name);
   check_name(*this, full);
+  check_sizes(*this, full, shape);
   state_.facts.init.emplace(full, init);
   return tensor_of(state_.graph.parameter(full, {DType::f32, shape}));
 }
@@ -125,6 +139,7 @@ Tensor NetworkBuilder::parameter(const std::string& name, const Shape& shape,
 Tensor NetworkBuilder::buffer(const std::string& name, const Shape& shape, const InitRule& init) {
   const std::string full = nn::scoped(state_.graph, name);
   check_name(*this, full);
+  check_sizes(*this, full, shape);
   state_.facts.init.emplace(full, init);
   return tensor_of(state_.graph.buffer(full, {DType::f32, shape}));
 }

@@ -10,7 +10,8 @@
 namespace snug {
 namespace {
 
-constexpr int64_t kProbedRows = 7;  // a number that few other sizes have
+constexpr int64_t kProbedRows = 7;  // numbers that few other sizes have
+constexpr int64_t kOtherRows = 3;
 
 [[noreturn]] void fail(const Network& network, const std::string& what, const std::string& hint) {
   throw Error(ErrorCode::invalid_graph, network.name(), what, hint);
@@ -69,6 +70,20 @@ void check_marks(const Network& network, const Graph& graph, ValueId loss) {
   }
 }
 
+// Their sizes are their own, not those of a micro-batch.
+void check_weights(const Network& network, const Graph& graph, const Graph& other) {
+  for (const Value& value : graph.values) {
+    if (!is_of_model(value.kind)) continue;
+    const ValueId found = other.find(value.name);
+    if (found != kNone && other.type(found) == value.type) continue;
+    fail(network,
+         "the weight '" + value.name + "' is " + to_string(value.type) +
+             " for one number of rows or length, and " +
+             (found == kNone ? "absent" : to_string(other.type(found))) + " for another",
+         "a weight does not depend on rows() or length()");
+  }
+}
+
 std::vector<std::string> weights_in(const Graph& graph) {
   std::vector<std::string> names;
   for (const Value& value : graph.values) {
@@ -78,10 +93,10 @@ std::vector<std::string> weights_in(const Graph& graph) {
 }
 
 Graph probe(const Network& network, const OpRegistry& ops, bool training, int64_t length,
-            NetworkFacts& facts) {
+            NetworkFacts& facts, int64_t rows = kProbedRows) {
   GraphBuilder builder(ops, network.name());
-  (void)build_network(network, builder,
-                      {.rows = kProbedRows, .length = length, .training = training}, facts);
+  (void)build_network(network, builder, {.rows = rows, .length = length, .training = training},
+                      facts);
   return builder.take();
 }
 
@@ -138,7 +153,16 @@ DescribedNetwork describe_network(const Network& network, const std::vector<int6
   const std::shared_ptr<const OpRegistry> ops = registry_with(network.ops());
   NetworkFacts& facts = described.facts;
   const int64_t longest = lengths.empty() ? 0 : lengths.back();
-  const std::vector<std::string> trained = weights_in(probe(network, *ops, true, longest, facts));
+  if (network.name().empty())
+    throw Error(ErrorCode::bad_config, "network", "a network needs a name");
+  const Graph probed = probe(network, *ops, true, longest, facts);
+  NetworkFacts other;
+  check_weights(
+      network, probed,
+      probe(network, *ops, true, lengths.empty() ? 0 : lengths.front(), other, kOtherRows));
+  const std::vector<std::string> trained = weights_in(probed);
+  if (trained.empty())
+    fail(network, "the network has no weights", "declare them with layers or parameter()");
   for (const std::string& name : weights_in(probe(network, *ops, false, longest, facts))) {
     if (std::find(trained.begin(), trained.end(), name) == trained.end())
       fail(network, "the weight '" + name + "' is used in evaluation alone",

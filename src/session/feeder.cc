@@ -25,6 +25,12 @@ Feeder::Feeder(const train::Engine& engine, const NetworkFacts& facts, const Row
     if (!source.has(input))
       throw Error(ErrorCode::bad_data, input, "the rows have no values for this input");
   }
+  for (const std::string& column : source.columns()) {
+    if (std::none_of(facts.inputs.begin(), facts.inputs.end(),
+                     [&](const FedInput& input) { return input.name == column; }))
+      throw Error(ErrorCode::bad_data, column, "the network has no input of this name",
+                  "leave it away, or give it to input()");
+  }
   for (const MeanTotal& mean : facts.means) totals_.push_back(total_of(engine, mean));
 }
 

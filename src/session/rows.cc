@@ -29,6 +29,12 @@ Rows& Rows::add(const std::string& input, std::span<const uint8_t> values) {
   return add(input, DType::boolean, std::as_bytes(values));
 }
 
+std::vector<std::string> Rows::columns() const {
+  std::vector<std::string> names;
+  for (const auto& [name, column] : columns_) names.push_back(name);
+  return names;
+}
+
 void Rows::fill(const RowSlot& slot) const {
   const auto found = columns_.find(slot.input);
   if (found == columns_.end())

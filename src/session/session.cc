@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 
 #include "base/stop.h"
@@ -150,6 +151,22 @@ Feeder Session::Impl::fed(const RowSource& batch) const {
           inputs_of(plan.train[bucket].graph, facts)};
 }
 
+void Session::Impl::drop_gradients() {
+  for (const auto& [tensor, entry] : plan.residents.entries()) {
+    if (tensor.starts_with(train::kGradientPrefix))
+      std::memset(engine->data(tensor), 0, static_cast<size_t>(entry.bytes));
+  }
+}
+
+train::UpdateResult Session::Impl::update(const Feeder& batch) {
+  try {
+    return train::run_update(*engine, batch, counts, rule);
+  } catch (...) {
+    drop_gradients();
+    throw;
+  }
+}
+
 GradientResult Session::gradients(const RowSource& batch) {
   Impl& it = *impl_;
   check_cancelled(it.options);
@@ -158,7 +175,13 @@ GradientResult Session::gradients(const RowSource& batch) {
                 "the session updates its weights and keeps no gradients",
                 "plan it with only_gradients = true");
   GradientResult result;
-  result.loss = train::run_pieces(*it.engine, it.fed(batch), it.counts.drawn);
+  const Feeder feeder = it.fed(batch);
+  try {
+    result.loss = train::run_pieces(*it.engine, feeder, it.counts.drawn);
+  } catch (...) {
+    it.drop_gradients();
+    throw;
+  }
   for (const std::string& weight : it.trained) {
     const std::string name = train::kGradientPrefix + weight;
     std::vector<float>& gradient = result.of[weight];
@@ -180,7 +203,7 @@ StepResult Session::step(const RowSource& batch) {
     throw Error(ErrorCode::bad_config, "only_gradients", "the session has no optimizer to step",
                 "call gradients, or leave only_gradients away");
   const Feeder feeder = it.fed(batch);
-  const train::UpdateResult result = train::run_update(*it.engine, feeder, it.counts, it.rule);
+  const train::UpdateResult result = it.update(feeder);
   const double rate =
       it.options.learning_rate * optim::rate_factor(it.rule.schedule, it.counts.schedule);
   ++it.counts.drawn;

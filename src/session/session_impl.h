@@ -25,6 +25,9 @@ class Session::Impl {
                       const std::vector<std::string>& inputs);
   /// The rows of a step. Throws Error{bad_data} where they are none that the session can train on.
   [[nodiscard]] Feeder fed(const RowSource& batch) const;
+  [[nodiscard]] train::UpdateResult update(const Feeder& batch);
+  /// What was summed up before rows that failed belongs to no update.
+  void drop_gradients();
   /// Throws Error{bad_config} for a name that there is not.
   [[nodiscard]] const ResidentLayout::Entry& entry(const std::string& tensor) const;
 

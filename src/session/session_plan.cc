@@ -2,6 +2,7 @@
 #include "session/session_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/stop.h"
 #include "snug/error.h"
@@ -9,6 +10,7 @@
 namespace snug {
 namespace {
 
+constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kNoLength = 0;  // of programs whose rows have none
 
 [[noreturn]] void fail(const std::string& option, const std::string& what,
@@ -42,14 +44,24 @@ void check_options(const SessionOptions& options) {
          std::to_string(options.micro_batch_size) + " is not within the batch of " +
              std::to_string(options.batch_rows),
          "give 0 for the planner's choice, or at most batch_rows");
-  if (!(options.learning_rate >= 0))
-    fail("learning_rate", std::to_string(options.learning_rate) + " is below 0", "give 0 or more");
+  if (!(options.learning_rate >= 0 && std::isfinite(options.learning_rate)))
+    fail("learning_rate", std::to_string(options.learning_rate) + " is not 0 or more",
+         "give 0 or more");
   if (!(options.max_grad_norm >= 0))
     fail("max_grad_norm", std::to_string(options.max_grad_norm) + " is below 0",
          "give 0 for no clipping");
   if (options.lr_scheduler_type != ScheduleKind::constant && options.max_steps < 1)
     fail("max_steps", "a falling learning rate needs to know where it ends", "give max_steps");
-  if (options.threads < 0) fail("threads", "there are fewer than none", "give 0 for every core");
+  if (options.threads < 0 || options.threads > kMostThreads)
+    fail("threads",
+         std::to_string(options.threads) + " is not within 0 and " + std::to_string(kMostThreads),
+         "give 0 for every core");
+  if (options.warmup_steps < 0 || options.max_steps < 0)
+    fail(options.warmup_steps < 0 ? "warmup_steps" : "max_steps", "it is below 0",
+         "give 0 or more");
+  if (!(options.layerwise_lr_decay > 0 && options.layerwise_lr_decay <= 1))
+    fail("layerwise_lr_decay", std::to_string(options.layerwise_lr_decay) + " is not within (0, 1]",
+         "give 1 for the same rate everywhere");
   const std::vector<int64_t>& lengths = options.lengths;
   if (std::adjacent_find(lengths.begin(), lengths.end(), std::greater_equal<>()) != lengths.end() ||
       (!lengths.empty() && lengths.front() < 1))

@@ -393,6 +393,19 @@ TEST(Session, a_network_that_contradicts_itself_is_refused_by_name) {
             }).find("taken by training itself"),
             std::string::npos);
   EXPECT_NE(refused([&](NetworkBuilder& b) {
+              const Tensor each = b.parameter("each", {b.rows(), kWidth}, InitRule::ones());
+              b.minimize(b.weighted_mean(x(b) * each));
+            }).find("does not depend on rows()"),
+            std::string::npos);
+  EXPECT_NE(
+      refused([&](NetworkBuilder& b) { b.minimize(b.weighted_mean(x(b))); }).find("has no weights"),
+      std::string::npos);
+  for (const int64_t size : {int64_t{0}, int64_t{-3}, int64_t{1} << 40}) {
+    EXPECT_NE(
+        refused([&](NetworkBuilder& b) { (void)b.input("x", {size}); }).find("sizes are 1 or more"),
+        std::string::npos);
+  }
+  EXPECT_NE(refused([&](NetworkBuilder& b) {
               const Tensor h = linear(b, "in", x(b), 2);
               b.minimize(b.weighted_mean(h, h));
             }).find("must be an input"),
@@ -415,6 +428,10 @@ TEST(Session, options_and_rows_that_cannot_be_are_refused) {
             std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.freeze = {"nothing.*"}; }).find("nothing.*"),
             std::string::npos);
+  EXPECT_NE(refused([](auto& o) { o.threads = 100000; }).find("threads"), std::string::npos);
+  EXPECT_NE(refused([](auto& o) { o.warmup_steps = -1; }).find("warmup_steps"), std::string::npos);
+  EXPECT_NE(refused([](auto& o) { o.learning_rate = NAN; }).find("learning_rate"),
+            std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.lengths = {8, 8}; }).find("lengths"), std::string::npos);
 
   Session session(network, options_of("1GiB"));
@@ -428,12 +445,31 @@ TEST(Session, options_and_rows_that_cannot_be_are_refused) {
   EXPECT_NE(text_of([&] { (void)session.step(narrow); }, ErrorCode::bad_data).find("takes [10]"),
             std::string::npos);
   (void)text_of([&] { (void)session.step(Data(kRows + 1).all()); }, ErrorCode::bad_data);
+  Rows more = data.all();
+  more.add("nobody", std::span(data.weight));
+  EXPECT_NE(text_of([&] { (void)session.step(more); }, ErrorCode::bad_data).find("nobody"),
+            std::string::npos);
   (void)text_of([&] { (void)session.step(Rows(0)); }, ErrorCode::bad_data);
   Rows nothing = data.all();
   const std::vector<int32_t> ignored(kRows, -100);
   nothing.add("label", std::span(ignored));
   EXPECT_NE(text_of([&] { (void)session.step(nothing); }, ErrorCode::bad_data).find("weigh"),
             std::string::npos);
+}
+
+TEST(Session, rows_that_fail_leave_nothing_behind) {
+  const Network network = network_of(1, 0);
+  const Data good;
+  Data bad;
+  bad.label.back() = 7;  // of the last micro-batch
+  for (const int64_t micro_batch : {int64_t{4}, kRows}) {
+    Session untouched(network, options_of("1GiB", micro_batch));
+    Session session(network, options_of("1GiB", micro_batch));
+    (void)text_of([&] { (void)session.step(bad.all()); }, ErrorCode::bad_data);
+    EXPECT_EQ(session.updates(), 0);
+    EXPECT_EQ(session.step(good.all()).grad_norm, untouched.step(good.all()).grad_norm);
+    EXPECT_EQ(weights_of(session), weights_of(untouched));
+  }
 }
 
 TEST(Session, stops_before_a_step_and_while_planning) {
