@@ -486,11 +486,33 @@ TEST(Session, stops_before_a_step_and_while_planning) {
   (void)text_of([&] { (void)plan_network(network_of(1), options); }, ErrorCode::cancelled);
 }
 
+// Plans, trains, is cancelled, saves, resumes and reads its weights.
+std::vector<float> trained_with_a_stop(const std::string& folder) {
+  const Network network = network_of();
+  std::atomic<bool> stop{false};
+  SessionOptions options = options_of("1GiB", 8);
+  options.cancel = &stop;
+  options.memory.bytes = plan_network(network, options).smallest_budget_bytes;
+  const Data data;
+  {
+    Session session(network, options);
+    for (int i = 0; i < 3; ++i) (void)session.step(data.all());
+    stop = true;
+    (void)text_of([&] { (void)session.step(data.all()); }, ErrorCode::cancelled);
+    session.save(folder);
+  }
+  stop = false;
+  Session session = Session::resume(network, folder, options);
+  for (int i = 0; i < 2; ++i) (void)session.step(data.all());
+  return weights_of(session);
+}
+
 TEST(Session, two_sessions_in_two_threads_do_not_disturb_each_other) {
   const std::vector<float> wanted = trained(network_of(), options_of("1GiB", 8), 5);
+  const Folder folder;
   std::vector<float> found[2];
-  std::thread first([&] { found[0] = trained(network_of(), options_of("1GiB", 8), 5); });
-  std::thread second([&] { found[1] = trained(network_of(), options_of("1GiB", 8), 5); });
+  std::thread first([&] { found[0] = trained_with_a_stop(folder.path + "/first"); });
+  std::thread second([&] { found[1] = trained_with_a_stop(folder.path + "/second"); });
   first.join();
   second.join();
   EXPECT_EQ(found[0], wanted);
