@@ -36,7 +36,9 @@ struct NetworkFacts {
   std::vector<std::string> outputs;
   std::string coupling;       // of rows in training; empty: none
   std::string eval_coupling;  // in evaluation
-  bool has_marks = false;     // tensors to be kept, or parts to be run again
+  /// Of the graph built last: values whose rows must depend on their own row alone.
+  std::vector<ValueId> by_row;
+  bool has_marks = false;  // tensors to be kept, or parts to be run again
 };
 
 // Names of values that are not the caller's to choose.

@@ -97,6 +97,8 @@ Graph probe(const Network& network, const OpRegistry& ops, bool training, int64_
   GraphBuilder builder(ops, network.name());
   (void)build_network(network, builder, {.rows = rows, .length = length, .training = training},
                       facts);
+  std::string& coupling = training ? facts.coupling : facts.eval_coupling;
+  if (coupling.empty()) coupling = row_coupling(builder.graph(), rows, facts.inputs, facts.by_row);
   return builder.take();
 }
 
@@ -134,9 +136,7 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
   NetworkBuilder::State state{.graph = graph, .request = request, .facts = facts};
   NetworkBuilder builder(state);
   network.build()(builder);
-  std::string& coupling = request.training ? facts.coupling : facts.eval_coupling;
-  if (coupling.empty())
-    coupling = row_coupling(graph.graph(), request.rows, facts.inputs, state.by_row);
+  facts.by_row = std::move(state.by_row);
   if (state.loss == kNone) {
     if (request.training)
       fail(network, "the network minimizes nothing", "call minimize with its loss");
