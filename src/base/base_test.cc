@@ -8,10 +8,27 @@
 #include "base/stop.h"
 #include "base/threads.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "snug/error.h"
 
 namespace snug {
 namespace {
+
+TEST(Utf8, strict_validation_finds_the_first_bad_byte) {
+  for (const char* good :
+       {"", "plain", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
+        "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF", "0123456789\xE2\x82\xAC 0123456789"}) {
+    EXPECT_FALSE(first_invalid_utf8(good)) << good;
+  }
+  for (const char* bad :
+       {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
+        "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "\xC3", "\xE2\x82", "\xF0\x90\x80"}) {
+    EXPECT_EQ(first_invalid_utf8(bad), 0u);
+    EXPECT_EQ(first_invalid_utf8("0123456789abc" + std::string(bad) + "x"), 13u);
+  }
+  EXPECT_EQ(clip_text("a\xE2\x82\xAC", 3), "a...");
+  EXPECT_EQ(clip_text("abc", 3), "abc");
+}
 
 // Known answers of Random123's kat_vectors for philox4x32-10.
 TEST(Philox, known_answers_match) {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/utf8.h"
 #include "config/memory_budget.h"
 #include "io/json_file.h"
 #include "io/json_tree.h"
@@ -69,33 +70,12 @@ bool parse_switch(std::string_view text) {
   throw BadValue(quoted(text) + " is neither true nor false");
 }
 
-// Well-formed UTF-8 (RFC 3629) without control characters, so that every dump can hold it.
-bool is_printable_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = [&](size_t at) {
-      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
-    };
-    const unsigned lead = byte(i);
-    const size_t length = lead < 0x80                   ? 1
-                          : lead >= 0xC2 && lead < 0xE0 ? 2
-                          : (lead & 0xF0u) == 0xE0      ? 3
-                          : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                        : 0;
-    if (length == 0 || lead < 32 || lead == 127) return false;
-    for (size_t k = 1; k < length; ++k) {
-      if ((byte(i + k) & 0xC0u) != 0x80) return false;
-    }
-    const unsigned second = byte(i + 1);
-    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F))
-      return false;  // overlong, surrogates
-    if ((lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return false;
-    i += length;
-  }
-  return true;
-}
-
+// Every dump can hold it.
 void check_text(std::string_view text) {
-  if (!is_printable_utf8(text))
+  const bool has_control = std::any_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 32 || c == 127;
+  });
+  if (has_control || first_invalid_utf8(text))
     throw BadValue("the value holds control characters or is not UTF-8");
 }
 

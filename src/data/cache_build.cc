@@ -10,8 +10,8 @@
 
 #include "base/check.h"
 #include "data/cache_format.h"
-#include "data/cache_writer.h"
 #include "data/source.h"
+#include "io/buffered_file.h"
 
 namespace snug::data {
 namespace {
@@ -36,9 +36,10 @@ class CacheBuilder {
       : spec_(spec),
         encode_(encode),
         hooks_(hooks),
-        temporary_(path),
-        tokens_(temporary_.duplicate_fd(), temporary_.path(), sizeof(CacheHeader)),
-        index_(open_nameless(path), path),
+        temporary_(path, {.what = "another process is writing this token cache",
+                          .hint = "wait for it, or use another output_dir"}),
+        tokens_(temporary_.duplicate(), sizeof(CacheHeader)),
+        index_(io::open_nameless(path)),
         token_bytes_(token_bytes_for(spec.vocab_size)),
         known_(spec.known_labels),
         columns_of_file_(columns_of(spec)),
@@ -53,7 +54,7 @@ class CacheBuilder {
 
   DataReport run() {
     const std::string key = cache_key(spec_);
-    for (const std::string& file : spec_.files) progress_.total_bytes += stamp_of(file).bytes;
+    for (const std::string& file : spec_.files) progress_.total_bytes += io::stamp_of(file).bytes;
     for (size_t i = 0; i < spec_.files.size(); ++i) read_file(static_cast<uint32_t>(i));
     if (cache_key(spec_) != key) {
       throw Error(ErrorCode::io, spec_.files.front(), "a data file changed while it was read",
@@ -124,7 +125,7 @@ class CacheBuilder {
       return;
     }
     try {
-      form_columns(row, place_of(spec_.files[file], row.line));
+      form_columns(row, io::place_of(spec_.files[file], row.line));
     } catch (const RowError& error) {
       ++label_errors_;
       log_.report(error);
@@ -347,9 +348,9 @@ class CacheBuilder {
   const CacheSpec& spec_;
   const EncodeFn& encode_;
   const BuildHooks& hooks_;
-  TemporaryFile temporary_;
-  BufferedFile tokens_;
-  BufferedFile index_;
+  io::TemporaryFile temporary_;
+  io::BufferedFile tokens_;
+  io::BufferedFile index_;
   uint32_t token_bytes_;
   BadRowLog log_{};
   LabelFinder finder_;

@@ -103,7 +103,7 @@ uint64_t header_checksum(const CacheHeader& header) {
 std::string cache_key(const CacheSpec& spec) {
   std::string text = "cache " + std::to_string(kCacheVersion) + ";";
   for (const std::string& file : spec.files) {
-    const FileStamp stamp = stamp_of(file);
+    const io::FileStamp stamp = io::stamp_of(file);
     append_field(text, file);
     append_field(text, std::to_string(stamp.bytes) + "," + std::to_string(stamp.modified_ns));
   }

@@ -2,7 +2,7 @@
 #include "data/columns.h"
 
 #include "base/check.h"
-#include "data/utf8.h"
+#include "base/utf8.h"
 #include "snug/error.h"
 
 namespace snug::data {

@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/image_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <utility>
 
 #include "base/check.h"
-#include "base/interrupted.h"
 #include "data/cache_format.h"
-#include "data/source.h"
+#include "io/file.h"
 #include "snug/error.h"
 
 namespace snug::data {
 namespace {
 
-constexpr size_t kMaxNamesBytes = 64 << 10;
+constexpr int64_t kMaxNamesBytes = 64 << 10;
 constexpr size_t kPixels = static_cast<size_t>(kCifarSide * kCifarSide);
 constexpr size_t kImageBytes = kPixels * static_cast<size_t>(kCifarChannels);
 using Channels = std::array<float, static_cast<size_t>(kCifarChannels)>;
@@ -40,53 +32,18 @@ struct Kind {
 constexpr Kind kCifar10 = {1, 10, "batches.meta.txt"};
 constexpr Kind kCifar100 = {2, 100, "fine_label_names.txt"};
 
-class Descriptor {
- public:
-  explicit Descriptor(const std::string& path)
-      : fd_(while_interrupted(
-            [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); })) {
-    if (fd_ < 0) throw io_error(path, "cannot open the images", errno);
-  }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 struct Piece {
-  std::string path;
-  Descriptor file;
+  io::File file;
   int64_t first_row = 0;
 };
 
-std::filesystem::file_status status_of(const std::filesystem::path& path) {
-  std::error_code failed;
-  const std::filesystem::file_status status = std::filesystem::status(path, failed);
-  if (!std::filesystem::status_known(status))
-    throw io_error(path.string(), "cannot be looked at", failed.value());
-  return status;
-}
-
 std::vector<std::string> files_of(const std::string& path) {
-  namespace fs = std::filesystem;
-  if (!fs::is_directory(status_of(path))) return {path};
+  if (!io::is_folder(path)) return {path};
   std::vector<std::string> files;
-  std::error_code failed;
-  for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
-    const fs::directory_entry& entry = *at;
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : io::list_folder(path)) {
     const bool is_batch = name.starts_with("data_batch") && name.ends_with(".bin");
-    if (is_batch || name == "train.bin") files.push_back(entry.path().string());
+    if (is_batch || name == "train.bin") files.push_back(path + "/" + name);
   }
-  if (failed) throw io_error(path, "cannot list the folder", failed.value());
-  std::sort(files.begin(), files.end());
   if (files.empty()) {
     throw Error(ErrorCode::bad_data, path, "the folder has no data_batch_*.bin and no train.bin",
                 "give the folder of CIFAR's binary version, or one of its .bin files");
@@ -94,30 +51,14 @@ std::vector<std::string> files_of(const std::string& path) {
   return files;
 }
 
-int64_t size_of(const std::string& path, const Descriptor& file) {
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) throw io_error(path, "cannot read the images", errno);
-  if (!S_ISREG(status.st_mode)) throw Error(ErrorCode::bad_data, path, "it is not a regular file");
-  return status.st_size;
+void read_at(const io::File& file, int64_t offset, std::span<std::byte> bytes) {
+  const auto wanted = static_cast<int64_t>(bytes.size());
+  if (file.read_some_at(offset, bytes.data(), wanted) != wanted)
+    throw Error(ErrorCode::bad_data, file.path(), "the file became shorter");
 }
 
-void read_at(const Piece& piece, int64_t offset, std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t got = while_interrupted(
-        [&] { return ::pread(piece.file.get(), bytes.data(), bytes.size(), offset); });
-    if (got < 0) throw io_error(piece.path, "reading failed", errno);
-    if (got == 0) throw Error(ErrorCode::bad_data, piece.path, "the file became shorter");
-    offset += got;
-    bytes = bytes.subspan(static_cast<size_t>(got));
-  }
-}
-
-std::vector<std::string> lines_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string text(kMaxNamesBytes, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(kMaxNamesBytes));
-  text.resize(static_cast<size_t>(file.gcount()));
-  std::istringstream stream(text);
+std::vector<std::string> lines_of(const std::string& path) {
+  std::istringstream stream(io::read_all(path, kMaxNamesBytes));
   std::vector<std::string> lines;
   for (std::string line; std::getline(stream, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
@@ -128,13 +69,12 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
 
 // Numbers where there is no file of names.
 Labels read_names(const std::string& data_file, const Kind& kind) {
-  const std::filesystem::path beside =
-      std::filesystem::path(data_file).parent_path() / kind.names_file;
+  const std::string beside = io::parent_folder(data_file) + "/" + kind.names_file;
   std::vector<std::string> names;
-  if (std::filesystem::is_regular_file(status_of(beside))) {
+  if (io::file_exists(beside)) {
     names = lines_of(beside);
     if (names.size() != static_cast<size_t>(kind.classes)) {
-      throw Error(ErrorCode::bad_data, beside.string(),
+      throw Error(ErrorCode::bad_data, beside,
                   "it has " + std::to_string(names.size()) + " names for " +
                       std::to_string(kind.classes) + " classes",
                   "write one name a line, or remove the file: classes are numbers then");
@@ -172,10 +112,10 @@ struct ImageFile::State {
   // Reads the first `bytes.size()` bytes of a record and returns the model's id of its label.
   [[nodiscard]] int32_t read_record(int64_t row, std::span<std::byte> bytes) const {
     const Piece& piece = piece_of(row);
-    read_at(piece, (row - piece.first_row) * static_cast<int64_t>(record_bytes()), bytes);
+    read_at(piece.file, (row - piece.first_row) * static_cast<int64_t>(record_bytes()), bytes);
     const auto label = static_cast<int32_t>(bytes[kind.label_bytes - 1]);
     if (label >= kind.classes) {
-      throw Error(ErrorCode::bad_data, piece.path,
+      throw Error(ErrorCode::bad_data, piece.file.path(),
                   "image " + std::to_string(row - piece.first_row) + " has the label " +
                       std::to_string(label) + " of " + std::to_string(kind.classes),
                   "give CIFAR's binary version, and nothing else under that name");
@@ -187,8 +127,8 @@ struct ImageFile::State {
 void ImageFile::State::open(const std::string& path, const LabelRule& rule) {
   files = files_of(path);
   for (const std::string& file : files) {
-    Descriptor descriptor(file);
-    const int64_t bytes = size_of(file, descriptor);
+    io::File opened = io::File::open_read(file);
+    const int64_t bytes = opened.size_bytes();
     const auto holds = [bytes](const Kind& k) {
       return bytes > 0 && bytes % static_cast<int64_t>(k.label_bytes + kImageBytes) == 0;
     };
@@ -200,7 +140,7 @@ void ImageFile::State::open(const std::string& path, const LabelRule& rule) {
                       std::to_string(kCifar100.label_bytes + kImageBytes) + " bytes each)",
                   "give CIFAR's binary version");
     }
-    pieces.push_back({.path = file, .file = std::move(descriptor), .first_row = rows});
+    pieces.push_back({.file = std::move(opened), .first_row = rows});
     rows += bytes / static_cast<int64_t>(record_bytes());
   }
   DataLabels given{.names = read_names(files.front(), kind).names(), .ids = {}};

@@ -101,7 +101,7 @@ TEST(Image_file, other_files_are_refused) {
   expect_error([&] { ImageFile(folder.write("x.bin", "")); }, ErrorCode::bad_data, "its 0 bytes");
   expect_error([&] { ImageFile(folder.write("x.bin", record(label(10), 0))); }, ErrorCode::bad_data,
                "image 0 has the label 10 of 10");
-  expect_error([&] { ImageFile(folder.file("absent.bin")); }, ErrorCode::io, "cannot open");
+  expect_error([&] { ImageFile(folder.file("absent.bin")); }, ErrorCode::io, "cannot read");
   const TemporaryFolder empty;
   expect_error([&] { ImageFile(empty.file("")); }, ErrorCode::bad_data, "no data_batch_*.bin");
 }

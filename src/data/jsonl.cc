@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/utf8.h"
 #include "data/source.h"
-#include "data/utf8.h"
 
 namespace snug::data {
 namespace {
@@ -205,15 +205,15 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
 class JsonlReader final : public RowReader {
  public:
   JsonlReader(const std::string& file, const RowSchema& schema, BadRowLog& log)
-      : source_(file), schema_(schema), log_(log) {}
+      : source_(file), schema_(schema), log_(log) {
+    source_.skip_byte_order_mark();
+  }
 
   bool next(Row& row) override {
     for (;;) {
-      const SourceFile::Line status = source_.read_line(line_, schema_.affordable_bytes);
-      if (status == SourceFile::Line::end) return false;
       ++line_number_;
       try {
-        if (status == SourceFile::Line::too_long) throw row_too_long(place());
+        if (!read_row_line(source_, line_, schema_.affordable_bytes, place())) return false;
         if (line_.find_first_not_of(" \t") == std::string::npos) continue;
         parse(row);
         return true;
@@ -227,7 +227,7 @@ class JsonlReader final : public RowReader {
   [[nodiscard]] int64_t total_bytes() const override { return source_.total_bytes(); }
 
  private:
-  [[nodiscard]] std::string place() const { return place_of(source_.path(), line_number_); }
+  [[nodiscard]] std::string place() const { return io::place_of(source_.path(), line_number_); }
 
   void parse(Row& row) {
     check_text(line_, source_.path(), line_number_);
@@ -291,7 +291,7 @@ class JsonlReader final : public RowReader {
                    "add the column, or set bad_rows to skip");
   }
 
-  SourceFile source_;
+  io::TextFile source_;
   RowSchema schema_;
   BadRowLog& log_;
   std::string line_;

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/utf8.h"
 #include "data/source.h"
-#include "data/utf8.h"
 
 namespace snug::data {
 namespace {

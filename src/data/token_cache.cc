@@ -3,21 +3,16 @@
 // since a cache may be far larger than what is worth reading at every start.
 #include "data/token_cache.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cmath>
 #include <utility>
 
 #include "base/check.h"
-#include "base/interrupted.h"
 #include "data/cache_format.h"
 #include "data/source.h"
+#include "io/file.h"
 
 namespace snug::data {
 namespace {
@@ -37,7 +32,7 @@ Error damaged(const std::string& path, const std::string& what) {
 
 struct TokenCache::State {
   std::string path;
-  int fd = -1;
+  io::File file;
   CacheHeader header;
   uint64_t index_offset = 0;
   std::vector<std::string> files;
@@ -49,19 +44,11 @@ struct TokenCache::State {
   State() = default;
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-  ~State() {
-    if (fd >= 0) ::close(fd);
-  }
 
   void read_at(uint64_t offset, std::span<std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t got = while_interrupted(
-          [&] { return ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
-      if (got < 0) throw io_error(path, "reading failed", errno);
-      if (got == 0) throw damaged(path, "it ends too early");
-      offset += static_cast<uint64_t>(got);
-      bytes = bytes.subspan(static_cast<size_t>(got));
-    }
+    const auto wanted = static_cast<int64_t>(bytes.size());
+    if (file.read_some_at(static_cast<int64_t>(offset), bytes.data(), wanted) != wanted)
+      throw damaged(path, "it ends too early");
   }
 
   void release_behind(int64_t bytes) {
@@ -71,7 +58,7 @@ struct TokenCache::State {
     if (touched_bytes.fetch_add(touched, std::memory_order_relaxed) + touched < kReleaseBytes)
       return;
     touched_bytes.store(0, std::memory_order_relaxed);
-    (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    file.release_cache();
   }
 
   // The limits of one record; holds for any bytes that a file can contain.
@@ -103,18 +90,12 @@ struct TokenCache::State {
 
 void TokenCache::State::open_file(const std::string& cache_path) {
   path = cache_path;
-  fd = while_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
-  if (fd < 0) throw io_error(path, "cannot open the token cache", errno);
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) throw io_error(path, "cannot read the token cache", errno);
-  if (!S_ISREG(status.st_mode)) throw damaged(path, "it is not a regular file");
-  (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+  file = io::File::open_read(path);
+  file.expect_random_reads();
 }
 
 void TokenCache::State::read_header(const CacheSpec& spec) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) throw io_error(path, "cannot read the token cache", errno);
-  const auto file_bytes = static_cast<uint64_t>(status.st_size);
+  const auto file_bytes = static_cast<uint64_t>(file.size_bytes());
   if (file_bytes < sizeof(CacheHeader)) throw damaged(path, "it is shorter than its header");
   read_at(0, std::as_writable_bytes(std::span(&header, 1)));
   if (header.magic == 0 && header.complete == 0) throw damaged(path, "it was never completed");

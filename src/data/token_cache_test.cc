@@ -509,7 +509,7 @@ TEST(TokenCache, a_full_disk_is_an_io_error_and_a_second_writer_is_refused) {
   const rlimit small{.rlim_cur = 600'000, .rlim_max = old.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   expect_error([&] { build_token_cache(folder.file("c"), spec, toy_encoder(16)); }, ErrorCode::io,
-               "writing failed");
+               "cannot write");
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
   std::signal(SIGXFSZ, old_handler);
   EXPECT_EQ(folder.entries(), 1);

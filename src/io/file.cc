@@ -225,6 +225,10 @@ void File::release_cache(int64_t offset, int64_t bytes) const noexcept {
   (void)::posix_fadvise(fd_, offset, bytes, POSIX_FADV_DONTNEED);
 }
 
+void File::expect_random_reads() const noexcept {
+  (void)::posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM);
+}
+
 void File::close() {
   if (fd_ < 0) return;
   // Linux closes the descriptor even when it reports an error, so there is no second attempt.
@@ -261,6 +265,14 @@ std::string read_all(const std::string& path, int64_t max_bytes) {
   }
   text.resize(static_cast<size_t>(done));
   return text;
+}
+
+std::string read_all_if_any(const std::string& path, int64_t max_bytes) {
+  try {
+    return read_all(path, max_bytes);
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 void write_file(const std::string& path, std::string_view text) {

@@ -23,6 +23,8 @@ namespace snug::io {
 class File {
  public:
   File() = default;
+  /// Takes over an open descriptor; `path` is for errors.
+  File(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   File(const File&) = delete;
@@ -59,10 +61,11 @@ class File {
   /// Drops the file's clean pages from the page cache (they count in a cgroup's limit). Advice
   /// only, never fails.
   void release_cache(int64_t offset = 0, int64_t bytes = 0) const noexcept;
+  /// Says that reads will not follow one another: reading ahead would waste the disk.
+  void expect_random_reads() const noexcept;
   void close();
 
  private:
-  File(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
   /// Begins to write what came last to the disk, and waits for what came before.
   void bound_waiting_pages();
 
@@ -74,6 +77,8 @@ class File {
 
 /// Returns the whole file; one larger than `max_bytes` is Error{bad_data}.
 [[nodiscard]] std::string read_all(const std::string& path, int64_t max_bytes);
+/// The same of a file that may be absent or unreadable: empty then.
+[[nodiscard]] std::string read_all_if_any(const std::string& path, int64_t max_bytes);
 /// Creates the file with this text and forces it to the disk. Not atomic: see replace_file and
 /// AtomicFolder.
 void write_file(const std::string& path, std::string_view text);
@@ -85,6 +90,13 @@ std::string copy_file(const std::string& from, const std::string& to);
 /// Forces the folder's entries (creations, renames) to the disk.
 void sync_folder(const std::string& path);
 
+/// Size and modification time of a file.
+struct FileStamp {
+  int64_t bytes = 0;
+  int64_t modified_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+[[nodiscard]] FileStamp stamp_of(const std::string& path);
 /// False where nothing is there; any other failure (a disk's, a permission's) is Error{io}.
 [[nodiscard]] bool file_exists(const std::string& path);
 [[nodiscard]] bool is_folder(const std::string& path);
@@ -95,6 +107,8 @@ void sync_folder(const std::string& path);
 [[nodiscard]] bool anything_at(const std::string& path);
 /// Creates the folder and its parents; one that exists is fine.
 void make_folders(const std::string& path);
+/// Creates a folder with a name of its own in $TMPDIR, or in /tmp.
+[[nodiscard]] std::string make_temporary_folder();
 /// Names in a folder, sorted, without "." and "..".
 [[nodiscard]] std::vector<std::string> list_folder(const std::string& path);
 /// Removes a file or a whole folder; nothing there is fine. Links are removed, never followed.

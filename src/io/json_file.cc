@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/utf8.h"
 #include "io/file.h"
 #include "io/json_tree.h"
 #include "io/nearest.h"
@@ -21,15 +22,7 @@ std::string describe(const JsonNode& node) {
   if (node.kind == Kind::array) return "a list of " + std::to_string(node.items.size());
   if (node.kind == Kind::object)
     return "an object of " + std::to_string(node.items.size()) + " fields";
-  std::string text = dump_json_tree(node);
-  constexpr size_t kLongest = 60;
-  if (text.size() > kLongest) {
-    size_t end = kLongest;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u)
-      --end;  // whole characters
-    text = text.substr(0, end) + "...";
-  }
-  return text;
+  return clip_text(dump_json_tree(node), 60);
 }
 
 std::string range_text(int64_t min, int64_t max) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,14 @@ bool means_missing(int error_number) {
 }
 
 }  // namespace
+
+FileStamp stamp_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) throw_system_error(path, "read", errno);
+  return {.bytes = int64_t{status.st_size},
+          .modified_ns =
+              int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + int64_t{status.st_mtim.tv_nsec}};
+}
 
 bool file_exists(const std::string& path) {
   struct stat status {};
@@ -92,6 +101,13 @@ void make_folders(const std::string& path) {
   if (is_dangling(path)) throw_dangling(path);
   throw_system_error(path, "create the folder", error_number == EEXIST ? ENOTDIR : error_number,
                      4096);
+}
+
+std::string make_temporary_folder() {
+  const char* base = std::getenv("TMPDIR");
+  std::string path = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/snug-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) throw_system_error(path, "create the folder", errno);
+  return path;
 }
 
 std::vector<std::string> list_folder(const std::string& path) {

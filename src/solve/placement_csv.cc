@@ -7,16 +7,18 @@
 #include <utility>
 
 #include "base/units.h"
+#include "io/csv.h"
 #include "io/file.h"
 #include "snug/error.h"
 #include "snug/solve.h"
-#include "solve/csv.h"
 
 namespace snug {
 namespace {
 
 // What is read stays below 600 MiB.
 constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
+constexpr int64_t kMaxRecordBytes = int64_t{1} << 20;
+constexpr size_t kMaxFields = 64;
 constexpr size_t kMaxItems = 1'000'000;
 
 enum Column : size_t { id_column, lower_column, upper_column, size_column };
@@ -37,14 +39,14 @@ std::string_view without_spaces(std::string_view text) {
 }
 
 // Which field holds each column.
-std::array<size_t, kNames.size()> find_columns(const std::vector<std::string>& header,
+std::array<size_t, kNames.size()> find_columns(const io::CsvRecord& header,
                                                const std::string& place) {
   constexpr size_t kMissing = SIZE_MAX;
   std::array<size_t, kNames.size()> fields;
   fields.fill(kMissing);
   bool has_offset = false;
   for (size_t f = 0; f < header.size(); ++f) {
-    const std::string_view name = without_spaces(header[f]);
+    const std::string_view name = without_spaces(header.field(f));
     const std::string quoted = "'" + std::string(name) + "'";
     const auto found = std::find(kNames.begin(), kNames.end(), name);
     if (found == kNames.end() && name != kOffset) {
@@ -81,16 +83,22 @@ int64_t read_number(std::string_view field, Column column, const std::string& pl
 }  // namespace
 
 std::vector<PlacementItem> read_placement_csv(const std::string& file) {
-  const std::string text = io::read_all(file, kMaxFileBytes);
-  solve::CsvReader reader(text, file);
-  std::vector<std::string> fields;
+  io::TextFile source(file);
+  if (source.total_bytes() > kMaxFileBytes)
+    fail(file,
+         "the file has " + format_bytes(source.total_bytes()) + "; at most " +
+             format_bytes(kMaxFileBytes) + " are read here",
+         "check that this is the file you meant");
+  source.skip_byte_order_mark();
+  io::CsvReader reader(source, {.record_bytes = kMaxRecordBytes, .fields = kMaxFields});
+  io::CsvRecord fields;
   if (!reader.next(fields)) fail(file, "the file is empty", kColumnsHint);
-  const auto column = find_columns(fields, reader.place());
+  const auto column = find_columns(fields, io::place_of(file, fields.line()));
   const size_t width = fields.size();
   std::vector<PlacementItem> items;
   std::unordered_map<std::string, int64_t> line_of;
   while (reader.next(fields)) {
-    const std::string place = reader.place();
+    const std::string place = io::place_of(file, fields.line());
     if (fields.size() != width) {
       fail(place,
            std::to_string(fields.size()) + " fields where the header has " + std::to_string(width),
@@ -101,11 +109,11 @@ std::vector<PlacementItem> read_placement_csv(const std::string& file) {
            "split the problem where few items live at once, or leave small ones away");
     }
     PlacementItem item;
-    item.id = fields[column[id_column]];
-    item.lower = read_number(fields[column[lower_column]], lower_column, place);
-    item.upper = read_number(fields[column[upper_column]], upper_column, place);
-    item.size = read_number(fields[column[size_column]], size_column, place);
-    item.line = reader.line();
+    item.id = fields.field(column[id_column]);
+    item.lower = read_number(fields.field(column[lower_column]), lower_column, place);
+    item.upper = read_number(fields.field(column[upper_column]), upper_column, place);
+    item.size = read_number(fields.field(column[size_column]), size_column, place);
+    item.line = fields.line();
     const auto [first, is_new] = line_of.emplace(item.id, item.line);
     if (!is_new) {
       fail(place, "the id '" + item.id + "' is that of line " + std::to_string(first->second),
@@ -135,7 +143,7 @@ void write_placement_csv(const std::string& file, const std::vector<PlacementIte
                          const std::vector<int64_t>& offsets) {
   std::string text = "id,lower,upper,size,offset\n";
   for (size_t i = 0; i < items.size(); ++i) {
-    text += solve::csv_field(items[i].id);
+    text += io::csv_field(items[i].id);
     for (const int64_t number : {items[i].lower, items[i].upper, items[i].size, offsets[i]})
       text += "," + std::to_string(number);
     text += "\n";

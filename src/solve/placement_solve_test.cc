@@ -14,7 +14,6 @@
 #include "io/file.h"
 #include "snug/error.h"
 #include "snug/solve.h"
-#include "solve/csv.h"
 
 namespace snug {
 namespace {
@@ -156,7 +155,7 @@ TEST(SolvePlacement, Bad_files_are_one_clear_error_with_line_and_fix) {
   expect_bad(header + "a,0,1,2\nb,0,1,2\na,0,1,2\n", {"placement.csv:4", "'a'", "line 2"});
   expect_bad(header + "a,0,1\n", {"placement.csv:2", "3 fields", "4"});
   expect_bad(header + "a\"b,0,1,2\n", {"placement.csv:2", "quote"});
-  expect_bad(header + "\"a,0,1,2\n", {"placement.csv:2", "does not end"});
+  expect_bad(header + "\"a,0,1,2\n", {"placement.csv:2", "is not closed"});
   expect_bad(header + "\"a\"b,0,1,2\n", {"placement.csv:2", "after the closing quote"});
   expect_error([] { (void)read_placement_csv("nowhere.csv"); }, ErrorCode::io, {"nowhere.csv"});
 }

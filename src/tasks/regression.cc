@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "data/utf8.h"
+#include "base/utf8.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
 #include "tasks/task.h"
@@ -20,15 +20,13 @@ float number_of(const std::string& text, const std::string& where) {
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc() || end != text.data() + text.size()) {
-    throw Error(ErrorCode::bad_data, where,
-                "the label '" + data::clip_text(text, 40) + "' is no number",
+    throw Error(ErrorCode::bad_data, where, "the label '" + clip_text(text, 40) + "' is no number",
                 R"(write "label": 0.5 or "label": [0.5, 2], or set task to another)");
   }
   const auto narrow = static_cast<float>(value);
   if (!std::isfinite(narrow)) {
     throw Error(ErrorCode::bad_data, where,
-                "the label " + data::clip_text(text, 40) + " does not fit 32 bits",
-                "scale the targets");
+                "the label " + clip_text(text, 40) + " does not fit 32 bits", "scale the targets");
   }
   return narrow;
 }

@@ -6,9 +6,10 @@
 #include <unicode/unorm2.h>
 
 #include <cstdio>
-#include <cstring>
+#include <optional>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "snug/error.h"
 
 namespace snug {
@@ -25,48 +26,16 @@ bool existed_in(int major, char32_t c) {
   return age[0] < major || (age[0] == major && age[1] == 0);
 }
 
-/// Length of the sequence that a valid UTF-8 text has at bytes[0 .. size), 0 where it is not valid.
-int sequence_length(const unsigned char* bytes, size_t size) {
-  const unsigned char first = bytes[0];
-  if (first < 0x80) return 1;
-  const int length = first >= 0xC2 && first < 0xE0   ? 2
-                     : first >= 0xE0 && first < 0xF0 ? 3
-                     : first >= 0xF0 && first < 0xF5 ? 4
-                                                     : 0;
-  if (length == 0 || static_cast<size_t>(length) > size) return 0;
-  for (int i = 1; i < length; ++i) {
-    if ((bytes[i] & 0xC0) != 0x80) return 0;
-  }
-  if (first == 0xE0 && bytes[1] < 0xA0) return 0;   // overlong
-  if (first == 0xED && bytes[1] >= 0xA0) return 0;  // surrogates
-  if (first == 0xF0 && bytes[1] < 0x90) return 0;   // overlong
-  if (first == 0xF4 && bytes[1] >= 0x90) return 0;  // beyond U+10FFFF
-  return length;
-}
-
 }  // namespace
 
 void check_utf8(std::string_view text, std::string_view where) {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
-  size_t at = 0;
-  while (at < text.size()) {
-    while (at + 8 <= text.size()) {  // eight ASCII bytes at a time
-      uint64_t word;
-      std::memcpy(&word, bytes + at, 8);
-      if ((word & 0x8080808080808080u) != 0) break;
-      at += 8;
-    }
-    if (at == text.size()) return;
-    const int length = sequence_length(bytes + at, text.size() - at);
-    if (length == 0) {
-      char hex[8];
-      std::snprintf(hex, sizeof hex, "0x%02x", bytes[at]);
-      throw Error(ErrorCode::bad_data, std::string(where),
-                  "invalid UTF-8 at byte " + std::to_string(at) + " (" + hex + ")",
-                  "convert the text to UTF-8, for example with iconv");
-    }
-    at += static_cast<size_t>(length);
-  }
+  const std::optional<size_t> bad = first_invalid_utf8(text);
+  if (!bad) return;
+  char hex[8];
+  std::snprintf(hex, sizeof hex, "0x%02x", static_cast<unsigned char>(text[*bad]));
+  throw Error(ErrorCode::bad_data, std::string(where),
+              "invalid UTF-8 at byte " + std::to_string(*bad) + " (" + hex + ")",
+              "convert the text to UTF-8, for example with iconv");
 }
 
 char32_t next_code_point(std::string_view text, size_t& at) {

@@ -113,14 +113,7 @@ WorkFolder::WorkFolder(const RunConfig& config) {
     io::make_folders(path_);
     return;
   }
-  const char* base = std::getenv("TMPDIR");
-  std::string pattern =
-      std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/snug-XXXXXX";
-  if (mkdtemp(pattern.data()) == nullptr) {
-    throw Error(ErrorCode::io, pattern, "cannot create a temporary folder",
-                "set TMPDIR or cache_dir to a folder that can be written");
-  }
-  path_ = pattern;
+  path_ = io::make_temporary_folder();
   is_temporary_ = true;
 }
 

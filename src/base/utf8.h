@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strict validation of UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
+// The one check of UTF-8, strict (RFC 3629: no overlong forms, no surrogates, nothing above
+// U+10FFFF).
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace snug::data {
+namespace snug {
 
 /// Returns the offset of the first byte that is not part of valid UTF-8; none where all of it is.
 [[nodiscard]] std::optional<size_t> first_invalid_utf8(std::string_view text);
@@ -16,4 +17,4 @@ namespace snug::data {
 /// cut.
 [[nodiscard]] std::string clip_text(std::string_view text, size_t max_bytes);
 
-}  // namespace snug::data
+}  // namespace snug

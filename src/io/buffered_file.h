@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the two files that building a cache needs: the temporary file that becomes the cache, and
-// the row index, which waits in a nameless file until the tokens before it are complete.
+// Large files that are written front to back while they are made: through a fixed buffer, out of
+// the page cache, under a temporary name.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,15 @@
 #include <span>
 #include <string>
 
-namespace snug::data {
+#include "io/file.h"
+
+namespace snug::io {
 
 /// Sequential writes through a fixed buffer, pushed to the disk and out of the page cache behind.
 /// Throws Error{io}.
 class BufferedFile {
  public:
-  /// Takes over `fd`; `path` is for error texts.
-  BufferedFile(int fd, std::string path, int64_t position = 0);
-  ~BufferedFile();
-  BufferedFile(const BufferedFile&) = delete;
-  BufferedFile& operator=(const BufferedFile&) = delete;
+  explicit BufferedFile(File file, int64_t position = 0);
 
   void write(std::span<const std::byte> bytes);
   void flush();
@@ -31,8 +29,7 @@ class BufferedFile {
   [[nodiscard]] int64_t position() const { return flushed_ + static_cast<int64_t>(used_); }
 
  private:
-  int fd_;
-  std::string path_;
+  File file_;
   int64_t flushed_;
   int64_t released_ = 0;
   std::unique_ptr<std::byte[]> buffer_;
@@ -42,27 +39,28 @@ class BufferedFile {
 /// `path`.tmp, locked against another process; removed again unless commit() is reached.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(std::string path);
+  /// `busy` says what another process that holds the file is doing, and how to go on.
+  struct Busy {
+    std::string what;
+    std::string hint;
+  };
+  TemporaryFile(std::string path, const Busy& busy);
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
-  [[nodiscard]] const std::string& path() const { return temporary_path_; }
-  /// A descriptor of its own, for a BufferedFile.
-  [[nodiscard]] int duplicate_fd() const;
+  /// The same file with a descriptor of its own.
+  [[nodiscard]] File duplicate() const;
   /// Renames it to `path` and makes the name durable.
   void commit();
 
  private:
-  void take_over();
-
   std::string path_;
-  std::string temporary_path_;
-  int fd_ = -1;
+  File file_;
   bool is_committed_ = false;
 };
 
-/// A new file without a name in the folder of `path`.
-[[nodiscard]] int open_nameless(const std::string& path);
+/// A new file without a name in the folder of `path`, for reading and writing.
+[[nodiscard]] File open_nameless(const std::string& path);
 
-}  // namespace snug::data
+}  // namespace snug::io

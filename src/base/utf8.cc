@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // UTF-8 validation, after the table of well-formed byte sequences (Unicode standard, table 3-7).
-#include "data/utf8.h"
+#include "base/utf8.h"
 
 #include <cstdint>
 #include <cstring>
 
-namespace snug::data {
+namespace snug {
 namespace {
 
 bool is_continuation(unsigned char byte) { return (byte & 0xC0u) == 0x80u; }
@@ -56,4 +56,4 @@ std::string clip_text(std::string_view text, size_t max_bytes) {
   return std::string(text.substr(0, end)) + "...";
 }
 
-}  // namespace snug::data
+}  // namespace snug

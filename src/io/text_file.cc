@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/text_file.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "snug/error.h"
+
+namespace snug::io {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{256} << 10;
+constexpr int64_t kReleaseBytes = int64_t{8} << 20;
+
+}  // namespace
+
+TextFile::TextFile(const std::string& path)
+    : file_(File::open_read(path)),
+      total_bytes_(file_.size_bytes()),
+      buffer_(std::make_unique_for_overwrite<unsigned char[]>(kBufferBytes)) {}
+
+void TextFile::skip_byte_order_mark() {
+  if (!fill()) return;
+  const std::string_view head(reinterpret_cast<const char*>(buffer_.get()), end_);
+  if (head.starts_with("\xEF\xBB\xBF")) {
+    begin_ = 3;
+  } else if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
+    throw Error(ErrorCode::bad_data, path(), "the file is UTF-16; UTF-8 is expected",
+                "convert it: iconv -f utf-16 -t utf-8");
+  } else if (head.starts_with("\x1F\x8B") || head.starts_with("\x28\xB5\x2F\xFD")) {
+    throw Error(ErrorCode::bad_data, path(), "the file is compressed", "decompress it first");
+  }
+}
+
+bool TextFile::fill() {
+  if (offset_ - released_ >= kReleaseBytes) {
+    // Only a hint: the file is read once, front to back.
+    file_.release_cache(released_, offset_ - released_);
+    released_ = offset_;
+  }
+  const int64_t got = file_.read_some_at(offset_, reinterpret_cast<std::byte*>(buffer_.get()),
+                                         static_cast<int64_t>(kBufferBytes));
+  begin_ = 0;
+  end_ = static_cast<size_t>(got);
+  offset_ += got;
+  return got > 0;
+}
+
+void TextFile::skip_line() {
+  while (begin_ < end_ || fill()) {
+    const void* found = std::memchr(buffer_.get() + begin_, '\n', end_ - begin_);
+    if (found != nullptr) {
+      begin_ = static_cast<size_t>(static_cast<const unsigned char*>(found) - buffer_.get()) + 1;
+      return;
+    }
+    begin_ = end_;
+  }
+}
+
+TextFile::Line TextFile::read_line(std::string& line, int64_t most_bytes) {
+  line.clear();
+  if (begin_ == end_ && !fill()) return Line::end;
+  do {
+    const unsigned char* from = buffer_.get() + begin_;
+    const void* found = std::memchr(from, '\n', end_ - begin_);
+    const size_t count = found != nullptr
+                             ? static_cast<size_t>(static_cast<const unsigned char*>(found) - from)
+                             : end_ - begin_;
+    const size_t taken = std::min(count, static_cast<size_t>(most_bytes) - line.size());
+    line.append(reinterpret_cast<const char*>(from), taken);
+    begin_ += taken;
+    if (taken < count) return Line::too_long;
+    if (found != nullptr) {
+      ++begin_;
+      break;
+    }
+  } while (fill());
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  return Line::ok;
+}
+
+std::string place_of(const std::string& file, int64_t line) {
+  return file + ":" + std::to_string(line);
+}
+
+}  // namespace snug::io

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sequential reading of one text file through a fixed buffer, so that a file may have any size.
+// Drops what it has read from the page cache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "io/file.h"
+
+namespace snug::io {
+
+class TextFile {
+ public:
+  /// Opens a regular file.
+  explicit TextFile(const std::string& path);
+
+  /// At the file's beginning: skips a byte order mark of UTF-8. Throws Error{bad_data} for a file
+  /// that is UTF-16 or compressed.
+  void skip_byte_order_mark();
+
+  /// The next byte, or -1 at the end.
+  [[nodiscard]] int get() { return begin_ < end_ || fill() ? buffer_[begin_++] : -1; }
+  /// As get, without taking it.
+  [[nodiscard]] int peek() { return begin_ < end_ || fill() ? buffer_[begin_] : -1; }
+  /// Skips to the byte after the next line feed.
+  void skip_line();
+
+  enum class Line : uint8_t { ok, end, too_long };
+  /// Reads a line without its LF or CRLF. Of one that is too long `line` has the first `most_bytes`
+  /// bytes; the rest comes next.
+  [[nodiscard]] Line read_line(std::string& line, int64_t most_bytes);
+
+  [[nodiscard]] const std::string& path() const { return file_.path(); }
+  [[nodiscard]] int64_t position() const { return offset_ - static_cast<int64_t>(end_ - begin_); }
+  [[nodiscard]] int64_t total_bytes() const { return total_bytes_; }
+
+ private:
+  [[nodiscard]] bool fill();
+
+  File file_;
+  int64_t total_bytes_ = 0;
+  int64_t offset_ = 0;    // in the file, of the end of the buffer
+  int64_t released_ = 0;  // page cache dropped up to here
+  std::unique_ptr<unsigned char[]> buffer_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+};
+
+/// "file:line".
+[[nodiscard]] std::string place_of(const std::string& file, int64_t line);
+
+}  // namespace snug::io
