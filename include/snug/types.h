@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "snug/shape.h"
+
 namespace snug {
 
 /// boolean is one byte, 0 or 1. i64 carries keys of random numbers (seed, update, slot), not data.
 enum class DType : uint8_t { f32, i32, i64, boolean };
-
-using Shape = std::vector<int64_t>;
 
 struct TensorType {
   DType dtype = DType::f32;
@@ -24,6 +24,9 @@ struct TensorType {
 /// "f32[8,128]"; a scalar is "f32[]".
 [[nodiscard]] std::string to_string(const TensorType& type);
 [[nodiscard]] std::string to_string(const Shape& shape);
+[[nodiscard]] inline std::string to_string(const std::vector<int64_t>& shape) {
+  return to_string(Shape(shape));
+}
 
 [[nodiscard]] int64_t element_count(const Shape& shape);
 [[nodiscard]] inline int64_t element_count(const TensorType& type) {

@@ -27,6 +27,40 @@ void expect_error(ErrorCode code, const std::string& text, const std::function<v
 
 TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
 
+// Up to four dimensions lie in the shape itself, more of them on the heap.
+TEST(Shapes, are_values_like_vectors_whatever_their_rank) {
+  Shape grown;
+  std::vector<int64_t> wanted;
+  for (int64_t dim = 0; dim < 9; ++dim) {
+    EXPECT_EQ(grown, wanted);
+    EXPECT_EQ(Shape(wanted.begin(), wanted.end()), grown);
+    EXPECT_EQ(std::vector<int64_t>(grown), wanted);
+    Shape copied = grown;
+    EXPECT_EQ(copied, grown);
+    copied.push_back(7);
+    EXPECT_NE(copied, grown);
+    EXPECT_EQ(copied.back(), 7);
+    const Shape moved = std::move(copied);
+    EXPECT_EQ(moved.size(), wanted.size() + 1);
+    copied = grown;  // of another rank than what it held
+    EXPECT_EQ(copied, grown);
+    copied = Shape{1, 2, 3, 4, 5};
+    EXPECT_EQ(copied, (Shape{1, 2, 3, 4, 5}));
+    grown.push_back(dim);
+    wanted.push_back(dim);
+  }
+  Shape shape = {2, 3};
+  shape.insert(shape.end(), grown.begin(), grown.begin() + 3);
+  EXPECT_EQ(shape, (Shape{2, 3, 0, 1, 2}));
+  shape.insert(shape.begin() + 1, wanted.begin() + 8, wanted.end());
+  EXPECT_EQ(shape, (Shape{2, 8, 3, 0, 1, 2}));
+  shape.erase(shape.begin() + 3);
+  shape.pop_back();
+  EXPECT_EQ(shape, (Shape{2, 8, 3, 1}));
+  EXPECT_EQ(Shape(3, 5), (Shape{5, 5, 5}));
+  EXPECT_EQ(Shape(2), (Shape{0, 0}));
+}
+
 TEST(Types, counts_strides_and_names) {
   EXPECT_EQ(to_string(TensorType{DType::boolean, {2, 0}}), "bool[2,0]");
   EXPECT_EQ(to_string(f32({})), "f32[]");
