@@ -65,7 +65,7 @@ class ReverseMode {
   std::map<ValueId, ValueId> run(ValueId seed) {
     gradients_[output_] = seed;
     const PhaseGuard phase(builder_, Phase::backward);
-    const std::string scope = builder_.scope();
+    const SharedText scope = builder_.scope();
     const std::vector<int32_t> parts = builder_.parts();
     if (wrt_.count(output_) != 0) finish(output_);
     for (auto id = static_cast<NodeId>(node_count_); id-- > 0;) {
@@ -225,7 +225,7 @@ class ReverseMode {
     ScopeRestore(const ScopeRestore&) = delete;
     ScopeRestore& operator=(const ScopeRestore&) = delete;
     GraphBuilder& builder;
-    std::string before;
+    SharedText before;
   };
 
   GraphBuilder& builder_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/philox.h"
+#include "base/shared_text.h"
 #include "base/stop.h"
 #include "base/threads.h"
 #include "base/units.h"
@@ -117,6 +118,18 @@ TEST(Error, control_characters_of_what_is_quoted_are_spelled_out) {
                "[a\\x1b[2J] label '\\x07\\x7f\\x9b' of \xC3\xA9\tx\nhint: one\ntwo\\x0d");
   EXPECT_EQ(error.where(), "a\\x1b[2J");
   EXPECT_EQ(error.hint(), "one\ntwo\\x0d");
+}
+
+TEST(SharedText, copies_share_one_block) {
+  const SharedText none;
+  EXPECT_TRUE(none.empty());
+  EXPECT_EQ(none.str(), "");
+  EXPECT_EQ(SharedText(""), none);
+  const SharedText scope = std::string("encoder.layer.3");
+  const SharedText copy = scope;  // NOLINT: a copy is what is tested
+  EXPECT_EQ(&copy.str(), &scope.str());
+  EXPECT_EQ(SharedText("encoder.layer.3"), scope);
+  EXPECT_FALSE(SharedText("encoder.layer.4") == scope);
 }
 
 }  // namespace

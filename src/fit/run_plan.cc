@@ -201,7 +201,7 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
       static_cast<int64_t>(plan.steps.size()) - static_cast<int64_t>(problem.ops.size());
   const auto& step = plan.steps[static_cast<size_t>(plan.peak_step)];
   const plan::Op& op = problem.ops[static_cast<size_t>(step.op)];
-  report.peak_op = (op.scope.empty() ? "" : op.scope + "/") + op.name;
+  report.peak_op = (op.scope.empty() ? "" : op.scope.str() + "/") + op.name;
   report.peak_tensors = peak_tensors(problem, plan);
   report.blocks = describe_blocks(problem, plan, split.frontier->keep_all());
   if (request.wants_picture) {

@@ -60,7 +60,7 @@ std::vector<ValueId> GraphBuilder::op(std::string_view name, std::vector<ValueId
   stop_point();
   const auto id = static_cast<NodeId>(graph_.nodes.size());
   const std::string where = "%" + std::to_string(graph_.values.size()) + " " +
-                            (scope_.empty() ? "" : scope_ + "/") + std::string(name);
+                            (scope_.empty() ? "" : scope_.str() + "/") + std::string(name);
   const OpDef* def = registry_->find(name);
   if (def == nullptr)
     throw Error(ErrorCode::invalid_graph, where,

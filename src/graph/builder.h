@@ -44,8 +44,8 @@ class GraphBuilder {
   [[nodiscard]] int64_t next_random_ordinal() { return random_ordinal_++; }
 
   // The scope, the parts and the phase of the nodes that follow; set through guards.
-  [[nodiscard]] const std::string& scope() const { return scope_; }
-  void set_scope(std::string scope) { scope_ = std::move(scope); }
+  [[nodiscard]] const SharedText& scope() const { return scope_; }
+  void set_scope(SharedText scope) { scope_ = std::move(scope); }
   [[nodiscard]] bool shares_weights() const { return shares_weights_; }
   void set_shares_weights(bool is_on) { shares_weights_ = is_on; }
   [[nodiscard]] const std::vector<int32_t>& parts() const { return parts_; }
@@ -65,7 +65,7 @@ class GraphBuilder {
   const OpRegistry* registry_;
   Graph graph_;
   std::unordered_set<std::string> names_;  // of the graph's values
-  std::string scope_;
+  SharedText scope_;
   bool shares_weights_ = false;
   std::vector<int32_t> parts_;
   int32_t next_part_ = 0;
@@ -78,7 +78,7 @@ class ScopeGuard {
  public:
   ScopeGuard(GraphBuilder& builder, const std::string& name)
       : builder_(builder), before_(builder.scope()) {
-    builder.set_scope(before_.empty() ? name : before_ + "." + name);
+    builder.set_scope(before_.empty() ? name : before_.str() + "." + name);
   }
   ~ScopeGuard() { builder_.set_scope(before_); }
   ScopeGuard(const ScopeGuard&) = delete;
@@ -86,7 +86,7 @@ class ScopeGuard {
 
  private:
   GraphBuilder& builder_;
-  std::string before_;
+  SharedText before_;
 };
 
 class PhaseGuard {

@@ -31,7 +31,7 @@ const char* to_string(Phase phase) {
 std::string describe(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const std::string first = node.outputs.empty() ? "_" : std::to_string(node.outputs[0]);
-  return "%" + first + " " + (node.scope.empty() ? "" : node.scope + "/") + *node.op->name;
+  return "%" + first + " " + (node.scope.empty() ? "" : node.scope.str() + "/") + *node.op->name;
 }
 
 std::vector<TensorType> input_types(const Graph& graph, const Node& node) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shared_text.h"
 #include "snug/attrs.h"
 #include "snug/types.h"
 
@@ -56,7 +57,7 @@ struct Node {
   std::vector<ValueId> inputs;  // kNone for an optional input that is not given
   std::vector<ValueId> outputs;
   Attrs attrs;
-  std::string scope;  // "encoder.layer.3.attention"
+  SharedText scope;  // "encoder.layer.3.attention"
   Phase phase = Phase::forward;
   /// The parts that are run again for their backward part and that it lies in, outermost first. A
   /// backward node has those of the node that it belongs to.

@@ -34,7 +34,7 @@ std::optional<Activation> find_activation(std::string_view name) {
 }
 
 std::string scoped(const GraphBuilder& builder, const std::string& name) {
-  return builder.scope().empty() ? name : builder.scope() + "." + name;
+  return builder.scope().empty() ? name : builder.scope().str() + "." + name;
 }
 
 ValueId linear(GraphBuilder& builder, const std::string& name, ValueId x, int64_t out_features) {

@@ -28,7 +28,7 @@ std::string storage_name(const Graph& graph, ValueId id) {
   if (!value.name.empty()) return value.name;
   const Node& node = graph.node(value.producer);
   const std::string& output = (*node.op->outputs)[static_cast<size_t>(value.output_index)];
-  return (node.scope.empty() ? "" : node.scope + "/") + *node.op->name +
+  return (node.scope.empty() ? "" : node.scope.str() + "/") + *node.op->name +
          (node.outputs.size() > 1 ? "." + output : "");
 }
 

@@ -43,7 +43,7 @@ std::vector<std::string> op_ids(const plan::Problem& problem) {
   std::vector<std::string> made;
   made.reserve(problem.ops.size());
   for (const plan::Op& op : problem.ops)
-    made.push_back(ids.make(op.scope.empty() ? op.name : op.scope + "/" + op.name));
+    made.push_back(ids.make(op.scope.empty() ? op.name : op.scope.str() + "/" + op.name));
   return made;
 }
 

@@ -93,7 +93,7 @@ TEST(RematWrite, every_part_of_a_problem_is_there) {
   for (size_t i = 0; i < read.ops.size(); ++i) {
     plan::Op wanted = problem.ops[i];
     wanted.name = ops[i];
-    wanted.scope.clear();
+    wanted.scope = {};
     EXPECT_EQ(read.ops[i], wanted) << ops[i];
   }
   EXPECT_EQ(read.keep, problem.keep);

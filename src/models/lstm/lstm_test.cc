@@ -89,7 +89,8 @@ TEST(Lstm, states_alone_cross_between_steps) {
     (void)build_lstm_classifier(builder, small_config(layers), {2, 6}, {.training = false});
     const Graph& graph = builder.graph();
     const auto step_of = [&](const Node& node) {
-      return node.scope.starts_with("lstm.step.") ? std::stoi(node.scope.substr(10)) : -1;
+      const std::string& scope = node.scope;
+      return scope.starts_with("lstm.step.") ? std::stoi(scope.substr(10)) : -1;
     };
     std::set<ValueId> crossing;
     for (const Node& node : graph.nodes) {

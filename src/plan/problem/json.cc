@@ -87,7 +87,7 @@ std::string to_json(const Problem& problem) {
   Json ops = Json::array();
   for (const Op& op : problem.ops) {
     ops.push_back({{"name", op.name},
-                   {"scope", op.scope},
+                   {"scope", op.scope.str()},
                    {"phase", kPhases[static_cast<size_t>(op.phase)]},
                    {"seconds", op.seconds},
                    {"inputs", op.inputs},

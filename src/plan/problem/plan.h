@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/shared_text.h"
+
 namespace snug::plan {
 
 using StorageId = int32_t;
@@ -35,7 +37,7 @@ struct Storage {
 
 struct Op {
   std::string name;
-  std::string scope;  // "encoder.layer.3"; for reports
+  SharedText scope;  // "encoder.layer.3"; for reports
   Phase phase = Phase::forward;
   double seconds = 0;
   std::vector<StorageId> inputs;  // without repeats
