@@ -161,7 +161,8 @@ std::optional<int64_t> GreedyPlacement::gap_for(int32_t id, Fit fit) {
     ++looks_;
     const LiveBetween::Live& live = between.live();
     if (!live.is_any) return true;
-    if (live.gap >= range.bytes || live.offset - gap_begin >= range.bytes) return false;
+    const bool has_gap = live.gap >= range.bytes && live.gaps_end > gap_begin;
+    if (has_gap || live.offset - gap_begin >= range.bytes) return false;
     gap_begin = std::max(gap_begin, live.end);
     return true;
   };

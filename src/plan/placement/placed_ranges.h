@@ -30,9 +30,10 @@ class LiveBetween {
 
   struct Live {
     bool is_any = false;
-    int64_t offset = 0;  // of the lowest
-    int64_t end = 0;     // of the highest
-    int64_t gap = 0;     // at least the largest between them, of those that none of them fills
+    int64_t offset = 0;    // of the lowest
+    int64_t end = 0;       // of the highest
+    int64_t gap = 0;       // at least the largest between them, of those that none of them fills
+    int64_t gaps_end = 0;  // of the highest such gap
   };
 
   [[nodiscard]] bool holds(int32_t first, int32_t last) const {
@@ -52,7 +53,7 @@ class LiveBetween {
     } else {
       first_death_ = std::min(first_death_, range.last);
       last_birth_ = std::max(last_birth_, range.first);
-      append({true, range.offset, range.end, 0});
+      append({true, range.offset, range.end, 0, 0});
     }
   }
   void add(const LiveBetween& part) {
@@ -66,7 +67,9 @@ class LiveBetween {
  private:
   explicit LiveBetween(bool is_summed) : is_summed_(is_summed) {}
   void append(const Live& next) {
-    if (!live_.is_any) live_ = {true, next.offset, next.offset, 0};
+    if (!live_.is_any) live_ = {true, next.offset, next.offset, 0, 0};
+    if (next.offset > live_.end) live_.gaps_end = next.offset;
+    live_.gaps_end = std::max(live_.gaps_end, next.gaps_end);
     live_.gap = std::max({live_.gap, next.gap, next.offset - live_.end});
     live_.end = std::max(live_.end, next.end);
   }
@@ -147,9 +150,12 @@ class PlacedList {
   static constexpr size_t kFewNew = 4;  // cheaper to insert than to merge
 
   static size_t groups_of(size_t chunks) { return (chunks + kGroup - 1) / kGroup; }
-  static bool is_lower(const PlacedRange& a, const PlacedRange& b) {
-    return std::pair(a.offset, a.end) < std::pair(b.offset, b.end);
-  }
+  // A type, so that sorting has it inline.
+  struct IsLower {
+    bool operator()(const PlacedRange& a, const PlacedRange& b) const {
+      return a.offset != b.offset ? a.offset < b.offset : a.end < b.end;
+    }
+  };
 
   void insert(const PlacedRange& placed) {
     if (chunks_.empty()) {
@@ -157,12 +163,13 @@ class PlacedList {
       groups_.resize(1);
       return;
     }
-    auto chunk = std::upper_bound(
-        chunks_.begin(), chunks_.end(), placed,
-        [](const PlacedRange& a, const PlacedChunk& b) { return is_lower(a, b.ranges().front()); });
+    auto chunk = std::upper_bound(chunks_.begin(), chunks_.end(), placed,
+                                  [](const PlacedRange& a, const PlacedChunk& b) {
+                                    return IsLower{}(a, b.ranges().front());
+                                  });
     if (chunk != chunks_.begin()) --chunk;
     const auto& ranges = chunk->ranges();
-    const auto at = std::upper_bound(ranges.begin(), ranges.end(), placed, is_lower);
+    const auto at = std::upper_bound(ranges.begin(), ranges.end(), placed, IsLower{});
     chunk->insert(static_cast<size_t>(at - ranges.begin()), placed);
     const auto group = static_cast<size_t>(chunk - chunks_.begin()) / kGroup;
     groups_[group].forget();
@@ -178,10 +185,10 @@ class PlacedList {
     all.reserve(size_ + new_.size());
     for (const PlacedChunk& chunk : chunks_)
       all.insert(all.end(), chunk.ranges().begin(), chunk.ranges().end());
-    std::sort(new_.begin(), new_.end(), is_lower);
+    std::sort(new_.begin(), new_.end(), IsLower{});
     const auto middle = static_cast<std::ptrdiff_t>(all.size());
     all.insert(all.end(), new_.begin(), new_.end());
-    std::inplace_merge(all.begin(), all.begin() + middle, all.end(), is_lower);
+    std::inplace_merge(all.begin(), all.begin() + middle, all.end(), IsLower{});
     chunks_.clear();
     for (size_t begin = 0; begin < all.size(); begin += kChunk)
       chunks_.emplace_back(all.data() + begin, all.data() + std::min(all.size(), begin + kChunk));
