@@ -5,7 +5,9 @@
 #include <cctype>
 #include <cmath>
 #include <string_view>
+#include <unordered_map>
 
+#include "base/stop.h"
 #include "base/wildcard.h"
 #include "snug/error.h"
 
@@ -71,15 +73,19 @@ std::vector<const GroupRule*> rules_of(const std::vector<std::string>& names,
 }  // namespace
 
 std::vector<int64_t> layers_of(const std::vector<std::string>& names) {
-  std::vector<std::string> units;
+  std::unordered_map<std::string, int64_t> layer_of;  // by unit
   std::vector<int64_t> layers;
   size_t last = 0;  // behind the last parameter that is of a layer
   for (const std::string& name : names) {
-    const std::string unit = unit_of(name);
-    auto place = std::find(units.begin(), units.end(), unit);
-    if (!unit.empty() && place == units.end()) place = units.insert(units.end(), unit);
-    layers.push_back(unit.empty() ? static_cast<int64_t>(units.size()) : place - units.begin() + 1);
-    if (!unit.empty()) last = layers.size();
+    stop_point();
+    std::string unit = unit_of(name);
+    const auto newest = static_cast<int64_t>(layer_of.size());
+    if (unit.empty()) {
+      layers.push_back(newest);
+    } else {
+      layers.push_back(layer_of.try_emplace(std::move(unit), newest + 1).first->second);
+      last = layers.size();
+    }
   }
   for (size_t i = last; last > 0 && i < layers.size(); ++i) ++layers[i];
   return layers;
@@ -87,19 +93,19 @@ std::vector<int64_t> layers_of(const std::vector<std::string>& names) {
 
 ParameterGroups assign_groups(const std::vector<std::string>& names, const GroupRules& rules) {
   ParameterGroups groups{.rates = {rules.learning_rate}, .members = {}};
+  std::map<double, size_t> place_of = {{rules.learning_rate, 0}};  // among the rates
   const std::vector<const GroupRule*> matched = rules_of(names, rules.rules);
-  const std::vector<int64_t> layers = layers_of(names);
-  const int64_t top = layers.empty() ? 0 : *std::max_element(layers.begin(), layers.end());
+  const bool decays = rules.layer_decay != 1 && !names.empty();
+  const std::vector<int64_t> layers = decays ? layers_of(names) : std::vector<int64_t>();
+  const int64_t top = decays ? *std::max_element(layers.begin(), layers.end()) : 0;
   for (size_t i = 0; i < names.size(); ++i) {
     const GroupRule* rule = matched[i];
     double rate = rules.learning_rate;
-    if (rules.layer_decay != 1)
-      rate *= std::pow(rules.layer_decay, static_cast<double>(top - layers[i]));
+    if (decays) rate *= std::pow(rules.layer_decay, static_cast<double>(top - layers[i]));
     if (rule != nullptr && rule->learning_rate) rate = *rule->learning_rate;
-    const auto place = std::find(groups.rates.begin(), groups.rates.end(), rate);
-    GroupMember member{.rate = static_cast<size_t>(place - groups.rates.begin()),
-                       .weight_decay = {}};
-    if (place == groups.rates.end()) groups.rates.push_back(rate);
+    const auto [place, is_new] = place_of.try_emplace(rate, groups.rates.size());
+    if (is_new) groups.rates.push_back(rate);
+    GroupMember member{.rate = place->second, .weight_decay = {}};
     if (rule != nullptr) member.weight_decay = rule->weight_decay;
     groups.members[names[i]] = member;
   }
