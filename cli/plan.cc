@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // snug plan: the table, or one JSON object.
-#include <fstream>
-
 #include "common.h"
+#include "snug/files.h"
 #include "terminal.h"
 
 namespace snug::cli {
-namespace {
-
-void write_page(const std::string& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) throw Error(ErrorCode::io, file, "cannot be written", "give another --html FILE");
-}
-
-}  // namespace
 
 int plan_verb(const std::vector<std::string>& words) {
   Arguments arguments;
@@ -32,7 +21,7 @@ int plan_verb(const std::vector<std::string>& words) {
   options.wants_picture = !arguments.html_file.empty();
   const PlanReport report = plan_run(arguments.config, options);
   reporter.clear();
-  if (!arguments.html_file.empty()) write_page(arguments.html_file, report.to_html());
+  if (!arguments.html_file.empty()) write_text(arguments.html_file, report.to_html());
   print(arguments.is_json ? report.to_json() + "\n" : report.to_text(), arguments.is_json);
   return kDone;
 }

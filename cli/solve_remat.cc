@@ -2,25 +2,15 @@
 // snug solve remat: a schedule within a budget for the graph in a file.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 
 #include "common.h"
+#include "snug/files.h"
 #include "snug/solve_remat.h"
 #include "solve.h"
 #include "terminal.h"
 
 namespace snug::cli {
-namespace {
-
-void write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text << "\n";
-  file.close();
-  if (!file) throw Error(ErrorCode::io, path, "cannot be written", "check the folder and the disk");
-}
-
-}  // namespace
 
 int solve_remat_verb(const std::vector<std::string>& words) {
   RematRequest request;
@@ -60,7 +50,7 @@ int solve_remat_verb(const std::vector<std::string>& words) {
   request.cancel = interrupt_flag();
   if (is_curve) {
     const RematCurve curve = remat_curve(request);
-    if (!output.empty()) write_text(output, curve.to_json());
+    if (!output.empty()) write_text(output, curve.to_json() + "\n");
     print(is_json ? curve.to_json() + "\n" : curve.to_text(), is_json);
     return was_interrupted() ? kInterrupted : kDone;
   }
@@ -68,7 +58,7 @@ int solve_remat_verb(const std::vector<std::string>& words) {
   if (is_json) std::cout << report.to_json() << "\n";
   if (!report.fits && was_interrupted()) return kInterrupted;
   if (!report.fits) throw Error(ErrorCode::out_of_budget, request.file, report.refusal());
-  if (!output.empty()) write_text(output, report.to_json());
+  if (!output.empty()) write_text(output, report.to_json() + "\n");
   if (!is_json) print(report.to_text());
   return was_interrupted() ? kInterrupted : kDone;
 }

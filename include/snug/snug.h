@@ -5,6 +5,7 @@
 #include "snug/config.h"       // IWYU pragma: export
 #include "snug/custom_op.h"    // IWYU pragma: export
 #include "snug/error.h"        // IWYU pragma: export
+#include "snug/files.h"        // IWYU pragma: export
 #include "snug/idioms.h"       // IWYU pragma: export
 #include "snug/layers.h"       // IWYU pragma: export
 #include "snug/memory.h"       // IWYU pragma: export

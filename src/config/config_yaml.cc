@@ -9,6 +9,7 @@
 #include "config/option.h"
 #include "config/training_arguments.h"
 #include "io/file.h"
+#include "io/json_events.h"
 #include "io/json_tree.h"
 #include "snug/config.h"
 #include "snug/error.h"

@@ -4,10 +4,11 @@
 
 #include <array>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/bounded_json.h"
-#include "data/source.h"
+#include "io/file.h"
+#include "io/json_file.h"
 
 namespace snug::data {
 namespace {
@@ -28,47 +29,40 @@ void append_field(std::string& text, const std::string& value) {
   text += std::to_string(value.size()) + ":" + value;
 }
 
-int64_t count_at(const nlohmann::json& object, const char* name) {
-  const int64_t value = whole_number(object.at(name), name);
-  if (value < 0) throw std::out_of_range(name);
-  return value;
+int64_t count_at(const io::JsonValue& object, const char* name) {
+  return object.at(name).as_int(0);
 }
 
-std::vector<int64_t> counts_at(const nlohmann::json& object, const char* name) {
-  const nlohmann::json& list = object.at(name);
-  if (!list.is_array()) throw std::out_of_range(name);
+std::vector<int64_t> counts_at(const io::JsonValue& object, const char* name,
+                               int64_t most = std::numeric_limits<int64_t>::max()) {
+  const io::JsonValue list = object.at(name);
   std::vector<int64_t> counts;
-  for (const nlohmann::json& each : list) {
-    counts.push_back(whole_number(each, name));
-    if (counts.back() < 0) throw std::out_of_range(name);
-  }
+  for (int64_t i = 0; i < list.size(); ++i) counts.push_back(list.at(i).as_int(0, most));
   return counts;
 }
 
 template <class Enum>
-Enum enum_at(const nlohmann::json& object, const char* name, Enum last) {
-  const int64_t value = count_at(object, name);
-  if (value > static_cast<int64_t>(last)) throw std::out_of_range(name);
-  return static_cast<Enum>(value);
+Enum enum_at(const io::JsonValue& object, const char* name, Enum last) {
+  return static_cast<Enum>(object.at(name).as_int(0, static_cast<int64_t>(last)));
 }
 
-std::vector<ColumnSpec> columns_at(const nlohmann::json& object) {
+std::vector<ColumnSpec> columns_at(const io::JsonValue& object) {
+  const io::JsonValue list = object.at("columns");
   std::vector<ColumnSpec> columns;
-  for (const nlohmann::json& each : object.at("columns")) {
-    columns.push_back({.name = each.at("name").get<std::string>(),
+  for (int64_t i = 0; i < list.size(); ++i) {
+    const io::JsonValue each = list.at(i);
+    columns.push_back({.name = each.get_string("name"),
                        .form = enum_at(each, "form", ColumnForm::ragged),
                        .type = enum_at(each, "type", ColumnType::real),
-                       .is_of_label = each.at("is_of_label").get<bool>()});
+                       .is_of_label = each.get_bool("is_of_label")});
   }
   return columns;
 }
 
-std::vector<int32_t> codes_at(const nlohmann::json& object, int64_t labels) {
+std::vector<int32_t> codes_at(const io::JsonValue& object, int64_t labels) {
   std::vector<int32_t> codes;
-  for (const int64_t code : counts_at(object, "codes")) {
-    if (code >= labels) throw std::out_of_range("codes");
+  for (const int64_t code : counts_at(object, "codes", labels - 1))
     codes.push_back(static_cast<int32_t>(code));
-  }
   return codes;
 }
 
@@ -167,17 +161,16 @@ CacheMetadata metadata_from_json(const std::string& text, const std::string& whe
   try {
     // The report counts rows by length and by label, and keeps a few texts.
     constexpr int64_t kMostValues = int64_t{kMaxSequenceLength} + 3 * kMaxLabels + 200;
-    const nlohmann::json json =
-        parse_bounded_json(text, {.max_depth = 4, .max_values = kMostValues});
-    const nlohmann::json& in = json.at("report");
-    CacheMetadata metadata{
-        .key = json.at("key").get<std::string>(),
-        .columns = columns_at(json),
-        .width = count_at(json, "width"),
-        .codes = {},
-        .labels = Labels::from_names(json.at("labels").get<std::vector<std::string>>()),
-        .label_source = enum_at(json, "label_source", LabelSource::ids),
-        .report = {}};
+    const io::JsonValue json =
+        io::parse_json(text, where, {.max_depth = 4, .max_values = kMostValues});
+    const io::JsonValue in = json.at("report");
+    CacheMetadata metadata{.key = json.get_string("key"),
+                           .columns = columns_at(json),
+                           .width = count_at(json, "width"),
+                           .codes = {},
+                           .labels = Labels::from_names(json.at("labels").as_strings()),
+                           .label_source = enum_at(json, "label_source", LabelSource::ids),
+                           .report = {}};
     metadata.codes = codes_at(json, metadata.labels.size());
     DataReport& report = metadata.report;
     report.rows_read = count_at(in, "rows_read");
@@ -187,20 +180,12 @@ CacheMetadata metadata_from_json(const std::string& text, const std::string& whe
     report.unlabelled = count_at(in, "unlabelled");
     report.bad = count_at(in, "bad");
     report.tokens = count_at(in, "tokens");
-    const int64_t max_length = count_at(in, "max_length");
-    if (max_length > kMaxSequenceLength) throw damaged(where);
-    report.max_length = static_cast<int32_t>(max_length);
+    report.max_length = static_cast<int32_t>(in.at("max_length").as_int(0, kMaxSequenceLength));
     report.length_counts = counts_at(in, "length_counts");
     report.label_counts = counts_at(in, "label_counts");
-    report.bad_examples = in.at("bad_examples").get<std::vector<std::string>>();
+    report.bad_examples = in.at("bad_examples").as_strings();
     if (report.label_counts.size() != metadata.labels.names().size()) throw damaged(where);
     return metadata;
-  } catch (const BadJson&) {
-    throw damaged(where);
-  } catch (const nlohmann::json::exception&) {
-    throw damaged(where);
-  } catch (const std::out_of_range&) {
-    throw damaged(where);
   } catch (const Error&) {
     throw damaged(where);
   }

@@ -2,11 +2,11 @@
 // JSON lines: one object a line. A streaming (SAX) parse keeps the wanted columns alone, so a line
 // of 16 MiB costs a few times its own size and never a document tree.
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/utf8.h"
 #include "data/source.h"
+#include "io/json_events.h"
 
 namespace snug::data {
 namespace {
@@ -23,7 +23,7 @@ constexpr const char* kObjectHint =
     R"(write every row as an object: {"text": "a text", "label": "its label"})";
 
 // Returning false from a callback ends the parse; `problem` then says why.
-class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
+class RowHandler final : public io::JsonEvents {
  public:
   RowHandler(const RowSchema& schema, Row& row, std::vector<std::string>* columns)
       : schema_(schema), row_(row), columns_(columns) {}
@@ -38,19 +38,14 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
 
   bool null() override { return take("null", nullptr, /*is_null=*/true); }
   bool boolean(bool value) override { return scalar("a boolean", value ? "true" : "false"); }
-  bool number_integer(number_integer_t value) override {
-    return number(std::to_string(value), false);
-  }
-  bool number_unsigned(number_unsigned_t value) override {
-    return number(std::to_string(value), false);
-  }
-  bool number_float(number_float_t value, const string_t& text) override {
+  bool number_integer(int64_t value) override { return number(std::to_string(value), false); }
+  bool number_unsigned(uint64_t value) override { return number(std::to_string(value), false); }
+  bool number_float(double value, const std::string& text) override {
     const bool is_whole = std::trunc(value) == value && std::abs(value) < 1e15;
     return number(is_whole ? std::to_string(static_cast<int64_t>(value)) : text, !is_whole);
   }
-  bool string(string_t& value) override { return take("a string", &value, false); }
-  bool binary(binary_t&) override { return fail("binary data"); }
-  bool start_object(size_t) override {
+  bool string(std::string& value) override { return take("a string", &value, false); }
+  bool start_object() override {
     if (is_in_list()) return fail("the column '" + column_name() + "' holds an object in its list");
     if (depth_ == 1 && !take("an object", nullptr, false)) return false;
     ++depth_;
@@ -60,7 +55,7 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
     --depth_;
     return true;
   }
-  bool start_array(size_t) override {
+  bool start_array() override {
     if (depth_ == 0) {
       is_array = true;
       return fail("a JSON array where an object is expected", kObjectHint);
@@ -83,7 +78,7 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
     --depth_;
     return true;
   }
-  bool key(string_t& name) override {
+  bool key(std::string& name) override {
     if (depth_ != 1) return true;
     if (columns_ != nullptr && columns_->size() < kMaxColumns)
       columns_->push_back(clip_text(name, 64));
@@ -96,14 +91,12 @@ class RowHandler final : public nlohmann::json_sax<nlohmann::json> {
     column_ = Column::other;
     return true;
   }
-  bool parse_error(size_t position, const std::string&,
-                   const nlohmann::json::exception& error) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 7: syntax error while ..."
-    const std::string text = error.what();
-    const size_t colon = text.find(": ");
-    const std::string reason = colon == std::string::npos ? text : text.substr(colon + 2);
-    return fail("broken JSON at column " + std::to_string(position) + ": " +
-                clip_text(reason, kMaxParserTextBytes));
+  void broken(size_t position, const std::string& message) override {
+    // "at line 1, column 7: syntax error while ..."
+    const size_t colon = message.find(": ");
+    const std::string reason = colon == std::string::npos ? message : message.substr(colon + 2);
+    (void)fail("broken JSON at column " + std::to_string(position) + ": " +
+               clip_text(reason, kMaxParserTextBytes));
   }
 
  private:
@@ -239,7 +232,7 @@ class JsonlReader final : public RowReader {
     row.line = line_number_;
     const bool is_first = columns_.empty();
     RowHandler handler(schema_, row, is_first ? &columns_ : nullptr);
-    if (!nlohmann::json::sax_parse(line_, &handler)) {
+    if (!io::read_json_events(line_, handler)) {
       if (is_first) columns_.clear();
       if (handler.is_array && is_first && !is_list_row()) {
         throw Error(ErrorCode::bad_data, place(), handler.problem,
@@ -285,7 +278,7 @@ class JsonlReader final : public RowReader {
     std::vector<std::string> names;
     Row ignored;
     RowHandler again(schema_, ignored, &names);
-    (void)nlohmann::json::sax_parse(line_, &again);
+    (void)io::read_json_events(line_, again);
     throw RowError(ErrorCode::bad_data, place(),
                    "there is no column '" + column + "'; the columns are: " + list_columns(names),
                    "add the column, or set bad_rows to skip");

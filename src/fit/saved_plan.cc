@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit/saved_plan.h"
 
-#include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
 #include "fit/run_plan.h"
 #include "io/file.h"
+#include "io/json_file.h"
+#include "io/json_tree.h"
 #include "plan/problem/json.h"
 #include "plan/problem/liveness.h"
 #include "plan/problem/validate.h"
@@ -14,21 +13,13 @@
 namespace snug::train {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kFormat = "snug plan 1";
 constexpr int64_t kMaxFileBytes = int64_t{128} << 20;
-constexpr JsonBounds kJsonBounds = {.max_depth = 12, .max_values = 20'000'000};
+constexpr io::JsonBounds kJsonBounds = {.max_depth = 12, .max_values = 20'000'000};
 
-[[noreturn]] void refuse(const std::string& file, const std::string& reason) {
-  throw Error(ErrorCode::bad_data, file, "not a saved plan: " + reason,
-              "`snug plan ... --save-plan FILE` writes one");
-}
-
-Json json_of(const std::string& kind, const PlannedProgram& program) {
-  return {{"kind", kind},
-          {"length", program.length},
-          {"plan", Json::parse(plan::to_json(program.plan))}};
+std::string text_of(const std::string& kind, const PlannedProgram& program) {
+  return R"({"kind":")" + kind + R"(","length":)" + std::to_string(program.length) + R"(,"plan":)" +
+         plan::to_json(program.plan) + "}";
 }
 
 }  // namespace
@@ -55,22 +46,22 @@ plan::Plan SavedPlan::at(const std::string& kind, int64_t length,
 }
 
 SavedPlan read_saved_plan(const std::string& file) {
-  const std::string text = io::read_all(file, kMaxFileBytes);
   SavedPlan saved{.file = file, .micro_batch = 0, .programs = {}};
   try {
-    const Json json = parse_bounded_json<Json>(text, kJsonBounds);
-    if (json.at("format").get<std::string>() != kFormat)
+    const io::JsonValue json = io::parse_json(io::read_all(file, kMaxFileBytes), file, kJsonBounds);
+    if (json.get_string("format") != kFormat)
       throw Error(ErrorCode::bad_data, file, "the format is not '" + std::string(kFormat) + "'");
-    saved.micro_batch = whole_number(json.at("micro_batch"), "micro_batch");
-    for (const Json& program : json.at("programs")) {
-      saved.programs.push_back({program.at("kind").get<std::string>(),
-                                whole_number(program.at("length"), "length"),
-                                plan::plan_from_json(program.at("plan").dump())});
+    saved.micro_batch = json.get_int("micro_batch");
+    const io::JsonValue programs = json.at("programs");
+    for (int64_t i = 0; i < programs.size(); ++i) {
+      const io::JsonValue program = programs.at(i);
+      saved.programs.push_back({program.get_string("kind"), program.get_int("length"),
+                                plan::plan_from_json(program.at("plan"))});
     }
-  } catch (const BadJson& error) {
-    refuse(file, error.what());
-  } catch (const Json::exception& error) {
-    refuse(file, error.what());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_data) throw;
+    throw Error(ErrorCode::bad_data, file, "not a saved plan: " + error.message(),
+                "`snug plan ... --save-plan FILE` writes one");
   }
   if (saved.micro_batch < 1)
     throw Error(ErrorCode::bad_data, file, "micro_batch must be at least 1");
@@ -78,15 +69,17 @@ SavedPlan read_saved_plan(const std::string& file) {
 }
 
 void write_saved_plan(const std::string& file, const RunPlan& run) {
-  Json programs = Json::array();
-  for (const PlannedProgram& program : run.train) programs.push_back(json_of("train", program));
-  for (const PlannedProgram& program : run.eval) programs.push_back(json_of("eval", program));
-  if (run.update) programs.push_back(json_of("update", *run.update));
-  const Json json = {{"format", kFormat},
-                     {"model", run.report.model},
-                     {"micro_batch", run.micro_batch},
-                     {"programs", programs}};
-  io::replace_file(file, json.dump() + "\n");
+  std::string programs;
+  const auto add = [&](const std::string& kind, const PlannedProgram& program) {
+    programs += (programs.empty() ? "" : ",") + text_of(kind, program);
+  };
+  for (const PlannedProgram& program : run.train) add("train", program);
+  for (const PlannedProgram& program : run.eval) add("eval", program);
+  if (run.update) add("update", *run.update);
+  io::replace_file(file, R"({"format":")" + std::string(kFormat) + R"(","model":)" +
+                             io::quote_json(run.report.model) + R"(,"micro_batch":)" +
+                             std::to_string(run.micro_batch) + R"(,"programs":[)" + programs +
+                             "]}\n");
 }
 
 }  // namespace snug::train

@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "io/sha256.h"
 #include "snug/error.h"
+#include "snug/files.h"
 
 namespace snug::io {
 namespace {
@@ -301,3 +302,9 @@ std::string copy_file(const std::string& from, const std::string& to) {
 }
 
 }  // namespace snug::io
+
+namespace snug {
+
+void write_text(const std::string& file, std::string_view text) { io::write_file(file, text); }
+
+}  // namespace snug

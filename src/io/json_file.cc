@@ -19,9 +19,9 @@ const JsonNode& node_of(const void* node) { return *static_cast<const JsonNode*>
 
 // What was found instead, short enough for one line.
 std::string describe(const JsonNode& node) {
-  if (node.kind == Kind::array) return "a list of " + std::to_string(node.items.size());
+  if (node.kind == Kind::array) return "a list of " + std::to_string(node.items().size());
   if (node.kind == Kind::object)
-    return "an object of " + std::to_string(node.items.size()) + " fields";
+    return "an object of " + std::to_string(node.items().size()) + " fields";
   return clip_text(dump_json_tree(node), 60);
 }
 
@@ -43,15 +43,42 @@ struct JsonValue::Document {
   JsonNode root;
 };
 
-JsonValue::JsonValue(std::shared_ptr<const Document> document, const void* node, std::string path)
-    : document_(std::move(document)), node_(node), path_(std::move(path)) {}
+namespace {
 
-JsonValue parse_json(std::string_view text, const std::string& name, int64_t max_depth) {
+// Finds the place of a node, since none is kept: it is asked for in errors alone.
+bool find_path(const JsonNode& from, const JsonNode* wanted, std::string& path) {
+  if (&from == wanted) return true;
+  if (from.children == nullptr) return false;
+  for (size_t i = 0; i < from.items().size(); ++i) {
+    const size_t length = path.size();
+    if (from.kind == Kind::array)
+      path += "[" + std::to_string(i) + "]";
+    else
+      path += (path.empty() ? "" : ".") + from.keys()[i];
+    if (find_path(from.items()[i], wanted, path)) return true;
+    path.resize(length);
+  }
+  return false;
+}
+
+}  // namespace
+
+JsonValue::JsonValue(std::shared_ptr<const Document> document, const void* node)
+    : document_(std::move(document)), node_(node) {}
+
+JsonValue parse_json(std::string_view text, const std::string& name, const JsonBounds& bounds,
+                     const JsonEntries& entries) {
   auto document = std::make_shared<JsonValue::Document>();
   document->name = name;
-  document->root = parse_json_tree(text, name, max_depth);
+  document->root = parse_json_tree(text, name, bounds, entries);
   const JsonNode* root = &document->root;
-  return JsonValue(std::move(document), root, "");
+  return JsonValue(std::move(document), root);
+}
+
+std::string JsonValue::path() const {
+  std::string path;
+  (void)find_path(document_->root, static_cast<const JsonNode*>(node_), path);
+  return path;
 }
 
 JsonValue load_json(const std::string& path, int64_t max_bytes) {
@@ -63,8 +90,9 @@ std::string JsonValue::dump() const { return dump_json_tree(node_of(node_)); }
 const std::string& JsonValue::file() const { return document_->name; }
 
 void JsonValue::fail(const std::string& message, std::string hint) const {
+  const std::string place = path();
   throw Error(ErrorCode::bad_data, file(),
-              (path_.empty() ? std::string("the document") : quote_json(path_)) + " " + message,
+              (place.empty() ? std::string("the document") : quote_json(place)) + " " + message,
               std::move(hint));
 }
 
@@ -77,17 +105,23 @@ bool JsonValue::is_object() const { return node_of(node_).kind == Kind::object; 
 bool JsonValue::is_array() const { return node_of(node_).kind == Kind::array; }
 bool JsonValue::is_string() const { return node_of(node_).kind == Kind::string; }
 bool JsonValue::is_bool() const { return node_of(node_).kind == Kind::boolean; }
+bool JsonValue::is_integer() const { return node_of(node_).kind == Kind::integer; }
 bool JsonValue::is_number() const {
   const Kind kind = node_of(node_).kind;
   return kind == Kind::integer || kind == Kind::number;
 }
 
-std::optional<JsonValue> JsonValue::find(std::string_view key) const {
+std::optional<JsonValue> JsonValue::find_or_null(std::string_view key) const {
   if (!is_object()) wrong_type("an object");
   const JsonNode* node = node_of(node_).find(key);
-  if (node == nullptr || node->kind == Kind::null) return std::nullopt;
-  return JsonValue(document_, node,
-                   path_.empty() ? std::string(key) : path_ + "." + std::string(key));
+  if (node == nullptr) return std::nullopt;
+  return JsonValue(document_, node);
+}
+
+std::optional<JsonValue> JsonValue::find(std::string_view key) const {
+  std::optional<JsonValue> value = find_or_null(key);
+  if (value && value->is_null()) return std::nullopt;
+  return value;
 }
 
 bool JsonValue::has(std::string_view key) const { return is_object() && find(key).has_value(); }
@@ -95,7 +129,7 @@ bool JsonValue::has(std::string_view key) const { return is_object() && find(key
 JsonValue JsonValue::at(std::string_view key) const {
   std::optional<JsonValue> value = find(key);
   if (value) return *std::move(value);
-  const std::string nearest = nearest_name(key, node_of(node_).keys);
+  const std::string nearest = nearest_name(key, node_of(node_).keys());
   fail("lacks the field " + quote_json(key),
        nearest.empty() || nearest == key ? std::string() : "there is " + quote_json(nearest));
 }
@@ -106,23 +140,22 @@ JsonValue JsonValue::at(int64_t index) const {
     fail("has " + std::to_string(size()) + " elements; element " + std::to_string(index) +
          " was wanted");
   }
-  return JsonValue(document_, &node_of(node_).items[static_cast<size_t>(index)],
-                   path_ + "[" + std::to_string(index) + "]");
+  return JsonValue(document_, &node_of(node_).items()[static_cast<size_t>(index)]);
 }
 
 std::vector<std::string> JsonValue::keys() const {
   if (!is_object()) wrong_type("an object");
-  return node_of(node_).keys;
+  return node_of(node_).keys();
 }
 
 int64_t JsonValue::size() const {
   if (!is_object() && !is_array()) wrong_type("a list or an object");
-  return static_cast<int64_t>(node_of(node_).items.size());
+  return static_cast<int64_t>(node_of(node_).items().size());
 }
 
 std::string JsonValue::as_string() const {
   if (!is_string()) wrong_type("a text");
-  return node_of(node_).text;
+  return *node_of(node_).text;
 }
 
 bool JsonValue::as_bool() const {
@@ -147,6 +180,13 @@ int64_t JsonValue::as_int(int64_t min, int64_t max) const {
   }
   if (!is_valid || value < min || value > max) wrong_type(range_text(min, max));
   return value;
+}
+
+uint64_t JsonValue::as_unsigned() const {
+  const JsonNode& node = node_of(node_);
+  if (!node.is_unsigned && (node.kind != Kind::integer || node.integer < 0))
+    wrong_type("a whole number from 0 to 2^64 - 1");
+  return static_cast<uint64_t>(node.integer);
 }
 
 std::vector<std::string> JsonValue::as_strings() const {

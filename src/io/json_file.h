@@ -2,10 +2,11 @@
 // JSON documents with typed getters that know their place, so a wrong field is one clear error:
 //   [config.json] "hidden_size" must be a positive integer, found "abc"
 // Size, depth and duplicate keys are checked while reading. The parser's own header stays in
-// json_file.cc.
+// json_events.cc.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -14,6 +15,20 @@
 #include <vector>
 
 namespace snug::io {
+
+/// What a document may hold; more is refused before memory and stack are spent on it.
+struct JsonBounds {
+  int64_t max_depth = 64;
+  int64_t max_values = 1'000'000;
+};
+
+/// Entries of one object that go to the caller, in the file's order, instead of into the document
+/// (they count in no bound, and may stand twice): for objects too large to be kept.
+struct JsonEntries {
+  std::vector<std::string> path = {};  // the keys that lead to the object
+  /// A value that is no integer is none, and ends the reading.
+  std::function<void(const std::string& key, std::optional<int64_t> value)> take = {};
+};
 
 /// A place in a document. Cheap to copy; keeps the document alive. Getters throw Error{bad_data}.
 class JsonValue {
@@ -26,12 +41,16 @@ class JsonValue {
   [[nodiscard]] JsonValue at(int64_t index) const;
   /// The field, or nothing if it is missing or null.
   [[nodiscard]] std::optional<JsonValue> find(std::string_view key) const;
+  /// The field, null or not, or nothing if it is missing.
+  [[nodiscard]] std::optional<JsonValue> find_or_null(std::string_view key) const;
 
   [[nodiscard]] bool is_null() const;
   [[nodiscard]] bool is_object() const;
   [[nodiscard]] bool is_array() const;
   [[nodiscard]] bool is_string() const;
   [[nodiscard]] bool is_number() const;
+  /// A number written without fraction and exponent, within 64 bits.
+  [[nodiscard]] bool is_integer() const;
   [[nodiscard]] bool is_bool() const;
 
   /// Keys of an object in the file's order.
@@ -46,6 +65,8 @@ class JsonValue {
   /// An integer in [min, max]; 3.0 is one, "3" and 3.5 are not.
   [[nodiscard]] int64_t as_int(int64_t min = std::numeric_limits<int64_t>::min(),
                                int64_t max = std::numeric_limits<int64_t>::max()) const;
+  /// An integer from 0 to 2^64 - 1.
+  [[nodiscard]] uint64_t as_unsigned() const;
   [[nodiscard]] std::vector<std::string> as_strings() const;
 
   [[nodiscard]] std::string get_string(std::string_view key) const { return at(key).as_string(); }
@@ -61,7 +82,7 @@ class JsonValue {
   [[nodiscard]] int64_t get_positive(std::string_view key, int64_t fallback) const;
 
   /// "text_config.layers[3]"; empty at the root.
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string path() const;
   /// The file's name, for errors.
   [[nodiscard]] const std::string& file() const;
   /// Compact JSON of this value.
@@ -71,19 +92,19 @@ class JsonValue {
 
  private:
   struct Document;
-  friend JsonValue parse_json(std::string_view text, const std::string& name, int64_t max_depth);
-  JsonValue(std::shared_ptr<const Document> document, const void* node, std::string path);
+  friend JsonValue parse_json(std::string_view text, const std::string& name,
+                              const JsonBounds& bounds, const JsonEntries& entries);
+  JsonValue(std::shared_ptr<const Document> document, const void* node);
   [[noreturn]] void wrong_type(std::string_view wanted) const;
 
   std::shared_ptr<const Document> document_;
   const void* node_ = nullptr;
-  std::string path_;
 };
 
-/// Parses a text; `name` stands for it in errors. Invalid UTF-8, duplicate keys and deeper nesting
-/// than `max_depth` are Error{bad_data}.
+/// Parses a text; `name` stands for it in errors. Invalid UTF-8, duplicate keys and more than the
+/// bounds are Error{bad_data}.
 [[nodiscard]] JsonValue parse_json(std::string_view text, const std::string& name,
-                                   int64_t max_depth = 64);
+                                   const JsonBounds& bounds = {}, const JsonEntries& entries = {});
 /// Loads a file of at most `max_bytes`.
 [[nodiscard]] JsonValue load_json(const std::string& path, int64_t max_bytes = int64_t{16} << 20);
 

@@ -5,51 +5,71 @@
 #include <cstddef>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
+#include "io/json_events.h"
 #include "snug/error.h"
 
 namespace snug::io {
 namespace {
 
-constexpr int64_t kMaxNodes = 1'000'000;
-
-// Receives the parser's events. Returning false stops the parser; `message` then says why.
-class TreeBuilder {
+// Returning false stops the parser; `message` then says why.
+class TreeBuilder final : public JsonEvents {
  public:
-  TreeBuilder(JsonNode& root, int64_t max_depth) : root_(root), max_depth_(max_depth) {}
+  TreeBuilder(JsonNode& root, const JsonBounds& bounds, const JsonEntries& entries)
+      : root_(root), bounds_(bounds), entries_(entries) {}
 
-  bool null() { return add({}) != nullptr; }
-  bool boolean(bool value) {
-    return add({.kind = JsonNode::Kind::boolean, .boolean = value}) != nullptr;
+  std::string message;
+
+  bool null() override { return add(JsonNode::Kind::null) != nullptr; }
+  bool boolean(bool value) override {
+    JsonNode* node = add(JsonNode::Kind::boolean);
+    if (node != nullptr) node->boolean = value;
+    return node != nullptr;
   }
-  bool number_integer(int64_t value) {
-    return add({.kind = JsonNode::Kind::integer,
-                .integer = value,
-                .number = static_cast<double>(value)}) != nullptr;
-  }
-  bool number_unsigned(uint64_t value) {
-    if (value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-      return number_integer(static_cast<int64_t>(value));
-    }
-    return number_float(static_cast<double>(value), {});
-  }
-  bool number_float(double value, const std::string&) {
-    return add({.kind = JsonNode::Kind::number, .number = value}) != nullptr;
-  }
-  bool string(std::string& value) {
-    return add({.kind = JsonNode::Kind::string, .text = std::move(value)}) != nullptr;
-  }
-  bool binary(nlohmann::json::binary_t&) { return false; }  // not a part of JSON text
-  bool start_object(size_t) { return open(JsonNode::Kind::object); }
-  bool start_array(size_t) { return open(JsonNode::Kind::array); }
-  bool key(std::string& name) {
-    stack_.back()->keys.push_back(std::move(name));
+  bool number_integer(int64_t value) override {
+    if (is_entry()) return take_entry(value);
+    JsonNode* node = add(JsonNode::Kind::integer);
+    if (node == nullptr) return false;
+    node->integer = value;
+    node->number = static_cast<double>(value);
     return true;
   }
-  bool end_object() {
-    JsonNode& object = *stack_.back();
-    stack_.pop_back();
+  bool number_unsigned(uint64_t value) override {
+    if (value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+      return number_integer(static_cast<int64_t>(value));
+    JsonNode* node = add(JsonNode::Kind::number);
+    if (node == nullptr) return false;
+    node->number = static_cast<double>(value);
+    node->is_unsigned = true;
+    node->integer = static_cast<int64_t>(value);
+    return true;
+  }
+  bool number_float(double value, const std::string&) override {
+    JsonNode* node = add(JsonNode::Kind::number);
+    if (node != nullptr) node->number = value;
+    return node != nullptr;
+  }
+  bool string(std::string& value) override {
+    JsonNode* node = add(JsonNode::Kind::string);
+    if (node != nullptr) node->text = std::make_unique<std::string>(std::move(value));
+    return node != nullptr;
+  }
+  bool start_object() override { return open(JsonNode::Kind::object); }
+  bool start_array() override { return open(JsonNode::Kind::array); }
+  bool key(std::string& name) override {
+    if (is_entry()) {
+      entry_ = std::move(name);
+      return true;
+    }
+    if (entries_.take) path_.back() = name;
+    stack_.back()->children->keys.push_back(std::move(name));
+    return true;
+  }
+  bool end_object() override {
+    JsonNode::Children& object = *stack_.back()->children;
+    leave();
     object.by_key.resize(object.keys.size());
     for (uint32_t i = 0; i < object.by_key.size(); ++i) object.by_key[i] = i;
     std::sort(object.by_key.begin(), object.by_key.end(),
@@ -63,47 +83,64 @@ class TreeBuilder {
     }
     return true;
   }
-  bool end_array() {
-    stack_.pop_back();
+  bool end_array() override {
+    leave();
     return true;
   }
-  template <class Exception>
-  bool parse_error(size_t, const std::string&, const Exception& exception) {
-    message = clean_parser_message(exception.what());
-    return false;
-  }
-
-  std::string message;
+  void broken(size_t, const std::string& why) override { message = why; }
 
  private:
   // A parent's vector may move its children when it grows, but open nodes are always the last of
   // theirs, and a parent grows only when its child is closed; so pointers on the stack stay valid.
-  JsonNode* add(JsonNode node) {
-    if (++nodes_ > kMaxNodes) {
-      message = "the document has more than " + std::to_string(kMaxNodes) + " values";
+  JsonNode* add(JsonNode::Kind kind) {
+    if (is_entry()) {
+      (void)take_entry(std::nullopt);
       return nullptr;
     }
-    if (stack_.empty()) {
-      root_ = std::move(node);
-      return &root_;
+    if (++nodes_ > bounds_.max_values) {
+      message = "the document has more than " + std::to_string(bounds_.max_values) + " values";
+      return nullptr;
     }
-    return &stack_.back()->items.emplace_back(std::move(node));
+    JsonNode* node = stack_.empty() ? &root_ : &stack_.back()->children->items.emplace_back();
+    node->kind = kind;
+    return node;
   }
   bool open(JsonNode::Kind kind) {
-    if (static_cast<int64_t>(stack_.size()) >= max_depth_) {
-      message = "values are nested deeper than " + std::to_string(max_depth_) + " levels";
+    if (static_cast<int64_t>(stack_.size()) >= bounds_.max_depth) {
+      message = "values are nested deeper than " + std::to_string(bounds_.max_depth) + " levels";
       return false;
     }
-    JsonNode* node = add({.kind = kind});
+    JsonNode* node = add(kind);
     if (node == nullptr) return false;
+    node->children = std::make_unique<JsonNode::Children>();
     stack_.push_back(node);
+    if (!entries_.take) return true;
+    if (kind == JsonNode::Kind::object && path_ == entries_.path) entries_depth_ = stack_.size();
+    path_.emplace_back();
     return true;
+  }
+  void leave() {
+    if (stack_.size() == entries_depth_) entries_depth_ = 0;
+    stack_.pop_back();
+    if (entries_.take) path_.pop_back();
+  }
+
+  /// In the object whose entries the caller takes.
+  [[nodiscard]] bool is_entry() const { return entries_depth_ > 0; }
+  bool take_entry(std::optional<int64_t> value) {
+    entries_.take(entry_, value);
+    message = value ? std::string() : quote_json(entry_) + " is no whole number";
+    return value.has_value();
   }
 
   JsonNode& root_;
-  int64_t max_depth_;
+  JsonBounds bounds_;
+  const JsonEntries& entries_;
   int64_t nodes_ = 0;
   std::vector<JsonNode*> stack_;
+  std::vector<std::string> path_;  // keys of the values around the parser, where entries are taken
+  size_t entries_depth_ = 0;
+  std::string entry_;
 };
 
 void dump(const JsonNode& node, std::string& text) {
@@ -121,7 +158,7 @@ void dump(const JsonNode& node, std::string& text) {
       text += nlohmann::json(node.number).dump();
       return;
     case JsonNode::Kind::string:
-      text += quote_json(node.text);
+      text += quote_json(*node.text);
       return;
     case JsonNode::Kind::array:
     case JsonNode::Kind::object:
@@ -129,27 +166,37 @@ void dump(const JsonNode& node, std::string& text) {
   }
   const bool is_object = node.kind == JsonNode::Kind::object;
   text += is_object ? '{' : '[';
-  for (size_t i = 0; i < node.items.size(); ++i) {
+  for (size_t i = 0; i < node.items().size(); ++i) {
     if (i > 0) text += ',';
-    if (is_object) text += quote_json(node.keys[i]) + ":";
-    dump(node.items[i], text);
+    if (is_object) text += quote_json(node.keys()[i]) + ":";
+    dump(node.items()[i], text);
   }
   text += is_object ? '}' : ']';
 }
 
 }  // namespace
 
+JsonNode::JsonNode() = default;
+JsonNode::JsonNode(JsonNode&&) noexcept = default;
+JsonNode& JsonNode::operator=(JsonNode&&) noexcept = default;
+JsonNode::~JsonNode() = default;
+
+const std::vector<JsonNode>& JsonNode::items() const { return children->items; }
+const std::vector<std::string>& JsonNode::keys() const { return children->keys; }
+
 const JsonNode* JsonNode::find(std::string_view key) const {
+  const Children& own = *children;
   const auto found =
-      std::lower_bound(by_key.begin(), by_key.end(), key,
-                       [&](uint32_t i, std::string_view name) { return keys[i] < name; });
-  return found != by_key.end() && keys[*found] == key ? &items[*found] : nullptr;
+      std::lower_bound(own.by_key.begin(), own.by_key.end(), key,
+                       [&](uint32_t i, std::string_view name) { return own.keys[i] < name; });
+  return found != own.by_key.end() && own.keys[*found] == key ? &own.items[*found] : nullptr;
 }
 
-JsonNode parse_json_tree(std::string_view text, const std::string& name, int64_t max_depth) {
+JsonNode parse_json_tree(std::string_view text, const std::string& name, const JsonBounds& bounds,
+                         const JsonEntries& entries) {
   JsonNode root;
-  TreeBuilder builder(root, max_depth);
-  if (!nlohmann::json::sax_parse(text, &builder)) {
+  TreeBuilder builder(root, bounds, entries);
+  if (!read_json_events(text, builder)) {
     throw Error(ErrorCode::bad_data, name, "broken JSON: " + builder.message,
                 "correct the file at this place, or get it again");
   }
@@ -164,22 +211,6 @@ std::string dump_json_tree(const JsonNode& node) {
 
 std::string quote_json(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-std::string clean_parser_message(std::string_view text) {
-  // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing
-  // ..."
-  if (const size_t end = text.find("] ");
-      text.starts_with("[json.") && end != std::string_view::npos) {
-    text.remove_prefix(end + 2);
-  }
-  if (text.starts_with("parse error ")) text.remove_prefix(12);
-  constexpr size_t kLongest = 300;
-  std::string clean(text.substr(0, kLongest));
-  for (char& c : clean) {
-    if (static_cast<unsigned char>(c) < 32 || static_cast<unsigned char>(c) > 126) c = '?';
-  }
-  return clean;
 }
 
 }  // namespace snug::io

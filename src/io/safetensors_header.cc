@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
 #include "base/check.h"
+#include "io/json_events.h"
 #include "io/json_tree.h"
 #include "snug/error.h"
 
@@ -49,20 +49,19 @@ const TypeRow& row_of(StoredType type) {
 // Receives the JSON parser's events without building a tree, so a hostile header costs no more
 // memory than its text. The only legal form: {"name": {"dtype": text, "shape": [n, ...],
 // "data_offsets": [n, n]}, "__metadata__": {"k": "v"}}.
-class HeaderReader {
+class HeaderReader final : public JsonEvents {
  public:
   std::string message;  // why the parser was stopped
   SafetensorsHeader header;
 
-  bool null() { return stop("null is not allowed"); }
-  bool boolean(bool) { return stop("true and false are not allowed"); }
-  bool number_integer(int64_t) { return stop("a number is negative"); }
-  bool number_float(double, const std::string& text) {
+  bool null() override { return stop("null is not allowed"); }
+  bool boolean(bool) override { return stop("true and false are not allowed"); }
+  bool number_integer(int64_t) override { return stop("a number is negative"); }
+  bool number_float(double, const std::string& text) override {
     return stop("the number " + text + " is no integer of 63 bits");
   }
-  bool binary(nlohmann::json::binary_t&) { return stop("binary values are not allowed"); }
 
-  bool number_unsigned(uint64_t value) {
+  bool number_unsigned(uint64_t value) override {
     if (state_ != State::shape && state_ != State::offsets)
       return stop("a number stands where none belongs");
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
@@ -79,7 +78,7 @@ class HeaderReader {
     return true;
   }
 
-  bool string(std::string& text) {
+  bool string(std::string& text) override {
     if (state_ == State::metadata) {
       if (!header.metadata.emplace(key_, std::move(text)).second) {
         return stop("the key " + quote_json(key_) + " stands twice");
@@ -97,7 +96,7 @@ class HeaderReader {
     return stop("the dtype " + quote_json(text) + " is unknown");
   }
 
-  bool key(std::string& text) {
+  bool key(std::string& text) override {
     if (state_ == State::metadata) {
       key_ = std::move(text);
       return true;
@@ -122,7 +121,7 @@ class HeaderReader {
     return true;
   }
 
-  bool start_object(size_t) {
+  bool start_object() override {
     if (state_ == State::start) {
       state_ = State::root;
     } else if (state_ == State::value) {
@@ -135,7 +134,7 @@ class HeaderReader {
     return true;
   }
 
-  bool end_object() {
+  bool end_object() override {
     if (state_ == State::metadata) {
       state_ = State::root;
     } else if (state_ == State::tensor) {
@@ -155,7 +154,7 @@ class HeaderReader {
     return true;
   }
 
-  bool start_array(size_t) {
+  bool start_array() override {
     if (state_ == State::before_shape) {
       state_ = State::shape;
     } else if (state_ == State::before_offsets) {
@@ -166,17 +165,15 @@ class HeaderReader {
     return true;
   }
 
-  bool end_array() {
+  bool end_array() override {
     if (state_ == State::offsets && offset_count_ != 2)
       return stop("data_offsets must hold two numbers");
     state_ = State::tensor;
     return true;
   }
 
-  template <class Exception>
-  bool parse_error(size_t, const std::string&, const Exception& exception) {
-    message = "the header is broken JSON: " + clean_parser_message(exception.what());
-    return false;
+  void broken(size_t, const std::string& why) override {
+    message = "the header is broken JSON: " + why;
   }
 
  private:
@@ -277,7 +274,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_b
   if (text.empty() || text.front() != '{')
     throw_bad_safetensors(path, "the header does not begin with '{'");
   HeaderReader reader;
-  if (!nlohmann::json::sax_parse(text, &reader)) throw_bad_safetensors(path, reader.message);
+  if (!read_json_events(text, reader)) throw_bad_safetensors(path, reader.message);
   SafetensorsHeader header = std::move(reader.header);
   check_names(header.tensors, path);
   std::sort(header.tensors.begin(), header.tensors.end(),

@@ -5,9 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/bounded_json.h"
 #include "io/atomic_folder.h"
-#include "io/file.h"
+#include "io/json_file.h"
 #include "session/checkpoint_tensors.h"
 #include "session/finite.h"
 #include "session/session_impl.h"
@@ -61,41 +60,29 @@ struct Saved {
 
 Saved read_state(const std::string& path, const std::string& network,
                  const SessionOptions& options) {
-  Json state;
-  try {
-    state = parse_bounded_json<Json>(io::read_all(path, kMostBytes), JsonBounds{}, nullptr);
-    Saved saved;
-    if (whole_number(state.at("format"), "format") != kFormat)
-      throw BadJson("its format is not " + std::to_string(kFormat));
-    saved.micro_batch = whole_number(state.at("micro_batch"), "micro_batch");
-    saved.counts = {.drawn = whole_number(state.at("updates"), "updates"),
-                    .schedule = whole_number(state.at("schedule_step"), "schedule_step"),
-                    .optimizer = whole_number(state.at("optimizer_step"), "optimizer_step")};
-    const train::UpdateCounts& counts = saved.counts;
-    if (counts.drawn < 0 || counts.schedule < 0 || counts.schedule > counts.drawn ||
-        counts.optimizer < 0 || counts.optimizer > counts.drawn)
-      throw BadJson("its counts of updates contradict each other");
-    if (saved.micro_batch < 1 || saved.micro_batch > options.batch_rows)
-      throw BadJson("its micro_batch is not within the batch");
-    if (state.at("network") != network)
-      throw Error(ErrorCode::bad_config, "network",
-                  "the session was of '" + state.at("network").get<std::string>() + "', not of '" +
-                      network + "'",
-                  "resume with the network that was saved");
-    const Json now = deciding_options(options);
-    for (const auto& [key, value] : now.items()) {
-      const Json& before = state.at("options").at(key);
-      if (before == value) continue;
-      throw Error(ErrorCode::bad_config, key,
-                  "the session began with " + before.dump() + ", not " + value.dump(),
-                  "give what it began with: anything else would be another result");
-    }
-    return saved;
-  } catch (const BadJson& error) {
-    throw Error(ErrorCode::bad_data, path, error.what());
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::bad_data, path, error.what());
+  const io::JsonValue state = io::load_json(path, kMostBytes);
+  (void)state.at("format").as_int(kFormat, kFormat);
+  const Saved saved{.micro_batch = state.at("micro_batch").as_int(1, options.batch_rows),
+                    .counts = {.drawn = state.at("updates").as_int(0),
+                               .schedule = state.at("schedule_step").as_int(0),
+                               .optimizer = state.at("optimizer_step").as_int(0)}};
+  const train::UpdateCounts& counts = saved.counts;
+  if (counts.schedule > counts.drawn || counts.optimizer > counts.drawn)
+    state.fail("has counts of updates that contradict each other");
+  if (state.get_string("network") != network)
+    throw Error(
+        ErrorCode::bad_config, "network",
+        "the session was of '" + state.get_string("network") + "', not of '" + network + "'",
+        "resume with the network that was saved");
+  const Json now = deciding_options(options);
+  for (const auto& [key, value] : now.items()) {
+    const std::string before = state.at("options").at(key).dump();
+    if (before == value.dump()) continue;
+    throw Error(ErrorCode::bad_config, key,
+                "the session began with " + before + ", not " + value.dump(),
+                "give what it began with: anything else would be another result");
   }
+  return saved;
 }
 
 void load(const std::string& path, train::Share share, const train::Engine& engine) {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads fields of a JSON object of the tokenizer files; what is missing, of a wrong type or unknown
-// is an Error that names it. Included by .cc files only (it brings the JSON library along).
+// is an Error that names it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "io/json_file.h"
 #include "snug/error.h"
 #include "text/added_tokens.h"
 
@@ -18,10 +20,12 @@ namespace snug {
 
 class JsonFields {
  public:
-  /// `name` says which object of the file this is. Keeps a reference to `object`.
-  JsonFields(const nlohmann::json& object, std::string where, std::string name)
-      : object_(object), where_(std::move(where)), name_(std::move(name)) {
-    if (!object_.is_object()) fail(object_.is_null() ? "is missing" : "is not an object");
+  /// `name` says which object of the file this is.
+  JsonFields(const std::optional<io::JsonValue>& object, std::string where, std::string name)
+      : where_(std::move(where)), name_(std::move(name)) {
+    if (!object || object->is_null()) fail("is missing");
+    if (!object->is_object()) fail("is not an object");
+    object_ = object;
   }
 
   [[nodiscard]] const std::string& where() const { return where_; }
@@ -29,52 +33,54 @@ class JsonFields {
     throw Error(ErrorCode::unsupported, where_, name_ + " " + what,
                 "Snug reads BERT's WordPiece tokenizers");
   }
-  [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
-  [[nodiscard]] const nlohmann::json& at(const char* key) const {
-    if (!has(key)) fail(std::string("has no ") + key);
-    return object_.at(key);
+  /// A field may be there and null.
+  [[nodiscard]] bool has(const std::string& key) const {
+    return object_->find_or_null(key).has_value();
   }
+  [[nodiscard]] bool has_value(const std::string& key) const { return object_->has(key); }
+  [[nodiscard]] io::JsonValue at(const std::string& key) const {
+    const std::optional<io::JsonValue> value = object_->find_or_null(key);
+    if (!value) fail("has no " + key);
+    return *value;
+  }
+  [[nodiscard]] std::vector<std::string> keys() const { return object_->keys(); }
   void allow_only(std::initializer_list<std::string_view> keys) const {
-    for (const auto& item : object_.items()) {
-      bool is_known = false;
-      for (std::string_view key : keys) is_known = is_known || item.key() == key;
-      if (!is_known) fail("has the unknown field '" + item.key() + "'");
+    for (const std::string& own : object_->keys()) {
+      if (std::find(keys.begin(), keys.end(), own) == keys.end())
+        fail("has the unknown field '" + own + "'");
     }
   }
-  [[nodiscard]] std::string required_string(const char* key) const {
-    const nlohmann::json& value = at(key);
-    if (!value.is_string()) fail(std::string("has a ") + key + " that is no text");
-    return value.get<std::string>();
+  [[nodiscard]] std::string required_string(const std::string& key) const {
+    const io::JsonValue value = at(key);
+    if (!value.is_string()) fail("has a " + key + " that is no text");
+    return value.as_string();
   }
-  void require_string(const char* key, std::string_view expected) const {
+  void require_string(const std::string& key, std::string_view expected) const {
     const std::string value = required_string(key);
     if (value != expected)
-      fail(std::string(key) + " '" + value + "' is not supported, only '" + std::string(expected) +
-           "'");
+      fail(key + " '" + value + "' is not supported, only '" + std::string(expected) + "'");
   }
   void require_type(std::string_view expected) const { require_string("type", expected); }
-  [[nodiscard]] int64_t required_count(const char* key) const {
-    const nlohmann::json& value = at(key);
-    if (!value.is_number_integer() || value < 0 || value > std::numeric_limits<int32_t>::max()) {
-      fail(std::string("has a ") + key + " that is no count: " + value.dump());
-    }
-    return value.get<int64_t>();
+  [[nodiscard]] int64_t required_count(const std::string& key) const {
+    const io::JsonValue value = at(key);
+    const int64_t count = value.is_integer() ? value.as_int() : -1;
+    if (count < 0 || count > std::numeric_limits<int32_t>::max())
+      fail("has a " + key + " that is no count: " + value.dump());
+    return count;
   }
-  [[nodiscard]] bool required_boolean(const char* key) const {
-    const nlohmann::json& value = at(key);
-    if (!value.is_boolean()) fail(std::string("has a ") + key + " that is neither true nor false");
-    return value.get<bool>();
+  [[nodiscard]] bool required_boolean(const std::string& key) const {
+    const io::JsonValue value = at(key);
+    if (!value.is_bool()) fail("has a " + key + " that is neither true nor false");
+    return value.as_bool();
   }
   /// Nothing where the field is null or missing.
-  [[nodiscard]] std::optional<bool> boolean(const char* key) const {
-    if (!has(key) || object_.at(key).is_null()) return std::nullopt;
-    if (!object_.at(key).is_boolean())
-      fail(std::string("has a ") + key + " that is neither true nor false");
-    return object_.at(key).get<bool>();
+  [[nodiscard]] std::optional<bool> boolean(const std::string& key) const {
+    if (!has_value(key)) return std::nullopt;
+    return required_boolean(key);
   }
 
  private:
-  const nlohmann::json& object_;
+  std::optional<io::JsonValue> object_;
   std::string where_;
   std::string name_;
 };

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads tokenizer_config.json, and writes the three files of a tokenizer.
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/bounded_json.h"
+#include "io/file.h"
+#include "io/json_file.h"
 #include "snug/error.h"
-#include "text/foreign_file.h"
 #include "text/json_fields.h"
 #include "text/wordpiece_spec.h"
 
@@ -19,16 +17,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void read_role(const JsonFields& fields, const char* key, std::string& role) {
-  if (!fields.has(key) || fields.at(key).is_null()) return;
-  const nlohmann::json& value = fields.at(key);
+  if (!fields.has_value(key)) return;
+  const io::JsonValue value = fields.at(key);
   role = value.is_object() ? JsonFields(value, fields.where(), key).required_string("content")
                            : fields.required_string(key);
 }
 
 void read_added(const JsonFields& fields, TokenizerConfig& config) {
   if (!fields.has("added_tokens_decoder")) return;
-  for (const auto& [key, value] : fields.at("added_tokens_decoder").items()) {
-    AddedToken token = read_added_token(JsonFields(value, config.where, "added_tokens_decoder"));
+  const JsonFields tokens(fields.at("added_tokens_decoder"), config.where, "added_tokens_decoder");
+  for (const std::string& key : tokens.keys()) {
+    AddedToken token =
+        read_added_token(JsonFields(tokens.at(key), config.where, "added_tokens_decoder"));
     const auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), token.id);
     if (status != std::errc() || end != key.data() + key.size() || token.id < 0) {
       fields.fail("added_tokens_decoder has the id '" + key + "'");
@@ -42,26 +42,14 @@ void read_added(const JsonFields& fields, TokenizerConfig& config) {
 /// transformers writes 10^30 where nothing is known.
 std::optional<int64_t> read_max_length(const JsonFields& fields) {
   constexpr double kMostTokens = 1 << 20;
-  if (!fields.has("model_max_length") || fields.at("model_max_length").is_null())
-    return std::nullopt;
-  const nlohmann::json& value = fields.at("model_max_length");
+  if (!fields.has_value("model_max_length")) return std::nullopt;
+  const io::JsonValue value = fields.at("model_max_length");
   if (!value.is_number()) fields.fail("model_max_length must be a number of tokens");
-  const auto tokens = value.get<double>();
+  const double tokens = value.as_double();
   if (tokens > kMostTokens) return std::nullopt;
   if (!(tokens >= 1) || tokens != std::floor(tokens))
     fields.fail("model_max_length must be a whole number of tokens above 0");
   return static_cast<int64_t>(tokens);
-}
-
-void write_file(const std::filesystem::path& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.flush();
-  const bool is_written = out.good();
-  out.close();  // Linux closes the file even where a signal interrupts that
-  if (!is_written || (!out && errno != EINTR))
-    throw Error(ErrorCode::io, file.string(), "cannot be written",
-                "check the folder and the space on the disk");
 }
 
 Json template_step(const char* kind, const std::string& id, int type) {
@@ -147,36 +135,24 @@ bool is_plain_bert(const WordPieceSpec& spec) {
 
 }  // namespace
 
-bool is_there(const std::filesystem::path& file) {
-  return std::filesystem::exists(status_of(file));
-}
-
-TokenizerConfig read_tokenizer_config(const std::filesystem::path& file) {
+TokenizerConfig read_tokenizer_config(const std::string& file) {
   TokenizerConfig config;
-  config.where = file.string();
-  if (!is_there(file)) return config;
+  config.where = file;
+  if (!io::file_exists(file)) return config;
   config.exists = true;
-  std::ifstream in = open_tokenizer_file(file);
-  nlohmann::json document;
-  try {
-    document = parse_bounded_json(in, {});
-  } catch (const BadJson& error) {
-    throw Error(ErrorCode::bad_data, config.where, std::string("is not JSON: ") + error.what(),
-                "write the file again");
-  } catch (const std::ios_base::failure&) {
-    throw Error(ErrorCode::io, config.where, "cannot be read", "check the disk");
-  }
+  const io::JsonValue document = io::parse_json(io::read_all(file, kMaxTokenizerFileBytes), file,
+                                                {.max_values = kMaxTokenizerValues});
   const JsonFields fields(document, config.where, "tokenizer_config");
   read_role(fields, "pad_token", config.roles.pad);
   read_role(fields, "cls_token", config.roles.cls);
   read_role(fields, "sep_token", config.roles.sep);
   read_role(fields, "mask_token", config.roles.mask);
-  config.names_unk = fields.has("unk_token") && !fields.at("unk_token").is_null();
+  config.names_unk = fields.has_value("unk_token");
   read_role(fields, "unk_token", config.roles.unk);
   config.lowercase = fields.boolean("do_lower_case");
   config.strip_accents = fields.boolean("strip_accents");
   config.handle_chinese_chars = fields.boolean("tokenize_chinese_chars");
-  if (fields.has("tokenizer_class") && !fields.at("tokenizer_class").is_null()) {
+  if (fields.has_value("tokenizer_class")) {
     config.tokenizer_class = fields.required_string("tokenizer_class");
   }
   config.model_max_length = read_max_length(fields);
@@ -184,23 +160,23 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& file) {
     fields.fail("do_basic_tokenize false is not supported");
   if (fields.has("padding_side")) fields.require_string("padding_side", "right");
   if (fields.has("truncation_side")) fields.require_string("truncation_side", "right");
-  if (fields.has("never_split") && !fields.at("never_split").is_null() &&
-      !fields.at("never_split").empty()) {
+  if (fields.has_value("never_split") &&
+      (!fields.at("never_split").is_array() || fields.at("never_split").size() != 0)) {
     fields.fail("never_split is not supported");
   }
   read_added(fields, config);
   return config;
 }
 
-void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::path& folder,
+void write_tokenizer_files(const WordPieceSpec& spec, const std::string& folder,
                            int64_t model_max_length, bool has_type_ids) {
   std::string lines;
   for (int64_t id = 0; id < spec.vocabulary.size(); ++id) {
     lines.append(spec.vocabulary.token(id));
     lines.push_back('\n');
   }
-  write_file(folder / "vocab.txt", lines);
-  write_file(folder / "tokenizer.json", tokenizer_json_of(spec));
+  io::write_file(folder + "/vocab.txt", lines);
+  io::write_file(folder + "/tokenizer.json", tokenizer_json_of(spec));
   Json config{
       {"tokenizer_class", is_plain_bert(spec) ? "BertTokenizer" : "PreTrainedTokenizerFast"},
       {"do_lower_case", spec.normalizer.lowercase},
@@ -213,7 +189,7 @@ void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::pat
   if (spec.vocabulary.find(spec.roles.mask) >= 0) config["mask_token"] = spec.roles.mask;
   if (model_max_length > 0) config["model_max_length"] = model_max_length;
   if (!has_type_ids) config["model_input_names"] = {"input_ids", "attention_mask"};
-  write_file(folder / "tokenizer_config.json", config.dump(2) + "\n");
+  io::write_file(folder + "/tokenizer_config.json", config.dump(2) + "\n");
 }
 
 }  // namespace snug

@@ -4,21 +4,19 @@
 // and would lose repeated tokens. What may be missing is what `tokenizers` 0.8.1 to 0.23.3 reads
 // where it is missing; whatever none of them reads is refused.
 #include <algorithm>
-#include <array>
-#include <fstream>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
+#include <optional>
 
-#include "base/bounded_json.h"
+#include "io/file.h"
+#include "io/json_file.h"
 #include "snug/error.h"
-#include "text/foreign_file.h"
 #include "text/json_fields.h"
 #include "text/wordpiece_spec.h"
 
 namespace snug {
 namespace {
 
-using Json = nlohmann::json;
+using io::JsonValue;
 
 // A word costs its length times that of the longest piece; published tokenizers say 100 or 200.
 constexpr int64_t kMaxWordChars = 10'000;
@@ -28,54 +26,38 @@ struct VocabularyEntry {
   std::string token;
 };
 
-/// Parses the file; entries of /model/vocab go to `entries` instead of the document.
-Json parse_file(const std::filesystem::path& file, const std::string& where,
-                std::vector<VocabularyEntry>& entries) {
-  std::ifstream in = open_tokenizer_file(file);
-  std::array<std::string, 4> path;  // keys of the objects around the parser, by depth
-  bool is_entry = false;            // the parser has read the key of an entry, its id comes next
-  const auto callback = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (is_entry) {
-      is_entry = false;
-      const bool is_id = event == Json::parse_event_t::value && value.is_number_integer() &&
-                         value >= 0 && value < (int64_t{1} << 31);
-      if (!is_id) {
-        throw Error(ErrorCode::bad_data, where,
-                    "model.vocab gives '" + path[3] + "' an id that is no whole number from 0",
-                    "write the file again");
-      }
-      entries.push_back({value.get<int64_t>(), path[3]});
-    } else if (event == Json::parse_event_t::key && depth >= 1 && depth <= 3) {
-      path[static_cast<size_t>(depth)] = value.get<std::string>();
-      is_entry = depth == 3 && path[1] == "model" && path[2] == "vocab";
-      return !is_entry;  // a refused key keeps its value out of the document
+/// Parses the file; entries of model.vocab go to `entries` instead of the document.
+JsonValue parse_file(const std::string& file, std::vector<VocabularyEntry>& entries) {
+  const auto take = [&](const std::string& token, std::optional<int64_t> id) {
+    if (!id || *id < 0 || *id >= (int64_t{1} << 31)) {
+      throw Error(ErrorCode::bad_data, file,
+                  "model.vocab gives '" + token + "' an id that is no whole number from 0",
+                  "write the file again");
     }
-    return true;
+    entries.push_back({*id, token});
   };
-  try {
-    return parse_bounded_json(in, {}, callback);
-  } catch (const BadJson& error) {
-    throw Error(ErrorCode::bad_data, where, std::string("is not JSON: ") + error.what(),
-                "the file may be truncated; write it again");
-  } catch (const std::ios_base::failure&) {
-    throw Error(ErrorCode::io, where, "cannot be read", "check the disk");
-  }
+  return io::parse_json(io::read_all(file, kMaxTokenizerFileBytes), file,
+                        {.max_values = kMaxTokenizerValues},
+                        {.path = {"model", "vocab"}, .take = take});
 }
 
-/// A member of the document, or `none`: JsonFields keeps a reference, so there must be something to
-/// refer to.
-const Json& member(const Json& document, const char* key, const Json& none) {
-  return document.contains(key) ? document[key] : none;
+/// A list of its elements; what else it is, `fail` says.
+template <class Fail>
+std::vector<JsonValue> elements_of(const JsonValue& list, const Fail& fail) {
+  if (!list.is_array()) fail();
+  std::vector<JsonValue> elements;
+  for (int64_t i = 0; i < list.size(); ++i) elements.push_back(list.at(i));
+  return elements;
 }
 
-void read_vocabulary(const Json& document, std::vector<VocabularyEntry>& entries,
+void read_vocabulary(const JsonValue& document, std::vector<VocabularyEntry>& entries,
                      WordPieceSpec& spec) {
   if (entries.empty()) {
     throw Error(ErrorCode::bad_data, spec.where, "model.vocab is empty or missing",
                 "name a WordPiece tokenizer");
   }
-  if (const Json& vocabulary = document.at("model").at("vocab");
-      !vocabulary.is_object() || !vocabulary.empty()) {
+  if (const JsonValue vocabulary = document.at("model").at("vocab");
+      !vocabulary.is_object() || vocabulary.size() != 0) {
     throw Error(ErrorCode::bad_data, spec.where, "model.vocab is not an object of tokens and ids",
                 "write the file again");
   }
@@ -95,10 +77,9 @@ void read_vocabulary(const Json& document, std::vector<VocabularyEntry>& entries
   }
 }
 
-void read_normalizer(const Json& document, WordPieceSpec& spec) {
-  const Json none;
-  const Json& value = member(document, "normalizer", none);
-  if (value.is_null()) {
+void read_normalizer(const JsonValue& document, WordPieceSpec& spec) {
+  const std::optional<JsonValue> value = document.find("normalizer");
+  if (!value) {
     spec.normalizer = {.clean_text = false,
                        .handle_chinese_chars = false,
                        .strip_accents = false,
@@ -114,9 +95,8 @@ void read_normalizer(const Json& document, WordPieceSpec& spec) {
   spec.normalizer.lowercase = fields.required_boolean("lowercase");
 }
 
-void read_model(const Json& document, WordPieceSpec& spec) {
-  const Json none;
-  const JsonFields fields(member(document, "model", none), spec.where, "model");
+void read_model(const JsonValue& document, WordPieceSpec& spec) {
+  const JsonFields fields(document.find("model"), spec.where, "model");
   // Versions before 0.10 wrote no type.
   if (fields.has("type")) fields.require_type("WordPiece");
   fields.allow_only(
@@ -131,13 +111,14 @@ void read_model(const Json& document, WordPieceSpec& spec) {
   }
 }
 
-void read_added_tokens(const Json& document, WordPieceSpec& spec) {
-  if (!document.contains("added_tokens")) return;
-  if (!document["added_tokens"].is_array()) {
+void read_added_tokens(const JsonValue& document, WordPieceSpec& spec) {
+  const std::optional<JsonValue> list = document.find_or_null("added_tokens");
+  if (!list) return;
+  const auto fail = [&] {
     throw Error(ErrorCode::bad_data, spec.where, "added_tokens is not a list",
                 "write the file again");
-  }
-  for (const Json& value : document["added_tokens"]) {
+  };
+  for (const JsonValue& value : elements_of(*list, fail)) {
     const JsonFields fields(value, spec.where, "added_tokens");
     fields.allow_only(
         {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
@@ -164,14 +145,13 @@ void read_added_tokens(const Json& document, WordPieceSpec& spec) {
 }
 
 /// One step of a template: the token it names, or "A" / "B" for a text; with the type id.
-std::string describe(const Json& steps, const JsonFields& fields) {
+std::string describe(const JsonValue& steps, const JsonFields& fields) {
   std::string text;
-  if (!steps.is_array()) fields.fail("is not a list of steps");
-  for (const Json& step : steps) {
-    const bool is_token = step.is_object() && step.contains("SpecialToken");
-    if (!is_token && !(step.is_object() && step.contains("Sequence")))
+  for (const JsonValue& step : elements_of(steps, [&] { fields.fail("is not a list of steps"); })) {
+    const bool is_token = step.is_object() && step.find_or_null("SpecialToken");
+    if (!is_token && !(step.is_object() && step.find_or_null("Sequence")))
       fields.fail("has an unknown step " + step.dump());
-    const JsonFields inner(step[is_token ? "SpecialToken" : "Sequence"], fields.where(),
+    const JsonFields inner(step.find(is_token ? "SpecialToken" : "Sequence"), fields.where(),
                            "post_processor");
     text += (is_token ? inner.required_string("id") : "$" + inner.required_string("id")) + ":" +
             std::to_string(inner.required_count("type_id")) + " ";
@@ -183,11 +163,11 @@ std::string describe(const Json& steps, const JsonFields& fields) {
 void read_bert_processing(const JsonFields& fields, WordPieceSpec& spec) {
   fields.allow_only({"type", "sep", "cls"});
   for (const char* key : {"cls", "sep"}) {
-    const Json& pair = fields.at(key);
-    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string())
+    const JsonValue pair = fields.at(key);
+    if (!pair.is_array() || pair.size() != 2 || !pair.at(0).is_string())
       fields.fail(std::string("has a strange ") + key);
-    const std::string name = pair[0].get<std::string>();
-    if (pair[1] != Json(spec.vocabulary.find(name)))
+    const std::string name = pair.at(0).as_string();
+    if (pair.at(1).dump() != std::to_string(spec.vocabulary.find(name)))
       fields.fail("gives '" + name + "' another id than model.vocab");
     (key[0] == 'c' ? spec.roles.cls : spec.roles.sep) = name;
   }
@@ -207,9 +187,10 @@ void read_template_processing(const JsonFields& fields, WordPieceSpec& spec) {
     fields.fail("is not BERT's template '[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1' but '" + single +
                 "' and '" + pair + "'");
   }
-  for (const auto& [name, token] : fields.at("special_tokens").items()) {
-    const JsonFields inner(token, spec.where, "post_processor.special_tokens");
-    if (inner.at("ids") != Json::array({spec.vocabulary.find(name)})) {
+  const JsonFields tokens(fields.at("special_tokens"), spec.where, "post_processor.special_tokens");
+  for (const std::string& name : tokens.keys()) {
+    const JsonFields inner(tokens.at(name), spec.where, "post_processor.special_tokens");
+    if (inner.at("ids").dump() != "[" + std::to_string(spec.vocabulary.find(name)) + "]") {
       fields.fail("gives '" + name + "' other ids than model.vocab");
     }
   }
@@ -217,10 +198,9 @@ void read_template_processing(const JsonFields& fields, WordPieceSpec& spec) {
   spec.roles.sep = sep;
 }
 
-void read_post_processor(const Json& document, WordPieceSpec& spec) {
-  const Json none;
-  const Json& value = member(document, "post_processor", none);
-  if (value.is_null()) {
+void read_post_processor(const JsonValue& document, WordPieceSpec& spec) {
+  const std::optional<JsonValue> value = document.find("post_processor");
+  if (!value) {
     throw Error(ErrorCode::unsupported, spec.where,
                 "there is no post_processor: texts would have no [CLS] and [SEP]",
                 "set BERT's (BertProcessing), or name the folder's vocab.txt as tokenizer");
@@ -237,10 +217,9 @@ void read_post_processor(const Json& document, WordPieceSpec& spec) {
 }
 
 /// How texts are cut. The length itself is a key of the run.
-void check_truncation(const Json& document, const std::string& where) {
-  const Json none;
-  const Json& value = member(document, "truncation", none);
-  if (value.is_null()) return;
+void check_truncation(const JsonValue& document, const std::string& where) {
+  const std::optional<JsonValue> value = document.find("truncation");
+  if (!value) return;
   const JsonFields fields(value, where, "truncation");
   fields.allow_only({"direction", "max_length", "strategy", "stride"});
   // Versions before 0.11 wrote no direction and cut on the right.
@@ -251,10 +230,9 @@ void check_truncation(const Json& document, const std::string& where) {
 }
 
 /// Padding is masked, so its length and tokens mean nothing; its side would move the positions.
-void check_padding(const Json& document, const std::string& where) {
-  const Json none;
-  const Json& value = member(document, "padding", none);
-  if (value.is_null()) return;
+void check_padding(const JsonValue& document, const std::string& where) {
+  const std::optional<JsonValue> value = document.find("padding");
+  if (!value) return;
   const JsonFields fields(value, where, "padding");
   fields.allow_only(
       {"strategy", "direction", "pad_to_multiple_of", "pad_id", "pad_type_id", "pad_token"});
@@ -279,34 +257,26 @@ void check_agreement(const TokenizerConfig& config, const WordPieceSpec& spec) {
 
 }  // namespace
 
-WordPieceSpec read_tokenizer_json(const std::filesystem::path& file,
-                                  const TokenizerConfig& config) {
+WordPieceSpec read_tokenizer_json(const std::string& file, const TokenizerConfig& config) {
   WordPieceSpec spec;
-  spec.where = file.string();
+  spec.where = file;
   spec.roles = config.roles;
   std::vector<VocabularyEntry> entries;
-  const Json document = parse_file(file, spec.where, entries);
-  try {
-    const JsonFields fields(document, spec.where, "tokenizer");
-    fields.allow_only({"version", "truncation", "padding", "added_tokens", "normalizer",
-                       "pre_tokenizer", "post_processor", "decoder", "model"});
-    read_model(document, spec);
-    read_vocabulary(document, entries, spec);
-    read_normalizer(document, spec);
-    if (fields.has("version")) fields.require_string("version", "1.0");
-    const Json none;
-    const JsonFields splitter(member(document, "pre_tokenizer", none), spec.where, "pre_tokenizer");
-    splitter.require_type("BertPreTokenizer");
-    splitter.allow_only({"type"});
-    check_truncation(document, spec.where);
-    check_padding(document, spec.where);
-    read_added_tokens(document, spec);
-    read_post_processor(document, spec);
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::bad_data, spec.where,
-                std::string("has a field of the wrong type: ") + error.what(),
-                "write the file again");
-  }
+  const JsonValue document = parse_file(file, entries);
+  const JsonFields fields(document, spec.where, "tokenizer");
+  fields.allow_only({"version", "truncation", "padding", "added_tokens", "normalizer",
+                     "pre_tokenizer", "post_processor", "decoder", "model"});
+  read_model(document, spec);
+  read_vocabulary(document, entries, spec);
+  read_normalizer(document, spec);
+  if (fields.has("version")) fields.require_string("version", "1.0");
+  const JsonFields splitter(document.find("pre_tokenizer"), spec.where, "pre_tokenizer");
+  splitter.require_type("BertPreTokenizer");
+  splitter.allow_only({"type"});
+  check_truncation(document, spec.where);
+  check_padding(document, spec.where);
+  read_added_tokens(document, spec);
+  read_post_processor(document, spec);
   check_agreement(config, spec);
   return spec;
 }

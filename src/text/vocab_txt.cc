@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // vocab.txt, and what vocabularies of both kinds of file have in common.
-#include <array>
-#include <fstream>
+#include <iterator>
 
+#include "base/units.h"
+#include "io/text_file.h"
 #include "snug/error.h"
-#include "text/foreign_file.h"
 #include "text/wordpiece_spec.h"
 
 namespace snug {
 namespace {
 
-constexpr size_t kMaxTokenBytes = 4000;  // what is longer is no token
+constexpr int64_t kMaxTokenBytes = 4000;  // what is longer is no token
 constexpr size_t kMaxAddedBytes = size_t{1} << 20;
 
 bool serves_bert_text(std::string_view name) {
@@ -30,7 +30,7 @@ void add_vocabulary_token(WordPieceSpec& spec, std::string_view token, const std
     throw Error(ErrorCode::bad_data, spec.where,
                 line + " is empty; a vocabulary has one token each", "remove it");
   }
-  if (token.size() > kMaxTokenBytes) {
+  if (std::ssize(token) > kMaxTokenBytes) {
     throw Error(
         ErrorCode::bad_data, spec.where,
         line + " has more than " + std::to_string(kMaxTokenBytes) + " bytes; this is no vocabulary",
@@ -62,7 +62,7 @@ void add_role_tokens(WordPieceSpec& spec) {
 void check_added_tokens(const WordPieceSpec& spec) {
   size_t bytes = 0;
   for (const AddedToken& token : spec.added) {
-    if (token.content.size() > kMaxTokenBytes) {
+    if (std::ssize(token.content) > kMaxTokenBytes) {
       throw Error(ErrorCode::bad_data, spec.where,
                   "the added token of id " + std::to_string(token.id) + " has " +
                       std::to_string(token.content.size()) + " bytes; a token has at most " +
@@ -80,9 +80,9 @@ void check_added_tokens(const WordPieceSpec& spec) {
   }
 }
 
-WordPieceSpec read_vocab_txt(const std::filesystem::path& file, const TokenizerConfig& config) {
+WordPieceSpec read_vocab_txt(const std::string& file, const TokenizerConfig& config) {
   WordPieceSpec spec;
-  spec.where = file.string();
+  spec.where = file;
   if (!serves_bert_text(config.tokenizer_class)) {
     throw Error(ErrorCode::unsupported, config.where,
                 "tokenizer_class '" + config.tokenizer_class + "' is not BERT's",
@@ -93,19 +93,17 @@ WordPieceSpec read_vocab_txt(const std::filesystem::path& file, const TokenizerC
   spec.normalizer.strip_accents = config.strip_accents;
   spec.normalizer.handle_chinese_chars = config.handle_chinese_chars.value_or(true);
 
-  std::ifstream in = open_tokenizer_file(file);
-  std::array<char, kMaxTokenBytes + 4> buffer;
-  for (int64_t number = 1; in.peek() != std::ifstream::traits_type::eof(); ++number) {
-    in.getline(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    const bool is_too_long = in.fail() && !in.eof() && !in.bad();
-    if (in.bad()) break;
-    auto length = static_cast<size_t>(in.gcount());
-    if (!is_too_long && !in.eof() && length > 0) --length;  // the newline is counted, not stored
-    std::string_view token(buffer.data(), length);
-    if (token.ends_with('\r')) token.remove_suffix(1);
-    add_vocabulary_token(spec, token, "line " + std::to_string(number));
-  }
-  if (in.bad()) throw Error(ErrorCode::io, spec.where, "cannot be read", "check that it is a file");
+  io::TextFile source(file);
+  if (source.total_bytes() > kMaxTokenizerFileBytes)
+    throw Error(ErrorCode::bad_data, file,
+                "the file has " + format_bytes(source.total_bytes()) + "; at most " +
+                    format_bytes(kMaxTokenizerFileBytes) + " are read here",
+                "name a WordPiece tokenizer");
+  std::string line;
+  // A byte order mark stays: it is a part of the first token to the `tokenizers` package, too.
+  for (int64_t number = 1; source.read_line(line, kMaxTokenBytes + 2) != io::TextFile::Line::end;
+       ++number)
+    add_vocabulary_token(spec, line, "line " + std::to_string(number));
   if (spec.vocabulary.size() == 0) {
     throw Error(ErrorCode::bad_data, spec.where, "the vocabulary is empty",
                 "name a vocab.txt with one token a line");

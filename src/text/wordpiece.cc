@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "io/file.h"
 #include "snug/error.h"
-#include "text/foreign_file.h"
 
 namespace snug {
 namespace {
@@ -93,27 +93,24 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceSpec spec)
 }
 
 WordPieceTokenizer WordPieceTokenizer::load(const std::filesystem::path& path) {
-  namespace fs = std::filesystem;
-  fs::path file = path;
-  const fs::file_status status = status_of(path);
-  if (fs::is_directory(status)) {
+  std::string file = path.string();
+  if (io::is_folder(file)) {
     file = path / "tokenizer.json";
-    if (!is_there(file)) file = path / "vocab.txt";
-    if (!is_there(file)) {
+    if (!io::file_exists(file)) file = path / "vocab.txt";
+    if (!io::file_exists(file)) {
       throw Error(ErrorCode::io, path.string(),
                   "the folder has neither tokenizer.json nor vocab.txt",
                   "name a folder of a BERT model, a vocab.txt or a tokenizer.json");
     }
-  } else if (!fs::exists(status)) {
-    throw Error(ErrorCode::io, path.string(), "there is no such file or folder",
+  } else if (!io::file_exists(file)) {
+    throw Error(ErrorCode::io, file, "there is no such file or folder",
                 "check the path of the tokenizer");
   }
-  const TokenizerConfig config =
-      read_tokenizer_config(file.parent_path() / "tokenizer_config.json");
-  if (file.extension() == ".json") return WordPieceTokenizer(read_tokenizer_json(file, config));
-  if (is_there(file.parent_path() / "added_tokens.json")) {
-    throw Error(ErrorCode::unsupported, file.parent_path().string(),
-                "added_tokens.json is not supported",
+  const std::string folder = io::parent_folder(file);
+  const TokenizerConfig config = read_tokenizer_config(folder + "/tokenizer_config.json");
+  if (file.ends_with(".json")) return WordPieceTokenizer(read_tokenizer_json(file, config));
+  if (io::file_exists(folder + "/added_tokens.json")) {
+    throw Error(ErrorCode::unsupported, folder, "added_tokens.json is not supported",
                 "save the tokenizer again with transformers, which writes tokenizer.json");
   }
   return WordPieceTokenizer(read_vocab_txt(file, config));
@@ -280,17 +277,13 @@ std::string_view WordPieceTokenizer::token(int64_t id) const {
 }
 
 std::optional<int64_t> WordPieceTokenizer::saved_max_length(const std::filesystem::path& folder) {
-  return read_tokenizer_config(folder / "tokenizer_config.json").model_max_length;
+  return read_tokenizer_config(folder.string() + "/tokenizer_config.json").model_max_length;
 }
 
 void WordPieceTokenizer::save(const std::filesystem::path& folder, int64_t model_max_length,
                               bool has_type_ids) const {
-  std::error_code status;
-  std::filesystem::create_directories(folder, status);
-  if (status)
-    throw Error(ErrorCode::io, folder.string(), "cannot make the folder: " + status.message(),
-                "check its parent");
-  write_tokenizer_files(spec_, folder, model_max_length, has_type_ids);
+  io::make_folders(folder.string());
+  write_tokenizer_files(spec_, folder.string(), model_max_length, has_type_ids);
 }
 
 int64_t WordPieceTokenizer::approximate_bytes() const {

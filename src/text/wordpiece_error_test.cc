@@ -76,7 +76,7 @@ TEST(WordPieceErrors, tokenizer_config_is_honoured_or_refused) {
   EXPECT_EQ(ids, (std::vector<int32_t>{4, 5, 3}));
   EXPECT_EQ(tokenizer.mask_id(), -1);
   EXPECT_EQ(tokenizer.pad_id(), 0);
-  expect_error(error("{" + roles), "bad_data", "is not JSON");
+  expect_error(error("{" + roles), "bad_data", "broken JSON");
   const std::string deep =
       R"({"pad_token": )" + std::string(500'000, '[') + std::string(500'000, ']') + "}";
   expect_error(error(deep), "bad_data", "nested deeper than 64 levels");
@@ -129,7 +129,7 @@ TEST(WordPieceErrors, tokenizer_json_that_asks_for_what_is_not_supported) {
   write_file(file, R"({"model": {"vocab": {"a": 0}}, "model": {}})");
   expect_error(load_error(file), "bad_data", "the key \"model\" stands twice");
   std::filesystem::resize_file(file, (32 << 20) + 1);
-  expect_error(load_error(file), "bad_data", "at most 33554432 are read");
+  expect_error(load_error(file), "bad_data", "at most 32.0 MiB are read");
   expect_error(error([](Json& j) { j["normalizer"]["type"] = "NFC"; }), "unsupported",
                "normalizer type 'NFC'");
   expect_error(error([](Json& j) { j["normalizer"]["new"] = 1; }), "unsupported",

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,19 +44,21 @@ struct TokenizerConfig {
   std::string where;
 };
 
-/// Whether something is there; a disk that cannot say is Error{io}.
-[[nodiscard]] bool is_there(const std::filesystem::path& file);
+/// Of a file; published vocabularies of half a million tokens take 10 MB.
+inline constexpr int64_t kMaxTokenizerFileBytes = int64_t{32} << 20;
+/// Of a JSON file, its vocabulary apart.
+inline constexpr int64_t kMaxTokenizerValues = 100'000;
+
 /// Reads tokenizer_config.json; a missing file gives the defaults.
-[[nodiscard]] TokenizerConfig read_tokenizer_config(const std::filesystem::path& file);
+[[nodiscard]] TokenizerConfig read_tokenizer_config(const std::string& file);
 /// Reads one token a line; the id is the line.
-[[nodiscard]] WordPieceSpec read_vocab_txt(const std::filesystem::path& file,
-                                           const TokenizerConfig& config);
+[[nodiscard]] WordPieceSpec read_vocab_txt(const std::string& file, const TokenizerConfig& config);
 /// Reads Hugging Face's tokenizer.json.
-[[nodiscard]] WordPieceSpec read_tokenizer_json(const std::filesystem::path& file,
+[[nodiscard]] WordPieceSpec read_tokenizer_json(const std::string& file,
                                                 const TokenizerConfig& config);
 /// Writes vocab.txt, tokenizer.json and tokenizer_config.json into an existing folder;
 /// model_max_length where it is above 0, model_input_names where there are no type ids.
-void write_tokenizer_files(const WordPieceSpec& spec, const std::filesystem::path& folder,
+void write_tokenizer_files(const WordPieceSpec& spec, const std::string& folder,
                            int64_t model_max_length, bool has_type_ids);
 
 /// Adds one token to a vocabulary under construction; `line` names it in messages.

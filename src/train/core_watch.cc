@@ -3,19 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 
 #include "base/openmp.h"
+#include "io/file.h"
 
 namespace snug::train {
 
 std::optional<ThreadTimes> thread_times(const std::string& root) {
-  std::error_code failed;
+  const std::string tasks = root + "/proc/self/task";
+  if (!io::is_folder(tasks)) return std::nullopt;
   ThreadTimes sum;
   bool is_counted = false;
-  for (const auto& task : std::filesystem::directory_iterator(root + "/proc/self/task", failed)) {
-    std::ifstream file(task.path() / "schedstat");
+  for (const std::string& task : io::list_folder(tasks)) {
+    std::istringstream file(io::read_all_if_any(tasks + "/" + task + "/schedstat", 4096));
     int64_t running = 0;
     int64_t waiting = 0;
     if (!(file >> running >> waiting)) continue;  // the thread is gone, or nothing is counted

@@ -50,15 +50,16 @@ std::string TrainState::to_json() const {
                                  {"loss_sum_bits", bits_of(loss_sum)},
                                  {"loss_count", loss_count},
                                  {"metrics_bytes", metrics_bytes},
-                                 {"is_finished", is_finished},
-                                 {"config", nlohmann::ordered_json::parse(config_json)}};
+                                 {"is_finished", is_finished}};
   if (rows_hash) json["rows_hash"] = std::to_string(*rows_hash);
   if (validation_hash) json["validation_rows_hash"] = std::to_string(*validation_hash);
   if (best_metric) {
     json["best_metric"] = *best_metric;
     json["best_metric_bits"] = bits_of(*best_metric);
   }
-  return json.dump(2);
+  std::string text = json.dump(2);
+  text.resize(text.size() - 2);  // "\n}"
+  return text + ",\n  \"config\": " + config_json + "\n}";
 }
 
 TrainState TrainState::from_json(const std::string& text, const std::string& file) {

@@ -12,12 +12,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <dnnl.hpp>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <new>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -25,6 +25,7 @@
 #include "base/threads.h"
 #include "base/units.h"
 #include "graph/builder.h"
+#include "io/file.h"
 #include "ops/registry.h"
 
 #if defined(__x86_64__)
@@ -224,7 +225,8 @@ double measure_round(const Backend& backend, int threads, Pool& pool,
 
 // Of the cache that this core shares; sysconf() adds up those of other sockets.
 int64_t last_cache_bytes(int64_t otherwise) {
-  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
+  std::istringstream file(
+      io::read_all_if_any("/sys/devices/system/cpu/cpu0/cache/index3/size", 4096));
   int64_t kib = 0;
   char unit = 0;
   return file >> kib >> unit && unit == 'K' && kib > 0 ? kib << 10 : otherwise;
@@ -234,7 +236,7 @@ int64_t last_cache_bytes(int64_t otherwise) {
 
 std::string machine_key(int threads) {
   std::string model = "unknown CPU";
-  std::ifstream info("/proc/cpuinfo");
+  std::istringstream info(io::read_all_if_any("/proc/cpuinfo", int64_t{16} << 20));
   for (std::string line; std::getline(info, line);) {
     if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos) {
       model = line.substr(line.find(": ") + 2);

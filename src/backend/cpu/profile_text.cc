@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/cpu/measure_profile.h"
+#include "io/json_file.h"
+#include "snug/error.h"
 
 namespace snug {
 namespace {
@@ -18,17 +20,15 @@ constexpr Part kParts[] = {{"per_call", &KernelRate::per_call},
                            {"far_per_byte", &KernelRate::far_per_byte},
                            {"uncertainty", &KernelRate::uncertainty}};
 
-bool read_rate(const nlohmann::json& parts, KernelRate& rate) {
-  if (!parts.is_object()) return false;
+KernelRate read_rate(const io::JsonValue& parts) {
+  KernelRate rate;
   for (const Part& part : kParts) {
-    const auto field = parts.find(part.name);
-    if (field == parts.end() || !field->is_number()) return false;
     double& value = rate.*part.value;
-    value = field->get<double>();
+    value = parts.get_double(part.name);
     // Seconds, and a share; no kernel is that slow.
-    if (!(value >= 0 && value <= 1)) return false;
+    if (!(value >= 0 && value <= 1)) parts.at(part.name).fail("is no rate");
   }
-  return true;
+  return rate;
 }
 
 }  // namespace
@@ -47,26 +47,21 @@ std::string write_profile(const MachineProfile& profile) {
 }
 
 bool read_profile(const std::string& text, const std::string& machine, MachineProfile& profile) {
-  const nlohmann::json document = nlohmann::json::parse(text, nullptr, false);
-  if (!document.is_object()) return false;
-  const auto format = document.find("format");
-  const auto name = document.find("machine");
-  const auto rates = document.find("rates");
-  if (format == document.end() || !format->is_number_integer() || *format != kFormat) return false;
-  if (name == document.end() || !name->is_string() || *name != machine) return false;
-  if (rates == document.end() || !rates->is_object() || !rates->contains("")) return false;
-  const auto cache = document.find("cache_bytes");
-  if (cache == document.end() || !cache->is_number_unsigned() || *cache == 0 ||
-      *cache > uint64_t{1} << 40)
+  try {
+    const io::JsonValue document = io::parse_json(text, "machine profile");
+    (void)document.at("format").as_int(kFormat, kFormat);
+    if (document.get_string("machine") != machine) return false;
+    MachineProfile read{.machine = machine,
+                        .rates = {},
+                        .cache_bytes = document.at("cache_bytes").as_int(1, int64_t{1} << 40)};
+    const io::JsonValue rates = document.at("rates");
+    for (const std::string& op : rates.keys()) read.rates[op] = read_rate(rates.at(op));
+    if (read.rates.count("") == 0) return false;
+    profile = std::move(read);
+    return true;
+  } catch (const Error&) {
     return false;
-  MachineProfile read{.machine = machine, .rates = {}, .cache_bytes = cache->get<int64_t>()};
-  for (const auto& [op, parts] : rates->items()) {
-    KernelRate rate;
-    if (!read_rate(parts, rate)) return false;
-    read.rates[op] = rate;
   }
-  profile = std::move(read);
-  return true;
 }
 
 }  // namespace snug

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/problem/json.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
-
-#include "base/bounded_json.h"
-#include "snug/error.h"
 
 namespace snug::plan {
 namespace {
@@ -12,68 +10,37 @@ namespace {
 using Json = nlohmann::json;
 
 // A million steps; no list of a problem or a plan lies deeper.
-constexpr JsonBounds kJsonBounds = {.max_depth = 8, .max_values = 20'000'000};
+constexpr io::JsonBounds kJsonBounds = {.max_depth = 8, .max_values = 20'000'000};
 constexpr const char* kPhases[] = {"prologue", "forward", "backward", "update"};
 
-[[noreturn]] void reject(const std::string& what) {
-  throw Error(ErrorCode::bad_data, "plan JSON", what, "write it with Snug's own to_json");
-}
-
-// Field access with the field's name in every error.
 template <class T>
-T field(const Json& object, const char* name) {
-  if (!object.is_object()) reject(std::string("expected an object with '") + name + "'");
-  const auto found = object.find(name);
-  if (found == object.end()) reject(std::string("'") + name + "' is missing");
-  try {
-    if constexpr (std::is_same_v<T, bool>) {
-      if (!found->is_boolean()) reject(std::string("'") + name + "' is not true or false");
-    } else if constexpr (std::is_integral_v<T>) {
-      if (!found->is_number_integer()) reject(std::string("'") + name + "' is not an integer");
-      // nlohmann converts silently; a value that does not come back is out of range.
-      const T value = found->get<T>();
-      if (Json(value) != *found) reject(std::string("'") + name + "' is out of range");
-      return value;
-    }
-    return found->get<T>();
-  } catch (const Json::exception&) {
-    reject(std::string("'") + name + "' has the wrong type");
-  }
-}
-
-template <class T>
-std::vector<T> integers(const Json& object, const char* name) {
-  const Json list = field<Json>(object, name);
-  if (!list.is_array()) reject(std::string("'") + name + "' is not a list");
+std::vector<T> integers(const io::JsonValue& list) {
+  if (!list.is_array()) list.fail("is not a list");
   std::vector<T> values;
-  for (const Json& each : list) {
-    if (!each.is_number_integer() || Json(each.get<T>()) != each) {
-      reject(std::string("'") + name + "' holds something else than integers in range");
-    }
-    values.push_back(each.get<T>());
-  }
+  for (int64_t i = 0; i < list.size(); ++i)
+    values.push_back(static_cast<T>(
+        list.at(i).as_int(std::numeric_limits<T>::min(), std::numeric_limits<T>::max())));
   return values;
 }
 
-Json list_field(const Json& object, const char* name) {
-  Json list = field<Json>(object, name);
-  if (!list.is_array()) reject(std::string("'") + name + "' is not a list");
-  return list;
+int32_t id_at(const io::JsonValue& object, const char* name) {
+  constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
+  return static_cast<int32_t>(object.at(name).as_int(-kLargest - 1, kLargest));
 }
 
-Json parse(std::string_view text) {
-  try {
-    return parse_bounded_json(text, kJsonBounds);
-  } catch (const BadJson& error) {
-    reject(std::string("the text is not JSON: ") + error.what());
-  }
+// Calls visit(element) for each.
+template <class Visit>
+void for_each(const io::JsonValue& list, const Visit& visit) {
+  if (!list.is_array()) list.fail("is not a list");
+  for (int64_t i = 0; i < list.size(); ++i) visit(list.at(i));
 }
 
-Phase phase_from(const std::string& name) {
+Phase phase_from(const io::JsonValue& value) {
+  const std::string name = value.as_string();
   for (size_t i = 0; i < std::size(kPhases); ++i) {
     if (name == kPhases[i]) return static_cast<Phase>(i);
   }
-  reject("'" + name + "' is not a phase");
+  value.fail("is no phase: '" + name + "'", "prologue, forward, backward or update");
 }
 
 }  // namespace
@@ -108,39 +75,37 @@ std::string to_json(const Problem& problem) {
 }
 
 Problem problem_from_json(std::string_view text) {
-  const Json json = parse(text);
+  const io::JsonValue json = io::parse_json(text, "plan JSON", kJsonBounds);
   Problem problem;
-  for (const Json& each : list_field(json, "storages")) {
-    problem.storages.push_back(
-        {.name = field<std::string>(each, "name"),
-         .bytes = field<int64_t>(each, "bytes"),
-         .resident = field<bool>(each, "resident"),
-         .is_marked = each.contains("is_marked") && field<bool>(each, "is_marked")});
-  }
-  for (const Json& each : list_field(json, "ops")) {
+  for_each(json.at("storages"), [&](const io::JsonValue& each) {
+    problem.storages.push_back({.name = each.get_string("name"),
+                                .bytes = each.get_int("bytes"),
+                                .resident = each.get_bool("resident"),
+                                .is_marked = each.get_bool("is_marked", false)});
+  });
+  for_each(json.at("ops"), [&](const io::JsonValue& each) {
     Op op;
-    op.name = field<std::string>(each, "name");
-    op.scope = field<std::string>(each, "scope");
-    op.phase = phase_from(field<std::string>(each, "phase"));
-    op.seconds = field<double>(each, "seconds");
-    op.inputs = integers<StorageId>(each, "inputs");
-    op.outputs = integers<StorageId>(each, "outputs");
-    op.scratch_bytes = field<int64_t>(each, "scratch_bytes");
-    op.may_recompute = field<bool>(each, "may_recompute");
-    op.is_expensive = field<bool>(each, "is_expensive");
-    op.signature = field<uint64_t>(each, "signature");
-    for (const Json& pair : list_field(each, "reuses")) {
-      const Json named{{"reuses", pair}};
-      const auto ids = integers<StorageId>(named, "reuses");
-      if (ids.size() != 2) reject("'reuses' holds something else than pairs");
+    op.name = each.get_string("name");
+    op.scope = each.get_string("scope");
+    op.phase = phase_from(each.at("phase"));
+    op.seconds = each.get_double("seconds");
+    op.inputs = integers<StorageId>(each.at("inputs"));
+    op.outputs = integers<StorageId>(each.at("outputs"));
+    op.scratch_bytes = each.get_int("scratch_bytes");
+    op.may_recompute = each.get_bool("may_recompute");
+    op.is_expensive = each.get_bool("is_expensive");
+    op.signature = each.at("signature").as_unsigned();
+    for_each(each.at("reuses"), [&](const io::JsonValue& pair) {
+      const auto ids = integers<StorageId>(pair);
+      if (ids.size() != 2) pair.fail("is no pair of storages");
       op.reuses.emplace_back(ids[0], ids[1]);
-    }
-    if (each.contains("parts")) op.parts = integers<int32_t>(each, "parts");
+    });
+    if (each.has("parts")) op.parts = integers<int32_t>(each.at("parts"));
     problem.ops.push_back(std::move(op));
-  }
-  problem.keep = integers<StorageId>(json, "keep");
-  problem.alignment = field<int64_t>(json, "alignment");
-  problem.kept_seconds_per_byte = field<double>(json, "kept_seconds_per_byte");
+  });
+  problem.keep = integers<StorageId>(json.at("keep"));
+  problem.alignment = json.get_int("alignment");
+  problem.kept_seconds_per_byte = json.get_double("kept_seconds_per_byte");
   return problem;
 }
 
@@ -170,23 +135,25 @@ std::string to_json(const Plan& plan) {
 }
 
 Plan plan_from_json(std::string_view text) {
-  const Json json = parse(text);
+  return plan_from_json(io::parse_json(text, "plan JSON", kJsonBounds));
+}
+
+Plan plan_from_json(const io::JsonValue& json) {
   Plan plan;
-  plan.strategy = field<std::string>(json, "strategy");
-  for (const Json& each : list_field(json, "steps")) {
-    plan.steps.push_back({field<OpId>(each, "op"), integers<int64_t>(each, "inputs"),
-                          integers<int64_t>(each, "outputs"), field<int64_t>(each, "scratch")});
-  }
-  for (const Json& each : list_field(json, "live_ranges")) {
-    plan.live_ranges.push_back({field<int32_t>(each, "storage"), field<int32_t>(each, "first"),
-                                field<int32_t>(each, "last"), field<int64_t>(each, "bytes"),
-                                field<bool>(each, "is_scratch")});
-    plan.offsets.push_back(field<int64_t>(each, "offset"));
-  }
-  plan.arena_bytes = field<int64_t>(json, "arena_bytes");
-  plan.load_bytes = field<int64_t>(json, "load_bytes");
-  plan.peak_step = field<int32_t>(json, "peak_step");
-  plan.seconds = field<double>(json, "seconds");
+  plan.strategy = json.get_string("strategy");
+  for_each(json.at("steps"), [&](const io::JsonValue& each) {
+    plan.steps.push_back({id_at(each, "op"), integers<int64_t>(each.at("inputs")),
+                          integers<int64_t>(each.at("outputs")), each.get_int("scratch")});
+  });
+  for_each(json.at("live_ranges"), [&](const io::JsonValue& each) {
+    plan.live_ranges.push_back({id_at(each, "storage"), id_at(each, "first"), id_at(each, "last"),
+                                each.get_int("bytes"), each.get_bool("is_scratch")});
+    plan.offsets.push_back(each.get_int("offset"));
+  });
+  plan.arena_bytes = json.get_int("arena_bytes");
+  plan.load_bytes = json.get_int("load_bytes");
+  plan.peak_step = id_at(json, "peak_step");
+  plan.seconds = json.get_double("seconds");
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/json_file.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -16,5 +17,6 @@ namespace snug::plan {
 /// checked by validate() and check(), not here.
 [[nodiscard]] Problem problem_from_json(std::string_view text);
 [[nodiscard]] Plan plan_from_json(std::string_view text);
+[[nodiscard]] Plan plan_from_json(const io::JsonValue& json);
 
 }  // namespace snug::plan

@@ -35,29 +35,29 @@ TEST(Json, Broken_text_is_refused_with_the_field) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   };
-  expect_refused("", "not JSON");
-  expect_refused("[1, 2", "not JSON");
+  expect_refused("", "broken JSON");
+  expect_refused("[1, 2", "broken JSON");
   // Deep enough to end the stack of a parser that copies it.
   const std::string deep(500'000, '[');
   expect_refused("{\"storages\": " + deep + std::string(500'000, ']') + "}",
                  "nested deeper than 8");
   expect_refused(R"({"storages": [], "storages": []})", "stands twice");
-  expect_refused("[]", "expected an object with 'storages'");
-  expect_refused("{}", "'storages' is missing");
-  expect_refused(R"({"storages": 3})", "'storages' is not a list");
+  expect_refused("[]", "must be an object, found a list of 0");
+  expect_refused("{}", R"(lacks the field "storages")");
+  expect_refused(R"({"storages": 3})", R"("storages" is not a list)");
   expect_refused(R"({"storages": [{"name": 1, "bytes": 1, "resident": false}]})",
-                 "'name' has the wrong type");
+                 R"("storages[0].name" must be a text, found 1)");
   expect_refused(R"({"storages": [{"name": "x", "bytes": 1.5, "resident": false}]})",
-                 "'bytes' is not an integer");
+                 R"("storages[0].bytes" must be an integer, found 1.5)");
   expect_refused(R"({"storages": [{"name": "x", "bytes": 1, "resident": 0}]})",
-                 "'resident' is not true or false");
+                 R"("storages[0].resident" must be true or false, found 0)");
   expect_refused(
       R"({"storages": [{"name": "x", "bytes": 99999999999999999999, "resident": true}]})",
-      "'bytes'");
+      R"("storages[0].bytes" must be an integer)");
   expect_refused(R"({"storages": [], "ops": [{"name": "f", "scope": "", "phase": "sideways"}]})",
-                 "'sideways' is not a phase");
+                 R"("ops[0].phase" is no phase: 'sideways')");
   expect_refused(R"({"storages": [], "ops": [], "keep": [4294967296]})",
-                 "'keep' holds something else");
+                 R"("keep[0]" must be an integer from)");
   EXPECT_THROW((void)plan_from_json(R"({"strategy": "keep-all"})"), Error);
 }
 
