@@ -52,9 +52,9 @@ if [ "$all" -eq 1 ]; then
   step "TSan: what runs threads"
   threaded=(cpu cpu_simd ops_cpu nn_models data session train team)
   cmake --preset tsan -DSNUG_BUILD_BENCHMARKS=OFF >/dev/null
-  cmake --build build/tsan -j "$jobs" --target "${threaded[@]/%/_test}"
+  cmake --build build/tsan -j "$jobs" --target "${threaded[@]/%/_test}" snug snug_cli
   TSAN_OPTIONS="suppressions=$PWD/tools/tsan.supp" \
-    ctest --test-dir build/tsan --output-on-failure -R "^($(IFS='|'; echo "${threaded[*]}"))\$"
+    ctest --test-dir build/tsan --output-on-failure -R "^($(IFS='|'; echo "${threaded[*]}")|package)\$"
   step "costs: every kind of op that takes 1/250 of a step and 100 us or more within a factor of two of what it takes"
   for case in "mlp 256 128 --rounds 15" "bert-mini 32 128" "lstm 32 200" "resnet-56 64 1 --optim sgd" \
     "vgg-16 32 1 --optim sgd --image_size 32" "vgg-16 4 1 --optim sgd --image_size 224 --rounds 5"; do

@@ -1,17 +1,28 @@
 #!/usr/bin/env bash
-# Installs Snug into an empty prefix, builds examples/cpp against the package alone, and runs all of them.
-#   package_test.sh BUILD_FOLDER SOURCE_FOLDER
+# Installs Snug into an empty prefix, builds examples/cpp against the package alone, and runs all of them; of a sanitized build
+# two_sessions alone.
+#   package_test.sh BUILD_FOLDER SOURCE_FOLDER [SANITIZERS]
 set -euo pipefail
 build=$1
 source=$2
+sanitizers=${3:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 # A static library that uses OpenMP is linked by the compiler that made it.
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
-cmake -S "$source/examples/cpp" -B "$work/examples" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_CXX_COMPILER="$compiler" >/dev/null
-cmake --build "$work/examples" >/dev/null
+build_examples() {
+  cmake -S "$source/examples/cpp" -B "$work/examples" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_CXX_COMPILER="$compiler" "$1" >/dev/null
+  cmake --build "$work/examples" --target "$2" >/dev/null
+}
+if [ -n "$sanitizers" ]; then
+  build_examples -DCMAKE_CXX_FLAGS="-fsanitize=$sanitizers -fno-omit-frame-pointer -g1" two_sessions
+  export TSAN_OPTIONS="suppressions=$source/tools/tsan.supp" UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  for threads in 1 2; do "$work/examples/two_sessions" "$threads"; done
+  exit
+fi
+build_examples -DCMAKE_CXX_FLAGS= all
 python3 - "$source/tests/e2e" "$work/train.jsonl" <<'PYTHON'
 import pathlib
 import sys
@@ -23,4 +34,5 @@ PYTHON
 "$work/examples/bert" "$work/train.jsonl" "$work/bert"
 for folder in mlp bert; do test -s "$work/$folder/last/model.safetensors"; done
 python3 "$source/tests/package/examples_test.py" "$work/examples"
+for threads in 1 2; do "$work/examples/two_sessions" "$threads"; done
 "$work/prefix/bin/snug" --version
