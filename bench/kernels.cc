@@ -266,7 +266,7 @@ int main(int argc, char** argv) {
   const std::vector<BenchSpec> specs = all_specs();
   for (const BenchSpec& spec : specs) {
     std::string shape;
-    for (const TensorType& type : spec.inputs)
+    for (const TensorType& type : spec.inputs.given())
       shape += is_absent(type) ? "" : to_string(type.shape);
     benchmark::RegisterBenchmark(
         (spec.op + "/" + spec.name + "/" + shape).c_str(),

@@ -3,15 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "snug/shape.h"
 
 namespace snug {
 
-/// boolean is one byte, 0 or 1. i64 carries keys of random numbers (seed, update, slot), not data.
-enum class DType : uint8_t { f32, i32, i64, boolean };
+/// How the elements of a tensor are stored. boolean is one byte, 0 or 1. i64 carries keys of random
+/// numbers (seed, update, slot), not data. bf16 and f16 are stored so; sums over them are f32.
+enum class DType : uint8_t { f32, i32, i64, boolean, bf16, f16 };
 
 struct TensorType {
   DType dtype = DType::f32;
@@ -20,6 +23,8 @@ struct TensorType {
 };
 
 [[nodiscard]] const char* to_string(DType dtype);
+/// The type of this name, if there is one.
+[[nodiscard]] std::optional<DType> dtype_of(std::string_view name);
 [[nodiscard]] int64_t element_bytes(DType dtype);
 /// "f32[8,128]"; a scalar is "f32[]".
 [[nodiscard]] std::string to_string(const TensorType& type);

@@ -9,13 +9,10 @@ namespace snug {
 
 NodeSpec spec_of(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  NodeSpec spec{.op = node.op,
-                .inputs = input_types(graph, node),
-                .present = {},
-                .outputs = output_types(graph, node),
-                .attrs = node.attrs};
-  for (ValueId input : node.inputs) spec.present.push_back(input != kNone);
-  return spec;
+  return {.op = node.op,
+          .inputs = input_types(graph, node),
+          .outputs = output_types(graph, node),
+          .attrs = node.attrs};
 }
 
 namespace {
@@ -38,7 +35,7 @@ std::string attributes_of(const NodeSpec& spec, bool neutral) {
 std::string signature_of(const NodeSpec& spec) {
   std::string text = *spec.op->name + "(";
   for (size_t i = 0; i < spec.inputs.size(); ++i)
-    text += (i ? "," : "") + (spec.present[i] ? to_string(spec.inputs[i]) : "_");
+    text += (i ? "," : "") + (spec.inputs.has(i) ? to_string(spec.inputs[i]) : "_");
   text += ")" + attributes_of(spec, false) + " ->";
   for (const TensorType& type : spec.outputs) text += " " + to_string(type);
   return text;

@@ -20,8 +20,7 @@ namespace snug {
 /// A node without its graph: everything that decides its kernel. Equal specs share one kernel.
 struct NodeSpec {
   const OpDef* op = nullptr;
-  std::vector<TensorType> inputs;  // an absent optional input has type i32[0]
-  std::vector<bool> present;
+  InputTypes inputs;
   std::vector<TensorType> outputs;
   Attrs attrs;
   bool operator==(const NodeSpec&) const = default;

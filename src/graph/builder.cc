@@ -72,19 +72,17 @@ std::vector<ValueId> GraphBuilder::op(std::string_view name, std::vector<ValueId
             .scope = scope_,
             .phase = phase_,
             .parts = parts_};
-  std::vector<TensorType> types;
-  const auto present = std::make_unique<bool[]>(node.inputs.size() + 1);
+  InputTypes types;
+  types.reserve(node.inputs.size());
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId input = node.inputs[i];
     if (input != kNone && (input < 0 || static_cast<size_t>(input) >= graph_.values.size())) {
       throw Error(ErrorCode::invalid_graph, where,
                   "input " + std::to_string(i) + " is not a value of this graph");
     }
-    present[i] = input != kNone;
-    types.push_back(present[i] ? graph_.type(input) : TensorType{DType::i32, {0}});
+    types.add(input == kNone ? std::nullopt : InputTypes::Given(graph_.type(input)));
   }
-  std::vector<TensorType> result = infer_types(
-      *def, types, std::span<const bool>(present.get(), node.inputs.size()), node.attrs, where);
+  std::vector<TensorType> result = infer_types(*def, types, node.attrs, where);
   for (size_t i = 0; i < result.size(); ++i) {
     graph_.values.push_back({.type = std::move(result[i]),
                              .kind = ValueKind::computed,

@@ -34,10 +34,11 @@ std::string describe(const Graph& graph, NodeId id) {
   return "%" + first + " " + (node.scope.empty() ? "" : node.scope.str() + "/") + *node.op->name;
 }
 
-std::vector<TensorType> input_types(const Graph& graph, const Node& node) {
-  std::vector<TensorType> types;
+InputTypes input_types(const Graph& graph, const Node& node) {
+  InputTypes types;
+  types.reserve(node.inputs.size());
   for (ValueId id : node.inputs)
-    types.push_back(id == kNone ? TensorType{DType::i32, {0}} : graph.type(id));
+    types.add(id == kNone ? std::nullopt : InputTypes::Given(graph.type(id)));
   return types;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/shared_text.h"
+#include "graph/input_types.h"
 #include "snug/attrs.h"
 #include "snug/types.h"
 
@@ -82,8 +83,7 @@ struct Graph {
 [[nodiscard]] const char* to_string(Phase phase);
 /// "%12 encoder.layer.3/softmax" for messages.
 [[nodiscard]] std::string describe(const Graph& graph, NodeId node);
-/// The types of a node's inputs; an absent optional input has the type of an empty i32[0].
-[[nodiscard]] std::vector<TensorType> input_types(const Graph& graph, const Node& node);
+[[nodiscard]] InputTypes input_types(const Graph& graph, const Node& node);
 [[nodiscard]] std::vector<TensorType> output_types(const Graph& graph, const Node& node);
 
 /// The value whose bytes `id` occupies: follows views and must-overwrite outputs to their source.

@@ -5,11 +5,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "graph/input_types.h"
 #include "snug/attrs.h"
 #include "snug/types.h"
 
@@ -21,7 +21,7 @@ struct Cost {
   double bytes_written = 0;
 };
 struct CostArgs {
-  std::span<const TensorType> inputs;
+  const InputTypes& inputs;
   std::span<const TensorType> outputs;
   const Attrs& attrs;
 };
@@ -41,7 +41,7 @@ enum class RateBasis : uint8_t { flops, bytes, both };
 
 /// A node that is run to learn how fast the machine is, small enough for the measurement's memory.
 struct RateProbe {
-  std::vector<std::optional<TensorType>> inputs;
+  InputTypes inputs;
   Attrs attrs = {};
   RateBasis basis = RateBasis::bytes;
   int64_t ids = 0;  // integer inputs are random numbers below it

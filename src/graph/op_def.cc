@@ -51,8 +51,7 @@ Attrs complete_attrs(const OpDef& op, Attrs given, const std::string& where) {
   return given;
 }
 
-std::vector<TensorType> infer_types(const OpDef& op, std::span<const TensorType> inputs,
-                                    std::span<const bool> present, const Attrs& attrs,
+std::vector<TensorType> infer_types(const OpDef& op, const InputTypes& inputs, const Attrs& attrs,
                                     const std::string& where) {
   const size_t wanted = op.inputs->size();
   const bool fits = *op.is_variadic ? inputs.size() >= wanted : inputs.size() == wanted;
@@ -64,12 +63,12 @@ std::vector<TensorType> infer_types(const OpDef& op, std::span<const TensorType>
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const InputSpec& spec = (*op.inputs)[std::min(i, wanted - 1)];
-    if (!present[i] && !spec.is_optional) {
+    if (!inputs.has(i) && !spec.is_optional) {
       throw Error(ErrorCode::invalid_graph, where,
                   "input '" + std::string(spec.name) + "' of " + *op.name + " is absent");
     }
   }
-  std::vector<TensorType> outputs = (*op.infer)(InferArgs{inputs, present, attrs, where});
+  std::vector<TensorType> outputs = (*op.infer)(InferArgs{inputs, attrs, where});
   SNUG_CHECK(outputs.size() == op.outputs->size(), *op.name);
   return outputs;
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpDef: the one place that says what an op is. What decides results is never optional; what does
 // OpDef: the one place that says what an op is. No field that all ops have is optional; what does
 // not apply is said explicitly (not_differentiable("why"), never_in_place()). Kernels are not here:
 // backends list theirs by the op's name.
@@ -8,10 +7,12 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "graph/graph.h"
@@ -69,8 +70,7 @@ inline AttrSpec neutral(AttrSpec attr) {
 /// Types of the outputs from types of the inputs; throws Error{shape_mismatch} whose place is
 /// `where`.
 struct InferArgs {
-  std::span<const TensorType> inputs;
-  std::span<const bool> present;  // false for an optional input that is not given
+  const InputTypes& inputs;
   const Attrs& attrs;
   const std::string& where;
 };
@@ -133,9 +133,9 @@ struct AccumulatingForm {
   std::string op;
   Attrs attrs;
 };
-/// Nothing where the node has none; absent inputs have no type.
-using AccumulatingFormFn = std::optional<AccumulatingForm> (*)(
-    std::span<const std::optional<TensorType>> inputs, const Attrs& attrs);
+/// Nothing where the node has none.
+using AccumulatingFormFn = std::optional<AccumulatingForm> (*)(const InputTypes& inputs,
+                                                               const Attrs& attrs);
 
 /// Fields without an initial value are required; the others say what an op has beside them.
 struct OpDef {
@@ -175,9 +175,7 @@ class OpRegistry {
 /// at `where`.
 [[nodiscard]] Attrs complete_attrs(const OpDef& op, Attrs given, const std::string& where);
 /// Checks arity and infers the output types.
-[[nodiscard]] std::vector<TensorType> infer_types(const OpDef& op,
-                                                  std::span<const TensorType> inputs,
-                                                  std::span<const bool> present, const Attrs& attrs,
-                                                  const std::string& where);
+[[nodiscard]] std::vector<TensorType> infer_types(const OpDef& op, const InputTypes& inputs,
+                                                  const Attrs& attrs, const std::string& where);
 
 }  // namespace snug

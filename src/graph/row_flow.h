@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "graph/input_types.h"
 #include "snug/attrs.h"
 #include "snug/types.h"
 
@@ -17,7 +18,7 @@ inline constexpr int kNoRows = -1;       // the same for every row: weights, con
 inline constexpr int kCoupledRows = -2;  // a row may depend on other rows
 
 struct RowFlowArgs {
-  std::span<const TensorType> inputs;
+  const InputTypes& inputs;
   std::span<const TensorType> outputs;
   std::span<const int> axes;  // of the rows, by input: >= 0 or kNoRows, one at least >= 0
   const Attrs& attrs;

@@ -152,14 +152,9 @@ class Parser {
   TensorType type() {
     const std::string name = word();
     TensorType result;
-    bool is_known = false;
-    for (DType dtype : {DType::f32, DType::i32, DType::i64, DType::boolean}) {
-      if (name == to_string(dtype)) {
-        result.dtype = dtype;
-        is_known = true;
-      }
-    }
-    if (!is_known) fail("there is no element type '" + name + "'");
+    const std::optional<DType> dtype = dtype_of(name);
+    if (!dtype) fail("there is no element type '" + name + "'");
+    result.dtype = *dtype;
     expect('[');
     while (!accept(']')) {
       const int64_t dim = integer();
@@ -216,11 +211,7 @@ class Parser {
     graph_.values[static_cast<size_t>(id)] = std::move(value);
   }
   [[nodiscard]] std::vector<TensorType> infer(const Node& node) const {
-    const auto present = std::make_unique<bool[]>(node.inputs.size() + 1);
-    for (size_t i = 0; i < node.inputs.size(); ++i) present[i] = node.inputs[i] != kNone;
-    return infer_types(*node.op, input_types(graph_, node),
-                       std::span<const bool>(present.get(), node.inputs.size()), node.attrs,
-                       line());
+    return infer_types(*node.op, input_types(graph_, node), node.attrs, line());
   }
   void node(std::vector<ValueId> outputs, const std::string& name) {
     Node result{.op = registry_.find(name),

@@ -18,8 +18,20 @@ const char* to_string(DType dtype) {
       return "i64";
     case DType::boolean:
       return "bool";
+    case DType::bf16:
+      return "bf16";
+    case DType::f16:
+      return "f16";
   }
   return "?";
+}
+
+std::optional<DType> dtype_of(std::string_view name) {
+  for (const DType dtype :
+       {DType::f32, DType::i32, DType::i64, DType::boolean, DType::bf16, DType::f16}) {
+    if (name == to_string(dtype)) return dtype;
+  }
+  return std::nullopt;
 }
 
 int64_t element_bytes(DType dtype) {
@@ -31,6 +43,9 @@ int64_t element_bytes(DType dtype) {
       return 8;
     case DType::boolean:
       return 1;
+    case DType::bf16:
+    case DType::f16:
+      return 2;
   }
   return 0;
 }

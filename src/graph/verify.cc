@@ -2,7 +2,6 @@
 #include "graph/verify.h"
 
 #include <algorithm>
-#include <memory>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -68,11 +67,9 @@ void verify(const Graph& graph) {
     const std::string where =
         "node " + std::to_string(i) + " " + (node.op == nullptr ? "?" : *node.op->name);
     if (node.op == nullptr) fail(where, "it has no op");
-    const auto present = std::make_unique<bool[]>(node.inputs.size() + 1);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId input = node.inputs[k];
-      present[k] = input != kNone;
-      if (!present[k]) continue;
+      if (input == kNone) continue;
       if (input < 0 || static_cast<size_t>(input) >= graph.values.size())
         fail(where, "an input is out of range");
       if (!is_defined[static_cast<size_t>(input)])
@@ -87,8 +84,7 @@ void verify(const Graph& graph) {
       fail(where, "attributes are not complete");
     }
     const std::vector<TensorType> types =
-        infer_types(*node.op, input_types(graph, node),
-                    std::span<const bool>(present.get(), node.inputs.size()), node.attrs, where);
+        infer_types(*node.op, input_types(graph, node), node.attrs, where);
     if (types.size() != node.outputs.size()) fail(where, "wrong number of outputs");
     for (size_t k = 0; k < types.size(); ++k) {
       const ValueId output = node.outputs[k];

@@ -24,7 +24,10 @@ double bytes_of(std::span<const TensorType> types) {
 class CallersOpKernel final : public Kernel {
  public:
   CallersOpKernel(SharedOp op, const NodeSpec& spec)
-      : op_(std::move(op)), inputs_(spec.inputs), outputs_(spec.outputs), attrs_(spec.attrs) {}
+      : op_(std::move(op)),
+        inputs_(spec.inputs.given()),
+        outputs_(spec.outputs),
+        attrs_(spec.attrs) {}
   [[nodiscard]] ErrorCode run(const Launch& launch) const noexcept override try {
     op_->run({.input_types = inputs_,
               .output_types = outputs_,
@@ -47,7 +50,7 @@ class CallersOpKernel final : public Kernel {
 };
 
 std::vector<TensorType> infer(const CustomOp& op, const InferArgs& args) {
-  std::vector<TensorType> types = op.infer(args.inputs, args.attrs);
+  std::vector<TensorType> types = op.infer(args.inputs.given(), args.attrs);
   if (types.size() != op.outputs.size())
     throw Error(ErrorCode::invalid_graph, args.where,
                 "infer gives " + std::to_string(types.size()) + " types for " +
@@ -102,7 +105,8 @@ OpDef definition_of(const SharedOp& op) {
   const CallersKernel kernel = {
       .scratch_bytes =
           [op](const NodeSpec& spec) {
-            return op->scratch_bytes ? op->scratch_bytes(spec.inputs, spec.attrs) : int64_t{0};
+            return op->scratch_bytes ? op->scratch_bytes(spec.inputs.given(), spec.attrs)
+                                     : int64_t{0};
           },
       .create = [op](const NodeSpec& spec) -> std::unique_ptr<Kernel> {
         return std::make_unique<CallersOpKernel>(op, spec);
@@ -116,8 +120,8 @@ OpDef definition_of(const SharedOp& op) {
           .gradient = gradient,
           .keeps = op->gradient ? everything : Keeps{},
           .cost = CostFn([op](const CostArgs& args) {
-            return Cost{.flops = op->flops ? op->flops(args.inputs, args.attrs) : 0,
-                        .bytes_read = bytes_of(args.inputs),
+            return Cost{.flops = op->flops ? op->flops(args.inputs.given(), args.attrs) : 0,
+                        .bytes_read = bytes_of(args.inputs.given()),
                         .bytes_written = bytes_of(args.outputs)};
           }),
           .alias = never_in_place(),

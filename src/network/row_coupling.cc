@@ -28,7 +28,7 @@ void follow(const Graph& graph, const Node& node, NodeId id, int64_t rows, Flow&
     axes.push_back(axis);
   }
   if (!has_rows) return;
-  const std::vector<TensorType> inputs = input_types(graph, node);
+  const InputTypes inputs = input_types(graph, node);
   const std::vector<TensorType> outputs = output_types(graph, node);
   const RowFlowFn rule = node.op->row_flow;
   const int axis = rule == nullptr ? kCoupledRows

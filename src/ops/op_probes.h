@@ -27,7 +27,7 @@ std::vector<RateProbe> few_and_many(const ProbeOfRows& probe_of_rows) {
 template <int kMatrices>
 std::vector<RateProbe> of_matrices() {
   return few_and_many([](int64_t rows) {
-    return RateProbe{std::vector<std::optional<TensorType>>(size_t{kMatrices}, matrix(rows))};
+    return RateProbe{InputTypes(std::vector<InputTypes::Given>(size_t{kMatrices}, matrix(rows)))};
   });
 }
 inline void append(std::vector<RateProbe> more, std::vector<RateProbe>& to) {

@@ -15,21 +15,21 @@ namespace snug {
 }
 inline void require_dtype(const InferArgs& args, size_t input, DType dtype,
                           const std::string& name) {
-  if (args.present[input] && args.inputs[input].dtype != dtype) {
+  if (args.inputs.has(input) && args.inputs[input].dtype != dtype) {
     shape_error(args,
                 name + " must be " + to_string(dtype) + ", not " + to_string(args.inputs[input]));
   }
 }
 inline void require_shape(const InferArgs& args, size_t input, const Shape& shape,
                           const std::string& name) {
-  if (args.present[input] && args.inputs[input].shape != shape) {
+  if (args.inputs.has(input) && args.inputs[input].shape != shape) {
     shape_error(args, name + " must have shape " + to_string(shape) + ", not " +
                           to_string(args.inputs[input].shape));
   }
 }
 inline void require_rank(const InferArgs& args, size_t input, size_t rank,
                          const std::string& name) {
-  if (args.present[input] && args.inputs[input].shape.size() != rank) {
+  if (args.inputs.has(input) && args.inputs[input].shape.size() != rank) {
     shape_error(args, name + " must have rank " + std::to_string(rank) + ", not " +
                           to_string(args.inputs[input]));
   }
@@ -38,8 +38,8 @@ inline void require_rank(const InferArgs& args, size_t input, size_t rank,
 /// Every input read once, every output written once.
 inline Cost streaming_cost(const CostArgs& args, double flops) {
   Cost cost{.flops = flops};
-  for (const TensorType& type : args.inputs)
-    cost.bytes_read += static_cast<double>(byte_count(type));
+  for (const InputTypes::Given& type : args.inputs)
+    cost.bytes_read += type ? static_cast<double>(byte_count(*type)) : 0;
   for (const TensorType& type : args.outputs)
     cost.bytes_written += static_cast<double>(byte_count(type));
   return cost;

@@ -18,13 +18,11 @@ Node accumulating_form(const Graph& graph, const Node& producer, const Node& acc
   Node fused = accumulate;
   fused.op = nullptr;
   if (producer.op->accumulating_form == nullptr) return fused;
-  std::vector<std::optional<TensorType>> types;
   fused.inputs = {accumulate.inputs[0]};
   for (const ValueId id : producer.inputs) {
-    types.push_back(id == kNone ? std::nullopt : std::optional(graph.type(id)));
     if (id != kNone) fused.inputs.push_back(id);
   }
-  const auto form = producer.op->accumulating_form(types, producer.attrs);
+  const auto form = producer.op->accumulating_form(input_types(graph, producer), producer.attrs);
   if (!form) return fused;
   fused.op = registry.find(form->op);
   SNUG_CHECK(fused.op != nullptr, "no op " + form->op);

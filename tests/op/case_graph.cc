@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/half.h"
 #include "base/philox.h"
 #include "ops/registry.h"
 
@@ -31,6 +32,14 @@ std::vector<double> draw_distinct(size_t count, PhiloxStream& random) {
   for (size_t i = count; i-- > 1;)
     std::swap(data[i], data[static_cast<size_t>(random.below(i + 1))]);
   return data;
+}
+
+// Of the numbers that are drawn, what a tensor in 16 bits holds.
+double as_stored(DType dtype, double x) {
+  if (dtype == DType::bf16)
+    return static_cast<double>(snug::to_f32(to_bf16(static_cast<float>(x))));
+  if (dtype == DType::f16) return static_cast<double>(snug::to_f32(to_f16(static_cast<float>(x))));
+  return x;
 }
 
 std::vector<double> draw(const CaseInput& input, uint64_t seed, double magnitude, Fill fill) {
@@ -111,6 +120,7 @@ CaseGraph build_case(const OpCase& op_case, double magnitude, Fill fill) {
     } else {
       data = draw(input, seed_of(op_case, i), magnitude, fill);
     }
+    for (double& x : data) x = as_stored(type.dtype, x);
     const std::string name = "input" + std::to_string(i);
     graph.inputs.push_back(type.dtype == DType::f32 ? graph.builder.parameter(name, type)
                                                     : graph.builder.input(name, type));

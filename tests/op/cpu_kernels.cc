@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/half.h"
 #include "base/philox.h"
 #include "base/threads.h"
 
@@ -63,6 +64,12 @@ std::vector<std::byte> encode_as(const std::vector<double>& data) {
   return bytes;
 }
 
+std::vector<std::byte> encode_halves(const std::vector<double>& data, auto bits_of) {
+  std::vector<double> bits;
+  for (const double value : data) bits.push_back(bits_of(static_cast<float>(value)));
+  return encode_as<uint16_t>(bits);
+}
+
 std::vector<std::byte> encode(DType dtype, const std::vector<double>& data) {
   switch (dtype) {
     case DType::f32:
@@ -73,6 +80,10 @@ std::vector<std::byte> encode(DType dtype, const std::vector<double>& data) {
       return encode_as<int64_t>(data);
     case DType::boolean:
       return encode_as<uint8_t>(data);
+    case DType::bf16:
+      return encode_halves(data, [](float x) { return to_bf16(x).bits; });
+    case DType::f16:
+      return encode_halves(data, [](float x) { return to_f16(x).bits; });
   }
   return {};
 }
@@ -88,6 +99,12 @@ std::vector<double> decode_as(const std::vector<std::byte>& bytes) {
   return data;
 }
 
+std::vector<double> decode_halves(const std::vector<std::byte>& bytes, auto value_of) {
+  std::vector<double> data = decode_as<uint16_t>(bytes);
+  for (double& value : data) value = static_cast<double>(value_of(static_cast<uint16_t>(value)));
+  return data;
+}
+
 }  // namespace
 
 std::vector<double> decode(const TensorType& type, const std::vector<std::byte>& bytes) {
@@ -100,6 +117,10 @@ std::vector<double> decode(const TensorType& type, const std::vector<std::byte>&
       return decode_as<int64_t>(bytes);
     case DType::boolean:
       return decode_as<uint8_t>(bytes);
+    case DType::bf16:
+      return decode_halves(bytes, [](uint16_t bits) { return to_f32(Bf16{bits}); });
+    case DType::f16:
+      return decode_halves(bytes, [](uint16_t bits) { return to_f32(F16{bits}); });
   }
   return {};
 }
@@ -133,8 +154,9 @@ CpuRun run_cpu_kernel(const CpuKernelDef& def, const CaseGraph& graph, int threa
   std::vector<GuardedBytes> outputs;
   std::vector<std::vector<std::byte>> before;
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    before.push_back(spec.present[i] ? encode(spec.inputs[i].dtype, graph.feeds.at(graph.inputs[i]))
-                                     : std::vector<std::byte>{});
+    before.push_back(spec.inputs.has(i)
+                         ? encode(spec.inputs[i].dtype, graph.feeds.at(graph.inputs[i]))
+                         : std::vector<std::byte>{});
     inputs.emplace_back(before.back().size());
     std::copy(before.back().begin(), before.back().end(), inputs.back().data());
   }
@@ -143,7 +165,7 @@ CpuRun run_cpu_kernel(const CpuKernelDef& def, const CaseGraph& graph, int threa
   std::vector<const std::byte*> input_pointers;
   std::vector<std::byte*> output_pointers;
   for (size_t i = 0; i < inputs.size(); ++i)
-    input_pointers.push_back(spec.present[i] ? inputs[i].data() : nullptr);
+    input_pointers.push_back(spec.inputs.has(i) ? inputs[i].data() : nullptr);
   for (GuardedBytes& bytes : outputs) output_pointers.push_back(bytes.data());
   std::vector<bool> is_overwritten(inputs.size(), false);
   if (spec.op->alias->kind == AliasKind::must_overwrite) {

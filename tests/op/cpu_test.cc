@@ -24,8 +24,9 @@ std::vector<const CpuKernelDef*> accepting_kernels(const CaseGraph& graph, const
   const NodeSpec spec = spec_of(graph.builder.graph(), graph.node);
   std::vector<const CpuKernelDef*> found = cpu_kernels_of(op);
   const CpuContext context = cpu_test_context(2);
-  std::erase_if(
-      found, [&](const CpuKernelDef* kernel) { return !kernel->accepts(spec, context).empty(); });
+  std::erase_if(found, [&](const CpuKernelDef* kernel) {
+    return !reason_against(*kernel, spec, context).empty();
+  });
   return found;
 }
 
@@ -149,6 +150,7 @@ TEST(Cpu_harness, notices_wrong_values_and_red_zones) {
   const CpuKernelDef planted{
       .op = "neg",
       .kernel = "planted",
+      .types = "f32 -> f32",
       .accepts = [](const NodeSpec&, const CpuContext&) { return std::string(); },
       .scratch_bytes = [](const NodeSpec&, const CpuContext&) { return int64_t{0}; },
       .create = [](const NodeSpec&, const CpuContext&) -> std::unique_ptr<Kernel> {

@@ -176,24 +176,19 @@ TEST(Registry, accumulating_forms_are_ops_whose_sum_is_the_output) {
     const CaseGraph graph = build_case(c, c.magnitudes.front());
     const OpDef& op = *graph.builder.graph().node(graph.node).op;
     if (op.accumulating_form == nullptr) continue;
-    std::vector<std::optional<TensorType>> types;
-    std::vector<TensorType> given = {graph.builder.type(graph.outputs[0])};
-    for (const ValueId id : graph.inputs) {
-      types.push_back(id == kNone ? std::nullopt : std::optional(graph.builder.type(id)));
-      if (id != kNone) given.push_back(graph.builder.type(id));
-    }
-    const auto form = op.accumulating_form(types, graph.builder.graph().node(graph.node).attrs);
+    const Node& node = graph.builder.graph().node(graph.node);
+    const InputTypes types = input_types(graph.builder.graph(), node);
+    InputTypes given = {graph.builder.type(graph.outputs[0])};
+    for (const TensorType& type : types.given()) given.add(type);
+    const auto form = op.accumulating_form(types, node.attrs);
     if (!form) continue;
     ++forms;
     const OpDef* sum = op_registry().find(form->op);
     ASSERT_NE(sum, nullptr) << test_name(c);
     EXPECT_EQ(sum->alias->kind, AliasKind::must_overwrite);
-    const std::unique_ptr<bool[]> present(new bool[given.size()]);
-    std::fill_n(present.get(), given.size(), true);
     const auto outputs =
-        infer_types(*sum, given, std::span<const bool>(present.get(), given.size()),
-                    complete_attrs(*sum, form->attrs, *sum->name), *sum->name);
-    EXPECT_EQ(outputs, std::vector<TensorType>{given.front()}) << test_name(c);
+        infer_types(*sum, given, complete_attrs(*sum, form->attrs, *sum->name), *sum->name);
+    EXPECT_EQ(outputs, std::vector<TensorType>{given[0]}) << test_name(c);
   }
   EXPECT_GT(forms, 3);
 }

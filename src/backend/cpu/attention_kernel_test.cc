@@ -48,7 +48,7 @@ OneKernel backward(const OneKernel& one, const KernelOutputs& outputs,
       .add(spec.outputs[1], outputs[1])
       .add(spec.outputs[0], diff_o);
   for (size_t i = 3; i < 5; ++i) {
-    if (one.present[i]) {
+    if (one.types.has(i)) {
       grad.add(one.types[i], one.data[i]);
     } else {
       grad.add_absent();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/cpu/onednn.h"
+#include "backend/type_signature.h"
 #include "base/check.h"
 #include "base/threads.h"
 #include "base/units.h"
@@ -96,7 +97,7 @@ class CpuBackend final : public Backend {
     const auto list = kernels_.find(op);
     if (list != kernels_.end()) {
       for (const CpuKernelDef* kernel : list->second) {
-        const std::string reason = kernel->accepts(spec, context_);
+        const std::string reason = reason_against(*kernel, spec, context_);
         if (reason.empty()) return *kernel;
         reasons += (reasons.empty() ? "" : "; ") + std::string(kernel->kernel) + ": " + reason;
       }
@@ -112,6 +113,12 @@ class CpuBackend final : public Backend {
 };
 
 }  // namespace
+
+std::string reason_against(const CpuKernelDef& kernel, const NodeSpec& spec,
+                           const CpuContext& context) {
+  std::string reason = TypeSignature(kernel.types).mismatch(spec);
+  return reason.empty() ? kernel.accepts(spec, context) : reason;
+}
 
 std::unique_ptr<Backend> make_cpu_backend(CpuContext context) {
   // Kernels keep the pointers that dynamic dispatch gives them. Before the target is chosen, those

@@ -26,12 +26,17 @@ struct CpuContext {
 struct CpuKernelDef {
   const char* op;
   const char* kernel;  // "onednn:matmul"
+  const char* types;   // "f32 i32 -> f32" (backend/type_signature.h)
   /// Empty when the kernel takes this node, else the reason why not.
   std::string (*accepts)(const NodeSpec&, const CpuContext&);
   /// Scratch bytes of one run; creates no primitive that outlives the call.
   int64_t (*scratch_bytes)(const NodeSpec&, const CpuContext&);
   std::unique_ptr<Kernel> (*create)(const NodeSpec&, const CpuContext&);
 };
+
+/// Why the kernel does not take the node: its types, or what `accepts` says; empty where it does.
+[[nodiscard]] std::string reason_against(const CpuKernelDef& kernel, const NodeSpec& spec,
+                                         const CpuContext& context);
 
 [[nodiscard]] std::unique_ptr<Backend> make_cpu_backend(CpuContext context);
 

@@ -12,6 +12,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference.h"
+#include "base/half.h"
 #include "base/philox.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
@@ -96,6 +97,12 @@ void store(const std::vector<double>& values, DType dtype, std::byte* to) {
         break;
       case DType::boolean:
         reinterpret_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(values[i]);
+        break;
+      case DType::bf16:
+        reinterpret_cast<Bf16*>(to)[i] = to_bf16(static_cast<float>(values[i]));
+        break;
+      case DType::f16:
+        reinterpret_cast<F16*>(to)[i] = to_f16(static_cast<float>(values[i]));
         break;
     }
   }

@@ -139,8 +139,8 @@ void measure(const Backend& backend, int threads, Pool& pool, const ProbedNode& 
   GraphBuilder builder(op_registry(), "probe");
   std::vector<ValueId> values;
   for (size_t i = 0; i < probe.inputs.size(); ++i) {
-    const std::optional<TensorType>& input = probe.inputs[i];
-    values.push_back(input ? builder.state("x" + std::to_string(i), *input) : kNone);
+    values.push_back(probe.inputs.has(i) ? builder.state("x" + std::to_string(i), probe.inputs[i])
+                                         : kNone);
   }
   builder.op(*node.op->name, values, probe.attrs);
   const NodeSpec spec = spec_of(builder.graph(), 0);
@@ -152,8 +152,7 @@ void measure(const Backend& backend, int threads, Pool& pool, const ProbedNode& 
     throw;
   }
   int64_t needed = choice.scratch_bytes + 4096;
-  for (size_t i = 0; i < spec.inputs.size(); ++i)
-    needed += round_up(byte_count(spec.inputs[i]), 64);
+  for (const TensorType& type : spec.inputs.given()) needed += round_up(byte_count(type), 64);
   for (const TensorType& type : spec.outputs) needed += round_up(byte_count(type), 64);
   pool.reset();
   if (!pool.fits(needed)) return;
@@ -161,7 +160,7 @@ void measure(const Backend& backend, int threads, Pool& pool, const ProbedNode& 
   std::vector<std::byte*> outputs;
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     inputs.push_back(nullptr);
-    if (!spec.present[i]) continue;
+    if (!spec.inputs.has(i)) continue;
     std::byte* data = pool.take(byte_count(spec.inputs[i]));
     fill(data, spec.inputs[i], probe.ids);
     inputs.back() = data;

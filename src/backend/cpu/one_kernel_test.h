@@ -12,24 +12,23 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference.h"
+#include "base/half.h"
 #include "base/philox.h"
 #include "ops/registry.h"
 
 namespace snug {
 
-/// An op with its operands as numbers. A null type stands for an absent optional input.
+/// An op with its operands as numbers.
 struct OneKernel {
   std::string op;
-  std::vector<TensorType> types;
-  std::vector<bool> present;
+  InputTypes types;
   std::vector<std::vector<double>> data;
   Attrs attrs;
 
   explicit OneKernel(std::string name, Attrs given = {})
       : op(std::move(name)), attrs(std::move(given)) {}
   OneKernel& add(TensorType type, std::vector<double> values) {
-    types.push_back(std::move(type));
-    present.push_back(true);
+    types.add(std::move(type));
     data.push_back(std::move(values));
     return *this;
   }
@@ -42,22 +41,16 @@ struct OneKernel {
     return add({DType::f32, std::move(shape)}, std::move(values));
   }
   OneKernel& add_absent() {
-    types.push_back({DType::i32, {0}});
-    present.push_back(false);
+    types.add(std::nullopt);
     data.emplace_back();
     return *this;
   }
 
   [[nodiscard]] NodeSpec spec() const {
     const OpDef& def = *op_registry().find(op);
-    NodeSpec result{.op = &def,
-                    .inputs = types,
-                    .present = present,
-                    .outputs = {},
-                    .attrs = complete_attrs(def, attrs, op)};
-    const auto flags = std::make_unique<bool[]>(present.size());
-    for (size_t i = 0; i < present.size(); ++i) flags[i] = present[i];
-    result.outputs = infer_types(def, types, {flags.get(), present.size()}, result.attrs, op);
+    NodeSpec result{
+        .op = &def, .inputs = types, .outputs = {}, .attrs = complete_attrs(def, attrs, op)};
+    result.outputs = infer_types(def, types, result.attrs, op);
     return result;
   }
 };
@@ -83,15 +76,22 @@ inline std::vector<std::byte> encode(const TensorType& type, const std::vector<d
       case DType::boolean:
         put(static_cast<uint8_t>(values[i]));
         break;
+      case DType::bf16:
+        put(to_bf16(static_cast<float>(values[i])));
+        break;
+      case DType::f16:
+        put(to_f16(static_cast<float>(values[i])));
+        break;
     }
   }
   return bytes;
 }
 
-/// Outputs of f32 as numbers; scratch and outputs hold NaN before.
+/// The outputs' bytes, none where the kernel fails; scratch and outputs hold NaN before.
 /// Output `placed.first` lies where input `placed.second` does, unless they are -1.
-inline KernelOutputs run_on_cpu(const OneKernel& one, int threads,
-                                std::pair<int, int> placed = {-1, -1}) {
+inline std::vector<std::vector<std::byte>> run_on_cpu_to_bytes(const OneKernel& one, int threads,
+                                                               std::pair<int, int> placed = {-1,
+                                                                                             -1}) {
   const NodeSpec spec = one.spec();
   const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
   const auto kernel = backend->create(spec);
@@ -99,8 +99,9 @@ inline KernelOutputs run_on_cpu(const OneKernel& one, int threads,
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;
   for (size_t i = 0; i < one.data.size(); ++i) {
-    memory.push_back(encode(one.types[i], one.data[i]));
-    inputs.push_back(one.present[i] ? memory.back().data() : nullptr);
+    const bool is_given = one.types.has(i);
+    memory.push_back(is_given ? encode(one.types[i], one.data[i]) : std::vector<std::byte>());
+    inputs.push_back(is_given ? memory.back().data() : nullptr);
   }
   for (const TensorType& type : spec.outputs) {
     memory.emplace_back(static_cast<size_t>(byte_count(type)), std::byte{0xFF});
@@ -114,10 +115,19 @@ inline KernelOutputs run_on_cpu(const OneKernel& one, int threads,
   size_t room = scratch.size();
   std::align(64, 1, aligned, room);
   if (kernel->run({inputs, outputs, static_cast<std::byte*>(aligned)}) != ErrorCode::ok) return {};
+  std::vector<std::vector<std::byte>> result;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    result.emplace_back(outputs[i], outputs[i] + byte_count(spec.outputs[i]));
+  return result;
+}
+
+/// The same with outputs of f32, as numbers.
+inline KernelOutputs run_on_cpu(const OneKernel& one, int threads,
+                                std::pair<int, int> placed = {-1, -1}) {
   KernelOutputs result;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    std::vector<float> values(static_cast<size_t>(element_count(spec.outputs[i])));
-    std::memcpy(values.data(), outputs[i], values.size() * sizeof(float));
+  for (const std::vector<std::byte>& bytes : run_on_cpu_to_bytes(one, threads, placed)) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
     result.emplace_back(values.begin(), values.end());
   }
   return result;
@@ -130,8 +140,8 @@ inline KernelOutputs run_on_reference(const OneKernel& one) {
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;
   for (size_t i = 0; i < one.data.size(); ++i) {
-    inputs.push_back(one.present[i] ? reinterpret_cast<const std::byte*>(one.data[i].data())
-                                    : nullptr);
+    inputs.push_back(one.types.has(i) ? reinterpret_cast<const std::byte*>(one.data[i].data())
+                                      : nullptr);
   }
   for (const TensorType& type : spec.outputs)
     result.emplace_back(static_cast<size_t>(element_count(type)));

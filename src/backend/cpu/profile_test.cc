@@ -58,8 +58,8 @@ TEST(Probes, each_is_a_node_that_a_kernel_takes) {
     GraphBuilder builder(op_registry(), "probe");
     std::vector<ValueId> operands;
     for (size_t i = 0; i < node.probe.inputs.size(); ++i) {
-      const auto& type = node.probe.inputs[i];
-      operands.push_back(type ? builder.state("x" + std::to_string(i), *type) : kNone);
+      const InputTypes& types = node.probe.inputs;
+      operands.push_back(types.has(i) ? builder.state("x" + std::to_string(i), types[i]) : kNone);
     }
     builder.op(*node.op->name, operands, node.probe.attrs);
     const NodeSpec spec = spec_of(builder.graph(), 0);

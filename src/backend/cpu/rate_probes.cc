@@ -26,11 +26,11 @@ std::vector<Settings> settings_of(const Optimizer& optimizer) {
 }
 
 ProbedNode step_node(const Optimizer& optimizer, const Settings& settings, const TensorType& w) {
-  std::vector<std::optional<TensorType>> operands = {w, w};
+  InputTypes operands = {w, w};
   for (const StateSpec& state : (*optimizer.states)(settings, w.shape))
-    operands.emplace_back(probes::f32(state.shape));
-  operands.emplace_back(probes::f32({4}));
-  operands.emplace_back(probes::kAbsent);
+    operands.add(probes::f32(state.shape));
+  operands.add(probes::f32({4}));
+  operands.add(probes::kAbsent);
   StepNode step = (*optimizer.step)(settings, {.shape = w.shape, .weight_decay = 0.01});
   return {op_registry().find(step.op), {std::move(operands), std::move(step.attrs)}};
 }

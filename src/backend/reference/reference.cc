@@ -39,7 +39,8 @@ class ReferenceKernel final : public Kernel {
  public:
   explicit ReferenceKernel(const NodeSpec& spec)
       : attrs_(spec.attrs), run_(find_kernel(*spec.op->name)) {
-    for (const TensorType& type : spec.inputs) inputs_.push_back({type, nullptr});
+    for (const InputTypes::Given& type : spec.inputs)
+      inputs_.push_back({type.value_or(TensorType()), nullptr});
     for (const TensorType& type : spec.outputs) outputs_.push_back({type, nullptr});
     copies_.resize(inputs_.size());
     const AliasKind kind = spec.op->alias->kind;
@@ -114,7 +115,7 @@ RefValues evaluate(const Graph& graph, const RefValues& feeds) {
     std::vector<RefTensor> outputs;
     for (ValueId input : node.inputs) {
       if (input == kNone) {
-        inputs.push_back({{DType::i32, {0}}, nullptr});
+        inputs.push_back({});
         continue;
       }
       const auto found = values.find(input);

@@ -200,8 +200,10 @@ std::unique_ptr<Kernel> create_vector(const NodeSpec& spec, const CpuContext& co
 
 std::span<const CpuKernelDef> adafactor_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"adafactor", "plain:adafactor", always, matrix_scratch, create_matrix},
-      {"adafactor_vector", "plain:adafactor_vector", always, vector_scratch, create_vector},
+      {"adafactor", "plain:adafactor", "f32 f32 f32 f32 f32 f32 -> f32 f32 f32", always,
+       matrix_scratch, create_matrix},
+      {"adafactor_vector", "plain:adafactor_vector", "f32 f32 f32 f32 f32 -> f32 f32", always,
+       vector_scratch, create_vector},
   };
   return kernels;
 }

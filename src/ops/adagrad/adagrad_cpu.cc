@@ -66,7 +66,8 @@ std::unique_ptr<Kernel> create_adagrad(const NodeSpec& spec, const CpuContext& c
 
 std::span<const CpuKernelDef> adagrad_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"adagrad", "simd:adagrad", always, no_scratch, create_adagrad},
+      {"adagrad", "simd:adagrad", "f32 f32 f32 f32 f32 -> f32 f32", always, no_scratch,
+       create_adagrad},
   };
   return kernels;
 }

@@ -88,7 +88,8 @@ std::unique_ptr<Kernel> create_adam(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> adam_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"adam", "simd:adam", always, no_scratch, create_adam},
+      {"adam", "simd:adam", "f32 f32 f32 f32 f32 f32 -> f32 f32 f32", always, no_scratch,
+       create_adam},
   };
   return kernels;
 }

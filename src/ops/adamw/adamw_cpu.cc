@@ -88,7 +88,8 @@ std::unique_ptr<Kernel> create_adamw(const NodeSpec& spec, const CpuContext& con
 
 std::span<const CpuKernelDef> adamw_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"adamw", "simd:adamw", always, no_scratch, create_adamw},
+      {"adamw", "simd:adamw", "f32 f32 f32 f32 f32 f32 -> f32 f32 f32", always, no_scratch,
+       create_adamw},
   };
   return kernels;
 }

@@ -18,7 +18,7 @@ void require_random_attrs(const InferArgs& args, size_t rng) {
   if (ordinal < 0 || ordinal > kMaxOrdinal) {
     shape_error(args, "ordinal " + std::to_string(ordinal) + " is not in [0, 2^20)");
   }
-  if (rate > 0 && !args.present[rng]) shape_error(args, "a rate above 0 needs the input rng");
+  if (rate > 0 && !args.inputs.has(rng)) shape_error(args, "a rate above 0 needs the input rng");
   require_dtype(args, rng, DType::i64, "rng");
   require_shape(args, rng, {3}, "rng");
 }

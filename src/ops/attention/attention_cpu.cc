@@ -216,9 +216,10 @@ std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& c
 
 std::span<const CpuKernelDef> attention_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"attention", "simd:attention", always, forward_scratch, create_forward},
-      {"attention_grad", "simd:attention_grad", always, attention_grad_scratch,
-       create_attention_grad},
+      {"attention", "simd:attention", "f32 f32 f32 bool i64 -> f32 f32", always, forward_scratch,
+       create_forward},
+      {"attention_grad", "simd:attention_grad", "f32 f32 f32 f32 f32 f32 bool i64 -> f32 f32 f32",
+       always, attention_grad_scratch, create_attention_grad},
   };
   return kernels;
 }

@@ -81,8 +81,8 @@ template <int kVectors, int kMatricesAfter>
 std::vector<RateProbe> norm_probes() {
   return probes::few_and_many([](int64_t rows) {
     RateProbe probe{{probes::matrix(rows)}};
-    for (int i = 0; i < kVectors; ++i) probe.inputs.emplace_back(probes::f32({probes::kWidth}));
-    for (int i = 0; i < kMatricesAfter; ++i) probe.inputs.emplace_back(probes::matrix(rows));
+    for (int i = 0; i < kVectors; ++i) probe.inputs.add(probes::f32({probes::kWidth}));
+    for (int i = 0; i < kMatricesAfter; ++i) probe.inputs.add(probes::matrix(rows));
     return probe;
   });
 }

@@ -358,11 +358,14 @@ std::unique_ptr<Kernel> create_running(const NodeSpec& spec, const CpuContext&) 
 
 std::span<const CpuKernelDef> batch_norm_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"batch_norm", "simd:batch_norm", always, sums_bytes, create_forward},
-      {"batch_norm_grad", "simd:batch_norm_grad", always, sums_bytes, create_grad},
-      {"batch_norm_inference", "simd:batch_norm_inference", always, inference_scratch,
-       create_inference},
-      {"running_statistics", "plain:running_statistics", always, no_scratch, create_running},
+      {"batch_norm", "simd:batch_norm", "f32 f32 f32 -> f32 f32 f32", always, sums_bytes,
+       create_forward},
+      {"batch_norm_grad", "simd:batch_norm_grad", "f32 f32 f32 f32 f32 -> f32 f32 f32", always,
+       sums_bytes, create_grad},
+      {"batch_norm_inference", "simd:batch_norm_inference", "f32 f32 f32 f32 f32 -> f32", always,
+       inference_scratch, create_inference},
+      {"running_statistics", "plain:running_statistics", "f32 f32 f32 f32 -> f32 f32", always,
+       no_scratch, create_running},
   };
   return kernels;
 }

@@ -107,7 +107,7 @@ double product_flops(const Shape& y, const Shape& w) {
   return 2.0 * static_cast<double>(element_count(y)) * static_cast<double>(w[1] * w[2] * w[3]);
 }
 Cost cost_forward(const CostArgs& args) {
-  const bool has_bias = args.inputs[2].dtype == DType::f32;
+  const bool has_bias = args.inputs.has(2);
   return streaming_cost(args, product_flops(args.outputs[0].shape, args.inputs[1].shape) +
                                   (has_bias ? element_flops(args.outputs[0], 1) : 0));
 }
@@ -164,7 +164,7 @@ std::vector<RateProbe> convolution_probes() {
                    {"padding", Ints{padding, padding}}};
     if (kPart == Part::of_input) attrs.set("image", Ints{layer.x[1], layer.x[2]});
     if (kPart == Part::of_weight) attrs.set("kernel", Ints{layer.w[2], layer.w[3]});
-    std::vector<std::optional<TensorType>> inputs = {x, w, probes::kAbsent};
+    InputTypes inputs = {x, w, probes::kAbsent};
     if (kPart == Part::of_input) inputs = {w, y};
     if (kPart == Part::of_weight) inputs = {x, y};
     probes.push_back({std::move(inputs), std::move(attrs), RateBasis::both});

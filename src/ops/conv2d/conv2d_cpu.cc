@@ -42,7 +42,7 @@ Convolution convolution_of(const NodeSpec& spec) {
             false};
   }
   return {Part::forward, conv2d_dims(spec.inputs[0].shape, spec.inputs[1].shape, spec.attrs),
-          spec.present[2]};
+          spec.inputs.has(2)};
 }
 
 // The three tensors of a convolution in a launch, whichever of them is written.
@@ -349,14 +349,17 @@ std::unique_ptr<Kernel> plain_create(const NodeSpec& spec, const CpuContext& con
 
 std::span<const CpuKernelDef> conv2d_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"conv2d", "onednn:conv2d", onednn_accepts, onednn_scratch, onednn_create},
-      {"conv2d", "plain:conv2d", always, no_scratch, plain_create},
-      {"conv2d_grad_input", "onednn:conv2d_grad_input", onednn_accepts, onednn_scratch,
+      {"conv2d", "onednn:conv2d", "f32 f32 f32 -> f32", onednn_accepts, onednn_scratch,
        onednn_create},
-      {"conv2d_grad_input", "plain:conv2d_grad_input", always, no_scratch, plain_create},
-      {"conv2d_grad_weight", "onednn:conv2d_grad_weight", onednn_accepts, onednn_scratch,
-       onednn_create},
-      {"conv2d_grad_weight", "plain:conv2d_grad_weight", always, no_scratch, plain_create},
+      {"conv2d", "plain:conv2d", "f32 f32 f32 -> f32", always, no_scratch, plain_create},
+      {"conv2d_grad_input", "onednn:conv2d_grad_input", "f32 f32 -> f32", onednn_accepts,
+       onednn_scratch, onednn_create},
+      {"conv2d_grad_input", "plain:conv2d_grad_input", "f32 f32 -> f32", always, no_scratch,
+       plain_create},
+      {"conv2d_grad_weight", "onednn:conv2d_grad_weight", "f32 f32 -> f32", onednn_accepts,
+       onednn_scratch, onednn_create},
+      {"conv2d_grad_weight", "plain:conv2d_grad_weight", "f32 f32 -> f32", always, no_scratch,
+       plain_create},
   };
   return kernels;
 }

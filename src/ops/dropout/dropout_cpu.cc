@@ -77,7 +77,7 @@ std::unique_ptr<Kernel> create_dropout(const NodeSpec& spec, const CpuContext& c
 
 std::span<const CpuKernelDef> dropout_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"dropout", "simd:dropout", always, no_scratch, create_dropout}};
+      {"dropout", "simd:dropout", "f32 i64 -> f32", always, no_scratch, create_dropout}};
   return kernels;
 }
 

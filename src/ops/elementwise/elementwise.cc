@@ -69,13 +69,13 @@ std::vector<TensorType> infer_gelu_grad(const InferArgs& args) {
 }
 
 std::vector<TensorType> infer_cast(const InferArgs& args) {
-  if (args.inputs[0].dtype == DType::i64) shape_error(args, "x must be f32, i32 or bool, not i64");
+  if (args.inputs[0].dtype == DType::i64) shape_error(args, "x must not be i64");
   const std::string& to = args.attrs.text("to");
-  for (DType dtype : {DType::f32, DType::i32, DType::boolean}) {
-    if (to == to_string(dtype)) return {{dtype, args.inputs[0].shape}};
-  }
-  throw Error(ErrorCode::invalid_graph, args.where,
-              "to must be \"f32\", \"i32\" or \"bool\", not \"" + to + "\"");
+  const std::optional<DType> dtype = dtype_of(to);
+  if (!dtype || *dtype == DType::i64)
+    throw Error(ErrorCode::invalid_graph, args.where,
+                "to must be f32, bf16, f16, i32 or bool, not '" + to + "'");
+  return {{*dtype, args.inputs[0].shape}};
 }
 
 std::vector<TensorType> infer_fill(const InferArgs& args) {

@@ -64,7 +64,7 @@ BroadcastPlan plan_broadcast(const Shape& shape, std::span<const Shape> operands
 
 std::string broadcast_reason(const NodeSpec& spec, const CpuContext&) {
   std::vector<Shape> operands;
-  for (const TensorType& type : spec.inputs) operands.push_back(type.shape);
+  for (const TensorType& type : spec.inputs.given()) operands.push_back(type.shape);
   const size_t dims = merge_dims(spec.outputs[0].shape, operands).dims.size();
   return dims <= BroadcastPlan::kMaxDims ? "" : "more than 8 dims remain after merging";
 }

@@ -19,7 +19,7 @@ void for_each_chunk(int threads, int64_t n, const Body& body) {
 
 BroadcastPlan plan_of(const NodeSpec& spec) {
   std::vector<Shape> operands;
-  for (const TensorType& type : spec.inputs) operands.push_back(type.shape);
+  for (const TensorType& type : spec.inputs.given()) operands.push_back(type.shape);
   return plan_broadcast(spec.outputs[0].shape, operands);
 }
 
@@ -172,6 +172,20 @@ std::unique_ptr<Kernel> create_cast(const NodeSpec& spec, const CpuContext& cont
   }
 }
 
+// Between f32 and 16 bits.
+std::unique_ptr<Kernel> create_half_cast(const NodeSpec& spec, const CpuContext& context) {
+  const DType from = spec.inputs[0].dtype;
+  const DType to = spec.outputs[0].dtype;
+  return make_kernel([row = find_cast_row(from, to), n = element_count(spec.outputs[0]),
+                      from_bytes = element_bytes(from), to_bytes = element_bytes(to),
+                      threads = context.threads](const Launch& launch) {
+    for_each_chunk(threads, n, [&](int64_t begin, int64_t end) {
+      row(launch.inputs[0] + begin * from_bytes, launch.outputs[0] + begin * to_bytes, end - begin);
+    });
+    return ErrorCode::ok;
+  });
+}
+
 std::unique_ptr<Kernel> create_fill(const NodeSpec& spec, const CpuContext& context) {
   const auto value = static_cast<float>(spec.attrs.real("value"));
   return make_kernel(
@@ -187,35 +201,41 @@ std::unique_ptr<Kernel> create_fill(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> elementwise_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"add", "simd:add", broadcast_reason, no_scratch, create_binary},
-      {"sub", "simd:sub", broadcast_reason, no_scratch, create_binary},
-      {"mul", "simd:mul", broadcast_reason, no_scratch, create_binary},
-      {"div", "simd:div", broadcast_reason, no_scratch, create_binary},
-      {"neg", "simd:neg", always, no_scratch, create_unary},
-      {"exp", "simd:exp", always, no_scratch, create_unary},
-      {"log", "simd:log", always, no_scratch, create_unary},
-      {"sqrt", "simd:sqrt", always, no_scratch, create_unary},
-      {"rsqrt", "simd:rsqrt", always, no_scratch, create_unary},
-      {"tanh", "simd:tanh", always, no_scratch, create_unary},
-      {"erf", "simd:erf", always, no_scratch, create_unary},
-      {"sigmoid", "simd:sigmoid", always, no_scratch, create_unary},
-      {"relu", "simd:relu", always, no_scratch, create_unary},
-      {"gelu", "simd:gelu", always, no_scratch, create_unary},
-      {"relu_grad", "simd:relu_grad", always, no_scratch, create_grad},
-      {"gelu_grad", "simd:gelu_grad", always, no_scratch, create_grad},
-      {"scale", "simd:scale", always, no_scratch, create_unary},
-      {"where", "plain:where", broadcast_reason, no_scratch, create_where},
-      {"cast", "plain:cast", always, no_scratch, create_cast},
-      {"equal", "plain:equal", broadcast_reason, no_scratch, create_comparison<std::equal_to>},
-      {"not_equal", "plain:not_equal", broadcast_reason, no_scratch,
+      {"add", "simd:add", "f32 f32 -> f32", broadcast_reason, no_scratch, create_binary},
+      {"sub", "simd:sub", "f32 f32 -> f32", broadcast_reason, no_scratch, create_binary},
+      {"mul", "simd:mul", "f32 f32 -> f32", broadcast_reason, no_scratch, create_binary},
+      {"div", "simd:div", "f32 f32 -> f32", broadcast_reason, no_scratch, create_binary},
+      {"neg", "simd:neg", "f32 -> f32", always, no_scratch, create_unary},
+      {"exp", "simd:exp", "f32 -> f32", always, no_scratch, create_unary},
+      {"log", "simd:log", "f32 -> f32", always, no_scratch, create_unary},
+      {"sqrt", "simd:sqrt", "f32 -> f32", always, no_scratch, create_unary},
+      {"rsqrt", "simd:rsqrt", "f32 -> f32", always, no_scratch, create_unary},
+      {"tanh", "simd:tanh", "f32 -> f32", always, no_scratch, create_unary},
+      {"erf", "simd:erf", "f32 -> f32", always, no_scratch, create_unary},
+      {"sigmoid", "simd:sigmoid", "f32 -> f32", always, no_scratch, create_unary},
+      {"relu", "simd:relu", "f32 -> f32", always, no_scratch, create_unary},
+      {"gelu", "simd:gelu", "f32 -> f32", always, no_scratch, create_unary},
+      {"relu_grad", "simd:relu_grad", "f32 f32 -> f32", always, no_scratch, create_grad},
+      {"gelu_grad", "simd:gelu_grad", "f32 f32 -> f32", always, no_scratch, create_grad},
+      {"scale", "simd:scale", "f32 -> f32", always, no_scratch, create_unary},
+      {"where", "plain:where", "bool f32|i32|i64|bool f32|i32|i64|bool -> f32|i32|i64|bool",
+       broadcast_reason, no_scratch, create_where},
+      {"cast", "plain:cast", "f32|i32|bool -> f32|i32|bool", always, no_scratch, create_cast},
+      {"cast", "simd:cast", "f32 -> bf16|f16", always, no_scratch, create_half_cast},
+      {"cast", "simd:cast", "bf16|f16 -> f32", always, no_scratch, create_half_cast},
+      {"equal", "plain:equal", "f32|i32 f32|i32 -> bool", broadcast_reason, no_scratch,
+       create_comparison<std::equal_to>},
+      {"not_equal", "plain:not_equal", "f32|i32 f32|i32 -> bool", broadcast_reason, no_scratch,
        create_comparison<std::not_equal_to>},
-      {"less", "plain:less", broadcast_reason, no_scratch, create_comparison<std::less>},
-      {"less_equal", "plain:less_equal", broadcast_reason, no_scratch,
+      {"less", "plain:less", "f32|i32 f32|i32 -> bool", broadcast_reason, no_scratch,
+       create_comparison<std::less>},
+      {"less_equal", "plain:less_equal", "f32|i32 f32|i32 -> bool", broadcast_reason, no_scratch,
        create_comparison<std::less_equal>},
-      {"greater", "plain:greater", broadcast_reason, no_scratch, create_comparison<std::greater>},
-      {"greater_equal", "plain:greater_equal", broadcast_reason, no_scratch,
-       create_comparison<std::greater_equal>},
-      {"fill", "plain:fill", always, no_scratch, create_fill},
+      {"greater", "plain:greater", "f32|i32 f32|i32 -> bool", broadcast_reason, no_scratch,
+       create_comparison<std::greater>},
+      {"greater_equal", "plain:greater_equal", "f32|i32 f32|i32 -> bool", broadcast_reason,
+       no_scratch, create_comparison<std::greater_equal>},
+      {"fill", "plain:fill", "-> f32", always, no_scratch, create_fill},
   };
   return kernels;
 }

@@ -206,18 +206,30 @@ void add_cast_and_fill(Cases& cases) {
                      .attrs = to(dtype),
                      .differentiated_outputs = {}});
   }
+  for (const auto& [name, dtype] : {std::pair("bf16", DType::bf16), std::pair("f16", DType::f16)}) {
+    cases.push_back({.op = "cast",
+                     .name = std::string("f32_to_") + name,
+                     .inputs = {f32_normal({3, 41})},
+                     .attrs = to(name),
+                     .differentiated_outputs = {}});
+    cases.push_back({.op = "cast",
+                     .name = std::string(name) + "_to_f32",
+                     .inputs = {{.type = {dtype, {3, 41}}}},
+                     .attrs = to("f32"),
+                     .differentiated_outputs = {}});
+  }
   cases.push_back({.op = "cast",
                    .name = "unknown_type",
                    .inputs = {f32_normal({3})},
                    .attrs = to("f64"),
                    .error = ErrorCode::invalid_graph,
-                   .error_text = "to must be \"f32\", \"i32\" or \"bool\", not \"f64\""});
+                   .error_text = "to must be f32, bf16, f16, i32 or bool, not 'f64'"});
   cases.push_back({.op = "cast",
                    .name = "of_i64",
                    .inputs = {rng_input()},
                    .attrs = to("f32"),
                    .error = ErrorCode::shape_mismatch,
-                   .error_text = "x must be f32, i32 or bool, not i64"});
+                   .error_text = "x must not be i64"});
   for (const Shape& shape : {Shape{}, Shape{3, 7}, Shape{0}, Shape{1029}}) {
     cases.push_back({.op = "fill",
                      .name = "of" + to_string(shape),

@@ -110,6 +110,8 @@ Values where(const VjpArgs& args) {
   return result;
 }
 
-Values cast(const VjpArgs& args) { return {snug::cast(args.builder, args.dy[0], DType::f32)}; }
+Values cast(const VjpArgs& args) {
+  return {snug::cast(args.builder, args.dy[0], args.type(args.in(0)).dtype)};
+}
 
 }  // namespace snug::elementwise_vjp

@@ -98,8 +98,7 @@ std::vector<RateProbe> accumulate_probes() {
   });
 }
 
-std::optional<AccumulatingForm> accumulating_form(std::span<const std::optional<TensorType>>,
-                                                  const Attrs&) {
+std::optional<AccumulatingForm> accumulating_form(const InputTypes&, const Attrs&) {
   return AccumulatingForm{"embedding_grad_accumulate", {}};
 }
 

@@ -91,10 +91,10 @@ std::unique_ptr<Kernel> create_grad_accumulate(const NodeSpec& spec, const CpuCo
 
 std::span<const CpuKernelDef> embedding_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"embedding", "plain:embedding", always, no_scratch, create_gather},
-      {"embedding_grad", "plain:embedding_grad", always, no_scratch, create_grad},
-      {"embedding_grad_accumulate", "plain:embedding_grad_accumulate", always, no_scratch,
-       create_grad_accumulate},
+      {"embedding", "plain:embedding", "f32 i32 -> f32", always, no_scratch, create_gather},
+      {"embedding_grad", "plain:embedding_grad", "i32 f32 -> f32", always, no_scratch, create_grad},
+      {"embedding_grad_accumulate", "plain:embedding_grad_accumulate", "f32 i32 f32 -> f32", always,
+       no_scratch, create_grad_accumulate},
   };
   return kernels;
 }

@@ -182,7 +182,8 @@ std::unique_ptr<Kernel> create_lamb(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> lamb_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"lamb", "simd:lamb", always, lamb_scratch, create_lamb},
+      {"lamb", "simd:lamb", "f32 f32 f32 f32 f32 f32 -> f32 f32 f32", always, lamb_scratch,
+       create_lamb},
   };
   return kernels;
 }

@@ -108,7 +108,7 @@ std::unique_ptr<Kernel> create_lars(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> lars_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"lars", "simd:lars", always, lars_scratch, create_lars},
+      {"lars", "simd:lars", "f32 f32 f32 f32 f32 -> f32 f32", always, lars_scratch, create_lars},
   };
   return kernels;
 }

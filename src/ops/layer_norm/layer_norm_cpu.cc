@@ -195,8 +195,10 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> layer_norm_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"layer_norm", "simd:layer_norm", always, no_scratch, create_forward},
-      {"layer_norm_grad", "simd:layer_norm_grad", always, grad_scratch, create_grad},
+      {"layer_norm", "simd:layer_norm", "f32 f32 f32 -> f32 f32 f32", always, no_scratch,
+       create_forward},
+      {"layer_norm_grad", "simd:layer_norm_grad", "f32 f32 f32 f32 f32 -> f32 f32 f32", always,
+       grad_scratch, create_grad},
   };
   return kernels;
 }

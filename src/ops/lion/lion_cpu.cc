@@ -80,7 +80,7 @@ std::unique_ptr<Kernel> create_lion(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> lion_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"lion", "simd:lion", always, no_scratch, create_lion},
+      {"lion", "simd:lion", "f32 f32 f32 f32 f32 -> f32 f32", always, no_scratch, create_lion},
   };
   return kernels;
 }

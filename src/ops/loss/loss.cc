@@ -153,8 +153,8 @@ std::vector<RateProbe> cross_entropy_probes() {
                                      {},
                                      RateBasis::flops};
                      if (kIsGradient) {
-                       probe.inputs.emplace_back(column);
-                       probe.inputs.emplace_back(probes::f32({}));
+                       probe.inputs.add(column);
+                       probe.inputs.add(probes::f32({}));
                      }
                      return probe;
                    }),

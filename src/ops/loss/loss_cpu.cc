@@ -341,19 +341,22 @@ std::unique_ptr<Kernel> create_targets_grad(const NodeSpec& spec, const CpuConte
 
 std::span<const CpuKernelDef> loss_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"softmax_cross_entropy", "simd:softmax_cross_entropy", always, row_scratch,
-       create_cross_entropy},
-      {"softmax_cross_entropy_grad", "simd:softmax_cross_entropy_grad", always, no_scratch,
-       create_cross_entropy_grad},
-      {"mean_squared_error", "simd:mean_squared_error", always, row_scratch, create_squared},
-      {"mean_squared_error_grad", "simd:mean_squared_error_grad", always, no_scratch,
-       create_squared_grad},
-      {"smooth_l1", "plain:smooth_l1", always, row_scratch, create_targets<SmoothL1>},
-      {"smooth_l1_grad", "plain:smooth_l1_grad", always, no_scratch, create_targets_grad<SmoothL1>},
-      {"binary_cross_entropy", "plain:binary_cross_entropy", always, row_scratch,
-       create_targets<Binary>},
-      {"binary_cross_entropy_grad", "plain:binary_cross_entropy_grad", always, no_scratch,
-       create_targets_grad<Binary>},
+      {"softmax_cross_entropy", "simd:softmax_cross_entropy", "f32 i32 f32 f32 -> f32 f32", always,
+       row_scratch, create_cross_entropy},
+      {"softmax_cross_entropy_grad", "simd:softmax_cross_entropy_grad",
+       "f32 i32 f32 f32 f32 f32 -> f32", always, no_scratch, create_cross_entropy_grad},
+      {"mean_squared_error", "simd:mean_squared_error", "f32 f32 f32 f32 -> f32", always,
+       row_scratch, create_squared},
+      {"mean_squared_error_grad", "simd:mean_squared_error_grad", "f32 f32 f32 f32 f32 -> f32",
+       always, no_scratch, create_squared_grad},
+      {"smooth_l1", "plain:smooth_l1", "f32 f32 f32 f32 -> f32", always, row_scratch,
+       create_targets<SmoothL1>},
+      {"smooth_l1_grad", "plain:smooth_l1_grad", "f32 f32 f32 f32 f32 -> f32", always, no_scratch,
+       create_targets_grad<SmoothL1>},
+      {"binary_cross_entropy", "plain:binary_cross_entropy", "f32 f32 f32 f32 -> f32", always,
+       row_scratch, create_targets<Binary>},
+      {"binary_cross_entropy_grad", "plain:binary_cross_entropy_grad", "f32 f32 f32 f32 f32 -> f32",
+       always, no_scratch, create_targets_grad<Binary>},
   };
   return kernels;
 }

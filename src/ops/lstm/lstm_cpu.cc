@@ -168,8 +168,10 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> lstm_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"lstm_cell", "simd:lstm_cell", always, no_scratch, create_forward},
-      {"lstm_cell_grad", "simd:lstm_cell_grad", always, no_scratch, create_grad},
+      {"lstm_cell", "simd:lstm_cell", "f32 f32 f32 bool -> f32 f32", always, no_scratch,
+       create_forward},
+      {"lstm_cell_grad", "simd:lstm_cell_grad", "f32 f32 bool f32 f32 -> f32 f32 f32", always,
+       no_scratch, create_grad},
   };
   return kernels;
 }

@@ -46,7 +46,8 @@ Shape product_shape(const InferArgs& args, size_t first) {
 std::vector<TensorType> infer_matmul(const InferArgs& args) {
   Shape out = product_shape(args, 0);
   require_dtype(args, 2, DType::f32, "bias");
-  if (args.present[2] && args.inputs[2].shape != out) require_shape(args, 2, {out.back()}, "bias");
+  if (args.inputs.has(2) && args.inputs[2].shape != out)
+    require_shape(args, 2, {out.back()}, "bias");
   return {{DType::f32, std::move(out)}};
 }
 
@@ -109,7 +110,7 @@ double product_flops(const CostArgs& args, size_t first) {
 }
 
 Cost cost_matmul(const CostArgs& args) {
-  const bool has_bias = args.inputs[2].dtype == DType::f32;
+  const bool has_bias = args.inputs.has(2);
   return streaming_cost(
       args, product_flops(args, 0) + (has_bias ? element_flops(args.outputs[0], 1) : 0));
 }
@@ -132,7 +133,7 @@ std::vector<RateProbe> product_probes() {
   using probes::f32;
   using probes::kAbsent;
   std::vector<RateProbe> all;
-  const auto add = [&](const Attrs& attrs, std::vector<std::optional<TensorType>> inputs) {
+  const auto add = [&](const Attrs& attrs, InputTypes inputs) {
     all.push_back({std::move(inputs), attrs, RateBasis::both});
   };
   const Attrs b_across = {{"transpose_b", true}};
@@ -166,9 +167,9 @@ std::vector<RateProbe> accumulate_probes() {
            RateBasis::both}};
 }
 
-std::optional<AccumulatingForm> accumulating_form(std::span<const std::optional<TensorType>> inputs,
-                                                  const Attrs& attrs) {
-  const bool is_plain = !inputs[2] && inputs[0]->shape.size() == 2 && inputs[1]->shape.size() == 2;
+std::optional<AccumulatingForm> accumulating_form(const InputTypes& inputs, const Attrs& attrs) {
+  const bool is_plain =
+      !inputs.has(2) && inputs[0].shape.size() == 2 && inputs[1].shape.size() == 2;
   if (!is_plain) return std::nullopt;
   return AccumulatingForm{"matmul_accumulate", attrs};
 }

@@ -47,7 +47,7 @@ Product product_of(const NodeSpec& spec) {
   if (*spec.op->name == "matmul_accumulate") {
     p.accumulates = true;
     p.a_input = 1;
-  } else if (spec.present[2]) {
+  } else if (spec.inputs.has(2)) {
     p.has_bias = spec.inputs[2].shape.size() == 1;
     p.accumulates = !p.has_bias;
     p.sum_input = 2;
@@ -299,9 +299,13 @@ std::unique_ptr<Kernel> plain_create(const NodeSpec& spec, const CpuContext& con
   });
 }
 
+// a, b and a bias; or the sum, a and b.
+constexpr const char* kTypes = "f32 f32 f32 -> f32";
+
 constexpr CpuKernelDef onednn_def(const char* op, const char* kernel, auto form) {
   return {.op = op,
           .kernel = kernel,
+          .types = kTypes,
           .accepts = onednn_accepts<decltype(form)::value>,
           .scratch_bytes = onednn_scratch<decltype(form)::value>,
           .create = onednn_create<decltype(form)::value>};
@@ -316,11 +320,11 @@ std::span<const CpuKernelDef> matmul_cpu_kernels() {
       onednn_def("matmul", "onednn:matmul_transposed", FormTag<Form::transposed>()),
       onednn_def("matmul", "onednn:matmul_packed", FormTag<Form::packed_b>()),
       onednn_def("matmul", "onednn:matmul", FormTag<Form::plain_operands>()),
-      {"matmul", "plain:matmul", always, no_scratch, plain_create},
+      {"matmul", "plain:matmul", kTypes, always, no_scratch, plain_create},
       onednn_def("matmul_accumulate", "onednn:matmul_transposed", FormTag<Form::transposed>()),
       onednn_def("matmul_accumulate", "onednn:matmul_packed", FormTag<Form::packed_b>()),
       onednn_def("matmul_accumulate", "onednn:matmul", FormTag<Form::plain_operands>()),
-      {"matmul_accumulate", "plain:matmul", always, no_scratch, plain_create},
+      {"matmul_accumulate", "plain:matmul", kTypes, always, no_scratch, plain_create},
   };
   return kernels;
 }

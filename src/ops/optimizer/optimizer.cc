@@ -47,7 +47,7 @@ std::vector<RateProbe> norm_probes() {
   std::vector<RateProbe> all;
   for (const size_t count : {size_t{8}, size_t{64}}) {
     all.push_back(
-        {std::vector<std::optional<TensorType>>(count, probes::f32({})), {}, RateBasis::flops});
+        {InputTypes(std::vector<InputTypes::Given>(count, probes::f32({}))), {}, RateBasis::flops});
   }
   return all;
 }

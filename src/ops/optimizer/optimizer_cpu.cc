@@ -81,9 +81,10 @@ std::unique_ptr<Kernel> create_global_norm(const NodeSpec& spec, const CpuContex
 
 std::span<const CpuKernelDef> optimizer_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"accumulate", "simd:accumulate", always, no_scratch, create_accumulate},
-      {"set_zero", "plain:set_zero", always, no_scratch, create_set_zero},
-      {"global_norm", "plain:global_norm", always, no_scratch, create_global_norm},
+      {"accumulate", "simd:accumulate", "f32 f32 -> f32", always, no_scratch, create_accumulate},
+      {"set_zero", "plain:set_zero", "f32 -> f32", always, no_scratch, create_set_zero},
+      {"global_norm", "plain:global_norm", "f32... -> f32 f32", always, no_scratch,
+       create_global_norm},
   };
   return kernels;
 }

@@ -63,8 +63,7 @@ std::vector<RateProbe> pool_probes() {
     probes::append(probes::few_and_many([&](int64_t rows) {
                      constexpr int64_t kChannels = probes::kWidth / 4;
                      RateProbe probe{{probes::f32({rows / 16, 8, 8, kChannels})}, attrs};
-                     if (kIsGradient)
-                       probe.inputs.emplace_back(probes::f32({rows / 16, 4, 4, kChannels}));
+                     if (kIsGradient) probe.inputs.add(probes::f32({rows / 16, 4, 4, kChannels}));
                      return probe;
                    }),
                    all);

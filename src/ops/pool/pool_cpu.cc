@@ -168,8 +168,9 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> pool_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"max_pool2d", "simd:max_pool2d", always, no_scratch, create_forward},
-      {"max_pool2d_grad", "simd:max_pool2d_grad", always, no_scratch, create_grad},
+      {"max_pool2d", "simd:max_pool2d", "f32 -> f32", always, no_scratch, create_forward},
+      {"max_pool2d_grad", "simd:max_pool2d_grad", "f32 f32 -> f32", always, no_scratch,
+       create_grad},
   };
   return kernels;
 }

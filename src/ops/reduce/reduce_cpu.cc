@@ -57,10 +57,10 @@ std::unique_ptr<Kernel> create_squares(const NodeSpec& spec, const CpuContext& c
 
 std::span<const CpuKernelDef> reduce_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"reduce_sum", "simd:reduce_sum", always, reduce_scratch, create_sum},
-      {"reduce_mean", "simd:reduce_mean", always, reduce_scratch, create_sum},
-      {"reduce_max", "plain:reduce_max", always, no_scratch, create_max},
-      {"sum_squares", "simd:sum_squares", always, squares_scratch, create_squares},
+      {"reduce_sum", "simd:reduce_sum", "f32 -> f32", always, reduce_scratch, create_sum},
+      {"reduce_mean", "simd:reduce_mean", "f32 -> f32", always, reduce_scratch, create_sum},
+      {"reduce_max", "plain:reduce_max", "f32 -> f32", always, no_scratch, create_max},
+      {"sum_squares", "simd:sum_squares", "f32 -> f32", always, squares_scratch, create_squares},
   };
   return kernels;
 }

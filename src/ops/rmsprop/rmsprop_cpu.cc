@@ -92,8 +92,10 @@ std::unique_ptr<Kernel> create_rmsprop_momentum(const NodeSpec& spec, const CpuC
 
 std::span<const CpuKernelDef> rmsprop_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"rmsprop", "simd:rmsprop", always, no_scratch, create_rmsprop},
-      {"rmsprop_momentum", "simd:rmsprop_momentum", always, no_scratch, create_rmsprop_momentum},
+      {"rmsprop", "simd:rmsprop", "f32 f32 f32 f32 f32 -> f32 f32", always, no_scratch,
+       create_rmsprop},
+      {"rmsprop_momentum", "simd:rmsprop_momentum", "f32 f32 f32 f32 f32 f32 -> f32 f32 f32",
+       always, no_scratch, create_rmsprop_momentum},
   };
   return kernels;
 }

@@ -96,8 +96,9 @@ std::unique_ptr<Kernel> create_sgd_momentum(const NodeSpec& spec, const CpuConte
 
 std::span<const CpuKernelDef> sgd_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"sgd", "simd:sgd", always, no_scratch, create_sgd},
-      {"sgd_momentum", "simd:sgd_momentum", always, no_scratch, create_sgd_momentum},
+      {"sgd", "simd:sgd", "f32 f32 f32 f32 -> f32", always, no_scratch, create_sgd},
+      {"sgd_momentum", "simd:sgd_momentum", "f32 f32 f32 f32 f32 -> f32 f32", always, no_scratch,
+       create_sgd_momentum},
   };
   return kernels;
 }

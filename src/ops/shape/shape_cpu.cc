@@ -95,7 +95,7 @@ std::unique_ptr<Kernel> create_concat(const NodeSpec& spec, const CpuContext& co
   const int64_t axis = axis_of(spec);
   const Cut dst = cut_at(spec.outputs[0], axis);
   std::vector<int64_t> widths;
-  for (const TensorType& type : spec.inputs)
+  for (const TensorType& type : spec.inputs.given())
     widths.push_back(cut_at(type, axis).axis * dst.inner_bytes);
   return make_kernel([dst, widths, threads = context.threads](const Launch& launch) {
     int64_t offset = 0;
@@ -320,13 +320,15 @@ std::unique_ptr<Kernel> create_reshape(const NodeSpec& spec, const CpuContext& c
 
 std::span<const CpuKernelDef> shape_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"reshape", "plain:reshape", always, no_scratch, create_reshape},
-      {"transpose", "plain:transpose", always, no_scratch, create_transpose},
-      {"slice", "plain:slice", always, no_scratch, create_slice},
-      {"pad", "plain:pad", always, no_scratch, create_pad},
-      {"concat", "plain:concat", always, no_scratch, create_concat},
-      {"broadcast_to", "plain:broadcast_to", always, no_scratch, create_broadcast},
-      {"sum_to", "simd:sum_to", always, sum_to_scratch, create_sum_to},
+      {"reshape", "plain:reshape", "* -> *", always, no_scratch, create_reshape},
+      {"transpose", "plain:transpose", "f32|i32|i64|bool -> f32|i32|i64|bool", always, no_scratch,
+       create_transpose},
+      {"slice", "plain:slice", "* -> *", always, no_scratch, create_slice},
+      {"pad", "plain:pad", "* -> *", always, no_scratch, create_pad},
+      {"concat", "plain:concat", "*... -> *", always, no_scratch, create_concat},
+      {"broadcast_to", "plain:broadcast_to", "f32|i32|i64|bool -> f32|i32|i64|bool", always,
+       no_scratch, create_broadcast},
+      {"sum_to", "simd:sum_to", "f32 -> f32", always, sum_to_scratch, create_sum_to},
   };
   return kernels;
 }

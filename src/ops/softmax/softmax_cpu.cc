@@ -231,9 +231,10 @@ std::unique_ptr<Kernel> create_masked(const NodeSpec& spec, const CpuContext& co
 
 std::span<const CpuKernelDef> softmax_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"softmax", "simd:softmax", always, no_scratch, create_softmax},
-      {"masked_softmax", "simd:masked_softmax", always, no_scratch, create_masked},
-      {"softmax_grad", "simd:softmax_grad", always, no_scratch, create_grad},
+      {"softmax", "simd:softmax", "f32 -> f32", always, no_scratch, create_softmax},
+      {"masked_softmax", "simd:masked_softmax", "f32 bool -> f32", always, no_scratch,
+       create_masked},
+      {"softmax_grad", "simd:softmax_grad", "f32 f32 -> f32", always, no_scratch, create_grad},
   };
   return kernels;
 }
