@@ -25,7 +25,8 @@ std::vector<DType> types_of(const std::string& words) {
 
 std::string words_of(const std::vector<DType>& types) {
   std::string words;
-  for (const DType type : types) words += (words.empty() ? "" : " or ") + std::string(to_string(type));
+  for (const DType type : types)
+    words += (words.empty() ? "" : " or ") + std::string(to_string(type));
   return words;
 }
 
@@ -58,8 +59,9 @@ TypeSignature::TypeSignature(std::string_view text) {
 
 std::string TypeSignature::mismatch(const NodeSpec& spec) const {
   const auto compare = [](const std::string& name, const TensorType& type, const Types& wanted) {
-    return takes(wanted, type.dtype) ? std::string()
-                                     : name + " is " + to_string(type.dtype) + ", not " + words_of(wanted);
+    return takes(wanted, type.dtype)
+               ? std::string()
+               : name + " is " + to_string(type.dtype) + ", not " + words_of(wanted);
   };
   const auto& names = *spec.op->inputs;
   const bool fits = is_repeated_ ? spec.inputs.size() + 1 >= inputs_.size()

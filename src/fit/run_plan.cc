@@ -152,6 +152,7 @@ std::vector<MemoryComponent> components(const RunPlan& run, int64_t process_byte
   for (const auto& [name, entry] : run.residents.entries()) {
     const char* part = "batch and scalars";
     if (is_of_model(entry.kind)) part = "weights";
+    if (entry.kind == ValueKind::cached) part = "made of weights once an update";
     if (entry.kind == ValueKind::state)
       part = name.starts_with(kGradientPrefix) ? "gradients" : "optimizer states";
     sums[part] += entry.bytes;
@@ -265,7 +266,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   };
   for (int64_t length : request.lengths) {
     const BatchShape shape{run.micro_batch, length};
-    Graph eval = build_eval_graph(request.network, shape);
+    Graph eval = build_eval_graph(request.network, shape, chosen->split->has_prologue);
     add_program(run, run.eval,
                 request.saved != nullptr
                     ? replayed(*request.saved, "eval", std::move(eval), length, backend)
@@ -290,16 +291,20 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
     add_program(run, run.train, std::move(program), backend);
     step();
   }
-  if (request.trains && accumulates && request.recipe.updates) {
-    std::vector<PlannedProgram> update;
-    Graph graph = build_update_graph(request.network, request.recipe);
-    add_program(run, update,
+  const auto once_an_update = [&](const char* kind, Graph graph) {
+    std::vector<PlannedProgram> program;
+    add_program(run, program,
                 request.saved != nullptr
-                    ? replayed(*request.saved, "update", std::move(graph), 0, backend)
+                    ? replayed(*request.saved, kind, std::move(graph), 0, backend)
                     : planned_program(std::move(graph), 0, backend, "keep-all"),
                 backend);
-    run.update = std::move(update.front());
-  }
+    return std::move(program.front());
+  };
+  if (chosen->split->has_prologue)
+    run.prologue =
+        once_an_update("prologue", build_prologue_graph(request.network, request.recipe));
+  if (request.trains && accumulates && request.recipe.updates)
+    run.update = once_an_update("update", build_update_graph(request.network, request.recipe));
   run.residents.place(backend.alignment());
   for (const plan::StorageId gradient : chosen->split->clipped_gradients)
     run.gradient_bytes += chosen->split->problem->storages[static_cast<size_t>(gradient)].bytes;

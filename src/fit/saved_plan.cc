@@ -75,6 +75,7 @@ void write_saved_plan(const std::string& file, const RunPlan& run) {
   };
   for (const PlannedProgram& program : run.train) add("train", program);
   for (const PlannedProgram& program : run.eval) add("eval", program);
+  if (run.prologue) add("prologue", *run.prologue);
   if (run.update) add("update", *run.update);
   io::replace_file(file, R"({"format":")" + std::string(kFormat) + R"(","model":)" +
                              io::quote_json(run.report.model) + R"(,"micro_batch":)" +

@@ -15,8 +15,8 @@ struct RunPlan;
 
 struct SavedPlan {
   struct Program {
-    std::string kind;    // "train", "eval", "update"
-    int64_t length = 0;  // of the bucket; 0 for the update
+    std::string kind;    // "train", "eval", "prologue", "update"
+    int64_t length = 0;  // of the bucket; 0 for the last two
     plan::Plan plan;
   };
   std::string file;

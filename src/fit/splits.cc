@@ -44,14 +44,20 @@ int64_t peak_bytes(const Split& split, int64_t arena_bytes, const RunPlanRequest
                   request.startup_bytes);
 }
 
-UpdateProgram update_program(const RunPlanRequest& request, const Backend& backend) {
-  Graph graph = build_update_graph(request.network, request.recipe);
-  const plan::Plan plan = plan::plan_strategy(lower(graph, backend).problem, "keep-all");
-  UpdateProgram update{true, {}, plan.arena_bytes, plan.seconds};
-  for (Value& value : graph.values) {
-    if (value.kind != ValueKind::computed) update.residents.values.push_back(std::move(value));
-  }
-  return update;
+UpdatePrograms update_programs(const RunPlanRequest& request, bool has_prologue,
+                               const Backend& backend) {
+  UpdatePrograms programs{.is_made = true};
+  const auto add = [&](Graph graph) {
+    const plan::Plan plan = plan::plan_strategy(lower(graph, backend).problem, "keep-all");
+    programs.arena_bytes = std::max(programs.arena_bytes, plan.arena_bytes);
+    programs.seconds += plan.seconds;
+    for (Value& value : graph.values) {
+      if (value.kind != ValueKind::computed) programs.residents.values.push_back(std::move(value));
+    }
+  };
+  if (has_prologue) add(build_prologue_graph(request.network, request.recipe));
+  if (request.recipe.updates) add(build_update_graph(request.network, request.recipe));
+  return programs;
 }
 
 // Of the micro-batches those whose programs are affordable: the whole batch, the largest that
@@ -124,13 +130,14 @@ std::vector<int64_t> micro_batches_of(const RunPlanRequest& request) {
 }
 
 Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
-                           const Backend& backend, UpdateProgram& update) {
+                           const Backend& backend, UpdatePrograms& update) {
   Split split{.micro_batch = micro_batch,
               .accumulation_steps = (request.global_batch + micro_batch - 1) / micro_batch,
               .resident_bytes = 0,
               .update_arena_bytes = 0,
               .clipped_gradients = {},
               .update_seconds = 0,
+              .has_prologue = false,
               .problem = nullptr,
               .frontier = std::nullopt};
   const BatchShape shape{micro_batch, request.lengths.back()};
@@ -141,8 +148,9 @@ Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
                                                          split.accumulation_steps)
                                      : build_eval_graph(request.network, shape);
   residents.add(graph, backend);
-  if (request.trains && accumulates && request.recipe.updates) {
-    if (!update.is_made) update = update_program(request, backend);
+  split.has_prologue = reads_prologue(graph);
+  if (split.has_prologue || (request.trains && accumulates && request.recipe.updates)) {
+    if (!update.is_made) update = update_programs(request, split.has_prologue, backend);
     residents.add(update.residents, backend);
     split.update_arena_bytes = update.arena_bytes;
     split.update_seconds = update.seconds;
@@ -190,7 +198,7 @@ std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& bac
   open.micro_batch = 0;
   std::vector<int64_t> sizes = micro_batches_of(request);
   std::vector<int64_t> choice = micro_batches_of(open);
-  UpdateProgram update;
+  UpdatePrograms update;
   std::optional<Split> first;
   if (request.trains && choice.size() > 1) {
     first = make_unplanned_split(request, sizes.front(), backend, update);

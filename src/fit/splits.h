@@ -20,7 +20,8 @@ struct Split {
   int64_t update_arena_bytes = 0;
   /// Gradients in the arena that all live until the global clip; see PlanReport::arena_bytes.
   std::vector<plan::StorageId> clipped_gradients;
-  double update_seconds = 0;
+  double update_seconds = 0;                     // of all that runs once an update
+  bool has_prologue = false;                     // which is one of them
   std::unique_ptr<const plan::Problem> problem;  // of the largest bucket; the frontier refers to it
   std::optional<plan::Frontier> frontier;        // of it; one plan for a named strategy
 };
@@ -51,10 +52,11 @@ struct PlacedCandidate {
 /// breaks this.
 [[nodiscard]] std::vector<int64_t> micro_batches_of(const RunPlanRequest& request);
 
-/// The update's part in a split: the same in all that accumulate, so it is made once.
-struct UpdateProgram {
+/// What runs once an update, prologue and update: the same in all splits that accumulate, so it is
+/// made once.
+struct UpdatePrograms {
   bool is_made = false;
-  Graph residents;  // its resident values alone
+  Graph residents = {};  // their resident values alone
   int64_t arena_bytes = 0;
   double seconds = 0;
 };
@@ -62,7 +64,7 @@ struct UpdateProgram {
 /// Everything of a split but its schedules, which take most of the time: what it needs without any
 /// of them, and the bound of what they need.
 [[nodiscard]] Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
-                                         const Backend& backend, UpdateProgram& update);
+                                         const Backend& backend, UpdatePrograms& update);
 /// No schedule of this split needs less: process, resident and the largest op.
 [[nodiscard]] int64_t least_peak_bytes(const Split& split, const RunPlanRequest& request);
 

@@ -32,12 +32,19 @@ enum class Phase : uint8_t { prologue, forward, backward, update };
 ///   parameter  a trainable (or frozen) weight
 ///   buffer     a part of the model that no gradient moves: running statistics
 ///   state      an optimizer state or a gradient accumulator
+///   cached     what a prologue node makes of weights once an update: it has a producer in the
+///              program that makes it, and none in those that read it
 ///   computed   the output of a node; lives in the arena, or in the storage of the resident value
 ///   that it overwrites
-enum class ValueKind : uint8_t { input, parameter, buffer, state, computed };
+enum class ValueKind : uint8_t { input, parameter, buffer, state, cached, computed };
 /// What a file of the model's weights holds.
 [[nodiscard]] constexpr bool is_of_model(ValueKind kind) {
   return kind == ValueKind::parameter || kind == ValueKind::buffer;
+}
+
+/// What stays from update to update: of the model, or of its training.
+[[nodiscard]] constexpr bool is_kept(ValueKind kind) {
+  return is_of_model(kind) || kind == ValueKind::state;
 }
 
 /// Where a value lives; one space today, so that transfers can later be ordinary nodes.

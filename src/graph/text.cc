@@ -26,6 +26,8 @@ const char* keyword(ValueKind kind) {
       return "buffer";
     case ValueKind::state:
       return "state";
+    case ValueKind::cached:
+      return "cached";
     case ValueKind::computed:
       break;
   }
@@ -270,8 +272,8 @@ class Parser {
       while (accept(',')) outputs.push_back(fresh_id());
       expect('=');
       const std::string name = word();
-      for (ValueKind kind :
-           {ValueKind::input, ValueKind::parameter, ValueKind::buffer, ValueKind::state}) {
+      for (ValueKind kind : {ValueKind::input, ValueKind::parameter, ValueKind::buffer,
+                             ValueKind::state, ValueKind::cached}) {
         if (name == keyword(kind) && outputs.size() == 1 && peek() == '"')
           return resident(outputs[0], kind);
       }
@@ -284,7 +286,7 @@ class Parser {
       graph_.values[static_cast<size_t>(id)].is_marked = true;
       return;
     }
-    if (kind != "output" && kind != "name") fail("'output' expected");
+    if (kind != "output" && kind != "name" && kind != "cached") fail("'output' expected");
     const std::string name = string();
     const ValueId id = used_id();
     if (id == kNone) fail("an output needs a value");
@@ -293,6 +295,7 @@ class Parser {
       fail("%" + std::to_string(id) + " has the name '" + graph_.value(id).name + "' already");
     graph_.values[static_cast<size_t>(id)].name = name;
     if (kind == "output") graph_.outputs.push_back(id);
+    if (kind == "cached") graph_.values[static_cast<size_t>(id)].kind = ValueKind::cached;
   }
 
   std::string_view text_;
@@ -323,8 +326,10 @@ std::string print(const Graph& graph) {
     const Value& value = graph.values[id];
     const bool is_output = std::find(graph.outputs.begin(), graph.outputs.end(),
                                      static_cast<ValueId>(id)) != graph.outputs.end();
-    if (!graph.is_resident(static_cast<ValueId>(id)) && !value.name.empty() && !is_output)
-      out += "  name " + quoted(value.name) + " %" + std::to_string(id) + "\n";
+    const bool is_cached = value.kind == ValueKind::cached;
+    if (value.producer != kNone && !value.name.empty() && !is_output)
+      out += (is_cached ? "  cached " : "  name ") + quoted(value.name) + " %" +
+             std::to_string(id) + "\n";
     if (value.is_marked) out += "  mark %" + std::to_string(id) + "\n";
   }
   return out + "}\n";

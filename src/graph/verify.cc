@@ -27,7 +27,8 @@ void verify_values(const Graph& graph) {
     };
     if (!value.name.empty() && !names.insert(value.name).second)
       fail_here("the name '" + value.name + "' is used twice");
-    if ((value.kind == ValueKind::computed) != (value.producer != kNone))
+    const bool may_be_made = value.kind == ValueKind::computed || value.kind == ValueKind::cached;
+    if (value.producer == kNone ? value.kind == ValueKind::computed : !may_be_made)
       fail_here("kind and producer disagree");
     if (value.kind != ValueKind::computed && value.name.empty())
       fail_here("a resident value needs a name");
@@ -49,6 +50,21 @@ bool has_complete_attrs(const Node& node) {
            const AttrValue* found = node.attrs.find(spec.name);
            return found != nullptr && kind_of(*found) == kind_of(spec.default_value);
          });
+}
+
+// It runs once for all micro-batches of an update, so nothing that it reads may differ between
+// them.
+void verify_prologue(const Graph& graph, const Node& node, const std::string& where) {
+  for (const ValueId input : node.inputs) {
+    if (input == kNone) continue;
+    const Value& value = graph.value(input);
+    const bool is_made = value.producer != kNone;
+    const bool is_steady = is_made ? graph.node(value.producer).phase == Phase::prologue
+                                   : is_of_model(value.kind) || value.kind == ValueKind::cached;
+    if (!is_steady)
+      fail(where, "a prologue node reads %" + std::to_string(input) +
+                      ", which is neither a weight nor made of weights by the prologue");
+  }
 }
 
 }  // namespace
@@ -100,6 +116,7 @@ void verify(const Graph& graph) {
       }
       is_defined[static_cast<size_t>(output)] = true;
     }
+    if (node.phase == Phase::prologue) verify_prologue(graph, node, where);
     const Alias& alias = *node.op->alias;
     const bool overwrites = alias.kind == AliasKind::must_overwrite;
     if (!overwrites && alias.kind != AliasKind::view) continue;

@@ -16,8 +16,12 @@ Graph compact(Graph graph) {
   out.values.reserve(graph.values.size());
   out.nodes.reserve(graph.nodes.size());
   std::vector<ValueId> renamed(graph.values.size(), kNone);
+  std::vector<bool> is_made(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    for (const ValueId id : node.outputs) is_made[static_cast<size_t>(id)] = true;
+  }
   for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (graph.values[i].kind == ValueKind::computed) continue;
+    if (is_made[i] || graph.values[i].kind == ValueKind::computed) continue;
     renamed[i] = static_cast<ValueId>(out.values.size());
     out.values.push_back(std::move(graph.values[i]));
   }

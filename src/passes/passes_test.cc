@@ -10,6 +10,7 @@
 #include "passes/fuse_accumulate.h"
 #include "passes/pipeline.h"
 #include "passes/remove_dead.h"
+#include "passes/split_prologue.h"
 #include "snug/error.h"
 
 namespace snug {
@@ -132,6 +133,69 @@ TEST(Fuse_accumulate, every_op_with_such_a_form_has_a_text_here) {
   int forms = 0;
   for (const OpDef* op : op_registry().all()) forms += op->accumulating_form != nullptr ? 1 : 0;
   EXPECT_EQ(forms, 2) << "matmul and embedding_grad have; a new one needs a text above";
+}
+
+// A chain made twice (tied weights, or two layers of one builder), a view on the way, and a weight
+// that is read as it is, too.
+TEST(Split_prologue, takes_out_what_is_made_of_weights_and_makes_it_once) {
+  const WithPrologue split =
+      split_prologue(parsed("  %0 = input \"x\" : f32[2,4]\n"
+                            "  %1 = parameter \"w\" : f32[4,4]\n"
+                            "  %2 = cast(%1) {to=\"bf16\"} : bf16[4,4] @\"a\" prologue\n"
+                            "  %3 = cast(%2) {to=\"f32\"} : f32[4,4] @\"a\" prologue\n"
+                            "  %4 = matmul(%0, %3, _) : f32[2,4] @\"a\" forward\n"
+                            "  %5 = cast(%1) {to=\"bf16\"} : bf16[4,4] @\"b\" prologue\n"
+                            "  %6 = cast(%5) {to=\"f32\"} : f32[4,4] @\"b\" prologue\n"
+                            "  %7 = reshape(%6) {shape=[16]} : f32[16] @\"b\" prologue\n"
+                            "  %8 = matmul(%4, %6, _) : f32[2,4] @\"b\" forward\n"
+                            "  %9 = matmul(%8, %1, _) : f32[2,4] @\"c\" forward\n"
+                            "  %10 = sum_squares(%7) : f32[] @\"c\" forward\n"
+                            "  output \"y\" %9\n"
+                            "  output \"norm\" %10\n"));
+  const std::string made = R"(cast(cast(w) {to=\"bf16\"}) {to=\"f32\"})";
+  EXPECT_EQ(printed(split.main),
+            "  %0 = input \"x\" : f32[2,4]\n"
+            "  %1 = parameter \"w\" : f32[4,4]\n"
+            "  %2 = cached \"" +
+                made +
+                "\" : f32[4,4]\n"
+                "  %3 = matmul(%0, %2, _) : f32[2,4] @\"a\" forward\n"
+                "  %4 = reshape(%2) {shape=[16]} : f32[16] @\"b\" prologue\n"
+                "  %5 = matmul(%3, %2, _) : f32[2,4] @\"b\" forward\n"
+                "  %6 = matmul(%5, %1, _) : f32[2,4] @\"c\" forward\n"
+                "  %7 = sum_squares(%4) : f32[] @\"c\" forward\n"
+                "  output \"y\" %6\n"
+                "  output \"norm\" %7\n");
+  const std::string prologue = print(split.prologue);
+  EXPECT_EQ(prologue,
+            "graph \"prologue\" {\n"
+            "  %0 = parameter \"w\" : f32[4,4]\n"
+            "  %1 = cast(%0) {to=\"bf16\"} : bf16[4,4] @\"a\" prologue\n"
+            "  %2 = cast(%1) {to=\"f32\"} : f32[4,4] @\"a\" prologue\n"
+            "  %3 = reshape(%2) {shape=[16]} : f32[16] @\"b\" prologue\n"
+            "  cached \"" +
+                made +
+                "\" %2\n"
+                "}\n");
+  EXPECT_EQ(print(parse_graph(prologue, op_registry())), prologue);
+}
+
+TEST(Split_prologue, a_graph_without_one_stays_as_it_is) {
+  const std::string body =
+      "  %0 = input \"x\" : f32[2]\n"
+      "  %1 = neg(%0) : f32[2] @\"\" forward\n"
+      "  output \"y\" %1\n";
+  const WithPrologue split = split_prologue(parsed(body));
+  EXPECT_EQ(printed(split.main), body);
+  EXPECT_TRUE(split.prologue.nodes.empty());
+}
+
+TEST(Split_prologue, what_may_differ_between_micro_batches_is_no_part_of_it) {
+  const std::string input = "  %0 = input \"x\" : f32[2]\n";
+  EXPECT_THROW((void)parsed(input + "  %1 = neg(%0) : f32[2] @\"\" prologue\n"), Error);
+  EXPECT_THROW((void)parsed(input + "  %1 = neg(%0) : f32[2] @\"\" forward\n"
+                                    "  %2 = neg(%1) : f32[2] @\"\" prologue\n"),
+               Error);
 }
 
 TEST(Compact, residents_come_first_and_values_that_nobody_makes_go) {

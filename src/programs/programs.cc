@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "programs/programs.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,6 +11,7 @@
 #include "ops/registry.h"
 #include "optim/optimizer.h"
 #include "passes/pipeline.h"
+#include "passes/split_prologue.h"
 
 namespace snug::train {
 namespace {
@@ -93,15 +95,23 @@ std::string hyper_name(size_t rate) {
   return rate == 0 ? kHyperName : kHyperName + ("." + std::to_string(rate));
 }
 
-Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape) {
+Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape, bool has_prologue) {
   GraphBuilder builder(ops_of(network), "evaluate");
   (void)network.build(builder, {.rows = shape.rows, .length = shape.length, .training = false});
-  return run_pipeline(builder.take(), ops_of(network));
+  Graph graph = run_pipeline(builder.take(), ops_of(network));
+  return has_prologue ? split_prologue(std::move(graph)).main : graph;
 }
 
-Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const BatchShape& shape,
+namespace {
+
+bool accumulates_gradients(const Recipe& recipe, int64_t micro_batches) {
+  return micro_batches > 1 || !recipe.updates;
+}
+
+// The prologue among its nodes.
+Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const BatchShape& shape,
                         int64_t micro_batches) {
-  const bool accumulates = micro_batches > 1 || !recipe.updates;
+  const bool accumulates = accumulates_gradients(recipe, micro_batches);
   GraphBuilder builder(ops_of(network), "train");
   const ValueId loss = network.build(builder, {.rows = shape.rows,
                                                .length = shape.length,
@@ -131,7 +141,7 @@ Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const B
   const GradientAccumulator accumulator = [&](ValueId weight, int uses) {
     if (!accumulates && uses == 1) return kNone;
     const std::string name = builder.graph().value(weight).name;
-    return builder.state(kGradientPrefix + name, builder.type(weight));
+    return builder.state(kGradientPrefix + name, {recipe.gradients, builder.shape(weight)});
   };
   const GradientSink sink = [&](ValueId weight, ValueId gradient) {
     if (accumulates) return;
@@ -154,19 +164,39 @@ Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const B
   return run_pipeline(builder.take(), ops_of(network));
 }
 
+}  // namespace
+
+Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const BatchShape& shape,
+                        int64_t micro_batches) {
+  Graph graph = whole_train_graph(network, recipe, shape, micro_batches);
+  const bool accumulates = accumulates_gradients(recipe, micro_batches);
+  return accumulates ? split_prologue(std::move(graph)).main : graph;
+}
+
+Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe) {
+  constexpr int64_t kAnySplit = 2;
+  return split_prologue(whole_train_graph(network, recipe, {1, kAnyLength}, kAnySplit)).prologue;
+}
+
+bool reads_prologue(const Graph& graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(),
+                     [](const Value& value) { return value.kind == ValueKind::cached; });
+}
+
 Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
   GraphBuilder builder(ops_of(network), "update");
   std::vector<std::string> names;
   std::map<std::string, TensorType> types;
-  for (const Value& value : parameters_of(network)) {
+  for (Value& value : parameters_of(network)) {
     names.push_back(value.name);
-    types[value.name] = value.type;
+    types[value.name] = std::move(value.type);
   }
   std::vector<ValueId> weights;
   std::vector<ValueId> gradients;
   for (const std::string& name : trainable_names(names, recipe.freeze)) {
     weights.push_back(builder.parameter(name, types[name]));
-    gradients.push_back(builder.state(kGradientPrefix + name, types[name]));
+    gradients.push_back(
+        builder.state(kGradientPrefix + name, {recipe.gradients, types[name].shape}));
   }
   append_clipped_updates(builder, recipe, names, weights, gradients);
   return run_pipeline(builder.take(), ops_of(network));

@@ -27,11 +27,19 @@ inline constexpr const char* kGradientPrefix = "grad.";    // state of an accumu
 [[nodiscard]] Graph build_train_graph(const NetworkDef& network, const Recipe& recipe,
                                       const BatchShape& shape, int64_t micro_batches);
 
+/// What the programs of an update with more than one micro-batch share, made once an update from
+/// the weights (Phase::prologue). Without nodes where the network has no such part; with one
+/// micro-batch it is a part of the training program.
+[[nodiscard]] Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe);
+/// Whether a program reads what the prologue makes.
+[[nodiscard]] bool reads_prologue(const Graph& graph);
+
 /// Norm, clipping, update and zeroing of the accumulated gradients.
 [[nodiscard]] Graph build_update_graph(const NetworkDef& network, const Recipe& recipe);
 
-/// Forward alone.
-[[nodiscard]] Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape);
+/// Forward alone. `has_prologue`: what the prologue makes is there.
+[[nodiscard]] Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape,
+                                     bool has_prologue = false);
 
 /// Parameters and buffers of the network in the order of the graph.
 [[nodiscard]] std::vector<Value> weights_of(const NetworkDef& network);

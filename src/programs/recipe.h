@@ -17,6 +17,7 @@ struct Recipe {
   optim::GroupRules groups;
   std::vector<std::string> freeze;  // patterns; * matches any text
   bool updates = true;              // false: gradients stay in their states
+  DType gradients = DType::f32;     // how they are stored where they are summed
 };
 
 /// The names that no pattern freezes, in order. Throws Error{bad_config} for a pattern that matches

@@ -34,6 +34,7 @@ Engine::Engine(const RunPlan& plan, const Backend& backend, std::span<std::byte>
   };
   for (const PlannedProgram& program : plan_.train) train_.push_back(bind(program));
   for (const PlannedProgram& program : plan_.eval) eval_.push_back(bind(program));
+  if (plan_.prologue) prologue_ = bind(*plan_.prologue);
   if (plan_.update) update_ = bind(*plan_.update);
 }
 
@@ -44,6 +45,7 @@ void Engine::rehearse_peak() {
       largest = program.get();
     }
   };
+  if (prologue_) consider(prologue_);
   for (const auto& program : train_) consider(program);
   for (const auto& program : eval_) consider(program);
   if (largest != nullptr) run(*largest);
@@ -90,6 +92,7 @@ void Engine::check_memory() {
   };
   std::for_each(train_.begin(), train_.end(), count_scratch);
   std::for_each(eval_.begin(), eval_.end(), count_scratch);
+  if (prologue_) count_scratch(prologue_);
   if (update_) count_scratch(update_);
   measured_arena_bytes_ = std::max(measured_arena_bytes_, round_up(end, alignment_));
 }

@@ -34,6 +34,11 @@ class Engine {
   /// Programs by bucket, in the order of the plan.
   [[nodiscard]] Executable& train(size_t bucket) { return *train_[bucket]; }
   [[nodiscard]] Executable& eval(size_t bucket) { return *eval_[bucket]; }
+  /// Makes what all programs read that is made of weights alone. Call it where weights may have
+  /// changed since: before the micro-batches of an update, and before evaluation.
+  void run_prologue() {
+    if (prologue_) run(*prologue_);
+  }
   /// Null where the training program updates by itself.
   [[nodiscard]] Executable* update() { return update_.get(); }
   [[nodiscard]] size_t bucket_of(int64_t length) const;
@@ -77,6 +82,7 @@ class Engine {
   KernelCache kernels_;
   std::vector<std::unique_ptr<Executable>> train_;
   std::vector<std::unique_ptr<Executable>> eval_;
+  std::unique_ptr<Executable> prologue_;
   std::unique_ptr<Executable> update_;
   std::vector<Gap> gaps_;
   int64_t alignment_;

@@ -41,7 +41,7 @@ std::string NotFinite::text() const {
 std::optional<NotFinite> find_not_finite(const Engine& engine) {
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     if (entry.type.dtype != DType::f32) continue;
-    if (!is_of_model(entry.kind) && entry.kind != ValueKind::state) continue;
+    if (!is_kept(entry.kind)) continue;
     const std::span<const float> values = engine.values<float>(name);
     const int64_t element = first_not_finite(values);
     if (element >= 0)

@@ -102,6 +102,7 @@ Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink
     shapes[output] = Shape(shape.begin() + 1, shape.end());
   }
   Evaluation evaluation{.rows = rows.rows()};
+  engine->run_prologue();
   for (int64_t first = 0; first < rows.rows(); first += plan.micro_batch) {
     check_cancelled(options);
     feeder.fill(*engine, first, 0);
@@ -235,7 +236,7 @@ void Session::predict(const RowSource& rows, const OutputSink& sink) {
 
 const ResidentLayout::Entry& Session::Impl::entry(const std::string& tensor) const {
   const bool is_there = engine->has(tensor) && !tensor.starts_with(train::kGradientPrefix);
-  if (!is_there || plan.residents.at(tensor).kind == ValueKind::input)
+  if (!is_there || !is_kept(plan.residents.at(tensor).kind))
     throw Error(ErrorCode::bad_config, tensor, "the session has no tensor of this name",
                 "tensors() lists them");
   return plan.residents.at(tensor);
@@ -244,7 +245,7 @@ const ResidentLayout::Entry& Session::Impl::entry(const std::string& tensor) con
 std::vector<TensorInfo> Session::tensors() const {
   std::vector<TensorInfo> found;
   for (const auto& [name, entry] : impl_->plan.residents.entries()) {
-    if (entry.kind == ValueKind::input || name.starts_with(train::kGradientPrefix)) continue;
+    if (!is_kept(entry.kind) || name.starts_with(train::kGradientPrefix)) continue;
     const TensorKind kind = entry.kind == ValueKind::parameter ? TensorKind::parameter
                             : entry.kind == ValueKind::buffer  ? TensorKind::buffer
                                                                : TensorKind::optimizer_state;

@@ -14,6 +14,7 @@ double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn) {
   Executable& program = engine.train(engine.bucket_of(batch.length()));
   double loss = 0;
   const auto rows = batch.rows();
+  engine.run_prologue();
   for (int64_t piece = 0; piece < engine.plan().accumulation_steps; ++piece) {
     const int64_t first_slot = piece * engine.plan().micro_batch;
     if (first_slot >= rows) break;  // a partial last batch: the missing pieces have weight zero

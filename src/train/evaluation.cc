@@ -20,6 +20,7 @@ void for_each_row(const EvalPass& pass, const std::function<void(const Evaluated
   columns.reserve(pass.feed.rows->most_values());
   data::BatchPlan batch;
   int64_t done = 0;
+  engine.run_prologue();
   while (sampler.next(batch)) {
     if (pass.cancel != nullptr && pass.cancel->load())
       throw Error(ErrorCode::cancelled, "evaluation", "stopped on request");

@@ -147,7 +147,8 @@ void write_for_solve(const RunPlan& run, const RunOptions& options) {
     for (const plan::Step& step : program.plan.steps) schedule.push_back(step.op);
     io::replace_file(options.save_schedule_file, solve::remat_schedule_json(problem, schedule));
   }
-  const size_t programs = run.train.size() + run.eval.size() + (run.update ? 1 : 0);
+  const size_t programs =
+      run.train.size() + run.eval.size() + (run.prologue ? 1 : 0) + (run.update ? 1 : 0);
   const std::string size = std::to_string(program.length);
   const std::string rows = run.report.image_size > 0
                                ? " images of " + size + " x " + size + " pixels"
@@ -189,6 +190,7 @@ RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const Run
   double epoch_seconds = 0;
   for (size_t i = 0; i < run.train.size(); ++i) {
     const double update = static_cast<double>(run.accumulation_steps) * run.train[i].plan.seconds +
+                          (run.prologue ? run.prologue->plan.seconds : 0.0) +
                           (run.update ? run.update->plan.seconds : 0.0);
     epoch_seconds += update * static_cast<double>(setup.histogram[i].batches);
   }

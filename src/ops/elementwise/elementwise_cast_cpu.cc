@@ -20,9 +20,13 @@ HWY_INLINE void cast_row(const std::byte* src, std::byte* dst, int64_t n) {
   for (; i + lanes <= n; i += lanes) store_at(load_at(x, i, -1), y, i, -1);
   if (i < n) store_at(load_at(x, i, n - i), y, i, n - i);
 }
-void f32_to_bf16_row(const std::byte* x, std::byte* y, int64_t n) { cast_row<float, Bf16>(x, y, n); }
+void f32_to_bf16_row(const std::byte* x, std::byte* y, int64_t n) {
+  cast_row<float, Bf16>(x, y, n);
+}
 void f32_to_f16_row(const std::byte* x, std::byte* y, int64_t n) { cast_row<float, F16>(x, y, n); }
-void bf16_to_f32_row(const std::byte* x, std::byte* y, int64_t n) { cast_row<Bf16, float>(x, y, n); }
+void bf16_to_f32_row(const std::byte* x, std::byte* y, int64_t n) {
+  cast_row<Bf16, float>(x, y, n);
+}
 void f16_to_f32_row(const std::byte* x, std::byte* y, int64_t n) { cast_row<F16, float>(x, y, n); }
 
 }  // namespace HWY_NAMESPACE
