@@ -13,6 +13,11 @@
 namespace snug {
 namespace {
 
+// What has a gradient, which is stored as it is itself.
+bool is_floating(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
+
 // Nodes that the rule builds for these wants, counted on a graph of this one node.
 size_t count_nodes(const GraphBuilder& builder, const Node& node, const std::vector<bool>& has_dy,
                    const std::vector<bool>& wants) {
@@ -106,7 +111,7 @@ class ReverseMode {
                                        [&](ValueId id) { return needs(id); });
       if (!depends) continue;
       for (ValueId id : node.outputs) {
-        if (graph.type(id).dtype == DType::f32) needs_[static_cast<size_t>(id)] = true;
+        if (is_floating(graph.type(id).dtype)) needs_[static_cast<size_t>(id)] = true;
       }
     }
     reaches_[static_cast<size_t>(output_)] = true;
@@ -255,7 +260,7 @@ std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId outpu
   };
   if (!is_value(output)) fail("the output is not a value of this graph");
   const TensorType type = builder.type(output);
-  if (type.dtype != DType::f32) fail("the output is " + to_string(type) + ", not floating-point");
+  if (!is_floating(type.dtype)) fail("the output is " + to_string(type) + ", not floating-point");
   if (seed == kNone && element_count(type) != 1)
     fail("an output of type " + to_string(type) + " needs a seed");
   if (seed != kNone && (!is_value(seed) || builder.type(seed) != type)) {
@@ -263,7 +268,7 @@ std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId outpu
   }
   for (ValueId id : wrt) {
     if (!is_value(id)) fail("a value to differentiate by is not of this graph");
-    if (builder.type(id).dtype != DType::f32) {
+    if (!is_floating(builder.type(id).dtype)) {
       fail("'" + builder.graph().value(id).name + "' is " + to_string(builder.type(id)) +
            " and has no gradient");
     }

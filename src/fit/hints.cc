@@ -70,7 +70,7 @@ class Trials {
       return {};  // the words would be refused
     }
     std::vector<Split> splits;
-    UpdateProgram update;
+    UpdatePrograms update;
     for (const int64_t size : sizes) {
       if (size != sizes.front() && size != sizes.back() && size != smallest_) continue;
       if (ops_left_ <= 0) break;

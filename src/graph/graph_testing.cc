@@ -34,7 +34,7 @@ class Generator {
       const std::vector<ValueId> inputs = choose_inputs(op);
       if (!may_overwrite(op, inputs)) continue;
       builder_.set_scope(below(3) == 0 ? "" : "block." + std::to_string(below(4)));
-      builder_.set_phase(static_cast<Phase>(below(4)));
+      builder_.set_phase(static_cast<Phase>(1 + below(3)));  // any but prologue
       try {
         for (ValueId output : builder_.op(*op.name, inputs, choose_attrs(op)))
           pool_.push_back(output);

@@ -67,27 +67,33 @@ class Batch final : public BatchSource {
   }
 };
 
-struct Run {
+struct Trained {
   std::unique_ptr<Backend> backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
   RunPlan plan;
   std::unique_ptr<Engine> engine;
   std::vector<double> losses;
+  std::vector<float> first_weights;
 
-  Run(Phase phase, int64_t micro_batch, double max_grad_norm = 1.0) {
+  Trained(Phase phase, int64_t micro_batch, double max_grad_norm = 1.0) {
     const optim::Options adamw = optim::make_options("adamw");
-    plan = make_run_plan({.network = rounding_network(phase),
-                          .recipe = {.optimizer = adamw, .max_grad_norm = max_grad_norm},
-                          .global_batch = kRows,
-                          .micro_batch = micro_batch,
-                          .lengths = {1},
-                          .budget_bytes = int64_t{1} << 30},
-                         *backend);
+    RunPlanRequest request;
+    request.network = rounding_network(phase);
+    request.recipe.optimizer = adamw;
+    request.recipe.max_grad_norm = max_grad_norm;
+    request.global_batch = kRows;
+    request.micro_batch = micro_batch;
+    request.lengths = {1};
+    request.budget_bytes = int64_t{1} << 30;
+    plan = make_run_plan(request, *backend);
     engine = std::make_unique<Engine>(plan, *backend);
     PhiloxStream stream(3, 0);
     for (float& value : engine->values<float>("layer.weight"))
       value = static_cast<float>(stream.normal());
+    first_weights = weights();
     for (int64_t i = 0; i < 4; ++i) {
-      const UpdateRule rule{.optimizer = adamw, .schedule = {}, .rates = {0.05}};
+      const UpdateRule rule{.optimizer = adamw,
+                            .schedule = {.shape = optim::ScheduleShape::constant},
+                            .rates = {0.05}};
       const UpdateCounts done{.drawn = i, .schedule = i, .optimizer = i};
       losses.push_back(run_update(*engine, Batch(), done, rule).loss);
     }
@@ -114,11 +120,12 @@ int casts(const Graph& graph) {
 
 TEST(Prologue, runs_once_an_update_and_changes_no_bit) {
   for (const double max_grad_norm : {1.0, 0.0}) {
-    const Run each_time(Phase::forward, 2, max_grad_norm);
-    const Run once(Phase::prologue, 2, max_grad_norm);
+    const Trained each_time(Phase::forward, 2, max_grad_norm);
+    const Trained once(Phase::prologue, 2, max_grad_norm);
     ASSERT_EQ(once.plan.accumulation_steps, 4);
     EXPECT_EQ(once.losses, each_time.losses);
     EXPECT_EQ(once.weights(), each_time.weights());
+    EXPECT_NE(once.weights(), once.first_weights);
     EXPECT_EQ(once.outputs(), each_time.outputs());
 
     ASSERT_TRUE(once.plan.prologue.has_value());
@@ -133,8 +140,8 @@ TEST(Prologue, runs_once_an_update_and_changes_no_bit) {
 
 // One value is handed over, of the weight's size: the one between the two casts lies in the arena.
 TEST(Prologue, what_it_makes_is_resident_and_counted) {
-  const Run each_time(Phase::forward, 2);
-  const Run once(Phase::prologue, 2);
+  const Trained each_time(Phase::forward, 2);
+  const Trained once(Phase::prologue, 2);
   std::vector<std::string> cached;
   for (const auto& [name, entry] : once.plan.residents.entries()) {
     if (entry.kind == ValueKind::cached) cached.push_back(name);
@@ -147,8 +154,8 @@ TEST(Prologue, what_it_makes_is_resident_and_counted) {
 }
 
 TEST(Prologue, is_a_part_of_the_only_micro_batch) {
-  const Run each_time(Phase::forward, kRows);
-  const Run once(Phase::prologue, kRows);
+  const Trained each_time(Phase::forward, kRows);
+  const Trained once(Phase::prologue, kRows);
   EXPECT_FALSE(once.plan.prologue.has_value());
   EXPECT_EQ(once.losses, each_time.losses);
   EXPECT_EQ(once.weights(), each_time.weights());
