@@ -215,7 +215,8 @@ std::vector<std::vector<double>> error_bounds(const CaseGraph& graph) {
   for (int trial = 0; trial < kTrials; ++trial) {
     RefValues moved = graph.feeds;
     for (auto& [id, data] : moved) {
-      if (g.type(id).dtype != DType::f32) continue;
+      const DType dtype = g.type(id).dtype;
+      if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) continue;
       for (double& x : data) x *= 1 + kEpsilon * (random.next() % 2 == 0 ? 1 : -1);
     }
     const RefValues values = evaluate(g, moved);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/half.h"
+
 namespace snug {
 
 #define SNUG_OP_FAMILY(family) std::span<const RefKernelDef> family##_ref_kernels();
@@ -35,6 +37,19 @@ RefFn find_kernel(const std::string& op) {
   return found->second;
 }
 
+// Runs the kernel, and rounds what it wrote to what the outputs' types hold.
+void run_and_store(RefFn run, const RefArgs& args) {
+  run(args);
+  for (const RefTensor& output : args.outputs) {
+    const auto store = [&](auto round) {
+      for (int64_t i = 0; i < output.size(); ++i)
+        output.data[i] = static_cast<double>(to_f32(round(static_cast<float>(output.data[i]))));
+    };
+    if (output.type.dtype == DType::bf16) store(to_bf16);
+    if (output.type.dtype == DType::f16) store(to_f16);
+  }
+}
+
 class ReferenceKernel final : public Kernel {
  public:
   explicit ReferenceKernel(const NodeSpec& spec)
@@ -56,7 +71,7 @@ class ReferenceKernel final : public Kernel {
       for (size_t i = 0; i < outputs_.size(); ++i)
         outputs_[i].data = reinterpret_cast<double*>(launch.outputs[i]);
       for (size_t i = 0; i < inputs_.size(); ++i) bind_input(i, launch.inputs[i]);
-      run_({inputs_, outputs_, attrs_});
+      run_and_store(run_, {inputs_, outputs_, attrs_});
       return ErrorCode::ok;
     } catch (const Error& error) {
       return error.code();
@@ -137,7 +152,7 @@ RefValues evaluate(const Graph& graph, const RefValues& feeds) {
       outputs.push_back({graph.type(output), data.data()});
     }
     try {
-      find_kernel (*node.op->name)({inputs, outputs, node.attrs});
+      run_and_store(find_kernel(*node.op->name), {inputs, outputs, node.attrs});
     } catch (const Error& error) {
       throw Error(error.code(), where, error.what());
     }

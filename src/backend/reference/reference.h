@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference backend: every op in double, slow and obvious. It is the definition of correct:
 // kernels, gradients and goldens are compared with it. All element types are held as doubles
-// (integers below 2^53 are exact).
+// (integers below 2^53 are exact); what is stored in 16 bits is rounded as it is stored.
 #pragma once
 
 #include <map>

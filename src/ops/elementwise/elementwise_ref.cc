@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "backend/reference/reference.h"
-#include "base/half.h"
 #include "ops/index_map.h"
 
 namespace snug {
@@ -112,10 +111,6 @@ double to_int(double x) {
 }
 double to_bool(double x) { return x != 0 ? 1 : 0; }
 double same(double x) { return x; }
-double through_bf16(double x) {
-  return static_cast<double>(to_f32(to_bf16(static_cast<float>(x))));
-}
-double through_f16(double x) { return static_cast<double>(to_f32(to_f16(static_cast<float>(x)))); }
 
 void run_cast(const RefArgs& args) {
   switch (args.outputs[0].type.dtype) {
@@ -125,11 +120,9 @@ void run_cast(const RefArgs& args) {
       return unary<to_bool>(args);
     case DType::f32:
     case DType::i64:
-      return unary<same>(args);
     case DType::bf16:
-      return unary<through_bf16>(args);
     case DType::f16:
-      return unary<through_f16>(args);
+      return unary<same>(args);
   }
 }
 
