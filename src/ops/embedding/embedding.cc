@@ -9,19 +9,29 @@
 namespace snug {
 namespace {
 
+bool is_stored_as_rows(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
+
 std::vector<TensorType> infer_forward(const InferArgs& args) {
   require_dtype(args, 0, DType::f32, "table");
   require_rank(args, 0, 2, "table");
   require_dtype(args, 1, DType::i32, "ids");
   Shape shape = args.inputs[1].shape;
   shape.push_back(args.inputs[0].shape[1]);
-  return {{DType::f32, shape}};
+  const std::string& to = args.attrs.text("to");
+  const std::optional<DType> dtype = dtype_of(to);
+  if (!dtype || !is_stored_as_rows(*dtype))
+    throw Error(ErrorCode::invalid_graph, args.where,
+                "to must be f32, bf16 or f16, not '" + to + "'");
+  return {{*dtype, std::move(shape)}};
 }
 
 // Checks ids (input `ids`) against dy (the next input) and returns H.
 int64_t gradient_width(const InferArgs& args, size_t ids) {
   require_dtype(args, ids, DType::i32, "ids");
-  require_dtype(args, ids + 1, DType::f32, "dy");
+  if (!is_stored_as_rows(args.inputs[ids + 1].dtype))
+    shape_error(args, "dy must be f32, bf16 or f16, not " + to_string(args.inputs[ids + 1]));
   const Shape& dy = args.inputs[ids + 1].shape;
   if (dy.empty()) shape_error(args, "dy must have rank 1 or more");
   Shape wanted = args.inputs[ids].shape;
@@ -109,8 +119,8 @@ int row_flow_of_rows(const RowFlowArgs& args) {
 
 }  // namespace
 
-ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids) {
-  return builder.op1("embedding", {table, ids});
+ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids, DType to) {
+  return builder.op1("embedding", {table, ids}, {{"to", std::string(to_string(to))}});
 }
 
 std::span<const OpDef> embedding_ops() {
@@ -119,7 +129,7 @@ std::span<const OpDef> embedding_ops() {
        .inputs = std::vector<InputSpec>{"table", "ids"},
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y"},
-       .attrs = std::vector<AttrSpec>{},
+       .attrs = std::vector<AttrSpec>{{"to", std::string("f32")}},
        .infer = infer_forward,
        .gradient = Gradient(vjp),
        .keeps = Keeps{.inputs = 0b10},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gathering rows of a table by id. V rows of H numbers; ids may have any shape.
 //
-// embedding(table (V, H), ids i32(...)) -> (..., H): row ids[i] of the table.
+// embedding(table (V, H), ids i32(...)) {to} -> (..., H): row ids[i] of the table, stored in the
+// type `to` (f32, bf16, f16). The table and its gradient are f32, whatever its rows become.
 // embedding_grad(ids, dy (..., H)) {rows} -> (rows, H): every dy row added to the row of its id,
 // zeros elsewhere. embedding_grad_accumulate(acc (V, H), ids, dy) = acc + embedding_grad(ids, dy),
 // in acc's own bytes. The gradient keeps ids. An id outside [0, V) is Error{bad_data} when the op
@@ -12,6 +13,7 @@
 
 namespace snug {
 
-[[nodiscard]] ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids);
+[[nodiscard]] ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids,
+                                DType to = DType::f32);
 
 }  // namespace snug

@@ -2,9 +2,11 @@
 // CPU kernels of the embedding table. The gradient adds rows in the order of the ids; each thread
 // owns a range of columns, so bits do not depend on the number of threads and no scratch is needed.
 // Legend: V rows of the table, H columns, N ids.
+#include <algorithm>
 #include <cstring>
 
 #include "backend/cpu/kernel.h"
+#include "base/half.h"
 #include "base/threads.h"
 
 namespace snug {
@@ -25,19 +27,31 @@ bool ids_are_valid(const Lookup& lookup, const int32_t* ids) {
   return valid;
 }
 
+// One element as another type stores it.
+float stored(float x, float) { return x; }
+Bf16 stored(float x, Bf16) { return to_bf16(x); }
+F16 stored(float x, F16) { return to_f16(x); }
+float loaded(float x) { return x; }
+template <class Half>
+float loaded(Half x) {
+  return to_f32(x);
+}
+
+template <class Row>
 std::unique_ptr<Kernel> create_gather(const NodeSpec& spec, const CpuContext& context) {
   const Shape& table = spec.inputs[0].shape;
   const Lookup lookup{.rows = table[0], .width = table[1], .count = element_count(spec.inputs[1])};
   return make_kernel([lookup, threads = context.threads](const Launch& launch) {
     const float* src = input<float>(launch, 0);
     const auto* ids = input<int32_t>(launch, 1);
-    auto* dst = output<float>(launch);
+    auto* dst = output<Row>(launch);
     if (!ids_are_valid(lookup, ids)) return ErrorCode::bad_data;
     const int64_t grain = 1 + kWorthAThreadElements / (lookup.width + 1);
     parallel_for(threads, lookup.count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        std::memcpy(dst + i * lookup.width, src + ids[i] * lookup.width,
-                    static_cast<size_t>(lookup.width) * sizeof(float));
+        const float* from = src + ids[i] * lookup.width;
+        std::transform(from, from + lookup.width, dst + i * lookup.width,
+                       [](float x) { return stored(x, Row()); });
       }
     });
     return ErrorCode::ok;
@@ -45,19 +59,20 @@ std::unique_ptr<Kernel> create_gather(const NodeSpec& spec, const CpuContext& co
 }
 
 // dst[ids[i], :] += dy[i, :] for i = 0, 1, ...
-void scatter_add(int threads, const Lookup& lookup, const int32_t* ids, const float* dy,
-                 float* dst) {
+template <class Row>
+void scatter_add(int threads, const Lookup& lookup, const int32_t* ids, const Row* dy, float* dst) {
   const bool is_small = lookup.count * lookup.width < kWorthAThreadElements;
   parallel_for(is_small ? 1 : threads, lookup.width, kCacheLineFloats,
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = 0; i < lookup.count; ++i) {
-                   const float* from = dy + i * lookup.width;
+                   const Row* from = dy + i * lookup.width;
                    float* to = dst + ids[i] * lookup.width;
-                   for (int64_t j = begin; j < end; ++j) to[j] += from[j];
+                   for (int64_t j = begin; j < end; ++j) to[j] += loaded(from[j]);
                  }
                });
 }
 
+template <class Row>
 std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
   const Shape& table = spec.outputs[0].shape;
   const Lookup lookup{.rows = table[0], .width = table[1], .count = element_count(spec.inputs[0])};
@@ -69,11 +84,12 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
                  [&](int64_t begin, int64_t end) {
                    std::memset(dst + begin, 0, static_cast<size_t>(end - begin) * sizeof(float));
                  });
-    scatter_add(threads, lookup, ids, input<float>(launch, 1), dst);
+    scatter_add(threads, lookup, ids, input<Row>(launch, 1), dst);
     return ErrorCode::ok;
   });
 }
 
+template <class Row>
 std::unique_ptr<Kernel> create_grad_accumulate(const NodeSpec& spec, const CpuContext& context) {
   const Shape& table = spec.outputs[0].shape;
   const Lookup lookup{.rows = table[0], .width = table[1], .count = element_count(spec.inputs[1])};
@@ -82,7 +98,7 @@ std::unique_ptr<Kernel> create_grad_accumulate(const NodeSpec& spec, const CpuCo
     auto* dst = output<float>(launch);
     if (!ids_are_valid(lookup, ids)) return ErrorCode::bad_data;
     copy_overwritten(launch, 0, 0, lookup.rows * lookup.width * element_bytes(DType::f32));
-    scatter_add(threads, lookup, ids, input<float>(launch, 2), dst);
+    scatter_add(threads, lookup, ids, input<Row>(launch, 2), dst);
     return ErrorCode::ok;
   });
 }
@@ -91,10 +107,23 @@ std::unique_ptr<Kernel> create_grad_accumulate(const NodeSpec& spec, const CpuCo
 
 std::span<const CpuKernelDef> embedding_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"embedding", "plain:embedding", "f32 i32 -> f32", always, no_scratch, create_gather},
-      {"embedding_grad", "plain:embedding_grad", "i32 f32 -> f32", always, no_scratch, create_grad},
+      {"embedding", "plain:embedding", "f32 i32 -> f32", always, no_scratch, create_gather<float>},
+      {"embedding", "plain:embedding_bf16", "f32 i32 -> bf16", always, no_scratch,
+       create_gather<Bf16>},
+      {"embedding", "plain:embedding_f16", "f32 i32 -> f16", always, no_scratch,
+       create_gather<F16>},
+      {"embedding_grad", "plain:embedding_grad", "i32 f32 -> f32", always, no_scratch,
+       create_grad<float>},
+      {"embedding_grad", "plain:embedding_grad_bf16", "i32 bf16 -> f32", always, no_scratch,
+       create_grad<Bf16>},
+      {"embedding_grad", "plain:embedding_grad_f16", "i32 f16 -> f32", always, no_scratch,
+       create_grad<F16>},
       {"embedding_grad_accumulate", "plain:embedding_grad_accumulate", "f32 i32 f32 -> f32", always,
-       no_scratch, create_grad_accumulate},
+       no_scratch, create_grad_accumulate<float>},
+      {"embedding_grad_accumulate", "plain:embedding_grad_accumulate_bf16", "f32 i32 bf16 -> f32",
+       always, no_scratch, create_grad_accumulate<Bf16>},
+      {"embedding_grad_accumulate", "plain:embedding_grad_accumulate_f16", "f32 i32 f16 -> f32",
+       always, no_scratch, create_grad_accumulate<F16>},
   };
   return kernels;
 }

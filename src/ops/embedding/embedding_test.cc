@@ -3,10 +3,40 @@
 
 namespace snug {
 
+namespace {
+
+// Rows in 16 bits, and the gradient of such rows: rounded as they are stored, summed in f32.
+void add_halves(std::vector<OpCase>& cases) {
+  for (const auto& [name, dtype] : {std::pair("bf16", DType::bf16), std::pair("f16", DType::f16)}) {
+    const CaseInput dy = {.type = {dtype, {200, 7}}};
+    const std::string suffix = std::string("_") + name;
+    cases.push_back({.op = "embedding",
+                     .name = "rows" + suffix,
+                     .inputs = {f32_normal({6, 33}), i32_between({2, 3}, 0, 5)},
+                     .attrs = {{"to", std::string(name)}},
+                     .differentiated_outputs = {}});
+    cases.push_back({.op = "embedding_grad",
+                     .name = "many_ids" + suffix,
+                     .inputs = {i32_between({200}, 0, 39), dy},
+                     .attrs = {{"rows", int64_t{40}}}});
+    cases.push_back({.op = "embedding_grad_accumulate",
+                     .name = "many_ids" + suffix,
+                     .inputs = {f32_normal({40, 7}), i32_between({200}, 0, 39), dy}});
+  }
+  cases.push_back({.op = "embedding",
+                   .name = "rows_of_integers",
+                   .inputs = {f32_normal({6, 3}), i32_between({2}, 0, 5)},
+                   .attrs = {{"to", std::string("i32")}},
+                   .error = ErrorCode::invalid_graph,
+                   .error_text = "to must be f32, bf16 or f16, not 'i32'"});
+}
+
+}  // namespace
+
 std::vector<OpCase> embedding_cases() {
   const Attrs rows_6 = {{"rows", int64_t{6}}};
   const Attrs rows_40 = {{"rows", int64_t{40}}};
-  return {
+  std::vector<OpCase> cases = {
       {.op = "embedding",
        .name = "sentence",
        .inputs = {f32_normal({6, 5}), i32_between({2, 3}, 0, 5)},
@@ -80,6 +110,8 @@ std::vector<OpCase> embedding_cases() {
        .error = ErrorCode::shape_mismatch,
        .error_text = "acc must have shape [6,4], not [6,5]"},
   };
+  add_halves(cases);
+  return cases;
 }
 
 }  // namespace snug
