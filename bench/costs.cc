@@ -78,7 +78,7 @@ std::string row_name(const train::PlannedProgram& program, size_t id, bool has_s
   std::string name = program.lowered.problem.ops[id].name;
   if (!has_shapes) return name;
   for (const NodeId node : program.lowered.nodes_of_op[id]) {
-    for (const TensorType& type : spec_of(program.graph, node).inputs) {
+    for (const TensorType& type : spec_of(program.graph, node).inputs.given()) {
       name += type.shape.empty() ? " ." : " ";
       for (size_t i = 0; i < type.shape.size(); ++i)
         name += (i > 0 ? "x" : "") + std::to_string(type.shape[i]);

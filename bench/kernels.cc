@@ -26,16 +26,14 @@ namespace {
 struct BenchSpec {
   std::string name;
   std::string op;
-  std::vector<TensorType>
-      inputs;  // i32 inputs hold ids below `ids_below`; rank 0 with dim -1 is absent
+  InputTypes inputs;  // i32 inputs hold ids below `ids_below`
   Attrs attrs = {};
   int64_t ids_below = 1;
 };
 
 TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
 TensorType i32(Shape shape) { return {DType::i32, std::move(shape)}; }
-TensorType absent() { return {DType::i32, {-1}}; }
-bool is_absent(const TensorType& type) { return type.shape == Shape{-1}; }
+constexpr std::nullopt_t kAbsent = std::nullopt;
 
 // The products of a dense layer y = x w^T + bias over T rows.
 void append_layer(std::vector<BenchSpec>& specs, int64_t T, int64_t in, int64_t out) {
@@ -45,9 +43,9 @@ void append_layer(std::vector<BenchSpec>& specs, int64_t T, int64_t in, int64_t 
                    "matmul",
                    {f32({T, in}), f32({out, in}), f32({out})},
                    {{"transpose_b", true}}});
-  specs.push_back({"dx/" + size, "matmul", {f32({T, out}), f32({out, in}), absent()}});
+  specs.push_back({"dx/" + size, "matmul", {f32({T, out}), f32({out, in}), kAbsent}});
   specs.push_back(
-      {"dw/" + size, "matmul", {f32({T, out}), f32({T, in}), absent()}, {{"transpose_a", true}}});
+      {"dw/" + size, "matmul", {f32({T, out}), f32({T, in}), kAbsent}, {{"transpose_a", true}}});
   specs.push_back({"dw_accumulate/" + size,
                    "matmul_accumulate",
                    {f32({out, in}), f32({T, out}), f32({T, in})},
@@ -98,7 +96,7 @@ std::vector<BenchSpec> all_specs() {
                    {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}});
   specs.push_back({"ffn",
                    "sgd_momentum",
-                   {w, w, w, f32({4}), absent()},
+                   {w, w, w, f32({4}), kAbsent},
                    {{"momentum", 0.9}, {"weight_decay", 0.0}}});
   specs.push_back({"ffn", "accumulate", {w, w}});
   specs.push_back({"ffn", "set_zero", {w}});
@@ -135,9 +133,8 @@ class BoundNode {
     GraphBuilder builder(op_registry(), "bench");
     std::vector<ValueId> values;
     for (size_t i = 0; i < bench.inputs.size(); ++i) {
-      values.push_back(is_absent(bench.inputs[i])
-                           ? kNone
-                           : builder.state("x" + std::to_string(i), bench.inputs[i]));
+      values.push_back(bench.inputs.has(i) ? builder.state("x" + std::to_string(i), bench.inputs[i])
+                                           : kNone);
     }
     builder.op(bench.op, values, bench.attrs);
     spec = spec_of(builder.graph(), 0);
@@ -145,7 +142,7 @@ class BoundNode {
     kernel_ = backend.create(spec);
     cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
     for (size_t i = 0; i < bench.inputs.size(); ++i)
-      inputs_.push_back(is_absent(bench.inputs[i]) ? nullptr : filled(bench, i));
+      inputs_.push_back(bench.inputs.has(i) ? filled(bench, i) : nullptr);
     for (const TensorType& type : spec.outputs) outputs_.push_back(allocate(byte_count(type)));
     const Alias& alias = *spec.op->alias;
     if (alias.kind == AliasKind::must_overwrite) {
@@ -210,7 +207,7 @@ struct Peak {
 };
 Peak measure_peak(const Backend& backend, int threads) {
   const BoundNode product(backend,
-                          {"peak", "matmul", {f32({2048, 768}), f32({768, 768}), absent()}});
+                          {"peak", "matmul", {f32({2048, 768}), f32({768, 768}), kAbsent}});
   constexpr int64_t kBytes = int64_t{64} << 20;
   const AlignedBytes from(kBytes), to(kBytes);
   std::memset(from.data(), 1, kBytes);
@@ -266,8 +263,7 @@ int main(int argc, char** argv) {
   const std::vector<BenchSpec> specs = all_specs();
   for (const BenchSpec& spec : specs) {
     std::string shape;
-    for (const TensorType& type : spec.inputs.given())
-      shape += is_absent(type) ? "" : to_string(type.shape);
+    for (const TensorType& type : spec.inputs.given()) shape += to_string(type.shape);
     benchmark::RegisterBenchmark(
         (spec.op + "/" + spec.name + "/" + shape).c_str(),
         [&](benchmark::State& state) { run_benchmark(state, *backend, spec, peak); })
