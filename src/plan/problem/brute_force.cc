@@ -29,7 +29,7 @@ std::optional<double> fewest_seconds(const Problem& problem, int64_t budget_byte
   std::vector<Needs> needs(problem.ops.size());
   for (size_t op = 0; op < problem.ops.size(); ++op) {
     for (const StorageId id : problem.ops[op].inputs) {
-      if (!problem.storages[static_cast<size_t>(id)].resident) needs[op].inputs |= bit(id);
+      if (!problem.storages[id].resident) needs[op].inputs |= bit(id);
     }
     for (const StorageId id : problem.ops[op].outputs) needs[op].outputs |= bit(id);
   }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/id_vector.h"
+
 namespace snug::plan {
 
 ProblemIndex::ProblemIndex(const Problem& problem_in)
@@ -12,13 +14,13 @@ ProblemIndex::ProblemIndex(const Problem& problem_in)
       runs_once(problem.ops.size(), false),
       in_keep(problem.storages.size(), false),
       versions(problem.ops.size()) {
-  std::vector<bool> is_written(problem.storages.size(), false);
+  IdVector<bool> is_written(problem.storages.size(), false);
   for (const Op& each : problem.ops) {
     for (const StorageId id : each.outputs) {
-      if (storage(id).resident) is_written[static_cast<size_t>(id)] = true;
+      if (storage(id).resident) is_written[id] = true;
     }
   }
-  std::vector<int32_t> writes(problem.storages.size(), 0);
+  IdVector<int32_t> writes(problem.storages.size(), 0);
   backward_begin = op_count();
   for (OpId id = 0; id < op_count(); ++id) {
     const Op& each = op(id);
@@ -26,30 +28,30 @@ ProblemIndex::ProblemIndex(const Problem& problem_in)
     runs_once[position] = !each.may_recompute;
     const auto see_version = [&](StorageId seen) {
       auto& list = versions[position];
-      const std::pair entry{seen, writes[static_cast<size_t>(seen)]};
+      const std::pair entry{seen, writes[seen]};
       if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(entry);
     };
     for (const StorageId input : each.inputs) {
-      consumers[static_cast<size_t>(input)].push_back(id);
-      if (is_written[static_cast<size_t>(input)]) see_version(input);
+      consumers[input].push_back(id);
+      if (is_written[input]) see_version(input);
     }
     for (const StorageId output : each.outputs) {
       if (storage(output).resident) {
         runs_once[position] = true;
         see_version(output);
       } else {
-        producer[static_cast<size_t>(output)] = id;
+        producer[output] = id;
       }
     }
     for (const StorageId output : each.outputs) {
-      if (storage(output).resident) ++writes[static_cast<size_t>(output)];
+      if (storage(output).resident) ++writes[output];
     }
     if (backward_begin == op_count() &&
         (each.phase == Phase::backward || each.phase == Phase::update)) {
       backward_begin = id;
     }
   }
-  for (const StorageId id : problem.keep) in_keep[static_cast<size_t>(id)] = true;
+  for (const StorageId id : problem.keep) in_keep[id] = true;
 }
 
 }  // namespace snug::plan

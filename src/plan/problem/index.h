@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -16,13 +17,13 @@ struct ProblemIndex {
   explicit ProblemIndex(const Problem& problem_in);
 
   const Problem& problem;
-  std::vector<OpId> producer;                // per storage; -1 where none (resident storages)
-  std::vector<std::vector<OpId>> consumers;  // per storage, in the given order
-  std::vector<bool> runs_once;               // per op: not recomputable, or writes resident storage
-  std::vector<bool> in_keep;                 // per storage
+  IdVector<OpId> producer;                // per storage; -1 where none (resident storages)
+  IdVector<std::vector<OpId>> consumers;  // per storage, in the given order
+  IdVector<bool> runs_once;               // per op: not recomputable, or writes resident storage
+  IdVector<bool> in_keep;                 // per storage
   /// Per op: the resident storages it sees (reads or writes) and how many writers ran before it in
   /// the given order. Only storages that are written at all are listed.
-  std::vector<std::vector<std::pair<StorageId, int32_t>>> versions;
+  IdVector<std::vector<std::pair<StorageId, int32_t>>> versions;
   /// The first op of phase backward or update: ops before it are the forward part, the others the
   /// backward part.
   OpId backward_begin = 0;
@@ -31,10 +32,8 @@ struct ProblemIndex {
   [[nodiscard]] int32_t storage_count() const {
     return static_cast<int32_t>(problem.storages.size());
   }
-  [[nodiscard]] const Op& op(OpId id) const { return problem.ops[static_cast<size_t>(id)]; }
-  [[nodiscard]] const Storage& storage(StorageId id) const {
-    return problem.storages[static_cast<size_t>(id)];
-  }
+  [[nodiscard]] const Op& op(OpId id) const { return problem.ops[id]; }
+  [[nodiscard]] const Storage& storage(StorageId id) const { return problem.storages[id]; }
   /// 0 for resident storages: they take nothing from the arena.
   [[nodiscard]] int64_t arena_bytes(StorageId id) const {
     return storage(id).resident ? 0 : storage(id).bytes;

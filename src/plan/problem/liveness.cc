@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 
 namespace snug::plan {
 
@@ -15,79 +16,77 @@ std::vector<OpId> given_order(const Problem& problem) {
   return order;
 }
 
-Liveness analyse(const Problem& problem, std::span<const OpId> schedule) {
+Liveness analyse(const Problem& problem, IdSpan<const OpId> schedule) {
   Liveness result;
   result.ranges.reserve(schedule.size() * 2);
   const auto steps = static_cast<int32_t>(schedule.size());
-  std::vector<int32_t> current(problem.storages.size(), -1);  // the newest instance of each storage
-  std::vector<int32_t> runs(problem.ops.size(), 0);
+  IdVector<int32_t> current(problem.storages.size(), -1);  // the newest instance of each storage
+  IdVector<int32_t> runs(problem.ops.size(), 0);
   std::vector<std::pair<int32_t, int32_t>> taken;  // a range and the one whose place it takes
-  std::vector<int64_t> wider(schedule.size(),
-                             0);  // bytes of overwritten inputs beyond the outputs'
+  IdVector<int64_t> wider(schedule.size(),
+                          0);  // bytes of overwritten inputs beyond the outputs'
   int32_t loss_step = steps;
   const auto is_forward = [&](int32_t step) {
-    const OpId id = schedule[static_cast<size_t>(step)];
-    return problem.ops[static_cast<size_t>(id)].phase == Phase::forward;
+    const OpId id = schedule[step];
+    return problem.ops[id].phase == Phase::forward;
   };
   for (int32_t step = 0; step < steps; ++step) {
-    const OpId id = schedule[static_cast<size_t>(step)];
-    const Op& op = problem.ops[static_cast<size_t>(id)];
-    ++runs[static_cast<size_t>(id)];
+    const OpId id = schedule[step];
+    const Op& op = problem.ops[id];
+    ++runs[id];
     for (const StorageId input : op.inputs) {
-      if (problem.storages[static_cast<size_t>(input)].resident) continue;
-      const int32_t instance = current[static_cast<size_t>(input)];
+      if (problem.storages[input].resident) continue;
+      const int32_t instance = current[input];
       SNUG_CHECK(instance >= 0, op.name + " reads what no step has made");
-      LiveRange& read = result.ranges[static_cast<size_t>(instance)];
+      LiveRange& read = result.ranges[instance];
       read.last = step;
       if (loss_step == steps && op.phase == Phase::backward && is_forward(read.first))
         loss_step = step;
     }
     for (const StorageId output : op.outputs) {
-      const Storage& storage = problem.storages[static_cast<size_t>(output)];
+      const Storage& storage = problem.storages[output];
       if (storage.resident) continue;
-      current[static_cast<size_t>(output)] = static_cast<int32_t>(result.ranges.size());
+      current[output] = static_cast<int32_t>(result.ranges.size());
       result.ranges.push_back({output, step, step, storage.bytes, false});
     }
     for (const auto& [output, input] : op.reuses) {
-      LiveRange& before = result.ranges[static_cast<size_t>(current[static_cast<size_t>(input)])];
+      LiveRange& before = result.ranges[current[input]];
       before.last = step - 1;  // from here on its place is the output's
-      wider[static_cast<size_t>(step)] +=
-          std::max<int64_t>(0, before.bytes - problem.storages[static_cast<size_t>(output)].bytes);
-      taken.emplace_back(current[static_cast<size_t>(output)], current[static_cast<size_t>(input)]);
-      current[static_cast<size_t>(input)] = -1;
+      wider[step] += std::max<int64_t>(0, before.bytes - problem.storages[output].bytes);
+      taken.emplace_back(current[output], current[input]);
+      current[input] = -1;
     }
     if (op.scratch_bytes > 0) result.ranges.push_back({id, step, step, op.scratch_bytes, true});
   }
   result.place_of.assign(result.ranges.size(), -1);
-  for (const auto& [range, place] : taken) result.place_of[static_cast<size_t>(range)] = place;
+  for (const auto& [range, place] : taken) result.place_of[range] = place;
   for (const StorageId kept : problem.keep) {
-    const int32_t instance = current[static_cast<size_t>(kept)];
-    if (instance >= 0) result.ranges[static_cast<size_t>(instance)].last = steps - 1;
+    const int32_t instance = current[kept];
+    if (instance >= 0) result.ranges[instance].last = steps - 1;
   }
 
   for (const LiveRange& range : result.ranges) {
     if (range.first < loss_step && range.last >= loss_step) result.kept_bytes += range.bytes;
   }
   for (const auto& [range, place] : taken) {
-    if (result.ranges[static_cast<size_t>(range)].first == loss_step)
-      result.kept_bytes += result.ranges[static_cast<size_t>(place)].bytes;
+    if (result.ranges[range].first == loss_step) result.kept_bytes += result.ranges[place].bytes;
   }
   // Summed in the order of the ops, so that the same runs in another order give the same number to
   // the bit.
   for (size_t id = 0; id < runs.size(); ++id) result.seconds += runs[id] * problem.ops[id].seconds;
   result.seconds += static_cast<double>(result.kept_bytes) * problem.kept_seconds_per_byte;
 
-  std::vector<int64_t> change(schedule.size() + 1, 0);
+  IdVector<int64_t> change(schedule.size() + 1, 0);
   for (const LiveRange& range : result.ranges) {
-    change[static_cast<size_t>(range.first)] += range.bytes;
-    change[static_cast<size_t>(range.last) + 1] -= range.bytes;
+    change[range.first] += range.bytes;
+    change[range.last + 1] -= range.bytes;
   }
   result.step_bytes.resize(schedule.size());
   int64_t in_use = 0;
   for (int32_t step = 0; step < steps; ++step) {
-    in_use += change[static_cast<size_t>(step)];
-    const int64_t bytes = in_use + wider[static_cast<size_t>(step)];
-    result.step_bytes[static_cast<size_t>(step)] = bytes;
+    in_use += change[step];
+    const int64_t bytes = in_use + wider[step];
+    result.step_bytes[step] = bytes;
     if (bytes > result.load_bytes) {
       result.load_bytes = bytes;
       result.peak_step = step;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/id_vector.h"
 #include "plan/problem/index.h"
 #include "plan/problem/liveness.h"
 
@@ -15,23 +16,21 @@ namespace {
 // with one root keep their order.
 std::vector<OpId> backward_order(const ProblemIndex& index) {
   const auto storages = static_cast<size_t>(index.storage_count());
-  std::vector<OpId> touch_root(storages, -1);  // largest root of any reader, writer or maker
-  std::vector<OpId> write_root(storages, -1);  // of writers and makers
-  std::vector<std::vector<OpId>> behind(static_cast<size_t>(index.op_count()));
+  IdVector<OpId> touch_root(storages, -1);  // largest root of any reader, writer or maker
+  IdVector<OpId> write_root(storages, -1);  // of writers and makers
+  IdVector<std::vector<OpId>> behind(index.op_count());
   std::vector<OpId> order;
   for (OpId id = 0; id < index.op_count(); ++id) {
     const Op& op = index.op(id);
     OpId root = id;
     if (op.phase == Phase::update && id > index.backward_begin) {
       root = index.backward_begin;
-      for (const StorageId input : op.inputs)
-        root = std::max(root, write_root[static_cast<size_t>(input)]);
-      for (const StorageId output : op.outputs)
-        root = std::max(root, touch_root[static_cast<size_t>(output)]);
-      behind[static_cast<size_t>(root)].push_back(id);
+      for (const StorageId input : op.inputs) root = std::max(root, write_root[input]);
+      for (const StorageId output : op.outputs) root = std::max(root, touch_root[output]);
+      behind[root].push_back(id);
     }
     for (const StorageId input : op.inputs) {
-      OpId& touched = touch_root[static_cast<size_t>(input)];
+      OpId& touched = touch_root[input];
       touched = std::max(touched, root);
     }
     for (const StorageId output : op.outputs) {
@@ -43,7 +42,7 @@ std::vector<OpId> backward_order(const ProblemIndex& index) {
   for (OpId id = index.backward_begin; id < index.op_count(); ++id) {
     if (index.op(id).phase == Phase::update && id > index.backward_begin) continue;
     order.push_back(id);
-    const auto& followers = behind[static_cast<size_t>(id)];
+    const auto& followers = behind[id];
     order.insert(order.end(), followers.begin(), followers.end());
   }
   return order;
@@ -57,7 +56,7 @@ OrderedProblem with_prompt_updates(const Problem& problem) {
   const std::vector<OpId> tail = backward_order(index);
   std::copy(tail.begin(), tail.end(), ordered.original.begin() + index.backward_begin);
   for (size_t i = 0; i < ordered.original.size(); ++i)
-    ordered.problem.ops[i] = problem.ops[static_cast<size_t>(ordered.original[i])];
+    ordered.problem.ops[i] = problem.ops[ordered.original[i]];
   return ordered;
 }
 
@@ -65,7 +64,7 @@ std::vector<OpId> in_original_ids(const OrderedProblem& ordered,
                                   const std::vector<OpId>& schedule) {
   std::vector<OpId> result;
   result.reserve(schedule.size());
-  for (const OpId op : schedule) result.push_back(ordered.original[static_cast<size_t>(op)]);
+  for (const OpId op : schedule) result.push_back(ordered.original[op]);
   return result;
 }
 

@@ -12,8 +12,7 @@ PeakReport peak_report(const Problem& problem, const Plan& plan) {
   report.step = plan.peak_step;
   report.load_bytes = plan.load_bytes;
   if (plan.steps.empty()) return report;
-  const Op& op =
-      problem.ops[static_cast<size_t>(plan.steps[static_cast<size_t>(plan.peak_step)].op)];
+  const Op& op = problem.ops[plan.steps[plan.peak_step].op];
   report.op_name = op.name;
   report.op_scope = op.scope;
   for (const LiveRange& range : plan.live_ranges) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/id_vector.h"
 #include "snug/error.h"
 
 namespace snug::plan {
@@ -34,8 +35,7 @@ void validate_ids(const Problem& problem, const Op& op, const std::vector<Storag
       reject(op.name, std::string(role) + " " + std::to_string(id) + " is not a storage");
     }
     if (!seen.insert(id).second) {
-      reject(op.name, std::string(role) + " '" + problem.storages[static_cast<size_t>(id)].name +
-                          "' is listed twice");
+      reject(op.name, std::string(role) + " '" + problem.storages[id].name + "' is listed twice");
     }
   }
 }
@@ -49,7 +49,7 @@ void validate_reuses(const Problem& problem, const Op& op) {
     if (!is_output || !is_input)
       reject(op.name, "reuses something else than an input for an output");
     for (const StorageId id : {output, input}) {
-      const Storage& storage = problem.storages[static_cast<size_t>(id)];
+      const Storage& storage = problem.storages[id];
       if (storage.resident) reject(op.name, "reuses resident '" + storage.name + "'");
       if (!seen.insert(id).second) reject(op.name, "reuses '" + storage.name + "' twice");
     }
@@ -73,17 +73,15 @@ class Replay {
   void report(const std::string& text) {
     if (violations_.size() < kMaxViolations) violations_.push_back(text);
   }
-  [[nodiscard]] const Storage& storage(StorageId id) const {
-    return problem_.storages[static_cast<size_t>(id)];
-  }
+  [[nodiscard]] const Storage& storage(StorageId id) const { return problem_.storages[id]; }
   [[nodiscard]] bool is_op(OpId id) const {
     return id >= 0 && id < static_cast<OpId>(problem_.ops.size());
   }
 
   // Every op runs; what may not be recomputed or writes resident storage runs exactly once.
-  void check_counts(std::span<const OpId> schedule) {
+  void check_counts(IdSpan<const OpId> schedule) {
     for (OpId id = 0; id < static_cast<OpId>(problem_.ops.size()); ++id) {
-      const Op& op = problem_.ops[static_cast<size_t>(id)];
+      const Op& op = problem_.ops[id];
       const auto runs = std::count(schedule.begin(), schedule.end(), id);
       bool once = !op.may_recompute;
       for (const StorageId output : op.outputs) once = once || storage(output).resident;
@@ -95,27 +93,27 @@ class Replay {
   }
 
   // Every read sees a made storage, and resident storage in the version of the given order.
-  void check_order(std::span<const OpId> schedule) {
-    const auto writers_before = [&](StorageId id, std::span<const OpId> ops) {
+  void check_order(IdSpan<const OpId> schedule) {
+    const auto writers_before = [&](StorageId id, IdSpan<const OpId> ops) {
       int64_t writers = 0;
       for (const OpId each : ops) {
-        const auto& outputs = problem_.ops[static_cast<size_t>(each)].outputs;
+        const auto& outputs = problem_.ops[each].outputs;
         writers += std::count(outputs.begin(), outputs.end(), id);
       }
       return writers;
     };
     std::vector<OpId> given(problem_.ops.size());
     for (size_t i = 0; i < given.size(); ++i) given[i] = static_cast<OpId>(i);
-    std::vector<bool> is_written(problem_.storages.size(), false);
+    IdVector<bool> is_written(problem_.storages.size(), false);
     for (const Op& op : problem_.ops) {
-      for (const StorageId id : op.outputs) is_written[static_cast<size_t>(id)] = true;
+      for (const StorageId id : op.outputs) is_written[id] = true;
     }
-    std::vector<bool> is_made(problem_.storages.size(), false);
+    IdVector<bool> is_made(problem_.storages.size(), false);
     for (size_t step = 0; step < schedule.size(); ++step) {
       const OpId id = schedule[step];
-      const Op& op = problem_.ops[static_cast<size_t>(id)];
+      const Op& op = problem_.ops[id];
       const auto check_version = [&](StorageId seen) {
-        if (!storage(seen).resident || !is_written[static_cast<size_t>(seen)]) return;
+        if (!storage(seen).resident || !is_written[seen]) return;
         const auto expected = writers_before(seen, std::span(given).first(static_cast<size_t>(id)));
         const auto actual = writers_before(seen, schedule.first(step));
         if (expected != actual) {
@@ -126,7 +124,7 @@ class Replay {
       };
       for (const StorageId input : op.inputs) {
         check_version(input);
-        if (!storage(input).resident && !is_made[static_cast<size_t>(input)]) {
+        if (!storage(input).resident && !is_made[input]) {
           report("step " + std::to_string(step) + ": op '" + op.name + "' reads '" +
                  storage(input).name + "' before it is made");
         }
@@ -135,12 +133,12 @@ class Replay {
         if (std::find(op.inputs.begin(), op.inputs.end(), output) == op.inputs.end()) {
           check_version(output);
         }
-        is_made[static_cast<size_t>(output)] = true;
+        is_made[output] = true;
       }
-      for (const auto& [output, input] : op.reuses) is_made[static_cast<size_t>(input)] = false;
+      for (const auto& [output, input] : op.reuses) is_made[input] = false;
     }
     for (const StorageId kept : problem_.keep) {
-      if (!storage(kept).resident && !is_made[static_cast<size_t>(kept)]) {
+      if (!storage(kept).resident && !is_made[kept]) {
         report("'" + storage(kept).name + "' is to be kept but never made");
       }
     }
@@ -149,11 +147,11 @@ class Replay {
   // Builds the instances from the steps' offsets; a read must name the offset of the newest
   // instance.
   std::vector<Instance> replay_offsets(const Plan& plan) {
-    std::vector<Instance> instances;
-    std::vector<int64_t> newest(problem_.storages.size(), -1);
+    IdVector<Instance> instances;
+    IdVector<int64_t> newest(problem_.storages.size(), -1);
     for (size_t step = 0; step < plan.steps.size(); ++step) {
       const Step& each = plan.steps[step];
-      const Op& op = problem_.ops[static_cast<size_t>(each.op)];
+      const Op& op = problem_.ops[each.op];
       const auto now = static_cast<int32_t>(step);
       const std::string place = "step " + std::to_string(step) + ": op '" + op.name + "' ";
       for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -162,13 +160,13 @@ class Replay {
           if (each.input_offsets[i] != kResidentOffset) report(place + "places a resident input");
           continue;
         }
-        const int64_t found = newest[static_cast<size_t>(id)];
+        const int64_t found = newest[id];
         if (found < 0) continue;  // reported by check_order
-        Instance& instance = instances[static_cast<size_t>(found)];
+        Instance& instance = instances[found];
         instance.last = now;
-        const OpId maker = plan.steps[static_cast<size_t>(instance.first)].op;
+        const OpId maker = plan.steps[instance.first].op;
         if (!loss_step_ && op.phase == Phase::backward &&
-            problem_.ops[static_cast<size_t>(maker)].phase == Phase::forward)
+            problem_.ops[maker].phase == Phase::forward)
           loss_step_ = now;
         if (instance.offset != each.input_offsets[i]) {
           report(place + "reads '" + storage(id).name + "' at " +
@@ -182,15 +180,15 @@ class Replay {
           if (each.output_offsets[i] != kResidentOffset) report(place + "places a resident output");
           continue;
         }
-        newest[static_cast<size_t>(id)] = static_cast<int64_t>(instances.size());
+        newest[id] = static_cast<int64_t>(instances.size());
         instances.push_back({id, now, now, storage(id).bytes, each.output_offsets[i]});
       }
       for (const auto& [output, input] : op.reuses) {
-        const int64_t found = newest[static_cast<size_t>(input)];
-        newest[static_cast<size_t>(input)] = -1;
+        const int64_t found = newest[input];
+        newest[input] = -1;
         if (found < 0) continue;
-        Instance& before = instances[static_cast<size_t>(found)];
-        const Instance& after = instances[static_cast<size_t>(newest[static_cast<size_t>(output)])];
+        Instance& before = instances[found];
+        const Instance& after = instances[newest[output]];
         if (before.offset != after.offset) continue;  // both are there while the op runs
         before.last = now - 1;
         if (loss_step_ == now) taken_at_loss_ += before.bytes;
@@ -203,14 +201,14 @@ class Replay {
       }
     }
     for (const StorageId kept : problem_.keep) {
-      const int64_t found = newest[static_cast<size_t>(kept)];
+      const int64_t found = newest[kept];
       if (found < 0) continue;
-      instances[static_cast<size_t>(found)].last = static_cast<int32_t>(plan.steps.size()) - 1;
+      instances[found].last = static_cast<int32_t>(plan.steps.size()) - 1;
     }
     return instances;
   }
 
-  void check_placement(std::vector<Instance> instances) {
+  void check_placement(IdVector<Instance> instances) {
     instances.insert(instances.end(), tails_.begin(), tails_.end());
     const auto name = [&](const Instance& each) {
       return each.storage < 0
@@ -232,16 +230,16 @@ class Replay {
     }
   }
 
-  void check_numbers(const Plan& plan, const std::vector<Instance>& instances) {
+  void check_numbers(const Plan& plan, const IdVector<Instance>& instances) {
     int64_t arena = 0;
-    std::vector<int64_t> in_use(plan.steps.size(), 0);
+    IdVector<int64_t> in_use(plan.steps.size(), 0);
     for (const Instance& each : instances) {
       arena = std::max(arena, each.bytes > 0 ? each.offset + each.bytes : 0);
       for (int32_t step = each.first; step <= each.last; ++step) {
-        in_use[static_cast<size_t>(step)] += each.bytes;
+        in_use[step] += each.bytes;
       }
     }
-    for (const Instance& tail : tails_) in_use[static_cast<size_t>(tail.first)] += tail.bytes;
+    for (const Instance& tail : tails_) in_use[tail.first] += tail.bytes;
     const int64_t load = in_use.empty() ? 0 : *std::max_element(in_use.begin(), in_use.end());
     const auto claim = [&](const char* what, int64_t claimed, int64_t actual) {
       if (claimed != actual) {
@@ -254,13 +252,12 @@ class Replay {
     if (!in_use.empty()) {
       const bool in_range =
           plan.peak_step >= 0 && plan.peak_step < static_cast<int32_t>(in_use.size());
-      if (!in_range || in_use[static_cast<size_t>(plan.peak_step)] != load) {
+      if (!in_range || in_use[plan.peak_step] != load) {
         report("peak_step " + std::to_string(plan.peak_step) + " does not reach the load");
       }
     }
     double seconds = 0;
-    for (const Step& step : plan.steps)
-      seconds += problem_.ops[static_cast<size_t>(step.op)].seconds;
+    for (const Step& step : plan.steps) seconds += problem_.ops[step.op].seconds;
     int64_t kept = taken_at_loss_;
     for (const Instance& each : instances) {
       if (loss_step_ && each.first < *loss_step_ && each.last >= *loss_step_) kept += each.bytes;
@@ -273,7 +270,7 @@ class Replay {
   }
 
   // The listed ranges are exactly the instances of the replay.
-  void check_ranges(const Plan& plan, const std::vector<Instance>& instances) {
+  void check_ranges(const Plan& plan, const IdVector<Instance>& instances) {
     if (plan.live_ranges.size() != instances.size() || plan.offsets.size() != instances.size()) {
       report("the plan lists " + std::to_string(plan.live_ranges.size()) + " ranges and " +
              std::to_string(plan.offsets.size()) + " offsets for " +
@@ -311,8 +308,8 @@ void validate(const Problem& problem) {
     if (!storage.resident) validate_bytes(problem, storage.name, storage.bytes);
     if (storage.bytes < 0) reject(storage.name, "has a negative size");
   }
-  std::vector<bool> is_made(problem.storages.size(), false);
-  std::vector<const Op*> overwritten_by(problem.storages.size(), nullptr);
+  IdVector<bool> is_made(problem.storages.size(), false);
+  IdVector<const Op*> overwritten_by(problem.storages.size(), nullptr);
   for (const Op& op : problem.ops) {
     validate_ids(problem, op, op.inputs, "input");
     validate_ids(problem, op, op.outputs, "output");
@@ -320,40 +317,40 @@ void validate(const Problem& problem) {
     validate_bytes(problem, op.name + " (scratch)", op.scratch_bytes);
     if (!std::isfinite(op.seconds) || op.seconds < 0) reject(op.name, "has no valid duration");
     for (const StorageId id : op.inputs) {
-      const Storage& storage = problem.storages[static_cast<size_t>(id)];
-      if (!storage.resident && !is_made[static_cast<size_t>(id)]) {
+      const Storage& storage = problem.storages[id];
+      if (!storage.resident && !is_made[id]) {
         reject(op.name, "reads '" + storage.name + "' before any op has made it");
       }
-      if (const Op* other = overwritten_by[static_cast<size_t>(id)]) {
+      if (const Op* other = overwritten_by[id]) {
         reject(op.name, "reads '" + storage.name + "', in whose place op '" + other->name +
                             "' has already written");
       }
     }
-    for (const auto& [output, input] : op.reuses) overwritten_by[static_cast<size_t>(input)] = &op;
+    for (const auto& [output, input] : op.reuses) overwritten_by[input] = &op;
     for (const StorageId id : op.outputs) {
-      const Storage& storage = problem.storages[static_cast<size_t>(id)];
+      const Storage& storage = problem.storages[id];
       if (storage.resident) continue;
-      if (is_made[static_cast<size_t>(id)]) {
+      if (is_made[id]) {
         reject(op.name, "makes '" + storage.name + "', which another op has made");
       }
-      is_made[static_cast<size_t>(id)] = true;
+      is_made[id] = true;
     }
   }
   for (const StorageId id : problem.keep) {
     if (id < 0 || id >= static_cast<StorageId>(problem.storages.size())) {
       reject("keep", std::to_string(id) + " is not a storage");
     }
-    const Storage& storage = problem.storages[static_cast<size_t>(id)];
-    if (!storage.resident && !is_made[static_cast<size_t>(id)]) {
+    const Storage& storage = problem.storages[id];
+    if (!storage.resident && !is_made[id]) {
       reject("keep", "'" + storage.name + "' is made by no op");
     }
-    if (const Op* other = overwritten_by[static_cast<size_t>(id)]) {
+    if (const Op* other = overwritten_by[id]) {
       reject("keep", "op '" + other->name + "' writes in the place of '" + storage.name + "'");
     }
   }
 }
 
-std::vector<std::string> check_schedule(const Problem& problem, std::span<const OpId> schedule) {
+std::vector<std::string> check_schedule(const Problem& problem, IdSpan<const OpId> schedule) {
   std::vector<std::string> violations;
   Replay replay(problem, violations);
   for (const OpId id : schedule) {
@@ -370,14 +367,14 @@ std::vector<std::string> check_schedule(const Problem& problem, std::span<const 
 std::vector<std::string> check(const Problem& problem, const Plan& plan) {
   std::vector<std::string> violations;
   Replay replay(problem, violations);
-  std::vector<OpId> schedule;
+  IdVector<OpId> schedule;
   for (const Step& step : plan.steps) {
     schedule.push_back(step.op);
     if (!replay.is_op(step.op)) {
       replay.report(std::to_string(step.op) + " is not an op");
       return violations;
     }
-    const Op& op = problem.ops[static_cast<size_t>(step.op)];
+    const Op& op = problem.ops[step.op];
     if (step.input_offsets.size() != op.inputs.size() ||
         step.output_offsets.size() != op.outputs.size()) {
       replay.report("op " + std::to_string(step.op) + " '" + op.name + "' has offsets for " +
@@ -388,7 +385,7 @@ std::vector<std::string> check(const Problem& problem, const Plan& plan) {
     }
   }
   violations = check_schedule(problem, schedule);
-  const std::vector<Instance> instances = replay.replay_offsets(plan);
+  const IdVector<Instance> instances = replay.replay_offsets(plan);
   replay.check_placement(instances);
   replay.check_ranges(plan, instances);
   replay.check_numbers(plan, instances);
