@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/id_vector.h"
 #include "base/stop.h"
 #include "plan/chain/block_template.h"
 
@@ -30,7 +31,7 @@ std::vector<Group> save_groups(const ProblemIndex& index, const BlockTemplate& b
     if (!storage.is_forward) continue;
     if (!storage.is_read_by_backward && !storage.is_input) continue;
     // The block's input set is a group of its own, made by nobody here.
-    const OpId key = storage.is_input ? -1 : index.producer[static_cast<size_t>(storage.id)];
+    const OpId key = storage.is_input ? -1 : index.producer[storage.id];
     Group& group = by_producer[key];
     group.members.push_back(local);
     group.bytes += storage.bytes;
@@ -121,10 +122,10 @@ void keep_front(std::vector<BlockOption>& options, size_t max_options) {
 
 std::vector<bool> flags_of(const BlockTemplate& block, const std::vector<Group>& groups,
                            uint64_t mask) {
-  std::vector<bool> is_saved(static_cast<size_t>(block.storage_count()), false);
+  IdVector<bool> is_saved(block.storage_count(), false);
   for (size_t g = 0; g < groups.size(); ++g) {
     if ((mask >> g & 1) == 0) continue;
-    for (const int32_t member : groups[g].members) is_saved[static_cast<size_t>(member)] = true;
+    for (const int32_t member : groups[g].members) is_saved[member] = true;
   }
   return is_saved;
 }
@@ -144,9 +145,9 @@ void enumerate(const BlockTemplate& block, const std::vector<Group>& groups,
 void drop_greedily(const BlockTemplate& block, const std::vector<Group>& groups,
                    std::vector<BlockOption>& options) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  std::vector<bool> is_saved(static_cast<size_t>(block.storage_count()), false);
-  const auto set_saved = [&groups](std::vector<bool>& flags, size_t group, bool value) {
-    for (const int32_t member : groups[group].members) flags[static_cast<size_t>(member)] = value;
+  IdVector<bool> is_saved(block.storage_count(), false);
+  const auto set_saved = [&groups](IdVector<bool>& flags, size_t group, bool value) {
+    for (const int32_t member : groups[group].members) flags[member] = value;
   };
   for (size_t g = 0; g < groups.size(); ++g) set_saved(is_saved, g, true);
   auto current = block.measure(is_saved);
@@ -163,15 +164,15 @@ void drop_greedily(const BlockTemplate& block, const std::vector<Group>& groups,
     return (trial->recompute_seconds - current->recompute_seconds) /
            static_cast<double>(groups[group].bytes);
   };
-  std::vector<double> prices(groups.size());
-  std::vector<size_t> priced_in(groups.size(), 0);  // round
+  IdVector<double> prices(groups.size());
+  IdVector<size_t> priced_in(groups.size(), 0);  // round
   for (size_t round = 1;; ++round) {
     if (round == 1 || groups.size() <= kRepricedGroups) {
       for (size_t g = 0; g < groups.size(); ++g) prices[g] = price_of(g);
       std::fill(priced_in.begin(), priced_in.end(), round);
     }
     auto best = std::min_element(prices.begin(), prices.end());
-    while (*best < kNever && priced_in[static_cast<size_t>(best - prices.begin())] != round) {
+    while (*best < kNever && priced_in[best - prices.begin()] != round) {
       const auto group = static_cast<size_t>(best - prices.begin());
       prices[group] = price_of(group);
       priced_in[group] = round;
@@ -198,34 +199,34 @@ BlockOption translate(const BlockOption& option, const BlockTemplate& from,
 
 // Per block: what earlier backward ops made and is still live when its backward part begins.
 std::vector<int64_t> bytes_at_entry(const ProblemIndex& index, const Chain& chain) {
-  std::vector<int64_t> live(index.problem.ops.size() + 2, 0);  // before each op
+  IdVector<int64_t> live(index.problem.ops.size() + 2, 0);  // before each op
   for (StorageId id = 0; id < index.storage_count(); ++id) {
-    const OpId producer = index.producer[static_cast<size_t>(id)];
+    const OpId producer = index.producer[id];
     if (producer < index.backward_begin) continue;
-    const auto& consumers = index.consumers[static_cast<size_t>(id)];
+    const auto& consumers = index.consumers[id];
     OpId last = consumers.empty() ? producer : std::max(producer, consumers.back());
-    if (index.in_keep[static_cast<size_t>(id)]) last = index.op_count();
-    live[static_cast<size_t>(producer) + 1] += index.arena_bytes(id);
-    live[static_cast<size_t>(last) + 1] -= index.arena_bytes(id);
+    if (index.in_keep[id]) last = index.op_count();
+    live[producer + 1] += index.arena_bytes(id);
+    live[last + 1] -= index.arena_bytes(id);
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
-  std::vector<int64_t> result;
+  IdVector<int64_t> result;
   for (const Block& block : chain.blocks) {
     const bool has_backward = block.backward_first < block.backward_end;
-    result.push_back(has_backward ? live[static_cast<size_t>(block.backward_first)] : 0);
+    result.push_back(has_backward ? live[block.backward_first] : 0);
   }
   return result;
 }
 
 }  // namespace
 
-std::vector<BlockOptions> block_options(const ProblemIndex& index, const Chain& chain,
-                                        const OptionLimits& limits) {
-  std::vector<BlockOptions> result(chain.blocks.size());
-  std::vector<std::optional<BlockTemplate>> templates(static_cast<size_t>(chain.class_count));
-  std::vector<size_t> first_of_class(static_cast<size_t>(chain.class_count), 0);
+IdVector<BlockOptions> block_options(const ProblemIndex& index, const Chain& chain,
+                                     const OptionLimits& limits) {
+  IdVector<BlockOptions> result(chain.blocks.size());
+  IdVector<std::optional<BlockTemplate>> templates(chain.class_count);
+  IdVector<size_t> first_of_class(chain.class_count, 0);
   const std::vector<int64_t> entry_bytes = bytes_at_entry(index, chain);
-  std::vector<int32_t> local_by_id(index.problem.storages.size(), -1);
+  IdVector<int32_t> local_by_id(index.problem.storages.size(), -1);
   for (size_t b = 0; b < chain.blocks.size(); ++b) {
     stop_point();
     const Block& block = chain.blocks[b];
@@ -237,9 +238,9 @@ std::vector<BlockOptions> block_options(const ProblemIndex& index, const Chain& 
     mine.past_bytes = shape.past_bytes();
     mine.entry_bytes = entry_bytes[b];
     mine.foreign_bytes = shape.foreign_bytes();
-    auto& known = templates[static_cast<size_t>(block.class_id)];
+    auto& known = templates[block.class_id];
     if (known) {
-      const BlockOptions& twin = result[first_of_class[static_cast<size_t>(block.class_id)]];
+      const BlockOptions& twin = result[first_of_class[block.class_id]];
       mine.advance_peak_bytes = twin.advance_peak_bytes;
       for (const BlockOption& option : twin.options)
         mine.options.push_back(translate(option, *known, shape));
@@ -262,7 +263,7 @@ std::vector<BlockOptions> block_options(const ProblemIndex& index, const Chain& 
       enumerate(shape, input_only, mine.options);
     }
     keep_front(mine.options, static_cast<size_t>(limits.max_options));
-    first_of_class[static_cast<size_t>(block.class_id)] = b;
+    first_of_class[block.class_id] = b;
     known.emplace(std::move(shape));
   }
   return result;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
@@ -17,8 +18,8 @@ class Profile {
  public:
   explicit Profile(size_t steps) : change_(steps + 1, 0) {}
   void add(int32_t first, int32_t last, int64_t bytes) {
-    change_[static_cast<size_t>(first)] += bytes;
-    change_[static_cast<size_t>(last) + 1] -= bytes;
+    change_[first] += bytes;
+    change_[last + 1] -= bytes;
   }
   [[nodiscard]] int64_t peak() const {
     int64_t in_use = 0;
@@ -28,7 +29,7 @@ class Profile {
   }
 
  private:
-  std::vector<int64_t> change_;
+  IdVector<int64_t> change_;
 };
 
 }  // namespace
@@ -39,8 +40,8 @@ int32_t BlockTemplate::local_of(StorageId id) const {
 }
 
 int32_t BlockTemplate::add_storage(const ProblemIndex& index, StorageId id,
-                                   std::vector<int32_t>& local_by_id) {
-  int32_t& local = local_by_id[static_cast<size_t>(id)];
+                                   IdVector<int32_t>& local_by_id) {
+  int32_t& local = local_by_id[id];
   if (local >= 0) return local;
   local = storage_count();
   TemplateStorage storage;
@@ -52,7 +53,7 @@ int32_t BlockTemplate::add_storage(const ProblemIndex& index, StorageId id,
 }
 
 BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Chain& chain, OpId id,
-                                             std::vector<int32_t>& local_by_id) {
+                                             IdVector<int32_t>& local_by_id) {
   const Op& op = index.op(id);
   LocalOp local;
   local.scratch_bytes = op.scratch_bytes;
@@ -60,16 +61,16 @@ BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Ch
   const auto add = [&](const std::vector<StorageId>& from, std::vector<int32_t>& to) {
     for (const StorageId storage : from) {
       if (index.storage(storage).resident) continue;
-      const bool is_forward = chain.block_of[static_cast<size_t>(storage)] >= 0;
-      if (is_forward && chain.is_pinned[static_cast<size_t>(storage)]) continue;
+      const bool is_forward = chain.block_of[storage] >= 0;
+      if (is_forward && chain.is_pinned[storage]) continue;
       to.push_back(add_storage(index, storage, local_by_id));
     }
   };
   add(op.inputs, local.inputs);
   add(op.outputs, local.outputs);
   for (const auto& [output, input] : op.reuses) {
-    const int32_t place = local_by_id[static_cast<size_t>(input)];
-    if (place >= 0 && local_by_id[static_cast<size_t>(output)] >= 0 &&
+    const int32_t place = local_by_id[input];
+    if (place >= 0 && local_by_id[output] >= 0 &&
         index.arena_bytes(output) == index.arena_bytes(input))
       local.overwritten.push_back(place);
   }
@@ -77,11 +78,11 @@ BlockTemplate::LocalOp BlockTemplate::add_op(const ProblemIndex& index, const Ch
 }
 
 BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block,
-                             int64_t entry_bytes, std::vector<int32_t>& local_by_id)
+                             int64_t entry_bytes, IdVector<int32_t>& local_by_id)
     : foreign_bytes_(entry_bytes) {
   for (const StorageId id : block.input) {
-    if (chain.is_pinned[static_cast<size_t>(id)]) continue;
-    TemplateStorage& input = storages_[static_cast<size_t>(add_storage(index, id, local_by_id))];
+    if (chain.is_pinned[id]) continue;
+    TemplateStorage& input = storages_[add_storage(index, id, local_by_id)];
     input.is_input = true;
     input.is_forward = true;
   }
@@ -89,44 +90,43 @@ BlockTemplate::BlockTemplate(const ProblemIndex& index, const Chain& chain, cons
     forward_.push_back(add_op(index, chain, op, local_by_id));
     forward_seconds_ += index.op(op).seconds;
     for (const int32_t output : forward_.back().outputs) {
-      storages_[static_cast<size_t>(output)].is_forward = true;
-      producer_[static_cast<size_t>(output)] = static_cast<int32_t>(forward_.size()) - 1;
+      storages_[output].is_forward = true;
+      producer_[output] = static_cast<int32_t>(forward_.size()) - 1;
     }
   }
   for (const StorageId id : block.output) {
-    const int32_t output = local_by_id[static_cast<size_t>(id)];
-    if (output >= 0) storages_[static_cast<size_t>(output)].is_output = true;
+    const int32_t output = local_by_id[id];
+    if (output >= 0) storages_[output].is_output = true;
   }
   for (OpId op = block.backward_first; op < block.backward_end; ++op) {
     backward_.push_back(add_op(index, chain, op, local_by_id));
     for (const int32_t input : backward_.back().inputs) {
-      storages_[static_cast<size_t>(input)].is_read_by_backward = true;
+      storages_[input].is_read_by_backward = true;
     }
   }
   for (TemplateStorage& storage : storages_) {
     if (storage.is_forward) continue;
-    const OpId producer = index.producer[static_cast<size_t>(storage.id)];
-    const auto& consumers = index.consumers[static_cast<size_t>(storage.id)];
+    const OpId producer = index.producer[storage.id];
+    const auto& consumers = index.consumers[storage.id];
     storage.is_live_at_entry = producer < block.backward_first;
-    storage.leaves = index.in_keep[static_cast<size_t>(storage.id)] ||
-                     (!consumers.empty() && consumers.back() >= block.backward_end);
+    storage.leaves =
+        index.in_keep[storage.id] || (!consumers.empty() && consumers.back() >= block.backward_end);
     if (storage.is_live_at_entry) foreign_bytes_ -= storage.bytes;
   }
   split_off_tail();
   sorted_ids_.reserve(storages_.size());
   for (int32_t local = 0; local < storage_count(); ++local) {
-    const StorageId id = storages_[static_cast<size_t>(local)].id;
+    const StorageId id = storages_[local].id;
     sorted_ids_.emplace_back(id, local);
-    local_by_id[static_cast<size_t>(id)] = -1;
+    local_by_id[id] = -1;
   }
   std::sort(sorted_ids_.begin(), sorted_ids_.end());
 }
 
 void BlockTemplate::split_off_tail() {
   const auto reads_forward = [&](const LocalOp& op) {
-    return std::any_of(op.inputs.begin(), op.inputs.end(), [&](int32_t input) {
-      return storages_[static_cast<size_t>(input)].is_forward;
-    });
+    return std::any_of(op.inputs.begin(), op.inputs.end(),
+                       [&](int32_t input) { return storages_[input].is_forward; });
   };
   tail_begin_ = backward_.size();
   while (tail_begin_ > 0 && !reads_forward(backward_[tail_begin_ - 1])) --tail_begin_;
@@ -145,7 +145,7 @@ void BlockTemplate::split_off_tail() {
     for (const auto* locals : {&backward_[i].inputs, &backward_[i].outputs}) {
       for (const int32_t local : *locals) {
         if (i < tail_begin_) count(local);
-        if (i >= tail_begin_) storages_[static_cast<size_t>(local)].is_used_in_tail = true;
+        if (i >= tail_begin_) storages_[local].is_used_in_tail = true;
       }
     }
   }
@@ -158,18 +158,18 @@ void BlockTemplate::split_off_tail() {
 int64_t BlockTemplate::peak_of_tail() const {
   const auto begin = static_cast<int32_t>(tail_begin_);
   const auto end = static_cast<int32_t>(backward_.size()) - 1;
-  std::vector<int32_t> first(storages_.size(), begin);
-  std::vector<int32_t> last(storages_.size(), -1);
+  IdVector<int32_t> first(storages_.size(), begin);
+  IdVector<int32_t> last(storages_.size(), -1);
   Profile profile(backward_.size());
   for (int32_t step = begin; step <= end; ++step) {
-    const LocalOp& op = backward_[static_cast<size_t>(step)];
+    const LocalOp& op = backward_[step];
     profile.add(step, step, op.scratch_bytes);
-    for (const int32_t input : op.inputs) last[static_cast<size_t>(input)] = step;
+    for (const int32_t input : op.inputs) last[input] = step;
     for (const int32_t output : op.outputs) {
-      if (last[static_cast<size_t>(output)] < 0) first[static_cast<size_t>(output)] = step;
-      last[static_cast<size_t>(output)] = step;
+      if (last[output] < 0) first[output] = step;
+      last[output] = step;
     }
-    for (const int32_t input : op.overwritten) last[static_cast<size_t>(input)] = step - 1;
+    for (const int32_t input : op.overwritten) last[input] = step - 1;
   }
   for (size_t i = 0; i < storages_.size(); ++i) {
     const TemplateStorage& storage = storages_[i];
@@ -194,16 +194,16 @@ int64_t BlockTemplate::past_bytes() const {
   return bytes;
 }
 
-int64_t BlockTemplate::forward_peak(const std::vector<bool>& is_saved) const {
+int64_t BlockTemplate::forward_peak(const IdVector<bool>& is_saved) const {
   if (forward_.empty()) return 0;
   const auto end = static_cast<int32_t>(forward_.size()) - 1;
-  std::vector<int32_t> first(head_storages_, -1);
-  std::vector<int32_t> last(head_storages_, -1);
+  IdVector<int32_t> first(head_storages_, -1);
+  IdVector<int32_t> last(head_storages_, -1);
   for (int32_t step = 0; step <= end; ++step) {
-    const LocalOp& op = forward_[static_cast<size_t>(step)];
-    for (const int32_t input : op.inputs) last[static_cast<size_t>(input)] = step;
+    const LocalOp& op = forward_[step];
+    for (const int32_t input : op.inputs) last[input] = step;
     for (const int32_t output : op.outputs) {
-      first[static_cast<size_t>(output)] = last[static_cast<size_t>(output)] = step;
+      first[output] = last[output] = step;
     }
   }
   Profile profile(forward_.size());
@@ -213,30 +213,29 @@ int64_t BlockTemplate::forward_peak(const std::vector<bool>& is_saved) const {
     const bool stays = is_saved[i] || storage.is_input || storage.is_output;
     profile.add(storage.is_input ? 0 : first[i], stays ? end : last[i], storage.bytes);
   }
-  for (int32_t step = 0; step <= end; ++step)
-    profile.add(step, step, forward_[static_cast<size_t>(step)].scratch_bytes);
+  for (int32_t step = 0; step <= end; ++step) profile.add(step, step, forward_[step].scratch_bytes);
   return profile.peak();
 }
 
-bool BlockTemplate::append_closure(int32_t local, std::vector<uint8_t>& is_available,
-                                   std::vector<const LocalOp*>& run, double& seconds) const {
-  if (is_available[static_cast<size_t>(local)] != 0) return true;
-  const int32_t producer = producer_[static_cast<size_t>(local)];
+bool BlockTemplate::append_closure(int32_t local, IdVector<uint8_t>& is_available,
+                                   IdVector<const LocalOp*>& run, double& seconds) const {
+  if (is_available[local] != 0) return true;
+  const int32_t producer = producer_[local];
   if (producer < 0) return false;  // the input, not saved
-  const LocalOp& op = forward_[static_cast<size_t>(producer)];
+  const LocalOp& op = forward_[producer];
   for (const int32_t input : op.inputs) {
     if (!append_closure(input, is_available, run, seconds)) return false;
   }
-  for (const int32_t output : op.outputs) is_available[static_cast<size_t>(output)] = 1;
+  for (const int32_t output : op.outputs) is_available[output] = 1;
   run.push_back(&op);
   seconds += op.seconds;
   return true;
 }
 
-std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_saved) const {
+std::optional<BlockOption> BlockTemplate::measure(const IdVector<bool>& is_saved) const {
   stop_point();
   BlockOption option;
-  std::vector<uint8_t> is_available(head_storages_, 0);
+  IdVector<uint8_t> is_available(head_storages_, 0);
   size_t inputs_left = 0;
   size_t outputs_left = 0;
   for (size_t i = 0; i < head_storages_; ++i) {
@@ -263,7 +262,7 @@ std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_sa
   const auto is_outside = [&](size_t i) {
     return storages_[i].is_input && (option.saves_input || !is_saved[i]);
   };
-  std::vector<const LocalOp*> run;
+  IdVector<const LocalOp*> run;
   run.reserve(forward_.size() + tail_begin_);
   for (const LocalOp& op : std::span(backward_).first(tail_begin_)) {
     for (const int32_t input : op.inputs) {
@@ -280,19 +279,19 @@ std::optional<BlockOption> BlockTemplate::measure(const std::vector<bool>& is_sa
     return option;
   }
   const auto end = static_cast<int32_t>(run.size()) - 1;
-  std::vector<int32_t> first(head_storages_, -1);
-  std::vector<int32_t> last(head_storages_, -1);
+  IdVector<int32_t> first(head_storages_, -1);
+  IdVector<int32_t> last(head_storages_, -1);
   Profile profile(run.size());
   for (int32_t step = 0; step <= end; ++step) {
-    const LocalOp& op = *run[static_cast<size_t>(step)];
+    const LocalOp& op = *run[step];
     profile.add(step, step, op.scratch_bytes);
-    for (const int32_t input : op.inputs) last[static_cast<size_t>(input)] = step;
+    for (const int32_t input : op.inputs) last[input] = step;
     for (const int32_t output : op.outputs) {
-      if (first[static_cast<size_t>(output)] < 0) first[static_cast<size_t>(output)] = step;
-      last[static_cast<size_t>(output)] = std::max(last[static_cast<size_t>(output)], step);
+      if (first[output] < 0) first[output] = step;
+      last[output] = std::max(last[output], step);
     }
     for (const int32_t input : op.overwritten)
-      last[static_cast<size_t>(input)] = step > 0 ? step - 1 : kOverwrittenAtOnce;
+      last[input] = step > 0 ? step - 1 : kOverwrittenAtOnce;
   }
   for (size_t i = 0; i < head_storages_; ++i) {
     const TemplateStorage& storage = storages_[i];

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/chain/block_options.h"
 
 namespace snug::plan {
@@ -31,16 +32,14 @@ class BlockTemplate {
   /// `local_by_id`: -1 for each storage of the problem, and so again afterwards; the templates of a
   /// chain share it, since one block may have a hundred thousand storages and most have ten.
   BlockTemplate(const ProblemIndex& index, const Chain& chain, const Block& block,
-                int64_t entry_bytes, std::vector<int32_t>& local_by_id);
+                int64_t entry_bytes, IdVector<int32_t>& local_by_id);
 
   /// Nothing where the set does not allow the backward to run (the input is needed but not saved).
-  [[nodiscard]] std::optional<BlockOption> measure(const std::vector<bool>& is_saved) const;
-  [[nodiscard]] int64_t forward_peak(const std::vector<bool>& is_saved) const;
+  [[nodiscard]] std::optional<BlockOption> measure(const IdVector<bool>& is_saved) const;
+  [[nodiscard]] int64_t forward_peak(const IdVector<bool>& is_saved) const;
 
   [[nodiscard]] int32_t storage_count() const { return static_cast<int32_t>(storages_.size()); }
-  [[nodiscard]] const TemplateStorage& storage(int32_t local) const {
-    return storages_[static_cast<size_t>(local)];
-  }
+  [[nodiscard]] const TemplateStorage& storage(int32_t local) const { return storages_[local]; }
   [[nodiscard]] int32_t local_of(StorageId id) const;
   [[nodiscard]] size_t op_count() const { return forward_.size() + backward_.size(); }
   [[nodiscard]] double forward_seconds() const { return forward_seconds_; }
@@ -58,20 +57,20 @@ class BlockTemplate {
     double seconds = 0;
   };
 
-  int32_t add_storage(const ProblemIndex& index, StorageId id, std::vector<int32_t>& local_by_id);
+  int32_t add_storage(const ProblemIndex& index, StorageId id, IdVector<int32_t>& local_by_id);
   LocalOp add_op(const ProblemIndex& index, const Chain& chain, OpId id,
-                 std::vector<int32_t>& local_by_id);
-  [[nodiscard]] bool append_closure(int32_t local, std::vector<uint8_t>& is_available,
-                                    std::vector<const LocalOp*>& run, double& seconds) const;
+                 IdVector<int32_t>& local_by_id);
+  [[nodiscard]] bool append_closure(int32_t local, IdVector<uint8_t>& is_available,
+                                    IdVector<const LocalOp*>& run, double& seconds) const;
 
   void split_off_tail();
   [[nodiscard]] int64_t peak_of_tail() const;
 
-  std::vector<TemplateStorage> storages_;
+  IdVector<TemplateStorage> storages_;
   std::vector<std::pair<StorageId, int32_t>> sorted_ids_;
-  std::vector<LocalOp> forward_;
-  std::vector<LocalOp> backward_;
-  std::vector<int32_t> producer_;  // per local storage: index in forward_, or -1
+  IdVector<LocalOp> forward_;
+  IdVector<LocalOp> backward_;
+  IdVector<int32_t> producer_;  // per local storage: index in forward_, or -1
   // The backward ops from here on read nothing of the forward part (a hundred thousand updates), so
   // they are the same for every save-set, and so are the storages that they alone know.
   size_t tail_begin_ = 0;

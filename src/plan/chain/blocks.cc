@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/chain/blocks.h"
+#include "base/id_vector.h"
 #include "base/stop.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ constexpr double kSmallBlock = 0.125;  // of the typical block's seconds: merged
 
 // Steps from the making of a storage to its last forward use; 0 where it does not leave its op.
 std::vector<int32_t> forward_spans(const ProblemIndex& index) {
-  std::vector<int32_t> spans(static_cast<size_t>(index.storage_count()), 0);
+  IdVector<int32_t> spans(index.storage_count(), 0);
   for (StorageId id = 0; id < index.storage_count(); ++id) {
     const auto position = static_cast<size_t>(id);
     const OpId producer = index.producer[position];
@@ -44,9 +45,9 @@ struct Crossing {
   int64_t bytes = 0;
 };
 
-std::vector<Crossing> crossings(const ProblemIndex& index, const std::vector<int32_t>& spans,
-                                const std::vector<bool>& is_carried) {
-  std::vector<Crossing> result(static_cast<size_t>(index.backward_begin) + 1);
+std::vector<Crossing> crossings(const ProblemIndex& index, const IdVector<int32_t>& spans,
+                                const IdVector<bool>& is_carried) {
+  IdVector<Crossing> result(static_cast<size_t>(index.backward_begin) + 1);
   for (size_t id = 0; id < spans.size(); ++id) {
     if (spans[id] == 0 || is_carried[id]) continue;
     const auto producer = static_cast<size_t>(index.producer[id]);
@@ -69,21 +70,18 @@ bool is_cut(const Crossing& crossing, int64_t limit_bytes) {
   return crossing.count <= 1 || (crossing.count <= kMaxCrossing && crossing.bytes <= limit_bytes);
 }
 
-std::vector<Cut> find_cuts(const ProblemIndex& index, const std::vector<int32_t>& spans,
-                           const std::vector<bool>& is_carried, int64_t limit_bytes) {
-  const std::vector<Crossing> all = crossings(index, spans, is_carried);
+std::vector<Cut> find_cuts(const ProblemIndex& index, const IdVector<int32_t>& spans,
+                           const IdVector<bool>& is_carried, int64_t limit_bytes) {
+  const IdVector<Crossing> all = crossings(index, spans, is_carried);
   std::vector<Cut> cuts;
   std::vector<StorageId> crossing;  // behind the op
   for (OpId op = 0; op + 1 < index.backward_begin; ++op) {
-    std::erase_if(crossing, [&](StorageId id) {
-      return index.producer[static_cast<size_t>(id)] + spans[static_cast<size_t>(id)] <= op;
-    });
+    std::erase_if(crossing, [&](StorageId id) { return index.producer[id] + spans[id] <= op; });
     for (const StorageId id : index.op(op).outputs) {
-      if (spans[static_cast<size_t>(id)] > 0 && !is_carried[static_cast<size_t>(id)])
-        crossing.push_back(id);
+      if (spans[id] > 0 && !is_carried[id]) crossing.push_back(id);
     }
-    if (!is_cut(all[static_cast<size_t>(op)], limit_bytes)) continue;
-    cuts.push_back({op, crossing, all[static_cast<size_t>(op)].bytes});
+    if (!is_cut(all[op], limit_bytes)) continue;
+    cuts.push_back({op, crossing, all[op].bytes});
     std::sort(cuts.back().crossing.begin(), cuts.back().crossing.end());
   }
   return cuts;
@@ -92,8 +90,8 @@ std::vector<Cut> find_cuts(const ProblemIndex& index, const std::vector<int32_t>
 // What about one forward run more would need: carried + the cuts that are kept + the largest block.
 // With k segments between n blocks whose cuts have S bytes and whose insides have B, that is
 // S k / n + B / k, smallest at 2 sqrt(S B / n); or all cuts are kept.
-double recompute_estimate(const ProblemIndex& index, const std::vector<bool>& is_carried,
-                          const std::vector<Crossing>& all, int64_t limit_bytes) {
+double recompute_estimate(const ProblemIndex& index, const IdVector<bool>& is_carried,
+                          const IdVector<Crossing>& all, int64_t limit_bytes) {
   double carried = 0;
   for (size_t id = 0; id < is_carried.size(); ++id) {
     if (is_carried[id])
@@ -106,9 +104,9 @@ double recompute_estimate(const ProblemIndex& index, const std::vector<bool>& is
   int64_t block = 0;
   for (OpId op = 0; op < index.backward_begin; ++op) {
     for (const StorageId output : index.op(op).outputs) {
-      if (!is_carried[static_cast<size_t>(output)]) block += index.arena_bytes(output);
+      if (!is_carried[output]) block += index.arena_bytes(output);
     }
-    const Crossing& crossing = all[static_cast<size_t>(op)];
+    const Crossing& crossing = all[op];
     if (op + 1 < index.backward_begin && !is_cut(crossing, limit_bytes)) continue;
     largest = std::max(largest, block);
     inside += static_cast<double>(block);
@@ -122,7 +120,7 @@ double recompute_estimate(const ProblemIndex& index, const std::vector<bool>& is
 }
 
 // Limits worth a trial: quantiles of the local minima of what crosses.
-std::vector<int64_t> cut_limits(const std::vector<Crossing>& all) {
+std::vector<int64_t> cut_limits(const IdVector<Crossing>& all) {
   std::vector<int64_t> minima;
   for (size_t op = 1; op + 2 < all.size(); ++op) {
     const bool is_minimum =
@@ -139,18 +137,18 @@ std::vector<int64_t> cut_limits(const std::vector<Crossing>& all) {
 }
 
 struct CutChoice {
-  std::vector<bool> is_carried;
+  IdVector<bool> is_carried;
   int64_t limit_bytes = 0;  // of what may cross a cut where it is more than one storage
 };
 
 // The carried storages and the limit with the smallest estimate. Cuts of one storage are better
 // than their bytes say (the options can keep or drop one, but a set only as a whole), so sets must
 // gain a good part.
-CutChoice choose_cuts(const ProblemIndex& index, const std::vector<int32_t>& spans) {
+CutChoice choose_cuts(const ProblemIndex& index, const IdVector<int32_t>& spans) {
   CutChoice best;
   double best_price = std::numeric_limits<double>::max();
-  const auto try_carrying = [&](const std::vector<bool>& is_carried) {
-    const std::vector<Crossing> all = crossings(index, spans, is_carried);
+  const auto try_carrying = [&](const IdVector<bool>& is_carried) {
+    const IdVector<Crossing> all = crossings(index, spans, is_carried);
     const auto try_limit = [&](int64_t limit_bytes, double factor) {
       stop_point();
       const double price = factor * recompute_estimate(index, is_carried, all, limit_bytes);
@@ -161,7 +159,7 @@ CutChoice choose_cuts(const ProblemIndex& index, const std::vector<int32_t>& spa
     try_limit(0, 1);
     for (const int64_t limit : cut_limits(all)) try_limit(limit, kSetGain);
   };
-  std::vector<bool> prologue(spans.size(), false);
+  IdVector<bool> prologue(spans.size(), false);
   for (size_t id = 0; id < spans.size(); ++id) {
     const OpId producer = index.producer[id];
     if (producer >= 0 && index.op(producer).phase == Phase::prologue) prologue[id] = true;
@@ -173,7 +171,7 @@ CutChoice choose_cuts(const ProblemIndex& index, const std::vector<int32_t>& spa
   if (thresholds.size() > kMaxCarryTrials) thresholds.resize(kMaxCarryTrials);
   for (const int32_t threshold : thresholds) {
     if (threshold < 2) break;
-    std::vector<bool> trial = prologue;
+    IdVector<bool> trial = prologue;
     for (size_t id = 0; id < spans.size(); ++id) {
       if (spans[id] >= threshold) trial[id] = true;
     }
@@ -187,7 +185,7 @@ bool contains(const std::vector<StorageId>& set, StorageId id) {
 }
 
 std::vector<Block> make_blocks(const ProblemIndex& index, const std::vector<Cut>& cuts) {
-  std::vector<Block> blocks;
+  IdVector<Block> blocks;
   Block block;
   for (const Cut& cut : cuts) {
     block.end = cut.after + 1;
@@ -218,7 +216,7 @@ void append(Block& block, const Block& next) {
 // it belongs behind it (a relu).
 bool is_better_with_successor(const ProblemIndex& index, const Block& block) {
   const auto is_read_backward = [&](StorageId id) {
-    const auto& consumers = index.consumers[static_cast<size_t>(id)];
+    const auto& consumers = index.consumers[id];
     return !consumers.empty() && consumers.back() >= index.backward_begin;
   };
   const auto is_any_read = [&](const std::vector<StorageId>& set) {
@@ -237,12 +235,12 @@ bool is_better_with_successor(const ProblemIndex& index, const Block& block) {
 bool is_once_only(const ProblemIndex& index, const Block& block) {
   if (block.first != 0 || block.output.empty()) return false;
   for (OpId op = block.first; op < block.end; ++op) {
-    if (!index.runs_once[static_cast<size_t>(op)]) return false;
+    if (!index.runs_once[op]) return false;
   }
   return true;
 }
 
-void merge_small(const ProblemIndex& index, bool merges_backward, std::vector<Block>& blocks) {
+void merge_small(const ProblemIndex& index, bool merges_backward, IdVector<Block>& blocks) {
   double sum = 0;
   double squares = 0;
   for (const Block& block : blocks) {
@@ -283,7 +281,7 @@ void merge_small(const ProblemIndex& index, bool merges_backward, std::vector<Bl
   blocks = std::move(merged);
 }
 
-void merge_pairs(std::vector<Block>& blocks) {
+void merge_pairs(IdVector<Block>& blocks) {
   std::vector<Block> merged;
   size_t i = 0;
   if (blocks.front().runs_once) merged.push_back(blocks[i++]);
@@ -305,11 +303,10 @@ void attribute_backward(const ProblemIndex& index, Chain& chain) {
   std::vector<int32_t> wanted(tail, last);
   for (size_t i = 0; i < tail; ++i) {
     for (const StorageId input : index.op(index.backward_begin + static_cast<OpId>(i)).inputs) {
-      const int32_t block = chain.block_of[static_cast<size_t>(input)];
-      if (block < 0 || chain.is_pinned[static_cast<size_t>(input)]) continue;
+      const int32_t block = chain.block_of[input];
+      if (block < 0 || chain.is_pinned[input]) continue;
       wanted[i] = std::min(wanted[i], block);
-      const bool is_behind =
-          block < last && contains(chain.blocks[static_cast<size_t>(block)].output, input);
+      const bool is_behind = block < last && contains(chain.blocks[block].output, input);
       if (!is_behind) inside[i] = inside[i] < 0 ? block : std::min(inside[i], block);
     }
   }
@@ -322,23 +319,22 @@ void attribute_backward(const ProblemIndex& index, Chain& chain) {
     const int32_t needed = std::min(current, std::max(wanted[i], still_read[i]));
     for (; current > needed; --current) {
       const OpId op = index.backward_begin + static_cast<OpId>(i);
-      chain.blocks[static_cast<size_t>(current)].backward_end = op;
-      chain.blocks[static_cast<size_t>(current) - 1].backward_first = op;
+      chain.blocks[current].backward_end = op;
+      chain.blocks[current - 1].backward_first = op;
     }
   }
-  chain.blocks[static_cast<size_t>(current)].backward_end = index.op_count();
+  chain.blocks[current].backward_end = index.op_count();
 }
 
 // A storage read by the backward of a block that neither makes it nor takes it as input stays for
 // good.
 void pin_straddling(const ProblemIndex& index, Chain& chain) {
   for (int32_t b = 0; b < static_cast<int32_t>(chain.blocks.size()); ++b) {
-    const Block& block = chain.blocks[static_cast<size_t>(b)];
+    const Block& block = chain.blocks[b];
     for (OpId op = block.backward_first; op < block.backward_end; ++op) {
       for (const StorageId input : index.op(op).inputs) {
-        const int32_t home = chain.block_of[static_cast<size_t>(input)];
-        if (home >= 0 && home != b && !contains(block.input, input))
-          chain.is_pinned[static_cast<size_t>(input)] = true;
+        const int32_t home = chain.block_of[input];
+        if (home >= 0 && home != b && !contains(block.input, input)) chain.is_pinned[input] = true;
       }
     }
   }
@@ -359,7 +355,7 @@ void classify(const ProblemIndex& index, Chain& chain) {
       key.push_back(found->second);
       if (is_new) {
         key.push_back(index.storage(id).bytes);
-        key.push_back(chain.is_pinned[static_cast<size_t>(id)] ? 1 : 0);
+        key.push_back(chain.is_pinned[id] ? 1 : 0);
       }
     };
     for (const StorageId input : block.input) add_storage(input);
@@ -370,7 +366,7 @@ void classify(const ProblemIndex& index, Chain& chain) {
         key.push_back(static_cast<int64_t>(op.signature));
         key.push_back(std::bit_cast<int64_t>(op.seconds));
         key.push_back(op.scratch_bytes);
-        key.push_back(index.runs_once[static_cast<size_t>(id)] ? 1 : 0);
+        key.push_back(index.runs_once[id] ? 1 : 0);
         for (const StorageId input : op.inputs) add_storage(input);
         key.push_back(-1);
         for (const StorageId output : op.outputs) add_storage(output);
@@ -387,9 +383,9 @@ void classify(const ProblemIndex& index, Chain& chain) {
     for (const StorageId output : block.output) add_storage(output);
     // Where a storage is used after the block's own ops is part of the structure too.
     for (const auto& [id, place] : local) {
-      const auto& consumers = index.consumers[static_cast<size_t>(id)];
-      const bool leaves = index.in_keep[static_cast<size_t>(id)] ||
-                          (!consumers.empty() && consumers.back() >= block.backward_end);
+      const auto& consumers = index.consumers[id];
+      const bool leaves =
+          index.in_keep[id] || (!consumers.empty() && consumers.back() >= block.backward_end);
       if (leaves) key.push_back(-10 - place);
     }
     block.class_id =
@@ -402,7 +398,7 @@ void classify(const ProblemIndex& index, Chain& chain) {
 
 Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits) {
   Chain chain;
-  const std::vector<int32_t> spans = forward_spans(index);
+  const IdVector<int32_t> spans = forward_spans(index);
   const CutChoice choice = choose_cuts(index, spans);
   chain.is_pinned = choice.is_carried;
   chain.block_of.assign(spans.size(), -1);
@@ -415,15 +411,14 @@ Chain find_blocks(const ProblemIndex& index, const BlockLimits& limits) {
     for (OpId op = chain.blocks[b].first; op < chain.blocks[b].end; ++op) {
       for (const StorageId output : index.op(op).outputs) {
         if (index.storage(output).resident) continue;
-        chain.block_of[static_cast<size_t>(output)] = static_cast<int32_t>(b);
+        chain.block_of[output] = static_cast<int32_t>(b);
         const bool is_decided =
             chain.blocks[b].runs_once && contains(chain.blocks[b].output, output);
-        if (index.runs_once[static_cast<size_t>(op)] && !is_decided)
-          chain.is_pinned[static_cast<size_t>(output)] = true;
+        if (index.runs_once[op] && !is_decided) chain.is_pinned[output] = true;
       }
     }
   }
-  for (const StorageId id : index.problem.keep) chain.is_pinned[static_cast<size_t>(id)] = true;
+  for (const StorageId id : index.problem.keep) chain.is_pinned[id] = true;
   attribute_backward(index, chain);
   pin_straddling(index, chain);
   classify(index, chain);

@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/problem/index.h"
 
 namespace snug::plan {
@@ -24,11 +25,11 @@ struct Block {
 };
 
 struct Chain {
-  std::vector<Block> blocks;
+  IdVector<Block> blocks;
   /// Per storage: never discarded once made. Carried storages, outputs of ops that run once, what
   /// is kept at the end, and what backward ops outside their block read.
-  std::vector<bool> is_pinned;
-  std::vector<int32_t> block_of;  // per storage: the block that makes it in the forward part, or -1
+  IdVector<bool> is_pinned;
+  IdVector<int32_t> block_of;  // per storage: the block that makes it in the forward part, or -1
   int32_t class_count = 0;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/chain/chain.h"
+#include "base/id_vector.h"
 #include "base/stop.h"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ struct Span {
   int64_t divisor = 0;  // of all sizes
 };
 
-Span span_of(const std::vector<BlockOptions>& options) {
+Span span_of(const IdVector<BlockOptions>& options) {
   Span span;
   int64_t saved = 0;
   const auto count = [&](int64_t bytes) { span.divisor = std::gcd(span.divisor, bytes); };
@@ -65,7 +66,7 @@ int64_t slot_bytes_for(int64_t bytes, int32_t slots, int32_t blocks) {
   return (bytes + slots - lost - 1) / (slots - lost);
 }
 
-std::vector<SlotBlock> in_slots(const std::vector<BlockOptions>& options, int64_t slot_bytes) {
+std::vector<SlotBlock> in_slots(const IdVector<BlockOptions>& options, int64_t slot_bytes) {
   const auto slots_of = [&](int64_t bytes) {
     return static_cast<int32_t>((bytes + slot_bytes - 1) / slot_bytes);
   };
@@ -91,14 +92,14 @@ std::vector<SlotBlock> in_slots(const std::vector<BlockOptions>& options, int64_
 
 // Where gradients wait for the global clip, what is there at a block's backward part grows along
 // the chain, and a stretch that is equal to another in all else has a row of its own.
-void level_entries(std::vector<SlotBlock>& blocks) {
+void level_entries(IdVector<SlotBlock>& blocks) {
   int32_t most = 0;
   for (const SlotBlock& block : blocks) most = std::max(most, block.entry);
   for (SlotBlock& block : blocks) block.entry = most;
 }
 
 // Equal numbers for blocks that the recurrence cannot tell apart.
-std::vector<int32_t> kinds_of(const std::vector<SlotBlock>& blocks) {
+std::vector<int32_t> kinds_of(const IdVector<SlotBlock>& blocks) {
   std::map<SlotBlock, int32_t> kinds;
   std::vector<int32_t> result;
   for (const SlotBlock& block : blocks)
@@ -125,9 +126,9 @@ struct Rows {
   double transitions = 0;
 };
 
-Rows find_rows(const std::vector<SlotBlock>& blocks) {
+Rows find_rows(const IdVector<SlotBlock>& blocks) {
   const auto length = static_cast<int32_t>(blocks.size());
-  const std::vector<int32_t> kinds = kinds_of(blocks);
+  const IdVector<int32_t> kinds = kinds_of(blocks);
   Rows rows;
   rows.row_of.resize(triangle(0, length));
   std::unordered_map<uint64_t, int32_t> known;
@@ -140,13 +141,13 @@ Rows find_rows(const std::vector<SlotBlock>& blocks) {
       // own.
       const auto rest = static_cast<uint64_t>(a == b ? (b == length - 1 ? 1 : 0)
                                                      : rows.row_of[triangle(a + 1, b)]);
-      const uint64_t key = static_cast<uint64_t>(kinds[static_cast<size_t>(a)]) << 32 | rest;
+      const uint64_t key = static_cast<uint64_t>(kinds[a]) << 32 | rest;
       const auto [found, is_new] = known.emplace(key, static_cast<int32_t>(rows.solve.size()));
       rows.row_of[triangle(a, b)] = found->second;
       if (!is_new) continue;
       rows.solve.emplace_back(a, b);
-      rows.transitions += static_cast<double>(distance) +
-                          static_cast<double>(blocks[static_cast<size_t>(a)].options.size());
+      rows.transitions +=
+          static_cast<double>(distance) + static_cast<double>(blocks[a].options.size());
     }
   }
   return rows;
@@ -162,7 +163,7 @@ size_t ChainSolver::row(int32_t a, int32_t b) const {
   return row_number(a, b) * (static_cast<size_t>(slots_) + 1);
 }
 
-double ChainSolver::least_work(const std::vector<BlockOptions>& options) {
+double ChainSolver::least_work(const IdVector<BlockOptions>& options) {
   const int64_t slot_bytes =
       slot_bytes_for(span_of(options).bytes, kMinSlots, static_cast<int32_t>(options.size()));
   return find_rows(in_slots(options, slot_bytes)).transitions * kMinSlots;
@@ -174,7 +175,7 @@ bool ChainSolver::is_coarse() const {
   return slots_ > 0 && slot_bytes_ * kSlotsOfSet > largest;
 }
 
-ChainSolver::ChainSolver(const std::vector<Block>& blocks, const std::vector<BlockOptions>& options,
+ChainSolver::ChainSolver(const IdVector<Block>& blocks, const IdVector<BlockOptions>& options,
                          double share)
     : blocks_(blocks), options_(options), length_(static_cast<int32_t>(blocks.size())) {
   for (const BlockOptions& block : options_) {
@@ -233,10 +234,10 @@ void ChainSolver::solve_row(int32_t a, int32_t b) {
   int16_t* const free_choice = &free_choice_[row(a, b)];
   int32_t* const choice = choice_.data();
   // While blocks run forward again, what the backward part has made so far is there too.
-  const int32_t beside = b == length_ - 1 ? 0 : in_slots_[static_cast<size_t>(b)].entry;
-  const SlotBlock& block = in_slots_[static_cast<size_t>(a)];
+  const int32_t beside = b == length_ - 1 ? 0 : in_slots_[b].entry;
+  const SlotBlock& block = in_slots_[a];
   const int32_t input = block.input;
-  const int32_t output = in_slots_[static_cast<size_t>(a) + 1].input;
+  const int32_t output = in_slots_[a + 1].input;
   for (size_t k = 0; k < block.options.size(); ++k) {
     const SlotBlock::Option& option = block.options[k];
     const int32_t kept = option.inner + (option.saves_output ? output : 0);
@@ -270,7 +271,7 @@ void ChainSolver::solve_row(int32_t a, int32_t b) {
   int32_t advance_need = 0;
   const bool may_repeat = !block.runs_once;
   for (int32_t j = a + 1; may_repeat && j <= b; ++j) {
-    const SlotBlock& previous = in_slots_[static_cast<size_t>(j - 1)];
+    const SlotBlock& previous = in_slots_[j - 1];
     advance += previous.seconds;
     advance_need =
         std::max(advance_need, previous.advance_peak - (j - 1 == a ? input : 0) + beside);
@@ -342,7 +343,7 @@ void ChainSolver::emit_kept(int32_t a, int32_t b, int32_t m, size_t k, bool is_i
 void ChainSolver::emit_free(int32_t a, int32_t b, int32_t m, std::vector<ChainAction>& out) const {
   const int16_t choice = free_choice_[row(a, b) + static_cast<size_t>(m)];
   if (choice == kHold) {
-    emit_held(a, b, m - in_slots_[static_cast<size_t>(a)].input, out);
+    emit_held(a, b, m - in_slots_[a].input, out);
   } else {
     emit_kept(a, b, m, static_cast<size_t>(choice), false, out);
   }
@@ -357,7 +358,7 @@ void ChainSolver::emit_held(int32_t a, int32_t b, int32_t m, std::vector<ChainAc
   const int32_t j = a - choice;
   for (int32_t i = a; i < j; ++i) {
     ChainAction advance{ChainAction::Kind::forward, i, {}, true};
-    if (i == a) advance.hold = blocks_[static_cast<size_t>(a)].input;
+    if (i == a) advance.hold = blocks_[a].input;
     out.push_back(std::move(advance));
   }
   emit_free(j, b, m, out);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "base/wildcard.h"
 #include "snug/error.h"
 
@@ -26,35 +27,33 @@ size_t common_depth(const Part& a, const Part& b) {
 
 // Later forward ops read it: so they can be run again from it.
 bool can_be_kept(const ProblemIndex& index, StorageId id) {
-  const auto& consumers = index.consumers[static_cast<size_t>(id)];
-  return index.producer[static_cast<size_t>(id)] >= 0 && !consumers.empty() &&
-         consumers.front() < index.backward_begin;
+  const auto& consumers = index.consumers[id];
+  return index.producer[id] >= 0 && !consumers.empty() && consumers.front() < index.backward_begin;
 }
 
 bool is_forward(const ProblemIndex& index, StorageId id) {
-  const OpId producer = index.producer[static_cast<size_t>(id)];
+  const OpId producer = index.producer[id];
   return producer >= 0 && producer < index.backward_begin;
 }
 
 // All forward ops that lead to a kept storage are one part, and so is the whole backward part.
 void part_before_marks(const ProblemIndex& index, Marks& marks) {
-  marks.parts.assign(static_cast<size_t>(index.op_count()), {0});
-  std::vector<bool> leads(marks.is_kept);
+  marks.parts.assign(index.op_count(), {0});
+  IdVector<bool> leads(marks.is_kept);
   for (OpId op = index.backward_begin; op-- > 0;) {
     const auto& outputs = index.op(op).outputs;
-    const bool leads_to_mark = std::any_of(outputs.begin(), outputs.end(), [&](StorageId id) {
-      return leads[static_cast<size_t>(id)];
-    });
+    const bool leads_to_mark =
+        std::any_of(outputs.begin(), outputs.end(), [&](StorageId id) { return leads[id]; });
     if (!leads_to_mark) {
-      marks.parts[static_cast<size_t>(op)].clear();
+      marks.parts[op].clear();
       continue;
     }
-    for (const StorageId input : index.op(op).inputs) leads[static_cast<size_t>(input)] = true;
+    for (const StorageId input : index.op(op).inputs) leads[input] = true;
   }
 }
 
 std::vector<std::string_view> split(std::string_view patterns) {
-  std::vector<std::string_view> parts;
+  IdVector<std::string_view> parts;
   while (!patterns.empty()) {
     const size_t end = std::min(patterns.find(';'), patterns.size());
     if (end > 0) parts.push_back(patterns.substr(0, end));
@@ -65,7 +64,7 @@ std::vector<std::string_view> split(std::string_view patterns) {
 
 class Scheduler {
  public:
-  Scheduler(const ProblemIndex& index, const Marks& marks, std::vector<bool>& is_pinned)
+  Scheduler(const ProblemIndex& index, const Marks& marks, IdVector<bool>& is_pinned)
       : index_(index),
         marks_(marks),
         is_pinned_(is_pinned),
@@ -90,20 +89,20 @@ class Scheduler {
   [[nodiscard]] std::vector<OpId>& schedule() { return schedule_; }
 
  private:
-  [[nodiscard]] const Part& part(OpId op) const { return marks_.parts[static_cast<size_t>(op)]; }
+  [[nodiscard]] const Part& part(OpId op) const { return marks_.parts[op]; }
 
   // How much of its maker's parts all have in common that read the storage when its part runs
   // again: backward ops, and forward ops of other parts, which are run again from it.
   void find_depth(StorageId id) {
     if (!is_forward(index_, id)) return;
-    const Part& own = part(index_.producer[static_cast<size_t>(id)]);
+    const Part& own = part(index_.producer[id]);
     size_t depth = own.size();
-    for (const OpId reader : index_.consumers[static_cast<size_t>(id)]) {
+    for (const OpId reader : index_.consumers[id]) {
       const size_t common = common_depth(own, part(reader));
       if (reader >= index_.backward_begin || part(reader).size() > common)
         depth = std::min(depth, common);
     }
-    visible_depth_[static_cast<size_t>(id)] = depth;
+    visible_depth_[id] = depth;
   }
 
   // Whether what the op made stays for a backward op of `context`.
@@ -128,53 +127,49 @@ class Scheduler {
     while (!stack.empty()) {
       const StorageId id = stack.back();
       stack.pop_back();
-      const OpId producer = index_.producer[static_cast<size_t>(id)];
-      if (producer < 0 || is_available_[static_cast<size_t>(id)] ||
-          is_open_[static_cast<size_t>(producer)])
-        continue;
-      is_open_[static_cast<size_t>(producer)] = true;
+      const OpId producer = index_.producer[id];
+      if (producer < 0 || is_available_[id] || is_open_[producer]) continue;
+      is_open_[producer] = true;
       closure.push_back(producer);
-      if (index_.runs_once[static_cast<size_t>(producer)] || !sees_own_version(producer)) {
+      if (index_.runs_once[producer] || !sees_own_version(producer)) {
         is_stale_ = true;
-        for (const StorageId output : index_.op(producer).outputs)
-          is_pinned_[static_cast<size_t>(output)] = true;
+        for (const StorageId output : index_.op(producer).outputs) is_pinned_[output] = true;
       }
       for (const StorageId input : index_.op(producer).inputs) stack.push_back(input);
     }
     std::sort(closure.begin(), closure.end());
     for (const OpId op : closure) {
       run_op(op);
-      is_open_[static_cast<size_t>(op)] = false;
+      is_open_[op] = false;
     }
     for (const OpId op : closure) settle(op, context);
   }
 
   [[nodiscard]] bool sees_own_version(OpId op) const {
-    const auto& versions = index_.versions[static_cast<size_t>(op)];
-    return std::all_of(versions.begin(), versions.end(), [&](const auto& seen) {
-      return writes_[static_cast<size_t>(seen.first)] == seen.second;
-    });
+    const auto& versions = index_.versions[op];
+    return std::all_of(versions.begin(), versions.end(),
+                       [&](const auto& seen) { return writes_[seen.first] == seen.second; });
   }
 
   void run_op(OpId op) {
-    const bool is_first = !has_run_[static_cast<size_t>(op)];
+    const bool is_first = !has_run_[op];
     SNUG_CHECK(!is_first || sees_own_version(op), "the given order is not valid");
     schedule_.push_back(op);
-    has_run_[static_cast<size_t>(op)] = true;
+    has_run_[op] = true;
     for (const StorageId output : index_.op(op).outputs) {
-      is_available_[static_cast<size_t>(output)] = true;
-      if (is_first && index_.storage(output).resident) ++writes_[static_cast<size_t>(output)];
+      is_available_[output] = true;
+      if (is_first && index_.storage(output).resident) ++writes_[output];
     }
   }
 
   const ProblemIndex& index_;
   const Marks& marks_;
-  std::vector<bool>& is_pinned_;
-  std::vector<size_t> visible_depth_;
-  std::vector<bool> is_available_;
-  std::vector<bool> has_run_;
-  std::vector<bool> is_open_;  // ops of the closure that is being found
-  std::vector<int32_t> writes_;
+  IdVector<bool>& is_pinned_;
+  IdVector<size_t> visible_depth_;
+  IdVector<bool> is_available_;
+  IdVector<bool> has_run_;
+  IdVector<bool> is_open_;  // ops of the closure that is being found
+  IdVector<int32_t> writes_;
   std::vector<OpId> schedule_;
   bool is_stale_ = false;
 };
@@ -183,7 +178,7 @@ class Scheduler {
 
 Marks declared_marks(const ProblemIndex& index) {
   Marks marks;
-  marks.is_kept.assign(static_cast<size_t>(index.storage_count()), false);
+  marks.is_kept.assign(index.storage_count(), false);
   bool has_marks = false;
   for (StorageId id = 0; id < index.storage_count(); ++id) {
     const Storage& storage = index.storage(id);
@@ -191,7 +186,7 @@ Marks declared_marks(const ProblemIndex& index) {
     if (!can_be_kept(index, id))
       reject("the mark on '" + storage.name + "' keeps nothing: no later forward op reads it",
              "mark what the network goes on from, not its end");
-    has_marks = marks.is_kept[static_cast<size_t>(id)] = true;
+    has_marks = marks.is_kept[id] = true;
   }
   bool has_parts = false;
   for (OpId op = 0; op < index.op_count(); ++op) {
@@ -203,8 +198,8 @@ Marks declared_marks(const ProblemIndex& index) {
            "mark tensors with keep, build parts of it with checkpoint, or let the budget decide");
   if (!has_parts) part_before_marks(index, marks);
   for (StorageId id = 0; id < index.storage_count() && has_parts; ++id) {
-    if (!marks.is_kept[static_cast<size_t>(id)]) continue;
-    if (marks.parts[static_cast<size_t>(index.producer[static_cast<size_t>(id)])].empty())
+    if (!marks.is_kept[id]) continue;
+    if (marks.parts[index.producer[id]].empty())
       reject("the mark on '" + index.storage(id).name +
                  "' saves nothing: it is outside of every checkpointed part, where all is kept",
              "leave it away, or mark within the part");
@@ -214,7 +209,7 @@ Marks declared_marks(const ProblemIndex& index) {
 
 Marks named_marks(const ProblemIndex& index, std::string_view patterns) {
   Marks marks;
-  marks.is_kept.assign(static_cast<size_t>(index.storage_count()), false);
+  marks.is_kept.assign(index.storage_count(), false);
   bool has_marks = false;
   for (const std::string_view pattern : split(patterns)) {
     bool is_known = false;
@@ -223,7 +218,7 @@ Marks named_marks(const ProblemIndex& index, std::string_view patterns) {
       if (!matches_wildcard(pattern, storage.name)) continue;
       is_known = is_known || storage.resident;  // always there
       if (storage.resident || !is_forward(index, id) || !can_be_kept(index, id)) continue;
-      is_known = has_marks = marks.is_kept[static_cast<size_t>(id)] = true;
+      is_known = has_marks = marks.is_kept[id] = true;
     }
     if (!is_known)
       reject("the mark '" + std::string(pattern) +
@@ -238,11 +233,10 @@ Marks named_marks(const ProblemIndex& index, std::string_view patterns) {
 }
 
 std::vector<OpId> marked_schedule(const ProblemIndex& index, const Marks& marks) {
-  std::vector<bool> is_pinned(static_cast<size_t>(index.storage_count()), false);
+  IdVector<bool> is_pinned(index.storage_count(), false);
   for (OpId op = 0; op < index.backward_begin; ++op) {
-    if (!index.runs_once[static_cast<size_t>(op)]) continue;
-    for (const StorageId output : index.op(op).outputs)
-      is_pinned[static_cast<size_t>(output)] = true;
+    if (!index.runs_once[op]) continue;
+    for (const StorageId output : index.op(op).outputs) is_pinned[output] = true;
   }
   // Every pass that is in vain pins something.
   while (true) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/id_vector.h"
+
 namespace snug::plan {
 namespace {
 
@@ -15,7 +17,7 @@ bool contains(const std::vector<StorageId>& set, StorageId id) {
 // One pass over the actions with a set of available storages.
 class Flattener {
  public:
-  Flattener(const ProblemIndex& index, const Chain& chain, std::vector<bool>& is_pinned)
+  Flattener(const ProblemIndex& index, const Chain& chain, IdVector<bool>& is_pinned)
       : index_(index),
         chain_(chain),
         is_pinned_(is_pinned),
@@ -37,7 +39,7 @@ class Flattener {
     }
     // What no block claimed (or a problem without blocks).
     for (OpId op = 0; op < index_.backward_begin; ++op) {
-      if (!has_run_[static_cast<size_t>(op)]) run_with_inputs(op);
+      if (!has_run_[op]) run_with_inputs(op);
     }
     for (; next_backward_ < index_.op_count(); ++next_backward_) run_with_inputs(next_backward_);
   }
@@ -48,8 +50,8 @@ class Flattener {
 
  private:
   void forward(const ChainAction& action) {
-    const Block& block = chain_.blocks[static_cast<size_t>(action.block)];
-    if (!has_run_[static_cast<size_t>(block.first)]) {
+    const Block& block = chain_.blocks[action.block];
+    if (!has_run_[block.first]) {
       for (OpId op = block.first; op < block.end; ++op) run_with_inputs(op);
     } else {
       std::vector<StorageId> wanted = action.hold;
@@ -65,7 +67,7 @@ class Flattener {
   }
 
   void backward(int32_t b) {
-    const Block& block = chain_.blocks[static_cast<size_t>(b)];
+    const Block& block = chain_.blocks[b];
     for (; next_backward_ < block.backward_end; ++next_backward_) run_with_inputs(next_backward_);
     hold(b, {});
     discard_block(block);
@@ -73,10 +75,10 @@ class Flattener {
   }
 
   void hold(int32_t block, const std::vector<StorageId>& storages) {
-    auto& mine = held_by_block_[static_cast<size_t>(block)];
-    for (const StorageId id : mine) --held_[static_cast<size_t>(id)];
+    auto& mine = held_by_block_[block];
+    for (const StorageId id : mine) --held_[id];
     mine = storages;
-    for (const StorageId id : mine) ++held_[static_cast<size_t>(id)];
+    for (const StorageId id : mine) ++held_[id];
   }
 
   void discard(StorageId id) {
@@ -106,55 +108,51 @@ class Flattener {
     while (!stack.empty()) {
       const StorageId id = stack.back();
       stack.pop_back();
-      const OpId producer = index_.producer[static_cast<size_t>(id)];
-      if (producer < 0 || is_available_[static_cast<size_t>(id)] ||
-          is_marked_[static_cast<size_t>(producer)])
-        continue;
-      is_marked_[static_cast<size_t>(producer)] = true;
+      const OpId producer = index_.producer[id];
+      if (producer < 0 || is_available_[id] || is_marked_[producer]) continue;
+      is_marked_[producer] = true;
       closure.push_back(producer);
-      const bool is_rerun = has_run_[static_cast<size_t>(producer)];
-      if (is_rerun &&
-          (index_.runs_once[static_cast<size_t>(producer)] || !sees_own_version(producer))) {
+      const bool is_rerun = has_run_[producer];
+      if (is_rerun && (index_.runs_once[producer] || !sees_own_version(producer))) {
         is_stale_ = true;
-        for (const StorageId output : index_.op(producer).outputs)
-          is_pinned_[static_cast<size_t>(output)] = true;
+        for (const StorageId output : index_.op(producer).outputs) is_pinned_[output] = true;
       }
       for (const StorageId input : index_.op(producer).inputs) stack.push_back(input);
     }
     std::sort(closure.begin(), closure.end());
     for (const OpId op : closure) {
       run_op(op);
-      is_marked_[static_cast<size_t>(op)] = false;
+      is_marked_[op] = false;
     }
   }
 
   [[nodiscard]] bool sees_own_version(OpId op) const {
-    for (const auto& [id, writes] : index_.versions[static_cast<size_t>(op)]) {
-      if (writes_[static_cast<size_t>(id)] != writes) return false;
+    for (const auto& [id, writes] : index_.versions[op]) {
+      if (writes_[id] != writes) return false;
     }
     return true;
   }
 
   void run_op(OpId op) {
-    const bool is_first = !has_run_[static_cast<size_t>(op)];
+    const bool is_first = !has_run_[op];
     if (is_first && !sees_own_version(op)) is_stuck_ = true;
     schedule_.push_back(op);
-    has_run_[static_cast<size_t>(op)] = true;
+    has_run_[op] = true;
     for (const StorageId output : index_.op(op).outputs) {
-      is_available_[static_cast<size_t>(output)] = true;
-      if (is_first && index_.storage(output).resident) ++writes_[static_cast<size_t>(output)];
+      is_available_[output] = true;
+      if (is_first && index_.storage(output).resident) ++writes_[output];
     }
   }
 
   const ProblemIndex& index_;
   const Chain& chain_;
-  std::vector<bool>& is_pinned_;
-  std::vector<bool> is_available_;
-  std::vector<int32_t> held_;
-  std::vector<std::vector<StorageId>> held_by_block_;
-  std::vector<bool> has_run_;
-  std::vector<int32_t> writes_;
-  std::vector<bool> is_marked_;
+  IdVector<bool>& is_pinned_;
+  IdVector<bool> is_available_;
+  IdVector<int32_t> held_;
+  IdVector<std::vector<StorageId>> held_by_block_;
+  IdVector<bool> has_run_;
+  IdVector<int32_t> writes_;
+  IdVector<bool> is_marked_;
   std::vector<OpId> schedule_;
   OpId next_backward_;
   bool is_stale_ = false;  // a recomputation came after a write of what it reads: pin and try again
@@ -165,7 +163,7 @@ class Flattener {
 
 std::optional<std::vector<OpId>> flatten(const ProblemIndex& index, const Chain& chain,
                                          std::span<const ChainAction> actions) {
-  std::vector<bool> is_pinned = chain.is_pinned;
+  IdVector<bool> is_pinned = chain.is_pinned;
   for (int32_t attempt = 0; attempt < kMaxAttempts; ++attempt) {
     Flattener flattener(index, chain, is_pinned);
     flattener.run(actions);

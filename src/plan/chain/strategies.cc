@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "snug/error.h"
 
 namespace snug::plan {
@@ -77,7 +78,7 @@ class RevolveSplits {
 
 class Maker {
  public:
-  Maker(const ProblemIndex& index, const Chain& chain, const std::vector<BlockOptions>& options)
+  Maker(const ProblemIndex& index, const Chain& chain, const IdVector<BlockOptions>& options)
       : index_(index),
         chain_(chain),
         options_(options),
@@ -85,7 +86,7 @@ class Maker {
 
   // Segments begin at these blocks, the first at 0; each keeps the input of its first block and is
   // run again once, keeping all, before its backward part.
-  [[nodiscard]] Actions segments(std::vector<int32_t> begins) const {
+  [[nodiscard]] Actions segments(IdVector<int32_t> begins) const {
     begins.push_back(length_);
     const int32_t last_begin = begins[begins.size() - 2];
     Actions result;
@@ -97,7 +98,7 @@ class Maker {
       if (b >= last_begin) {
         action.hold = keep_all(b);
       } else {
-        if (begins_here) action.hold = chain_.blocks[static_cast<size_t>(b)].input;
+        if (begins_here) action.hold = chain_.blocks[b].input;
       }
       result.push_back(std::move(action));
     }
@@ -108,8 +109,7 @@ class Maker {
         for (int32_t b = begin; b + 1 < end; ++b)
           result.push_back({Kind::forward, b, keep_all(b), true});
         // The segment's last block: its backward makes just what it needs.
-        result.push_back(
-            {Kind::forward, end - 1, chain_.blocks[static_cast<size_t>(end) - 1].input, false});
+        result.push_back({Kind::forward, end - 1, chain_.blocks[end - 1].input, false});
       }
       for (int32_t b = end - 1; b >= begin; --b) result.push_back({Kind::backward, b, {}, false});
     }
@@ -117,13 +117,13 @@ class Maker {
   }
 
   [[nodiscard]] std::vector<int32_t> every(int64_t k) const {
-    std::vector<int32_t> begins;
+    IdVector<int32_t> begins;
     for (int64_t b = 0; b < length_; b += k) begins.push_back(static_cast<int32_t>(b));
     return begins;
   }
 
   [[nodiscard]] std::vector<int32_t> quota(int64_t bytes) const {
-    std::vector<int32_t> begins = {0};
+    IdVector<int32_t> begins = {0};
     int64_t made = 0;
     for (int32_t b = 0; b + 1 < length_; ++b) {
       made += made_bytes(b);
@@ -140,7 +140,7 @@ class Maker {
     std::set<std::vector<int32_t>> tried;
     std::vector<Actions> all;
     for (int64_t parts = 1; parts <= length_; ++parts) {
-      std::vector<int32_t> begins = quota(total / parts);
+      IdVector<int32_t> begins = quota(total / parts);
       if (tried.insert(begins).second) all.push_back(segments(std::move(begins)));
     }
     return all;
@@ -151,7 +151,7 @@ class Maker {
     for (int32_t b = 0; b < length_; ++b) {
       ChainAction action{Kind::forward, b, {}, true};
       for (const StorageId id : keep_all(b)) {
-        const OpId producer = index_.producer[static_cast<size_t>(id)];
+        const OpId producer = index_.producer[id];
         if (producer >= 0 && index_.op(producer).is_expensive) action.hold.push_back(id);
       }
       result.push_back(std::move(action));
@@ -173,13 +173,13 @@ class Maker {
 
  private:
   [[nodiscard]] std::vector<StorageId> keep_all(int32_t b) const {
-    const auto& list = options_[static_cast<size_t>(b)].options;
+    const auto& list = options_[b].options;
     return list.empty() ? std::vector<StorageId>{} : list.front().saved;
   }
 
   [[nodiscard]] int64_t made_bytes(int32_t b) const {
     int64_t bytes = 0;
-    const Block& block = chain_.blocks[static_cast<size_t>(b)];
+    const Block& block = chain_.blocks[b];
     for (OpId op = block.first; op < block.end; ++op) {
       for (const StorageId output : index_.op(op).outputs) bytes += index_.arena_bytes(output);
     }
@@ -198,7 +198,7 @@ class Maker {
     const int32_t ahead = splits.at(steps, free);
     for (int32_t b = begin; b < begin + ahead; ++b) {
       ChainAction advance{Kind::forward, b, {}, true};
-      if (b == begin) advance.hold = chain_.blocks[static_cast<size_t>(b)].input;
+      if (b == begin) advance.hold = chain_.blocks[b].input;
       out.push_back(std::move(advance));
     }
     reverse(begin + ahead, end, std::max<int64_t>(0, free - 1), splits, out);
@@ -207,7 +207,7 @@ class Maker {
 
   const ProblemIndex& index_;
   const Chain& chain_;
-  const std::vector<BlockOptions>& options_;
+  const IdVector<BlockOptions>& options_;
   int32_t length_;
 };
 
@@ -233,7 +233,7 @@ void check_strategy_name(std::string_view strategy) {
 }
 
 std::vector<Actions> strategy_actions(const ProblemIndex& index, const Chain& chain,
-                                      const std::vector<BlockOptions>& options,
+                                      const IdVector<BlockOptions>& options,
                                       std::string_view strategy) {
   check_strategy_name(strategy);
   const Maker maker(index, chain, options);

@@ -89,11 +89,11 @@ Refusal refuse(const Problem& problem, const Frontier& frontier, int64_t arena_b
   refusal.smallest_arena_bytes = frontier.smallest().arena_bytes;
   refusal.gap_bytes = refusal.smallest_arena_bytes - refusal.bound.bytes;
   if (refusal.bound.op < 0) return refusal;
-  const Op& op = problem.ops[static_cast<size_t>(refusal.bound.op)];
+  const Op& op = problem.ops[refusal.bound.op];
   refusal.op_name = op.name;
   for (const auto* operands : {&op.inputs, &op.outputs}) {
     for (const StorageId id : *operands) {
-      const Storage& storage = problem.storages[static_cast<size_t>(id)];
+      const Storage& storage = problem.storages[id];
       const bool is_in_place = std::any_of(op.reuses.begin(), op.reuses.end(),
                                            [id](const auto& pair) { return pair.first == id; });
       if (!storage.resident && !is_in_place)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the schedules of a frontier are found.
+#include "base/id_vector.h"
 #include "plan/frontier/frontier.h"
 
 #include <algorithm>
@@ -73,7 +74,7 @@ struct Workshop {
 
   ProblemIndex index;
   Chain chain;
-  std::vector<BlockOptions> options;
+  IdVector<BlockOptions> options;
 };
 
 bool is_smaller(const ScheduledPoint& a, const ScheduledPoint& b) {
@@ -193,7 +194,7 @@ std::vector<int32_t> spread_along(const std::vector<int32_t>& budgets, const Cha
 std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_points,
                                      double largest_share, double max_forward_runs,
                                      std::ptrdiff_t neighbours) {
-  std::vector<int32_t> all = solver.distinct_budgets();
+  IdVector<int32_t> all = solver.distinct_budgets();
   if (all.empty()) return {};
   const double forward = solver.seconds(all.back());
   std::erase_if(all, [&](int32_t slots) {
@@ -212,7 +213,7 @@ std::vector<int32_t> nominal_budgets(const ChainSolver& solver, int32_t grid_poi
     const auto at = enough - all.begin();
     for (auto i = std::max<std::ptrdiff_t>(0, at - neighbours);
          i <= at + neighbours && i < static_cast<std::ptrdiff_t>(all.size()); ++i) {
-      chosen.push_back(all[static_cast<size_t>(i)]);
+      chosen.push_back(all[i]);
     }
   }
   std::sort(chosen.begin(), chosen.end());

@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/id_vector.h"
 #include "base/stop.h"
 #include "plan/problem/index.h"
 
@@ -25,19 +26,19 @@ std::map<Kind, std::vector<OpId>> by_kind(const Problem& problem) {
 
 // Per op of the whole: its partner in the part, or -1.
 std::vector<OpId> partners(const Problem& part, const Problem& whole) {
-  std::vector<OpId> result(whole.ops.size(), -1);
+  IdVector<OpId> result(whole.ops.size(), -1);
   const std::map<Kind, std::vector<OpId>> wanted = by_kind(part);
   for (const auto& [kind, ops] : by_kind(whole)) {
     const auto found = wanted.find(kind);
     if (found == wanted.end() || found->second.size() != ops.size()) continue;
-    for (size_t i = 0; i < ops.size(); ++i) result[static_cast<size_t>(ops[i])] = found->second[i];
+    for (size_t i = 0; i < ops.size(); ++i) result[ops[i]] = found->second[i];
   }
   return result;
 }
 
 class Follower {
  public:
-  Follower(const ProblemIndex& index, std::vector<bool> has_partner)
+  Follower(const ProblemIndex& index, IdVector<bool> has_partner)
       : index_(index),
         has_partner_(std::move(has_partner)),
         has_run_(static_cast<size_t>(index.op_count()), false),
@@ -49,15 +50,15 @@ class Follower {
     if (has_run_[position] && index_.runs_once[position]) return false;
     if (!has_inputs(op)) return false;
     for (const auto& [id, writes] : index_.versions[position]) {
-      if (writes_[static_cast<size_t>(id)] != writes) return false;
+      if (writes_[id] != writes) return false;
     }
     for (const StorageId output : index_.op(op).outputs) {
-      if (index_.storage(output).resident) ++writes_[static_cast<size_t>(output)];
+      if (index_.storage(output).resident) ++writes_[output];
     }
     has_run_[position] = true;
     schedule_.push_back(op);
     for (const StorageId output : index_.op(op).outputs) {
-      for (const OpId next : index_.consumers[static_cast<size_t>(output)]) {
+      for (const OpId next : index_.consumers[output]) {
         const auto waiting = static_cast<size_t>(next);
         if (!has_partner_[waiting] && !has_run_[waiting] && has_inputs(next) && !run(next))
           return false;
@@ -66,45 +67,45 @@ class Follower {
     return true;
   }
 
-  [[nodiscard]] bool has_run(OpId op) const { return has_run_[static_cast<size_t>(op)]; }
+  [[nodiscard]] bool has_run(OpId op) const { return has_run_[op]; }
   [[nodiscard]] std::vector<OpId>& schedule() { return schedule_; }
 
  private:
   [[nodiscard]] bool has_inputs(OpId op) const {
     const auto& inputs = index_.op(op).inputs;
     return std::all_of(inputs.begin(), inputs.end(), [this](StorageId input) {
-      const OpId producer = index_.producer[static_cast<size_t>(input)];
-      return producer < 0 || has_run_[static_cast<size_t>(producer)];
+      const OpId producer = index_.producer[input];
+      return producer < 0 || has_run_[producer];
     });
   }
 
   const ProblemIndex& index_;
   std::vector<bool> has_partner_;
-  std::vector<bool> has_run_;
-  std::vector<int32_t> writes_;
+  IdVector<bool> has_run_;
+  IdVector<int32_t> writes_;
   std::vector<OpId> schedule_;
 };
 
 // Without the runs whose results nobody reads before they are made again: in the whole they led to
 // steps that the part does not have. Backwards, since a run that goes takes others with it.
 std::vector<OpId> without_idle_runs(const ProblemIndex& index, const std::vector<OpId>& schedule) {
-  std::vector<int32_t> runs(static_cast<size_t>(index.op_count()), 0);
-  for (const OpId op : schedule) ++runs[static_cast<size_t>(op)];
-  std::vector<bool> is_wanted = index.in_keep;
+  IdVector<int32_t> runs(index.op_count(), 0);
+  for (const OpId op : schedule) ++runs[op];
+  IdVector<bool> is_wanted = index.in_keep;
   std::vector<OpId> kept;
   for (size_t i = schedule.size(); i-- > 0;) {
     const OpId op = schedule[i];
     const auto& outputs = index.op(op).outputs;
     const bool is_used = std::any_of(outputs.begin(), outputs.end(), [&](StorageId id) {
-      return index.storage(id).resident || is_wanted[static_cast<size_t>(id)];
+      return index.storage(id).resident || is_wanted[id];
     });
-    if (!is_used && runs[static_cast<size_t>(op)] > 1) {
-      --runs[static_cast<size_t>(op)];
+    if (!is_used && runs[op] > 1) {
+      --runs[op];
       continue;
     }
     kept.push_back(op);
-    for (const StorageId output : outputs) is_wanted[static_cast<size_t>(output)] = false;
-    for (const StorageId input : index.op(op).inputs) is_wanted[static_cast<size_t>(input)] = true;
+    for (const StorageId output : outputs) is_wanted[output] = false;
+    for (const StorageId input : index.op(op).inputs) is_wanted[input] = true;
   }
   std::reverse(kept.begin(), kept.end());
   return kept;
@@ -113,17 +114,17 @@ std::vector<OpId> without_idle_runs(const ProblemIndex& index, const std::vector
 }  // namespace
 
 std::optional<std::vector<OpId>> schedule_of_part(const Problem& part, const Problem& whole,
-                                                  std::span<const OpId> schedule) {
+                                                  IdSpan<const OpId> schedule) {
   const ProblemIndex index(part);
-  const std::vector<OpId> partner = partners(part, whole);
-  std::vector<bool> has_partner(part.ops.size(), false);
+  const IdVector<OpId> partner = partners(part, whole);
+  IdVector<bool> has_partner(part.ops.size(), false);
   for (const OpId op : partner) {
-    if (op >= 0) has_partner[static_cast<size_t>(op)] = true;
+    if (op >= 0) has_partner[op] = true;
   }
   Follower follower(index, std::move(has_partner));
   for (const OpId op : schedule) {
     stop_point();
-    const OpId mine = partner[static_cast<size_t>(op)];
+    const OpId mine = partner[op];
     if (mine >= 0 && !follower.run(mine)) return std::nullopt;
   }
   for (OpId op = 0; op < index.op_count(); ++op) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -19,6 +20,6 @@ namespace snug::plan {
 /// valid schedule.
 [[nodiscard]] std::optional<std::vector<OpId>> schedule_of_part(const Problem& part,
                                                                 const Problem& whole,
-                                                                std::span<const OpId> schedule);
+                                                                IdSpan<const OpId> schedule);
 
 }  // namespace snug::plan
