@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/id_vector.h"
 #include "base/stop.h"
 #include "plan/problem/liveness.h"
 
@@ -12,29 +13,28 @@ namespace {
 
 // Which op must run before which: makers before readers, every access to a written resident storage
 // on the same side of its writers, readers before the op that overwrites.
-std::vector<std::vector<OpId>> successors_of(const ProblemIndex& index) {
-  std::vector<std::set<OpId>> successors(static_cast<size_t>(index.op_count()));
-  std::vector<OpId> last_writer(static_cast<size_t>(index.storage_count()), -1);
-  std::vector<std::vector<OpId>> readers(static_cast<size_t>(index.storage_count()));
+IdVector<std::vector<OpId>> successors_of(const ProblemIndex& index) {
+  IdVector<std::set<OpId>> successors(index.op_count());
+  IdVector<OpId> last_writer(index.storage_count(), -1);
+  IdVector<std::vector<OpId>> readers(index.storage_count());
   for (OpId id = 0; id < index.op_count(); ++id) {
     const Op& op = index.op(id);
     const auto after = [&](OpId before) {
-      if (before >= 0 && before != id) successors[static_cast<size_t>(before)].insert(id);
+      if (before >= 0 && before != id) successors[before].insert(id);
     };
     for (const StorageId input : op.inputs) {
-      after(index.storage(input).resident ? last_writer[static_cast<size_t>(input)]
-                                          : index.producer[static_cast<size_t>(input)]);
-      readers[static_cast<size_t>(input)].push_back(id);
+      after(index.storage(input).resident ? last_writer[input] : index.producer[input]);
+      readers[input].push_back(id);
     }
     for (const StorageId output : op.outputs) {
       if (!index.storage(output).resident) continue;
-      after(last_writer[static_cast<size_t>(output)]);
-      for (const OpId reader : readers[static_cast<size_t>(output)]) after(reader);
-      last_writer[static_cast<size_t>(output)] = id;
-      readers[static_cast<size_t>(output)].clear();
+      after(last_writer[output]);
+      for (const OpId reader : readers[output]) after(reader);
+      last_writer[output] = id;
+      readers[output].clear();
     }
     for (const auto& [output, input] : op.reuses) {
-      for (const OpId reader : readers[static_cast<size_t>(input)]) after(reader);
+      for (const OpId reader : readers[input]) after(reader);
     }
   }
   std::vector<std::vector<OpId>> lists;
@@ -51,7 +51,7 @@ struct Score {
   }
 };
 
-Score score_of(const Problem& problem, const std::vector<OpId>& order) {
+Score score_of(const Problem& problem, const IdVector<OpId>& order) {
   const Liveness live = analyse(problem, order);
   Score score{live.load_bytes, 0};
   for (const int64_t bytes : live.step_bytes) score.sum += static_cast<double>(bytes);
@@ -63,32 +63,30 @@ Score score_of(const Problem& problem, const std::vector<OpId>& order) {
 std::vector<OpId> lower_peak_order(const ProblemIndex& index) {
   constexpr int64_t kMaxOperandsRead = 200'000'000;  // each trial replays the order
   constexpr int32_t kMaxRounds = 4;
-  std::vector<OpId> order = given_order(index.problem);
+  IdVector<OpId> order = given_order(index.problem);
   const auto successors = successors_of(index);
-  std::vector<std::vector<OpId>> predecessors(successors.size());
+  IdVector<std::vector<OpId>> predecessors(successors.size());
   for (size_t id = 0; id < successors.size(); ++id) {
     for (const OpId next : successors[id]) {
-      predecessors[static_cast<size_t>(next)].push_back(static_cast<OpId>(id));
+      predecessors[next].push_back(static_cast<OpId>(id));
     }
   }
   Score best = score_of(index.problem, order);
-  std::vector<size_t> position(order.size());
+  IdVector<size_t> position(order.size());
   int64_t trials = kMaxOperandsRead / (static_cast<int64_t>(order.size()) * 4 + 1);
   for (int32_t round = 0; round < kMaxRounds; ++round) {
     bool is_changed = false;
     for (OpId id = 0; id < index.op_count(); ++id) {
-      for (size_t i = 0; i < order.size(); ++i) position[static_cast<size_t>(order[i])] = i;
-      const size_t here = position[static_cast<size_t>(id)];
+      for (size_t i = 0; i < order.size(); ++i) position[order[i]] = i;
+      const size_t here = position[id];
       size_t first = 0;
       size_t last = order.size() - 1;
-      for (const OpId each : predecessors[static_cast<size_t>(id)])
-        first = std::max(first, position[static_cast<size_t>(each)] + 1);
-      for (const OpId each : successors[static_cast<size_t>(id)])
-        last = std::min(last, position[static_cast<size_t>(each)] - 1);
+      for (const OpId each : predecessors[id]) first = std::max(first, position[each] + 1);
+      for (const OpId each : successors[id]) last = std::min(last, position[each] - 1);
       for (const size_t there : {first, last}) {
         if (there == here || --trials < 0) continue;
         stop_point();
-        std::vector<OpId> trial = order;
+        IdVector<OpId> trial = order;
         const auto begin = trial.begin();
         const auto from = static_cast<std::ptrdiff_t>(here);
         const auto to = static_cast<std::ptrdiff_t>(there);

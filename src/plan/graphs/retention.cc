@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 
 namespace snug::plan {
 
@@ -22,8 +23,7 @@ Retention::Retention(const StageGraph& graph, int64_t limit_bytes)
   storage_mark_.assign(storages, 0);
   for (int32_t id = 0; id < graph.storage_count; ++id) {
     const auto readers = graph.readers[id];
-    if (!readers.empty())
-      write_bits(id, graph.producer[static_cast<size_t>(id)] + 1, readers.back(), true);
+    if (!readers.empty()) write_bits(id, graph.producer[id] + 1, readers.back(), true);
   }
   SNUG_CHECK(rebuild(), "the listed order is not valid");
 }
@@ -50,7 +50,7 @@ int32_t Retention::next_boundary(int32_t storage, int32_t first, bool is_retaine
   const uint64_t* words = row(storage);
   const int32_t behind = graph_.op_count + 1;
   for (int32_t t = first; t < behind; t = (t / 64 + 1) * 64) {
-    const uint64_t word = words[static_cast<size_t>(t) / 64];
+    const uint64_t word = words[t / 64];
     const uint64_t left = (is_retained ? word : ~word) >> (static_cast<size_t>(t) % 64);
     if (left != 0) return std::min(t + std::countr_zero(left), behind);
   }
@@ -60,7 +60,7 @@ int32_t Retention::next_boundary(int32_t storage, int32_t first, bool is_retaine
 // Touches, runs, peaks and sums from the bits alone.
 bool Retention::rebuild() {
   const auto stages = static_cast<size_t>(graph_.op_count) + 1;
-  touches_.assign(static_cast<size_t>(graph_.storage_count), {});
+  touches_.assign(graph_.storage_count, {});
   runs_.assign(stages, {});
   peak_.reset(stages);
   retained_bytes_.reset(stages);
@@ -76,12 +76,12 @@ bool Retention::rebuild() {
     for (int32_t t = next_boundary(id, made, true); t <= graph_.op_count;) {
       const int32_t end = next_boundary(id, t, false);
       retained_bytes_.add(t, end - 1, bytes);
-      if (t != made) runs_[static_cast<size_t>(t) - 1].push_back(graph_.producer[position]);
+      if (t != made) runs_[t - 1].push_back(graph_.producer[position]);
       t = next_boundary(id, end, true);
     }
   }
   for (int32_t t = graph_.op_count; t >= 0; --t) {
-    auto& runs = runs_[static_cast<size_t>(t)];
+    auto& runs = runs_[t];
     std::sort(runs.begin(), runs.end());
     runs.erase(std::unique(runs.begin(), runs.end()), runs.end());
     replace_runs(t, {}, runs);
@@ -100,8 +100,8 @@ void Retention::restore(const Snapshot& snapshot) {
 bool Retention::drop_all() {
   const Snapshot before = snapshot();
   for (int32_t id = 0; id < graph_.storage_count; ++id) {
-    const int32_t producer = graph_.producer[static_cast<size_t>(id)];
-    const int32_t limit = graph_.last_stage[static_cast<size_t>(producer)];
+    const int32_t producer = graph_.producer[id];
+    const int32_t limit = graph_.last_stage[producer];
     if (limit == producer) continue;
     // Behind the op's last stage the storage stays.
     write_bits(id, 0, std::min(limit, graph_.op_count), false);
@@ -114,15 +114,15 @@ bool Retention::drop_all() {
 std::vector<OpId> Retention::schedule() const {
   std::vector<OpId> result;
   for (int32_t t = 0; t <= graph_.op_count; ++t) {
-    for (const int32_t op : runs(t)) result.push_back(graph_.op_ids[static_cast<size_t>(op)]);
-    if (t < graph_.op_count) result.push_back(graph_.op_ids[static_cast<size_t>(t)]);
+    for (const int32_t op : runs(t)) result.push_back(graph_.op_ids[op]);
+    if (t < graph_.op_count) result.push_back(graph_.op_ids[t]);
   }
   return result;
 }
 
 void Retention::mark_dirty(int32_t stage) {
-  if (stage < 0 || is_dirty_[static_cast<size_t>(stage)]) return;
-  is_dirty_[static_cast<size_t>(stage)] = true;
+  if (stage < 0 || is_dirty_[stage]) return;
+  is_dirty_[stage] = true;
   dirty_.push_back(stage);
   std::push_heap(dirty_.begin(), dirty_.end());
 }
@@ -130,7 +130,7 @@ void Retention::mark_dirty(int32_t stage) {
 // The bytes of one storage, on the boundaries first .. last, and on the peaks of the stages between
 // them: there it lives from end to end. Stages where it is touched are evaluated afterwards anyway.
 void Retention::add_bytes(int32_t storage, int32_t first, int32_t last, bool value) {
-  double bytes = static_cast<double>(graph_.bytes[static_cast<size_t>(storage)]);
+  double bytes = static_cast<double>(graph_.bytes[storage]);
   if (!value) bytes = -bytes;
   retained_bytes_.add(first, last, bytes);
   peak_.add(first, last - 1, bytes);
@@ -158,7 +158,7 @@ void Retention::change_bits(int32_t storage, int32_t first, int32_t last, bool v
     mark_dirty(end);
     candidates_.push_back({t - 1, storage});
     candidates_.push_back({end, storage});
-    const auto& list = touches_[static_cast<size_t>(storage)];
+    const auto& list = touches_[storage];
     auto each = std::lower_bound(list.begin(), list.end(), t,
                                  [](const Touch& a, int32_t stage) { return a.stage < stage; });
     for (; each != list.end() && each->stage < end; ++each) mark_dirty(each->stage);
@@ -173,7 +173,7 @@ bool Retention::settle() {
     std::pop_heap(dirty_.begin(), dirty_.end());
     const int32_t stage = dirty_.back();
     dirty_.pop_back();
-    is_dirty_[static_cast<size_t>(stage)] = false;
+    is_dirty_[stage] = false;
     if (is_valid) is_valid = evaluate(stage);
   }
   candidates_.clear();
@@ -186,27 +186,27 @@ bool Retention::collect_runs(int32_t stage) {
   new_runs_.clear();
   ++mark_;
   const auto need = [&](int32_t storage) {
-    const int32_t op = graph_.producer[static_cast<size_t>(storage)];
-    if (op_mark_[static_cast<size_t>(op)] == mark_) return true;
+    const int32_t op = graph_.producer[storage];
+    if (op_mark_[op] == mark_) return true;
     if (is_retained(storage, stage)) return true;
     if (op >= stage) return false;
-    if (stage > graph_.last_stage[static_cast<size_t>(op)]) {
+    if (stage > graph_.last_stage[op]) {
       retain_into(storage, stage);
       return true;
     }
-    op_mark_[static_cast<size_t>(op)] = mark_;
+    op_mark_[op] = mark_;
     new_runs_.push_back(op);
     return true;
   };
   const auto need_if_started = [&](int32_t storage) {
     if (stage >= graph_.op_count || !is_retained(storage, stage + 1)) return true;
-    if (graph_.producer[static_cast<size_t>(storage)] == stage) return true;
+    if (graph_.producer[storage] == stage) return true;
     return need(storage);
   };
   for (const int32_t input : graph_.inputs[stage]) {
     if (!need(input)) return false;
   }
-  for (const int32_t op : runs_[static_cast<size_t>(stage)]) {
+  for (const int32_t op : runs_[stage]) {
     for (const int32_t output : graph_.outputs[op]) {
       if (!need_if_started(output)) return false;
     }
@@ -233,7 +233,7 @@ void Retention::sort_new_runs() {
     return;
   }
   for (const int32_t op : new_runs_)
-    run_bits_[static_cast<size_t>(op) / 64] |= uint64_t{1} << (static_cast<size_t>(op) % 64);
+    run_bits_[op / 64] |= uint64_t{1} << (static_cast<size_t>(op) % 64);
   size_t count = 0;
   for (size_t word = 0; word < run_bits_.size(); ++word) {
     for (uint64_t left = run_bits_[word]; left != 0; left &= left - 1)
@@ -245,7 +245,7 @@ void Retention::sort_new_runs() {
 
 bool Retention::evaluate(int32_t stage) {
   if (!collect_runs(stage)) return false;
-  auto& old_runs = runs_[static_cast<size_t>(stage)];
+  auto& old_runs = runs_[stage];
   Entry entry;
   entry.kind = Entry::Kind::stage;
   entry.a = stage;
@@ -262,11 +262,11 @@ bool Retention::evaluate(int32_t stage) {
     std::swap(entry.runs, old_runs);
     // What only a run that is gone has read.
     for (const int32_t op : entry.runs) {
-      if (op_mark_[static_cast<size_t>(op)] == mark_) continue;
+      if (op_mark_[op] == mark_) continue;
       for (const int32_t input : graph_.inputs[op]) {
         if (!is_retained(input, stage)) continue;
         if (stage < graph_.op_count && is_retained(input, stage + 1)) continue;
-        const auto& list = touches_[static_cast<size_t>(input)];
+        const auto& list = touches_[input];
         const auto found = std::lower_bound(list.begin(), list.end(), stage,
                                             [](const Touch& a, int32_t t) { return a.stage < t; });
         if (found == list.end() || found->stage != stage || found->reads == 0) trim(input, stage);
@@ -280,13 +280,13 @@ bool Retention::evaluate(int32_t stage) {
     const Candidate each = candidates_[i];
     if (each.stage != stage || !is_retained(each.storage, stage)) continue;
     if (stage < graph_.op_count && is_retained(each.storage, stage + 1)) continue;
-    const auto& list = touches_[static_cast<size_t>(each.storage)];
+    const auto& list = touches_[each.storage];
     const auto found = std::lower_bound(list.begin(), list.end(), stage,
                                         [](const Touch& a, int32_t t) { return a.stage < t; });
     if (found == list.end() || found->stage != stage || found->reads == 0)
       trim(each.storage, stage);
   }
-  const double peak = stage_peak(stage, runs_[static_cast<size_t>(stage)]);
+  const double peak = stage_peak(stage, runs_[stage]);
   if (peak < 0) {
     journal_.push_back(std::move(entry));
     return false;
@@ -298,7 +298,7 @@ bool Retention::evaluate(int32_t stage) {
 
 // Stops retaining a storage into a stage, back to where it was last read or made.
 void Retention::trim(int32_t storage, int32_t stage) {
-  const auto& list = touches_[static_cast<size_t>(storage)];
+  const auto& list = touches_[storage];
   const auto found = std::lower_bound(list.begin(), list.end(), stage,
                                       [](const Touch& a, int32_t t) { return a.stage < t; });
   SNUG_CHECK(found != list.begin(), "a storage retained before it was made");
@@ -307,7 +307,7 @@ void Retention::trim(int32_t storage, int32_t stage) {
 
 // What cannot be made again stays from where it was last read or made.
 void Retention::retain_into(int32_t storage, int32_t stage) {
-  const auto& list = touches_[static_cast<size_t>(storage)];
+  const auto& list = touches_[storage];
   const auto found = std::lower_bound(list.begin(), list.end(), stage,
                                       [](const Touch& a, int32_t t) { return a.stage < t; });
   SNUG_CHECK(found != list.begin(), "a storage read before it was made");
@@ -315,7 +315,7 @@ void Retention::retain_into(int32_t storage, int32_t stage) {
 }
 
 void Retention::touch(int32_t storage, int32_t stage, int32_t reads, int32_t makes) {
-  auto& list = touches_[static_cast<size_t>(storage)];
+  auto& list = touches_[storage];
   auto found = std::lower_bound(list.begin(), list.end(), stage,
                                 [](const Touch& a, int32_t t) { return a.stage < t; });
   if (found == list.end() || found->stage != stage) found = list.insert(found, {stage, 0, 0});
@@ -329,7 +329,7 @@ void Retention::replace_runs(int32_t stage, const std::vector<int32_t>& from,
   const auto change = [&](int32_t op, int32_t by) {
     for (const int32_t input : graph_.inputs[op]) touch(input, stage, by, 0);
     for (const int32_t output : graph_.outputs[op]) touch(output, stage, 0, by);
-    extra_cost_ += by * graph_.cost[static_cast<size_t>(op)];
+    extra_cost_ += by * graph_.cost[op];
   };
   size_t a = 0;
   size_t b = 0;
@@ -345,16 +345,14 @@ void Retention::replace_runs(int32_t stage, const std::vector<int32_t>& from,
 }
 
 // Replays the steps of one stage; -1 where something is retained that an op overwrites.
-double Retention::stage_peak(int32_t stage, std::span<const int32_t> runs) {
+double Retention::stage_peak(int32_t stage, IdSpan<const int32_t> runs) {
   ++mark_;
   const auto steps = static_cast<int32_t>(runs.size()) + 1;
-  const auto op_of = [&](int32_t step) {
-    return step + 1 == steps ? stage : runs[static_cast<size_t>(step)];
-  };
+  const auto op_of = [&](int32_t step) { return step + 1 == steps ? stage : runs[step]; };
   for (int32_t step = 0; step < steps; ++step) {
     for (const int32_t input : graph_.inputs[op_of(step)]) {
-      storage_mark_[static_cast<size_t>(input)] = mark_;
-      last_read_[static_cast<size_t>(input)] = step;
+      storage_mark_[input] = mark_;
+      last_read_[input] = step;
     }
   }
   const bool is_end = stage == graph_.op_count;
@@ -366,13 +364,11 @@ double Retention::stage_peak(int32_t stage, std::span<const int32_t> runs) {
     const auto inputs = graph_.inputs[op];
     const auto outputs = graph_.outputs[op];
     work_ += static_cast<int64_t>(inputs.size() + outputs.size()) + 1;
-    for (const int32_t output : outputs)
-      in_use += static_cast<double>(graph_.bytes[static_cast<size_t>(output)]);
-    peak =
-        std::max(peak, in_use + static_cast<double>(graph_.fixed_bytes[static_cast<size_t>(op)]));
+    for (const int32_t output : outputs) in_use += static_cast<double>(graph_.bytes[output]);
+    peak = std::max(peak, in_use + static_cast<double>(graph_.fixed_bytes[op]));
     for (const int32_t input : inputs) {
-      if (last_read_[static_cast<size_t>(input)] == step && !stays(input))
-        in_use -= static_cast<double>(graph_.bytes[static_cast<size_t>(input)]);
+      if (last_read_[input] == step && !stays(input))
+        in_use -= static_cast<double>(graph_.bytes[input]);
     }
     for (const int32_t output : outputs) {
       const auto id = static_cast<size_t>(output);
@@ -393,7 +389,7 @@ void Retention::roll_back(size_t to_mark) {
       write_bits(entry.a, entry.first, entry.last, !entry.value);
       add_bytes(entry.a, entry.first, entry.last, !entry.value);
     } else {
-      auto& now = runs_[static_cast<size_t>(entry.a)];
+      auto& now = runs_[entry.a];
       if (entry.first == 0) {
         replace_runs(entry.a, now, entry.runs);
         std::swap(now, entry.runs);

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/graphs/range_bytes.h"
 #include "plan/graphs/stage_graph.h"
 
@@ -52,16 +53,12 @@ class Retention {
   void set_limit(int64_t limit_bytes) { limit_ = static_cast<double>(limit_bytes); }
 
   [[nodiscard]] bool is_retained(int32_t storage, int32_t boundary) const {
-    const uint64_t word = row(storage)[static_cast<size_t>(boundary) / 64];
+    const uint64_t word = row(storage)[boundary / 64];
     return (word >> (static_cast<size_t>(boundary) % 64) & 1) != 0;
   }
-  [[nodiscard]] std::span<const Touch> touches(int32_t storage) const {
-    return touches_[static_cast<size_t>(storage)];
-  }
+  [[nodiscard]] std::span<const Touch> touches(int32_t storage) const { return touches_[storage]; }
   /// Ops that run again in a stage, in the order they run.
-  [[nodiscard]] std::span<const int32_t> runs(int32_t stage) const {
-    return runs_[static_cast<size_t>(stage)];
-  }
+  [[nodiscard]] IdSpan<const int32_t> runs(int32_t stage) const { return runs_[stage]; }
   [[nodiscard]] double extra_cost() const { return extra_cost_; }
   /// Sum over stages of the bytes above the limit.
   [[nodiscard]] double overflow() const { return peak_.above(limit_); }
@@ -109,7 +106,7 @@ class Retention {
   [[nodiscard]] bool evaluate(int32_t stage);
   [[nodiscard]] bool collect_runs(int32_t stage);
   void sort_new_runs();
-  [[nodiscard]] double stage_peak(int32_t stage, std::span<const int32_t> runs);
+  [[nodiscard]] double stage_peak(int32_t stage, IdSpan<const int32_t> runs);
   void trim(int32_t storage, int32_t stage);
   void retain_into(int32_t storage, int32_t stage);
   void touch(int32_t storage, int32_t stage, int32_t reads, int32_t makes);
@@ -121,22 +118,22 @@ class Retention {
   double limit_ = 0;
   size_t words_ = 0;
   std::vector<uint64_t> bits_;
-  std::vector<std::vector<Touch>> touches_;  // per storage, ascending
-  std::vector<std::vector<int32_t>> runs_;   // per stage, ascending
-  RangeBytes peak_;                          // per stage
-  RangeBytes retained_bytes_;                // per boundary
+  IdVector<std::vector<Touch>> touches_;  // per storage, ascending
+  IdVector<std::vector<int32_t>> runs_;   // per stage, ascending
+  RangeBytes peak_;                       // per stage
+  RangeBytes retained_bytes_;             // per boundary
   double extra_cost_ = 0;
   int64_t work_ = 0;
 
   std::vector<Entry> journal_;
   std::vector<int32_t> dirty_;  // max-heap of stages
-  std::vector<bool> is_dirty_;
+  IdVector<bool> is_dirty_;
   std::vector<Candidate> candidates_;  // storages that may have to be made in a dirty stage
   std::vector<int32_t> new_runs_;
-  std::vector<uint64_t> run_bits_;  // scratch, per op
-  std::vector<int32_t> op_mark_;
-  std::vector<int32_t> last_read_;  // per storage: position in the stage, valid where marked
-  std::vector<int32_t> storage_mark_;
+  IdVector<uint64_t> run_bits_;  // scratch, per op
+  IdVector<int32_t> op_mark_;
+  IdVector<int32_t> last_read_;  // per storage: position in the stage, valid where marked
+  IdVector<int32_t> storage_mark_;
   int32_t mark_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <queue>
 #include <span>
 
+#include "base/id_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
@@ -51,10 +52,9 @@ Gap gap_through(const Retention& state, int32_t storage, int32_t stage, bool may
 std::vector<int32_t> droppable(const StageGraph& graph) {
   std::vector<int32_t> result;
   for (int32_t id = 0; id < graph.storage_count; ++id) {
-    const int32_t op = graph.producer[static_cast<size_t>(id)];
-    const bool may_run_again = graph.last_stage[static_cast<size_t>(op)] > op;
-    if (graph.bytes[static_cast<size_t>(id)] > 0 && may_run_again && !graph.readers[id].empty())
-      result.push_back(id);
+    const int32_t op = graph.producer[id];
+    const bool may_run_again = graph.last_stage[op] > op;
+    if (graph.bytes[id] > 0 && may_run_again && !graph.readers[id].empty()) result.push_back(id);
   }
   return result;
 }
@@ -119,15 +119,15 @@ bool drop_until_fits(Retention& state, const std::vector<int32_t>& storages) {
 
 bool clear_peaks(const StageGraph& graph, Retention& state, const std::vector<int32_t>& storages) {
   // At the second visit also what the stage itself reads: it is made again late in the stage.
-  std::vector<int32_t> visits(static_cast<size_t>(graph.op_count) + 1, 0);
+  IdVector<int32_t> visits(static_cast<size_t>(graph.op_count) + 1, 0);
   while (!state.fits()) {
     const int32_t worst = state.worst_stage();
-    if (++visits[static_cast<size_t>(worst)] > 2) return false;
+    if (++visits[worst] > 2) return false;
     for (const int32_t id : storages) {
       if (is_stop_due()) return state.fits();
       if (!state.is_retained(id, worst)) continue;
       Gap gap = gap_through(state, id, worst);
-      if (gap.storage < 0 && visits[static_cast<size_t>(worst)] == 2)
+      if (gap.storage < 0 && visits[worst] == 2)
         gap = gap_through(state, id, worst, /*may_end_there=*/true);
       if (gap.storage < 0) continue;
       const int64_t peak = state.peak(worst);
@@ -157,10 +157,9 @@ void fill_room(const StageGraph& graph, Retention& state) {
           const auto touches = state.touches(output);
           const auto found = touch_at(touches, stage);
           if (found == touches.begin() || found == touches.end()) continue;
-          room += static_cast<double>(graph.bytes[static_cast<size_t>(output)]) *
-                  (stage - std::prev(found)->stage);
+          room += static_cast<double>(graph.bytes[output]) * (stage - std::prev(found)->stage);
         }
-        repeats.push_back({graph.cost[static_cast<size_t>(op)] / room, op, stage});
+        repeats.push_back({graph.cost[op] / room, op, stage});
       }
     }
     std::stable_sort(repeats.begin(), repeats.end(),

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "base/stop.h"
 #include "plan/graphs/retention_greedy.h"
 
@@ -157,14 +158,14 @@ class Ruiner {
       at = static_cast<int32_t>(peak - runs_.begin()) + random_.below(2 * kNeighbours + 1);
       at = std::clamp(at - kNeighbours, 0, count - 1);
     }
-    first_ = last_ = runs_[static_cast<size_t>(at)].stage;
+    first_ = last_ = runs_[at].stage;
     taken_out_.clear();
-    if (!take_out(runs_[static_cast<size_t>(at)])) return false;
+    if (!take_out(runs_[at])) return false;
     const int32_t more = random_.below(kMaxRuins);
     for (int32_t i = 0; i < more; ++i) {
       const int32_t other = at + random_.below(2 * kNeighbours + 1) - kNeighbours;
       if (other < 0 || other >= static_cast<int32_t>(runs_.size())) continue;
-      const Run& run = runs_[static_cast<size_t>(other)];
+      const Run& run = runs_[other];
       if (!is_there(run)) continue;  // it served another that is gone
       const size_t mark = state_.mark();
       if (!take_out(run)) state_.roll_back(mark);
@@ -218,16 +219,15 @@ class Ruiner {
   bool drop(const Gap& gap) {
     const double cost = state_.extra_cost();
     const double overflow = state_.overflow();
-    const int32_t op = graph_.producer[static_cast<size_t>(gap.storage)];
+    const int32_t op = graph_.producer[gap.storage];
     if (!state_.set(gap.storage, gap.begin + 1, gap.end, false)) return false;
     double more_cost = state_.extra_cost() - cost;
-    if (more_cost <= graph_.cost[static_cast<size_t>(op)]) return true;
+    if (more_cost <= graph_.cost[op]) return true;
     double relief = overflow - state_.overflow();
-    const double most_bytes =
-        kSmallShare * static_cast<double>(graph_.bytes[static_cast<size_t>(gap.storage)]);
+    const double most_bytes = kSmallShare * static_cast<double>(graph_.bytes[gap.storage]);
     for (const int32_t input : graph_.inputs[op]) {
-      if (static_cast<double>(graph_.bytes[static_cast<size_t>(input)]) > most_bytes) continue;
-      const Run maker{gap.end, graph_.producer[static_cast<size_t>(input)]};
+      if (static_cast<double>(graph_.bytes[input]) > most_bytes) continue;
+      const Run maker{gap.end, graph_.producer[input]};
       if (!is_there(maker)) continue;
       const size_t mark = state_.mark();
       const bool is_valid = keep_outputs(graph_, state_, maker.op, maker.stage);
@@ -249,7 +249,7 @@ class Ruiner {
       const bool is_before = state_.is_retained(id, stage);
       const bool is_behind = stage < graph_.op_count && state_.is_retained(id, stage + 1);
       if (!is_before && !is_behind) continue;
-      const int32_t op = graph_.producer[static_cast<size_t>(id)];
+      const int32_t op = graph_.producer[id];
       if (std::find(taken_out_.begin(), taken_out_.end(), op) != taken_out_.end()) continue;
       const auto touches = state_.touches(id);
       const auto next = touch_at(touches, stage);
@@ -263,8 +263,8 @@ class Ruiner {
     if (gap.end - gap.begin >= 2 && random_.below(kPart) == 0)
       gap.end = gap.begin + 1 + random_.below(gap.end - gap.begin - 1);
     const auto id = static_cast<size_t>(gap.storage);
-    const double price = graph_.cost[static_cast<size_t>(graph_.producer[id])] /
-                         static_cast<double>(graph_.bytes[id]) * (0.3 + random_.unit());
+    const double price = graph_.cost[graph_.producer[id]] / static_cast<double>(graph_.bytes[id]) *
+                         (0.3 + random_.unit());
     candidates_.push_back({price, gap});
   }
 
@@ -276,8 +276,8 @@ class Ruiner {
       if (run.stage < first_ || gap_begin(run) > last_) continue;
       double bytes = 1;
       for (const int32_t output : graph_.outputs[run.op])
-        bytes += static_cast<double>(graph_.bytes[static_cast<size_t>(output)]);
-      const double cost = graph_.cost[static_cast<size_t>(run.op)];
+        bytes += static_cast<double>(graph_.bytes[output]);
+      const double cost = graph_.cost[run.op];
       order.emplace_back(-cost / bytes * (0.5 + random_.unit()), run);
     }
     std::sort(order.begin(), order.end());
@@ -296,7 +296,7 @@ class Ruiner {
   const std::vector<int32_t>& droppable_;
   Random& random_;
   const RuinLimits& limits_;
-  std::vector<Run> runs_;
+  IdVector<Run> runs_;
   int64_t listed_ = 0;              // work of listing runs, where they are many
   std::vector<int32_t> taken_out_;  // ops: not dropped again in the same step
   std::vector<Candidate> candidates_;

@@ -66,8 +66,8 @@ class Searcher {
     double cost = 0;
     double bytes = 0;
     for (const int32_t id : droppable_) {
-      cost += graph.cost[static_cast<size_t>(graph.producer[static_cast<size_t>(id)])];
-      bytes += static_cast<double>(graph.bytes[static_cast<size_t>(id)]);
+      cost += graph.cost[graph.producer[id]];
+      bytes += static_cast<double>(graph.bytes[id]);
     }
     if (cost > 0) mean_cost_ = cost / static_cast<double>(droppable_.size());
     if (bytes > 0) mean_bytes_ = bytes / static_cast<double>(droppable_.size());
@@ -248,7 +248,7 @@ class Searcher {
 
   // A stage strictly between the ends, rather one where an input of the storage's op is at hand.
   int32_t stage_inside(const Choice& choice) {
-    const auto inputs = graph_.inputs[graph_.producer[static_cast<size_t>(choice.storage)]];
+    const auto inputs = graph_.inputs[graph_.producer[choice.storage]];
     if (!inputs.empty() && random_.below(4) != 0) {
       const auto touches = state_.touches(random_.pick(inputs));
       const auto first = touch_at(touches, choice.begin + 1);
@@ -268,7 +268,7 @@ class Searcher {
     if (choice.is_retained) {
       return state_.set(choice.storage, choice.begin + 1, is_part ? inside : choice.end, false);
     }
-    const int32_t op = graph_.producer[static_cast<size_t>(choice.storage)];
+    const int32_t op = graph_.producer[choice.storage];
     return is_part ? state_.set(choice.storage, inside + 1, choice.end, true)
                    : keep_outputs(graph_, state_, op, choice.end);
   }

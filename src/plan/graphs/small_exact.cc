@@ -6,6 +6,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "base/id_vector.h"
+
 namespace snug::plan {
 namespace {
 
@@ -37,25 +39,24 @@ class ExactSearch {
  public:
   ExactSearch(const ProblemIndex& index, int64_t budget_bytes, bool may_reorder)
       : index_(index), budget_bytes_(budget_bytes), may_reorder_(may_reorder) {
-    bit_of_.assign(static_cast<size_t>(index.storage_count()), 0);
+    bit_of_.assign(index.storage_count(), 0);
     for (StorageId id = 0; id < index.storage_count(); ++id) {
       if (index.storage(id).resident) continue;
-      bit_of_[static_cast<size_t>(id)] = Mask{1} << bytes_.size();
+      bit_of_[id] = Mask{1} << bytes_.size();
       bytes_.push_back(index.storage(id).bytes);
     }
     for (OpId id = 0; id < index.op_count(); ++id) {
       const Op& op = index.op(id);
       OpMasks masks;
-      for (const StorageId input : op.inputs) masks.inputs |= bit_of_[static_cast<size_t>(input)];
-      for (const StorageId output : op.outputs)
-        masks.outputs |= bit_of_[static_cast<size_t>(output)];
+      for (const StorageId input : op.inputs) masks.inputs |= bit_of_[input];
+      for (const StorageId output : op.outputs) masks.outputs |= bit_of_[output];
       masks.fixed_bytes = op.scratch_bytes;
       for (const auto& [output, input] : op.reuses) {
-        masks.gone |= bit_of_[static_cast<size_t>(input)];
+        masks.gone |= bit_of_[input];
         masks.fixed_bytes -= std::min(index.storage(output).bytes, index.storage(input).bytes);
       }
       masks_.push_back(masks);
-      for (const auto& [resident, writes] : index.versions[static_cast<size_t>(id)]) {
+      for (const auto& [resident, writes] : index.versions[id]) {
         // Writers of the version it sees have run, later ones have not.
         int32_t seen = 0;
         for (OpId writer = 0; writer < index.op_count(); ++writer) {
@@ -67,7 +68,7 @@ class ExactSearch {
         }
       }
     }
-    for (const StorageId id : index.problem.keep) kept_ |= bit_of_[static_cast<size_t>(id)];
+    for (const StorageId id : index.problem.keep) kept_ |= bit_of_[id];
   }
 
   ExactAnswer run(int64_t max_states) {
@@ -99,8 +100,7 @@ class ExactSearch {
 
   [[nodiscard]] int64_t bytes_of(Mask storages) const {
     int64_t bytes = 0;
-    for (; storages != 0; storages &= storages - 1)
-      bytes += bytes_[static_cast<size_t>(__builtin_ctzll(storages))];
+    for (; storages != 0; storages &= storages - 1) bytes += bytes_[__builtin_ctzll(storages)];
     return bytes;
   }
   // What every completion still costs: one run of each op that has not run.
@@ -115,8 +115,7 @@ class ExactSearch {
   [[nodiscard]] Mask useful(Mask ran) const {
     Mask wanted = kept_;
     for (OpId id = 0; id < index_.op_count(); ++id) {
-      if ((ran >> id & 1) == 0 || !index_.runs_once[static_cast<size_t>(id)])
-        wanted |= masks_[static_cast<size_t>(id)].inputs;
+      if ((ran >> id & 1) == 0 || !index_.runs_once[id]) wanted |= masks_[id].inputs;
     }
     return wanted;
   }
@@ -134,9 +133,9 @@ class ExactSearch {
   void expand(const State& state, double cost) {
     bool is_short = false;  // of room, for something that could run
     for (OpId id = 0; id < index_.op_count(); ++id) {
-      const OpMasks& op = masks_[static_cast<size_t>(id)];
+      const OpMasks& op = masks_[id];
       const bool has_run = (state.ran >> id & 1) != 0;
-      if (has_run && index_.runs_once[static_cast<size_t>(id)]) continue;
+      if (has_run && index_.runs_once[id]) continue;
       if (has_run && (op.outputs & ~state.memory) == 0) continue;
       if (!has_run && !may_reorder_ && (state.ran + 1) >> id != 1) continue;
       if ((op.inputs & ~state.memory) != 0) continue;
@@ -171,9 +170,9 @@ class ExactSearch {
   const ProblemIndex& index_;
   int64_t budget_bytes_;
   bool may_reorder_;
-  std::vector<Mask> bit_of_;
-  std::vector<int64_t> bytes_;
-  std::vector<OpMasks> masks_;
+  IdVector<Mask> bit_of_;
+  IdVector<int64_t> bytes_;
+  IdVector<OpMasks> masks_;
   Mask kept_ = 0;
   std::unordered_map<State, Visit, StateHash> visits_;
   struct IsLater {

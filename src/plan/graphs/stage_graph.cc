@@ -3,15 +3,17 @@
 
 #include <algorithm>
 
+#include "base/id_vector.h"
+
 namespace snug::plan {
 
-StageGraph::StageGraph(const ProblemIndex& index, std::span<const OpId> order)
+StageGraph::StageGraph(const ProblemIndex& index, IdSpan<const OpId> order)
     : op_count(index.op_count()), op_ids(order.begin(), order.end()) {
-  std::vector<int32_t> compact(static_cast<size_t>(index.storage_count()), -1);
+  IdVector<int32_t> compact(index.storage_count(), -1);
   for (int32_t t = 0; t < op_count; ++t) {
-    for (const StorageId id : index.op(order[static_cast<size_t>(t)]).outputs) {
+    for (const StorageId id : index.op(order[t]).outputs) {
       if (index.storage(id).resident) continue;
-      compact[static_cast<size_t>(id)] = storage_count++;
+      compact[id] = storage_count++;
       storage_ids.push_back(id);
       bytes.push_back(index.storage(id).bytes);
       producer.push_back(t);
@@ -20,41 +22,41 @@ StageGraph::StageGraph(const ProblemIndex& index, std::span<const OpId> order)
   const auto arena_ids = [&](const std::vector<StorageId>& ids) {
     std::vector<int32_t> result;
     for (const StorageId id : ids) {
-      if (!index.storage(id).resident) result.push_back(compact[static_cast<size_t>(id)]);
+      if (!index.storage(id).resident) result.push_back(compact[id]);
     }
     return result;
   };
   // How many writers of each resident storage have run; an op may run again while its version is
   // the present one.
-  std::vector<std::vector<int32_t>> writers(static_cast<size_t>(index.storage_count()));
+  IdVector<std::vector<int32_t>> writers(index.storage_count());
   for (int32_t t = 0; t < op_count; ++t) {
-    for (const StorageId id : index.op(order[static_cast<size_t>(t)]).outputs) {
-      if (index.storage(id).resident) writers[static_cast<size_t>(id)].push_back(t);
+    for (const StorageId id : index.op(order[t]).outputs) {
+      if (index.storage(id).resident) writers[id].push_back(t);
     }
   }
-  std::vector<std::vector<int32_t>> readers_of(static_cast<size_t>(storage_count));
+  IdVector<std::vector<int32_t>> readers_of(storage_count);
   for (int32_t t = 0; t < op_count; ++t) {
-    const OpId id = order[static_cast<size_t>(t)];
+    const OpId id = order[t];
     const Op& op = index.op(id);
     inputs.add_row(arena_ids(op.inputs));
     outputs.add_row(arena_ids(op.outputs));
-    for (const int32_t input : inputs[t]) readers_of[static_cast<size_t>(input)].push_back(t);
+    for (const int32_t input : inputs[t]) readers_of[input].push_back(t);
     int64_t shared = 0;
     std::vector<int32_t> taken;
     for (const auto& [output, input] : op.reuses) {
       shared += std::min(index.storage(output).bytes, index.storage(input).bytes);
-      taken.push_back(compact[static_cast<size_t>(input)]);
+      taken.push_back(compact[input]);
     }
     overwritten.add_row(taken);
     fixed_bytes.push_back(op.scratch_bytes - shared);
     cost.push_back(op.seconds);
     base_cost += op.seconds;
     int32_t last = op_count;
-    if (index.runs_once[static_cast<size_t>(id)]) {
+    if (index.runs_once[id]) {
       last = t;
     } else {
       for (const StorageId input : op.inputs) {
-        const auto& list = writers[static_cast<size_t>(input)];
+        const auto& list = writers[input];
         const auto next = std::upper_bound(list.begin(), list.end(), t);
         if (next != list.end()) last = std::min(last, *next);
       }
@@ -68,20 +70,19 @@ StageGraph::StageGraph(const ProblemIndex& index, std::span<const OpId> order)
   outputs.add_row({});
   overwritten.add_row({});
   fixed_bytes.push_back(0);
-  for (const int32_t input : inputs[op_count])
-    readers_of[static_cast<size_t>(input)].push_back(op_count);
+  for (const int32_t input : inputs[op_count]) readers_of[input].push_back(op_count);
   for (const auto& row : readers_of) readers.add_row(row);
   // What reads a storage that was overwritten meanwhile needs it made again first.
-  std::vector<int32_t> overwriter(static_cast<size_t>(storage_count), -1);
+  IdVector<int32_t> overwriter(storage_count, -1);
   for (int32_t t = 0; t < op_count; ++t) {
-    for (const int32_t gone : overwritten[t]) overwriter[static_cast<size_t>(gone)] = t;
+    for (const int32_t gone : overwritten[t]) overwriter[gone] = t;
   }
   for (int32_t t = 0; t < op_count; ++t) {
     for (const int32_t input : inputs[t]) {
-      const int32_t by = overwriter[static_cast<size_t>(input)];
+      const int32_t by = overwriter[input];
       if (by < 0) continue;
-      const int32_t made = last_stage[static_cast<size_t>(producer[static_cast<size_t>(input)])];
-      int32_t& last = last_stage[static_cast<size_t>(t)];
+      const int32_t made = last_stage[producer[input]];
+      int32_t& last = last_stage[t];
       last = std::min(last, std::max(by, made));
     }
   }
@@ -93,32 +94,30 @@ WorkingSetBound pinned_order_bound(const StageGraph& graph) {
     int32_t first;
     int32_t last;
   };
-  std::vector<Span> spans;
-  std::vector<int64_t> begins(static_cast<size_t>(graph.op_count) + 2, 0);
+  IdVector<Span> spans;
+  IdVector<int64_t> begins(static_cast<size_t>(graph.op_count) + 2, 0);
   for (int32_t id = 0; id < graph.storage_count; ++id) {
-    const int32_t producer = graph.producer[static_cast<size_t>(id)];
+    const int32_t producer = graph.producer[id];
     const auto readers = graph.readers[id];
-    const Span span{std::max(producer + 1, graph.last_stage[static_cast<size_t>(producer)]),
+    const Span span{std::max(producer + 1, graph.last_stage[producer]),
                     readers.empty() ? -1 : readers.back() - 1};
     spans.push_back(span);
     if (span.first > span.last) continue;
-    begins[static_cast<size_t>(span.first)] += graph.bytes[static_cast<size_t>(id)];
-    begins[static_cast<size_t>(span.last) + 1] -= graph.bytes[static_cast<size_t>(id)];
+    begins[span.first] += graph.bytes[id];
+    begins[span.last + 1] -= graph.bytes[id];
   }
   WorkingSetBound bound;
   int64_t pinned = 0;
   for (int32_t stage = 0; stage < graph.op_count; ++stage) {
-    pinned += begins[static_cast<size_t>(stage)];
-    int64_t bytes = pinned + graph.fixed_bytes[static_cast<size_t>(stage)];
+    pinned += begins[stage];
+    int64_t bytes = pinned + graph.fixed_bytes[stage];
     for (const int32_t input : graph.inputs[stage]) {
-      const Span& span = spans[static_cast<size_t>(input)];
+      const Span& span = spans[input];
       const bool is_counted = span.first <= stage && stage <= span.last;
-      if (!is_counted) bytes += graph.bytes[static_cast<size_t>(input)];
+      if (!is_counted) bytes += graph.bytes[input];
     }
-    for (const int32_t output : graph.outputs[stage])
-      bytes += graph.bytes[static_cast<size_t>(output)];
-    if (bound.op < 0 || bytes > bound.bytes)
-      bound = {bytes, graph.op_ids[static_cast<size_t>(stage)]};
+    for (const int32_t output : graph.outputs[stage]) bytes += graph.bytes[output];
+    if (bound.op < 0 || bytes > bound.bytes) bound = {bytes, graph.op_ids[stage]};
   }
   return bound;
 }
