@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "base/stop.h"
 #include "plan/improve/min_cut.h"
 #include "plan/problem/index.h"
@@ -19,13 +20,12 @@ int64_t operand_bytes(const Problem& problem, const Op& op) {
   int64_t bytes = op.scratch_bytes;
   for (const auto* operands : {&op.inputs, &op.outputs}) {
     for (const StorageId id : *operands) {
-      const Storage& storage = problem.storages[static_cast<size_t>(id)];
+      const Storage& storage = problem.storages[id];
       if (!storage.resident) bytes += storage.bytes;
     }
   }
   for (const auto& [output, input] : op.reuses) {
-    bytes -= std::min(problem.storages[static_cast<size_t>(output)].bytes,
-                      problem.storages[static_cast<size_t>(input)].bytes);
+    bytes -= std::min(problem.storages[output].bytes, problem.storages[input].bytes);
   }
   return bytes;
 }
@@ -41,53 +41,50 @@ class MomentBound {
   MomentBound(const ProblemIndex& index, OpId moment, double kept_seconds_per_byte)
       : index_(index), network_(index.storage_count() + index.op_count() + 2) {
     const auto ops = static_cast<size_t>(index.op_count());
-    std::vector<bool> is_ancestor(ops, false);
-    std::vector<bool> is_descendant(ops, false);
-    is_ancestor[static_cast<size_t>(moment)] = is_descendant[static_cast<size_t>(moment)] = true;
+    IdVector<bool> is_ancestor(ops, false);
+    IdVector<bool> is_descendant(ops, false);
+    is_ancestor[moment] = is_descendant[moment] = true;
     for (OpId id = moment; id >= 0; --id) {
-      if (!is_ancestor[static_cast<size_t>(id)]) continue;
+      if (!is_ancestor[id]) continue;
       for (const StorageId input : index.op(id).inputs) {
-        const OpId producer = index.producer[static_cast<size_t>(input)];
-        if (producer >= 0) is_ancestor[static_cast<size_t>(producer)] = true;
+        const OpId producer = index.producer[input];
+        if (producer >= 0) is_ancestor[producer] = true;
       }
     }
     for (OpId id = moment + 1; id < index.op_count(); ++id) {
       for (const StorageId input : index.op(id).inputs) {
-        const OpId producer = index.producer[static_cast<size_t>(input)];
-        if (producer >= 0 && is_descendant[static_cast<size_t>(producer)])
-          is_descendant[static_cast<size_t>(id)] = true;
+        const OpId producer = index.producer[input];
+        if (producer >= 0 && is_descendant[producer]) is_descendant[id] = true;
       }
     }
-    is_ancestor[static_cast<size_t>(moment)] = false;
+    is_ancestor[moment] = false;
 
     const auto is_made_before = [&](StorageId id) {
-      const OpId producer = index.producer[static_cast<size_t>(id)];
-      return producer >= 0 && is_ancestor[static_cast<size_t>(producer)];
+      const OpId producer = index.producer[id];
+      return producer >= 0 && is_ancestor[producer];
     };
-    std::vector<bool> is_wanted(static_cast<size_t>(index.storage_count()), false);
+    IdVector<bool> is_wanted(index.storage_count(), false);
     for (OpId id = moment + 1; id < index.op_count(); ++id) {
-      if (!is_descendant[static_cast<size_t>(id)]) continue;
-      for (const StorageId input : index.op(id).inputs)
-        is_wanted[static_cast<size_t>(input)] = true;
+      if (!is_descendant[id]) continue;
+      for (const StorageId input : index.op(id).inputs) is_wanted[input] = true;
     }
-    for (const StorageId kept : index.problem.keep) is_wanted[static_cast<size_t>(kept)] = true;
-    std::vector<bool> is_operand(is_wanted.size(), false);
-    for (const StorageId input : index.op(moment).inputs)
-      is_operand[static_cast<size_t>(input)] = true;
+    for (const StorageId kept : index.problem.keep) is_wanted[kept] = true;
+    IdVector<bool> is_operand(is_wanted.size(), false);
+    for (const StorageId input : index.op(moment).inputs) is_operand[input] = true;
 
     for (StorageId id = 0; id < index.storage_count(); ++id) {
       if (!is_made_before(id)) continue;
-      if (is_wanted[static_cast<size_t>(id)]) network_.add_arc(source(), id, MinCut::kInfinite);
-      const bool is_free = is_operand[static_cast<size_t>(id)];
+      if (is_wanted[id]) network_.add_arc(source(), id, MinCut::kInfinite);
+      const bool is_free = is_operand[id];
       const auto bytes = static_cast<double>(index.arena_bytes(id));
       const double seconds = kept_seconds_per_byte * bytes;
-      const OpId producer = index.producer[static_cast<size_t>(id)];
+      const OpId producer = index.producer[id];
       const int32_t arc = network_.add_arc(id, node_of(producer), seconds);
       if (!is_free) kept_arcs_.push_back({id, arc, bytes, seconds});
     }
     for (OpId id = 0; id < moment; ++id) {
-      if (!is_ancestor[static_cast<size_t>(id)]) continue;
-      const bool is_fixed = index.runs_once[static_cast<size_t>(id)];
+      if (!is_ancestor[id]) continue;
+      const bool is_fixed = index.runs_once[id];
       network_.add_arc(node_of(id), sink(), is_fixed ? MinCut::kInfinite : index.op(id).seconds);
       for (const StorageId input : index.op(id).inputs) {
         if (is_made_before(input)) network_.add_arc(node_of(id), input, MinCut::kInfinite);
@@ -147,7 +144,7 @@ class MomentBound {
     Point point;
     point.value = cut - price * room;
     for (const KeptArc& each : kept_arcs_) {
-      const OpId producer = index_.producer[static_cast<size_t>(each.id)];
+      const OpId producer = index_.producer[each.id];
       const bool is_kept =
           network_.is_on_source_side(each.id) && !network_.is_on_source_side(node_of(producer));
       if (is_kept) point.kept += each.bytes;
@@ -170,15 +167,14 @@ class MomentBound {
 // The first backward op that depends on the forward part. Ops before it (constants) say nothing
 // about what is kept.
 OpId loss_instant(const ProblemIndex& index) {
-  std::vector<bool> depends(static_cast<size_t>(index.storage_count()), false);
+  IdVector<bool> depends(index.storage_count(), false);
   for (OpId id = 0; id < index.op_count(); ++id) {
     const Op& op = index.op(id);
-    const bool reads = std::any_of(op.inputs.begin(), op.inputs.end(), [&](StorageId input) {
-      return depends[static_cast<size_t>(input)];
-    });
+    const bool reads = std::any_of(op.inputs.begin(), op.inputs.end(),
+                                   [&](StorageId input) { return depends[input]; });
     if (id >= index.backward_begin && reads) return id;
     for (const StorageId output : op.outputs) {
-      depends[static_cast<size_t>(output)] = id < index.backward_begin || reads;
+      depends[output] = id < index.backward_begin || reads;
     }
   }
   return index.backward_begin;
@@ -197,11 +193,11 @@ WorkingSetBound working_set_bound(const Problem& problem) {
 
 WorkingSetBound working_set_bound_beyond(const Problem& problem,
                                          std::span<const StorageId> together) {
-  std::vector<bool> is_together(problem.storages.size(), false);
+  IdVector<bool> is_together(problem.storages.size(), false);
   int64_t shared = 0;
   for (const StorageId id : together) {
-    is_together[static_cast<size_t>(id)] = true;
-    shared += problem.storages[static_cast<size_t>(id)].bytes;
+    is_together[id] = true;
+    shared += problem.storages[id].bytes;
   }
   WorkingSetBound bound = working_set_bound(problem);
   bound.bytes = std::max<int64_t>(0, bound.bytes - shared);
@@ -211,8 +207,7 @@ WorkingSetBound working_set_bound_beyond(const Problem& problem,
     const Op& op = problem.ops[i];
     int64_t own = 0;
     for (const StorageId output : op.outputs) {
-      if (is_together[static_cast<size_t>(output)])
-        own += problem.storages[static_cast<size_t>(output)].bytes;
+      if (is_together[output]) own += problem.storages[output].bytes;
     }
     if (own == 0) continue;
     const int64_t beside = operand_bytes(problem, op) - own;
@@ -225,20 +220,19 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
   const ProblemIndex index(problem);
   const auto ops = static_cast<size_t>(index.op_count());
   const size_t words = ops / 64 + 1;
-  const auto bit = [&](const std::vector<uint64_t>& row, OpId id) {
-    return (row[static_cast<size_t>(id) / 64] >> (static_cast<size_t>(id) % 64) & 1) != 0;
+  const auto bit = [&](const IdVector<uint64_t>& row, OpId id) {
+    return (row[id / 64] >> (static_cast<size_t>(id) % 64) & 1) != 0;
   };
   // Ancestors of every op, as bits.
-  std::vector<std::vector<uint64_t>> ancestors(ops, std::vector<uint64_t>(words, 0));
+  IdVector<IdVector<uint64_t>> ancestors(ops, IdVector<uint64_t>(words, 0));
   for (OpId id = 0; id < index.op_count(); ++id) {
     stop_point();
-    auto& row = ancestors[static_cast<size_t>(id)];
+    auto& row = ancestors[id];
     for (const StorageId input : index.op(id).inputs) {
-      const OpId producer = index.producer[static_cast<size_t>(input)];
+      const OpId producer = index.producer[input];
       if (producer < 0) continue;
-      row[static_cast<size_t>(producer) / 64] |= uint64_t{1}
-                                                 << (static_cast<size_t>(producer) % 64);
-      const auto& more = ancestors[static_cast<size_t>(producer)];
+      row[producer / 64] |= uint64_t{1} << (static_cast<size_t>(producer) % 64);
+      const auto& more = ancestors[producer];
       for (size_t word = 0; word < words; ++word) row[word] |= more[word];
     }
   }
@@ -248,16 +242,16 @@ WorkingSetBound pinned_set_bound(const Problem& problem) {
     const Op& op = index.op(id);
     int64_t bytes = operand_bytes(problem, op);
     for (StorageId storage = 0; storage < index.storage_count(); ++storage) {
-      const OpId producer = index.producer[static_cast<size_t>(storage)];
-      if (producer < 0 || !index.runs_once[static_cast<size_t>(producer)] ||
-          index.arena_bytes(storage) == 0 || !bit(ancestors[static_cast<size_t>(id)], producer))
+      const OpId producer = index.producer[storage];
+      if (producer < 0 || !index.runs_once[producer] || index.arena_bytes(storage) == 0 ||
+          !bit(ancestors[id], producer))
         continue;
-      const auto& readers = index.consumers[static_cast<size_t>(storage)];
+      const auto& readers = index.consumers[storage];
       if (std::find(readers.begin(), readers.end(), id) != readers.end()) continue;
-      const bool is_read_later = index.in_keep[static_cast<size_t>(storage)] ||
-                                 std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
-                                   return bit(ancestors[static_cast<size_t>(reader)], id);
-                                 });
+      const bool is_read_later =
+          index.in_keep[storage] || std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
+            return bit(ancestors[reader], id);
+          });
       if (is_read_later) bytes += index.arena_bytes(storage);
     }
     if (bound.op < 0 || bytes > bound.bytes) bound = {bytes, id};

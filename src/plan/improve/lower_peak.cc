@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/id_vector.h"
 #include "base/stop.h"
 #include "plan/problem/liveness.h"
 
@@ -15,12 +16,12 @@ namespace {
 
 // What the search knows about the current schedule.
 struct View {
-  std::vector<OpId> schedule;
+  IdVector<OpId> schedule;
   Liveness live;
   int32_t steps_at_peak = 0;
 };
 
-View view_of(const Problem& problem, std::vector<OpId> schedule) {
+View view_of(const Problem& problem, IdVector<OpId> schedule) {
   View view;
   view.live = analyse(problem, schedule);
   view.schedule = std::move(schedule);
@@ -36,31 +37,29 @@ class Timeline {
       : live_(static_cast<size_t>(index.storage_count())),
         writes_(static_cast<size_t>(index.storage_count())) {
     for (const LiveRange& range : view.live.ranges) {
-      if (!range.is_scratch)
-        live_[static_cast<size_t>(range.storage)].emplace_back(range.first, range.last);
+      if (!range.is_scratch) live_[range.storage].emplace_back(range.first, range.last);
     }
     for (size_t step = 0; step < view.schedule.size(); ++step) {
       for (const StorageId output : index.op(view.schedule[step]).outputs) {
-        if (index.storage(output).resident)
-          writes_[static_cast<size_t>(output)].push_back(static_cast<int32_t>(step));
+        if (index.storage(output).resident) writes_[output].push_back(static_cast<int32_t>(step));
       }
     }
   }
 
   /// Live across the front of the step.
   [[nodiscard]] bool is_live(StorageId id, int32_t step) const {
-    const auto& ranges = live_[static_cast<size_t>(id)];
+    const auto& ranges = live_[id];
     const auto next = std::lower_bound(ranges.begin(), ranges.end(), std::pair(step, 0));
     return next != ranges.begin() && std::prev(next)->second >= step;
   }
   [[nodiscard]] int32_t writes_before(StorageId id, int32_t step) const {
-    const auto& steps = writes_[static_cast<size_t>(id)];
+    const auto& steps = writes_[id];
     return static_cast<int32_t>(std::lower_bound(steps.begin(), steps.end(), step) - steps.begin());
   }
 
  private:
-  std::vector<std::vector<std::pair<int32_t, int32_t>>> live_;  // [first, last] by storage
-  std::vector<std::vector<int32_t>> writes_;                    // by storage
+  IdVector<std::vector<std::pair<int32_t, int32_t>>> live_;  // [first, last] by storage
+  IdVector<std::vector<int32_t>> writes_;                    // by storage
 };
 
 // The ops that make `wanted` from what is live before the step, in the given order; nothing where
@@ -76,10 +75,10 @@ std::optional<std::vector<OpId>> closure_of(const ProblemIndex& index, const Tim
     if (index.storage(id).resident) continue;
     if (!is_first && timeline.is_live(id, step)) continue;
     is_first = false;
-    const OpId producer = index.producer[static_cast<size_t>(id)];
+    const OpId producer = index.producer[id];
     if (std::find(closure.begin(), closure.end(), producer) != closure.end()) continue;
-    if (index.runs_once[static_cast<size_t>(producer)]) return std::nullopt;
-    for (const auto& [resident, writes] : index.versions[static_cast<size_t>(producer)]) {
+    if (index.runs_once[producer]) return std::nullopt;
+    for (const auto& [resident, writes] : index.versions[producer]) {
       if (timeline.writes_before(resident, step) != writes) return std::nullopt;
     }
     closure.push_back(producer);
@@ -99,15 +98,15 @@ struct Move {
 std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view,
                                 int32_t max_candidates) {
   const int32_t peak = view.live.peak_step;
-  std::vector<int32_t> next_use(static_cast<size_t>(index.storage_count()), -1);
-  std::vector<bool> is_used_now(static_cast<size_t>(index.storage_count()), false);
-  const Op& now = index.op(view.schedule[static_cast<size_t>(peak)]);
+  IdVector<int32_t> next_use(index.storage_count(), -1);
+  IdVector<bool> is_used_now(index.storage_count(), false);
+  const Op& now = index.op(view.schedule[peak]);
   for (const auto* operands : {&now.inputs, &now.outputs}) {
-    for (const StorageId id : *operands) is_used_now[static_cast<size_t>(id)] = true;
+    for (const StorageId id : *operands) is_used_now[id] = true;
   }
   for (auto t = static_cast<int32_t>(view.schedule.size()) - 1; t > peak; --t) {
-    for (const StorageId input : index.op(view.schedule[static_cast<size_t>(t)]).inputs) {
-      next_use[static_cast<size_t>(input)] = t;
+    for (const StorageId input : index.op(view.schedule[t]).inputs) {
+      next_use[input] = t;
     }
   }
   const Timeline timeline(index, view);
@@ -116,9 +115,7 @@ std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view,
     if (range.is_scratch || range.bytes == 0 || range.first >= peak || range.last <= peak) continue;
     const auto id = static_cast<size_t>(range.storage);
     stop_point();
-    if (is_used_now[id] || next_use[id] < 0 ||
-        index.runs_once[static_cast<size_t>(index.producer[id])])
-      continue;
+    if (is_used_now[id] || next_use[id] < 0 || index.runs_once[index.producer[id]]) continue;
     auto closure = closure_of(index, timeline, next_use[id], range.storage);
     if (!closure) continue;
     double seconds = 0;
@@ -135,7 +132,7 @@ std::vector<Move> moves_at_peak(const ProblemIndex& index, const View& view,
 
 }  // namespace
 
-std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index, std::span<const OpId> schedule,
+std::vector<std::vector<OpId>> lower_peak(const ProblemIndex& index, IdSpan<const OpId> schedule,
                                           const PeakSearch& limits) {
   std::vector<std::vector<OpId>> found;
   if (schedule.empty()) return found;

@@ -11,45 +11,41 @@ int32_t MinCut::add_arc(int32_t from, int32_t to, double capacity) {
   arcs_.push_back({from});
   capacity_.push_back(capacity);
   capacity_.push_back(0);
-  arcs_of_[static_cast<size_t>(from)].push_back(arc);
-  arcs_of_[static_cast<size_t>(to)].push_back(arc + 1);
+  arcs_of_[from].push_back(arc);
+  arcs_of_[to].push_back(arc + 1);
   return arc;
 }
 
 bool MinCut::build_levels(int32_t source, int32_t sink) {
   stop_point();
   level_.assign(arcs_of_.size(), -1);
-  level_[static_cast<size_t>(source)] = 0;
+  level_[source] = 0;
   std::vector<int32_t> queue{source};
   for (size_t head = 0; head < queue.size(); ++head) {
     const int32_t node = queue[head];
-    for (const int32_t arc : arcs_of_[static_cast<size_t>(node)]) {
-      const int32_t to = arcs_[static_cast<size_t>(arc)].to;
-      if (level_[static_cast<size_t>(to)] >= 0 || residual_[static_cast<size_t>(arc)] <= epsilon_)
-        continue;
-      level_[static_cast<size_t>(to)] = level_[static_cast<size_t>(node)] + 1;
+    for (const int32_t arc : arcs_of_[node]) {
+      const int32_t to = arcs_[arc].to;
+      if (level_[to] >= 0 || residual_[arc] <= epsilon_) continue;
+      level_[to] = level_[node] + 1;
       queue.push_back(to);
     }
   }
-  return level_[static_cast<size_t>(sink)] >= 0;
+  return level_[sink] >= 0;
 }
 
 double MinCut::push(int32_t node, int32_t sink, double limit) {
   if (node == sink) return limit;
   check_stop_();
   double sent = 0;
-  for (size_t& i = next_arc_[static_cast<size_t>(node)];
-       i < arcs_of_[static_cast<size_t>(node)].size(); ++i) {
-    const int32_t arc = arcs_of_[static_cast<size_t>(node)][i];
-    const int32_t to = arcs_[static_cast<size_t>(arc)].to;
-    double& left = residual_[static_cast<size_t>(arc)];
-    if (left <= epsilon_ ||
-        level_[static_cast<size_t>(to)] != level_[static_cast<size_t>(node)] + 1)
-      continue;
+  for (size_t& i = next_arc_[node]; i < arcs_of_[node].size(); ++i) {
+    const int32_t arc = arcs_of_[node][i];
+    const int32_t to = arcs_[arc].to;
+    double& left = residual_[arc];
+    if (left <= epsilon_ || level_[to] != level_[node] + 1) continue;
     const double got = push(to, sink, std::min(limit - sent, left));
     if (got > 0) {
       left -= got;
-      residual_[static_cast<size_t>(arc ^ 1)] += got;
+      residual_[arc ^ 1] += got;
       sent += got;
     }
     if (limit - sent <= epsilon_) break;  // this arc may carry more next time

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
@@ -20,17 +21,13 @@ class MinCut {
 
   /// Adds an arc and returns its number, for set_capacity.
   int32_t add_arc(int32_t from, int32_t to, double capacity);
-  void set_capacity(int32_t arc, double capacity) {
-    capacity_[static_cast<size_t>(arc)] = capacity;
-  }
+  void set_capacity(int32_t arc, double capacity) { capacity_[arc] = capacity; }
 
   /// Computes the largest flow from `source` to `sink` with the present capacities; returns its
   /// value. What is left of an arc below `epsilon` counts as nothing.
   double solve(int32_t source, int32_t sink, double epsilon);
   /// After solve: whether a node lies on the source's side of the cut.
-  [[nodiscard]] bool is_on_source_side(int32_t node) const {
-    return level_[static_cast<size_t>(node)] >= 0;
-  }
+  [[nodiscard]] bool is_on_source_side(int32_t node) const { return level_[node] >= 0; }
 
  private:
   bool build_levels(int32_t source, int32_t sink);
@@ -39,12 +36,12 @@ class MinCut {
   struct Arc {
     int32_t to;
   };
-  std::vector<Arc> arcs_;  // 2k forward, 2k + 1 its reverse
-  std::vector<double> capacity_;
-  std::vector<double> residual_;
-  std::vector<std::vector<int32_t>> arcs_of_;
-  std::vector<int32_t> level_;
-  std::vector<size_t> next_arc_;
+  IdVector<Arc> arcs_;  // 2k forward, 2k + 1 its reverse
+  IdVector<double> capacity_;
+  IdVector<double> residual_;
+  IdVector<std::vector<int32_t>> arcs_of_;
+  IdVector<int32_t> level_;
+  IdVector<size_t> next_arc_;
   double epsilon_ = 0;
   SparseStopPoint<64> check_stop_;
 };

@@ -5,6 +5,7 @@
 #include <bit>
 #include <limits>
 
+#include "base/id_vector.h"
 #include "base/stop.h"
 
 namespace snug::plan {
@@ -57,20 +58,20 @@ class StepBytes {
 
   size_t leaves_ = 0;
   std::vector<int64_t> highest_;  // of the steps below a node, its own change included
-  std::vector<int64_t> change_;   // for all steps below a node
+  IdVector<int64_t> change_;      // for all steps below a node
 };
 
 // A schedule whose steps can be taken out, with liveness kept up to date.
 class SlackFiller {
  public:
-  SlackFiller(const ProblemIndex& index, std::span<const OpId> schedule,
+  SlackFiller(const ProblemIndex& index, IdSpan<const OpId> schedule,
               const std::vector<int64_t>& step_bytes, int64_t limit_bytes)
       : index_(index),
         schedule_(schedule),
         limit_bytes_(limit_bytes),
         is_removed_(schedule.size(), false),
         step_bytes_(step_bytes) {
-    std::vector<int32_t> newest(static_cast<size_t>(index.storage_count()), -1);
+    IdVector<int32_t> newest(index.storage_count(), -1);
     first_instance_.reserve(schedule.size() + 1);
     read_end_.reserve(schedule.size());
     instances_.reserve(schedule.size());
@@ -79,7 +80,7 @@ class SlackFiller {
       const Op& op = index.op(schedule[step]);
       for (const StorageId input : op.inputs) {
         if (index.storage(input).resident) continue;
-        add_read(static_cast<int32_t>(step), newest[static_cast<size_t>(input)]);
+        add_read(static_cast<int32_t>(step), newest[input]);
       }
       read_end_.push_back(static_cast<int32_t>(reads_.size()));
       first_instance_.push_back(static_cast<int32_t>(instances_.size()));
@@ -88,15 +89,15 @@ class SlackFiller {
         Instance made;
         made.bytes = index.storage(output).bytes;
         made.step = static_cast<int32_t>(step);
-        made.previous = newest[static_cast<size_t>(output)];
-        newest[static_cast<size_t>(output)] = static_cast<int32_t>(instances_.size());
+        made.previous = newest[output];
+        newest[output] = static_cast<int32_t>(instances_.size());
         instances_.push_back(made);
       }
     }
     first_instance_.push_back(static_cast<int32_t>(instances_.size()));
     for (const StorageId kept : index.problem.keep) {
-      const int32_t instance = newest[static_cast<size_t>(kept)];
-      if (instance >= 0) instances_[static_cast<size_t>(instance)].is_kept = true;
+      const int32_t instance = newest[kept];
+      if (instance >= 0) instances_[instance].is_kept = true;
     }
   }
 
@@ -108,16 +109,15 @@ class SlackFiller {
     for (size_t i = repeats.size(); i-- > 0;) {
       if (is_dead(repeats[i])) take_out(repeats[i]);
     }
-    std::vector<double> prices(schedule_.size(), 0.0);
-    for (const int32_t step : repeats) prices[static_cast<size_t>(step)] = price(step);
-    std::stable_sort(repeats.begin(), repeats.end(), [&](int32_t a, int32_t b) {
-      return prices[static_cast<size_t>(a)] > prices[static_cast<size_t>(b)];
-    });
+    IdVector<double> prices(schedule_.size(), 0.0);
+    for (const int32_t step : repeats) prices[step] = price(step);
+    std::stable_sort(repeats.begin(), repeats.end(),
+                     [&](int32_t a, int32_t b) { return prices[a] > prices[b]; });
     for (int32_t round = 0; round < 3; ++round) {
       bool is_changed = false;
       for (const int32_t step : repeats) {
         stop_point();
-        if (is_removed_[static_cast<size_t>(step)] || !fits_without(step)) continue;
+        if (is_removed_[step] || !fits_without(step)) continue;
         take_out(step);
         is_changed = true;
       }
@@ -147,26 +147,25 @@ class SlackFiller {
   };
 
   void add_read(int32_t step, int32_t instance) {
-    Instance& read = instances_[static_cast<size_t>(instance)];
+    Instance& read = instances_[instance];
     const auto id = static_cast<int32_t>(reads_.size());
     reads_.push_back({.step = step, .instance = instance});
-    (read.is_read() ? reads_[static_cast<size_t>(read.last_read)].next : read.first_read) = id;
+    (read.is_read() ? reads_[read.last_read].next : read.first_read) = id;
     read.last_read = id;
   }
   // All readers of `from`, which come after those of `to`.
   void hand_reads(Instance& from, Instance& to) {
     if (!from.is_read()) return;
-    (to.is_read() ? reads_[static_cast<size_t>(to.last_read)].next : to.first_read) =
-        from.first_read;
+    (to.is_read() ? reads_[to.last_read].next : to.first_read) = from.first_read;
     to.last_read = from.last_read;
     from.first_read = from.last_read = -1;
   }
   void erase_reads(Instance& read, int32_t step) {
     int32_t before = -1;
     for (int32_t id = read.first_read; id >= 0;) {
-      const Read& each = reads_[static_cast<size_t>(id)];
+      const Read& each = reads_[id];
       if (each.step == step) {
-        (before >= 0 ? reads_[static_cast<size_t>(before)].next : read.first_read) = each.next;
+        (before >= 0 ? reads_[before].next : read.first_read) = each.next;
         if (id == read.last_read) read.last_read = before;
       } else {
         before = id;
@@ -176,8 +175,8 @@ class SlackFiller {
   }
 
   [[nodiscard]] std::span<Instance> made_by(int32_t step) {
-    const auto begin = static_cast<size_t>(first_instance_[static_cast<size_t>(step)]);
-    const auto end = static_cast<size_t>(first_instance_[static_cast<size_t>(step) + 1]);
+    const auto begin = static_cast<size_t>(first_instance_[step]);
+    const auto end = static_cast<size_t>(first_instance_[step + 1]);
     return std::span(instances_).subspan(begin, end - begin);
   }
   // A later run of an op: all its outputs exist from before.
@@ -195,20 +194,20 @@ class SlackFiller {
   [[nodiscard]] double price(int32_t step) {
     int64_t bytes = 1;
     for (const Instance& each : made_by(step)) bytes += each.is_read() ? each.bytes : 0;
-    return index_.op(schedule_[static_cast<size_t>(step)]).seconds / static_cast<double>(bytes);
+    return index_.op(schedule_[step]).seconds / static_cast<double>(bytes);
   }
   [[nodiscard]] int32_t last_of(const Instance& instance) const {
     if (instance.is_kept) return static_cast<int32_t>(schedule_.size()) - 1;
     if (!instance.is_read()) return instance.step;
-    return std::max(instance.step, reads_[static_cast<size_t>(instance.last_read)].step);
+    return std::max(instance.step, reads_[instance.last_read].step);
   }
   // The newest earlier instance whose step still runs.
   [[nodiscard]] Instance& earlier(const Instance& instance) {
     int32_t id = instance.previous;
-    while (is_removed_[static_cast<size_t>(instances_[static_cast<size_t>(id)].step)]) {
-      id = instances_[static_cast<size_t>(id)].previous;
+    while (is_removed_[instances_[id].step]) {
+      id = instances_[id].previous;
     }
-    return instances_[static_cast<size_t>(id)];
+    return instances_[id];
   }
 
   [[nodiscard]] bool fits_without(int32_t step) {
@@ -235,7 +234,7 @@ class SlackFiller {
   }
 
   void take_out(int32_t step) {
-    if (is_removed_[static_cast<size_t>(step)]) return;
+    if (is_removed_[step]) return;
     for (Instance& each : made_by(step)) {
       Instance& before = earlier(each);
       const int32_t old_last = last_of(before);
@@ -248,16 +247,16 @@ class SlackFiller {
       }
       each.is_kept = false;
     }
-    is_removed_[static_cast<size_t>(step)] = true;
+    is_removed_[step] = true;
     add_bytes(step, step, -kNothingRuns);
-    const auto begin = step == 0 ? 0 : read_end_[static_cast<size_t>(step) - 1];
-    for (int32_t r = begin; r < read_end_[static_cast<size_t>(step)]; ++r) {
+    const auto begin = step == 0 ? 0 : read_end_[step - 1];
+    for (int32_t r = begin; r < read_end_[step]; ++r) {
       // The newest live instance took over the readers of those taken out.
-      int32_t id = reads_[static_cast<size_t>(r)].instance;
-      while (is_removed_[static_cast<size_t>(instances_[static_cast<size_t>(id)].step)]) {
-        id = instances_[static_cast<size_t>(id)].previous;
+      int32_t id = reads_[r].instance;
+      while (is_removed_[instances_[id].step]) {
+        id = instances_[id].previous;
       }
-      Instance& read = instances_[static_cast<size_t>(id)];
+      Instance& read = instances_[id];
       const int32_t old_last = last_of(read);
       erase_reads(read, step);
       const int32_t new_last = last_of(read);
@@ -267,19 +266,19 @@ class SlackFiller {
   }
 
   const ProblemIndex& index_;
-  std::span<const OpId> schedule_;
+  IdSpan<const OpId> schedule_;
   int64_t limit_bytes_;
-  std::vector<bool> is_removed_;
-  std::vector<Instance> instances_;
-  std::vector<int32_t> first_instance_;  // per step
-  std::vector<Read> reads_;              // step by step
-  std::vector<int32_t> read_end_;        // per step
-  StepBytes step_bytes_;                 // far below zero at steps that are taken out
+  IdVector<bool> is_removed_;
+  IdVector<Instance> instances_;
+  IdVector<int32_t> first_instance_;  // per step
+  IdVector<Read> reads_;              // step by step
+  IdVector<int32_t> read_end_;        // per step
+  StepBytes step_bytes_;              // far below zero at steps that are taken out
 };
 
 }  // namespace
 
-std::vector<OpId> fill_slack(const ProblemIndex& index, std::span<const OpId> schedule,
+std::vector<OpId> fill_slack(const ProblemIndex& index, IdSpan<const OpId> schedule,
                              const Liveness& live, int64_t limit_bytes) {
   return SlackFiller(index, schedule, live.step_bytes, limit_bytes).run();
 }
