@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "plan/problem/liveness.h"
 #include "plan/problem/validate.h"
 
@@ -23,9 +24,9 @@ constexpr size_t kMostTwice = 60'000;  // ranges that are worth another placemen
 Liveness separated(Liveness live) {
   for (size_t i = 0; i < live.ranges.size(); ++i) {
     if (live.place_of[i] < 0) continue;
-    LiveRange& before = live.ranges[static_cast<size_t>(live.place_of[i])];
+    LiveRange& before = live.ranges[live.place_of[i]];
     const int32_t step = live.ranges[i].first;
-    int64_t& in_use = live.step_bytes[static_cast<size_t>(step)];
+    int64_t& in_use = live.step_bytes[step];
     const int64_t more = std::min(before.bytes, live.ranges[i].bytes);
     if (more > live.load_bytes - in_use) continue;
     in_use += more;
@@ -37,8 +38,8 @@ Liveness separated(Liveness live) {
 
 // Offsets of all ranges. Those that hand their place on are one range to the placement.
 Placement place_all(const Liveness& live, const PlacementLimits& limits) {
-  std::vector<LiveRange> places;
-  std::vector<size_t> place(live.ranges.size());
+  IdVector<LiveRange> places;
+  IdVector<size_t> place(live.ranges.size());
   for (size_t i = 0; i < live.ranges.size(); ++i) {
     const LiveRange& range = live.ranges[i];
     if (live.place_of[i] < 0) {
@@ -46,7 +47,7 @@ Placement place_all(const Liveness& live, const PlacementLimits& limits) {
       places.push_back(range);
       continue;
     }
-    place[i] = place[static_cast<size_t>(live.place_of[i])];
+    place[i] = place[live.place_of[i]];
     LiveRange& whole = places[place[i]];
     whole.last = range.last;
     whole.bytes = std::max(whole.bytes, range.bytes);
@@ -59,7 +60,7 @@ Placement place_all(const Liveness& live, const PlacementLimits& limits) {
 
 }  // namespace
 
-Plan assemble(const Problem& problem, std::span<const OpId> schedule, std::string strategy,
+Plan assemble(const Problem& problem, IdSpan<const OpId> schedule, std::string strategy,
               const PlacementLimits& limits) {
   Liveness live = analyse(problem, schedule);
   Placement placement = place_all(live, limits);
@@ -85,22 +86,22 @@ Plan assemble(const Problem& problem, std::span<const OpId> schedule, std::strin
   plan.seconds = live.seconds;
   plan.steps.reserve(schedule.size());
   // Ranges come in the order of the steps' outputs, scratch last: one cursor walks them.
-  std::vector<int64_t> current(problem.storages.size(), kResidentOffset);
+  IdVector<int64_t> current(problem.storages.size(), kResidentOffset);
   size_t next_range = 0;
   for (const OpId id : schedule) {
-    const Op& op = problem.ops[static_cast<size_t>(id)];
+    const Op& op = problem.ops[id];
     Step step;
     step.op = id;
     step.input_offsets.reserve(op.inputs.size());
     step.output_offsets.reserve(op.outputs.size());
     for (const StorageId input : op.inputs) {
-      step.input_offsets.push_back(current[static_cast<size_t>(input)]);
+      step.input_offsets.push_back(current[input]);
     }
     for (const StorageId output : op.outputs) {
-      if (!problem.storages[static_cast<size_t>(output)].resident) {
-        current[static_cast<size_t>(output)] = placement.offsets[next_range++];
+      if (!problem.storages[output].resident) {
+        current[output] = placement.offsets[next_range++];
       }
-      step.output_offsets.push_back(current[static_cast<size_t>(output)]);
+      step.output_offsets.push_back(current[output]);
     }
     if (op.scratch_bytes > 0) step.scratch_offset = placement.offsets[next_range++];
     plan.steps.push_back(std::move(step));

@@ -6,13 +6,14 @@
 #include <span>
 #include <string>
 
+#include "base/id_vector.h"
 #include "plan/placement/placement.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
 
 /// Places `schedule` and returns the plan; in Debug builds the validator judges it first.
-[[nodiscard]] Plan assemble(const Problem& problem, std::span<const OpId> schedule,
+[[nodiscard]] Plan assemble(const Problem& problem, IdSpan<const OpId> schedule,
                             std::string strategy, const PlacementLimits& limits = {});
 
 }  // namespace snug::plan

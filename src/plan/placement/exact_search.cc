@@ -125,7 +125,7 @@ void ExactSearch::sort_by_lowest(Part part) {
 ExactSearch::Sections ExactSearch::sections_of(Part part) const {
   Sections sections{std::numeric_limits<int32_t>::max(), 0};
   for (int32_t p = part.begin; p < part.end; ++p) {
-    const ExactItem& each = item(order_[static_cast<size_t>(p)]);
+    const ExactItem& each = item(order_[p]);
     sections.begin = std::min(sections.begin, each.begin);
     sections.end = std::max(sections.end, each.end);
   }
@@ -133,7 +133,7 @@ ExactSearch::Sections ExactSearch::sections_of(Part part) const {
 }
 
 void ExactSearch::count_failure(int32_t section) {
-  failures_[static_cast<size_t>(section)] += kFailure;
+  failures_[section] += kFailure;
   if (++failure_count_ % kFailureHalfLife != 0) return;
   for (int64_t& each : failures_) each /= 2;
 }
@@ -230,9 +230,7 @@ int32_t ExactSearch::choose(Part part) {
       const int64_t others = second[s] < 0 ? postponed_to : std::min(postponed_to, second[s]);
       if (others > capacity_ - bytes_left_[at_s]) return p;
     }
-    const auto preference_of = [&](int32_t position) {
-      return preference_[static_cast<size_t>(at(position))];
-    };
+    const auto preference_of = [&](int32_t position) { return preference_[at(position)]; };
     if (preference_of(p) > preference_of(chosen)) chosen = p;
   }
   return chosen;
@@ -246,7 +244,7 @@ void ExactSearch::place(Frame& frame, int32_t position) {
   std::rotate(order_.begin() + position, order_.begin() + position + 1, order_.begin() + part.end);
   const int32_t chosen = at(part.end - 1);
   const ExactItem& placed = item(chosen);
-  offsets_[static_cast<size_t>(chosen)] = lowest(chosen);
+  offsets_[chosen] = lowest(chosen);
   const int64_t end = lowest(chosen) + placed.bytes;
   frame.postponed_to = kNever;
   for (int32_t p = part.begin; p < part.end - 1; ++p) {
@@ -281,15 +279,15 @@ void ExactSearch::split(Part part) {
   const Sections sections = sections_of(part);
   std::fill(crossing_.begin() + sections.begin, crossing_.begin() + sections.end + 1, 0);
   for (int32_t p = part.begin; p < part.end; ++p) {
-    ++crossing_[static_cast<size_t>(item(at(p)).begin) + 1];
-    --crossing_[static_cast<size_t>(item(at(p)).end)];
+    ++crossing_[item(at(p)).begin + 1];
+    --crossing_[item(at(p)).end];
   }
   int32_t pieces = 0;
   int32_t crossing = 0;
   for (int32_t s = sections.begin; s < sections.end; ++s) {
-    crossing += crossing_[static_cast<size_t>(s)];
+    crossing += crossing_[s];
     if (s > sections.begin && crossing == 0) ++pieces;
-    part_of_[static_cast<size_t>(s)] = pieces;
+    part_of_[s] = pieces;
   }
   ++pieces;
   if (pieces == 1) {
@@ -300,10 +298,10 @@ void ExactSearch::split(Part part) {
   const size_t first = parts_.size();
   parts_.resize(first + static_cast<size_t>(pieces), {0, 0});
   const auto piece_of = [&](int32_t i) -> Part& {
-    return parts_[first + static_cast<size_t>(part_of_[static_cast<size_t>(item(i).begin)])];
+    return parts_[first + static_cast<size_t>(part_of_[item(i).begin])];
   };
   for (int32_t p = part.begin; p < part.end; ++p) {
-    scratch_[static_cast<size_t>(p)] = at(p);
+    scratch_[p] = at(p);
     ++piece_of(at(p)).end;
   }
   int32_t begin = part.begin;
@@ -313,7 +311,7 @@ void ExactSearch::split(Part part) {
     begin += size;
   }
   for (int32_t p = part.begin; p < part.end; ++p) {
-    const int32_t i = scratch_[static_cast<size_t>(p)];
+    const int32_t i = scratch_[p];
     at(piece_of(i).end++) = i;
   }
   // Sections that no item covers make empty pieces.

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/placement/placement.h"
 
 namespace snug::plan::internal {
@@ -44,7 +45,7 @@ class ExactSearch {
                 int64_t max_nodes);
 
   /// Of the last run, where it ended `solved`.
-  [[nodiscard]] const std::vector<int64_t>& offsets() const { return offsets_; }
+  [[nodiscard]] const IdVector<int64_t>& offsets() const { return offsets_; }
   /// Of the last run.
   [[nodiscard]] int64_t nodes() const { return nodes_; }
 
@@ -79,18 +80,18 @@ class ExactSearch {
   void postpone(const Frame& frame);
   void split(Part part);
 
-  [[nodiscard]] const ExactItem& item(int32_t i) const { return items_[static_cast<size_t>(i)]; }
-  [[nodiscard]] int64_t& lowest(int32_t i) { return lowest_[static_cast<size_t>(i)]; }
-  [[nodiscard]] int32_t& at(int32_t position) { return order_[static_cast<size_t>(position)]; }
+  [[nodiscard]] const ExactItem& item(int32_t i) const { return items_[i]; }
+  [[nodiscard]] int64_t& lowest(int32_t i) { return lowest_[i]; }
+  [[nodiscard]] int32_t& at(int32_t position) { return order_[position]; }
 
-  std::vector<ExactItem> items_;
+  IdVector<ExactItem> items_;
   int64_t capacity_;
-  std::vector<int32_t> order_;   // items; every part is a stretch of it
-  std::vector<int64_t> lowest_;  // per item: no solution below this branch has it lower
-  std::vector<int64_t> offsets_;
+  IdVector<int32_t> order_;   // items; every part is a stretch of it
+  IdVector<int64_t> lowest_;  // per item: no solution below this branch has it lower
+  IdVector<int64_t> offsets_;
   std::vector<std::pair<int32_t, int64_t>> trail_;  // items and the lowest offsets they had
   std::vector<Frame> frames_;
-  std::vector<Part> parts_;
+  IdVector<Part> parts_;
 
   // Per section, of the undecided items there; valid after propagate() of their part.
   std::vector<int64_t> end_;         // where the last one ends at best
@@ -99,12 +100,12 @@ class ExactSearch {
   std::vector<int64_t> second_end_;
   std::vector<int64_t> second_lowest_;  // second smallest lowest offset; by choose()
 
-  std::vector<int32_t> crossing_;  // per boundary of sections: items that cross it; by split()
-  std::vector<int32_t> part_of_;   // per section
-  std::vector<int32_t> scratch_;
+  IdVector<int32_t> crossing_;  // per boundary of sections: items that cross it; by split()
+  IdVector<int32_t> part_of_;   // per section
+  IdVector<int32_t> scratch_;
 
-  std::span<const int64_t> preference_;
-  std::span<int64_t> failures_;
+  IdSpan<const int64_t> preference_;
+  IdSpan<int64_t> failures_;
   int64_t failure_count_ = 0;
   int64_t nodes_ = 0;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/placement/greedy.h"
+#include "base/id_vector.h"
 #include "base/stop.h"
 
 #include <algorithm>
@@ -12,33 +13,32 @@ namespace {
 constexpr size_t kFewChunks = 2;  // of a list; looking at each range costs no more
 
 // By step.
-std::vector<double> live_bytes(std::span<const LiveRange> ranges) {
+std::vector<double> live_bytes(IdSpan<const LiveRange> ranges) {
   int32_t steps = 0;
   for (const LiveRange& range : ranges) steps = std::max(steps, range.last + 1);
-  std::vector<double> bytes(static_cast<size_t>(steps) + 1, 0.0);
+  IdVector<double> bytes(static_cast<size_t>(steps) + 1, 0.0);
   for (const LiveRange& range : ranges) {
-    bytes[static_cast<size_t>(range.first)] += static_cast<double>(range.bytes);
-    bytes[static_cast<size_t>(range.last) + 1] -= static_cast<double>(range.bytes);
+    bytes[range.first] += static_cast<double>(range.bytes);
+    bytes[range.last + 1] -= static_cast<double>(range.bytes);
   }
   std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
   return bytes;
 }
 
 // The sum over the range's steps of all bytes that are live there.
-std::vector<double> contention(std::span<const LiveRange> ranges) {
-  std::vector<double> sums = {0};
+std::vector<double> contention(IdSpan<const LiveRange> ranges) {
+  IdVector<double> sums = {0};
   for (const double bytes : live_bytes(ranges)) sums.push_back(sums.back() + bytes);
   std::vector<double> values;
   for (const LiveRange& range : ranges) {
-    values.push_back(sums[static_cast<size_t>(range.last) + 1] -
-                     sums[static_cast<size_t>(range.first)]);
+    values.push_back(sums[range.last + 1] - sums[range.first]);
   }
   return values;
 }
 
 // The most bytes that are live at one of the range's steps.
-std::vector<double> peaks(std::span<const LiveRange> ranges) {
-  const std::vector<double> bytes = live_bytes(ranges);
+std::vector<double> peaks(IdSpan<const LiveRange> ranges) {
+  const IdVector<double> bytes = live_bytes(ranges);
   RangeMax<Raise> highest(static_cast<int32_t>(bytes.size()));
   for (size_t i = 0; i < bytes.size(); ++i)
     highest.update(static_cast<int32_t>(i), static_cast<int32_t>(i) + 1,
@@ -49,7 +49,7 @@ std::vector<double> peaks(std::span<const LiveRange> ranges) {
   return values;
 }
 
-std::vector<double> key_values(std::span<const LiveRange> ranges, Key key) {
+std::vector<double> key_values(IdSpan<const LiveRange> ranges, Key key) {
   if (key == Key::contention) return contention(ranges);
   if (key == Key::peak) return peaks(ranges);
   std::vector<double> values;
@@ -78,7 +78,7 @@ std::vector<double> key_values(std::span<const LiveRange> ranges, Key key) {
 
 }  // namespace
 
-std::vector<int32_t> greedy_order(std::span<const LiveRange> ranges, Key key) {
+std::vector<int32_t> greedy_order(IdSpan<const LiveRange> ranges, Key key) {
   const std::vector<double> values = key_values(ranges, key);
   std::vector<int32_t> order(ranges.size());
   std::iota(order.begin(), order.end(), 0);
@@ -91,20 +91,20 @@ std::vector<int32_t> greedy_order(std::span<const LiveRange> ranges, Key key) {
   return order;
 }
 
-void place_rest(std::span<const LiveRange> ranges, std::span<const GreedyRun> runs,
-                const GreedyPlacement& begun, const std::vector<bool>& is_placed, int64_t enough,
+void place_rest(IdSpan<const LiveRange> ranges, std::span<const GreedyRun> runs,
+                const GreedyPlacement& begun, const IdVector<bool>& is_placed, int64_t enough,
                 Placement& best) {
   for (const auto [key, fit] : runs) {
     if (!best.offsets.empty() && best.height <= enough) return;
     std::vector<int32_t> rest = greedy_order(ranges, key);
-    std::erase_if(rest, [&](int32_t id) { return is_placed[static_cast<size_t>(id)]; });
+    std::erase_if(rest, [&](int32_t id) { return is_placed[id]; });
     GreedyPlacement greedy = begun;
     const int64_t lower = best.offsets.empty() ? kNoHeight : best.height - 1;
     if (greedy.place(rest, fit, fit == Fit::touching ? enough : lower)) best = greedy.placement();
   }
 }
 
-GreedyPlacement::GreedyPlacement(std::span<const LiveRange> ranges, const Sections& sections)
+GreedyPlacement::GreedyPlacement(IdSpan<const LiveRange> ranges, const Sections& sections)
     : ranges_(ranges),
       sections_(&sections),
       placed_(sections.count),
@@ -114,12 +114,12 @@ GreedyPlacement::GreedyPlacement(std::span<const LiveRange> ranges, const Sectio
 }
 
 void GreedyPlacement::put(int32_t id, int64_t offset) {
-  const LiveRange& range = ranges_[static_cast<size_t>(id)];
+  const LiveRange& range = ranges_[id];
   const int64_t end = offset + range.bytes;
-  placement_.offsets[static_cast<size_t>(id)] = offset;
+  placement_.offsets[id] = offset;
   placement_.height = std::max(placement_.height, end);
   if (range.bytes == 0) return;
-  const Sections::Interval interval = sections_->of_range[static_cast<size_t>(id)];
+  const Sections::Interval interval = sections_->of_range[id];
   used_.update(interval.begin, interval.end, range.bytes);
   top_.update(interval.begin, interval.end, end);
   placed_.add({offset, end, range.first, range.last}, interval);
@@ -127,14 +127,14 @@ void GreedyPlacement::put(int32_t id, int64_t offset) {
 
 bool GreedyPlacement::place(int32_t id, Fit fit, int64_t limit) {
   stop_point();
-  const int64_t bytes = ranges_[static_cast<size_t>(id)].bytes;
+  const int64_t bytes = ranges_[id].bytes;
   if (bytes == 0) return true;
   if (fit == Fit::touching) {
     const std::optional<int64_t> offset = touching_gap_for(id, limit);
     if (offset) put(id, *offset);
     return offset.has_value();
   }
-  const Sections::Interval interval = sections_->of_range[static_cast<size_t>(id)];
+  const Sections::Interval interval = sections_->of_range[id];
   // Below the highest neighbour there is room only if the fullest section has as many bytes free.
   const int64_t neighbours_top = top_.max(interval.begin, interval.end);
   int64_t offset = neighbours_top;
@@ -153,7 +153,7 @@ bool GreedyPlacement::place(std::span<const int32_t> ids, Fit fit, int64_t limit
 // The first or the smallest gap that takes the range, below one of the ranges that are live with
 // it. Chunks that have none of it are passed as a whole.
 std::optional<int64_t> GreedyPlacement::gap_for(int32_t id, Fit fit) {
-  const LiveRange& range = ranges_[static_cast<size_t>(id)];
+  const LiveRange& range = ranges_[id];
   int64_t gap_begin = 0;
   std::optional<int64_t> chosen;
   int64_t chosen_gap = std::numeric_limits<int64_t>::max();
@@ -166,7 +166,7 @@ std::optional<int64_t> GreedyPlacement::gap_for(int32_t id, Fit fit) {
     gap_begin = std::max(gap_begin, live.end);
     return true;
   };
-  PlacedList& near = placed_.near(sections_->of_range[static_cast<size_t>(id)]);
+  PlacedList& near = placed_.near(sections_->of_range[id]);
   std::vector<PlacedChunk>& chunks = near.chunks();
   for (size_t i = 0; i < chunks.size(); ++i) {
     if (chunks.size() > PlacedList::kGroup && i % PlacedList::kGroup == 0 &&
@@ -193,7 +193,7 @@ std::optional<int64_t> GreedyPlacement::gap_for(int32_t id, Fit fit) {
 }
 
 std::optional<int64_t> GreedyPlacement::touching_gap_for(int32_t id, int64_t limit) {
-  const LiveRange& range = ranges_[static_cast<size_t>(id)];
+  const LiveRange& range = ranges_[id];
   const auto steps_beside = [&](const PlacedRange& other) {
     return std::min(other.last, range.last) - std::max(other.first, range.first) + 1;
   };
@@ -208,8 +208,7 @@ std::optional<int64_t> GreedyPlacement::touching_gap_for(int32_t id, int64_t lim
     longest = steps;
     chosen = is_filled || below >= above ? begin : end - range.bytes;
   };
-  const std::vector<PlacedChunk>& near =
-      placed_.near(sections_->of_range[static_cast<size_t>(id)]).chunks();
+  const std::vector<PlacedChunk>& near = placed_.near(sections_->of_range[id]).chunks();
   const auto steps_above = [&](size_t chunk, size_t from) {
     const int64_t offset = near[chunk].ranges()[from].offset;
     int32_t steps = 0;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/placement/sections.h"
 
 namespace snug::plan::internal {
@@ -87,7 +88,7 @@ class PlacedChunk {
  public:
   PlacedChunk(const PlacedRange* begin, const PlacedRange* end) : ranges_(begin, end) {}
 
-  [[nodiscard]] const std::vector<PlacedRange>& ranges() const { return ranges_; }
+  [[nodiscard]] const IdVector<PlacedRange>& ranges() const { return ranges_; }
 
   void insert(size_t at, const PlacedRange& placed) {
     ranges_.insert(ranges_.begin() + static_cast<std::ptrdiff_t>(at), placed);
@@ -111,7 +112,7 @@ class PlacedChunk {
   }
 
  private:
-  std::vector<PlacedRange> ranges_;
+  IdVector<PlacedRange> ranges_;
   LiveBetween live_;
 };
 
@@ -181,7 +182,7 @@ class PlacedList {
   }
 
   void rebuild() {
-    std::vector<PlacedRange> all;
+    IdVector<PlacedRange> all;
     all.reserve(size_ + new_.size());
     for (const PlacedChunk& chunk : chunks_)
       all.insert(all.end(), chunk.ranges().begin(), chunk.ranges().end());
@@ -219,7 +220,7 @@ class PlacedRanges {
     for (Level& level : levels_) {
       const int32_t last = (interval.end - 1) / level.half;
       for (int32_t i = std::max(0, interval.begin / level.half - 1); i <= last; ++i)
-        level.windows[static_cast<size_t>(i)].add(placed);
+        level.windows[i].add(placed);
     }
   }
 
@@ -227,7 +228,7 @@ class PlacedRanges {
   [[nodiscard]] PlacedList& near(Sections::Interval interval) {
     size_t i = 0;
     while (interval.end - interval.begin > levels_[i].half) ++i;
-    return levels_[i].windows[static_cast<size_t>(interval.begin / levels_[i].half)];
+    return levels_[i].windows[interval.begin / levels_[i].half];
   }
 
  private:
@@ -237,7 +238,7 @@ class PlacedRanges {
 
   struct Level {
     int32_t half;
-    std::vector<PlacedList> windows;  // window i covers the sections [i · half, (i + 2) · half)
+    IdVector<PlacedList> windows;  // window i covers the sections [i · half, (i + 2) · half)
   };
   std::vector<Level> levels_;  // shortest windows first
 };

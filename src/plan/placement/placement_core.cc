@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/id_vector.h"
 #include "plan/placement/greedy.h"
 #include "plan/placement/placement.h"
 
@@ -28,11 +29,11 @@ constexpr std::array kRunsAround = {internal::GreedyRun{internal::Key::bytes, in
                                     internal::GreedyRun{internal::Key::peak, internal::Fit::best}};
 
 // Bytes that are live in each section.
-std::vector<int64_t> section_bytes(std::span<const LiveRange> ranges, const Sections& sections) {
-  std::vector<int64_t> bytes(static_cast<size_t>(sections.count) + 1, 0);
+IdVector<int64_t> section_bytes(IdSpan<const LiveRange> ranges, const Sections& sections) {
+  IdVector<int64_t> bytes(static_cast<size_t>(sections.count) + 1, 0);
   for (size_t i = 0; i < ranges.size(); ++i) {
-    bytes[static_cast<size_t>(sections.of_range[i].begin)] += ranges[i].bytes;
-    bytes[static_cast<size_t>(sections.of_range[i].end)] -= ranges[i].bytes;
+    bytes[sections.of_range[i].begin] += ranges[i].bytes;
+    bytes[sections.of_range[i].end] -= ranges[i].bytes;
   }
   std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
   bytes.pop_back();
@@ -44,7 +45,7 @@ using Groups = std::vector<std::vector<int32_t>>;
 // The ranges that live in sections with more than `full` bytes. Those that live in the same of the
 // sections with more than `fuller_than` bytes are one group: keep-all holds hundreds at its peak,
 // which are one to it.
-Groups core_groups(const Sections& sections, std::span<const int64_t> section_bytes, double full,
+Groups core_groups(const Sections& sections, IdSpan<const int64_t> section_bytes, double full,
                    double fuller_than) {
   std::vector<int32_t> full_before = {0};  // sections
   std::vector<int32_t> fuller_before = {0};
@@ -69,12 +70,12 @@ Groups core_groups(const Sections& sections, std::span<const int64_t> section_by
 }
 
 // One range in place of each group: it lives as long as any of them.
-std::vector<LiveRange> merged_ranges(std::span<const LiveRange> ranges, const Groups& groups) {
+std::vector<LiveRange> merged_ranges(IdSpan<const LiveRange> ranges, const Groups& groups) {
   std::vector<LiveRange> merged;
   for (const auto& group : groups) {
-    LiveRange& whole = merged.emplace_back(ranges[static_cast<size_t>(group.front())]);
+    LiveRange& whole = merged.emplace_back(ranges[group.front()]);
     for (size_t i = 1; i < group.size(); ++i) {
-      const LiveRange& range = ranges[static_cast<size_t>(group[i])];
+      const LiveRange& range = ranges[group[i]];
       whole.first = std::min(whole.first, range.first);
       whole.last = std::max(whole.last, range.last);
       whole.bytes += range.bytes;
@@ -84,8 +85,8 @@ std::vector<LiveRange> merged_ranges(std::span<const LiveRange> ranges, const Gr
 }
 
 // The fewest groups that leave the load within the capacity; nothing where they are too many.
-std::optional<Groups> groups_within(std::span<const LiveRange> ranges, const Sections& sections,
-                                    std::span<const int64_t> section_bytes, int64_t capacity,
+std::optional<Groups> groups_within(IdSpan<const LiveRange> ranges, const Sections& sections,
+                                    IdSpan<const int64_t> section_bytes, int64_t capacity,
                                     double share) {
   for (const double part : kGroupShares) {
     const double full = share * static_cast<double>(capacity);
@@ -97,22 +98,20 @@ std::optional<Groups> groups_within(std::span<const LiveRange> ranges, const Sec
 }
 
 // Longest lived first.
-void sort_by_lifetime(std::span<const LiveRange> ranges, std::vector<int32_t>& ids) {
-  const auto steps = [&](int32_t id) {
-    return ranges[static_cast<size_t>(id)].last - ranges[static_cast<size_t>(id)].first;
-  };
+void sort_by_lifetime(IdSpan<const LiveRange> ranges, std::vector<int32_t>& ids) {
+  const auto steps = [&](int32_t id) { return ranges[id].last - ranges[id].first; };
   std::stable_sort(ids.begin(), ids.end(),
                    [&](int32_t a, int32_t b) { return steps(a) > steps(b); });
 }
 
 }  // namespace
 
-PlacementWithin place_around_core(std::span<const LiveRange> ranges, int64_t capacity,
+PlacementWithin place_around_core(IdSpan<const LiveRange> ranges, int64_t capacity,
                                   Placement start) {
   PlacementWithin result{std::move(start), false};
   Placement& best = result.placement;
   const Sections sections = sections_of(ranges);
-  const std::vector<int64_t> bytes = section_bytes(ranges, sections);
+  const IdVector<int64_t> bytes = section_bytes(ranges, sections);
   size_t last_size = 0;
   for (const double share : kShares) {
     std::optional<Groups> groups = groups_within(ranges, sections, bytes, capacity, share);
@@ -129,15 +128,15 @@ PlacementWithin place_around_core(std::span<const LiveRange> ranges, int64_t cap
     if (found.end != SearchEnd::solved) return result;
 
     internal::GreedyPlacement around(ranges, sections);
-    std::vector<bool> is_placed(ranges.size(), false);
+    IdVector<bool> is_placed(ranges.size(), false);
     for (size_t i = 0; i < groups->size(); ++i) {
       std::vector<int32_t>& ids = (*groups)[i];
       sort_by_lifetime(ranges, ids);
       int64_t offset = found.placement.offsets[i];
       for (const int32_t id : ids) {
         around.put(id, offset);
-        is_placed[static_cast<size_t>(id)] = true;
-        offset += ranges[static_cast<size_t>(id)].bytes;
+        is_placed[id] = true;
+        offset += ranges[id].bytes;
       }
     }
     internal::place_rest(ranges, kRunsAround, around, is_placed, capacity, best);

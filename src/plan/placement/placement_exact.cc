@@ -8,6 +8,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "base/id_vector.h"
 #include "plan/placement/exact_search.h"
 #include "plan/placement/placement.h"
 #include "plan/placement/sections.h"
@@ -23,20 +24,19 @@ constexpr std::array<int64_t, 3> kFailureWeights = {0, 1, 3};
 struct Instance {
   std::vector<int32_t> ids;  // of the caller's ranges
   std::vector<internal::ExactItem> items;
-  std::vector<int64_t> section_bytes;
+  IdVector<int64_t> section_bytes;
 };
 
 // Without ranges of no bytes; bytes in multiples of `unit`.
-Instance instance_of(std::span<const LiveRange> ranges, int64_t unit) {
+Instance instance_of(IdSpan<const LiveRange> ranges, int64_t unit) {
   Instance instance;
   const Sections sections = sections_of(ranges);
-  instance.section_bytes.assign(static_cast<size_t>(sections.count), 0);
+  instance.section_bytes.assign(sections.count, 0);
   for (size_t i = 0; i < ranges.size(); ++i) {
     if (ranges[i].bytes == 0) continue;
     const auto [begin, end] = sections.of_range[i];
     const internal::ExactItem item{begin, end, ranges[i].bytes / unit};
-    for (int32_t s = begin; s < end; ++s)
-      instance.section_bytes[static_cast<size_t>(s)] += item.bytes;
+    for (int32_t s = begin; s < end; ++s) instance.section_bytes[s] += item.bytes;
     instance.ids.push_back(static_cast<int32_t>(i));
     instance.items.push_back(item);
   }
@@ -50,7 +50,7 @@ std::vector<std::vector<int64_t>> static_orders(const Instance& instance) {
     double width = 0;        // sections
     double area = 0;
   };
-  std::vector<Keys> keys;
+  IdVector<Keys> keys;
   for (const internal::ExactItem& item : instance.items) {
     Keys each;
     each.contention = *std::max_element(instance.section_bytes.begin() + item.begin,
@@ -61,11 +61,10 @@ std::vector<std::vector<int64_t>> static_orders(const Instance& instance) {
   }
   std::vector<std::vector<int64_t>> orders;
   const auto add = [&](const auto& is_before) {
-    std::vector<int32_t> order(keys.size());
+    IdVector<int32_t> order(keys.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-      return is_before(keys[static_cast<size_t>(a)], keys[static_cast<size_t>(b)]);
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int32_t a, int32_t b) { return is_before(keys[a], keys[b]); });
     std::vector<int64_t>& places = orders.emplace_back(keys.size());
     for (size_t i = 0; i < order.size(); ++i) {
       places[static_cast<size_t>(order[i])] = static_cast<int64_t>(order.size() - i);
@@ -95,7 +94,7 @@ struct Strategy {
     constexpr int64_t kPlace = 1024;
     const auto count = static_cast<int64_t>(instance.items.size());
     const int64_t most = std::max<int64_t>(1, *std::max_element(failures.begin(), failures.end()));
-    std::vector<int64_t> result(instance.items.size());
+    IdVector<int64_t> result(instance.items.size());
     for (size_t i = 0; i < result.size(); ++i) {
       const internal::ExactItem& item = instance.items[i];
       const int64_t failed =
@@ -108,7 +107,7 @@ struct Strategy {
 
 }  // namespace
 
-ExactPlacement place_exact(std::span<const LiveRange> ranges, int64_t capacity, int64_t max_nodes) {
+ExactPlacement place_exact(IdSpan<const LiveRange> ranges, int64_t capacity, int64_t max_nodes) {
   int64_t unit = 0;
   for (const LiveRange& range : ranges) unit = std::gcd(unit, range.bytes);
   ExactPlacement result;

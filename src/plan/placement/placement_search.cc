@@ -4,26 +4,27 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/id_vector.h"
 #include "plan/placement/greedy.h"
 #include "plan/placement/placement.h"
 
 namespace snug::plan {
 
-Placement place_local_search(std::span<const LiveRange> ranges, int64_t enough, Placement start,
+Placement place_local_search(IdSpan<const LiveRange> ranges, int64_t enough, Placement start,
                              int32_t rounds) {
   const Sections sections = sections_of(ranges);
   std::vector<int32_t> order(ranges.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
     const auto area = [&](int32_t id) {
-      const LiveRange& range = ranges[static_cast<size_t>(id)];
+      const LiveRange& range = ranges[id];
       return static_cast<double>(range.bytes) * (range.last - range.first + 1);
     };
     return area(a) > area(b);
   });
   Placement best = std::move(start);
   Placement current = best;
-  std::vector<bool> is_moved(ranges.size());
+  IdVector<bool> is_moved(ranges.size());
   std::vector<int32_t> next;
   for (int32_t round = 0; round < rounds && best.height > enough; ++round) {
     // The ranges that reach above the goal; on odd rounds only the highest, for a different walk.
@@ -34,10 +35,10 @@ Placement place_local_search(std::span<const LiveRange> ranges, int64_t enough, 
     }
     next.clear();
     for (const int32_t id : order) {
-      if (is_moved[static_cast<size_t>(id)]) next.push_back(id);
+      if (is_moved[id]) next.push_back(id);
     }
     for (const int32_t id : order) {
-      if (!is_moved[static_cast<size_t>(id)]) next.push_back(id);
+      if (!is_moved[id]) next.push_back(id);
     }
     if (next == order) {
       // Nothing moved: shift the front by one, a fixed perturbation that keeps the search

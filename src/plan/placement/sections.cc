@@ -3,9 +3,11 @@
 
 #include <algorithm>
 
+#include "base/id_vector.h"
+
 namespace snug::plan {
 
-Sections sections_of(std::span<const LiveRange> ranges) {
+Sections sections_of(IdSpan<const LiveRange> ranges) {
   std::vector<int32_t> births;
   std::vector<int32_t> deaths;
   for (const LiveRange& range : ranges) {

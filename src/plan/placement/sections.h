@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/problem/plan.h"
 
 namespace snug::plan {
@@ -18,9 +19,9 @@ struct Sections {
     int32_t end = 0;  // one past the last
   };
   int32_t count = 0;
-  std::vector<Interval> of_range;  // empty for ranges of no bytes
+  IdVector<Interval> of_range;  // empty for ranges of no bytes
 };
 
-[[nodiscard]] Sections sections_of(std::span<const LiveRange> ranges);
+[[nodiscard]] Sections sections_of(IdSpan<const LiveRange> ranges);
 
 }  // namespace snug::plan
