@@ -15,9 +15,10 @@
 #include "base/threads.h"
 #include "models/model.h"
 #include "session/engine.h"
+#include "setup/model_network.h"
+#include "setup/read_model.h"
+#include "setup/run_recipe.h"
 #include "snug/memory.h"
-#include "train/read_model.h"
-#include "train/run_recipe.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 The families are the words of src/models/families.cmake. Outside of src/models/FAMILY and of tests nothing includes a family's
 headers, names its types (BertConfig, build_bert_classifier, bert_preset), writes its name as a text ("bert", "bert-base"), or asks
-which of several types a configuration holds; and what a family's rows are is asked in src/train/input.cc and by tasks alone. Comments may give
+which of several types a configuration holds; and what a family's rows are is asked in src/setup/input.cc and by tasks alone. Comments may give
 examples.
 """
 import pathlib
@@ -44,8 +44,8 @@ def main():
         found = rules([family for family in families if family != own])
         if path == MODELS / "family.h":  # config_of is there
             found = found[:-1]
-        if own is None and path.parent != ROOT / "src/tasks" and path not in (MODELS / "family.h", ROOT / "src/train/input.cc"):
-            found.append((re.compile(r"\bInputKind::"), "asks what rows are (input_of in src/train/input.h gives what follows from it)"))
+        if own is None and path.parent != ROOT / "src/tasks" and path not in (MODELS / "family.h", ROOT / "src/setup/input.cc"):
+            found.append((re.compile(r"\bInputKind::"), "asks what rows are (input_of in src/setup/input.h gives what follows from it)"))
         for number, line in enumerate(path.read_text().splitlines(), 1):
             code = OP_PATH.sub("", line if line.lstrip().startswith("#") else COMMENT.sub("", line))
             for pattern, what in found:

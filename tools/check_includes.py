@@ -2,8 +2,9 @@
 """Checks that every file includes only what its folder may.
 
 The edges are the DEPS of snug_folder() and snug_test() in src/*/CMakeLists.txt; this script reads those lines, so there is one
-statement of each edge. Two more rules: oneDNN's headers appear only under backend/cpu and in *_cpu*.cc, and cli/ includes
-nothing of src/.
+statement of each edge. Three more rules: oneDNN's headers appear only under backend/cpu and in *_cpu*.cc; cli/ includes
+nothing of src/; and files do not know one another in a circle, a header and its source taken together, but for two: a front and the part
+that only it uses.
 """
 import pathlib
 import re
@@ -49,7 +50,62 @@ def target_of_include(name):
     return parts[0]
 
 
+def units():
+    """What every header and its source, as one, include of src: {"io/file": {"base/units", ...}}."""
+    found = {}
+    for path in sorted([*SRC.rglob("*.h"), *SRC.rglob("*.cc")]):
+        if "test" in path.stem:
+            continue
+        unit = str(path.relative_to(SRC).with_suffix(""))
+        includes = found.setdefault(unit, set())
+        for line in path.read_text().splitlines():
+            match = INCLUDE.match(line)
+            if match and match.group(1) == '"' and (SRC / match.group(2)).exists():
+                includes.add(str(pathlib.PurePath(match.group(2)).with_suffix("")))
+        includes.discard(unit)
+    return found
+
+
+def circles(graph):
+    """The sets of units that reach one another (Tarjan 1972, without recursion), of more than two."""
+    index, low, stack, on_stack, found = {}, {}, [], set(), []
+    for root in graph:
+        if root in index:
+            continue
+        work = [(root, iter(graph[root]))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            unit, rest = work[-1]
+            for other in rest:
+                if other not in graph:
+                    continue
+                if other not in index:
+                    index[other] = low[other] = len(index)
+                    stack.append(other)
+                    on_stack.add(other)
+                    work.append((other, iter(graph[other])))
+                    break
+                if other in on_stack:
+                    low[unit] = min(low[unit], index[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[unit])
+                if low[unit] == index[unit]:
+                    circle = []
+                    while not circle or circle[-1] != unit:
+                        circle.append(stack.pop())
+                        on_stack.discard(circle[-1])
+                    if len(circle) > 2:
+                        found.append(sorted(circle))
+    return found
+
+
 def main():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}) == [["a", "b", "c"]]
+    assert not circles({"front": {"part"}, "part": {"front"}, "other": {"front"}})
     edges = read_edges()
     folders = {name for kind, name in edges if kind == "folder"}
     errors = []
@@ -78,9 +134,10 @@ def main():
                 continue
             if target not in edges.get(("folder", own), set()):
                 errors.append(f"{where}: {own} may not include {name}; its DEPS do not list {target}")
+    errors += [f"src: a circle of {', '.join(circle)}" for circle in circles(units())]
     for error in errors:
         print(error)
-    print(f"includes: {len(folders)} folders, {len(errors)} wrong edges")
+    print(f"includes: {len(folders)} folders, {len(errors)} errors")
     return 1 if errors else 0
 
 

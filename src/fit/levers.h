@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fit/run_plan.h"
+#include "fit/request.h"
 
 namespace snug::train {
 

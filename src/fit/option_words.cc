@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
-#include "fit/run_plan.h"
+#include "fit/request.h"
 
 namespace snug::train {
 

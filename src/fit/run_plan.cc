@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "fit/plan_picture.h"
 #include "fit/refusal.h"
+#include "fit/saved_plan.h"
 #include "fit/splits.h"
 #include "plan/frontier/shorter_net.h"
 #include "plan/improve/bound.h"

@@ -5,8 +5,11 @@
 #include <utility>
 
 #include "base/units.h"
+#include "fit/saved_plan.h"
 #include "plan/improve/bound.h"
 #include "programs/programs.h"
+#include "runtime/lower.h"
+#include "runtime/memory.h"
 #include "snug/error.h"
 
 namespace snug::train {

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "fit/run_plan.h"
+#include "backend/backend.h"
+#include "fit/request.h"
 #include "plan/frontier/frontier.h"
 
 namespace snug::train {

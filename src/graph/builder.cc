@@ -10,6 +10,8 @@
 
 namespace snug {
 
+const TensorType& VjpArgs::type(ValueId id) const { return builder.type(id); }
+
 GraphBuilder::GraphBuilder(const OpRegistry& registry, std::string name) : registry_(&registry) {
   graph_.name = std::move(name);
 }

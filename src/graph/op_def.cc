@@ -4,12 +4,9 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "graph/builder.h"
 #include "snug/error.h"
 
 namespace snug {
-
-const TensorType& VjpArgs::type(ValueId id) const { return builder.type(id); }
 
 OpRegistry::OpRegistry(std::vector<const OpDef*> ops) : ops_(std::move(ops)) {
   std::sort(ops_.begin(), ops_.end(),

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/allocation_testing.h"
 #include "backend/cpu/cpu_backend.h"
+#include "setup/model_network.h"
 #include "train/testing.h"
 #include "train/trainer.h"
 

@@ -11,8 +11,8 @@
 #include "io/safetensors.h"
 #include "session/checkpoint_tensors.h"
 #include "session/finite.h"
+#include "setup/input.h"
 #include "snug/error.h"
-#include "train/input.h"
 
 namespace snug::train {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "session/engine.h"
+#include "setup/model.h"
 #include "text/wordpiece.h"
-#include "train/model.h"
 #include "train/state.h"
 
 namespace snug::train {

@@ -10,6 +10,7 @@
 #include "backend/reference/reference.h"
 #include "fit/splits.h"
 #include "plan/problem/validate.h"
+#include "setup/model_network.h"
 #include "snug/error.h"
 #include "train/testing.h"
 

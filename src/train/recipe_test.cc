@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the configuration to the optimizer: which keys it takes, what is refused, what a resumed run
 // is compared by; the counts of a state; an update that is skipped.
-#include "train/run_recipe.h"
+#include "setup/run_recipe.h"
 
 #include <gtest/gtest.h>
 

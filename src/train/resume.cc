@@ -8,8 +8,8 @@
 #include "io/atomic_folder.h"
 #include "io/file.h"
 #include "optim/schedule.h"
+#include "setup/notices.h"
 #include "snug/error.h"
-#include "train/notices.h"
 #include "train/trainer.h"
 
 namespace snug::train {

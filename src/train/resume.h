@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "setup/run_data.h"
 #include "snug/run.h"
 #include "train/checkpoint.h"
 #include "train/metrics_log.h"
-#include "train/run_data.h"
 
 namespace snug::train {
 

@@ -13,10 +13,11 @@
 #include "base/philox.h"
 #include "fit/run_plan.h"
 #include "session/engine.h"
-#include "train/model.h"
-#include "train/model_weights.h"
-#include "train/read_model.h"
-#include "train/run_recipe.h"
+#include "setup/model.h"
+#include "setup/model_network.h"
+#include "setup/model_weights.h"
+#include "setup/read_model.h"
+#include "setup/run_recipe.h"
 
 namespace snug::train {
 

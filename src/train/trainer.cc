@@ -4,10 +4,11 @@
 #include <chrono>
 #include <cmath>
 
+#include "setup/model_network.h"
+#include "setup/notices.h"
 #include "tasks/registry.h"
 #include "train/checkpoint_writer.h"
 #include "train/core_watch.h"
-#include "train/notices.h"
 
 namespace snug::train {
 namespace {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "data/sampler.h"
+#include "setup/run_recipe.h"
 #include "snug/run.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "train/metrics_log.h"
-#include "train/run_recipe.h"
 #include "train/state.h"
 
 namespace snug::train {

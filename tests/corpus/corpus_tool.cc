@@ -23,9 +23,10 @@
 #include "plan/problem/liveness.h"
 #include "programs/programs.h"
 #include "runtime/lower.h"
+#include "setup/model_network.h"
+#include "setup/read_model.h"
+#include "setup/run_recipe.h"
 #include "solve/remat_file.h"
-#include "train/read_model.h"
-#include "train/run_recipe.h"
 
 namespace {
 

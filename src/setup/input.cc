@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/input.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "snug/error.h"
+
+namespace snug::train {
+
+const Input& input_of(const Model& model) {
+  switch (*model.family->input) {
+    case models::InputKind::text:
+      return text_input();
+    case models::InputKind::image:
+      return image_input();
+  }
+  throw Error(ErrorCode::internal, model.name, "rows of no kind");
+}
+
+RunData open_training_data(const RunConfig& config, const RunOptions& options, const Model& model,
+                           const std::string& tokenizer_folder, const WorkFolder& work) {
+  config.require({"train_file"});
+  RunData run;
+  input_of(model).open_training(config, options, model, tokenizer_folder, work, run);
+  run.drops_remainder = model.traits.has_batch_statistics;
+  const int64_t rows = run.train->rows();
+  run.train_part = data::Part::all(rows);
+  if (run.validation) {
+    run.validation_part = data::Part::all(run.validation->rows());
+  } else if (config.validation_split > 0) {
+    const data::Split split =
+        data::split_rows(rows, config.validation_split, static_cast<uint64_t>(config.seed));
+    run.train_part = split.train;
+    run.validation_part = split.validation;
+  }
+  return run;
+}
+
+std::string labels_text(const nlohmann::ordered_json& labels) {
+  std::string out;
+  if (!labels.empty()) out += fmt::format("  {} labels\n", labels.size());
+  for (const auto& [name, count] : labels.items())
+    out += fmt::format("  {:>9}  {}\n", count.get<int64_t>(), name);
+  return out;
+}
+
+}  // namespace snug::train

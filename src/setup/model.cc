@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/model.h"
+
+#include "snug/error.h"
+
+namespace snug::train {
+namespace {
+
+void check_length(const RunConfig& config, const Model& model) {
+  const int64_t most = model.traits.max_positions;
+  if (most == 0 || config.max_seq_length <= most) return;
+  throw Error(ErrorCode::bad_config, "max_seq_length",
+              std::to_string(config.max_seq_length) +
+                  " is more than the model's position table has rows (" + std::to_string(most) +
+                  ")",
+              "set max_seq_length to at most " + std::to_string(most));
+}
+
+}  // namespace
+
+models::ProgramSize Model::size(int64_t length) const { return (*family->size)(config, length); }
+
+std::string Model::config_json() const { return (*family->write)(config); }
+
+std::string Model::stored_name(const std::string& parameter) const {
+  return (*family->weights->stored)(config, parameter);
+}
+
+models::WeightRole Model::role(const std::string& parameter) const {
+  return (*family->weights->role)(parameter);
+}
+
+InitRule Model::init_rule(const std::string& parameter, const Shape& shape) const {
+  return (*family->init_rule)(config, parameter, shape);
+}
+
+std::vector<std::string> Model::label_names() const {
+  std::vector<std::string> names = traits.labels;
+  for (auto i = static_cast<int64_t>(names.size()); i < traits.num_labels; ++i)
+    names.push_back("LABEL_" + std::to_string(i));
+  return names;
+}
+
+void Model::check_sizes() {
+  (*family->check)(config, config_file.empty() ? "model" : config_file);
+  traits = (*family->traits)(config);
+}
+
+void fit_model(Model& model, const RunConfig& config, ModelFacts facts) {
+  check_length(config, model);
+  model.max_seq_length = config.max_seq_length;
+  if (facts.num_labels == 0) facts.num_labels = config.num_labels;
+  if (model.config_file.empty() && facts.vocab_size == 0) facts.vocab_size = config.vocab_size;
+  if (!model.weights_folder.empty()) {
+    if (facts.vocab_size > model.traits.vocab_size) {
+      throw Error(ErrorCode::bad_config, "tokenizer",
+                  "it has " + std::to_string(facts.vocab_size) + " tokens, the model's embedding " +
+                      std::to_string(model.traits.vocab_size),
+                  "use the tokenizer that belongs to the model");
+    }
+    facts.vocab_size = 0;  // the file's own size stays
+  }
+  (*model.family->apply_facts)(model.config, facts);
+  model.check_sizes();
+  model.labels = model.label_names();
+}
+
+}  // namespace snug::train

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model of a run, whichever it is: read once (read_model.h), fitted to data when they are
+// known, then asked for graphs, initial weights and its config.json. What differs between
+// families is in src/models; nothing here knows one of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/image_file.h"
+#include "data/label_map.h"
+#include "models/family.h"
+#include "snug/config.h"
+#include "tasks/task.h"
+
+namespace snug::train {
+
+using models::ModelFacts;
+
+struct Model {
+  std::string name;                             // as the user wrote it
+  const models::ModelFamily* family = nullptr;  // of `config`
+  models::FamilyConfig config;
+  const tasks::Task* task = nullptr;       // what it is trained for
+  tasks::Settings settings;                // of the task
+  models::ModelTraits traits;              // of `config`
+  std::string config_file;                 // empty: a preset
+  std::string weights_folder;              // empty: all weights are fresh
+  std::vector<std::string> labels;         // by id
+  std::vector<std::string> ignored;        // fields of config.json that Snug does not know
+  std::vector<std::string> fresh;          // weights that start fresh although there is a folder
+  std::vector<std::string> unused;         // tensors of the folder that the model does not read
+  data::LabelRule label_rule;              // how labels of data become ids
+  data::ImageNormalization normalization;  // of images, as the weights were trained
+  int64_t max_seq_length = 0;              // of the run, in tokens
+
+  /// Of the program for rows of this length.
+  [[nodiscard]] models::ProgramSize size(int64_t length) const;
+  [[nodiscard]] std::string config_json() const;
+  /// The name of a weight in model.safetensors.
+  [[nodiscard]] std::string stored_name(const std::string& parameter) const;
+  [[nodiscard]] models::WeightRole role(const std::string& parameter) const;
+  [[nodiscard]] InitRule init_rule(const std::string& parameter, const Shape& shape) const;
+  /// Of all labels: LABEL_0, LABEL_1, ... where the file names none.
+  [[nodiscard]] std::vector<std::string> label_names() const;
+  [[nodiscard]] tasks::Context task_context() const { return {labels, settings}; }
+  /// After a change of `config`: refuses sizes that cannot be, and reads `traits` anew.
+  void check_sizes();
+};
+
+/// Gives a model that was read the sizes that follow from data, tokenizer and max_seq_length. May
+/// be called again when more is known. Throws Error{bad_config}.
+void fit_model(Model& model, const RunConfig& config, ModelFacts facts);
+
+}  // namespace snug::train

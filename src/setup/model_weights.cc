@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/model_weights.h"
+
+#include <algorithm>
+#include <set>
+
+#include "io/json_file.h"
+#include "programs/programs.h"
+#include "session/engine.h"
+#include "setup/model_network.h"
+#include "snug/error.h"
+
+namespace snug::train {
+namespace {
+
+using models::WeightRole;
+
+constexpr size_t kListed = 5;
+constexpr int64_t kMaxConfigBytes = 16 << 20;
+
+// ---- weights in other formats ----
+
+/// Suffixes of files that hold weights, or what lies beside them in a checkpoint.
+constexpr const char* kWeightSuffixes[] = {".bin",         ".bin.index.json",
+                                           ".safetensors", ".safetensors.index.json",
+                                           ".h5",          ".msgpack",
+                                           ".ckpt",        ".index",
+                                           ".pt",          ".pth",
+                                           ".ot",          ".onnx",
+                                           ".gguf",        ".pb",
+                                           ".tflite",      ".npz"};
+
+std::vector<std::string> weight_files(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const std::string& name : io::list_folder(folder)) {
+    const auto ends = [&name](const char* suffix) { return name.ends_with(suffix); };
+    const bool is_part = name.find(".ckpt.") != std::string::npos ||
+                         name.find(".ckpt-") != std::string::npos || name == "onnx";
+    if (is_part || std::any_of(std::begin(kWeightSuffixes), std::end(kWeightSuffixes), ends))
+      found.push_back(name);
+  }
+  return found;
+}
+
+/// The class of transformers that reads all weights of the folder, no more and no fewer.
+std::string transformers_class(const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  if (!io::file_exists(path)) return "AutoModel";
+  const io::JsonValue json = io::parse_json(io::read_all(path, kMaxConfigBytes), path);
+  const auto names = json.find("architectures");
+  if (!names || !names->is_array() || names->size() == 0) return "AutoModel";
+  std::string name = names->at(0).as_string();
+  const bool is_plain = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  });
+  return is_plain ? name : "AutoModel";
+}
+
+/// The class where its head is for other results than this; else empty.
+std::string class_of_other_head(const std::string& folder, models::HeadKind kind) {
+  const std::string name = transformers_class(folder);
+  const bool has_head = name.find("For") != std::string::npos;
+  const bool is_own =
+      kind == models::HeadKind::token
+          ? name.ends_with("ForTokenClassification")
+          : name.ends_with("ForSequenceClassification") || name.ends_with("ForImageClassification");
+  return has_head && !is_own ? name : "";
+}
+
+std::string conversion(const std::string& folder, const std::string& option) {
+  const bool is_quotable = folder.find_first_of("'\"\\$`") == std::string::npos;
+  const std::string path = is_quotable ? folder : "FOLDER";
+  return "python3 -c \"from transformers import " + transformers_class(folder) +
+         " as M; M.from_pretrained('" + path + "'" + option + ").save_pretrained('" + path +
+         "', safe_serialization=True)\" writes model.safetensors into the folder";
+}
+
+std::string hint_for(const std::string& folder, const std::vector<std::string>& files) {
+  const auto has = [&files](const char* begin, const char* end) {
+    return std::any_of(files.begin(), files.end(), [&](const std::string& name) {
+      return name.starts_with(begin) && name.ends_with(end);
+    });
+  };
+  if (has("model", ".safetensors"))
+    return "model.safetensors.index.json, which says what is in which file, is missing: add it";
+  if (has("pytorch_model", ".bin") || has("pytorch_model", ".bin.index.json"))
+    return conversion(folder, "");
+  if (has("tf_model", ".h5")) return conversion(folder, ", from_tf=True");
+  if (has("flax_model", ".msgpack")) return conversion(folder, ", from_flax=True");
+  return "save the model as model.safetensors (save_pretrained(FOLDER, safe_serialization=True) of "
+         "transformers); for fresh weights give the path of config.json itself";
+}
+
+// ---- names ----
+
+/// Tensors without meaning for the result that published files hold.
+bool is_counter(const std::string& name) {
+  return name.ends_with(".num_batches_tracked") || name.ends_with("embeddings.position_ids");
+}
+
+bool is_real(io::StoredType type) {
+  using io::StoredType;
+  return type == StoredType::f32 || type == StoredType::f16 || type == StoredType::bf16 ||
+         type == StoredType::f64;
+}
+
+// ---- what does not match ----
+
+struct Mismatch {
+  std::vector<std::string> missing;
+  std::vector<std::string> changed;  // with both shapes, or the type
+  std::vector<std::string> foreign;
+};
+
+std::string first_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kListed); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kListed) text += ", ...";
+  return text;
+}
+
+void refuse_mismatch(const Mismatch& found, const std::string& folder) {
+  std::string text;
+  const auto add = [&text](const std::vector<std::string>& names, const char* what) {
+    if (names.empty()) return;
+    text += (text.empty() ? "" : "; ") + std::to_string(names.size()) + " " + what + ": " +
+            first_of(names);
+  };
+  add(found.missing, "missing");
+  add(found.changed, "of another shape or type");
+  add(found.foreign, "that the model does not have");
+  if (text.empty()) return;
+  throw Error(ErrorCode::bad_data, folder,
+              "the weights do not belong to the folder's config.json: " + text,
+              "use the config.json that was saved with these weights");
+}
+
+}  // namespace
+
+bool is_model_folder(const std::string& model) {
+  return io::is_folder(model) && (io::file_exists(model + "/model.safetensors") ||
+                                  io::file_exists(model + "/model.safetensors.index.json"));
+}
+
+void refuse_other_weights(const std::string& folder) {
+  if (!io::is_folder(folder) || is_model_folder(folder)) return;
+  const std::vector<std::string> files = weight_files(folder);
+  if (files.empty()) return;
+  throw Error(ErrorCode::bad_data, folder,
+              "the folder has no model.safetensors, and the weights that it has cannot be read: " +
+                  first_of(files),
+              hint_for(folder, files));
+}
+
+const io::TensorInfo* find_weight(const io::SafetensorsModel& file, const Model& model,
+                                  const std::string& parameter) {
+  std::vector<std::string> spellings{model.stored_name(parameter), parameter};
+  const std::vector<std::string> others = (*model.family->weights->others)(parameter);
+  spellings.insert(spellings.end(), others.begin(), others.end());
+  for (const std::string& spelling : spellings) {
+    if (const io::TensorInfo* found = file.find(spelling)) return found;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> head_weights(const Model& model) {
+  std::vector<std::string> names;
+  for (const Value& value : weights_of(network_of(model))) {
+    if (model.role(value.name) == WeightRole::head) names.push_back(value.name);
+  }
+  return names;
+}
+
+WeightMatch match_weights(const Model& model) {
+  const io::SafetensorsModel file(model.weights_folder);
+  Mismatch mismatch;
+  std::vector<std::string> head;
+  std::vector<std::string> pooler;
+  size_t heads = 0;
+  size_t poolers = 0;
+  std::set<std::string> used;
+  std::set<std::string> of_other_head;
+  const std::string other_head = class_of_other_head(model.weights_folder, model.traits.head.kind);
+  for (const Value& value : weights_of(network_of(model))) {
+    const WeightRole role = model.role(value.name);
+    const bool of_head = role == WeightRole::head;
+    const bool of_pooler = role == WeightRole::pooler;
+    heads += of_head ? 1 : 0;
+    poolers += of_pooler ? 1 : 0;
+    const io::TensorInfo* found = find_weight(file, model, value.name);
+    if (of_head && found != nullptr && !other_head.empty()) {
+      of_other_head.insert(found->name);
+      found = nullptr;
+    }
+    if (found == nullptr) {
+      (of_head ? head : of_pooler ? pooler : mismatch.missing).push_back(value.name);
+      continue;
+    }
+    used.insert(found->name);
+    if (found->shape != value.type.shape) {
+      mismatch.changed.push_back(found->name + " is " + to_string(found->shape) +
+                                 ", config.json says " + to_string(value.type.shape));
+    } else if (!is_real(found->dtype)) {
+      mismatch.changed.push_back(found->name + " has the type " +
+                                 std::string(to_string(found->dtype)));
+    }
+  }
+  WeightMatch match{.fresh = {},
+                    .unused = {of_other_head.begin(), of_other_head.end()},
+                    .has_head = head.size() < heads,
+                    .other_head = of_other_head.empty() ? "" : other_head};
+  const auto take = [&](const std::vector<std::string>& absent, size_t whole) {
+    std::vector<std::string>& to = absent.size() == whole ? match.fresh : mismatch.missing;
+    to.insert(to.end(), absent.begin(), absent.end());
+  };
+  take(pooler, poolers);
+  take(head, heads);
+  for (const io::TensorInfo& tensor : file.tensors()) {
+    if (used.count(tensor.name) != 0 || of_other_head.count(tensor.name) != 0 ||
+        is_counter(tensor.name))
+      continue;
+    // A pooler, or what belongs to the other head, is no sign of another network.
+    const WeightRole role = model.role(tensor.name);
+    const bool is_spare =
+        role == WeightRole::pooler || (role == WeightRole::head && !other_head.empty());
+    const bool is_foreign = (*model.family->weights->is_own)(tensor.name) && !is_spare;
+    (is_foreign ? mismatch.foreign : match.unused).push_back(tensor.name);
+  }
+  if (!mismatch.missing.empty())  // their names may say what they are
+    mismatch.foreign.insert(mismatch.foreign.end(), match.unused.begin(), match.unused.end());
+  refuse_mismatch(mismatch, model.weights_folder);
+  return match;
+}
+
+void initialize_weights(const Model& model, const Engine& engine, uint64_t seed, int threads) {
+  std::optional<io::SafetensorsModel> file;
+  if (!model.weights_folder.empty()) file.emplace(model.weights_folder);
+  const std::set<std::string> fresh(model.fresh.begin(), model.fresh.end());
+  for (const auto& [name, entry] : engine.plan().residents.entries()) {
+    if (!is_of_model(entry.kind)) continue;
+    const std::span<float> values = engine.values<float>(name);
+    if (!file || fresh.count(name) != 0) {
+      nn::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name, seed,
+                     threads);
+      continue;
+    }
+    const io::TensorInfo* found = find_weight(*file, model, name);
+    if (found == nullptr || found->shape != entry.type.shape) {
+      throw Error(ErrorCode::bad_data, model.weights_folder,
+                  "the weights changed since the run began: '" + name + "'", "begin again");
+    }
+    file->read_f32(found->name, values);
+  }
+}
+
+}  // namespace snug::train

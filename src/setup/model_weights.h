@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights in a model's folder against the parameters of the model: by name, shape and type,
+// from the files' headers, before any data is read and any plan is made. Then their reading.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/safetensors.h"
+#include "setup/model.h"
+
+namespace snug::train {
+
+class Engine;
+
+/// True where `model` names a folder with weights that can be read.
+[[nodiscard]] bool is_model_folder(const std::string& model);
+
+/// Throws Error{bad_data}, with the line that converts them, where a folder has weights in formats
+/// that Snug does not read alone. A folder without any weights is fine.
+void refuse_other_weights(const std::string& folder);
+
+struct WeightMatch {
+  std::vector<std::string> fresh;   // of the model, absent in the folder
+  std::vector<std::string> unused;  // of the folder, of no use to the model (another head)
+  bool has_head = false;            // the classifier is there
+  /// The class of transformers that the folder's head belongs to where that is no classifier of
+  /// rows; its tensors, called as a classifier's are, are among `unused`.
+  std::string other_head;
+};
+/// Of `model` as its config.json describes it. Only a whole classifier or pooler may be absent.
+/// Throws Error{bad_data} with everything that is missing, of another shape or left over.
+[[nodiscard]] WeightMatch match_weights(const Model& model);
+/// The parameters of the classifier.
+[[nodiscard]] std::vector<std::string> head_weights(const Model& model);
+
+/// Null where the file has no such weight under any of the names that it may have.
+[[nodiscard]] const io::TensorInfo* find_weight(const io::SafetensorsModel& file,
+                                                const Model& model, const std::string& parameter);
+
+/// Fills the engine's weights: from the folder, but those in `model.fresh` by the model's rule; all
+/// by the rule where there is no folder.
+void initialize_weights(const Model& model, const Engine& engine, uint64_t seed, int threads);
+
+}  // namespace snug::train

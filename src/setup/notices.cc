@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/notices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "io/file.h"
+#include "programs/programs.h"
+#include "setup/listed.h"
+#include "setup/model_network.h"
+
+namespace snug::train {
+namespace {
+
+/// The names of equal layers as one: "layer.0.bias", "layer.1.bias" is "layer.{0-1}.bias". Each is
+/// there, and thousands of layers are a few lines. Numbers rise in the order of the names.
+std::vector<std::string> ranges_of(const std::vector<std::string>& names) {
+  struct Range {
+    std::string before, after;
+    int64_t first = 0, last = 0;
+  };
+  std::vector<Range> ranges;
+  std::map<std::string, size_t> open;  // the newest range by what surrounds its number
+  for (const std::string& name : names) {
+    const size_t begin = name.find_first_of("0123456789");
+    const size_t end = std::min(name.find_first_not_of("0123456789", begin), name.size());
+    if (begin == std::string::npos || end - begin > 9) {
+      ranges.push_back({.before = name, .after = {}, .first = -1, .last = -1});
+      continue;
+    }
+    const Range own{.before = name.substr(0, begin),
+                    .after = name.substr(end),
+                    .first = std::stoll(name.substr(begin, end - begin)),
+                    .last = std::stoll(name.substr(begin, end - begin))};
+    const auto [place, is_new] = open.try_emplace(own.before + "*" + own.after, ranges.size());
+    if (!is_new && ranges[place->second].last + 1 == own.first) {
+      ranges[place->second].last = own.first;
+      continue;
+    }
+    place->second = ranges.size();
+    ranges.push_back(own);
+  }
+  std::vector<std::string> texts;
+  for (const Range& range : ranges) {
+    std::string number = range.first < 0 ? "" : std::to_string(range.first);
+    if (range.last > range.first) number = "{" + number + "-" + std::to_string(range.last) + "}";
+    texts.push_back(range.before + number + range.after);
+  }
+  return texts;
+}
+
+}  // namespace
+
+std::vector<std::string> model_notices(const Model& model) {
+  std::vector<std::string> notices;
+  if (!model.ignored.empty()) {
+    notices.push_back("not understood and without effect in " + model.config_file + ": " +
+                      joined(model.ignored, kListed));
+  }
+  for (const std::string& name : model.fresh) notices.push_back("fresh weights for " + name);
+  if (!model.unused.empty()) {
+    notices.push_back("not used of " + model.weights_folder + ": " + joined(model.unused, kListed));
+  }
+  if (!model.weights_folder.empty()) return notices;
+  std::vector<std::string> names;
+  for (const Value& value : parameters_of(network_of(model))) names.push_back(value.name);
+  if (io::file_exists(model.name) || io::is_folder(model.name)) {
+    const std::vector<std::string> ranges = ranges_of(names);
+    notices.push_back(model.name + " has no weights: all " + std::to_string(names.size()) +
+                      " are fresh: " + joined(ranges, ranges.size()));
+  } else {
+    notices.push_back(model.name + " is a preset: all " + std::to_string(names.size()) +
+                      " weights are fresh");
+  }
+  return notices;
+}
+
+std::string spare_rows_warning(const Model& model, int64_t tokens) {
+  const int64_t rows = model.traits.vocab_size;
+  if (model.weights_folder.empty() || tokens >= rows) return {};
+  return fmt::format(
+      "warning: the tokenizer has {} tokens, the model's embedding {} rows: the last {} are never "
+      "read (usual where a model was padded, not where a vocabulary was cut)",
+      tokens, rows, rows - tokens);
+}
+
+std::string warmup_warning(const RunConfig& config, int64_t updates) {
+  if (updates <= 0 || config.warmup_steps < updates) return {};
+  return fmt::format(
+      "warning: warmup_steps {} in a run of {} updates: the learning rate rises to the end and "
+      "never reaches {:.3g}",
+      config.warmup_steps, updates, config.learning_rate);
+}
+
+}  // namespace snug::train

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run says of its model before it begins: which weights are fresh, what is allowed and
+// rarely meant. A text is empty where there is nothing to say.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "setup/data_notices.h"
+#include "setup/model.h"
+
+namespace snug::train {
+
+/// Fields of config.json that are not understood, every weight that starts fresh, and the tensors
+/// of the folder that are not used.
+[[nodiscard]] std::vector<std::string> model_notices(const Model& model);
+/// The tokenizer has fewer tokens than the embedding of a model folder has rows.
+[[nodiscard]] std::string spare_rows_warning(const Model& model, int64_t tokens);
+/// The learning rate rises for as many updates as the run has, or for more.
+[[nodiscard]] std::string warmup_warning(const RunConfig& config, int64_t updates);
+
+}  // namespace snug::train

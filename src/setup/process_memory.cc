@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/process_memory.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "data/sampler.h"
+#include "io/safetensors.h"
+#include "text/vocabulary.h"
+
+namespace snug::train {
+namespace {
+
+constexpr int64_t kKiB = 1 << 10;
+constexpr int64_t kMiB = 1 << 20;
+
+// Program, libraries, Unicode tables, heap of a small run: 16 MiB measured.
+constexpr int64_t kBaseBytes = 24 * kMiB;
+constexpr int64_t kBytesPerPart = 160 * kKiB;  // graph, schedule, bound pointers, compiled kernels
+constexpr int64_t kBytesPerBucket = 1 * kMiB;
+constexpr int64_t kBytesPerThread = 128 * kKiB;
+constexpr int64_t kBytesPerWindowRow = 64;  // of the samplers of training and evaluation
+constexpr int64_t kCopiesOfConfig = 16;     // as text, as values, in the checkpoint's state
+
+constexpr int64_t kBytesPerToken = 192;  // hash table; tokenizer.json while it is written
+constexpr int64_t kCopiesOfTokens = 4;
+constexpr int64_t kBytesPerLabel = 2 * kKiB;  // names, maps and counters; a report as JSON
+constexpr int64_t kCopiesOfLabels = 12;
+constexpr int64_t kBytesPerHeaderByte = 12;  // names, shapes and places of tensors
+
+// Before the run's memory exists.
+constexpr int64_t kPreparationBytes = 22 * kMiB;  // program, one row, the cache's buffers
+constexpr int64_t kBytesPerRowByte = 8;
+constexpr int64_t kLeastRowBytes = 256 * kKiB;
+constexpr int64_t kStartupBytesPerToken = 512;        // of a tokenizer's file as a document
+constexpr int64_t kPlanningBytes = 1536 * kKiB;       // of a part of the longest program
+constexpr int64_t kPlanningBytesForward = 96 * kKiB;  // of a part without a backward pass
+
+int64_t table_bytes(const ProcessNeeds& needs) {
+  return kBytesPerToken * needs.vocab_size + kCopiesOfTokens * needs.vocab_bytes +
+         kCopiesOfConfig * needs.config_bytes + kBytesPerLabel * needs.labels +
+         kCopiesOfLabels * needs.label_bytes;
+}
+
+}  // namespace
+
+ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t vocab_bytes,
+                           std::span<const int64_t> lengths, int64_t batch, int64_t rows) {
+  ProcessNeeds needs;
+  needs.vocab_size = model.traits.vocab_size;
+  needs.vocab_bytes = vocab_bytes;
+  needs.labels = static_cast<int64_t>(model.labels.size());
+  for (const int64_t length : lengths) needs.program_parts += model.size(length).parts;
+  const models::ProgramSize longest = model.size(lengths.back());
+  needs.layer_parts = longest.layer_parts;
+  needs.longest_parts = longest.parts;
+  needs.buckets = static_cast<int64_t>(lengths.size());
+  needs.window_rows = data::kWindowBatches * batch;
+  if (rows > 0) needs.window_rows = std::min(needs.window_rows, rows);
+  needs.config_bytes = static_cast<int64_t>(config.to_json().size());
+  for (const std::string& label : model.labels)
+    needs.label_bytes += static_cast<int64_t>(label.size());
+  if (!model.weights_folder.empty())
+    needs.header_bytes = io::safetensors_header_bytes(model.weights_folder);
+  return needs;
+}
+
+int64_t process_reservation(const ProcessNeeds& needs) {
+  return round_up(kBaseBytes + table_bytes(needs) + kBytesPerHeaderByte * needs.header_bytes +
+                      kBytesPerBucket * needs.buckets +
+                      kBytesPerPart * (needs.program_parts + needs.layer_parts * needs.buckets) +
+                      kBytesPerThread * needs.threads + kBytesPerWindowRow * needs.window_rows +
+                      needs.metric_bytes,
+                  kMiB);
+}
+
+int64_t startup_reservation(const ProcessNeeds& needs) {
+  const int64_t tables = table_bytes(needs);
+  const int64_t reading = tables + kStartupBytesPerToken * needs.vocab_size;
+  const int64_t planning = tables + kPlanningBytesForward * needs.program_parts +
+                           (needs.trains ? kPlanningBytes * needs.longest_parts : 0);
+  const int64_t learning = needs.learns_vocabulary ? kVocabularyLearnerBytes : 0;
+  return round_up(kPreparationBytes + std::max({reading, planning, learning}), kMiB);
+}
+
+int64_t affordable_row_bytes(int64_t budget) {
+  return std::max(kLeastRowBytes, (budget - kPreparationBytes) / kBytesPerRowByte);
+}
+
+}  // namespace snug::train

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/read_model.h"
+
+#include <algorithm>
+#include <set>
+
+#include "config/option.h"
+#include "io/file.h"
+#include "io/json_file.h"
+#include "models/registry.h"
+#include "setup/input.h"
+#include "setup/model_weights.h"
+#include "snug/error.h"
+#include "tasks/registry.h"
+
+namespace snug::train {
+namespace {
+
+constexpr int64_t kMaxConfigBytes = 16 << 20;
+
+void read_config(Model& model) {
+  const std::string& path = model.config_file;
+  const std::string text = io::read_all(path, kMaxConfigBytes);
+  const std::string type = io::parse_json(text, path).get_string("model_type", "");
+  model.family = models::family_of_type(type);
+  if (model.family == nullptr) {
+    throw Error(ErrorCode::bad_config, path, "model_type '" + type + "' is not supported",
+                models::names_of(models::model_families()) + " are");
+  }
+  model.config = (*model.family->read)(text, path, &model.ignored);
+}
+
+void take_preset(const RunConfig& config, Model& model) {
+  std::string presets;
+  for (const models::ModelFamily* family : models::model_families()) {
+    if (std::optional<models::FamilyConfig> found = (*family->preset)(config)) {
+      model.family = family;
+      model.config = std::move(*found);
+      return;
+    }
+    presets += (presets.empty() ? "" : ", ") + *family->presets_help;
+  }
+  throw Error(ErrorCode::bad_config, "model",
+              "'" + config.model + "' is neither a folder that exists nor a preset",
+              "Snug downloads nothing: get the model's folder (config.json, model.safetensors, "
+              "tokenizer.json) and give its path. The presets, with fresh weights, are " +
+                  presets);
+}
+
+[[noreturn]] void refuse_key(const std::string& key, const std::string& model,
+                             const std::string& reason) {
+  throw Error(ErrorCode::bad_config, key, "'" + model + "' " + reason, "leave " + key + " away");
+}
+
+std::string config_path(const std::string& model) {
+  if (io::is_folder(model)) return model + "/config.json";
+  if (model.ends_with(".json")) return model;
+  return {};
+}
+
+bool is_given(const RunConfig& config, const std::string& key) {
+  const config::Option& option = *config::find_option(key);
+  return config.source_of(key) != ConfigSource::default_value ||
+         option.get(config) != option.info.default_value;
+}
+
+/// A key that families declare goes to those alone, and what a file decides is no key's.
+void check_family_key(const RunConfig& config, const Model& model, const std::string& key) {
+  const models::ModelKey* own = models::find_key(*model.family, key);
+  if (own != nullptr && (!own->is_of_fresh || model.config_file.empty())) return;
+  std::vector<const models::ModelFamily*> takers = models::families_with_key(key);
+  const bool is_of_fresh = models::find_key(*takers.front(), key)->is_of_fresh;
+  const std::string names = models::names_of(takers);
+  if (!is_of_fresh) refuse_key(key, config.model, "does not take it; it is for " + names);
+  throw Error(ErrorCode::bad_config, key,
+              "it describes a fresh " + names + "; '" + config.model + "' has its own sizes",
+              "leave " + key + " away, or set model to " + names);
+}
+
+/// Keys that other tasks alone have a use for, and a metric that this one does not have.
+void check_task_keys(const RunConfig& config, const tasks::Task& task) {
+  const std::vector<std::string>& own = *task.keys;
+  for (const tasks::Task* other : tasks::all_tasks()) {
+    for (const std::string& key : *other->keys) {
+      if (std::find(own.begin(), own.end(), key) != own.end() || !is_given(config, key)) continue;
+      throw Error(ErrorCode::bad_config, key, "the task " + *task.name + " has no use for it",
+                  "leave " + key + " away, or set task to " + *other->name);
+    }
+  }
+  if (config.num_labels > 0 && config.num_labels < *task.least_labels) {
+    throw Error(ErrorCode::bad_config, "num_labels",
+                std::to_string(config.num_labels) + " is too small for the task " + *task.name,
+                "give at least " + std::to_string(*task.least_labels));
+  }
+  if (tasks::find_metric(task, config.metric_for_best_model) != nullptr) return;
+  std::string names = "loss";
+  for (const tasks::Metric& metric : *task.metrics) names += ", " + metric.name;
+  throw Error(ErrorCode::bad_config, "metric_for_best_model",
+              "the task " + *task.name + " has no '" + config.metric_for_best_model + "'",
+              "it has " + names);
+}
+
+bool can_have_rows(const tasks::Task& task, const Model& model) {
+  const auto& inputs = *task.inputs;
+  return std::find(inputs.begin(), inputs.end(), *model.family->input) != inputs.end();
+}
+
+/// What the model is for: what the user says, else its head, else its labels where more than one
+/// task has such rows.
+const tasks::Task& choose_task(const RunConfig& config, const Model& model,
+                               const TaskOfLabels& of_labels) {
+  const tasks::Task* given = tasks::find_task(config.task);  // null: auto
+  const tasks::Task* own = config.fresh_head ? nullptr : tasks::task_of_head(model.traits.head);
+  if (given != nullptr && own != nullptr && own != given && !model.weights_folder.empty()) {
+    throw Error(ErrorCode::bad_config, "task",
+                "config.json of " + model.weights_folder + " says that its head is for " +
+                    *own->name + ", not " + *given->name,
+                "leave task away, or set fresh_head to train a new head");
+  }
+  if (given != nullptr) return *given;
+  if (own != nullptr) return *own;
+  const auto& all = tasks::all_tasks();
+  const auto count = std::count_if(
+      all.begin(), all.end(), [&](const tasks::Task* task) { return can_have_rows(*task, model); });
+  return of_labels && count > 1 ? of_labels() : tasks::default_task();
+}
+
+/// Gives the model its task. Throws Error{bad_config} where it cannot have that.
+void take_task(const RunConfig& config, const TaskOfLabels& of_labels, Model& model) {
+  const tasks::Task& task = choose_task(config, model, of_labels);
+  model.task = &task;
+  model.settings = tasks::settings_of(config);
+  check_task_keys(config, task);
+  const auto refuse = [&](const std::string& reason) {
+    throw Error(ErrorCode::bad_config, "task",
+                "'" + config.model + "' " + reason + " the task " + *task.name,
+                "set task to " + *tasks::default_task().name + ", or choose another model");
+  };
+  if (task.rows->has_words && !config.text_pair_column.empty()) {
+    throw Error(ErrorCode::bad_config, "text_pair_column",
+                "the task " + *task.name + " has one list of words a row",
+                "leave text_pair_column away");
+  }
+  if (!can_have_rows(task, model)) refuse(input_of(model).reads() + ", whose labels are not for");
+  const auto& heads = *model.family->heads;
+  if (std::find(heads.begin(), heads.end(), task.head->kind) == heads.end())
+    refuse("has no head for");
+  (*model.family->apply_facts)(model.config, {.head = *task.head});
+}
+
+/// Refuses keys of the run configuration that would change nothing, or what a file decides.
+void check_keys(const RunConfig& config, const Model& model) {
+  if (config.fresh_head && model.weights_folder.empty()) {
+    throw Error(ErrorCode::bad_config, "fresh_head",
+                "'" + config.model + "' has no trained head: all its weights are fresh",
+                "leave fresh_head away");
+  }
+  const Input& input = input_of(model);
+  for (const char* key : input.foreign_keys()) {
+    if (config.source_of(key) != ConfigSource::default_value)
+      refuse_key(key, config.model, input.reads());
+  }
+  std::set<std::string> checked;
+  for (const models::ModelFamily* family : models::model_families()) {
+    for (const models::ModelKey& key : *family->keys) {
+      if (checked.insert(key.name).second && is_given(config, key.name))
+        check_family_key(config, model, key.name);
+    }
+  }
+  if (!model.traits.has_batch_statistics && config.allow_batch_norm_split)
+    refuse_key("allow_batch_norm_split", config.model, "has no batch norm and is split freely");
+}
+
+/// What the file says of labels binds the data where a trained head belongs to it.
+data::LabelRule label_rule_of(const RunConfig& config, const Model& model, bool has_head) {
+  data::LabelRule rule{
+      .model = model.label_names(), .is_trained = has_head, .count = config.num_labels};
+  if (has_head && rule.count > 0 && rule.count != static_cast<int64_t>(rule.model.size())) {
+    throw Error(ErrorCode::bad_config, "num_labels",
+                "the trained head of " + model.weights_folder + " has " +
+                    std::to_string(rule.model.size()) + " labels, not " +
+                    std::to_string(rule.count),
+                "leave num_labels away, or set fresh_head to train a new head");
+  }
+  return rule;
+}
+
+/// Compares the folder's weights with its config.json, and says which head the run begins with.
+void read_weights(const RunConfig& config, Model& model) {
+  bool has_head = false;
+  if (!model.weights_folder.empty()) {
+    WeightMatch match = match_weights(model);
+    if (!match.other_head.empty() && !config.fresh_head) {
+      throw Error(ErrorCode::bad_data, model.weights_folder,
+                  "config.json calls it a " + match.other_head + ", so its " +
+                      match.unused.front() + " is no head for the task " + *model.task->name,
+                  "set fresh_head to train a new head on its encoder");
+    }
+    model.fresh = std::move(match.fresh);
+    model.unused = std::move(match.unused);
+    if (match.has_head && config.fresh_head) {
+      const std::vector<std::string> head = head_weights(model);
+      model.fresh.insert(model.fresh.end(), head.begin(), head.end());
+    }
+    has_head = match.has_head && !config.fresh_head;
+  }
+  model.label_rule = label_rule_of(config, model, has_head);
+  if (config.fresh_head) model.label_rule.model.clear();
+}
+
+}  // namespace
+
+Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
+  Model model;
+  model.name = config.model;
+  model.config_file = config_path(config.model);
+  if (model.config_file.empty()) {
+    take_preset(config, model);
+  } else {
+    refuse_other_weights(config.model);
+    read_config(model);
+    if (is_model_folder(config.model)) model.weights_folder = config.model;
+  }
+  model.traits = (*model.family->traits)(model.config);
+  if (!model.config_file.empty()) input_of(model).read_folder(config.model, model);
+  check_keys(config, model);
+  take_task(config, of_labels, model);
+  (*model.family->apply_keys)(model.config, config);
+  model.check_sizes();
+  if (model.config_file.empty()) {
+    model.label_rule.count = config.num_labels;
+  } else {
+    read_weights(config, model);
+  }
+  return model;
+}
+
+Model resolve_model(const RunConfig& config, const ModelFacts& facts,
+                    const TaskOfLabels& of_labels) {
+  Model model = read_model(config, of_labels);
+  fit_model(model, config, facts);
+  return model;
+}
+
+}  // namespace snug::train

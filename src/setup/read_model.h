@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model that a run configuration names, read once: presets, config.json files and Hugging Face
+// folders, whose weights are compared with their config.json; and which keys describe it.
+#pragma once
+
+#include <functional>
+
+#include "setup/model.h"
+
+namespace snug::train {
+
+/// Says what the labels of the run's rows look like; asked where nothing else says what the model
+/// is for.
+using TaskOfLabels = std::function<const tasks::Task&()>;
+
+/// Throws Error{bad_config|bad_data}. fit_model comes next.
+[[nodiscard]] Model read_model(const RunConfig& config, const TaskOfLabels& of_labels = {});
+
+/// read_model and fit_model at once.
+[[nodiscard]] Model resolve_model(const RunConfig& config, const ModelFacts& facts,
+                                  const TaskOfLabels& of_labels = {});
+
+}  // namespace snug::train

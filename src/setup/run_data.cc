@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/run_data.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "io/file.h"
+#include "io/sha256.h"
+#include "setup/data_notices.h"
+#include "setup/process_memory.h"
+#include "snug/error.h"
+#include "tasks/registry.h"
+#include "text/vocabulary.h"
+
+namespace snug::train {
+namespace {
+
+data::RowSchema schema_of(const RunConfig& config, const RunOptions& options, bool needs_label,
+                          const data::RowForm& form) {
+  return {.text_column = config.text_column,
+          .text_pair_column = config.text_pair_column,
+          .label_column = config.label_column,
+          .needs_label = needs_label,
+          .text_form = form.has_words ? data::TextForm::words : data::TextForm::text,
+          .affordable_bytes = options.budgets_whole_process
+                                  ? std::min(data::kMaxRowBytes,
+                                             affordable_row_bytes(resolve_memory(config.memory)))
+                                  : data::kMaxRowBytes};
+}
+
+data::BadRows policy_of(const RunConfig& config) {
+  return config.bad_rows == BadRows::skip ? data::BadRows::skip : data::BadRows::stop;
+}
+
+std::string model_tokenizer_folder(const RunConfig& config) {
+  if (!io::is_folder(config.model)) return {};
+  const bool has_tokenizer = io::file_exists(config.model + "/tokenizer.json") ||
+                             io::file_exists(config.model + "/vocab.txt");
+  return has_tokenizer ? config.model : std::string();
+}
+
+std::unique_ptr<const WordPieceTokenizer> learn_tokenizer(const RunConfig& config,
+                                                          const RunOptions& options,
+                                                          const data::RowForm& form) {
+  config.require({"train_file"});
+  VocabularyLearner learner({.vocab_size = config.vocab_size,
+                             .seed = static_cast<uint64_t>(config.seed),
+                             .lowercase = true});
+  data::BadRowLog log{.policy = policy_of(config)};
+  const auto reader =
+      data::open_rows(config.train_file, schema_of(config, options, false, form), log);
+  data::Row row;
+  int64_t count = 0;
+  while (reader->next(row)) {
+    learner.add(row.text);
+    for (const std::string& word : row.words) learner.add(word);
+    if (!row.pair.empty()) learner.add(row.pair);
+    if (++count % 4096 != 0) continue;
+    if (options.cancel != nullptr && options.cancel->load()) {
+      throw Error(ErrorCode::cancelled, config.train_file, "stopped on request");
+    }
+    if (options.callbacks.on_progress) {
+      options.callbacks.on_progress(
+          {"reading words of " + config.train_file, reader->bytes_read(), reader->total_bytes()});
+    }
+  }
+  if (count == 0)
+    throw Error(ErrorCode::bad_data, config.train_file, "the file has no rows",
+                "give a file with at least one labelled row");
+  say(options, "learning a vocabulary of at most " + std::to_string(config.vocab_size) + " tokens");
+  return std::make_unique<const WordPieceTokenizer>(
+      WordPieceTokenizer::from_tokens(learner.learn(), {}));
+}
+
+std::string fingerprint(const WordPieceTokenizer& tokenizer) {
+  io::Sha256 hash;
+  for (int64_t i = 0; i < tokenizer.vocab_size(); ++i) {
+    const std::string line = std::string(tokenizer.token(i)) + "\n";
+    hash.update(line.data(), static_cast<int64_t>(line.size()));
+  }
+  const BertNormalizerOptions& options = tokenizer.normalizer_options();
+  const std::string flags =
+      std::string(options.lowercase ? "l" : "-") + (options.strips_accents() ? "s" : "-") +
+      (options.clean_text ? "c" : "-") + (options.handle_chinese_chars ? "h" : "-");
+  hash.update(flags.data(), static_cast<int64_t>(flags.size()));
+  return hash.finish();
+}
+
+data::EncodeFn encoder(const WordPieceTokenizer& tokenizer, int64_t max_length,
+                       const data::RowForm& form) {
+  return [&tokenizer, max_length, has_words = form.has_words, scratch = EncodeScratch(),
+          encoding = Encoding()](const data::RowText& row, data::EncodedRow& out) mutable {
+    if (has_words) {
+      tokenizer.encode_words(row.words, max_length, encoding, out.words, scratch);
+    } else {
+      const std::optional<std::string_view> second =
+          row.pair != nullptr ? std::optional<std::string_view>(*row.pair) : std::nullopt;
+      tokenizer.encode(row.text, second, max_length, encoding, scratch);
+    }
+    out.ids.assign(encoding.ids.begin(), encoding.ids.end());
+    out.type_ids.assign(encoding.type_ids.begin(), encoding.type_ids.end());
+    out.truncated = encoding.truncated;
+  };
+}
+
+}  // namespace
+
+WorkFolder::WorkFolder(const RunConfig& config) {
+  path_ = !config.cache_dir.empty() ? config.cache_dir : config.output_dir;
+  if (!path_.empty()) {
+    io::make_folders(path_);
+    return;
+  }
+  path_ = io::make_temporary_folder();
+  is_temporary_ = true;
+}
+
+WorkFolder::~WorkFolder() {
+  if (!is_temporary_) return;
+  try {
+    io::remove_all(path_);
+  } catch (const Error&) {
+    // A temporary folder that cannot be removed is no reason to fail a run that is over.
+  }
+}
+
+bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_folder) {
+  return tokenizer_folder.empty() && config.tokenizer.empty() &&
+         model_tokenizer_folder(config).empty();
+}
+
+std::unique_ptr<const WordPieceTokenizer> open_tokenizer(const RunConfig& config,
+                                                         const RunOptions& options,
+                                                         const std::string& tokenizer_folder,
+                                                         const data::RowForm& form) {
+  if (learns_vocabulary(config, tokenizer_folder)) return learn_tokenizer(config, options, form);
+  std::string path = tokenizer_folder;
+  if (path.empty()) path = config.tokenizer;
+  if (path.empty()) path = model_tokenizer_folder(config);
+  return std::make_unique<const WordPieceTokenizer>(WordPieceTokenizer::load(path));
+}
+
+data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
+                           const WordPieceTokenizer& tokenizer, const std::string& file,
+                           const FileLabels& labels, const std::string& cache_path) {
+  const data::CacheSpec spec{
+      .files = {file},
+      .schema = schema_of(config, options, labels.use != data::LabelUse::ignore, *labels.form),
+      .form = labels.form,
+      .width = labels.width,
+      .bad_rows = policy_of(config),
+      .label_use = labels.use,
+      .rule = labels.rule,
+      .known_labels = labels.known,
+      .max_seq_length = static_cast<int32_t>(config.max_seq_length),
+      .vocab_size = static_cast<int32_t>(tokenizer.vocab_size()),
+      .tokenizer_fingerprint = fingerprint(tokenizer)};
+  data::BuildHooks hooks{.progress = {}, .cancel = options.cancel};
+  if (options.callbacks.on_progress) {
+    hooks.progress = [&](const data::BuildProgress& progress) {
+      options.callbacks.on_progress(
+          {"tokenising " + file, progress.bytes_read, progress.total_bytes});
+    };
+  }
+  data::TokenCache cache = data::open_or_build_token_cache(
+      cache_path, spec, encoder(tokenizer, config.max_seq_length, *labels.form), hooks);
+  say(options, row_notices(file, cache.report()));
+  return cache;
+}
+
+const tasks::Task& task_of_labels(const RunConfig& config, const RunOptions& options) {
+  const tasks::Task& task = tasks::task_of_labels(
+      data::survey_labels(config.train_file, schema_of(config, options, true, data::one_label()),
+                          policy_of(config), options.cancel));
+  say(options,
+      "the task is " + *task.name + ": what the labels of " + config.train_file + " look like");
+  return task;
+}
+
+void check_tokenizer(const RunConfig& config, const WordPieceTokenizer& own) {
+  if (config.tokenizer.empty()) return;
+  if (fingerprint(WordPieceTokenizer::load(config.tokenizer)) == fingerprint(own)) return;
+  throw Error(
+      ErrorCode::bad_config, "tokenizer",
+      config.tokenizer + " has other tokens than the run in " + config.output_dir + " began with",
+      "leave tokenizer away: the run goes on with its own, in last/");
+}
+
+void read_first_row(const RunConfig& config, const RunOptions& options, const std::string& file,
+                    const data::RowForm& form) {
+  data::BadRowLog log{.policy = policy_of(config)};
+  data::Row row;
+  (void)data::open_rows(file, schema_of(config, options, true, form), log)->next(row);
+}
+
+data::TrainSampler train_sampler(const RunConfig& config, const RunData& run) {
+  const data::RowStore& store = *run.train;
+  return data::TrainSampler(run.train_part,
+                            [&store](std::span<const int64_t> rows, std::span<int32_t> lengths) {
+                              store.read_lengths(rows, lengths);
+                            },
+                            {.batch_size = config.train_batch_size,
+                             .seed = static_cast<uint64_t>(config.seed),
+                             .buckets = run.buckets,
+                             .drops_remainder = run.drops_remainder});
+}
+
+}  // namespace snug::train

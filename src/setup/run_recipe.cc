@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/run_recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+
+#include "ops/optimizer/optimizers.h"
+#include "snug/error.h"
+
+namespace snug::train {
+
+namespace {
+
+constexpr std::string_view kAuto = "auto";
+
+// What a key of the configuration holds for a hyper-parameter.
+std::optional<double> value_of(const RunConfig& config, const std::string& key) {
+  if (key.empty()) return std::nullopt;
+  const std::string text = config.get(key);
+  if (text == kAuto) return std::nullopt;
+  if (text == "false") return 0;
+  if (text == "true") return 1;
+  return std::stod(text);
+}
+
+bool has_key(const Optimizer& optimizer, const std::string& key) {
+  return parameter_of_key(optimizer, key) != nullptr;
+}
+
+// Every key of a hyper-parameter of any optimizer.
+std::set<std::string> hyper_keys() {
+  std::set<std::string> keys;
+  for (const Optimizer* optimizer : optimizers()) {
+    for (const HyperParameter& each : *optimizer->parameters) {
+      if (!each.key.empty()) keys.insert(each.key);
+    }
+  }
+  return keys;
+}
+
+// A value of 0 asks for nothing where it is an optimizer's default: no momentum, no flag.
+bool asks_for_nothing(const std::string& key, double value) {
+  return value == 0 && std::any_of(optimizers().begin(), optimizers().end(), [&](const auto* each) {
+           const HyperParameter* its = parameter_of_key(*each, key);
+           return its != nullptr && its->default_value == 0;
+         });
+}
+
+void refuse_foreign_keys(const RunConfig& config, const Optimizer& optimizer) {
+  for (const std::string& key : hyper_keys()) {
+    const std::optional<double> value = value_of(config, key);
+    if (has_key(optimizer, key) || !value || asks_for_nothing(key, *value)) continue;
+    std::string users;
+    for (const Optimizer* each : optimizers()) {
+      if (has_key(*each, key)) users += (users.empty() ? "" : ", ") + *each->name;
+    }
+    throw Error(ErrorCode::bad_config, key, config.optim + " has no use for it",
+                "leave it away, or set optim to one of: " + users);
+  }
+}
+
+// "name=value" for a hyper-parameter that has no key.
+Settings::Entry read_argument(const std::string& text, const Optimizer& optimizer) {
+  const auto fail = [&](const std::string& what, const std::string& hint) {
+    throw Error(ErrorCode::bad_config, "optim_args", "'" + text + "' " + what, hint);
+  };
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) fail("is not name=value", "write, for example, name=0.5");
+  const std::string name = text.substr(0, equals);
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, status] = std::from_chars(text.data() + equals + 1, end, value);
+  if (status != std::errc() || stop != end) fail("has no number after the =", "write name=0.5");
+  std::string names;
+  for (const HyperParameter& each : *optimizer.parameters) {
+    if (each.name == name && !each.key.empty()) fail("has a key of its own", "give " + each.key);
+    if (each.name == name) return {name, value};
+    if (each.key.empty()) names += (names.empty() ? "" : ", ") + each.name;
+  }
+  fail("names no hyper-parameter of " + *optimizer.name,
+       names.empty() ? "leave optim_args away" : "there are " + names);
+  return {};
+}
+
+Settings given_settings(const RunConfig& config, const Optimizer& optimizer) {
+  Settings given;
+  for (const HyperParameter& each : *optimizer.parameters) {
+    const std::optional<double> value = value_of(config, each.key);
+    const bool is_default_flag = each.range == HyperRange::flag && value == 0.0;
+    if (value && !is_default_flag) given.set(each.name, *value);
+  }
+  for (const std::string& text : config.optim_args) {
+    const Settings::Entry argument = read_argument(text, optimizer);
+    const bool is_taken = std::any_of(given.begin(), given.end(), [&](const auto& other) {
+      return other.first == argument.first;
+    });
+    if (is_taken)
+      throw Error(ErrorCode::bad_config, "optim_args", argument.first + " is given twice",
+                  "give it once");
+    given.set(argument.first, argument.second);
+  }
+  return given;
+}
+
+optim::GroupRules group_rules(const RunConfig& config) {
+  optim::GroupRules rules{
+      .learning_rate = config.learning_rate, .rules = {}, .layer_decay = config.layerwise_lr_decay};
+  for (const ParameterGroup& group : config.param_groups)
+    rules.rules.push_back({group.match, group.learning_rate, group.weight_decay});
+  return rules;
+}
+
+optim::Schedule schedule_of(const RunConfig& config, int64_t total_steps) {
+  return {
+      .shape = config.lr_scheduler_type == ScheduleKind::cosine   ? optim::ScheduleShape::cosine
+               : config.lr_scheduler_type == ScheduleKind::linear ? optim::ScheduleShape::linear
+                                                                  : optim::ScheduleShape::constant,
+      .warmup_steps = optim::resolve_warmup(config.warmup_steps, config.warmup_ratio, total_steps),
+      .total_steps = total_steps};
+}
+
+}  // namespace
+
+Recipe recipe_of(const RunConfig& config) {
+  Recipe recipe{.optimizer = optim::make_options(config.optim, {}, config.weight_decay),
+                .max_grad_norm = config.max_grad_norm,
+                .given = {},
+                .groups = group_rules(config),
+                .freeze = config.freeze};
+  const Optimizer& optimizer = *recipe.optimizer.optimizer;
+  refuse_foreign_keys(config, optimizer);
+  recipe.given = given_settings(config, optimizer);
+  recipe.optimizer = optim::make_options(config.optim, recipe.given, config.weight_decay);
+  return recipe;
+}
+
+RunConfig with_optimizer_values(const RunConfig& config) {
+  const optim::Options optimizer =
+      optim::make_options(config.optim, given_settings(config, *find_optimizer(config.optim)));
+  RunConfig resolved = config;
+  for (const std::string& key : hyper_keys()) {
+    if (resolved.get(key) != "false" && resolved.get(key) != "true") resolved.set(key, kAuto);
+  }
+  for (const HyperParameter& each : *optimizer.optimizer->parameters) {
+    if (each.range == HyperRange::flag || each.key.empty()) continue;
+    resolved.set(each.key, fmt::format("{}", optimizer.settings.at(each.name)));
+  }
+  return resolved;
+}
+
+UpdateRule update_rule(const RunConfig& config, const std::vector<std::string>& names,
+                       int64_t total_steps) {
+  return {.optimizer = recipe_of(config).optimizer,
+          .schedule = schedule_of(config, total_steps),
+          .rates = optim::assign_groups(names, group_rules(config)).rates};
+}
+
+double learning_rate_at(const RunConfig& config, int64_t completed, int64_t total_steps) {
+  return config.learning_rate * optim::rate_factor(schedule_of(config, total_steps), completed);
+}
+
+}  // namespace snug::train

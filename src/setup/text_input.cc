@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of text: tokenised once into a cache, cut at max_seq_length.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "setup/data_notices.h"
+#include "setup/input.h"
+#include "snug/error.h"
+
+namespace snug::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Where max_seq_length is not given, it is what the folder was trained with.
+void take_max_length(RunConfig& config, int64_t max_positions, const RunOptions& options) {
+  const RunConfig defaults;
+  const bool is_given = config.source_of("max_seq_length") != ConfigSource::default_value ||
+                        config.max_seq_length != defaults.max_seq_length;
+  const std::optional<int64_t> saved = WordPieceTokenizer::saved_max_length(config.model);
+  const auto tokens = [&] { return std::to_string(config.max_seq_length); };
+  if (!saved) {
+    if (!is_given)
+      say(options, "texts are cut at " + tokens() + " tokens: " + config.model +
+                       " has no model_max_length, and max_seq_length is not given");
+    return;
+  }
+  if (is_given && config.max_seq_length != *saved) {
+    say(options, "texts are cut at " + tokens() + " tokens (max_seq_length); " + config.model +
+                     " was trained with " + std::to_string(*saved));
+  }
+  if (is_given) return;
+  config.max_seq_length = max_positions > 0 ? std::min(*saved, max_positions) : *saved;
+  say(options,
+      "texts are cut at " + tokens() + " tokens (model_max_length of " + config.model + ")");
+}
+
+Json data_json(const std::string& file, const data::TokenCache& cache) {
+  const data::DataReport& report = cache.report();
+  Json json = {{"file", file},
+               {"rows", report.rows_read},
+               {"kept", report.kept},
+               {"truncated", report.truncated},
+               {"dropped", report.dropped_empty},
+               {"unlabelled", report.unlabelled},
+               {"bad", report.bad},
+               {"tokens", report.tokens},
+               {"max_length", report.max_length}};
+  json["bad_examples"] = report.bad_examples;
+  json["length_histogram"] = Json::array();
+  const std::vector<int32_t> edges = data::bucket_lengths(report.max_length, report.max_length);
+  size_t length = 0;
+  for (int32_t edge : edges) {
+    int64_t rows = 0;
+    for (; length <= static_cast<size_t>(edge) && length < report.length_counts.size(); ++length)
+      rows += report.length_counts[length];
+    json["length_histogram"].push_back({{"up_to", edge}, {"rows", rows}});
+  }
+  json["labels"] = Json::object();
+  for (size_t i = 0; i < report.label_counts.size(); ++i) {
+    json["labels"][cache.labels().name(static_cast<int32_t>(i))] = report.label_counts[i];
+  }
+  return json;
+}
+
+std::string data_text(const Json& json) {
+  const int64_t rows = std::max<int64_t>(json["kept"].get<int64_t>(), 1);
+  std::string out = fmt::format(
+      "data {}\n  {} rows read: {} kept ({} of them truncated), {} dropped as empty, {} "
+      "unlabelled, {} bad\n",
+      json["file"].get<std::string>(), json["rows"].get<int64_t>(), json["kept"].get<int64_t>(),
+      json["truncated"].get<int64_t>(), json["dropped"].get<int64_t>(),
+      json["unlabelled"].get<int64_t>(), json["bad"].get<int64_t>());
+  for (const Json& example : json["bad_examples"])
+    out += "  bad: " + example.get<std::string>() + "\n";
+  out += fmt::format("  {} tokens, longest row {}\n  length\n", json["tokens"].get<int64_t>(),
+                     json["max_length"].get<int64_t>());
+  for (const Json& bucket : json["length_histogram"]) {
+    const int64_t count = bucket["rows"].get<int64_t>();
+    out += fmt::format("  {:>7} {:>9}  {}\n", fmt::format("<= {}", bucket["up_to"].get<int64_t>()),
+                       count, std::string(static_cast<size_t>(count * 60 / rows), '#'));
+  }
+  return out + labels_text(json["labels"]);
+}
+
+class TextInput final : public Input {
+ public:
+  [[nodiscard]] std::string reads() const override { return "reads texts"; }
+  [[nodiscard]] std::span<const char* const> foreign_keys() const override { return {}; }
+  void read_folder(const std::string&, Model&) const override {}
+  [[nodiscard]] std::vector<std::string> notices(const Model& model) const override;
+  void write_folder(const Model& model, const WordPieceTokenizer* tokenizer, bool has_type_ids,
+                    io::AtomicFolder& target) const override {
+    if (tokenizer != nullptr) tokenizer->save(target.path(), model.max_seq_length, has_type_ids);
+  }
+  [[nodiscard]] bool has_lengths() const override { return true; }
+  [[nodiscard]] int64_t longest(const RunConfig& config, const Model&) const override {
+    return config.max_seq_length;
+  }
+  [[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_tokenizer_alone(
+      const RunConfig& config, const RunOptions& options, const Model& model,
+      const std::string& folder) const override {
+    return learns_vocabulary(config, folder)
+               ? nullptr
+               : open_tokenizer(config, options, folder, *model.task->rows);
+  }
+  void open_training(const RunConfig& config, const RunOptions& options, const Model& model,
+                     const std::string& tokenizer_folder, const WorkFolder& work,
+                     RunData& run) const override;
+  [[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_trained(
+      RunConfig& config, const RunOptions& options, const Model& model) const override {
+    take_max_length(config, model.traits.max_positions, options);
+    return open_tokenizer(config, options, {}, *model.task->rows);
+  }
+  [[nodiscard]] TrainedRows open_rows(const RunConfig& config, const RunOptions& options,
+                                      const Model& model, const WordPieceTokenizer* tokenizer,
+                                      const std::string& file, data::LabelUse use,
+                                      const std::string& cache_path) const override;
+  [[nodiscard]] Inspection inspect(const InspectRequest& request) const override;
+};
+
+// Where training cuts texts at another length than the folder was made for.
+std::vector<std::string> TextInput::notices(const Model& model) const {
+  if (model.weights_folder.empty()) return {};
+  const auto saved = WordPieceTokenizer::saved_max_length(model.weights_folder);
+  if (!saved || *saved == model.max_seq_length) return {};
+  return {"texts are cut at " + std::to_string(model.max_seq_length) +
+          " tokens (max_seq_length); model_max_length of " + model.weights_folder + " is " +
+          std::to_string(*saved)};
+}
+
+void TextInput::open_training(const RunConfig& config, const RunOptions& options,
+                              const Model& model, const std::string& tokenizer_folder,
+                              const WorkFolder& work, RunData& run) const {
+  const data::RowForm& form = *model.task->rows;
+  run.learns_vocabulary = learns_vocabulary(config, tokenizer_folder);
+  if (!config.validation_file.empty())
+    read_first_row(config, options, config.validation_file, form);
+  run.tokenizer = open_tokenizer(config, options, tokenizer_folder, form);
+  if (!tokenizer_folder.empty()) check_tokenizer(config, *run.tokenizer);
+  auto train = std::make_unique<data::TokenCache>(
+      open_file(config, options, *run.tokenizer, config.train_file,
+                {.form = &form,
+                 .width = model.label_rule.is_trained ? model.traits.num_labels : config.num_labels,
+                 .use = data::LabelUse::find,
+                 .rule = model.label_rule},
+                work.path() + "/train.tokens"));
+  int32_t longest = train->max_length();
+  run.num_labels = train->width();
+  run.labels = train->labels();
+  if (!run.labels.names().empty())
+    say(options, label_notices(config.train_file, run.labels, train->label_source(),
+                               train->report().label_counts));
+  run.train = std::move(train);
+  if (!config.validation_file.empty()) {
+    auto validation = std::make_unique<data::TokenCache>(open_file(
+        config, options, *run.tokenizer, config.validation_file,
+        {.form = &form, .width = run.num_labels, .use = data::LabelUse::known, .known = run.labels},
+        work.path() + "/validation.tokens"));
+    longest = std::max(longest, validation->max_length());
+    run.validation = std::move(validation);
+  }
+  run.buckets = data::bucket_lengths(static_cast<int32_t>(config.max_seq_length), longest);
+}
+
+TrainedRows TextInput::open_rows(const RunConfig& config, const RunOptions& options,
+                                 const Model& model, const WordPieceTokenizer* tokenizer,
+                                 const std::string& file, data::LabelUse use,
+                                 const std::string& cache_path) const {
+  FileLabels labels{.form = &*model.task->rows,
+                    .width = model.traits.num_labels,
+                    .use = use,
+                    .rule = {},
+                    .known = {}};
+  if (use == data::LabelUse::known) labels.known = data::Labels::from_names(model.labels);
+  auto cache = std::make_unique<data::TokenCache>(
+      open_file(config, options, *tokenizer, file, labels, cache_path));
+  const auto most = static_cast<int32_t>(config.max_seq_length);
+  std::vector<int32_t> buckets = data::bucket_lengths(most, cache->max_length());
+  return {.rows = std::move(cache), .buckets = std::move(buckets)};
+}
+
+Inspection TextInput::inspect(const InspectRequest& request) const {
+  Inspection found;
+  const data::RowForm& form = *request.task.rows;
+  const auto tokenizer = open_tokenizer(request.config, request.options, {}, form);
+  found.vocab_size = tokenizer->vocab_size();
+  const data::LabelRule rule =
+      request.model == nullptr ? data::LabelRule{} : request.model->label_rule;
+  for (const std::string& file : request.files) {
+    const FileLabels use =
+        found.labels.size() == 0
+            ? FileLabels{.form = &form, .use = data::LabelUse::find, .rule = rule}
+            : FileLabels{
+                  .form = &form, .use = data::LabelUse::known, .rule = {}, .known = found.labels};
+    const data::TokenCache cache = open_file(request.config, request.options, *tokenizer, file, use,
+                                             request.folder + "/inspect.tokens");
+    found.labels = cache.labels();
+    found.num_labels = cache.width();
+    found.files.push_back(data_json(file, cache));
+    found.text += data_text(found.files.back());
+  }
+  return found;
+}
+
+}  // namespace
+
+const Input& text_input() {
+  static const TextInput input;
+  return input;
+}
+
+}  // namespace snug::train

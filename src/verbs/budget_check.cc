@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs/budget_check.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "base/units.h"
+#include "setup/notices.h"
+#include "snug/error.h"
+#include "snug/memory.h"
+
+namespace snug::train {
+namespace {
+
+// Counters of control groups lag behind by some pages for each core.
+constexpr int64_t kCountingSlackBytes = int64_t{8} << 20;
+
+std::string both_units(int64_t bytes) {
+  return fmt::format("{} ({} bytes)", format_bytes(bytes), bytes);
+}
+
+}  // namespace
+
+int64_t checked_budget(const RunConfig& config, const RunOptions& options, AboveLimit consequence,
+                       const std::string& root) {
+  const int64_t budget = resolve_memory(config.memory, root);
+  if (!options.memory.empty()) return budget;
+  const std::optional<MemoryLimit> limit = group_memory(root);
+  if (limit && budget > limit->bytes) {
+    const std::string text =
+        fmt::format("the budget of {} is above the {}, which is {}", both_units(budget),
+                    limit->source, both_units(limit->bytes));
+    if (consequence == AboveLimit::is_refused) {
+      throw Error(ErrorCode::out_of_budget, "memory", text + ": the run would be killed",
+                  fmt::format("--memory auto takes what the limit allows, --memory {} all of it",
+                              limit->bytes));
+    }
+    say(options, "warning: " + text + ": this plan is for another machine");
+    return budget;
+  }
+  const MemoryLimit left = memory_left(root);
+  if (budget > left.bytes + kCountingSlackBytes) {
+    say(options,
+        fmt::format(
+            "warning: other processes leave {} ({}), less than the budget of {}: a run that needs "
+            "more may be killed",
+            format_bytes(left.bytes), left.source, format_bytes(budget)));
+  }
+  return budget;
+}
+
+}  // namespace snug::train

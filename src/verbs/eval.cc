@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// evaluate_model and predict_rows: a trained model over a file, within the budget.
+#include <algorithm>
+#include <cmath>
+
+#include "base/stop.h"
+#include "io/file.h"
+#include "io/folder_marker.h"
+#include "session/finite.h"
+#include "setup/input.h"
+#include "setup/model_network.h"
+#include "setup/model_weights.h"
+#include "setup/notices.h"
+#include "setup/read_model.h"
+#include "snug/error.h"
+#include "train/checkpoint.h"
+#include "train/evaluation.h"
+#include "verbs/budget_check.h"
+#include "verbs/prepare.h"
+#include "verbs/rows_in_order.h"
+
+namespace snug {
+namespace {
+
+/// True where the run in output_dir trained `model` further: then `model` is what it began with.
+bool began_with_model(const RunConfig& config) {
+  const train::RunFolder folder{config.output_dir};
+  const std::string file = folder.last() + "/trainer_state.json";
+  if (config.output_dir.empty() || !io::file_exists(file)) return false;
+  return RunConfig::from_json(train::load_state(folder.last()).config_json, file).model ==
+         config.model;
+}
+
+/// The configuration with `model` set to the trained folder, whose head stays.
+RunConfig with_trained_model(const RunConfig& config) {
+  RunConfig out = config;
+  out.fresh_head = false;
+  if (train::is_model_folder(config.model) && !began_with_model(config)) return out;
+  train::refuse_other_weights(config.model);
+  for (const char* name : {"best", "last"}) {
+    const std::string folder = config.output_dir + "/" + name;
+    if (config.output_dir.empty() || !train::is_model_folder(folder)) continue;
+    out.model = folder;
+    return out;
+  }
+  throw Error(ErrorCode::bad_config, "model",
+              config.output_dir.empty()
+                  ? "'" + config.model + "' is not a folder with model.safetensors"
+                  : config.output_dir + " holds no trained model (best/ or last/)",
+              "train first, or set model to a trained folder");
+}
+
+/// A trained model, its tokenizer (none for images), rows and the run that evaluates it.
+struct Trained {
+  train::Machine machine;
+  std::unique_ptr<const WordPieceTokenizer> tokenizer;
+  std::unique_ptr<const data::RowStore> rows;
+  std::vector<int32_t> buckets;
+  train::Model model;
+  train::RunPlan plan;
+  std::unique_ptr<train::Engine> engine;
+};
+
+/// Every weight must be there: nothing is known of a fresh one.
+void refuse_fresh(const train::Model& model) {
+  if (model.fresh.empty()) return;
+  std::string names;
+  for (const std::string& name : model.fresh) names += (names.empty() ? "" : ", ") + name;
+  throw Error(ErrorCode::bad_data, model.weights_folder,
+              "the model has no trained weights for " + names, "train the model first");
+}
+
+/// Sets config.max_seq_length where the folder decides it.
+void open_model(RunConfig& config, const RunOptions& options, Trained& trained) {
+  io::check_file_of_folder(config.model, "model.safetensors");
+  trained.machine = train::open_machine("cpu", config.threads, options.profile_folder);
+  trained.model = train::read_model(config);
+  refuse_fresh(trained.model);
+  train::say(options, "the model is " + config.model);
+  trained.tokenizer = train::input_of(trained.model).open_trained(config, options, trained.model);
+  const int64_t tokens = trained.tokenizer ? trained.tokenizer->vocab_size() : 0;
+  train::fit_model(trained.model, config, {.vocab_size = tokens});
+  if (trained.tokenizer) train::say(options, train::spare_rows_warning(trained.model, tokens));
+}
+
+void open_rows(const RunConfig& config, const RunOptions& options, const std::string& file,
+               data::LabelUse use, const std::string& cache_path, Trained& trained) {
+  train::TrainedRows rows = train::input_of(trained.model)
+                                .open_rows(config, options, trained.model, trained.tokenizer.get(),
+                                           file, use, cache_path);
+  trained.rows = std::move(rows.rows);
+  trained.buckets = std::move(rows.buckets);
+}
+
+void open_engine(const RunConfig& config, const RunOptions& options, Trained& trained) {
+  const std::vector<int32_t>& buckets = trained.buckets;
+  train::RunPlanRequest request{
+      .network = train::network_of(trained.model),
+      .recipe = {},
+      .global_batch = config.eval_batch_size > 0 ? config.eval_batch_size : config.train_batch_size,
+      .micro_batch = config.eval_batch_size,
+      .lengths = {buckets.begin(), buckets.end()},
+      .strategy = {},
+      .allow_coupled_split = false,
+      .budget_bytes = resolve_memory(config.memory),
+      .process_bytes = 0,
+      .startup_bytes = 0,
+      .trains = false};
+  request.resized = [&](const train::RunPlanRequest& from, int64_t max_length,
+                        int64_t global_batch) {
+    train::RunPlanRequest to = from;
+    to.lengths = train::lengths_up_to(max_length, from.lengths);
+    to.global_batch = global_batch;
+    if (from.micro_batch > 0) to.micro_batch = global_batch;
+    train::reserve_process(config, options, trained.model,
+                           {.tokenizer = trained.tokenizer.get(),
+                            .rows = trained.rows->rows(),
+                            .evaluated_rows = trained.rows->rows()},
+                           trained.machine.threads, to);
+    return to;
+  };
+  request = request.resized(request, request.lengths.back(), request.global_batch);
+  trained.plan = train::make_run_plan(request, *trained.machine.backend);
+  trained.plan.report.model = config.model;
+  if (options.callbacks.on_plan) options.callbacks.on_plan(trained.plan.report);
+  train::release_heap(options);
+  trained.engine =
+      std::make_unique<train::Engine>(trained.plan, *trained.machine.backend, options.memory);
+  train::initialize_weights(trained.model, *trained.engine, static_cast<uint64_t>(config.seed),
+                            trained.machine.threads);
+  train::require_finite_weights(*trained.engine, config.model);
+}
+
+train::EvalPass pass_over(const Trained& trained, data::Part part, const RunOptions& options) {
+  train::EvalPass pass{.engine = trained.engine.get(),
+                       .feed = {.rows = trained.rows.get(),
+                                .task = trained.model.task,
+                                .pad_id = trained.tokenizer ? trained.tokenizer->pad_id() : 0,
+                                .seed = 0},
+                       .part = part,
+                       .buckets = trained.buckets,
+                       .cancel = options.cancel,
+                       .on_progress = {}};
+  if (options.callbacks.on_progress) {
+    pass.on_progress = [&options](int64_t done, int64_t total) {
+      options.callbacks.on_progress({"evaluating", done, total});
+    };
+  }
+  return pass;
+}
+
+/// The first of test_file and validation_file that is set; empty where none is.
+std::string evaluation_file(const RunConfig& config) {
+  return !config.test_file.empty() ? config.test_file : config.validation_file;
+}
+
+}  // namespace
+
+EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  RunConfig config = with_trained_model(given);
+  (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
+  const std::string file = evaluation_file(config);
+  if (file.empty()) config.require({"train_file"});
+  RunConfig scratch = config;
+  scratch.output_dir.clear();  // evaluation leaves the run's folder alone
+  const train::WorkFolder work(scratch);
+  Trained trained;
+  open_model(config, options, trained);
+  open_rows(config, options, file.empty() ? config.train_file : file, data::LabelUse::known,
+            work.path() + "/evaluation.tokens", trained);
+  const int64_t rows = trained.rows->rows();
+  const data::Part part = file.empty() ? data::split_rows(rows, config.validation_split,
+                                                          static_cast<uint64_t>(config.seed))
+                                             .validation
+                                       : data::Part::all(rows);
+  open_engine(config, options, trained);
+  EvalMetrics metrics =
+      train::evaluate_part(pass_over(trained, part, options), trained.model.task_context());
+  trained.engine->check_memory();
+  if (!std::isfinite(metrics.loss)) {
+    throw Error(ErrorCode::numeric, config.model,
+                "the loss is not finite (" + std::to_string(metrics.loss) +
+                    "): the weights are finite, what the model computes from them is not",
+                "train with a lower learning_rate");
+  }
+  return metrics;
+}
+
+void predict_rows(const RunConfig& given, const std::function<void(const Prediction&)>& sink,
+                  const RunOptions& options) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  RunConfig config = with_trained_model(given);
+  (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
+  const std::string file = evaluation_file(config);
+  if (file.empty()) config.require({"test_file"});
+  RunConfig scratch = config;
+  scratch.output_dir.clear();
+  const train::WorkFolder work(scratch);
+  Trained trained;
+  open_model(config, options, trained);
+  open_rows(config, options, file, data::LabelUse::ignore, work.path() + "/prediction.tokens",
+            trained);
+  open_engine(config, options, trained);
+  const tasks::Task& task = *trained.model.task;
+  const tasks::Context context = trained.model.task_context();
+  data::RowColumns columns;
+  const train::RowsInOrder::Sink give = [&](int64_t row, std::span<const float> output) {
+    trained.rows->read_columns(row, columns);
+    Prediction prediction;
+    prediction.row = row;
+    (*task.predict)(context, columns, output, prediction);
+    sink(prediction);
+  };
+  train::RowsInOrder waiting(work.path() + "/prediction.outputs");
+  train::for_each_row(
+      pass_over(trained, data::Part::all(trained.rows->rows()), options),
+      [&](const train::EvaluatedRow& each) {
+        if (train::first_not_finite(each.output) >= 0) {
+          throw Error(ErrorCode::numeric, file,
+                      "the scores of row " + std::to_string(each.row + 1) + " are not finite",
+                      "train with a lower learning_rate");
+        }
+        waiting.add(each.row, each.output, give);
+      });
+  trained.engine->check_memory();
+}
+
+}  // namespace snug

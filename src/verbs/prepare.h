@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps that every verb begins with: backend, model, data, and the plan of a run.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fit/run_plan.h"
+#include "session/machine.h"
+#include "setup/model.h"
+#include "setup/run_data.h"
+#include "snug/run.h"
+
+namespace snug::train {
+
+/// What a plan needs to know of data and model. Without data: the full batch at max_seq_length.
+struct RunSetup {
+  std::optional<RunData> data;
+  Model model;
+  std::vector<int64_t> lengths;
+  std::vector<data::BucketCount> histogram;  // global batches an epoch; empty without data
+  int64_t batches_per_epoch = 0;
+};
+/// `checkpoint`: the folder of the one that is resumed, else empty.
+[[nodiscard]] RunSetup open_setup(const RunConfig& config, const RunOptions& options,
+                                  const WorkFolder& work, const std::string& checkpoint);
+
+/// `micro_batch` 0: chosen by the planner.
+[[nodiscard]] RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
+                                          const RunSetup& setup, const Machine& machine,
+                                          int64_t micro_batch);
+/// Plans, and adds what only the data knows: updates and the duration of the whole run.
+[[nodiscard]] RunPlan plan_setup(const RunConfig& config, const RunOptions& options,
+                                 const RunSetup& setup, const Machine& machine,
+                                 int64_t micro_batch);
+
+/// What a plan's bytes beside resident values and arena depend on, apart from the request itself.
+struct ProcessFacts {
+  const WordPieceTokenizer* tokenizer = nullptr;  // null: images, or not known yet
+  int64_t rows = 0;                               // 0: not known
+  int64_t evaluated_rows = 0;
+  bool learns_vocabulary = false;
+};
+/// Fills process_bytes and startup_bytes for the request's lengths and batch, where they count in
+/// the budget.
+void reserve_process(const RunConfig& config, const RunOptions& options, const Model& model,
+                     const ProcessFacts& facts, int threads, RunPlanRequest& request);
+
+/// The buckets of data whose longest row is cut off at `max_length`; those given where that is none
+/// of their rows.
+[[nodiscard]] std::vector<int64_t> lengths_up_to(int64_t max_length,
+                                                 const std::vector<int64_t>& lengths);
+
+/// Gives heap that planning used back to the system, where the budget is the whole process's.
+void release_heap(const RunOptions& options);
+
+}  // namespace snug::train

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// train_model: from a configuration to a trained model in output_dir, resumable at every instant.
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "io/file.h"
+#include "io/folder_marker.h"
+#include "io/lock.h"
+#include "session/finite.h"
+#include "setup/model_weights.h"
+#include "setup/notices.h"
+#include "snug/error.h"
+#include "train/resume.h"
+#include "train/trainer.h"
+#include "verbs/budget_check.h"
+#include "verbs/prepare.h"
+
+namespace snug {
+namespace {
+
+using train::RunFolder;
+using train::TrainState;
+
+void refuse_used_folder(const RunFolder& folder) {
+  for (const char* name : {"last", "best", "metrics.jsonl"}) {
+    if (!io::file_exists(folder.file(name)) && !io::is_folder(folder.file(name))) continue;
+    throw Error(ErrorCode::bad_config, "output_dir",
+                folder.path + " already holds a run ('" + name + "')",
+                "add --resume to go on with it, or choose another output_dir");
+  }
+}
+
+train::RunPlan plan_for(const RunConfig& config, const RunOptions& options,
+                        const train::RunSetup& setup, const train::Machine& machine,
+                        const std::optional<TrainState>& state) {
+  try {
+    return train::plan_setup(config, options, setup, machine, train::micro_batch_of(config, state));
+  } catch (const Error& error) {
+    if (!state || error.code() != ErrorCode::out_of_budget || config.allow_new_split) throw;
+    throw Error(
+        ErrorCode::out_of_budget, error.where(),
+        std::string(error.what()) + "\n  the checkpoint's micro-batch of " +
+            std::to_string(state->micro_batch) +
+            " is kept on resume; --allow_new_split permits another (the last bits will differ)");
+  }
+}
+
+}  // namespace
+
+TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  RunConfig config = given;
+  config.require({"model", "train_file", "output_dir"});
+  (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
+  const RunFolder folder{config.output_dir};
+  io::make_folders(folder.path);
+  const io::FolderLock lock(folder.path);
+  std::optional<TrainState> state = train::read_checkpoint(folder, options);
+  if (!config.resume) refuse_used_folder(folder);
+  RunConfig before = config;
+  std::vector<train::KeyChange> changes;
+  if (state) {
+    before = RunConfig::from_json(state->config_json, folder.last() + "/trainer_state.json");
+    if (config.task == "auto") config.task = before.task;  // what the labels looked like then
+    changes = train::changed_keys(before, config);
+  }
+
+  const train::WorkFolder work(config);
+  const train::Machine machine = train::open_machine("cpu", config.threads, options.profile_folder);
+  const train::RunSetup setup =
+      train::open_setup(config, options, work, state ? folder.last() : std::string());
+  const train::RunData& data = *setup.data;
+  config.task = *setup.model.task->name;  // the checkpoint says it
+  std::optional<int64_t> good_step;
+  const bool was_finished = state && state->is_finished;
+  if (state && !state->rows_hash) {
+    train::say(options, folder.last() +
+                            " was written by an older version of Snug: whether its rows are those "
+                            "of " +
+                            config.train_file + " is not checked");
+  }
+  if (state) {
+    train::check_state(*state, before, config, data, folder);
+    state->is_finished = train::is_at_end(*state, before, config, setup.batches_per_epoch);
+    train::report_changes(changes, *state, config, setup.batches_per_epoch, options);
+    good_step = state->step;
+  } else if (!setup.model.weights_folder.empty()) {
+    io::check_file_of_folder(setup.model.weights_folder, "model.safetensors");
+  }
+  const train::RunPlan plan = plan_for(config, options, setup, machine, state);
+  if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report);
+  io::replace_file(folder.file("plan.json"), plan.report.to_json() + "\n");
+  train::release_heap(options);
+
+  train::Engine engine(plan, *machine.backend, options.memory);
+  engine.rehearse_peak();
+  if (state) {
+    train::load_checkpoint(folder.last(), engine, setup.model);
+    train::say(options, "resuming after update " + std::to_string(state->step));
+  } else {
+    train::initialize_weights(setup.model, engine, static_cast<uint64_t>(config.seed),
+                              machine.threads);
+    train::require_finite_weights(engine, config.model);
+    state.emplace();
+  }
+  train::note_data(data, *state);
+  state->micro_batch = plan.micro_batch;
+  state->config_json = config.to_json();
+
+  data::TrainSampler sampler = train::train_sampler(config, data);
+  const train::FeedContext feed{.rows = data.train.get(),
+                                .task = setup.model.task,
+                                .pad_id = data.pad_id(),
+                                .seed = static_cast<uint64_t>(config.seed)};
+  train::Training training;
+  training.config = &config;
+  training.options = &options;
+  training.engine = &engine;
+  training.model = &setup.model;
+  training.tokenizer = data.tokenizer.get();
+  training.feed = feed;
+  training.sampler = &sampler;
+  training.total_steps = train::total_steps(config, sampler.batches_per_epoch());
+  training.validation.engine = &engine;
+  training.validation.feed = {
+      .rows = &data.validation_rows(), .task = feed.task, .pad_id = feed.pad_id, .seed = 0};
+  training.validation.part = data.validation_part;
+  training.validation.buckets = data.buckets;
+  training.folder = folder;
+  if (options.callbacks.on_progress) {
+    training.validation.on_progress = [&](int64_t done, int64_t total) {
+      options.callbacks.on_progress({"evaluating", done, total});
+    };
+  }
+  training.changes = changes;
+  const bool trains_nothing = was_finished && state->is_finished;
+  const train::TrainOutcome outcome = train::run_training(training, *state, good_step);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  TrainSummary summary{.status = outcome.status,
+                       .steps = train::load_state(folder.last()).step,
+                       .planned_peak_bytes = plan.report.planned_peak_bytes,
+                       .planned_arena_bytes = plan.report.arena_bytes,
+                       .measured_arena_bytes = engine.measured_arena_bytes() - plan.gradient_bytes,
+                       .measured_peak_rss_bytes = peak_rss_bytes(),
+                       .final_metrics = outcome.final_metrics,
+                       .weights_sha256 = outcome.weights_sha256,
+                       .seconds = seconds.count()};
+  // Resuming a finished run trains nothing: what was measured while it trained stays.
+  const bool has_trained = !trains_nothing || !io::file_exists(folder.file("summary.json"));
+  if (summary.status != RunStatus::interrupted && has_trained) {
+    io::replace_file(folder.file("summary.json"), summary.to_json() + "\n");
+  }
+  return summary;
+}
+
+}  // namespace snug
