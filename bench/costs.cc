@@ -42,12 +42,12 @@ void fill_residents(train::Engine& engine, int64_t vocabulary) {
   std::minstd_rand random(1);
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     if (entry.type.dtype == DType::boolean) {
-      std::memset(engine.data(name), 1, static_cast<size_t>(entry.bytes));
+      std::ranges::fill(engine.write<std::byte>(name), std::byte{1});
     } else if (name == models::kInputIds) {
-      for (int32_t& id : engine.values<int32_t>(name))
+      for (int32_t& id : engine.write<int32_t>(name))
         id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocabulary));
     } else if (entry.type.dtype == DType::f32) {
-      const auto values = engine.values<float>(name);
+      const auto values = engine.write<float>(name);
       for (size_t i = 0; i < values.size(); ++i)
         values[i] = 0.01F * static_cast<float>(static_cast<int>(i % 17) - 8);
     }

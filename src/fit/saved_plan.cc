@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fit/saved_plan.h"
 
-#include "fit/run_plan.h"
+#include "fit/planned_run.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "io/json_tree.h"

@@ -28,7 +28,7 @@ void read_tensor(const io::SafetensorsFile& file, const io::TensorInfo* found,
                     ", the model needs " + to_string(wanted.shape),
                 "resume with the model configuration that the run began with");
   }
-  file.read(found->name, engine.data(wanted.name), found->size_bytes());
+  file.read(found->name, engine.write<std::byte>(wanted.name).data(), found->size_bytes());
 }
 
 }  // namespace snug::train

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "fit/run_plan.h"
+#include "fit/planned_run.h"
 #include "runtime/executable.h"
 
 namespace snug::train {
@@ -20,15 +20,16 @@ class Engine {
   Engine(const RunPlan& plan, const Backend& backend, std::span<std::byte> callers_memory = {});
 
   [[nodiscard]] bool has(const std::string& name) const { return plan_.residents.has(name); }
-  /// A resident value as elements; T must have the size of its element type.
+  /// A resident value's elements, to be read or to be written; T has the size of its element type.
+  /// Valid until a program runs: ask again by the name behind that. Nobody else knows where a value
+  /// lies.
   template <class T>
-  [[nodiscard]] std::span<T> values(const std::string& name) const {
-    const ResidentLayout::Entry& entry = plan_.residents.at(name);
-    return {reinterpret_cast<T*>(memory_.data() + entry.offset),
-            static_cast<size_t>(entry.bytes) / sizeof(T)};
+  [[nodiscard]] std::span<const T> read(const std::string& name) const {
+    return place<const T>(name);
   }
-  [[nodiscard]] std::byte* data(const std::string& name) const {
-    return memory_.data() + plan_.residents.at(name).offset;
+  template <class T>
+  [[nodiscard]] std::span<T> write(const std::string& name) const {
+    return place<T>(name);
   }
 
   /// Programs by bucket, in the order of the plan.
@@ -69,6 +70,12 @@ class Engine {
   [[nodiscard]] int64_t measured_arena_bytes() const { return measured_arena_bytes_; }
 
  private:
+  template <class T>
+  [[nodiscard]] std::span<T> place(const std::string& name) const {
+    const ResidentLayout::Entry& entry = plan_.residents.at(name);
+    return {reinterpret_cast<T*>(memory_.data() + entry.offset),
+            static_cast<size_t>(entry.bytes) / sizeof(T)};
+  }
   struct Gap {
     int64_t begin = 0;
     int64_t end = 0;

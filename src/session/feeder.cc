@@ -45,7 +45,7 @@ void Feeder::fill_input(const train::Engine& engine, const FedInput& input, int6
                         int64_t rows) const {
   const Shape shape = padded(input);
   const int64_t row_bytes = element_bytes(input.dtype) * element_count(shape);
-  std::byte* const to = engine.data(input.name);
+  std::byte* const to = engine.write<std::byte>(input.name).data();
   const bool is_given = std::find(inputs_.begin(), inputs_.end(), input.name) != inputs_.end();
   if (is_given) {
     source_.fill({.input = input.name,
@@ -79,13 +79,13 @@ double Feeder::total_of(const train::Engine& engine, const MeanTotal& mean) cons
     fill_input(engine, input, first, count);
     const auto elements = static_cast<size_t>(count * element_count(padded(input)));
     if (input.dtype == DType::f32) {
-      for (const float each_weight : engine.values<float>(input.name).first(elements))
+      for (const float each_weight : engine.read<float>(input.name).first(elements))
         sum += static_cast<double>(each_weight);
     } else if (input.dtype == DType::i32) {
-      for (const int32_t label : engine.values<int32_t>(input.name).first(elements))
+      for (const int32_t label : engine.read<int32_t>(input.name).first(elements))
         sum += label == kIgnoreIndex ? 0 : 1;
     } else {
-      for (const uint8_t flag : engine.values<uint8_t>(input.name).first(elements))
+      for (const uint8_t flag : engine.read<uint8_t>(input.name).first(elements))
         sum += flag != 0 ? 1 : 0;
     }
   }
@@ -102,16 +102,16 @@ void Feeder::fill(const train::Engine& engine, int64_t first_slot, int64_t drawn
     if (engine.has(input.name)) fill_input(engine, input, first_slot, rows);
   }
   if (engine.has(kRowWeightsName)) {
-    const std::span<float> weights = engine.values<float>(kRowWeightsName);
+    const std::span<float> weights = engine.write<float>(kRowWeightsName);
     std::fill(weights.begin(), weights.end(), 0.0F);
     std::fill_n(weights.begin(), rows, 1.0F);
   }
   for (size_t i = 0; i < facts_.means.size(); ++i) {
     const std::string& name = facts_.means[i].name;
-    if (engine.has(name)) engine.values<float>(name)[0] = static_cast<float>(1.0 / totals_[i]);
+    if (engine.has(name)) engine.write<float>(name)[0] = static_cast<float>(1.0 / totals_[i]);
   }
   if (engine.has(kRandomKeyName)) {
-    const std::span<int64_t> key = engine.values<int64_t>(kRandomKeyName);
+    const std::span<int64_t> key = engine.write<int64_t>(kRandomKeyName);
     key[0] = static_cast<int64_t>(seed_);
     key[1] = drawn;
     key[2] = first_slot;

@@ -42,7 +42,7 @@ std::optional<NotFinite> find_not_finite(const Engine& engine) {
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     if (entry.type.dtype != DType::f32) continue;
     if (!is_kept(entry.kind)) continue;
-    const std::span<const float> values = engine.values<float>(name);
+    const std::span<const float> values = engine.read<float>(name);
     const int64_t element = first_not_finite(values);
     if (element >= 0)
       return NotFinite{

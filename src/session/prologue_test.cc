@@ -54,7 +54,7 @@ class Batch final : public BatchSource {
   [[nodiscard]] int64_t length() const override { return 1; }
   void fill(const Engine& engine, int64_t first_slot, int64_t drawn) const override {
     for (const char* name : {"x", "target"}) {
-      const std::span<float> values = engine.values<float>(name);
+      const std::span<float> values = engine.write<float>(name);
       const auto width = values.size() / static_cast<size_t>(engine.plan().micro_batch);
       for (size_t i = 0; i < values.size(); ++i) {
         const uint64_t element = static_cast<uint64_t>(first_slot) * width + i;
@@ -62,8 +62,8 @@ class Batch final : public BatchSource {
         values[i] = static_cast<float>(stream.normal());
       }
     }
-    for (float& weight : engine.values<float>("row_weights")) weight = 1;
-    engine.values<float>("inv_total")[0] = 1.0F / kRows;
+    for (float& weight : engine.write<float>("row_weights")) weight = 1;
+    engine.write<float>("inv_total")[0] = 1.0F / kRows;
   }
 };
 
@@ -87,7 +87,7 @@ struct Trained {
     plan = make_run_plan(request, *backend);
     engine = std::make_unique<Engine>(plan, *backend);
     PhiloxStream stream(3, 0);
-    for (float& value : engine->values<float>("layer.weight"))
+    for (float& value : engine->write<float>("layer.weight"))
       value = static_cast<float>(stream.normal());
     first_weights = weights();
     for (int64_t i = 0; i < 4; ++i) {
@@ -100,7 +100,7 @@ struct Trained {
     engine->check_memory();
   }
   [[nodiscard]] std::vector<float> weights() const {
-    const auto values = engine->values<float>("layer.weight");
+    const auto values = engine->read<float>("layer.weight");
     return {values.begin(), values.end()};
   }
   [[nodiscard]] std::vector<float> outputs() const {

@@ -81,7 +81,7 @@ Session::Impl::Impl(const Network& network, const SessionOptions& given, int64_t
   engine->rehearse_peak();
   for (const auto& [weight, entry] : plan.residents.entries()) {
     if (!is_of_model(entry.kind)) continue;
-    nn::initialize(engine->values<float>(weight), entry.type.shape,
+    nn::initialize(engine->write<float>(weight), entry.type.shape,
                    def.init_rule(weight, entry.type.shape), weight,
                    static_cast<uint64_t>(options.seed), machine.threads);
   }
@@ -155,7 +155,7 @@ Feeder Session::Impl::fed(const RowSource& batch) const {
 void Session::Impl::drop_gradients() {
   for (const auto& [tensor, entry] : plan.residents.entries()) {
     if (tensor.starts_with(train::kGradientPrefix))
-      std::memset(engine->data(tensor), 0, static_cast<size_t>(entry.bytes));
+      std::ranges::fill(engine->write<std::byte>(tensor), std::byte{0});
   }
 }
 
@@ -190,7 +190,7 @@ GradientResult Session::gradients(const RowSource& batch) {
       gradient.assign(static_cast<size_t>(element_count(it.entry(weight).type)), 0.0F);
       continue;
     }
-    const std::span<float> sum = it.engine->values<float>(name);
+    const std::span<float> sum = it.engine->write<float>(name);
     gradient.assign(sum.begin(), sum.end());
     std::fill(sum.begin(), sum.end(), 0.0F);  // as before every update
   }
@@ -263,7 +263,7 @@ void Session::read(const std::string& name, std::span<float> values) const {
     throw Error(ErrorCode::bad_config, name,
                 "room for " + std::to_string(values.size()) + " elements, the tensor has " +
                     std::to_string(elements));
-  const std::span<const float> own = impl_->engine->values<float>(name);
+  const std::span<const float> own = impl_->engine->read<float>(name);
   std::copy(own.begin(), own.end(), values.begin());
 }
 
@@ -282,7 +282,7 @@ void Session::write(const std::string& name, std::span<const float> values) {
   const int64_t bad = train::first_not_finite(values);
   if (bad >= 0)
     throw Error(ErrorCode::numeric, name, "element " + std::to_string(bad) + " is not finite");
-  std::copy(values.begin(), values.end(), impl_->engine->values<float>(name).begin());
+  std::copy(values.begin(), values.end(), impl_->engine->write<float>(name).begin());
 }
 
 int64_t Session::measured_arena_bytes() {

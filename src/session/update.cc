@@ -32,7 +32,7 @@ UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateCo
     if (!engine.has(name)) continue;  // no weight that is trained has this rate
     const double rate = rule.rates[i] * optim::rate_factor(rule.schedule, done.schedule);
     const FedValues values = optim::fed_values(rule.optimizer, rate, done.optimizer + 1);
-    const std::span<float> hyper = engine.values<float>(name);
+    const std::span<float> hyper = engine.write<float>(name);
     for (size_t k = 0; k < values.size(); ++k) hyper[k] = static_cast<float>(values[k]);
   }
   UpdateResult result{.loss = run_pieces(engine, batch, done.drawn)};

@@ -239,7 +239,7 @@ void initialize_weights(const Model& model, const Engine& engine, uint64_t seed,
   const std::set<std::string> fresh(model.fresh.begin(), model.fresh.end());
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     if (!is_of_model(entry.kind)) continue;
-    const std::span<float> values = engine.values<float>(name);
+    const std::span<float> values = engine.write<float>(name);
     if (!file || fresh.count(name) != 0) {
       nn::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name, seed,
                      threads);

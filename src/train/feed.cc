@@ -8,7 +8,7 @@ namespace {
 
 template <class T>
 std::span<T> first_of(const Engine& engine, const char* name, int64_t count) {
-  return engine.has(name) ? engine.values<T>(name).first(static_cast<size_t>(count))
+  return engine.has(name) ? engine.write<T>(name).first(static_cast<size_t>(count))
                           : std::span<T>{};
 }
 
@@ -36,7 +36,7 @@ void Feeder::feed(const Engine& engine, int64_t first_slot, int64_t update) {
   const int64_t rows = engine.plan().micro_batch;
   const int64_t tokens = rows * batch_.bucket_length;
   const std::span<float> pixels = engine.has(models::kPixelValues)
-                                      ? engine.values<float>(models::kPixelValues)
+                                      ? engine.write<float>(models::kPixelValues)
                                       : std::span<float>{};
   context_.rows->fill({.rows = batch_.rows,
                        .first_slot = first_slot,
@@ -51,11 +51,11 @@ void Feeder::feed(const Engine& engine, int64_t first_slot, int64_t update) {
   if (engine.has(models::kInvTotal)) {
     if (!weight_) weight_ = batch_weight();
     // A batch that weighs nothing has no loss and no gradient.
-    engine.values<float>(models::kInvTotal)[0] =
+    engine.write<float>(models::kInvTotal)[0] =
         *weight_ > 0 ? 1.0F / static_cast<float>(*weight_) : 0.0F;
   }
   if (engine.has(models::kRng)) {
-    const std::span<int64_t> rng = engine.values<int64_t>(models::kRng);
+    const std::span<int64_t> rng = engine.write<int64_t>(models::kRng);
     rng[0] = static_cast<int64_t>(context_.seed);
     rng[1] = update;
     rng[2] = first_slot;
@@ -72,8 +72,8 @@ void Feeder::feed_labels(const Engine& engine, int64_t first_slot) {
   const size_t label_bytes = static_cast<size_t>(byte_count(type_of(models::kLabels))) / rows;
   const size_t row_weights =
       static_cast<size_t>(element_count(type_of(models::kRowWeights))) / rows;
-  const std::span<std::byte> labels = engine.values<std::byte>(models::kLabels);
-  const std::span<float> weights = engine.values<float>(models::kRowWeights);
+  const std::span<std::byte> labels = engine.write<std::byte>(models::kLabels);
+  const std::span<float> weights = engine.write<float>(models::kRowWeights);
   for (size_t i = 0; i < rows; ++i) {
     const size_t slot = static_cast<size_t>(first_slot) + i;
     const bool is_there = slot < batch_.rows.size();

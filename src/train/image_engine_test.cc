@@ -104,8 +104,8 @@ TEST(Image_engine, running_statistics_move_once_an_update) {
     for (const char* strategy : {"none", "all"}) {
       TestRun run(*reference, TestRun::resnet_config(strategy), 4, micro_batch);
       run.initialize_reference();
-      const auto mean = run.engine->values<double>("bn1.running_mean");
-      const auto variance = run.engine->values<double>("bn1.running_var");
+      const auto mean = run.engine->read<double>("bn1.running_mean");
+      const auto variance = run.engine->read<double>("bn1.running_var");
       std::fill(mean.begin(), mean.end(), 1e6);  // far from every batch: only its share is left
       std::fill(variance.begin(), variance.end(), 1e6);
       (void)run.update_reference(0);

@@ -82,8 +82,8 @@ struct TestRun {
 
   template <class Int, class Bool>
   void feed_texts(int64_t update, int64_t first_slot) {
-    const auto ids = engine->values<Int>("input_ids");
-    const auto mask = engine->values<Bool>("attention_mask");
+    const auto ids = engine->write<Int>("input_ids");
+    const auto mask = engine->write<Bool>("attention_mask");
     const auto global = static_cast<size_t>(plan.report.train_batch_size);
     for (size_t row = 0; row < static_cast<size_t>(plan.micro_batch); ++row) {
       const size_t slot = static_cast<size_t>(first_slot) + row;
@@ -93,14 +93,14 @@ struct TestRun {
         const bool is_there = slot < global && t < length;
         ids[row * 12 + t] = static_cast<Int>(is_there ? 1 + stream.below(99) : 0);
         if (engine->has("token_type_ids"))
-          engine->values<Int>("token_type_ids")[row * 12 + t] = static_cast<Int>(t % 2);
+          engine->write<Int>("token_type_ids")[row * 12 + t] = static_cast<Int>(t % 2);
         mask[row * 12 + t] = static_cast<Bool>(is_there ? 1 : 0);
       }
     }
   }
   template <class Real>
   void feed_images(int64_t update, int64_t first_slot) {
-    const auto pixels = engine->values<Real>("pixel_values");
+    const auto pixels = engine->write<Real>("pixel_values");
     const size_t image = pixels.size() / static_cast<size_t>(plan.micro_batch);
     for (size_t i = 0; i < pixels.size(); ++i) {
       if (i % image == 0) {
@@ -124,17 +124,17 @@ struct TestRun {
     }
     for (size_t row = 0; row < micro_batch; ++row) {
       const size_t slot = static_cast<size_t>(first_slot) + row;
-      engine->values<Int>("labels")[row] = static_cast<Int>(slot % 2);
-      engine->values<Real>("row_weights")[row] = static_cast<Real>(slot < global ? 1 : 0);
+      engine->write<Int>("labels")[row] = static_cast<Int>(slot % 2);
+      engine->write<Real>("row_weights")[row] = static_cast<Real>(slot < global ? 1 : 0);
     }
-    engine->values<Real>("inv_total")[0] = static_cast<Real>(1.0 / static_cast<double>(global));
+    engine->write<Real>("inv_total")[0] = static_cast<Real>(1.0 / static_cast<double>(global));
     if (engine->has("rng")) {
-      const auto rng = engine->values<Long>("rng");
+      const auto rng = engine->write<Long>("rng");
       rng[0] = static_cast<Long>(5);
       rng[1] = static_cast<Long>(update);
       rng[2] = static_cast<Long>(first_slot);
     }
-    const auto hyper = engine->values<Real>("hyper");
+    const auto hyper = engine->write<Real>("hyper");
     hyper[0] = static_cast<Real>(0.01);
     hyper[1] = static_cast<Real>(0.1);
     hyper[2] = static_cast<Real>(0.001);
@@ -162,7 +162,7 @@ struct TestRun {
       if (!is_of_model(entry.kind)) continue;
       std::vector<float> values(static_cast<size_t>(element_count(entry.type)));
       nn::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name, 3);
-      std::copy(values.begin(), values.end(), engine->values<double>(name).begin());
+      std::copy(values.begin(), values.end(), engine->write<double>(name).begin());
     }
   }
   /// Weights and states, as bytes.
@@ -170,8 +170,8 @@ struct TestRun {
     std::string all;
     for (const auto& [name, entry] : plan.residents.entries()) {
       if (entry.kind == ValueKind::input) continue;
-      all.append(reinterpret_cast<const char*>(engine->data(name)),
-                 static_cast<size_t>(entry.bytes));
+      const auto values = engine->read<char>(name);
+      all.append(values.begin(), values.end());
     }
     return all;
   }

@@ -88,7 +88,7 @@ TEST(Canary, gaps_between_resident_values_and_behind_the_arena_are_watched) {
   run.initialize_cpu();
   (void)run.update_cpu(0);
   run.engine->check_memory();
-  const auto bias = run.engine->values<float>("classifier.bias");
+  const auto bias = run.engine->write<float>("classifier.bias");
   float* behind = bias.data() + bias.size();
   const float before = *behind;
   *behind = 1;

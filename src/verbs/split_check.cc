@@ -89,7 +89,7 @@ class SplitRun {
       double squares = 0;
       for (const auto& [name, entry] : plan_.residents.entries()) {
         if (!name.starts_with(kGradientPrefix)) continue;
-        const std::span<float> gradient = engine_.values<float>(name);
+        const std::span<float> gradient = engine_.write<float>(name);
         squares += squared_norm_of(gradient);
         std::fill(gradient.begin(), gradient.end(), 0.0f);
       }
@@ -129,9 +129,9 @@ class SplitRun {
       if (entry.kind != ValueKind::parameter) continue;
       const std::vector<optim::NamedState> states =
           optim::states_of(options, name, entry.type.shape);
-      if (states.empty()) values.push_back(engine_.values<float>(name));
+      if (states.empty()) values.push_back(engine_.read<float>(name));
       if (!states.empty() && engine_.has(states[0].name))
-        values.push_back(engine_.values<float>(states[0].name));
+        values.push_back(engine_.read<float>(states[0].name));
     }
     return values;
   }

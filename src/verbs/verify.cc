@@ -72,7 +72,7 @@ Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
   }
   io::Sha256 hash;
   for (const auto& [name, entry] : plan.residents.entries()) {
-    if (is_kept(entry.kind)) hash.update(engine.data(name), entry.bytes);
+    if (is_kept(entry.kind)) hash.update(engine.read<std::byte>(name).data(), entry.bytes);
   }
   outcome.weights_and_states = hash.finish();
   // Only programs that ran can have touched the arena; the longest bucket decides it, so run that
