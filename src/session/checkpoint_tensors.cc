@@ -13,7 +13,7 @@ std::vector<io::TensorToWrite> tensors_of(const Engine& engine, Share share) {
     tensors.push_back({.name = name,
                        .dtype = io::StoredType::f32,
                        .shape = entry.type.shape,
-                       .data = engine.data(name)});
+                       .data = engine.read<std::byte>(name).data()});
   }
   return tensors;
 }
