@@ -13,6 +13,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/machine_profile.h"
 #include "base/threads.h"
+#include "fit/run_plan.h"
 #include "models/model.h"
 #include "session/engine.h"
 #include "setup/model_network.h"
