@@ -45,7 +45,7 @@ namespace {
 
 // Of the verbs that plan a training step; a plan that is replayed says what is recomputed.
 std::string_view recompute_variable(const std::string& verb, const Arguments& arguments) {
-  if (verb != "plan" && verb != "train" && verb != "verify") return {};
+  if (verb != "plan" && verb != "train" && verb != "verify" && verb != "explain") return {};
   const char* value = arguments.plan_file.empty() ? std::getenv("RECOMPUTE") : nullptr;
   return value == nullptr ? std::string_view() : value;
 }
@@ -75,6 +75,10 @@ bool read_arguments(const std::string& verb, const std::string& summary,
   }
   if (verb == "inspect")
     app.add_flag("--weights", arguments.lists_weights, "Every weight, not layers alone");
+  if (verb == "explain")
+    app.add_flag(
+        "--stages", arguments.has_stages,
+        "Also print what stands after each stage: graphs, the planner's problem, the plan");
   app.footer(
       "Every key of a run configuration is an option as well (--key value):\n\n" +
       config_help(terminal_columns(STDOUT_FILENO) > 0 ? terminal_columns(STDOUT_FILENO) : 100) +

@@ -29,6 +29,7 @@ struct Arguments {
   std::string save_schedule_file;  // plan
   std::string html_file;           // plan
   bool lists_weights = false;      // inspect
+  bool has_stages = false;         // explain
 };
 
 /// Reads `-c FILE`, `--json` and every key of a run configuration. Prints help and returns false
@@ -52,6 +53,7 @@ int train_verb(const std::vector<std::string>& words);
 int eval_verb(const std::vector<std::string>& words);
 int predict_verb(const std::vector<std::string>& words);
 int inspect_verb(const std::vector<std::string>& words);
+int explain_verb(const std::vector<std::string>& words);
 int verify_verb(const std::vector<std::string>& words);
 int solve_verb(const std::vector<std::string>& words);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the program `snug` does, as functions: plan_run, train_model, evaluate_model, predict_rows,
-// inspect_run, verify_run. Nothing is global and nothing is printed: progress and logs go to
-// callbacks, every failure is a snug::Error. Calls in different threads do not disturb each other
-// as long as their output folders differ. Work is done by the threads of the process's OpenMP;
-// where other processes want the cores too, set OMP_WAIT_POLICY=passive in the environment before
-// the process starts (on_message says when).
+// inspect_run, explain_run, verify_run. Nothing is global and nothing is printed: progress and logs
+// go to callbacks, every failure is a snug::Error. Calls in different threads do not disturb each
+// other as long as their output folders differ. Work is done by the threads of the process's
+// OpenMP; where other processes want the cores too, set OMP_WAIT_POLICY=passive in the environment
+// before the process starts (on_message says when).
 #pragma once
 
 #include <atomic>
@@ -99,6 +99,8 @@ struct RunOptions {
   std::string save_schedule_file;
   /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.
   bool wants_picture = false;
+  /// Fills Stage::text.
+  bool wants_stage_texts = false;
   /// inspect_run's text lists every weight; otherwise layers.
   bool lists_weights = false;
 };
@@ -149,6 +151,23 @@ void predict_rows(const RunConfig& config, const std::function<void(const Predic
 /// object.
 [[nodiscard]] std::string inspect_run(const RunConfig& config, bool is_json,
                                       const RunOptions& options = {});
+
+/// One stage on the way from a configuration to programs that are bound to memory.
+struct Stage {
+  std::string name;
+  double seconds = 0;
+  std::string result;  // what stands then, in a line
+  std::string text;    // all of it: a graph, a problem, a plan; empty unless wants_stage_texts
+};
+struct Explanation {
+  std::vector<Stage> stages;  // in order
+  [[nodiscard]] std::string to_text() const;
+  [[nodiscard]] std::string to_json() const;
+};
+/// Compiles a run as train_model would and tells every stage: model and data, the graph of the
+/// training program of the longest rows through every pass, kernels, the plan, memory. Every graph
+/// is verified and the plan is checked. Trains nothing and writes nothing into output_dir.
+[[nodiscard]] Explanation explain_run(const RunConfig& config, const RunOptions& options = {});
 
 struct VerifyCheck {
   std::string name;

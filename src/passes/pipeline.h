@@ -10,7 +10,7 @@
 namespace snug {
 
 struct PipelineHooks {
-  /// Called after every pass with its name and result; for dumps and tests.
+  /// Called after every pass with its name and result; for `snug explain`, dumps and tests.
   std::function<void(const std::string& pass, const Graph& graph)> after_pass;
 };
 

@@ -110,13 +110,14 @@ bool accumulates_gradients(const Recipe& recipe, int64_t micro_batches) {
 
 // The prologue among its nodes.
 Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const BatchShape& shape,
-                        int64_t micro_batches) {
+                        int64_t micro_batches, const PipelineHooks& hooks = {}) {
   const bool accumulates = accumulates_gradients(recipe, micro_batches);
   GraphBuilder builder(ops_of(network), "train");
   const ValueId loss = network.build(builder, {.rows = shape.rows,
                                                .length = shape.length,
                                                .training = true,
                                                .micro_batches = micro_batches});
+  if (hooks.after_pass) hooks.after_pass("forward", builder.graph());
   std::map<std::string, ValueId> by_name;
   std::vector<std::string> names;
   for (size_t i = 0; i < builder.graph().values.size(); ++i) {
@@ -161,16 +162,19 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
   } else if (!accumulates) {
     append_clipped_updates(builder, recipe, names, updated, gradients);
   }
-  return run_pipeline(builder.take(), ops_of(network));
+  if (hooks.after_pass) hooks.after_pass("backward", builder.graph());
+  return run_pipeline(builder.take(), ops_of(network), hooks);
 }
 
 }  // namespace
 
 Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const BatchShape& shape,
-                        int64_t micro_batches) {
-  Graph graph = whole_train_graph(network, recipe, shape, micro_batches);
-  const bool accumulates = accumulates_gradients(recipe, micro_batches);
-  return accumulates ? split_prologue(std::move(graph)).main : graph;
+                        int64_t micro_batches, const PipelineHooks& hooks) {
+  Graph graph = whole_train_graph(network, recipe, shape, micro_batches, hooks);
+  if (!accumulates_gradients(recipe, micro_batches)) return graph;
+  graph = split_prologue(std::move(graph)).main;
+  if (hooks.after_pass) hooks.after_pass("split_prologue", graph);
+  return graph;
 }
 
 Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe) {

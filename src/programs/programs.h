@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "passes/pipeline.h"
 #include "programs/network_def.h"
 #include "programs/recipe.h"
 
@@ -22,10 +23,13 @@ inline constexpr const char* kHyperName = "hyper";         // f32[4]: optim::fed
 inline constexpr const char* kGradNormName = "grad_norm";  // f32[]: output
 inline constexpr const char* kGradientPrefix = "grad.";    // state of an accumulated gradient
 
+/// The stages, in order: forward (the network), backward (with accumulation or updates), the passes
+/// of the pipeline, and the prologue taken out where the program accumulates. `hooks` is told each.
 /// Forward, backward, and then either accumulation into the "grad." states (where an update has
 /// more than one micro-batch) or clipping and update.
 [[nodiscard]] Graph build_train_graph(const NetworkDef& network, const Recipe& recipe,
-                                      const BatchShape& shape, int64_t micro_batches);
+                                      const BatchShape& shape, int64_t micro_batches,
+                                      const PipelineHooks& hooks = {});
 
 /// What the programs of an update with more than one micro-batch share, made once an update from
 /// the weights (Phase::prologue). Without nodes where the network has no such part; with one

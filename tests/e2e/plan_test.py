@@ -20,6 +20,47 @@ class Page(html.parser.HTMLParser):
         self.titles.append(data)
 
 
+class Explanations(Case):
+    """`snug explain`: every stage in order, and what stands after it."""
+
+    def stages(self, *words, **changes):
+        done = run("explain", "--json", *words, *options(**self.base(max_steps=2, **changes)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["stages"]
+
+    def test_stages_stand_in_order_and_agree_with_the_plan(self):
+        pieces = self.stages(train_batch_size=8, micro_batch_size=2)
+        names = [stage["name"] for stage in pieces]
+        self.assertEqual(names, ["machine", "model and data", "forward", "backward", "remove_dead", "fuse_accumulate",
+                                 "split_prologue", "kernels", "plan", "memory"])
+        whole = self.stages(train_batch_size=8, micro_batch_size=8)
+        self.assertEqual([s["name"] for s in whole], [name for name in names if name != "split_prologue"])
+        for stage in pieces + whole:
+            self.assertGreaterEqual(stage["seconds"], 0)
+            self.assertNotIn("text", stage)
+        ops = {stage["name"]: int(stage["result"].split()[0]) for stage in pieces if stage["result"].endswith("verified")}
+        self.assertGreater(ops["backward"], 2 * ops["forward"])
+        self.assertLess(ops["fuse_accumulate"], ops["remove_dead"])
+        self.assertIn("4 micro-batches of 2 rows", next(s["result"] for s in pieces if s["name"] == "plan"))
+
+    def test_texts_are_those_of_each_stage(self):
+        texts = {stage["name"]: stage.get("text", "") for stage in self.stages("--stages", train_batch_size=4, micro_batch_size=2)}
+        self.assertNotIn("backward\n", texts["forward"])
+        self.assertIn(" = accumulate(", texts["backward"])
+        self.assertIn(" = matmul_accumulate(", texts["fuse_accumulate"])
+        self.assertNotIn(" = matmul_accumulate(", texts["remove_dead"])
+        self.assertEqual(texts["fuse_accumulate"], texts["split_prologue"])
+        self.assertGreater(len(json.loads(texts["kernels"])["ops"]), 50)
+        self.assertGreater(len(json.loads(texts["plan"])["steps"]), 50)
+        done = run("explain", "--stages", *options(**self.base(train_batch_size=4)))
+        self.assertIn("\n== fuse_accumulate\ngraph \"train\" {", done.stdout)
+
+    def test_what_does_not_fit_is_refused_as_by_plan(self):
+        done = run("explain", *options(**self.base(memory="50MiB")))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("smallest", done.stderr)
+
+
 class Plans(Case):
     def test_a_replayed_plan_gives_the_same_plan_and_the_same_weights(self):
         # A finished tokenizer: learning one would need more memory than this small model.
