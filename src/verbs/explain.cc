@@ -100,28 +100,28 @@ Explanation explain_run(const RunConfig& config, const RunOptions& options) {
     stages.end(name, taken, sizes_of(graph), [&] { return print(graph); });
   }};
   const Graph graph =
-      train::build_train_graph(request.network, request.recipe,
-                               {run.micro_batch, planned.length}, run.accumulation_steps, hooks);
+      train::build_train_graph(request.network, request.recipe, {run.micro_batch, planned.length},
+                               run.accumulation_steps, hooks);
   stages.begin();
   const Lowered lowered = lower(graph, *machine.backend, run.accumulation_steps);
-  stages.end("kernels",
-             fmt::format("{} kernel calls, {} storages; {} of scratch at most",
-                         lowered.problem.ops.size(), lowered.problem.storages.size(),
-                         format_bytes([&] {
-                           int64_t most = 0;
-                           for (const plan::Op& op : lowered.problem.ops)
-                             most = std::max(most, op.scratch_bytes);
-                           return most;
-                         }())),
-             [&] { return plan::to_json(lowered.problem); });
+  stages.end(
+      "kernels",
+      fmt::format("{} kernel calls, {} storages; {} of scratch at most", lowered.problem.ops.size(),
+                  lowered.problem.storages.size(), format_bytes([&] {
+                    int64_t most = 0;
+                    for (const plan::Op& op : lowered.problem.ops)
+                      most = std::max(most, op.scratch_bytes);
+                    return most;
+                  }())),
+      [&] { return plan::to_json(lowered.problem); });
   const std::vector<std::string> errors = plan::check(lowered.problem, planned.plan);
   if (!errors.empty())
     throw Error(ErrorCode::internal, "plan", errors.front(), "please report this with the command");
-  stages.end("plan", planning,
-             fmt::format("{}: {}, {} steps, arena {}; checked", program_text(run),
-                         planned.plan.strategy, planned.plan.steps.size(),
-                         format_bytes(planned.plan.arena_bytes)),
-             [&] { return plan::to_json(planned.plan); });
+  stages.end(
+      "plan", planning,
+      fmt::format("{}: {}, {} steps, arena {}; checked", program_text(run), planned.plan.strategy,
+                  planned.plan.steps.size(), format_bytes(planned.plan.arena_bytes)),
+      [&] { return plan::to_json(planned.plan); });
   train::release_heap(options);
   stages.begin();
   const train::Engine engine(run, *machine.backend);

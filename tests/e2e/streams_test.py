@@ -23,7 +23,7 @@ class Streams(Case):
         problem = self.folder / "items.csv"
         problem.write_text("id,lower,upper,size\n0,0,2,8\n1,1,3,8\n")
         return [["--help"], ["--version"], ["train", "--help"], ["solve", "--help"], ["plan", *TINY], ["plan", *TINY, "--json"],
-                ["inspect", *TINY], ["eval", *trained], ["predict", *trained],
+                ["inspect", *TINY], ["explain", *TINY], ["eval", *trained], ["predict", *trained],
                 ["verify", *options(**self.base(max_seq_length=8, model="mlp", hidden_sizes=4))], ["solve", "placement", problem]]
 
     def test_output_that_cannot_be_written_is_exit_1_for_every_verb(self):
