@@ -38,7 +38,8 @@ class SavedProblems(Case):
                     self.assertEqual(written["cost"] + written["kept_cost"], plan["step_seconds"])
 
     def test_which_program_is_saved_is_said(self):
-        _, _, _, said = self.saved(**self.FAMILIES["bert"])
+        # Which split is the fastest is the machine's affair; here it is given.
+        _, _, _, said = self.saved(**self.FAMILIES["bert"], micro_batch_size=8)
         self.assertIn("8 rows of 32 tokens, with the update, one of the 2 programs of this run", said)
         _, _, _, said = self.saved(**self.FAMILIES["resnet"])
         self.assertIn("16 images of 32 x 32 pixels, with the update", said)
