@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/stop.h"
+#include "graph/node_classes.h"
 #include "ops/registry.h"
 #include "snug/error.h"
 
@@ -49,6 +51,7 @@ class ReverseMode {
         output_(output),
         sink_(sink),
         effect_(effect),
+        classes_(builder.graph(), NeutralAttrs::count),
         wrt_(wrt.begin(), wrt.end()) {
     const Graph& graph = builder_.graph();
     needs_.assign(graph.values.size(), false);
@@ -57,6 +60,7 @@ class ReverseMode {
     mark_path();
     if (!accumulator) return;
     for (const ValueId id : wrt_) {
+      stop_point();
       const int uses = uses_left(id);
       const ValueId sum = uses > 0 ? accumulator(id, uses) : kNone;
       if (sum == kNone) continue;
@@ -107,6 +111,7 @@ class ReverseMode {
     node_count_ = graph.nodes.size();
     for (ValueId id : wrt_) needs_[static_cast<size_t>(id)] = true;
     for (const Node& node : graph.nodes) {
+      stop_point();
       const bool depends = std::any_of(node.inputs.begin(), node.inputs.end(),
                                        [&](ValueId id) { return needs(id); });
       if (!depends) continue;
@@ -116,6 +121,7 @@ class ReverseMode {
     }
     reaches_[static_cast<size_t>(output_)] = true;
     for (size_t i = node_count_; i-- > 0;) {
+      stop_point();
       const Node& node = graph.nodes[i];
       if (!is_on_path(node)) continue;
       for (ValueId id : node.inputs) {
@@ -160,17 +166,34 @@ class ReverseMode {
     const auto any = [](const std::vector<bool>& flags) {
       return std::find(flags.begin(), flags.end(), true) != flags.end();
     };
-    const bool is_split =
-        any(first) && any(second) &&
-        count_nodes(builder_, node, has_dy, first) + count_nodes(builder_, node, has_dy, second) ==
-            count_nodes(builder_, node, has_dy, wants);
-    if (is_split) {
+    if (any(first) && any(second) && is_split_free(id, node, has_dy, first, second)) {
       const bool others_first = effect_ == SinkEffect::overwrites;
       apply(id, node, *rule, dy, others_first ? second : first);
       apply(id, node, *rule, dy, others_first ? first : second);
     } else {
       apply(id, node, *rule, dy, wants);
     }
+  }
+
+  // Whether the gradients in two goes take no more nodes than in one; asked once for equal nodes.
+  bool is_split_free(NodeId id, const Node& node, const std::vector<bool>& has_dy,
+                     const std::vector<bool>& first, const std::vector<bool>& second) {
+    std::vector<size_t> key = {classes_.class_of(id)};
+    for (const ValueId input : node.inputs)  // one value may be several inputs
+      key.push_back(static_cast<size_t>(std::find(node.inputs.begin(), node.inputs.end(), input) -
+                                        node.inputs.begin()));
+    for (const auto* flags : {&has_dy, &first, &second}) {
+      for (const bool flag : *flags) key.push_back(flag ? 1 : 0);
+    }
+    const auto [known, is_new] = is_split_free_.try_emplace(std::move(key), false);
+    if (is_new) {
+      std::vector<bool> both = first;
+      for (size_t i = 0; i < both.size(); ++i) both[i] = first[i] || second[i];
+      known->second = count_nodes(builder_, node, has_dy, first) +
+                          count_nodes(builder_, node, has_dy, second) ==
+                      count_nodes(builder_, node, has_dy, both);
+    }
+    return known->second;
   }
 
   void apply(NodeId id, const Node& node, const VjpFn& rule, std::span<const ValueId> dy,
@@ -237,6 +260,8 @@ class ReverseMode {
   ValueId output_;
   const GradientSink& sink_;
   SinkEffect effect_;
+  NodeClasses classes_;
+  std::map<std::vector<size_t>, bool> is_split_free_;
   std::set<ValueId> wrt_;
   size_t node_count_ = 0;
   std::vector<bool> needs_;

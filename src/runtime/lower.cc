@@ -2,13 +2,13 @@
 #include "runtime/lower.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
 #include "base/stop.h"
 #include "base/units.h"
+#include "graph/node_classes.h"
 #include "graph/op_def.h"
 
 namespace snug {
@@ -16,9 +16,9 @@ namespace {
 
 plan::Phase planner_phase(Phase phase) { return static_cast<plan::Phase>(phase); }
 
-// FNV-1a; equal signatures make equal blocks, so the value must not depend on the run.
-uint64_t hash_text(const std::string& text) {
-  uint64_t hash = 1469598103934665603ull;
+// FNV-1a; equal signatures make equal blocks, so the value must not depend on the run. A text that
+// follows another goes on from its hash.
+uint64_t hash_text(const std::string& text, uint64_t hash = 1469598103934665603ull) {
   for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   return hash;
 }
@@ -43,6 +43,7 @@ class Overwriting {
         readers_(graph.values.size(), 0) {
     std::vector<const Node*> last_reader(graph.values.size(), nullptr);
     for (const Node& node : graph.nodes) {
+      stop_point();
       if (node.op->alias->kind == AliasKind::view) continue;
       for (const ValueId input : node.inputs) {
         if (input == kNone) continue;
@@ -97,7 +98,7 @@ class Overwriting {
 // The nodes of each op of the planner, and the storages that this makes one.
 struct Groups {
   std::vector<std::vector<NodeId>> nodes;
-  std::map<ValueId, ValueId> written_over;  // the storage, and the one that takes its place
+  std::vector<ValueId> written_over;  // by storage: the one that takes its place, or kNone
 };
 
 // A forward node joins the op that makes the input it writes over: what is between them is read by
@@ -116,7 +117,9 @@ class Grouping {
       if (value.is_marked || (value.kind == ValueKind::computed && !value.name.empty()))
         is_marked_[owner] = true;
     }
+    groups_.written_over.assign(graph.values.size(), kNone);
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      stop_point();
       const Node& node = graph.nodes[i];
       if (node.op->alias->kind == AliasKind::view) continue;
       const auto id = static_cast<NodeId>(i);
@@ -146,7 +149,7 @@ class Grouping {
       if (!std::all_of(node.inputs.begin(), node.inputs.end(),
                        [&](ValueId id) { return id == kNone || is_there(id, op); }))
         continue;
-      groups_.written_over[input] = output;
+      groups_.written_over[static_cast<size_t>(input)] = output;
       return op;
     }
     return kNone;
@@ -171,6 +174,7 @@ class Grouping {
 // repeats, nobody misses the input.
 void add_reuses(const Graph& graph, const Overwriting& overwriting, Lowered& lowered) {
   for (size_t i = 0; i < lowered.problem.ops.size(); ++i) {
+    stop_point();
     const Node& node = graph.node(lowered.nodes_of_op[i].front());
     if (node.phase != Phase::backward) continue;
     auto& reuses = lowered.problem.ops[i].reuses;
@@ -204,51 +208,70 @@ class UniqueLists {
   int32_t list_ = 0;
 };
 
-// Of everything that a node reads or writes, each place once, for the batch in one piece.
-double operand_bytes(const Node& node, const Lowered& lowered, int64_t pieces) {
+// What equal nodes share: it is asked and written once.
+struct NodeKind {
+  KernelChoice choice;
+  std::string signature;
+  double share = -1;       // of its operands' way from memory, of the node before
+  std::string text = {};   // signature and share
+  uint64_t text_hash = 0;  // of `text` alone
+};
+
+class Kinds {
+ public:
+  Kinds(const Graph& graph, const Backend& backend)
+      : graph_(graph), backend_(backend), classes_(graph, NeutralAttrs::do_not_count) {}
+  const NodeKind& of(NodeId id, double operand_bytes) {
+    const size_t number = classes_.class_of(id);
+    if (number == kinds_.size()) {
+      const NodeSpec spec = spec_of(graph_, id);
+      kinds_.push_back({.choice = backend_.select(spec), .signature = signature_of(spec)});
+    }
+    NodeKind& kind = kinds_[number];
+    const double share = backend_.share_from_memory(operand_bytes);
+    if (share != kind.share) {
+      kind.share = share;
+      kind.text = kind.signature + " " + std::to_string(share);
+      kind.text_hash = hash_text(kind.text);
+    }
+    return kind;
+  }
+
+ private:
+  const Graph& graph_;
+  const Backend& backend_;
+  NodeClasses classes_;
+  std::vector<NodeKind> kinds_;  // by class
+};
+
+// What the lowering of one op after the other shares.
+struct Workbench {
+  Kinds kinds;
+  UniqueLists read;
+  UniqueLists made;
+  UniqueLists touched;
   std::vector<plan::StorageId> places;
+  double uncertain_seconds = 0;
+};
+
+// Of everything that a node reads or writes, each place once, for the batch in one piece.
+double operand_bytes(const Node& node, const Lowered& lowered, int64_t pieces, Workbench& bench) {
+  bench.touched.begin();
+  bench.places.clear();
   for (const auto* ids : {&node.inputs, &node.outputs}) {
     for (const ValueId id : *ids) {
-      if (id != kNone) places.push_back(lowered.storage_of_value[static_cast<size_t>(id)]);
+      if (id == kNone) continue;
+      bench.touched.add(lowered.storage_of_value[static_cast<size_t>(id)], bench.places);
     }
   }
-  std::sort(places.begin(), places.end());
-  places.erase(std::unique(places.begin(), places.end()), places.end());
-  double bytes = 0;
-  for (const plan::StorageId place : places) {
+  double bytes = 0;  // a sum of integers: in any order
+  for (const plan::StorageId place : bench.places) {
     const plan::Storage& storage = lowered.problem.storages[static_cast<size_t>(place)];
     bytes +=
         static_cast<double>(storage.bytes) * (storage.resident ? 1.0 : static_cast<double>(pieces));
   }
   return bytes;
 }
-
-// Kernels by node; equal nodes are asked about once.
-class Kernels {
- public:
-  explicit Kernels(const Backend& backend) : backend_(backend) {}
-  const KernelChoice& select(const NodeSpec& spec, const std::string& signature) {
-    auto found = known_.find(signature);
-    if (found == known_.end()) found = known_.emplace(signature, backend_.select(spec)).first;
-    return found->second;
-  }
-
-  [[nodiscard]] double share_from_memory(double bytes) const {
-    return backend_.share_from_memory(bytes);
-  }
-
- private:
-  const Backend& backend_;
-  std::map<std::string, KernelChoice> known_;
-};
-
-// What the lowering of one op after the other shares.
-struct Workbench {
-  Kernels kernels;
-  UniqueLists read;
-  UniqueLists made;
-  double uncertain_seconds = 0;
-};
 
 plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lowered& lowered,
                   int64_t pieces, Workbench& bench) {
@@ -265,15 +288,14 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
               .parts = first.parts};
   bench.read.begin();
   bench.made.begin();
-  std::string signatures;
   stop_point();
   for (const NodeId id : nodes) {
     const Node& node = graph.node(id);
-    const NodeSpec spec = spec_of(graph, id);
-    const std::string signature = signature_of(spec);
-    const KernelChoice& choice = bench.kernels.select(spec, signature);
-    op.name += (op.name.empty() ? "" : "+") + *node.op->name;
-    const double share = bench.kernels.share_from_memory(operand_bytes(node, lowered, pieces));
+    const NodeKind& kind = bench.kinds.of(id, operand_bytes(node, lowered, pieces, bench));
+    const KernelChoice& choice = kind.choice;
+    if (!op.name.empty()) op.name += "+";
+    op.name += *node.op->name;
+    const double share = kind.share;
     const double more = std::max(0.0, choice.far_seconds - choice.seconds);
     const double seconds = choice.seconds + share * more;
     op.seconds += seconds;
@@ -282,12 +304,12 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
         std::max(op.scratch_bytes, round_up(choice.scratch_bytes, lowered.problem.alignment));
     op.may_recompute = op.may_recompute && node.op->alias->kind != AliasKind::must_overwrite;
     op.is_expensive = op.is_expensive || node.op->timing.is_expensive;
-    signatures += signature + " " + std::to_string(share);
+    op.signature = id == nodes.front() ? kind.text_hash : hash_text(kind.text, op.signature);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNone) continue;
       const plan::StorageId storage = lowered.storage_of_value[static_cast<size_t>(node.inputs[i])];
       if (bench.made.has(storage)) {
-        signatures += " over " + std::to_string(i);
+        op.signature = hash_text(" over " + std::to_string(i), op.signature);
       } else {
         bench.read.add(storage, op.inputs);
       }
@@ -295,7 +317,6 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
     for (const ValueId output : node.outputs)
       bench.made.add(lowered.storage_of_value[static_cast<size_t>(output)], op.outputs);
   }
-  op.signature = hash_text(signatures);
   return op;
 }
 
@@ -309,14 +330,14 @@ Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
   Groups groups = Grouping(graph, overwriting).take();
   const auto place_of = [&](ValueId id) {
     ValueId place = overwriting.storage(id);
-    for (auto next = groups.written_over.find(place); next != groups.written_over.end();
-         next = groups.written_over.find(place)) {
-      place = overwriting.storage(next->second);
-    }
+    for (ValueId next = groups.written_over[static_cast<size_t>(place)]; next != kNone;
+         next = groups.written_over[static_cast<size_t>(place)])
+      place = overwriting.storage(next);
     return place;
   };
   out.storage_of_value.assign(graph.values.size(), kNone);
   for (size_t i = 0; i < graph.values.size(); ++i) {
+    stop_point();
     const auto id = static_cast<ValueId>(i);
     if (place_of(id) != id) continue;
     out.storage_of_value[i] = static_cast<plan::StorageId>(out.problem.storages.size());
@@ -326,6 +347,7 @@ Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
          .resident = graph.is_resident(id)});
   }
   for (size_t i = 0; i < graph.values.size(); ++i) {
+    stop_point();
     const ValueId place = place_of(static_cast<ValueId>(i));
     out.storage_of_value[i] = out.storage_of_value[static_cast<size_t>(place)];
     // A view that has a name or a mark is the storage that it looks at.
@@ -336,7 +358,11 @@ Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
   }
   out.nodes_of_op = std::move(groups.nodes);
   const size_t storages = out.problem.storages.size();
-  Workbench bench{Kernels(backend), UniqueLists(storages), UniqueLists(storages)};
+  Workbench bench{Kinds(graph, backend),
+                  UniqueLists(storages),
+                  UniqueLists(storages),
+                  UniqueLists(storages),
+                  {}};
   double seconds = 0;
   out.problem.ops.reserve(out.nodes_of_op.size());
   for (const std::vector<NodeId>& nodes : out.nodes_of_op) {
