@@ -249,7 +249,7 @@ TEST(Schedule, Updates_move_behind_their_gradient_and_stay_valid) {
   EXPECT_EQ(in_original_ids(early, given_order(late)), early.original);
   // Where updates already follow their gradients nothing moves.
   const Problem prompt = testing::encoder({.layers = 3, .accumulates = false});
-  EXPECT_EQ(with_prompt_updates(prompt).original, given_order(prompt));
+  EXPECT_EQ(prompt_update_order(prompt), given_order(prompt));
 }
 
 TEST(Slack, Useless_repeats_go_and_the_limit_holds) {

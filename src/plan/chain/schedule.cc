@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/id_vector.h"
+#include "base/stop.h"
 
 namespace snug::plan {
 namespace {
@@ -103,24 +104,25 @@ class Flattener {
 
   // Marks the closure of what is missing, then runs it in the given order.
   void make_available(const std::vector<StorageId>& wanted) {
-    std::vector<StorageId> stack(wanted);
-    std::vector<OpId> closure;
-    while (!stack.empty()) {
-      const StorageId id = stack.back();
-      stack.pop_back();
+    stop_point();
+    stack_.assign(wanted.begin(), wanted.end());
+    closure_.clear();
+    while (!stack_.empty()) {
+      const StorageId id = stack_.back();
+      stack_.pop_back();
       const OpId producer = index_.producer[id];
       if (producer < 0 || is_available_[id] || is_marked_[producer]) continue;
       is_marked_[producer] = true;
-      closure.push_back(producer);
+      closure_.push_back(producer);
       const bool is_rerun = has_run_[producer];
       if (is_rerun && (index_.runs_once[producer] || !sees_own_version(producer))) {
         is_stale_ = true;
         for (const StorageId output : index_.op(producer).outputs) is_pinned_[output] = true;
       }
-      for (const StorageId input : index_.op(producer).inputs) stack.push_back(input);
+      for (const StorageId input : index_.op(producer).inputs) stack_.push_back(input);
     }
-    std::sort(closure.begin(), closure.end());
-    for (const OpId op : closure) {
+    std::sort(closure_.begin(), closure_.end());
+    for (const OpId op : closure_) {
       run_op(op);
       is_marked_[op] = false;
     }
@@ -154,6 +156,8 @@ class Flattener {
   IdVector<int32_t> writes_;
   IdVector<bool> is_marked_;
   std::vector<OpId> schedule_;
+  std::vector<StorageId> stack_;
+  std::vector<OpId> closure_;
   OpId next_backward_;
   bool is_stale_ = false;  // a recomputation came after a write of what it reads: pin and try again
   bool is_stuck_ = false;  // the order itself is invalid

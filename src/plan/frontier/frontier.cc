@@ -29,7 +29,7 @@ Frontier::Frontier(const Problem& problem, std::vector<ScheduledPoint> points,
 
 Frontier::Frontier(const Problem& problem, Plan only)
     : Frontier(problem, {{{}, only.strategy, only.load_bytes, only.seconds}},
-               with_prompt_updates(problem).original, {}) {
+               prompt_update_order(problem), {}) {
   plans_.front() = std::move(only);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/id_vector.h"
+#include "base/stop.h"
 #include "plan/problem/index.h"
 #include "plan/problem/liveness.h"
 
@@ -21,6 +22,7 @@ std::vector<OpId> backward_order(const ProblemIndex& index) {
   IdVector<std::vector<OpId>> behind(index.op_count());
   std::vector<OpId> order;
   for (OpId id = 0; id < index.op_count(); ++id) {
+    stop_point();
     const Op& op = index.op(id);
     OpId root = id;
     if (op.phase == Phase::update && id > index.backward_begin) {
@@ -50,13 +52,27 @@ std::vector<OpId> backward_order(const ProblemIndex& index) {
 
 }  // namespace
 
-OrderedProblem with_prompt_updates(const Problem& problem) {
-  OrderedProblem ordered{problem, given_order(problem)};
+std::vector<OpId> prompt_update_order(const Problem& problem) {
+  std::vector<OpId> order = given_order(problem);
   const ProblemIndex index(problem);
   const std::vector<OpId> tail = backward_order(index);
-  std::copy(tail.begin(), tail.end(), ordered.original.begin() + index.backward_begin);
-  for (size_t i = 0; i < ordered.original.size(); ++i)
-    ordered.problem.ops[i] = problem.ops[ordered.original[i]];
+  std::copy(tail.begin(), tail.end(), order.begin() + index.backward_begin);
+  return order;
+}
+
+OrderedProblem with_prompt_updates(const Problem& problem) {
+  // Member by member: compilers destroy a half-made aggregate twice where a later one throws.
+  OrderedProblem ordered;
+  ordered.original = prompt_update_order(problem);
+  ordered.problem.storages = problem.storages;
+  ordered.problem.keep = problem.keep;
+  ordered.problem.alignment = problem.alignment;
+  ordered.problem.kept_seconds_per_byte = problem.kept_seconds_per_byte;
+  ordered.problem.ops.reserve(problem.ops.size());
+  for (const OpId id : ordered.original) {
+    stop_point();
+    ordered.problem.ops.push_back(problem.ops[id]);
+  }
   return ordered;
 }
 

@@ -18,6 +18,9 @@ struct OrderedProblem {
 
 [[nodiscard]] OrderedProblem with_prompt_updates(const Problem& problem);
 
+/// The order alone: OrderedProblem::original.
+[[nodiscard]] std::vector<OpId> prompt_update_order(const Problem& problem);
+
 /// `schedule` in the ids of the given problem.
 [[nodiscard]] std::vector<OpId> in_original_ids(const OrderedProblem& ordered,
                                                 const std::vector<OpId>& schedule);

@@ -6,8 +6,10 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/id_vector.h"
+#include "base/stop.h"
 #include "snug/error.h"
 
 namespace snug::plan {
@@ -27,14 +29,14 @@ void validate_bytes(const Problem& problem, const std::string& where, int64_t by
   }
 }
 
+// `listed_in` is by storage: the list that it was in last.
 void validate_ids(const Problem& problem, const Op& op, const std::vector<StorageId>& ids,
-                  const char* role) {
-  std::set<StorageId> seen;
+                  const char* role, IdVector<const void*>& listed_in) {
   for (const StorageId id : ids) {
     if (id < 0 || id >= static_cast<StorageId>(problem.storages.size())) {
       reject(op.name, std::string(role) + " " + std::to_string(id) + " is not a storage");
     }
-    if (!seen.insert(id).second) {
+    if (std::exchange(listed_in[id], &ids) == &ids) {
       reject(op.name, std::string(role) + " '" + problem.storages[id].name + "' is listed twice");
     }
   }
@@ -310,9 +312,11 @@ void validate(const Problem& problem) {
   }
   IdVector<bool> is_made(problem.storages.size(), false);
   IdVector<const Op*> overwritten_by(problem.storages.size(), nullptr);
+  IdVector<const void*> listed_in(problem.storages.size(), nullptr);
   for (const Op& op : problem.ops) {
-    validate_ids(problem, op, op.inputs, "input");
-    validate_ids(problem, op, op.outputs, "output");
+    stop_point();
+    validate_ids(problem, op, op.inputs, "input", listed_in);
+    validate_ids(problem, op, op.outputs, "output", listed_in);
     validate_reuses(problem, op);
     validate_bytes(problem, op.name + " (scratch)", op.scratch_bytes);
     if (!std::isfinite(op.seconds) || op.seconds < 0) reject(op.name, "has no valid duration");
