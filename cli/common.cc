@@ -38,6 +38,17 @@ void catch_signals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
+void report(const Error& error) {
+  std::cerr << wrapped("error: " + std::string(error.what()) + "\n",
+                       terminal_columns(STDERR_FILENO));
+}
+
+void leave_interrupted(const Error& stop) {
+  report(stop);
+  std::fflush(nullptr);
+  _exit(kInterrupted);
+}
+
 bool was_interrupted() { return stop_requested.load(); }
 const std::atomic<bool>* interrupt_flag() { return &stop_requested; }
 

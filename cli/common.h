@@ -45,6 +45,10 @@ struct Arguments {
 /// ends the process at once.
 void catch_signals();
 [[nodiscard]] bool was_interrupted();
+/// What ended a verb, on stderr.
+void report(const Error& error);
+/// Ends the process as an interrupted run does, with nothing given back.
+[[noreturn]] void leave_interrupted(const Error& stop);
 [[nodiscard]] const std::atomic<bool>* interrupt_flag();
 
 // One a verb; each returns an exit code.

@@ -101,8 +101,7 @@ int run_and_report(const std::vector<std::string>& words) {
   try {
     return run(words);
   } catch (const Error& error) {
-    std::cerr << wrapped("error: " + std::string(error.what()) + "\n",
-                         terminal_columns(STDERR_FILENO));
+    report(error);
     return exit_code_of(error);
   } catch (const std::bad_alloc&) {
     std::cerr << "error: the system is out of memory\nhint: lower --memory\n";

@@ -19,6 +19,10 @@ int plan_verb(const std::vector<std::string>& words) {
   options.save_problem_file = arguments.save_problem_file;
   options.save_schedule_file = arguments.save_schedule_file;
   options.wants_picture = !arguments.html_file.empty();
+  options.callbacks.on_cancelled = [&reporter](const Error& stop) {
+    reporter.clear();
+    leave_interrupted(stop);
+  };
   const PlanReport report = plan_run(arguments.config, options);
   reporter.clear();
   if (!arguments.html_file.empty()) write_text(arguments.html_file, report.to_html());

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "snug/config.h"
+#include "snug/error.h"
 #include "snug/plan_report.h"
 
 namespace snug {
@@ -28,6 +29,7 @@ struct Progress {
   std::string stage;  // "reading train.jsonl", "planning", "training", "evaluating"
   int64_t done = 0;
   int64_t total = 0;
+  std::string phase = {};  // of planning: "building the graph", "chain", "placement"
 };
 
 /// One logged update; the fields of metrics.jsonl.
@@ -73,6 +75,10 @@ struct Callbacks {
   std::function<void(const UpdateLog&)> on_update;
   std::function<void(int64_t step, const EvalMetrics&)> on_evaluation;
   std::function<void(const std::string&)> on_message;
+  /// Of plan_run: planning has heard `cancel`. It then gives back what it holds, which takes a while
+  /// where programs are long, and throws Error{cancelled}. A program that ends anyway may end in
+  /// here: no file is open, nothing temporary is left.
+  std::function<void(const Error&)> on_cancelled;
 };
 
 struct RunOptions {

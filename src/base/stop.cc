@@ -26,10 +26,20 @@ bool StopScope::is_due() const {
   return false;
 }
 
+void StopScope::tell(const Error& stop) const {
+  for (const StopScope* scope = this; scope != nullptr; scope = scope->outer_) {
+    const StopConditions& at = scope->conditions_;
+    if (at.on_cancel != nullptr && at.cancel != nullptr && at.cancel->load()) (*at.on_cancel)(stop);
+  }
+}
+
 bool is_stop_due() { return innermost != nullptr && innermost->is_due(); }
 
 void stop_point() {
-  if (is_stop_due()) throw Error(ErrorCode::cancelled, "planning", "stopped on request");
+  if (!is_stop_due()) return;
+  const Error stop(ErrorCode::cancelled, "planning", "stopped on request");
+  innermost->tell(stop);
+  throw stop;
 }
 
 }  // namespace snug

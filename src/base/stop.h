@@ -10,15 +10,20 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <optional>
 
 namespace snug {
+
+class Error;
 
 using StopClock = std::chrono::steady_clock;
 
 struct StopConditions {
   const std::atomic<bool>* cancel = nullptr;      // set by anybody at any time; null: never
   std::optional<StopClock::time_point> deadline;  // none: never
+  /// Where `cancel` is heard, before anything is given back; null: nothing to do.
+  const std::function<void(const Error&)>* on_cancel = nullptr;
 };
 
 /// For its life, computations of this thread stop on these conditions as well as on those of the
@@ -30,7 +35,8 @@ class StopScope {
   StopScope(const StopScope&) = delete;
   StopScope& operator=(const StopScope&) = delete;
 
-  [[nodiscard]] bool is_due() const;  // of this scope and those around it
+  [[nodiscard]] bool is_due() const;   // of this scope and those around it
+  void tell(const Error& stop) const;  // those of them that are cancelled
 
  private:
   StopConditions conditions_;

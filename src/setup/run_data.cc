@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "io/file.h"
 #include "io/sha256.h"
@@ -117,8 +118,8 @@ WorkFolder::WorkFolder(const RunConfig& config) {
   is_temporary_ = true;
 }
 
-WorkFolder::~WorkFolder() {
-  if (!is_temporary_) return;
+void WorkFolder::remove() {
+  if (!std::exchange(is_temporary_, false)) return;
   try {
     io::remove_all(path_);
   } catch (const Error&) {

@@ -25,7 +25,8 @@ class WorkFolder {
   explicit WorkFolder(const RunConfig& config);
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;
-  ~WorkFolder();
+  ~WorkFolder() { remove(); }
+  void remove();  // where it is temporary
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:

@@ -10,9 +10,16 @@ PlanReport plan_run(const RunConfig& config, const RunOptions& options) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   config.require({"model"});
   (void)train::checked_budget(config, options, train::AboveLimit::is_said);
-  const train::WorkFolder work(config);
+  train::WorkFolder work(config);
   const train::Machine machine = train::open_machine("cpu", config.threads, options.profile_folder);
   const train::RunSetup setup = train::open_setup(config, options, work, {});
+  const std::function<void(const Error&)> leave = [&](const Error& heard) {
+    work.remove();
+    options.callbacks.on_cancelled(heard);
+  };
+  const StopScope planning({.cancel = options.cancel,
+                            .deadline = {},
+                            .on_cancel = options.callbacks.on_cancelled ? &leave : nullptr});
   return train::plan_setup(config, options, setup, machine, config.micro_batch_size).report;
 }
 
