@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "base/stop.h"
 #include "graph/op_def.h"
 
 namespace snug {
@@ -75,6 +76,7 @@ std::vector<ValueId> storages_of(const Graph& graph) {
   std::vector<ValueId> storages(graph.values.size());
   std::iota(storages.begin(), storages.end(), 0);
   for (const Node& node : graph.nodes) {
+    stop_point();
     for (const ValueId output : node.outputs) {
       const ValueId source = source_of(graph, graph.value(output));
       if (source != kNone)

@@ -21,6 +21,7 @@ namespace {
 void verify_values(const Graph& graph) {
   std::unordered_set<std::string_view> names;
   for (size_t i = 0; i < graph.values.size(); ++i) {
+    stop_point();
     const Value& value = graph.values[i];
     const auto fail_here = [i](const std::string& message) {
       fail("%" + std::to_string(i), message);

@@ -54,6 +54,7 @@ std::vector<const GroupRule*> rules_of(const std::vector<std::string>& names,
     bool matches = false;
     bool wins = false;
     for (size_t i = 0; i < names.size(); ++i) {
+      stop_point();
       if (!matches_wildcard(rule.match, names[i])) continue;
       matches = true;
       if (found[i] != nullptr) continue;
@@ -99,6 +100,7 @@ ParameterGroups assign_groups(const std::vector<std::string>& names, const Group
   const std::vector<int64_t> layers = decays ? layers_of(names) : std::vector<int64_t>();
   const int64_t top = decays ? *std::max_element(layers.begin(), layers.end()) : 0;
   for (size_t i = 0; i < names.size(); ++i) {
+    stop_point();
     const GroupRule* rule = matched[i];
     double rate = rules.learning_rate;
     if (decays) rate *= std::pow(rules.layer_decay, static_cast<double>(top - layers[i]));

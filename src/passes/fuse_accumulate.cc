@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/stop.h"
 #include "passes/compact.h"
 
 namespace snug {
@@ -42,6 +43,7 @@ Graph fuse_accumulate(Graph graph, const OpRegistry& registry) {
   for (ValueId id : graph.outputs) ++readers[static_cast<size_t>(id)];
   std::vector<bool> is_absorbed(graph.nodes.size(), false);
   for (Node& node : graph.nodes) {
+    stop_point();
     if (!node.op->is_accumulation) continue;
     const ValueId gradient = node.inputs[1];
     const NodeId producer = graph.value(gradient).producer;
@@ -52,7 +54,9 @@ Graph fuse_accumulate(Graph graph, const OpRegistry& registry) {
     is_absorbed[static_cast<size_t>(producer)] = true;
   }
   std::vector<Node> kept;
+  kept.reserve(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    stop_point();
     if (!is_absorbed[i]) kept.push_back(std::move(graph.nodes[i]));
   }
   graph.nodes = std::move(kept);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/stop.h"
 #include "graph/op_def.h"
 #include "passes/compact.h"
 
@@ -14,7 +15,9 @@ Graph remove_dead(Graph graph) {
   std::vector<bool> is_read(graph.values.size(), false);
   for (ValueId id : graph.outputs) is_read[static_cast<size_t>(id)] = true;
   std::vector<Node> kept;
+  kept.reserve(graph.nodes.size());
   for (size_t i = graph.nodes.size(); i-- > 0;) {
+    stop_point();
     Node& node = graph.nodes[i];
     const bool is_needed = node.op->alias->kind == AliasKind::must_overwrite ||
                            std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "autodiff/autodiff.h"
+#include "base/stop.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
 #include "optim/optimizer.h"
@@ -30,7 +31,10 @@ class Updates {
           const std::vector<std::string>& updated)
       : builder_(builder), recipe_(recipe), groups_(optim::assign_groups(all, recipe.groups)) {
     std::set<size_t> used;
-    for (const std::string& name : updated) used.insert(groups_.members.at(name).rate);
+    for (const std::string& name : updated) {
+      stop_point();
+      used.insert(groups_.members.at(name).rate);
+    }
     for (const size_t rate : used)
       hypers_[rate] = builder.input(hyper_name(rate), {DType::f32, {4}});
   }
@@ -121,6 +125,7 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
   std::map<std::string, ValueId> by_name;
   std::vector<std::string> names;
   for (size_t i = 0; i < builder.graph().values.size(); ++i) {
+    stop_point();
     const Value& value = builder.graph().values[i];
     if (value.kind != ValueKind::parameter) continue;
     names.push_back(value.name);
@@ -192,12 +197,14 @@ Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
   std::vector<std::string> names;
   std::map<std::string, TensorType> types;
   for (Value& value : parameters_of(network)) {
+    stop_point();
     names.push_back(value.name);
     types[value.name] = std::move(value.type);
   }
   std::vector<ValueId> weights;
   std::vector<ValueId> gradients;
   for (const std::string& name : trainable_names(names, recipe.freeze)) {
+    stop_point();
     weights.push_back(builder.parameter(name, types[name]));
     gradients.push_back(
         builder.state(kGradientPrefix + name, {recipe.gradients, types[name].shape}));

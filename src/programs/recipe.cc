@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/stop.h"
 #include "base/wildcard.h"
 #include "snug/error.h"
 
@@ -23,6 +24,7 @@ std::vector<std::string> trainable_names(const std::vector<std::string>& names,
   }
   std::vector<std::string> kept;
   for (const std::string& name : names) {
+    stop_point();
     const bool is_frozen =
         std::any_of(freeze.begin(), freeze.end(),
                     [&](const std::string& pattern) { return matches_wildcard(pattern, name); });

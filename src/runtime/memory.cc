@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/stop.h"
 #include "base/units.h"
 #include "snug/error.h"
 
@@ -15,6 +16,7 @@ namespace snug {
 
 void ResidentLayout::add(const Graph& graph, const Backend& backend) {
   for (const Value& value : graph.values) {
+    stop_point();
     if (value.kind == ValueKind::computed) continue;
     const int64_t bytes = backend.storage_bytes(value.type);
     auto [found, is_new] =
@@ -37,6 +39,7 @@ const ResidentLayout::Entry& ResidentLayout::at(const std::string& name) const {
 int64_t ResidentLayout::place(int64_t alignment) {
   int64_t offset = 0;
   for (auto& [name, entry] : entries_) {
+    stop_point();
     entry.offset = offset;
     offset = round_up(offset + entry.bytes, alignment);
   }

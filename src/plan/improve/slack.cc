@@ -77,6 +77,7 @@ class SlackFiller {
     instances_.reserve(schedule.size());
     reads_.reserve(schedule.size() * 2);
     for (size_t step = 0; step < schedule.size(); ++step) {
+      stop_point();
       const Op& op = index.op(schedule[step]);
       for (const StorageId input : op.inputs) {
         if (index.storage(input).resident) continue;
@@ -104,9 +105,11 @@ class SlackFiller {
   std::vector<OpId> run() {
     std::vector<int32_t> repeats;
     for (size_t step = 0; step < schedule_.size(); ++step) {
+      stop_point();
       if (is_repeat(static_cast<int32_t>(step))) repeats.push_back(static_cast<int32_t>(step));
     }
     for (size_t i = repeats.size(); i-- > 0;) {
+      stop_point();
       if (is_dead(repeats[i])) take_out(repeats[i]);
     }
     IdVector<double> prices(schedule_.size(), 0.0);

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/id_vector.h"
+#include "base/stop.h"
 #include "plan/problem/liveness.h"
 #include "plan/problem/validate.h"
 
@@ -41,6 +42,7 @@ Placement place_all(const Liveness& live, const PlacementLimits& limits) {
   IdVector<LiveRange> places;
   IdVector<size_t> place(live.ranges.size());
   for (size_t i = 0; i < live.ranges.size(); ++i) {
+    stop_point();
     const LiveRange& range = live.ranges[i];
     if (live.place_of[i] < 0) {
       place[i] = places.size();
@@ -89,6 +91,7 @@ Plan assemble(const Problem& problem, IdSpan<const OpId> schedule, std::string s
   IdVector<int64_t> current(problem.storages.size(), kResidentOffset);
   size_t next_range = 0;
   for (const OpId id : schedule) {
+    stop_point();
     const Op& op = problem.ops[id];
     Step step;
     step.op = id;

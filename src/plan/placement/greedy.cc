@@ -79,6 +79,7 @@ std::vector<double> key_values(IdSpan<const LiveRange> ranges, Key key) {
 }  // namespace
 
 std::vector<int32_t> greedy_order(IdSpan<const LiveRange> ranges, Key key) {
+  stop_point();
   const std::vector<double> values = key_values(ranges, key);
   std::vector<int32_t> order(ranges.size());
   std::iota(order.begin(), order.end(), 0);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/id_vector.h"
+#include "base/stop.h"
 
 namespace snug::plan {
 
@@ -16,6 +17,7 @@ Sections sections_of(IdSpan<const LiveRange> ranges) {
     deaths.push_back(range.last);
   }
   std::sort(births.begin(), births.end());
+  stop_point();
   std::sort(deaths.begin(), deaths.end());
   // A set is maximal at a death when something was born since the last such death.
   std::vector<int32_t> moments;
@@ -29,6 +31,7 @@ Sections sections_of(IdSpan<const LiveRange> ranges) {
   sections.count = static_cast<int32_t>(moments.size());
   sections.of_range.resize(ranges.size());
   for (size_t i = 0; i < ranges.size(); ++i) {
+    stop_point();
     if (ranges[i].bytes == 0) continue;
     const auto begin = std::lower_bound(moments.begin(), moments.end(), ranges[i].first);
     const auto end = std::upper_bound(begin, moments.end(), ranges[i].last);

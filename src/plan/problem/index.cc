@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/id_vector.h"
+#include "base/stop.h"
 
 namespace snug::plan {
 
@@ -23,6 +24,7 @@ ProblemIndex::ProblemIndex(const Problem& problem_in)
   IdVector<int32_t> writes(problem.storages.size(), 0);
   backward_begin = op_count();
   for (OpId id = 0; id < op_count(); ++id) {
+    stop_point();
     const Op& each = op(id);
     const auto position = static_cast<size_t>(id);
     runs_once[position] = !each.may_recompute;

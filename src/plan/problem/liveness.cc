@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/id_vector.h"
+#include "base/stop.h"
 
 namespace snug::plan {
 
@@ -31,6 +32,7 @@ Liveness analyse(const Problem& problem, IdSpan<const OpId> schedule) {
     return problem.ops[id].phase == Phase::forward;
   };
   for (int32_t step = 0; step < steps; ++step) {
+    stop_point();
     const OpId id = schedule[step];
     const Op& op = problem.ops[id];
     ++runs[id];
