@@ -15,6 +15,7 @@ constexpr int kBarWidth = 28;
 constexpr int kShortestBar = 8;
 constexpr std::chrono::milliseconds kTerminalInterval{100};
 constexpr std::chrono::seconds kLogInterval{30};
+constexpr std::chrono::seconds kPhaseInterval{5};  // of lines that say another phase
 
 std::string percent_of(double share) {
   char text[16];
@@ -58,13 +59,17 @@ void ProgressReporter::show(const Progress& progress) {
     stage_first_ = progress.done;
     note_.clear();
   }
+  const bool is_other_phase = progress.phase != phase_;
   const bool is_end = progress.done == progress.total;
   if (is_terminal_) {
-    if (!is_new && !is_end && now - last_shown_ < kTerminalInterval) return;
-  } else if (is_new || is_end || now - last_shown_ < kLogInterval) {
+    if (!is_new && !is_end && !is_other_phase && now - last_shown_ < kTerminalInterval) return;
+  } else if (is_new || is_end ||
+             now - last_shown_ < (is_other_phase ? kPhaseInterval : kLogInterval)) {
     return;  // short stages say nothing in a log
   }
   last_shown_ = now;
+  phase_ = progress.phase;
+  const std::string name = progress.phase.empty() ? stage_ : stage_ + ", " + progress.phase;
   const double share =
       progress.total > 0 ? static_cast<double>(progress.done) / static_cast<double>(progress.total)
                          : 0;
@@ -76,7 +81,7 @@ void ProgressReporter::show(const Progress& progress) {
                      static_cast<double>(progress.total - progress.done));
   }
   if (!is_terminal_) {
-    std::fprintf(stderr, "%s: %.0f %% %s %s\n", stage_.c_str(), 100 * share, rest.c_str(),
+    std::fprintf(stderr, "%s: %.0f %% %s %s\n", name.c_str(), 100 * share, rest.c_str(),
                  note_.c_str());
     std::fflush(stderr);
     return;
@@ -85,7 +90,7 @@ void ProgressReporter::show(const Progress& progress) {
   const int columns = terminal_columns(STDERR_FILENO) - 1;
   const std::string numbers = fitted({percent_of(share), rest, note_}, columns / 2);
   const int room = columns - static_cast<int>(numbers.size()) - 2;
-  const std::string stage = shortened(stage_, std::max(room - kShortestBar, 1));
+  const std::string stage = shortened(name, std::max(room - kShortestBar, 1));
   const int width = std::clamp(room - static_cast<int>(stage.size()), 0, kBarWidth);
   std::string bar;
   for (int i = 0; i < width; ++i) bar += i < static_cast<int>(share * width) ? "█" : "░";

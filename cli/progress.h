@@ -29,6 +29,7 @@ class ProgressReporter {
   bool is_terminal_;
   bool has_bar_ = false;
   std::string stage_;
+  std::string phase_;
   std::string note_;
   Clock::time_point stage_start_;
   Clock::time_point last_shown_;

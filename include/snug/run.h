@@ -75,9 +75,9 @@ struct Callbacks {
   std::function<void(const UpdateLog&)> on_update;
   std::function<void(int64_t step, const EvalMetrics&)> on_evaluation;
   std::function<void(const std::string&)> on_message;
-  /// Of plan_run: planning has heard `cancel`. It then gives back what it holds, which takes a while
-  /// where programs are long, and throws Error{cancelled}. A program that ends anyway may end in
-  /// here: no file is open, nothing temporary is left.
+  /// Of plan_run: planning has heard `cancel`. It then gives back what it holds, which takes a
+  /// while where programs are long, and throws Error{cancelled}. A program that ends anyway may end
+  /// in here: no file is open, nothing temporary is left.
   std::function<void(const Error&)> on_cancelled;
 };
 

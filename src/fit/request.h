@@ -37,7 +37,8 @@ struct RunPlanRequest {
   const SavedPlan* saved = nullptr;  // replayed; then micro_batch is its own
   OptionWords words = OptionWords::command_line;
   bool wants_picture = false;  // curves and placed tensors in the report
-  std::function<void(int64_t done, int64_t total)> on_progress = {};  // may be empty
+  /// `phase` is what is being done: "building the graph", "placement". May be empty.
+  std::function<void(int64_t done, int64_t total, const char* phase)> on_progress = {};
   /// A request like the given one of this run, with rows of at most `max_length` and batches of
   /// `global_batch`: buckets and process_bytes follow. Empty: the sizes cannot be changed.
   std::function<RunPlanRequest(const RunPlanRequest& from, int64_t max_length,

@@ -260,12 +260,13 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
       request.budget_bytes - request.process_bytes - chosen->split->resident_bytes;
   const std::string strategy = request.strategy;
   const int64_t steps = planning_steps(request, splits.size());
-  const auto step = [&] {
+  const auto step = [&](const char* phase) {
     const auto left = static_cast<int64_t>(request.lengths.size()) * (request.trains ? 2 : 1) -
                       static_cast<int64_t>(run.eval.size() + run.train.size());
-    if (request.on_progress) request.on_progress(steps - kPartsOfStep * (1 + left), steps);
+    if (request.on_progress) request.on_progress(steps - kPartsOfStep * (1 + left), steps, phase);
   };
   for (int64_t length : request.lengths) {
+    step(kBuilding);
     const BatchShape shape{run.micro_batch, length};
     Graph eval = build_eval_graph(request.network, shape, chosen->split->has_prologue);
     add_program(run, run.eval,
@@ -273,7 +274,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
                     ? replayed(*request.saved, "eval", std::move(eval), length, backend)
                     : planned_program(std::move(eval), length, backend, "keep-all"),
                 backend);
-    step();
+    step(kBuilding);
     if (!request.trains) continue;
     Graph graph = build_train_graph(request.network, request.recipe, shape, run.accumulation_steps);
     PlannedProgram program;
@@ -290,7 +291,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
                                 strategy, *chosen);
     }
     add_program(run, run.train, std::move(program), backend);
-    step();
+    step(kPlacement);
   }
   const auto once_an_update = [&](const char* kind, Graph graph) {
     std::vector<PlannedProgram> program;
@@ -314,7 +315,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
              "the resident layout changed");
   SNUG_CHECK(run.arena_bytes <= arena_budget, "a shorter bucket needs more than the longest");
   fill_report(request, candidates, *chosen, run);
-  if (request.on_progress) request.on_progress(steps, steps);
+  if (request.on_progress) request.on_progress(steps, steps, kPlacement);
   return run;
 }
 

@@ -133,7 +133,12 @@ std::vector<int64_t> micro_batches_of(const RunPlanRequest& request) {
 }
 
 Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
-                           const Backend& backend, UpdatePrograms& update) {
+                           const Backend& backend, UpdatePrograms& update,
+                           const PhaseSink& on_phase) {
+  const auto begin = [&](const char* phase) {
+    if (on_phase) on_phase(phase);
+  };
+  begin(kBuilding);
   Split split{.micro_batch = micro_batch,
               .accumulation_steps = (request.global_batch + micro_batch - 1) / micro_batch,
               .resident_bytes = 0,
@@ -159,6 +164,7 @@ Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
     split.update_seconds = update.seconds;
   }
   split.resident_bytes = residents.place(backend.alignment());
+  begin(kLowering);
   split.problem = std::make_unique<const plan::Problem>(
       lower(graph, backend, split.accumulation_steps).problem);
   const plan::Problem& problem = *split.problem;
@@ -203,31 +209,30 @@ std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& bac
   std::vector<int64_t> choice = micro_batches_of(open);
   UpdatePrograms update;
   std::optional<Split> first;
+  int64_t done = 0;
+  const auto tell = [&](double share, const char* phase) {
+    const double parts = static_cast<double>(kPartsOfStep) * (static_cast<double>(done) + share);
+    if (request.on_progress)
+      request.on_progress(static_cast<int64_t>(parts), planning_steps(request, sizes.size()),
+                          phase);
+  };
+  const PhaseSink begin = [&](const char* phase) { tell(0, phase); };
   if (request.trains && choice.size() > 1) {
-    first = make_unplanned_split(request, sizes.front(), backend, update);
+    first = make_unplanned_split(request, sizes.front(), backend, update, begin);
     choice = affordable(choice, *first->problem);
     if (request.micro_batch == 0) sizes = choice;
   }
   const auto largest = std::find_if(choice.begin(), choice.end(),
                                     [&](int64_t size) { return size < request.global_batch; });
   const bool searches = request.trains && request.saved == nullptr && request.strategy.empty();
-  int64_t done = 0;
-  const auto tell = [&](double share) {
-    const double parts = static_cast<double>(kPartsOfStep) * (static_cast<double>(done) + share);
-    if (request.on_progress)
-      request.on_progress(static_cast<int64_t>(parts), planning_steps(request, sizes.size()));
-  };
-  const auto step = [&] {
-    ++done;
-    tell(0);
-  };
   const auto take = [&](int64_t size, const Split* model) {
     Split split = first && first->micro_batch == size
                       ? std::move(*std::exchange(first, std::nullopt))
-                      : make_unplanned_split(request, size, backend, update);
-    step();
+                      : make_unplanned_split(request, size, backend, update, begin);
+    ++done;
     plan_split(request, model, split, tell);
-    step();
+    ++done;
+    tell(0, kPlacement);
     return split;
   };
   std::optional<Split> model;

@@ -3,6 +3,7 @@
 // the frontier of its schedules. Placement waits until a candidate is asked for.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,10 +63,14 @@ struct UpdatePrograms {
   double seconds = 0;
 };
 
+/// Told what is begun.
+using PhaseSink = std::function<void(const char* phase)>;
+
 /// Everything of a split but its schedules, which take most of the time: what it needs without any
 /// of them, and the bound of what they need.
 [[nodiscard]] Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
-                                         const Backend& backend, UpdatePrograms& update);
+                                         const Backend& backend, UpdatePrograms& update,
+                                         const PhaseSink& on_phase = {});
 /// No schedule of this split needs less: process, resident and the largest op.
 [[nodiscard]] int64_t least_peak_bytes(const Split& split, const RunPlanRequest& request);
 
@@ -76,6 +81,9 @@ void plan_split(const RunPlanRequest& request, const Split* model, Split& split,
 /// Progress of a plan: two steps a split (its programs, its schedules), then one a program; each of
 /// so many parts.
 inline constexpr int64_t kPartsOfStep = 100;
+inline constexpr const char* kBuilding = "building the graph";
+inline constexpr const char* kLowering = "lowering";
+inline constexpr const char* kPlacement = "placement";
 [[nodiscard]] int64_t planning_steps(const RunPlanRequest& request, size_t splits);
 /// One for each micro-batch of micro_batches_of(); of very long programs for some of them. A given
 /// micro-batch has the schedules that it would have among all.

@@ -118,7 +118,11 @@ train::RunPlan plan_session(const NetworkDef& network, const std::string& name,
       .trains = true};
   request.words = train::OptionWords::fields;
   request.wants_picture = options.wants_picture;
-  request.on_progress = options.on_planning;
+  if (options.on_planning) {
+    request.on_progress = [&options](int64_t done, int64_t total, const char*) {
+      options.on_planning(done, total);
+    };
+  }
   request.resized = [](const train::RunPlanRequest& from, int64_t max_length,
                        int64_t global_batch) {
     train::RunPlanRequest to = from;

@@ -167,9 +167,10 @@ RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const Run
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunPlanRequest request = plan_request(config, options, setup, machine, micro_batch);
   request.wants_picture = options.wants_picture;
-  request.on_progress = [&options, begin = StopClock::now()](int64_t done, int64_t total) {
+  request.on_progress = [&options, begin = StopClock::now()](int64_t done, int64_t total,
+                                                             const char* phase) {
     if (options.callbacks.on_progress && StopClock::now() - begin > kQuietPlanning)
-      options.callbacks.on_progress({"planning", done, total});
+      options.callbacks.on_progress({"planning", done, total, phase});
   };
   std::optional<SavedPlan> saved;
   if (!options.plan_file.empty()) {

@@ -1,15 +1,18 @@
 """What the end-to-end tests share: a small data set, the program as a process, weights as numbers, memory limits."""
 import array
+import fcntl
 import hashlib
 import json
 import os
 import pathlib
+import pty
 import random
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -216,6 +219,24 @@ class Case(unittest.TestCase):
                       logging_steps=1, seed=3)
         values.update(more)
         return {key: value for key, value in values.items() if value is not None}
+
+    def on_terminal(self, *words, columns):
+        """What the program writes where stdout and stderr are a terminal of so many columns, and its exit code."""
+        main, side = pty.openpty()
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([SNUG, *map(str, words)], stdin=subprocess.DEVNULL, stdout=side, stderr=side)
+        os.close(side)
+        text = b""
+        while True:
+            try:
+                part = os.read(main, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            text += part
+        os.close(main)
+        return text.decode().replace("\r\n", "\n"), process.wait()
 
     def ok(self, verb, env=None, **values):
         done = run(verb, *options(**values), env=env)

@@ -1,12 +1,6 @@
 """What the program says: warnings, hints, and texts that fit a terminal."""
-import fcntl
 import json
-import os
-import pty
 import shutil
-import struct
-import subprocess
-import termios
 
 import common
 from common import Case, options, run
@@ -143,24 +137,6 @@ class Hints(Case):
 
 
 class Terminal(Case):
-    def on_terminal(self, *words, columns):
-        """What the program writes where stdout and stderr are a terminal of so many columns, and its exit code."""
-        main, side = pty.openpty()
-        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen([common.SNUG, *map(str, words)], stdin=subprocess.DEVNULL, stdout=side, stderr=side)
-        os.close(side)
-        text = b""
-        while True:
-            try:
-                part = os.read(main, 65536)
-            except OSError:
-                break
-            if not part:
-                break
-            text += part
-        os.close(main)
-        return text.decode().replace("\r\n", "\n"), process.wait()
-
     def assert_fits(self, text, columns, plain):
         """No line is longer than the terminal, unless it is one word; and every word is one of the plain text's."""
         known = set(plain.split())

@@ -75,8 +75,8 @@ class Frontier {
   mutable std::optional<Plan> keep_all_;
 };
 
-/// Told now and then which share of a search is done, from 0 to 1.
-using ShareSink = std::function<void(double share)>;
+/// Told now and then which share of a search is done, from 0 to 1, and what is being done.
+using ShareSink = std::function<void(double share, const char* phase)>;
 
 /// Builds the frontier. Validates the problem first (Error{invalid_graph}).
 [[nodiscard]] Frontier build_frontier(const Problem& problem, const FrontierOptions& options = {},

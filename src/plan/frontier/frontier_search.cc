@@ -50,10 +50,15 @@ constexpr double kBlocksEnd = 0.2;
 constexpr double kTablesEnd = 0.6;
 constexpr double kOthersEnd = 0.75;
 
+using PartSink = std::function<void(double share)>;
+
 // The part from `begin` to `end` of what is told.
-ShareSink part_of(const ShareSink& on_share, double begin, double end) {
+PartSink part_of(const ShareSink& on_share, const char* phase, double begin, double end) {
   if (!on_share) return [](double) {};
-  return [&on_share, begin, end](double share) { on_share(begin + (end - begin) * share); };
+  on_share(begin, phase);
+  return [&on_share, phase, begin, end](double share) {
+    on_share(begin + (end - begin) * share, phase);
+  };
 }
 
 // Everything the strategies share for one problem.
@@ -131,7 +136,7 @@ std::vector<ScheduledPoint> without_slack(const Workshop& shop,
 // bytes below the larger permit; and at steps in between where they are far apart (a slot of the
 // table is more than a block of a long chain keeps, so that it knows nothing near keep-all).
 void add_filled_candidates(const Workshop& shop, std::vector<ScheduledPoint>& candidates,
-                           const ShareSink& on_share) {
+                           const PartSink& on_share) {
   const std::vector<ScheduledPoint> front =
       front_of(without_slack(shop, front_of(std::move(candidates))));
   candidates = front;
@@ -231,7 +236,7 @@ int32_t points_for(const Problem& problem, int32_t most) {
 
 // The nominal budgets up to `largest_share` of those that matter.
 void add_chain_candidates(const Workshop& shop, int32_t grid_points, double largest_share,
-                          std::vector<ScheduledPoint>& candidates, const ShareSink& on_share) {
+                          std::vector<ScheduledPoint>& candidates, const PartSink& on_share) {
   const auto& blocks = shop.chain.blocks;
   const auto add = [&](const std::vector<ChainAction>& actions) {
     if (auto schedule = flatten(shop.index, shop.chain, actions)) {
@@ -314,6 +319,7 @@ bool has_same_structure(const Problem& a, const Problem& b) {
 
 Frontier build_frontier(const Problem& problem, const FrontierOptions& options,
                         const ShareSink& on_share) {
+  (void)part_of(on_share, "blocks", 0, kBlocksEnd);
   validate(problem);
   const OrderedProblem ordered = with_prompt_updates(problem);
   const Workshop shop(ordered.problem);
@@ -321,7 +327,8 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options,
   candidates.push_back(measured(ordered.problem, given_order(ordered.problem), "keep-all"));
   if (shop.has_chain()) {
     const int32_t points = points_for(ordered.problem, options.grid_points);
-    add_chain_candidates(shop, points, 1.0, candidates, part_of(on_share, kBlocksEnd, kTablesEnd));
+    add_chain_candidates(shop, points, 1.0, candidates,
+                         part_of(on_share, "chain", kBlocksEnd, kTablesEnd));
     // The other way to cut, for the smallest budgets.
     if (!is_long(problem)) add_low_candidates(ordered.problem, shop, points, candidates);
   }
@@ -334,7 +341,7 @@ Frontier build_frontier(const Problem& problem, const FrontierOptions& options,
                     repeats ? point.strategy : "keep-all");
   };
   ScheduledPoint roomy = in_given_ids(smallest_of(candidates));
-  add_filled_candidates(shop, candidates, part_of(on_share, kOthersEnd, 1));
+  add_filled_candidates(shop, candidates, part_of(on_share, "refining", kOthersEnd, 1));
   std::vector<ScheduledPoint> front;
   for (const ScheduledPoint& point : front_of(std::move(candidates)))
     front.push_back(in_given_ids(point));
@@ -348,7 +355,7 @@ Frontier build_frontier_like(const Problem& problem, const Problem& model_proble
   if (!has_same_structure(problem, model_problem))
     return build_frontier(problem, options, on_share);
   validate(problem);
-  const std::vector<OpId> keep_all = with_prompt_updates(problem).original;
+  const std::vector<OpId> keep_all = prompt_update_order(problem);
   std::vector<ScheduledPoint> candidates;
   candidates.push_back(measured(problem, keep_all, "keep-all"));
   for (const ScheduledPoint& point : model.points())

@@ -362,10 +362,15 @@ TEST(Strategies, Unknown_names_are_refused) {
 TEST(Frontier, A_search_tells_its_share_many_times) {
   const Problem problem = testing::encoder({.layers = 12});
   std::vector<double> shares;
-  (void)build_frontier(problem, kQuickFrontier, [&](double share) { shares.push_back(share); });
+  std::vector<std::string> phases;
+  (void)build_frontier(problem, kQuickFrontier, [&](double share, const char* phase) {
+    shares.push_back(share);
+    if (phases.empty() || phases.back() != phase) phases.emplace_back(phase);
+  });
+  EXPECT_EQ(phases, (std::vector<std::string>{"blocks", "chain", "refining"}));
   EXPECT_GE(shares.size(), 10u);
   EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
-  EXPECT_GT(shares.front(), 0.0);
+  EXPECT_EQ(shares.front(), 0.0);
   EXPECT_GT(shares.back(), 0.7);
   EXPECT_LE(shares.back(), 1.0);
 }

@@ -40,9 +40,9 @@ TEST(Part, the_same_problem_keeps_the_schedule) {
 
 TEST(Part, another_net_is_no_part) {
   const Problem whole = testing::recurrent_net({.steps = 5});
-  EXPECT_EQ(schedule_of_part(testing::recurrent_net({.steps = 6}), whole,
-                             prompt_update_order(whole)),
-            std::nullopt);
+  EXPECT_EQ(
+      schedule_of_part(testing::recurrent_net({.steps = 6}), whole, prompt_update_order(whole)),
+      std::nullopt);
 }
 
 }  // namespace
