@@ -108,6 +108,10 @@ TEST(Stop, Scopes_of_a_thread_add_up_and_end) {
     const StopScope inner({.cancel = nullptr, .deadline = {}});
     EXPECT_NO_THROW(stop_point());
     cancel = true;
+    {
+      const StopPause pause;
+      EXPECT_NO_THROW(stop_point());
+    }
     try {
       stop_point();
       ADD_FAILURE();

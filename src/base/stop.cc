@@ -17,6 +17,10 @@ StopScope::StopScope(const StopConditions& conditions)
 
 StopScope::~StopScope() { innermost = outer_; }
 
+StopPause::StopPause() : paused_(innermost) { innermost = nullptr; }
+
+StopPause::~StopPause() { innermost = paused_; }
+
 bool StopScope::is_due() const {
   for (const StopScope* scope = this; scope != nullptr; scope = scope->outer_) {
     const StopConditions& at = scope->conditions_;

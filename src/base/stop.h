@@ -43,6 +43,19 @@ class StopScope {
   const StopScope* outer_;
 };
 
+/// For its life nothing stops this thread: on the short way from what a stopped search has found to
+/// its result.
+class StopPause {
+ public:
+  StopPause();
+  ~StopPause();
+  StopPause(const StopPause&) = delete;
+  StopPause& operator=(const StopPause&) = delete;
+
+ private:
+  const StopScope* paused_;
+};
+
 /// Whether a scope of this thread says stop. A few nanoseconds without a deadline, 30 with one.
 [[nodiscard]] bool is_stop_due();
 

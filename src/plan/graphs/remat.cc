@@ -20,6 +20,7 @@ namespace snug::plan {
 namespace {
 
 RematResult measured(const Problem& problem, std::vector<OpId> schedule, int64_t budget_bytes) {
+  const StopPause pause;  // a schedule that was found in time is not lost behind it
   const Liveness live = analyse(problem, schedule);
   return {live.load_bytes <= budget_bytes,
           false,

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <random>
 
+#include "base/stop.h"
 #include "plan/graphs/reorder.h"
 #include "plan/graphs/retention.h"
 #include "plan/graphs/retention_greedy.h"
@@ -116,6 +117,16 @@ TEST(Squeeze, Ends_at_the_same_peak_whatever_the_target_if_it_is_not_reached) {
     EXPECT_LE(peak_after(smallest + 100), smallest + 100);
     EXPECT_LT(smallest, analyse(problem, given_order(problem)).load_bytes);
   }
+}
+
+// However early: the order that was given is a schedule.
+TEST(Search, Without_any_time_the_given_order_is_the_answer) {
+  const Problem problem = random_training_graph(3, {});
+  const StopScope late({.cancel = nullptr, .deadline = StopClock::now()});
+  const RematResult result = solve_remat(problem, 1, {});
+  EXPECT_TRUE(result.is_stopped);
+  EXPECT_FALSE(result.fits);
+  EXPECT_EQ(result.schedule, given_order(problem));
 }
 
 TEST(Search, Many_ops_are_lowered_far_below_keep_all) {
