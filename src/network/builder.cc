@@ -8,6 +8,7 @@
 #include "ops/loss/loss.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
+#include "programs/programs.h"
 #include "snug/error.h"
 
 namespace snug {
@@ -24,13 +25,15 @@ void check_name(const NetworkBuilder& builder, const std::string& name) {
   const auto is_or_begins = [&](const std::string& word) {
     return name == word || name.starts_with(word + ".");
   };
-  for (const char* word :
-       {kRowWeightsName, kInverseTotalName, kRandomKeyName, kLossName, "hyper", "grad_norm"}) {
+  for (const char* word : {kRowWeightsName, kInverseTotalName, kRandomKeyName, train::kLossName,
+                           train::kHyperName, train::kGradNormName}) {
     if (is_or_begins(word))
       fail(builder, "the name '" + name + "' is taken by training itself", "choose another name");
   }
-  if (name.starts_with("grad."))
-    fail(builder, "names do not begin with 'grad.': '" + name + "'", "choose another name");
+  const std::string gradients = train::kGradientPrefix;
+  if (name.starts_with(gradients))
+    fail(builder, "names do not begin with '" + gradients + "': '" + name + "'",
+         "choose another name");
   if (name.empty()) fail(builder, "a value needs a name");
 }
 

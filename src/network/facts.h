@@ -45,7 +45,6 @@ struct NetworkFacts {
 inline constexpr const char* kRowWeightsName = "row_weights";
 inline constexpr const char* kInverseTotalName = "inv_total";
 inline constexpr const char* kRandomKeyName = "rng";
-inline constexpr const char* kLossName = "loss";
 
 struct NetworkBuilder::State {
   GraphBuilder& graph;

@@ -5,6 +5,7 @@
 
 #include "network/facts.h"
 #include "ops/registry.h"
+#include "programs/programs.h"
 #include "snug/error.h"
 
 namespace snug {
@@ -144,7 +145,7 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
   }
   check_linear(network, graph.graph(), state.loss, state.means);
   check_marks(network, graph.graph(), state.loss);
-  graph.mark_output(state.loss, kLossName);
+  graph.mark_output(state.loss, train::kLossName);
   return request.training ? state.loss : kNone;
 }
 

@@ -18,7 +18,8 @@ struct BatchShape {
   int64_t length = 0;
 };
 
-// Names of fed values beside the network's own.
+// Names of values beside the network's own: no network gives one of them away.
+inline constexpr const char* kLossName = "loss";           // f32[]: output, a micro-batch's share
 inline constexpr const char* kHyperName = "hyper";         // f32[4]: optim::fed_values
 inline constexpr const char* kGradNormName = "grad_norm";  // f32[]: output
 inline constexpr const char* kGradientPrefix = "grad.";    // state of an accumulated gradient

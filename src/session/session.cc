@@ -20,7 +20,7 @@ namespace {
 std::vector<std::string> inputs_of_outputs(const Graph& graph) {
   std::vector<bool> is_needed(graph.values.size(), false);
   for (const ValueId id : graph.outputs) {
-    if (graph.value(id).name != kLossName) is_needed[static_cast<size_t>(id)] = true;
+    if (graph.value(id).name != train::kLossName) is_needed[static_cast<size_t>(id)] = true;
   }
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
@@ -108,9 +108,9 @@ Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink
     feeder.fill(*engine, first, 0);
     engine->run(program);
     const int64_t count = std::min(plan.micro_batch, rows.rows() - first);
-    if (graph.find(kLossName) != kNone)
+    if (graph.find(train::kLossName) != kNone)
       evaluation.loss +=
-          static_cast<double>(*reinterpret_cast<const float*>(program.data(kLossName)));
+          static_cast<double>(*reinterpret_cast<const float*>(program.data(train::kLossName)));
     if (!sink) continue;
     for (const auto& [output, shape] : shapes)
       values[output] = {reinterpret_cast<const float*>(program.data(output)),

@@ -20,7 +20,7 @@ double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn) {
     if (first_slot >= rows) break;  // a partial last batch: the missing pieces have weight zero
     batch.fill(engine, first_slot, drawn);
     engine.run(program);
-    loss += scalar(program, "loss");
+    loss += scalar(program, kLossName);
   }
   return loss;
 }
