@@ -15,11 +15,6 @@
 namespace snug {
 namespace {
 
-// What has a gradient, which is stored as it is itself.
-bool is_floating(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
-}
-
 // Nodes that the rule builds for these wants, counted on a graph of this one node.
 size_t count_nodes(const GraphBuilder& builder, const Node& node, const std::vector<bool>& has_dy,
                    const std::vector<bool>& wants) {

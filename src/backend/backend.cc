@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
 
-#include <algorithm>
-
 #include "graph/op_def.h"
 
 namespace snug {
@@ -16,11 +14,6 @@ NodeSpec spec_of(const Graph& graph, NodeId id) {
 }
 
 namespace {
-
-bool is_neutral(const OpDef& op, const std::string& attr) {
-  return std::any_of(op.attrs->begin(), op.attrs->end(),
-                     [&](const AttrSpec& spec) { return spec.name == attr && spec.is_neutral; });
-}
 
 std::string attributes_of(const NodeSpec& spec, bool neutral) {
   std::string text;

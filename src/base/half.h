@@ -57,4 +57,21 @@ struct F16 {
   return {static_cast<uint16_t>(sign | ((rounded >> 13) - ((127 - 15) << 10)))};
 }
 
+/// For kernels that are written once for every type of storage.
+[[nodiscard]] inline float to_f32(float x) { return x; }
+template <class T>
+[[nodiscard]] T from_f32(float x);
+template <>
+[[nodiscard]] inline float from_f32<float>(float x) {
+  return x;
+}
+template <>
+[[nodiscard]] inline Bf16 from_f32<Bf16>(float x) {
+  return to_bf16(x);
+}
+template <>
+[[nodiscard]] inline F16 from_f32<F16>(float x) {
+  return to_f16(x);
+}
+
 }  // namespace snug

@@ -47,10 +47,7 @@ const std::vector<bool>& NodeClasses::counted_attrs(const Node& node) {
   const auto [found, is_new] = counted_.try_emplace(node.op);
   if (!is_new) return found->second;
   for (const auto& [name, value] : node.attrs.items()) {
-    const bool is_neutral = std::any_of(
-        node.op->attrs->begin(), node.op->attrs->end(),
-        [&wanted = name](const AttrSpec& spec) { return spec.name == wanted && spec.is_neutral; });
-    found->second.push_back(!is_neutral || neutral_ == NeutralAttrs::count);
+    found->second.push_back(neutral_ == NeutralAttrs::count || !is_neutral(*node.op, name));
   }
   return found->second;
 }

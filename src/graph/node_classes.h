@@ -21,7 +21,6 @@ class NodeClasses {
 
   /// From 0, by first asking.
   [[nodiscard]] size_t class_of(NodeId id);
-  [[nodiscard]] size_t count() const { return first_.size(); }
 
  private:
   [[nodiscard]] const std::vector<bool>& counted_attrs(const Node& node);

@@ -22,6 +22,11 @@ const OpDef* OpRegistry::find(std::string_view name) const {
   return found != ops_.end() && *(*found)->name == name ? *found : nullptr;
 }
 
+bool is_neutral(const OpDef& op, std::string_view attr) {
+  return std::any_of(op.attrs->begin(), op.attrs->end(),
+                     [attr](const AttrSpec& spec) { return spec.name == attr && spec.is_neutral; });
+}
+
 Attrs complete_attrs(const OpDef& op, Attrs given, const std::string& where) {
   for (const auto& [name, value] : given.items()) {
     const auto spec =

@@ -159,6 +159,9 @@ struct OpDef {
   RowFlowFn row_flow = nullptr;
 };
 
+/// Of an attribute of this op: whether it decides neither kernel choice, scratch nor cost.
+[[nodiscard]] bool is_neutral(const OpDef& op, std::string_view attr);
+
 /// All ops of the program, found by name. A value that is passed around; ops/registry.h builds it.
 class OpRegistry {
  public:

@@ -22,13 +22,15 @@ const char* to_string(DType dtype) {
       return "bf16";
     case DType::f16:
       return "f16";
+    case DType::u8:
+      return "u8";
   }
   return "?";
 }
 
 std::optional<DType> dtype_of(std::string_view name) {
   for (const DType dtype :
-       {DType::f32, DType::i32, DType::i64, DType::boolean, DType::bf16, DType::f16}) {
+       {DType::f32, DType::i32, DType::i64, DType::boolean, DType::bf16, DType::f16, DType::u8}) {
     if (name == to_string(dtype)) return dtype;
   }
   return std::nullopt;
@@ -42,6 +44,7 @@ int64_t element_bytes(DType dtype) {
     case DType::i64:
       return 8;
     case DType::boolean:
+    case DType::u8:
       return 1;
     case DType::bf16:
     case DType::f16:

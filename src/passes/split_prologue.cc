@@ -20,7 +20,7 @@ bool is_view(const Node& node) { return node.op->alias->kind == AliasKind::view;
 // What a value is made of, down to the names of weights: equal text, equal bytes.
 class Recipes {
  public:
-  explicit Recipes(const Graph& graph) : graph_(graph), texts_(graph.values.size()) {
+  explicit Recipes(const Graph& graph) : texts_(graph.values.size()) {
     for (size_t i = 0; i < graph.values.size(); ++i) {
       if (graph.values[i].producer == kNone) texts_[i] = graph.values[i].name;
     }
@@ -42,7 +42,6 @@ class Recipes {
   [[nodiscard]] const std::string& of(ValueId id) const { return texts_[static_cast<size_t>(id)]; }
 
  private:
-  const Graph& graph_;
   std::vector<std::string> texts_;  // by value
 };
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/half.h"
 #include "base/philox.h"
 #include "ops/registry.h"
 
@@ -32,14 +31,6 @@ std::vector<double> draw_distinct(size_t count, PhiloxStream& random) {
   for (size_t i = count; i-- > 1;)
     std::swap(data[i], data[static_cast<size_t>(random.below(i + 1))]);
   return data;
-}
-
-// Of the numbers that are drawn, what a tensor in 16 bits holds.
-double as_stored(DType dtype, double x) {
-  if (dtype == DType::bf16)
-    return static_cast<double>(snug::to_f32(to_bf16(static_cast<float>(x))));
-  if (dtype == DType::f16) return static_cast<double>(snug::to_f32(to_f16(static_cast<float>(x))));
-  return x;
 }
 
 std::vector<double> draw(const CaseInput& input, uint64_t seed, double magnitude, Fill fill) {

@@ -79,6 +79,7 @@ std::vector<std::byte> encode(DType dtype, const std::vector<double>& data) {
     case DType::i64:
       return encode_as<int64_t>(data);
     case DType::boolean:
+    case DType::u8:
       return encode_as<uint8_t>(data);
     case DType::bf16:
       return encode_halves(data, [](float x) { return to_bf16(x).bits; });
@@ -116,6 +117,7 @@ std::vector<double> decode(const TensorType& type, const std::vector<std::byte>&
     case DType::i64:
       return decode_as<int64_t>(bytes);
     case DType::boolean:
+    case DType::u8:
       return decode_as<uint8_t>(bytes);
     case DType::bf16:
       return decode_halves(bytes, [](uint16_t bits) { return to_f32(Bf16{bits}); });
@@ -216,7 +218,7 @@ std::vector<std::vector<double>> error_bounds(const CaseGraph& graph) {
     RefValues moved = graph.feeds;
     for (auto& [id, data] : moved) {
       const DType dtype = g.type(id).dtype;
-      if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) continue;
+      if (!is_floating(dtype)) continue;
       for (double& x : data) x *= 1 + kEpsilon * (random.next() % 2 == 0 ? 1 : -1);
     }
     const RefValues values = evaluate(g, moved);

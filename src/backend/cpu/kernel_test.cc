@@ -96,6 +96,7 @@ void store(const std::vector<double>& values, DType dtype, std::byte* to) {
         reinterpret_cast<int64_t*>(to)[i] = static_cast<int64_t>(values[i]);
         break;
       case DType::boolean:
+      case DType::u8:
         reinterpret_cast<uint8_t*>(to)[i] = static_cast<uint8_t>(values[i]);
         break;
       case DType::bf16:

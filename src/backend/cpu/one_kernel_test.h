@@ -74,6 +74,7 @@ inline std::vector<std::byte> encode(const TensorType& type, const std::vector<d
         put(static_cast<int64_t>(values[i]));
         break;
       case DType::boolean:
+      case DType::u8:
         put(static_cast<uint8_t>(values[i]));
         break;
       case DType::bf16:

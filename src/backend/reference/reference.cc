@@ -41,12 +41,9 @@ RefFn find_kernel(const std::string& op) {
 void run_and_store(RefFn run, const RefArgs& args) {
   run(args);
   for (const RefTensor& output : args.outputs) {
-    const auto store = [&](auto round) {
-      for (int64_t i = 0; i < output.size(); ++i)
-        output.data[i] = static_cast<double>(to_f32(round(static_cast<float>(output.data[i]))));
-    };
-    if (output.type.dtype == DType::bf16) store(to_bf16);
-    if (output.type.dtype == DType::f16) store(to_f16);
+    const DType dtype = output.type.dtype;
+    if (dtype != DType::bf16 && dtype != DType::f16) continue;
+    for (int64_t i = 0; i < output.size(); ++i) output.data[i] = as_stored(dtype, output.data[i]);
   }
 }
 
@@ -119,6 +116,13 @@ class ReferenceBackend final : public Backend {
 };
 
 }  // namespace
+
+double as_stored(DType dtype, double x) {
+  const auto number = static_cast<float>(x);
+  if (dtype == DType::bf16) return static_cast<double>(to_f32(to_bf16(number)));
+  if (dtype == DType::f16) return static_cast<double>(to_f32(to_f16(number)));
+  return x;
+}
 
 RefValues evaluate(const Graph& graph, const RefValues& feeds) {
   RefValues values = feeds;

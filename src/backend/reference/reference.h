@@ -33,6 +33,9 @@ struct RefKernelDef {
   RefFn run;
 };
 
+/// What a tensor of this type holds of a number: rounded where it is stored in 16 bits.
+[[nodiscard]] double as_stored(DType dtype, double x);
+
 /// Every value of a graph by id. Feeds must cover every resident value that is read.
 using RefValues = std::map<ValueId, std::vector<double>>;
 /// Runs all nodes in order; must-overwrite outputs are new entries, their sources stay as fed.

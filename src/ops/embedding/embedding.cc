@@ -9,10 +9,6 @@
 namespace snug {
 namespace {
 
-bool is_stored_as_rows(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
-}
-
 std::vector<TensorType> infer_forward(const InferArgs& args) {
   require_dtype(args, 0, DType::f32, "table");
   require_rank(args, 0, 2, "table");
@@ -21,7 +17,7 @@ std::vector<TensorType> infer_forward(const InferArgs& args) {
   shape.push_back(args.inputs[0].shape[1]);
   const std::string& to = args.attrs.text("to");
   const std::optional<DType> dtype = dtype_of(to);
-  if (!dtype || !is_stored_as_rows(*dtype))
+  if (!dtype || !is_floating(*dtype))
     throw Error(ErrorCode::invalid_graph, args.where,
                 "to must be f32, bf16 or f16, not '" + to + "'");
   return {{*dtype, std::move(shape)}};
@@ -30,7 +26,7 @@ std::vector<TensorType> infer_forward(const InferArgs& args) {
 // Checks ids (input `ids`) against dy (the next input) and returns H.
 int64_t gradient_width(const InferArgs& args, size_t ids) {
   require_dtype(args, ids, DType::i32, "ids");
-  if (!is_stored_as_rows(args.inputs[ids + 1].dtype))
+  if (!is_floating(args.inputs[ids + 1].dtype))
     shape_error(args, "dy must be f32, bf16 or f16, not " + to_string(args.inputs[ids + 1]));
   const Shape& dy = args.inputs[ids + 1].shape;
   if (dy.empty()) shape_error(args, "dy must have rank 1 or more");

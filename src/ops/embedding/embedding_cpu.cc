@@ -27,16 +27,6 @@ bool ids_are_valid(const Lookup& lookup, const int32_t* ids) {
   return valid;
 }
 
-// One element as another type stores it.
-float stored(float x, float) { return x; }
-Bf16 stored(float x, Bf16) { return to_bf16(x); }
-F16 stored(float x, F16) { return to_f16(x); }
-float loaded(float x) { return x; }
-template <class Half>
-float loaded(Half x) {
-  return to_f32(x);
-}
-
 template <class Row>
 std::unique_ptr<Kernel> create_gather(const NodeSpec& spec, const CpuContext& context) {
   const Shape& table = spec.inputs[0].shape;
@@ -50,8 +40,7 @@ std::unique_ptr<Kernel> create_gather(const NodeSpec& spec, const CpuContext& co
     parallel_for(threads, lookup.count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const float* from = src + ids[i] * lookup.width;
-        std::transform(from, from + lookup.width, dst + i * lookup.width,
-                       [](float x) { return stored(x, Row()); });
+        std::transform(from, from + lookup.width, dst + i * lookup.width, from_f32<Row>);
       }
     });
     return ErrorCode::ok;
@@ -67,7 +56,7 @@ void scatter_add(int threads, const Lookup& lookup, const int32_t* ids, const Ro
                  for (int64_t i = 0; i < lookup.count; ++i) {
                    const Row* from = dy + i * lookup.width;
                    float* to = dst + ids[i] * lookup.width;
-                   for (int64_t j = begin; j < end; ++j) to[j] += loaded(from[j]);
+                   for (int64_t j = begin; j < end; ++j) to[j] += to_f32(from[j]);
                  }
                });
 }
