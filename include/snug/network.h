@@ -14,13 +14,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "snug/attrs.h"
 #include "snug/init.h"
+#include "snug/lengths.h"
 #include "snug/types.h"
 
 namespace snug {
@@ -49,6 +52,32 @@ class Tensor {
   int32_t id_ = -1;
 };
 
+/// The sizes of a row of an input. The first may be a length of the rows, {b.length(), 16}: shorter
+/// rows are filled up there.
+class RowShape {
+ public:
+  class Axis {
+   public:
+    Axis(int64_t size) : size_(size) {}                                    // NOLINT: alike
+    Axis(const Length& length) : size_(length), length_(length.name()) {}  // NOLINT: alike
+    [[nodiscard]] int64_t size() const { return size_; }
+    /// The name of the length that it is; nothing where it is none.
+    [[nodiscard]] const std::optional<std::string>& length() const { return length_; }
+
+   private:
+    int64_t size_;
+    std::optional<std::string> length_;
+  };
+
+  RowShape() = default;
+  RowShape(std::initializer_list<Axis> axes) : axes_(axes) {}
+  RowShape(const Shape& sizes) : axes_(sizes.begin(), sizes.end()) {}  // NOLINT: alike
+  [[nodiscard]] const std::vector<Axis>& axes() const { return axes_; }
+
+ private:
+  std::vector<Axis> axes_;
+};
+
 /// What a network's function is given. Every error names the scope or the value that it is about.
 class NetworkBuilder {
  public:
@@ -57,14 +86,16 @@ class NetworkBuilder {
 
   /// Rows of a micro-batch.
   [[nodiscard]] int64_t rows() const;
-  /// The length that rows are padded to, where SessionOptions::lengths has any; otherwise 0.
-  [[nodiscard]] int64_t length() const;
+  /// The length that rows are padded to, where SessionOptions::lengths has any; otherwise 0. Where
+  /// lengths have names, the one of this name.
+  [[nodiscard]] Length length(const std::string& name = {}) const;
   /// True for the step that trains: dropout and batch statistics belong to it alone.
   [[nodiscard]] bool training() const;
 
   /// Fed with every batch: one entry of `row_shape` a row, so the value is (rows, row_shape...).
-  /// Elements are f32, i32 or boolean.
-  Tensor input(const std::string& name, const Shape& row_shape, DType dtype = DType::f32);
+  /// Elements are f32, i32 or boolean. Where rows are filled up to a length, it is the first axis
+  /// and says so: {b.length(), 16}.
+  Tensor input(const std::string& name, const RowShape& row_shape, DType dtype = DType::f32);
   /// A weight, called SCOPE.name.
   Tensor parameter(const std::string& name, const Shape& shape, const InitRule& init);
   /// A part of the network that is saved with it and that no gradient moves.

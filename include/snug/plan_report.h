@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "snug/lengths.h"
+
 namespace snug {
 
 /// One part of the budget, largest first in reports.
@@ -100,7 +102,7 @@ struct PlanReport {
   int64_t parameters = 0;
   int64_t trainable_parameters = 0;
   int64_t train_batch_size = 0;
-  int64_t max_length = 0;
+  Lengths max_length = {};
   int64_t image_size = 0;  // side of the images; 0: rows are texts of max_length tokens
   int64_t updates = 0;     // of the whole run; 0 where it is not known
   double run_seconds = 0;  // of the whole run, by length buckets; 0 where it is not known

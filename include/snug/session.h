@@ -16,11 +16,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "snug/config.h"
+#include "snug/lengths.h"
 #include "snug/memory.h"
 #include "snug/network.h"
 #include "snug/plan_report.h"
@@ -40,8 +43,10 @@ struct SessionOptions {
   /// "auto": by the budget whatever it marks; or a named strategy ("keep-all", "recompute-all",
   /// "marks:NAME;NAME", ...: docs/planning.md).
   std::string recompute = {};
-  /// The lengths that rows are padded to, rising: one program each. Empty: rows have no length.
-  std::vector<int64_t> lengths = {};
+  /// The lengths that rows are padded to, one program each: {32, 64}, or every_combination of
+  /// several by name, or the combinations that your rows have. A batch runs in the first that holds
+  /// its longest rows; the last holds every other. Empty: rows have no length.
+  std::vector<Lengths> lengths = {};
 
   std::string optim = "adamw";
   std::map<std::string, double> optim_args = {};  // hyper-parameters by name (docs/optimizers.md)
@@ -77,6 +82,11 @@ struct RowSlot {
   const std::string& input;
   DType dtype = DType::f32;
   const Shape& row_shape;
+  /// The name of the length that is its first axis; nothing where that is none.
+  const std::optional<std::string>& length;
+  /// What shorter rows are filled up with: 0, or -100 for labels of cross_entropy, which then do
+  /// not count.
+  int32_t padding = 0;
   int64_t first_row = 0;  // of the batch
   int64_t rows = 0;
   std::span<std::byte> bytes;
@@ -97,8 +107,8 @@ class RowSource {
   virtual ~RowSource() = default;
 
   [[nodiscard]] virtual int64_t rows() const = 0;
-  /// Of the longest row; 0 where rows have no length.
-  [[nodiscard]] virtual int64_t length() const { return 0; }
+  /// Of the longest row, by each length that rows have; none where they have none.
+  [[nodiscard]] virtual Lengths length() const { return {}; }
   /// False where the source has no values for this input: it is zero in prediction, if no output
   /// depends on it, and an error everywhere else.
   [[nodiscard]] virtual bool has(const std::string& /*input*/) const { return true; }
@@ -113,16 +123,16 @@ class RowSource {
 /// Rows in your own memory, column by column. Refers to it.
 class Rows : public RowSource {
  public:
-  /// `length`: of every row, where they have one; shorter than the program's, they are filled up
-  /// with zeros at their end.
-  explicit Rows(int64_t rows, int64_t length = 0) : rows_(rows), length_(length) {}
+  /// `length`: of every row, where they have any; shorter than the program's, they are filled up
+  /// at their end (RowSlot::padding).
+  explicit Rows(int64_t rows, Lengths length = {}) : rows_(rows), length_(std::move(length)) {}
   /// rows x the values of a row, row after row. Throws Error{bad_data} where they do not divide.
   Rows& add(const std::string& input, std::span<const float> values);
   Rows& add(const std::string& input, std::span<const int32_t> values);
   Rows& add(const std::string& input, std::span<const uint8_t> values);  // of a boolean input
 
   [[nodiscard]] int64_t rows() const override { return rows_; }
-  [[nodiscard]] int64_t length() const override { return length_; }
+  [[nodiscard]] Lengths length() const override { return length_; }
   [[nodiscard]] bool has(const std::string& input) const override {
     return columns_.count(input) != 0;
   }
@@ -136,7 +146,7 @@ class Rows : public RowSource {
   };
   Rows& add(const std::string& input, DType dtype, std::span<const std::byte> bytes);
   int64_t rows_;
-  int64_t length_;
+  Lengths length_;
   std::map<std::string, Column> columns_;
 };
 

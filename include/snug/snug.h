@@ -8,6 +8,7 @@
 #include "snug/files.h"        // IWYU pragma: export
 #include "snug/idioms.h"       // IWYU pragma: export
 #include "snug/layers.h"       // IWYU pragma: export
+#include "snug/lengths.h"      // IWYU pragma: export
 #include "snug/memory.h"       // IWYU pragma: export
 #include "snug/network.h"      // IWYU pragma: export
 #include "snug/ops.h"          // IWYU pragma: export

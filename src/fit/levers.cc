@@ -128,14 +128,18 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
     }
     levers.push_back(std::move(batch));
   }
-  if (!request.network.has_lengths) return;
-  Lever length{{}, true};
-  for (const int64_t each : shorter_lengths(request.lengths.back())) {
-    length.settings.push_back(
-        {option_words(request.words, "max_seq_length", std::to_string(each)),
-         [each](const Request& from) { return from.resized(from, each, from.global_batch); }});
+  if (request.network.shortest.empty()) return;
+  for (const auto& [name, longest] : request.lengths.back().by_name()) {
+    Lever length{{}, true};
+    for (const int64_t each : shorter_lengths(longest)) {
+      length.settings.push_back(
+          {length_words(request.words, name, each), [name = name, each](const Request& from) {
+             return from.resized(from, Lengths(from.lengths.back()).set(name, each),
+                                 from.global_batch);
+           }});
+    }
+    if (!length.settings.empty()) levers.push_back(std::move(length));
   }
-  if (!length.settings.empty()) levers.push_back(std::move(length));
 }
 
 }  // namespace

@@ -18,4 +18,9 @@ std::string option_words(OptionWords words, const std::string& key, const std::s
   return field + " = " + value;
 }
 
+std::string length_words(OptionWords words, const std::string& name, int64_t length) {
+  if (name.empty()) return option_words(words, "max_seq_length", std::to_string(length));
+  return "lengths.back().set(\"" + name + "\", " + std::to_string(length) + ")";
+}
+
 }  // namespace snug::train

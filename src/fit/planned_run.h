@@ -14,7 +14,7 @@
 namespace snug::train {
 
 struct PlannedProgram {
-  int64_t length = 0;  // of the bucket; 0 for what runs once an update
+  Lengths length = {};  // that rows are padded to; none for what runs once an update
   Graph graph;
   Lowered lowered;
   plan::Plan plan;
@@ -24,10 +24,10 @@ struct RunPlan {
   PlanReport report;
   int64_t micro_batch = 0;
   int64_t accumulation_steps = 0;
-  std::vector<PlannedProgram> train;       // by bucket, ascending; empty for evaluation alone
+  std::vector<PlannedProgram> train;  // in the order of the request; empty for evaluation alone
   std::optional<PlannedProgram> prologue;  // before the micro-batches, and before evaluation
   std::optional<PlannedProgram> update;    // behind them
-  std::vector<PlannedProgram> eval;        // by bucket, ascending
+  std::vector<PlannedProgram> eval;        // in the same order
   ResidentLayout residents;
   int64_t arena_bytes = 0;
   /// Of them: gradients that all live until the global clip, in whole pages. Reports count them as

@@ -20,13 +20,17 @@ enum class OptionWords : uint8_t { command_line, fields };
 /// `key` is the command line's; an empty value: the switch is on.
 [[nodiscard]] std::string option_words(OptionWords words, const std::string& key,
                                        const std::string& value);
+/// Of the longest rows: the length of this name, or the one without.
+[[nodiscard]] std::string length_words(OptionWords words, const std::string& name, int64_t length);
 
 struct RunPlanRequest {
   NetworkDef network;
   Recipe recipe;
   int64_t global_batch = 0;
-  int64_t micro_batch = 0;           // 0: chosen here
-  std::vector<int64_t> lengths;      // buckets, ascending; the last decides
+  int64_t micro_batch = 0;  // 0: chosen here
+  /// One program each; a batch runs in the first that holds it. The last holds every other, and
+  /// decides.
+  std::vector<Lengths> lengths;
   std::string strategy;              // named: what is recomputed; empty: by the budget
   bool allow_coupled_split = false;  // although the network couples its rows
   int64_t budget_bytes = 0;          // of resident + arena + process_bytes
@@ -39,9 +43,9 @@ struct RunPlanRequest {
   bool wants_picture = false;  // curves and placed tensors in the report
   /// `phase` is what is being done: "building the graph", "placement". May be empty.
   std::function<void(int64_t done, int64_t total, const char* phase)> on_progress = {};
-  /// A request like the given one of this run, with rows of at most `max_length` and batches of
-  /// `global_batch`: buckets and process_bytes follow. Empty: the sizes cannot be changed.
-  std::function<RunPlanRequest(const RunPlanRequest& from, int64_t max_length,
+  /// A request like the given one of this run, with rows of at most `longest` and batches of
+  /// `global_batch`: programs and process_bytes follow. Empty: the sizes cannot be changed.
+  std::function<RunPlanRequest(const RunPlanRequest& from, const Lengths& longest,
                                int64_t global_batch)>
       resized = {};
 };

@@ -25,7 +25,7 @@ constexpr size_t kFewestPrices = 4;
 constexpr size_t kLongProgram = 150'000;  // ops; then the smallest and the chosen plan must do
 constexpr size_t kPricedSteps = 45'000;   // of all of them: placing a long schedule takes time
 
-PlannedProgram lowered_program(Graph graph, int64_t length, const Backend& backend,
+PlannedProgram lowered_program(Graph graph, const Lengths& length, const Backend& backend,
                                int64_t pieces = 1) {
   PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
   program.lowered = lower(program.graph, backend, pieces);
@@ -33,13 +33,13 @@ PlannedProgram lowered_program(Graph graph, int64_t length, const Backend& backe
 }
 
 PlannedProgram replayed(const SavedPlan& saved, const std::string& kind, Graph graph,
-                        int64_t length, const Backend& backend) {
+                        const Lengths& length, const Backend& backend) {
   PlannedProgram program = lowered_program(std::move(graph), length, backend);
   program.plan = saved.at(kind, length, program.lowered.problem);
   return program;
 }
 
-PlannedProgram planned_program(Graph graph, int64_t length, const Backend& backend,
+PlannedProgram planned_program(Graph graph, const Lengths& length, const Backend& backend,
                                const std::string& strategy) {
   PlannedProgram program = lowered_program(std::move(graph), length, backend);
   program.plan = plan::plan_strategy(program.lowered.problem, strategy);
@@ -49,7 +49,7 @@ PlannedProgram planned_program(Graph graph, int64_t length, const Backend& backe
 /// The program of a shorter bucket: with the named strategy or keep-all where that needs no more
 /// than `arena_budget`, else with the fastest schedule of the longest bucket's that does. Its
 /// problem is a part of the longest's, so in the end the chosen one fits.
-PlannedProgram shorter_program(Graph graph, int64_t length, const Backend& backend,
+PlannedProgram shorter_program(Graph graph, const Lengths& length, const Backend& backend,
                                int64_t arena_budget, const std::string& strategy,
                                const PlacedCandidate& chosen) {
   PlannedProgram program =
@@ -240,7 +240,7 @@ void add_program(RunPlan& run, std::vector<PlannedProgram>& list, PlannedProgram
 
 }  // namespace
 
-PlannedProgram plan_program(Graph graph, int64_t length, const Backend& backend,
+PlannedProgram plan_program(Graph graph, const Lengths& length, const Backend& backend,
                             const std::string& strategy) {
   return planned_program(std::move(graph), length, backend, strategy);
 }
@@ -265,7 +265,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
                       static_cast<int64_t>(run.eval.size() + run.train.size());
     if (request.on_progress) request.on_progress(steps - kPartsOfStep * (1 + left), steps, phase);
   };
-  for (int64_t length : request.lengths) {
+  for (const Lengths& length : request.lengths) {
     step(kBuilding);
     const BatchShape shape{run.micro_batch, length};
     Graph eval = build_eval_graph(request.network, shape, chosen->split->has_prologue);
@@ -297,8 +297,8 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
     std::vector<PlannedProgram> program;
     add_program(run, program,
                 request.saved != nullptr
-                    ? replayed(*request.saved, kind, std::move(graph), 0, backend)
-                    : planned_program(std::move(graph), 0, backend, "keep-all"),
+                    ? replayed(*request.saved, kind, std::move(graph), {}, backend)
+                    : planned_program(std::move(graph), {}, backend, "keep-all"),
                 backend);
     return std::move(program.front());
   };

@@ -17,7 +17,7 @@ namespace snug::train {
 
 /// The plan of one program with a named strategy ("keep-all", "recompute-all", "sqrt", "every:2");
 /// for verification.
-[[nodiscard]] PlannedProgram plan_program(Graph graph, int64_t length, const Backend& backend,
-                                          const std::string& strategy);
+[[nodiscard]] PlannedProgram plan_program(Graph graph, const Lengths& length,
+                                          const Backend& backend, const std::string& strategy);
 
 }  // namespace snug::train

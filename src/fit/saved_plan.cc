@@ -17,14 +17,30 @@ constexpr const char* kFormat = "snug plan 1";
 constexpr int64_t kMaxFileBytes = int64_t{128} << 20;
 constexpr io::JsonBounds kJsonBounds = {.max_depth = 12, .max_values = 20'000'000};
 
+// A number, or one by name.
+std::string text_of(const Lengths& lengths) {
+  if (!lengths.has_names()) return std::to_string(lengths.of());
+  std::string text;
+  for (const auto& [name, length] : lengths.by_name())
+    text += (text.empty() ? "{" : ",") + io::quote_json(name) + ":" + std::to_string(length);
+  return text + "}";
+}
+
+Lengths lengths_in(const io::JsonValue& json) {
+  if (!json.is_object()) return json.as_int(0);
+  Lengths lengths;
+  for (const std::string& name : json.keys()) lengths.set(name, json.at(name).as_int(1));
+  return lengths;
+}
+
 std::string text_of(const std::string& kind, const PlannedProgram& program) {
-  return R"({"kind":")" + kind + R"(","length":)" + std::to_string(program.length) + R"(,"plan":)" +
+  return R"({"kind":")" + kind + R"(","length":)" + text_of(program.length) + R"(,"plan":)" +
          plan::to_json(program.plan) + "}";
 }
 
 }  // namespace
 
-plan::Plan SavedPlan::at(const std::string& kind, int64_t length,
+plan::Plan SavedPlan::at(const std::string& kind, const Lengths& length,
                          const plan::Problem& problem) const {
   for (const Program& program : programs) {
     if (program.kind != kind || program.length != length) continue;
@@ -36,12 +52,12 @@ plan::Plan SavedPlan::at(const std::string& kind, int64_t length,
     const std::vector<std::string> violations = plan::check(problem, plan);
     if (violations.empty()) return plan;
     throw Error(ErrorCode::bad_data, file,
-                "this plan is not for this run: " + kind + " at length " + std::to_string(length) +
+                "this plan is not for this run: " + kind + " at length " + to_string(length) +
                     ": " + violations.front(),
                 "plan again with the same keys and --save-plan");
   }
   throw Error(ErrorCode::bad_data, file,
-              "this plan has no " + kind + " program for length " + std::to_string(length),
+              "this plan has no " + kind + " program for length " + to_string(length),
               "plan again with the same data and --save-plan");
 }
 
@@ -55,7 +71,7 @@ SavedPlan read_saved_plan(const std::string& file) {
     const io::JsonValue programs = json.at("programs");
     for (int64_t i = 0; i < programs.size(); ++i) {
       const io::JsonValue program = programs.at(i);
-      saved.programs.push_back({program.get_string("kind"), program.get_int("length"),
+      saved.programs.push_back({program.get_string("kind"), lengths_in(program.at("length")),
                                 plan::plan_from_json(program.at("plan"))});
     }
   } catch (const Error& error) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/problem/plan.h"
+#include "snug/lengths.h"
 
 namespace snug::train {
 
@@ -15,8 +16,8 @@ struct RunPlan;
 
 struct SavedPlan {
   struct Program {
-    std::string kind;    // "train", "eval", "prologue", "update"
-    int64_t length = 0;  // of the bucket; 0 for the last two
+    std::string kind;     // "train", "eval", "prologue", "update"
+    Lengths length = {};  // that rows are padded to; none for the last two
     plan::Plan plan;
   };
   std::string file;
@@ -26,7 +27,7 @@ struct SavedPlan {
   /// The plan of a program, with the seconds predicted for this machine, judged by the independent
   /// validator. Throws Error{bad_data} where the file has none or it is not valid for this problem
   /// (another model, batch, length or optimizer).
-  [[nodiscard]] plan::Plan at(const std::string& kind, int64_t length,
+  [[nodiscard]] plan::Plan at(const std::string& kind, const Lengths& length,
                               const plan::Problem& problem) const;
 };
 

@@ -109,7 +109,19 @@ NetworkBuilder& Tensor::builder() const {
 }
 
 int64_t NetworkBuilder::rows() const { return state_.request.rows; }
-int64_t NetworkBuilder::length() const { return state_.request.length; }
+
+Length NetworkBuilder::length(const std::string& name) const {
+  const Lengths& given = state_.request.lengths;
+  const int64_t size = given.of(name);
+  if (size == 0 && !(name.empty() && given.empty()))
+    fail(*this,
+         name.empty() ? "a length without a name is asked for"
+                      : "no length is called '" + name + "'",
+         given.empty() ? "name it in SessionOptions::lengths" : "there are: " + to_string(given));
+  state_.facts.lengths.insert(name);
+  return {name, size};
+}
+
 bool NetworkBuilder::training() const { return state_.request.training; }
 const std::string& NetworkBuilder::scope() const { return state_.graph.scope(); }
 
@@ -120,13 +132,21 @@ int32_t NetworkBuilder::id_of(const Tensor& tensor, const char* what) const {
   return tensor.id_;
 }
 
-Tensor NetworkBuilder::input(const std::string& name, const Shape& row_shape, DType dtype) {
+Tensor NetworkBuilder::input(const std::string& name, const RowShape& row_shape, DType dtype) {
   check_name(*this, name);
   if (dtype == DType::i64) fail(*this, "the input '" + name + "' has elements of i64", "use i32");
-  check_sizes(*this, name, row_shape);
-  add_fact(state_.facts.inputs, {.name = name, .dtype = dtype, .row_shape = row_shape});
+  FedInput input{.name = name, .dtype = dtype, .row_shape = {}, .length = {}};
   Shape shape = {rows()};
-  shape.insert(shape.end(), row_shape.begin(), row_shape.end());
+  for (const RowShape::Axis& axis : row_shape.axes()) {
+    if (axis.length() && shape.size() > 1)
+      fail(*this, "a length is an axis behind the first of the input '" + name + "'",
+           "make it the first axis of a row, where shorter rows are filled up");
+    if (axis.length()) input.length = axis.length();
+    input.row_shape.push_back(axis.size());
+    shape.push_back(axis.size());
+  }
+  check_sizes(*this, name, input.row_shape);
+  add_fact(state_.facts.inputs, input);
   return tensor_of(state_.graph.input(name, {dtype, shape}));
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,8 +18,8 @@ namespace snug {
 struct FedInput {
   std::string name;
   DType dtype = DType::f32;
-  Shape row_shape;          // in the longest program
-  bool has_length = false;  // its first axis is the length of the program
+  Shape row_shape;                    // in the longest program
+  std::optional<std::string> length;  // the name of the length that is its first axis
   bool operator==(const FedInput&) const = default;
 };
 
@@ -38,7 +40,8 @@ struct NetworkFacts {
   std::string eval_coupling;  // in evaluation
   /// Of the graph built last: values whose rows must depend on their own row alone.
   std::vector<ValueId> by_row;
-  bool has_marks = false;  // tensors to be kept, or parts to be run again
+  bool has_marks = false;         // tensors to be kept, or parts to be run again
+  std::set<std::string> lengths;  // names of those that it asks for
 };
 
 // Names of values that are not the caller's to choose.
@@ -73,12 +76,13 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
     const std::vector<std::shared_ptr<const CustomOp>>& ops);
 
 /// As planning and training want it. Builds it in training and in evaluation to read its facts, and
-/// throws Error{invalid_graph} where the two contradict each other.
+/// throws Error{invalid_graph} where the two contradict each other. `lengths`: of its programs, as
+/// SessionOptions has them.
 struct DescribedNetwork {
   NetworkDef def;
   NetworkFacts facts;
 };
 [[nodiscard]] DescribedNetwork describe_network(const Network& network,
-                                                const std::vector<int64_t>& lengths);
+                                                const std::vector<Lengths>& lengths);
 
 }  // namespace snug

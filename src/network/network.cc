@@ -93,40 +93,46 @@ std::vector<std::string> weights_in(const Graph& graph) {
   return names;
 }
 
-Graph probe(const Network& network, const OpRegistry& ops, bool training, int64_t length,
+Graph probe(const Network& network, const OpRegistry& ops, bool training, const Lengths& lengths,
             NetworkFacts& facts, int64_t rows = kProbedRows) {
   GraphBuilder builder(ops, network.name());
-  (void)build_network(network, builder, {.rows = rows, .length = length, .training = training},
+  (void)build_network(network, builder, {.rows = rows, .lengths = lengths, .training = training},
                       facts);
   std::string& coupling = training ? facts.coupling : facts.eval_coupling;
   if (coupling.empty()) coupling = row_coupling(builder.graph(), rows, facts.inputs, facts.by_row);
   return builder.take();
 }
 
-// Rows that are shorter than their program are filled up at their end, so the length is their first
-// axis. Which inputs have one shows where the length changes.
-void find_lengths(const Network& network, const OpRegistry& ops,
-                  const std::vector<int64_t>& lengths, NetworkFacts& facts) {
-  if (lengths.size() < 2) return;
-  const int64_t longest = lengths.back();
-  const int64_t shortest = lengths.front();
-  NetworkFacts other;
-  (void)probe(network, ops, true, shortest, other);
-  (void)probe(network, ops, false, shortest, other);
-  for (size_t i = 0; i < std::min(facts.inputs.size(), other.inputs.size()); ++i) {
-    FedInput& input = facts.inputs[i];
-    const Shape& shape = input.row_shape;
-    const Shape& shorter = other.inputs[i].row_shape;
-    if (shape == shorter) continue;
-    input.has_length = shape.size() == shorter.size() && shape[0] == longest &&
-                       shorter[0] == shortest &&
-                       std::equal(shape.begin() + 1, shape.end(), shorter.begin() + 1);
-    if (input.has_length) continue;
-    fail(network,
-         "the input '" + input.name + "' is " + to_string(shape) + " a row at length " +
-             std::to_string(longest) + " and " + to_string(shorter) + " at " +
-             std::to_string(shortest),
-         "the length must be the first axis of a row, and no other");
+// Rows that are shorter than their program are filled up at their end, so a length is their first
+// axis, and the input says so. That it is the truth shows where the length changes.
+void check_lengths(const Network& network, const OpRegistry& ops,
+                   const std::vector<Lengths>& lengths, const NetworkFacts& facts) {
+  if (lengths.empty()) return;
+  const Lengths& longest = lengths.back();
+  for (const auto& [name, most] : longest.by_name()) {
+    if (facts.lengths.count(name) == 0)
+      fail(network, "it asks for no length" + (name.empty() ? "" : " '" + name + "'"),
+           "build it with b.length(), or leave the length away in SessionOptions::lengths");
+    const auto shorter = std::find_if(
+        lengths.begin(), lengths.end(),
+        [&, &name = name, most = most](const Lengths& each) { return each.of(name) < most; });
+    if (shorter == lengths.end()) continue;
+    NetworkFacts other;
+    (void)probe(network, ops, true, *shorter, other);
+    (void)probe(network, ops, false, *shorter, other);
+    for (const FedInput& input : facts.inputs) {
+      Shape expected = input.row_shape;
+      if (input.length) expected[0] = shorter->of(*input.length);
+      const auto found = std::find_if(other.inputs.begin(), other.inputs.end(),
+                                      [&](const FedInput& one) { return one.name == input.name; });
+      if (found != other.inputs.end() && found->row_shape == expected) continue;
+      fail(network,
+           "the input '" + input.name + "' is " + to_string(input.row_shape) +
+               " a row where rows have the length " + to_string(longest) + ", and " +
+               (found == other.inputs.end() ? "absent" : to_string(found->row_shape)) + " where " +
+               to_string(*shorter),
+           "give b.length() itself as the first axis of its row, and as no other");
+    }
   }
 }
 
@@ -149,18 +155,17 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
   return request.training ? state.loss : kNone;
 }
 
-DescribedNetwork describe_network(const Network& network, const std::vector<int64_t>& lengths) {
+DescribedNetwork describe_network(const Network& network, const std::vector<Lengths>& lengths) {
   DescribedNetwork described;
   const std::shared_ptr<const OpRegistry> ops = registry_with(network.ops());
   NetworkFacts& facts = described.facts;
-  const int64_t longest = lengths.empty() ? 0 : lengths.back();
+  const Lengths longest = lengths.empty() ? Lengths() : lengths.back();
+  const Lengths shortest = lengths.empty() ? Lengths() : lengths.front();
   if (network.name().empty())
     throw Error(ErrorCode::bad_config, "network", "a network needs a name");
   const Graph probed = probe(network, *ops, true, longest, facts);
   NetworkFacts other;
-  check_weights(
-      network, probed,
-      probe(network, *ops, true, lengths.empty() ? 0 : lengths.front(), other, kOtherRows));
+  check_weights(network, probed, probe(network, *ops, true, shortest, other, kOtherRows));
   const std::vector<std::string> trained = weights_in(probed);
   if (trained.empty())
     fail(network, "the network has no weights", "declare them with layers or parameter()");
@@ -180,7 +185,7 @@ DescribedNetwork describe_network(const Network& network, const std::vector<int6
     if (!totals.insert(mean.name).second)
       fail(network, "the means of training and evaluation differ", "take them in the same order");
   }
-  find_lengths(network, *ops, lengths, facts);
+  check_lengths(network, *ops, lengths, facts);
   const auto shared = std::make_shared<const Network>(network);
   described.def = {.build =
                        [shared](GraphBuilder& graph, const BuildRequest& request) {
@@ -192,7 +197,7 @@ DescribedNetwork describe_network(const Network& network, const std::vector<int6
                    .is_head = [](const std::string&) { return false; },
                    .coupling = facts.coupling,
                    .ops = ops,
-                   .has_lengths = lengths.size() > 1 || longest > 0,
+                   .shortest = shortest,
                    .has_marks = facts.has_marks};
   return described;
 }

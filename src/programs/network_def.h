@@ -9,13 +9,14 @@
 
 #include "graph/builder.h"
 #include "nn/init.h"
+#include "snug/lengths.h"
 
 namespace snug {
 
 /// What one program is built for.
 struct BuildRequest {
   int64_t rows = 0;           // of a micro-batch
-  int64_t length = 0;         // of the longest of them, where rows have lengths
+  Lengths lengths = {};       // that they are padded to, where rows have any
   bool training = true;       // else forward alone: no dropout, no loss
   int64_t micro_batches = 1;  // of an update; batch norm shares its momentum among them
 };
@@ -33,8 +34,10 @@ struct NetworkDef {
   std::string coupling;
   /// The ops that it may have: those of the program, and the caller's own. Null: the program's.
   std::shared_ptr<const OpRegistry> ops = nullptr;
-  bool has_lengths = false;  // shorter rows take less memory
-  bool has_marks = false;    // says itself what is kept and what is run again
+  /// Where shorter rows take less memory: the shortest that it can be built for. Its weights do not
+  /// depend on them.
+  Lengths shortest = {};
+  bool has_marks = false;  // says itself what is kept and what is run again
 };
 
 }  // namespace snug

@@ -17,10 +17,13 @@
 namespace snug::train {
 namespace {
 
-constexpr int64_t kAnyLength = 1;  // parameters do not depend on the batch's shape
-
 const OpRegistry& ops_of(const NetworkDef& network) {
   return network.ops != nullptr ? *network.ops : op_registry();
+}
+
+// Of several lengths the text form says which a program has.
+std::string graph_name(const std::string& what, const Lengths& lengths) {
+  return lengths.has_names() ? what + ": " + to_string(lengths) : what;
 }
 
 /// The update of each parameter as its group wants it.
@@ -77,7 +80,7 @@ void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
 
 std::vector<Value> weights_of(const NetworkDef& network) {
   std::vector<Value> weights;
-  for (Value& value : build_eval_graph(network, {1, kAnyLength}).values) {
+  for (Value& value : build_eval_graph(network, {1, network.shortest}).values) {
     if (is_of_model(value.kind)) weights.push_back(std::move(value));
   }
   return weights;
@@ -100,8 +103,8 @@ std::string hyper_name(size_t rate) {
 }
 
 Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape, bool has_prologue) {
-  GraphBuilder builder(ops_of(network), "evaluate");
-  (void)network.build(builder, {.rows = shape.rows, .length = shape.length, .training = false});
+  GraphBuilder builder(ops_of(network), graph_name("evaluate", shape.lengths));
+  (void)network.build(builder, {.rows = shape.rows, .lengths = shape.lengths, .training = false});
   Graph graph = run_pipeline(builder.take(), ops_of(network));
   return has_prologue ? split_prologue(std::move(graph)).main : graph;
 }
@@ -116,9 +119,9 @@ bool accumulates_gradients(const Recipe& recipe, int64_t micro_batches) {
 Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const BatchShape& shape,
                         int64_t micro_batches, const PipelineHooks& hooks = {}) {
   const bool accumulates = accumulates_gradients(recipe, micro_batches);
-  GraphBuilder builder(ops_of(network), "train");
+  GraphBuilder builder(ops_of(network), graph_name("train", shape.lengths));
   const ValueId loss = network.build(builder, {.rows = shape.rows,
-                                               .length = shape.length,
+                                               .lengths = shape.lengths,
                                                .training = true,
                                                .micro_batches = micro_batches});
   if (hooks.after_pass) hooks.after_pass("forward", builder.graph());
@@ -184,7 +187,8 @@ Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const B
 
 Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe) {
   constexpr int64_t kAnySplit = 2;
-  return split_prologue(whole_train_graph(network, recipe, {1, kAnyLength}, kAnySplit)).prologue;
+  return split_prologue(whole_train_graph(network, recipe, {1, network.shortest}, kAnySplit))
+      .prologue;
 }
 
 bool reads_prologue(const Graph& graph) {

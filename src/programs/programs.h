@@ -12,10 +12,10 @@
 
 namespace snug::train {
 
-/// A micro-batch: its rows, and the length of the longest of them.
+/// A micro-batch: its rows, and the lengths that they are padded to.
 struct BatchShape {
   int64_t rows = 0;
-  int64_t length = 0;
+  Lengths lengths = {};
 };
 
 // Names of values beside the network's own: no network gives one of them away.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/lengths_json.h"
 #include "base/units.h"
 #include "report/percent.h"
 
@@ -43,6 +44,14 @@ std::string joined(const std::vector<std::string>& names, size_t limit) {
   for (size_t i = 0; i < names.size() && i < limit; ++i) text += (i > 0 ? ", " : "") + names[i];
   if (names.size() > limit) text += ", ...";
   return text;
+}
+
+// What a batch has so many of.
+std::string row_text(const PlanReport& report) {
+  if (report.image_size > 0) return fmt::format(" x image of {0} x {0} pixels", report.image_size);
+  if (report.max_length.empty()) return " rows";
+  if (report.max_length.has_names()) return " x (" + to_string(report.max_length) + ")";
+  return " x " + to_string(report.max_length) + " tokens";
 }
 
 // The blocks that run something again, at most ten.
@@ -94,7 +103,7 @@ std::string PlanReport::to_json() const {
                                  {"parameters", parameters},
                                  {"trainable_parameters", trainable_parameters},
                                  {"train_batch_size", train_batch_size},
-                                 {"max_length", max_length},
+                                 {"max_length", lengths_json<nlohmann::ordered_json>(max_length)},
                                  {"image_size", image_size},
                                  {"updates", updates},
                                  {"run_seconds", run_seconds}};
@@ -128,11 +137,10 @@ std::string PlanReport::to_json() const {
 
 std::string PlanReport::to_text() const {
   std::string out;
-  out += fmt::format("{}: {:.1f} M parameters, {:.1f} M trained; batch {} x {}\n", model,
+  out += fmt::format("{}: {:.1f} M parameters, {:.1f} M trained; batch {}{}\n", model,
                      static_cast<double>(parameters) / 1e6,
                      static_cast<double>(trainable_parameters) / 1e6, train_batch_size,
-                     image_size > 0 ? fmt::format("image of {0} x {0} pixels", image_size)
-                                    : fmt::format("{} tokens", max_length));
+                     row_text(*this));
   out += fmt::format("\n  {:<22} {:>11}\n", "budget", format_bytes_up(budget_bytes));
   for (const MemoryComponent& part : components) {
     out += fmt::format("  {:<22} {:>11}  {}\n", part.name, format_bytes(part.bytes),

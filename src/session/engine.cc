@@ -97,11 +97,11 @@ void Engine::check_memory() {
   measured_arena_bytes_ = std::max(measured_arena_bytes_, round_up(end, alignment_));
 }
 
-size_t Engine::bucket_of(int64_t length) const {
+size_t Engine::bucket_of(const Lengths& lengths) const {
   for (size_t i = 0; i < plan_.eval.size(); ++i) {
-    if (plan_.eval[i].length >= length) return i;
+    if (plan_.eval[i].length.holds(lengths)) return i;
   }
-  SNUG_CHECK(false, "no bucket holds length " + std::to_string(length));
+  SNUG_CHECK(false, "no program holds rows of length " + to_string(lengths));
   return 0;
 }
 

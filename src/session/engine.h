@@ -32,7 +32,7 @@ class Engine {
     return place<T>(name);
   }
 
-  /// Programs by bucket, in the order of the plan.
+  /// Programs by lengths, in the order of the plan.
   [[nodiscard]] Executable& train(size_t bucket) { return *train_[bucket]; }
   [[nodiscard]] Executable& eval(size_t bucket) { return *eval_[bucket]; }
   /// Makes what all programs read that is made of weights alone. Call it where weights may have
@@ -42,7 +42,8 @@ class Engine {
   }
   /// Null where the training program updates by itself.
   [[nodiscard]] Executable* update() { return update_.get(); }
-  [[nodiscard]] size_t bucket_of(int64_t length) const;
+  /// The first program that holds rows of these lengths.
+  [[nodiscard]] size_t bucket_of(const Lengths& lengths) const;
 
   /// Runs a program of this engine; with poisoning, every dead byte of the arena is NaN before each
   /// step.

@@ -15,12 +15,13 @@ Feeder::Feeder(const train::Engine& engine, const NetworkFacts& facts, const Row
   if (source.rows() < 1)
     throw Error(ErrorCode::bad_data, "rows", "a batch without rows", "give at least one");
   const auto& programs = engine.plan().eval;
-  if (source.length() > programs.back().length)
+  const Lengths longest = source.length();
+  if (!programs.back().length.holds(longest))
     throw Error(ErrorCode::bad_data, "rows",
-                "rows of length " + std::to_string(source.length()) +
-                    ", the longest program takes " + std::to_string(programs.back().length),
+                "rows of length " + to_string(longest) + ", the longest program takes " +
+                    to_string(programs.back().length),
                 "shorten them, or add a length to SessionOptions::lengths");
-  bucket_length_ = programs[engine.bucket_of(source.length())].length;
+  padded_to_ = programs[engine.bucket_of(longest)].length;
   for (const std::string& input : inputs_) {
     if (!source.has(input))
       throw Error(ErrorCode::bad_data, input, "the rows have no values for this input");
@@ -34,10 +35,16 @@ Feeder::Feeder(const train::Engine& engine, const NetworkFacts& facts, const Row
   for (const MeanTotal& mean : facts.means) totals_.push_back(total_of(engine, mean));
 }
 
+bool Feeder::is_label(const FedInput& input) const {
+  return input.dtype == DType::i32 &&
+         std::any_of(facts_.means.begin(), facts_.means.end(),
+                     [&](const MeanTotal& mean) { return mean.weights == input.name; });
+}
+
 Shape Feeder::padded(const FedInput& input) const {
   Shape shape = input.row_shape;
   // Facts are those of the longest program; the length is the first axis of a row.
-  if (input.has_length) shape[0] = bucket_length_;
+  if (input.length) shape[0] = padded_to_.of(*input.length);
   return shape;
 }
 
@@ -51,6 +58,8 @@ void Feeder::fill_input(const train::Engine& engine, const FedInput& input, int6
     source_.fill({.input = input.name,
                   .dtype = input.dtype,
                   .row_shape = shape,
+                  .length = input.length,
+                  .padding = is_label(input) ? static_cast<int32_t>(kIgnoreIndex) : 0,
                   .first_row = first_row,
                   .rows = rows,
                   .bytes = {to, static_cast<size_t>(rows * row_bytes)}});

@@ -20,19 +20,20 @@ class Feeder : public train::BatchSource {
          uint64_t seed, const std::vector<std::string>& inputs);
 
   [[nodiscard]] int64_t rows() const override { return source_.rows(); }
-  [[nodiscard]] int64_t length() const override { return source_.length(); }
+  [[nodiscard]] Lengths length() const override { return source_.length(); }
   void fill(const train::Engine& engine, int64_t first_slot, int64_t drawn) const override;
 
  private:
   void fill_input(const train::Engine& engine, const FedInput& input, int64_t first_row,
                   int64_t rows) const;
   [[nodiscard]] double total_of(const train::Engine& engine, const MeanTotal& mean) const;
+  [[nodiscard]] bool is_label(const FedInput& input) const;
   [[nodiscard]] Shape padded(const FedInput& input) const;
 
   const NetworkFacts& facts_;
   const RowSource& source_;
   uint64_t seed_;
-  int64_t bucket_length_;
+  Lengths padded_to_;
   std::vector<std::string> inputs_;
   std::vector<double> totals_;  // by mean
 };

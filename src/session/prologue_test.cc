@@ -51,7 +51,7 @@ NetworkDef rounding_network(Phase phase) {
 class Batch final : public BatchSource {
  public:
   [[nodiscard]] int64_t rows() const override { return kRows; }
-  [[nodiscard]] int64_t length() const override { return 1; }
+  [[nodiscard]] Lengths length() const override { return 1; }
   void fill(const Engine& engine, int64_t first_slot, int64_t drawn) const override {
     for (const char* name : {"x", "target"}) {
       const std::span<float> values = engine.write<float>(name);

@@ -7,6 +7,17 @@
 
 namespace snug {
 
+namespace {
+
+void fill_up(std::span<std::byte> bytes, const RowSlot& slot) {
+  std::memset(bytes.data(), 0, bytes.size());
+  if (slot.padding == 0) return;
+  for (size_t at = 0; at < bytes.size(); at += sizeof(slot.padding))
+    std::memcpy(bytes.data() + at, &slot.padding, sizeof(slot.padding));
+}
+
+}  // namespace
+
 Rows& Rows::add(const std::string& input, DType dtype, std::span<const std::byte> bytes) {
   const auto size = static_cast<int64_t>(bytes.size());
   if (rows_ < 1 || size % (rows_ * element_bytes(dtype)) != 0) {
@@ -48,9 +59,10 @@ void Rows::fill(const RowSlot& slot) const {
                     to_string(slot.dtype));
   const auto given = static_cast<size_t>(static_cast<int64_t>(column.bytes.size()) / rows_);
   const auto wanted = static_cast<size_t>(element * element_count(slot.row_shape));
+  const int64_t length = slot.length ? length_.of(*slot.length) : 0;
   const bool is_shorter =
-      length_ > 0 && !slot.row_shape.empty() && given < wanted && slot.row_shape[0] > length_ &&
-      given * static_cast<size_t>(slot.row_shape[0]) == wanted * static_cast<size_t>(length_);
+      length > 0 && given < wanted &&
+      given * static_cast<size_t>(slot.row_shape[0]) == wanted * static_cast<size_t>(length);
   if (given != wanted && !is_shorter) {
     throw Error(ErrorCode::bad_data, slot.input,
                 "a row has " + std::to_string(given / static_cast<size_t>(element)) +
@@ -60,7 +72,7 @@ void Rows::fill(const RowSlot& slot) const {
   for (int64_t row = 0; row < slot.rows; ++row) {
     std::byte* to = slot.bytes.data() + static_cast<size_t>(row) * wanted;
     std::memcpy(to, column.bytes.data() + static_cast<size_t>(slot.first_row + row) * given, given);
-    std::memset(to + given, 0, wanted - given);
+    fill_up({to + given, wanted - given}, slot);
   }
 }
 

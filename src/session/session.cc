@@ -147,9 +147,8 @@ Feeder Session::Impl::fed(const RowSource& batch) const {
                     std::to_string(options.batch_rows) + " that the session was planned for",
                 "give at most batch_rows rows");
   check_filled(facts.coupling, batch.rows(), plan.micro_batch);
-  const size_t bucket = engine->bucket_of(std::min(batch.length(), plan.eval.back().length));
   return {*engine, facts, batch, static_cast<uint64_t>(options.seed),
-          inputs_of(plan.train[bucket].graph, facts)};
+          inputs_of(plan.train.back().graph, facts)};
 }
 
 void Session::Impl::drop_gradients() {

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/lengths_json.h"
 #include "io/atomic_folder.h"
 #include "io/json_file.h"
 #include "session/checkpoint_tensors.h"
@@ -29,6 +30,8 @@ std::string schedule_name(ScheduleKind kind) {
 
 // What decides the result, by the name of its option; numbers so that they read back exactly.
 Json deciding_options(const SessionOptions& options) {
+  Json lengths = Json::array();
+  for (const Lengths& each : options.lengths) lengths.push_back(lengths_json<Json>(each));
   Json groups = Json::array();
   for (const ParameterGroup& group : options.param_groups) {
     Json one = {{"match", group.match}};
@@ -38,7 +41,7 @@ Json deciding_options(const SessionOptions& options) {
   }
   return {{"batch_rows", options.batch_rows},
           {"allow_coupled_split", options.allow_coupled_split},
-          {"lengths", options.lengths},
+          {"lengths", lengths},
           {"optim", options.optim},
           {"optim_args", options.optim_args},
           {"learning_rate", options.learning_rate},

@@ -11,7 +11,7 @@ namespace snug {
 namespace {
 
 constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kNoLength = 0;  // of programs whose rows have none
+constexpr size_t kMostPrograms = 256;
 
 [[noreturn]] void fail(const std::string& option, const std::string& what,
                        const std::string& hint) {
@@ -31,6 +31,37 @@ optim::GroupRules groups_of(const SessionOptions& options) {
   for (const ParameterGroup& group : options.param_groups)
     groups.rules.push_back({group.match, group.learning_rate, group.weight_decay});
   return groups;
+}
+
+// What is said for one length alone is true for several: they are above 0 and rise.
+void check_lengths(const std::vector<Lengths>& programs) {
+  if (programs.empty()) return;
+  if (programs.size() > kMostPrograms)
+    fail("lengths",
+         std::to_string(programs.size()) + " programs are more than " +
+             std::to_string(kMostPrograms),
+         "give fewer lengths, or those combinations alone that your rows have");
+  const Lengths& longest = programs.back();
+  for (auto each = programs.begin(); each != programs.end(); ++each) {
+    const auto by_name = each->by_name();
+    const bool is_any_below = std::any_of(by_name.begin(), by_name.end(),
+                                          [](const auto& length) { return length.second < 1; });
+    if (each->empty() || is_any_below || (each->of() != 0 && each->has_names()))
+      fail("lengths", "a program of length " + to_string(*each),
+           "give {32, 64, 128}, for example, or lengths above 0 that have names");
+    if (!longest.holds(*each) || by_name.size() != longest.by_name().size())
+      fail("lengths",
+           "the last program, of length " + to_string(longest) + ", does not hold rows of length " +
+               to_string(*each),
+           "let lengths rise, have the same names, and end with the longest of each");
+    const auto before = std::find_if(programs.begin(), each,
+                                     [&](const Lengths& earlier) { return earlier.holds(*each); });
+    if (before != each)
+      fail("lengths",
+           "no batch would run in the program of length " + to_string(*each) + ": that of length " +
+               to_string(*before) + " comes before it",
+           "let lengths rise");
+  }
 }
 
 }  // namespace
@@ -62,10 +93,7 @@ void check_options(const SessionOptions& options) {
   if (!(options.layerwise_lr_decay > 0 && options.layerwise_lr_decay <= 1))
     fail("layerwise_lr_decay", std::to_string(options.layerwise_lr_decay) + " is not within (0, 1]",
          "give 1 for the same rate everywhere");
-  const std::vector<int64_t>& lengths = options.lengths;
-  if (std::adjacent_find(lengths.begin(), lengths.end(), std::greater_equal<>()) != lengths.end() ||
-      (!lengths.empty() && lengths.front() < 1))
-    fail("lengths", "lengths are above 0 and rise", "give {32, 64, 128}, for example");
+  check_lengths(options.lengths);
 }
 
 train::Recipe recipe_of(const SessionOptions& options) {
@@ -92,6 +120,19 @@ train::UpdateRule update_rule(const SessionOptions& options, const NetworkDef& n
 
 namespace {
 
+// The programs of rows that are cut off there.
+std::vector<Lengths> cut(const std::vector<Lengths>& programs, const Lengths& longest) {
+  std::vector<Lengths> shorter;
+  for (Lengths program : programs) {
+    for (const auto& [name, most] : longest.by_name())
+      program.set(name, std::min(program.of(name), most));
+    if (std::none_of(shorter.begin(), shorter.end(),
+                     [&](const Lengths& earlier) { return earlier.holds(program); }))
+      shorter.push_back(program);
+  }
+  return shorter;
+}
+
 // The budget's choice is the empty name of a request.
 std::string strategy_of(const SessionOptions& options, const NetworkDef& network) {
   if (options.recompute.empty()) return network.has_marks ? "marked" : "";
@@ -109,7 +150,7 @@ train::RunPlan plan_session(const NetworkDef& network, const std::string& name,
       .recipe = recipe_of(options),
       .global_batch = options.batch_rows,
       .micro_batch = micro_batch,
-      .lengths = options.lengths.empty() ? std::vector{kNoLength} : options.lengths,
+      .lengths = options.lengths.empty() ? std::vector<Lengths>(1) : options.lengths,
       .strategy = strategy_of(options, network),
       .allow_coupled_split = options.allow_coupled_split,
       .budget_bytes = resolve_memory(options.memory),
@@ -123,11 +164,10 @@ train::RunPlan plan_session(const NetworkDef& network, const std::string& name,
       options.on_planning(done, total);
     };
   }
-  request.resized = [](const train::RunPlanRequest& from, int64_t max_length,
+  request.resized = [](const train::RunPlanRequest& from, const Lengths& longest,
                        int64_t global_batch) {
     train::RunPlanRequest to = from;
-    std::erase_if(to.lengths, [&](int64_t length) { return length > max_length; });
-    if (to.lengths.empty() || to.lengths.back() < max_length) to.lengths.push_back(max_length);
+    to.lengths = cut(from.lengths, longest);
     to.global_batch = global_batch;
     return to;
   };

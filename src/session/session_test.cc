@@ -336,7 +336,7 @@ TEST(Session, rows_of_several_lengths_run_in_the_shortest_program_that_holds_the
     b.minimize(cross_entropy(b, logits, b.input("label", {}, DType::i32)));
   });
   SessionOptions options = options_of("1GiB", 8);
-  const auto run = [&](const std::vector<int64_t>& lengths) {
+  const auto run = [&](const std::vector<Lengths>& lengths) {
     options.lengths = lengths;
     Session session(network, options);
     std::vector<int32_t> ids, label;

@@ -35,8 +35,8 @@ class BatchSource {
   virtual ~BatchSource() = default;
 
   [[nodiscard]] virtual int64_t rows() const = 0;
-  /// Of the longest row: decides the program.
-  [[nodiscard]] virtual int64_t length() const = 0;
+  /// Of the longest rows: decides the program.
+  [[nodiscard]] virtual Lengths length() const = 0;
   /// Fills every input of slots [first_slot, first_slot + micro-batch); those behind the last row
   /// have no weight. `drawn`: UpdateCounts::drawn.
   virtual void fill(const Engine& engine, int64_t first_slot, int64_t drawn) const = 0;

@@ -12,7 +12,7 @@ NetworkDef network_of(const Model& model) {
               [family, config, task = model.task, settings = model.settings](
                   GraphBuilder& builder, const BuildRequest& request) {
                 models::SequenceModel built = (*family->build)(
-                    config, builder, {request.rows, request.length},
+                    config, builder, {request.rows, request.lengths.of()},
                     {.training = request.training, .micro_batches = request.micro_batches});
                 tasks::finish(builder, built, *task, settings, request.training);
                 return built.loss;
@@ -27,7 +27,7 @@ NetworkDef network_of(const Model& model) {
               },
           .coupling =
               model.traits.has_batch_statistics ? "normalises by the statistics of its batch" : "",
-          .has_lengths = input_of(model).has_lengths()};
+          .shortest = input_of(model).has_lengths() ? 1 : 0};
 }
 
 }  // namespace snug::train

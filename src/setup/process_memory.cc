@@ -45,13 +45,13 @@ int64_t table_bytes(const ProcessNeeds& needs) {
 }  // namespace
 
 ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t vocab_bytes,
-                           std::span<const int64_t> lengths, int64_t batch, int64_t rows) {
+                           std::span<const Lengths> lengths, int64_t batch, int64_t rows) {
   ProcessNeeds needs;
   needs.vocab_size = model.traits.vocab_size;
   needs.vocab_bytes = vocab_bytes;
   needs.labels = static_cast<int64_t>(model.labels.size());
-  for (const int64_t length : lengths) needs.program_parts += model.size(length).parts;
-  const models::ProgramSize longest = model.size(lengths.back());
+  for (const Lengths& length : lengths) needs.program_parts += model.size(length.of()).parts;
+  const models::ProgramSize longest = model.size(lengths.back().of());
   needs.layer_parts = longest.layer_parts;
   needs.longest_parts = longest.parts;
   needs.buckets = static_cast<int64_t>(lengths.size());

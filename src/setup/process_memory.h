@@ -35,7 +35,7 @@ struct ProcessNeeds {
 /// What is known of a model, its tokens and the configuration. `rows` 0: not known. Threads and
 /// what is learned are the caller's.
 [[nodiscard]] ProcessNeeds process_needs(const RunConfig& config, const Model& model,
-                                         int64_t vocab_bytes, std::span<const int64_t> lengths,
+                                         int64_t vocab_bytes, std::span<const Lengths> lengths,
                                          int64_t batch, int64_t rows);
 
 /// Beside resident values and arena, for the whole run. A multiple of a page.

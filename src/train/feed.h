@@ -48,7 +48,7 @@ class RowBatch : public BatchSource {
     feeder_.begin(batch);
   }
   [[nodiscard]] int64_t rows() const override { return static_cast<int64_t>(batch_.rows.size()); }
-  [[nodiscard]] int64_t length() const override { return batch_.bucket_length; }
+  [[nodiscard]] Lengths length() const override { return batch_.bucket_length; }
   void fill(const Engine& engine, int64_t first_slot, int64_t drawn) const override {
     feeder_.feed(engine, first_slot, drawn);
   }

@@ -106,10 +106,10 @@ void open_engine(const RunConfig& config, const RunOptions& options, Trained& tr
       .process_bytes = 0,
       .startup_bytes = 0,
       .trains = false};
-  request.resized = [&](const train::RunPlanRequest& from, int64_t max_length,
+  request.resized = [&](const train::RunPlanRequest& from, const Lengths& longest,
                         int64_t global_batch) {
     train::RunPlanRequest to = from;
-    to.lengths = train::lengths_up_to(max_length, from.lengths);
+    to.lengths = train::lengths_up_to(longest.of(), from.lengths);
     to.global_batch = global_batch;
     if (from.micro_batch > 0) to.micro_batch = global_batch;
     train::reserve_process(config, options, trained.model,

@@ -85,7 +85,7 @@ Explanation explain_run(const RunConfig& config, const RunOptions& options) {
       train::plan_request(config, options, setup, machine, config.micro_batch_size);
   stages.end("model and data",
              fmt::format("{} for {}; longest rows: {}", setup.model.name, *setup.model.task->name,
-                         request.lengths.back()),
+                         to_string(request.lengths.back())),
              [&] { return setup.model.config_json(); });
 
   // What follows is of the split that the planner chooses, so it comes first here and is told in

@@ -81,8 +81,8 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   return setup;
 }
 
-std::vector<int64_t> lengths_up_to(int64_t max_length, const std::vector<int64_t>& lengths) {
-  if (max_length >= lengths.back()) return lengths;
+std::vector<Lengths> lengths_up_to(int64_t max_length, const std::vector<Lengths>& lengths) {
+  if (max_length >= lengths.back().of()) return lengths;
   const auto most = static_cast<int32_t>(max_length);
   const std::vector<int32_t> buckets = data::bucket_lengths(most, most);
   return {buckets.begin(), buckets.end()};
@@ -115,11 +115,11 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
                          .process_bytes = 0,
                          .startup_bytes = 0,
                          .trains = true};
-  request.resized = [&](const RunPlanRequest& from, int64_t max_length, int64_t global_batch) {
+  request.resized = [&](const RunPlanRequest& from, const Lengths& longest, int64_t global_batch) {
     RunPlanRequest to = from;
-    to.lengths = setup.data || max_length >= setup.lengths.back()
-                     ? lengths_up_to(max_length, setup.lengths)
-                     : std::vector{max_length};
+    to.lengths = setup.data || longest.holds(setup.lengths.back())
+                     ? lengths_up_to(longest.of(), setup.lengths)
+                     : std::vector{longest};
     to.global_batch = global_batch;
     ProcessFacts facts;
     if (setup.data) {
@@ -151,7 +151,7 @@ void write_for_solve(const RunPlan& run, const RunOptions& options) {
   }
   const size_t programs =
       run.train.size() + run.eval.size() + (run.prologue ? 1 : 0) + (run.update ? 1 : 0);
-  const std::string size = std::to_string(program.length);
+  const std::string size = to_string(program.length);
   const std::string rows = run.report.image_size > 0
                                ? " images of " + size + " x " + size + " pixels"
                                : " rows of " + size + " tokens";

@@ -19,7 +19,7 @@ namespace snug::train {
 struct RunSetup {
   std::optional<RunData> data;
   Model model;
-  std::vector<int64_t> lengths;
+  std::vector<Lengths> lengths;
   std::vector<data::BucketCount> histogram;  // global batches an epoch; empty without data
   int64_t batches_per_epoch = 0;
 };
@@ -50,8 +50,8 @@ void reserve_process(const RunConfig& config, const RunOptions& options, const M
 
 /// The buckets of data whose longest row is cut off at `max_length`; those given where that is none
 /// of their rows.
-[[nodiscard]] std::vector<int64_t> lengths_up_to(int64_t max_length,
-                                                 const std::vector<int64_t>& lengths);
+[[nodiscard]] std::vector<Lengths> lengths_up_to(int64_t max_length,
+                                                 const std::vector<Lengths>& lengths);
 
 /// Gives heap that planning used back to the system, where the budget is the whole process's.
 void release_heap(const RunOptions& options);

@@ -29,7 +29,7 @@ double squared_norm_of(std::span<const float> values) {
 
 // Over all nodes, how many numbers an output is the sum of; and the rows of the batch.
 double summands_of(const PlannedProgram& program, int64_t rows) {
-  double sum = static_cast<double>(rows * program.length);
+  double sum = static_cast<double>(rows * program.length.of());
   for (size_t i = 0; i < program.graph.nodes.size(); ++i) {
     const NodeSpec spec = spec_of(program.graph, static_cast<NodeId>(i));
     double elements = 0;
