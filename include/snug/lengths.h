@@ -15,7 +15,7 @@ namespace snug {
 /// Of a row, of the longest rows of a batch, or of a program.
 class Lengths {
  public:
-  Lengths() = default;                              // rows have no length
+  Lengths() = default;                                // rows have no length
   Lengths(int64_t length) : without_name_(length) {}  // NOLINT: alike; 0: none
   Lengths(std::initializer_list<std::pair<const std::string, int64_t>> named) : named_(named) {}
 

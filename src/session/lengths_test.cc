@@ -6,8 +6,8 @@
 #include <cmath>
 #include <functional>
 
-#include "fit/saved_plan.h"
 #include "fit/run_plan.h"
+#include "fit/saved_plan.h"
 #include "network/facts.h"
 #include "session/machine.h"
 #include "session/session_plan.h"
@@ -22,26 +22,25 @@ constexpr int64_t kRows = 12, kWidth = 16, kWords = 20;
 const std::vector<Lengths> kAll = every_combination({{"source", {4, 16}}, {"target", {6, 24}}});
 
 Network network_of(bool says_lengths = true) {
-  return {"reads", [=](NetworkBuilder& b) {
-            const Length source = b.length("source");
-            const Length target = b.length("target");
-            const RowShape of_source = says_lengths ? RowShape{source} : RowShape{int64_t{source}};
-            Tensor x = embedding(b, "source", b.input("read", of_source, DType::i32), kWords, kWidth);
-            Tensor y = embedding(b, "target", b.input("written", {target}, DType::i32), kWords,
-                                 kWidth);
-            const Tensor there =
-                reshape(b.input("there", of_source, DType::boolean), {b.rows(), 1, source});
-            for (int i = 0; i < 2; ++i) {
-              const Scope scope(b, "layer." + std::to_string(i));
-              x = x + gelu(linear(b, "read", x, kWidth));
-              const Tensor weights =
-                  masked_softmax(matmul(y, x, {.transpose_b = true}), there);
-              y = y + dropout(gelu(linear(b, "mixed", matmul(weights, x), kWidth)), 0.1);
-            }
-            const Tensor logits = linear(b, "out", y, kWords);
-            b.output("logits", logits);
-            b.minimize(cross_entropy(b, logits, b.input("next", {target}, DType::i32)));
-          }};
+  return {
+      "reads", [=](NetworkBuilder& b) {
+        const Length source = b.length("source");
+        const Length target = b.length("target");
+        const RowShape of_source = says_lengths ? RowShape{source} : RowShape{int64_t{source}};
+        Tensor x = embedding(b, "source", b.input("read", of_source, DType::i32), kWords, kWidth);
+        Tensor y = embedding(b, "target", b.input("written", {target}, DType::i32), kWords, kWidth);
+        const Tensor there =
+            reshape(b.input("there", of_source, DType::boolean), {b.rows(), 1, source});
+        for (int i = 0; i < 2; ++i) {
+          const Scope scope(b, "layer." + std::to_string(i));
+          x = x + gelu(linear(b, "read", x, kWidth));
+          const Tensor weights = masked_softmax(matmul(y, x, {.transpose_b = true}), there);
+          y = y + dropout(gelu(linear(b, "mixed", matmul(weights, x), kWidth)), 0.1);
+        }
+        const Tensor logits = linear(b, "out", y, kWords);
+        b.output("logits", logits);
+        b.minimize(cross_entropy(b, logits, b.input("next", {target}, DType::i32)));
+      }};
 }
 
 // Rows of these lengths, all of it there.
@@ -148,12 +147,11 @@ TEST(Lengths, splits_agree_within_rounding) {
 }
 
 TEST(Lengths, the_first_program_that_holds_a_batch_runs) {
-  SessionOptions options = options_of(
-      {{{"source", 4}, {"target", 4}}, {{"source", 4}, {"target", 12}}, kAll.back()});
+  SessionOptions options =
+      options_of({{{"source", 4}, {"target", 4}}, {{"source", 4}, {"target", 12}}, kAll.back()});
   const train::Machine machine = train::open_machine("cpu", 1, {});
   const DescribedNetwork described = describe_network(network_of(), options.lengths);
-  const train::RunPlan plan =
-      plan_session(described.def, "reads", options, 4, *machine.backend);
+  const train::RunPlan plan = plan_session(described.def, "reads", options, 4, *machine.backend);
   ASSERT_EQ(plan.train.size(), 3u);
   EXPECT_EQ(plan.train[1].graph.name, "train: source 4, target 12");
   EXPECT_EQ(plan.eval[0].graph.name, "evaluate: source 4, target 4");
@@ -186,11 +184,8 @@ TEST(Lengths, are_part_of_what_a_saved_session_was) {
   Session session = Session::resume(network_of(), folder, options_of(kAll));
   (void)session.step(Data(3, 24).rows());
   EXPECT_EQ(session.read("out.weight"), expected);
-  EXPECT_NE(text_of(
-                [&] {
-                  (void)Session::resume(network_of(), folder, options_of({kAll.back()}));
-                },
-                ErrorCode::bad_config)
+  EXPECT_NE(text_of([&] { (void)Session::resume(network_of(), folder, options_of({kAll.back()})); },
+                    ErrorCode::bad_config)
                 .find("lengths"),
             std::string::npos);
 }
