@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -49,8 +50,9 @@ class Shape {
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] int64_t* data() { return many_ ? many_.get() : few_.data(); }
   [[nodiscard]] const int64_t* data() const { return many_ ? many_.get() : few_.data(); }
-  [[nodiscard]] int64_t& operator[](size_t i) { return data()[i]; }
-  [[nodiscard]] const int64_t& operator[](size_t i) const { return data()[i]; }
+  /// An axis is of any whole type.
+  [[nodiscard]] int64_t& operator[](std::integral auto axis) { return data()[axis]; }
+  [[nodiscard]] const int64_t& operator[](std::integral auto axis) const { return data()[axis]; }
   [[nodiscard]] int64_t& front() { return data()[0]; }
   [[nodiscard]] const int64_t& front() const { return data()[0]; }
   [[nodiscard]] int64_t& back() { return data()[size_ - 1]; }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "base/stop.h"
 #include "graph/node_classes.h"
 #include "ops/registry.h"
@@ -90,13 +91,11 @@ class ReverseMode {
   }
 
  private:
-  [[nodiscard]] bool needs(ValueId id) const {
-    return id != kNone && needs_[static_cast<size_t>(id)];
-  }
+  [[nodiscard]] bool needs(ValueId id) const { return id != kNone && needs_[id]; }
 
   [[nodiscard]] bool is_on_path(const Node& node) const {
     return std::any_of(node.outputs.begin(), node.outputs.end(),
-                       [&](ValueId id) { return needs(id) && reaches_[static_cast<size_t>(id)]; });
+                       [&](ValueId id) { return needs(id) && reaches_[id]; });
   }
 
   // needs_: the value depends on a wrt value by floating-point inputs. reaches_: the output depends
@@ -104,25 +103,25 @@ class ReverseMode {
   void mark_path() {
     const Graph& graph = builder_.graph();
     node_count_ = graph.nodes.size();
-    for (ValueId id : wrt_) needs_[static_cast<size_t>(id)] = true;
+    for (ValueId id : wrt_) needs_[id] = true;
     for (const Node& node : graph.nodes) {
       stop_point();
       const bool depends = std::any_of(node.inputs.begin(), node.inputs.end(),
                                        [&](ValueId id) { return needs(id); });
       if (!depends) continue;
       for (ValueId id : node.outputs) {
-        if (is_floating(graph.type(id).dtype)) needs_[static_cast<size_t>(id)] = true;
+        if (is_floating(graph.type(id).dtype)) needs_[id] = true;
       }
     }
-    reaches_[static_cast<size_t>(output_)] = true;
+    reaches_[output_] = true;
     for (size_t i = node_count_; i-- > 0;) {
       stop_point();
       const Node& node = graph.nodes[i];
       if (!is_on_path(node)) continue;
       for (ValueId id : node.inputs) {
         if (!needs(id)) continue;
-        reaches_[static_cast<size_t>(id)] = true;
-        ++pending_[static_cast<size_t>(id)];
+        reaches_[id] = true;
+        ++pending_[id];
       }
     }
   }
@@ -225,12 +224,12 @@ class ReverseMode {
     return accumulators_.count(id) != 0 || (sink_ && wrt_.count(id) != 0 && uses_left(id) == 1);
   }
 
-  [[nodiscard]] int uses_left(ValueId id) const { return pending_[static_cast<size_t>(id)]; }
+  [[nodiscard]] int uses_left(ValueId id) const { return pending_[id]; }
 
   // These inputs of this node have been dealt with; reports those that wait for nothing else.
   void settle(const Node& node, const std::vector<bool>& wants) {
     for (size_t i = 0; i < wants.size(); ++i) {
-      if (wants[i] && --pending_[static_cast<size_t>(node.inputs[i])] == 0) finish(node.inputs[i]);
+      if (wants[i] && --pending_[node.inputs[i]] == 0) finish(node.inputs[i]);
     }
   }
 
@@ -259,9 +258,9 @@ class ReverseMode {
   std::map<std::vector<size_t>, bool> is_split_free_;
   std::set<ValueId> wrt_;
   size_t node_count_ = 0;
-  std::vector<bool> needs_;
-  std::vector<bool> reaches_;
-  std::vector<int> pending_;  // by value: uses on the path whose contribution is still to come
+  IdVector<bool> needs_;
+  IdVector<bool> reaches_;
+  IdVector<int> pending_;  // by value: uses on the path whose contribution is still to come
   std::map<ValueId, ValueId> gradients_;
   std::map<ValueId, ValueId> accumulators_;  // their newest versions
 };
@@ -275,9 +274,7 @@ std::map<ValueId, ValueId> append_gradients(GraphBuilder& builder, ValueId outpu
   const auto fail = [&](const std::string& message) {
     throw Error(ErrorCode::invalid_graph, builder.graph().name, "gradients: " + message);
   };
-  const auto is_value = [&](ValueId id) {
-    return id >= 0 && static_cast<size_t>(id) < builder.graph().values.size();
-  };
+  const auto is_value = [&](ValueId id) { return builder.graph().has(id); };
   if (!is_value(output)) fail("the output is not a value of this graph");
   const TensorType type = builder.type(output);
   if (!is_floating(type.dtype)) fail("the output is " + to_string(type) + ", not floating-point");

@@ -46,7 +46,7 @@ class CacheBuilder {
         drafts_(spec.form->columns.size()),
         width_(has_vector(spec) ? spec.width : 0) {
     log_.policy = spec.bad_rows;
-    report_.length_counts.assign(static_cast<size_t>(spec.max_seq_length) + 1, 0);
+    report_.length_counts.assign(spec.max_seq_length + 1, 0);
     if (spec.label_use == LabelUse::known) {
       report_.label_counts.assign(spec.known_labels.names().size(), 0);
     }
@@ -154,7 +154,7 @@ class CacheBuilder {
       if (column.is_of_label && spec_.label_use == LabelUse::ignore) continue;
       append_column(column, drafts_[i], where);
     }
-    for (const int32_t id : seen_) ++report_.label_counts[static_cast<size_t>(id)];
+    for (const int32_t id : seen_) ++report_.label_counts[id];
   }
 
   void append_column(const ColumnSpec& column, const ColumnDraft& draft, const std::string& where) {
@@ -203,7 +203,7 @@ class CacheBuilder {
       if (error.code() == ErrorCode::bad_data) throw RowError(error);
       throw;
     }
-    if (static_cast<size_t>(id) == report_.label_counts.size()) report_.label_counts.push_back(0);
+    if (std::cmp_equal(id, report_.label_counts.size())) report_.label_counts.push_back(0);
     return id;
   }
 
@@ -261,7 +261,7 @@ class CacheBuilder {
     report_.rows_read = good_rows_ - label_errors_ + log_.count;
     progress_.rows = report_.rows_read;
     report_.bad_examples = log_.examples;
-    report_.length_counts.resize(static_cast<size_t>(report_.max_length) + 1);
+    report_.length_counts.resize(report_.max_length + 1);
     if (report_.kept > 0) return;
     const std::string& where = spec_.files.front();
     if (report_.rows_read == 0) throw Error(ErrorCode::bad_data, where, "the file holds no rows");
@@ -287,18 +287,17 @@ class CacheBuilder {
   [[nodiscard]] LabelMap final_labels() const {
     const LabelFinder::Result found = finder_.finish();
     LabelMap map = map_labels(spec_.rule, labels_of_text(found.labels), spec_.files.front());
-    std::vector<int32_t> id_of;
-    for (const int32_t position : found.final_id)
-      id_of.push_back(map.id_of[static_cast<size_t>(position)]);
+    IdVector<int32_t> id_of;
+    for (const int32_t position : found.final_id) id_of.push_back(map.id_of[position]);
     map.id_of = std::move(id_of);
     return map;
   }
 
   void reorder_counts(const LabelMap& map) {
     if (map.id_of.empty()) return;
-    std::vector<int64_t> counts(static_cast<size_t>(map.labels.size()));
+    IdVector<int64_t> counts(map.labels.size());
     for (size_t id = 0; id < map.id_of.size(); ++id)
-      counts[static_cast<size_t>(map.id_of[id])] = report_.label_counts[id];
+      counts[map.id_of[id]] = report_.label_counts[id];
     report_.label_counts = std::move(counts);
   }
 

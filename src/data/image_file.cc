@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "data/cache_format.h"
 #include "io/file.h"
 #include "snug/error.h"
@@ -93,7 +94,7 @@ struct ImageFile::State {
   Kind kind = kCifar10;
   int64_t rows = 0;
   LabelMap map;
-  std::vector<int64_t> label_counts;
+  IdVector<int64_t> label_counts;
   uint64_t content_hash = 0;
   float divisor = 1;
   Channels mean{}, deviation{};
@@ -120,7 +121,7 @@ struct ImageFile::State {
                       std::to_string(label) + " of " + std::to_string(kind.classes),
                   "give CIFAR's binary version, and nothing else under that name");
     }
-    return map.id_of[static_cast<size_t>(label)];
+    return map.id_of[label];
   }
 };
 
@@ -151,14 +152,14 @@ void ImageFile::State::open(const std::string& path, const LabelRule& rule) {
 void ImageFile::State::check_content() {
   std::array<std::byte, kCifar100.label_bytes + kImageBytes> buffer{};
   const std::span<std::byte> record = std::span(buffer).first(record_bytes());
-  label_counts.assign(static_cast<size_t>(map.labels.size()), 0);
+  label_counts.assign(map.labels.size(), 0);
   Checksum checksum;
   for (int64_t row = 0; row < rows; ++row) {
-    ++label_counts[static_cast<size_t>(read_record(row, record))];
+    ++label_counts[read_record(row, record)];
     checksum.add(buffer);  // whole words: what is behind the record is zero
   }
   for (int32_t id = 0; id < kind.classes; ++id) {
-    const int32_t mapped = map.id_of[static_cast<size_t>(id)];
+    const int32_t mapped = map.id_of[id];
     if (mapped != id) checksum.add(bytes_of((int64_t{id} << 32) + mapped));
   }
   content_hash = checksum.value();

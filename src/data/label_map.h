@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "data/labels.h"
 
 namespace snug::data {
@@ -37,8 +38,8 @@ struct DataLabels {
 [[nodiscard]] DataLabels labels_of_text(const Labels& found);
 
 struct LabelMap {
-  Labels labels;                 // by id of the model
-  std::vector<int32_t> id_of{};  // by position in DataLabels
+  Labels labels;              // by id of the model
+  IdVector<int32_t> id_of{};  // by position in DataLabels
   LabelSource source = LabelSource::data;
 };
 

@@ -98,7 +98,7 @@ LabelFinder::Result LabelFinder::finish() const {
   result.final_id.resize(entries.size());
   std::vector<std::string> names;
   for (size_t id = 0; id < entries.size(); ++id) {
-    result.final_id[static_cast<size_t>(entries[id]->second)] = static_cast<int32_t>(id);
+    result.final_id[entries[id]->second] = static_cast<int32_t>(id);
     names.push_back(entries[id]->first);
   }
   result.labels = Labels::from_names(std::move(names));

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "base/limits.h"
 #include "snug/error.h"
 
@@ -52,7 +53,7 @@ class LabelFinder {
 
   struct Result {
     Labels labels;
-    std::vector<int32_t> final_id;  // by provisional id
+    IdVector<int32_t> final_id;  // by provisional id
   };
   /// Throws Error{unsupported} where the labels are numbers to regress on (more than 64 different,
   /// some with a fraction).

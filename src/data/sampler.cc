@@ -42,8 +42,8 @@ void reserve(SampleWindow& window, int64_t part_size, int64_t batch_size) {
 void sort_by_length(SampleWindow& window, int64_t begin, int64_t end) {
   const auto& lengths = window.drawn_lengths;
   std::sort(window.order.begin() + begin, window.order.begin() + end, [&](int64_t a, int64_t b) {
-    const int32_t length_a = lengths[static_cast<size_t>(a)];
-    const int32_t length_b = lengths[static_cast<size_t>(b)];
+    const int32_t length_a = lengths[a];
+    const int32_t length_b = lengths[b];
     return length_a != length_b ? length_a < length_b : a < b;
   });
 }
@@ -62,9 +62,9 @@ void read_lengths(SampleWindow& window, const LengthsFn& lengths) {
 // Copies `count` drawn rows, taken through window.order from `from` on, to slots from `to` on.
 void place(SampleWindow& window, int64_t from, int64_t to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    const auto drawn = static_cast<size_t>(window.order[static_cast<size_t>(from + i)]);
-    window.rows[static_cast<size_t>(to + i)] = window.drawn[drawn];
-    window.lengths[static_cast<size_t>(to + i)] = window.drawn_lengths[drawn];
+    const int64_t drawn = window.order[from + i];
+    window.rows[to + i] = window.drawn[drawn];
+    window.lengths[to + i] = window.drawn_lengths[drawn];
   }
 }
 
@@ -78,7 +78,7 @@ BatchPlan batch_of(const SampleWindow& window, int64_t batch, const SamplerOptio
   plan.rows =
       std::span(window.rows).subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
   // Rows of a batch ascend in length.
-  plan.max_length = window.lengths[static_cast<size_t>(begin + count - 1)];
+  plan.max_length = window.lengths[begin + count - 1];
   plan.bucket_length = bucket_of(options.buckets, plan.max_length);
   return plan;
 }
@@ -146,10 +146,10 @@ void TrainSampler::load(SampleWindow& window, int64_t epoch, int64_t index) cons
   SNUG_CHECK(count > 0, "a window past the end of the epoch");
   reserve(window, drawn_rows_, batch_size);
   window.index = -1;  // not valid until the lengths are read
-  window.drawn.resize(static_cast<size_t>(count));
+  window.drawn.resize(count);
   const Permutation order(part_.size(), options_.seed, epoch_stream(epoch));
   for (int64_t i = 0; i < count; ++i) {
-    window.drawn[static_cast<size_t>(i)] = part_.row(order(first + i));
+    window.drawn[i] = part_.row(order(first + i));
   }
   read_lengths(window, lengths_);
   const int64_t full_rows = full_batches * batch_size;
@@ -214,8 +214,8 @@ void EvalSampler::load(SampleWindow& window, int64_t index) const {
   const int64_t count = std::min(part_.size() - first, kWindowBatches * options_.batch_size);
   reserve(window, part_.size(), options_.batch_size);
   window.index = -1;
-  window.drawn.resize(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) window.drawn[static_cast<size_t>(i)] = part_.row(first + i);
+  window.drawn.resize(count);
+  for (int64_t i = 0; i < count; ++i) window.drawn[i] = part_.row(first + i);
   read_lengths(window, lengths_);
   sort_by_length(window, 0, count);
   place(window, 0, 0, count);

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "data/columns.h"
 #include "data/label_map.h"
 #include "data/labels.h"
@@ -70,8 +71,8 @@ struct DataReport {
   int64_t bad = 0;
   int64_t tokens = 0;                       // of the rows kept, special tokens included
   int32_t max_length = 0;                   // of the rows kept
-  std::vector<int64_t> length_counts{};     // by length in tokens, 0 .. max_length
-  std::vector<int64_t> label_counts{};      // by label id: how often it stands in a row
+  IdVector<int64_t> length_counts{};        // by length in tokens, 0 .. max_length
+  IdVector<int64_t> label_counts{};         // by label id: how often it stands in a row
   std::vector<std::string> bad_examples{};  // the first few
   bool operator==(const DataReport&) const = default;
 };

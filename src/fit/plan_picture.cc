@@ -5,6 +5,7 @@
 #include <cctype>
 #include <map>
 
+#include "base/id_vector.h"
 #include "plan/problem/peak_report.h"
 
 namespace snug::train {
@@ -60,13 +61,11 @@ class Parts {
       : problem_(problem), maker_(problem.storages.size(), -1) {
     for (size_t id = 0; id < problem.ops.size(); ++id) {
       for (const plan::StorageId output : problem.ops[id].outputs)
-        maker_[static_cast<size_t>(output)] = static_cast<plan::OpId>(id);
+        maker_[output] = static_cast<plan::OpId>(id);
     }
   }
 
-  [[nodiscard]] const plan::Op& op(plan::OpId id) const {
-    return problem_.ops[static_cast<size_t>(id)];
-  }
+  [[nodiscard]] const plan::Op& op(plan::OpId id) const { return problem_.ops[id]; }
   [[nodiscard]] bool is_forward(plan::OpId id) const {
     return op(id).phase == plan::Phase::forward;
   }
@@ -93,14 +92,14 @@ class Parts {
     }
     for (const plan::LiveRange& range : plan.live_ranges) {
       if (range.is_scratch || range.first >= loss || range.last < loss) continue;
-      const plan::OpId made_by = maker_[static_cast<size_t>(range.storage)];
+      const plan::OpId made_by = maker_[range.storage];
       if (made_by >= 0 && is_forward(made_by)) add(at(made_by), op(made_by), range.bytes);
     }
   }
 
  private:
   const plan::Problem& problem_;
-  std::vector<plan::OpId> maker_;  // of each storage; -1: a resident
+  IdVector<plan::OpId> maker_;  // of each storage; -1: a resident
   std::vector<Part> parts_;
   std::map<std::string, size_t> part_of_;
 };
@@ -110,18 +109,18 @@ class Parts {
 std::vector<BlockTreatment> describe_blocks(const plan::Problem& problem, const plan::Plan& plan,
                                             const plan::Plan& keep_all) {
   Parts parts(problem);
-  std::vector<bool> has_run(problem.ops.size(), false);
+  IdVector<bool> has_run(problem.ops.size(), false);
   for (const plan::Step& step : plan.steps) {
     if (!parts.is_forward(step.op)) continue;
     const plan::Op& op = parts.op(step.op);
     Part& part = parts.at(step.op);
-    if (!has_run[static_cast<size_t>(step.op)]) {
+    if (!has_run[step.op]) {
       part.treatment.forward_seconds += op.seconds;
     } else {
       part.treatment.recompute_seconds += op.seconds;
       part.recomputed[op.name] += op.seconds;
     }
-    has_run[static_cast<size_t>(step.op)] = true;
+    has_run[step.op] = true;
   }
   parts.at_loss(keep_all, [](Part& part, const plan::Op&, int64_t bytes) {
     part.treatment.keep_all_bytes += bytes;
@@ -147,15 +146,15 @@ std::vector<BlockTreatment> describe_blocks(const plan::Problem& problem, const 
 
 MemoryCurve memory_curve(const plan::Problem& problem, const plan::Plan& plan, std::string name) {
   MemoryCurve curve{.name = std::move(name), .seconds = {}, .bytes = {}};
-  std::vector<int64_t> change(plan.steps.size() + 1, 0);
+  IdVector<int64_t> change(plan.steps.size() + 1, 0);
   for (const plan::LiveRange& range : plan.live_ranges) {
-    change[static_cast<size_t>(range.first)] += range.bytes;
-    change[static_cast<size_t>(range.last) + 1] -= range.bytes;
+    change[range.first] += range.bytes;
+    change[range.last + 1] -= range.bytes;
   }
   double now = 0;
   int64_t in_use = 0;
   for (size_t step = 0; step < plan.steps.size(); ++step) {
-    now += problem.ops[static_cast<size_t>(plan.steps[step].op)].seconds;
+    now += problem.ops[plan.steps[step].op].seconds;
     in_use += change[step];
     curve.seconds.push_back(now);
     curve.bytes.push_back(in_use);
@@ -164,21 +163,20 @@ MemoryCurve memory_curve(const plan::Problem& problem, const plan::Plan& plan, s
 }
 
 std::vector<PlacedTensor> placed_tensors(const plan::Problem& problem, const plan::Plan& plan) {
-  std::vector<double> begin(plan.steps.size() + 1, 0);
+  IdVector<double> begin(plan.steps.size() + 1, 0);
   for (size_t step = 0; step < plan.steps.size(); ++step) {
-    begin[step + 1] = begin[step] + problem.ops[static_cast<size_t>(plan.steps[step].op)].seconds;
+    begin[step + 1] = begin[step] + problem.ops[plan.steps[step].op].seconds;
   }
-  std::vector<bool> was_made(problem.storages.size(), false);
+  IdVector<bool> was_made(problem.storages.size(), false);
   std::vector<PlacedTensor> placed;
   for (size_t i = 0; i < plan.live_ranges.size(); ++i) {
     const plan::LiveRange& range = plan.live_ranges[i];
-    const auto id = static_cast<size_t>(range.storage);
-    const plan::Op& op =
-        problem.ops[static_cast<size_t>(plan.steps[static_cast<size_t>(range.first)].op)];
+    const plan::StorageId id = range.storage;
+    const plan::Op& op = problem.ops[plan.steps[range.first].op];
     placed.push_back(
         {.name = range.is_scratch ? "scratch of " + op.name : problem.storages[id].name,
-         .begin_seconds = begin[static_cast<size_t>(range.first)],
-         .end_seconds = begin[static_cast<size_t>(range.last) + 1],
+         .begin_seconds = begin[range.first],
+         .end_seconds = begin[range.last + 1],
          .offset = plan.offsets[i],
          .bytes = range.bytes,
          .is_again = !range.is_scratch && was_made[id]});

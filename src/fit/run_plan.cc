@@ -201,8 +201,8 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.strategy = plan.strategy;
   report.ops_run_again =
       static_cast<int64_t>(plan.steps.size()) - static_cast<int64_t>(problem.ops.size());
-  const auto& step = plan.steps[static_cast<size_t>(plan.peak_step)];
-  const plan::Op& op = problem.ops[static_cast<size_t>(step.op)];
+  const auto& step = plan.steps[plan.peak_step];
+  const plan::Op& op = problem.ops[step.op];
   report.peak_op = (op.scope.empty() ? "" : op.scope.str() + "/") + op.name;
   report.peak_tensors = peak_tensors(problem, plan);
   report.blocks = describe_blocks(problem, plan, split.frontier->keep_all());
@@ -309,7 +309,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
     run.update = once_an_update("update", build_update_graph(request.network, request.recipe));
   run.residents.place(backend.alignment());
   for (const plan::StorageId gradient : chosen->split->clipped_gradients)
-    run.gradient_bytes += chosen->split->problem->storages[static_cast<size_t>(gradient)].bytes;
+    run.gradient_bytes += chosen->split->problem->storages[gradient].bytes;
   run.gradient_bytes = run.gradient_bytes / kPageBytes * kPageBytes;
   SNUG_CHECK(run.residents.total_bytes() == chosen->split->resident_bytes,
              "the resident layout changed");

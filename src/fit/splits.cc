@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/id_vector.h"
 #include "base/units.h"
 #include "fit/saved_plan.h"
 #include "plan/improve/bound.h"
@@ -21,21 +22,20 @@ constexpr size_t kMostOpsOfMany = 40'000;
 
 // What the updates of weights read from the backward part.
 std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
-  std::vector<bool> is_backward(problem.storages.size(), false);
+  IdVector<bool> is_backward(problem.storages.size(), false);
   std::vector<plan::StorageId> gradients;
   for (const plan::Op& op : problem.ops) {
     for (const plan::StorageId output : op.outputs)
-      is_backward[static_cast<size_t>(output)] = op.phase == plan::Phase::backward;
+      is_backward[output] = op.phase == plan::Phase::backward;
     const bool updates = op.phase == plan::Phase::update &&
                          std::any_of(op.outputs.begin(), op.outputs.end(), [&](plan::StorageId id) {
-                           return problem.storages[static_cast<size_t>(id)].resident;
+                           return problem.storages[id].resident;
                          });
     if (!updates) continue;
     for (const plan::StorageId input : op.inputs) {
-      const auto position = static_cast<size_t>(input);
-      if (!is_backward[position] || problem.storages[position].resident) continue;
+      if (!is_backward[input] || problem.storages[input].resident) continue;
       gradients.push_back(input);
-      is_backward[position] = false;  // tied weights: once
+      is_backward[input] = false;  // tied weights: once
     }
   }
   return gradients;

@@ -78,7 +78,7 @@ std::vector<ValueId> GraphBuilder::op(std::string_view name, std::vector<ValueId
   types.reserve(node.inputs.size());
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId input = node.inputs[i];
-    if (input != kNone && (input < 0 || static_cast<size_t>(input) >= graph_.values.size())) {
+    if (input != kNone && !graph_.has(input)) {
       throw Error(ErrorCode::invalid_graph, where,
                   "input " + std::to_string(i) + " is not a value of this graph");
     }
@@ -108,7 +108,7 @@ void GraphBuilder::set_name(ValueId id, const std::string& name) {
   SNUG_CHECK(!graph_.is_resident(id) && graph_.value(id).name.empty(), name);
   if (!names_.insert(name).second)
     throw Error(ErrorCode::invalid_graph, graph_.name, "the name '" + name + "' is taken");
-  graph_.values[static_cast<size_t>(id)].name = name;
+  graph_.values[id].name = name;
 }
 
 void GraphBuilder::mark_output(ValueId id, const std::string& name) {

@@ -33,7 +33,7 @@ class GraphBuilder {
   void mark_output(ValueId id, const std::string& name);
   /// Names a computed value that has no name yet.
   void set_name(ValueId id, const std::string& name);
-  void mark_kept(ValueId id) { graph_.values[static_cast<size_t>(id)].is_marked = true; }
+  void mark_kept(ValueId id) { graph_.values[id].is_marked = true; }
 
   [[nodiscard]] const TensorType& type(ValueId id) const { return graph_.type(id); }
   [[nodiscard]] const Shape& shape(ValueId id) const { return graph_.type(id).shape; }

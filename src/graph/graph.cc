@@ -59,7 +59,7 @@ ValueId source_of(const Graph& graph, const Value& value) {
   if (alias.kind != AliasKind::view && alias.kind != AliasKind::must_overwrite) return kNone;
   ValueId source = kNone;
   for (const auto& [output, input] : alias.pairs) {
-    if (output == value.output_index) source = node.inputs[static_cast<size_t>(input)];
+    if (output == value.output_index) source = node.inputs[input];
   }
   return source;
 }
@@ -72,15 +72,14 @@ ValueId storage_of(const Graph& graph, ValueId id) {
   return id;
 }
 
-std::vector<ValueId> storages_of(const Graph& graph) {
-  std::vector<ValueId> storages(graph.values.size());
+IdVector<ValueId> storages_of(const Graph& graph) {
+  IdVector<ValueId> storages(graph.values.size());
   std::iota(storages.begin(), storages.end(), 0);
   for (const Node& node : graph.nodes) {
     stop_point();
     for (const ValueId output : node.outputs) {
       const ValueId source = source_of(graph, graph.value(output));
-      if (source != kNone)
-        storages[static_cast<size_t>(output)] = storages[static_cast<size_t>(source)];
+      if (source != kNone) storages[output] = storages[source];
     }
   }
   return storages;

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "base/shared_text.h"
 #include "graph/input_types.h"
 #include "snug/attrs.h"
@@ -62,8 +64,8 @@ struct Value {
 
 struct Node {
   const OpDef* op = nullptr;
-  std::vector<ValueId> inputs;  // kNone for an optional input that is not given
-  std::vector<ValueId> outputs;
+  IdVector<ValueId> inputs;  // kNone for an optional input that is not given
+  IdVector<ValueId> outputs;
   Attrs attrs;
   SharedText scope;  // "encoder.layer.3.attention"
   Phase phase = Phase::forward;
@@ -75,14 +77,16 @@ struct Node {
 
 struct Graph {
   std::string name;
-  std::vector<Value> values;
-  std::vector<Node> nodes;       // every node comes after the producers of its inputs
+  IdVector<Value> values;
+  IdVector<Node> nodes;          // every node comes after the producers of its inputs
   std::vector<ValueId> outputs;  // computed values that stay readable after the step
 
-  [[nodiscard]] const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
-  [[nodiscard]] const Node& node(NodeId id) const { return nodes[static_cast<size_t>(id)]; }
+  [[nodiscard]] const Value& value(ValueId id) const { return values[id]; }
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes[id]; }
   [[nodiscard]] const TensorType& type(ValueId id) const { return value(id).type; }
   [[nodiscard]] bool is_resident(ValueId id) const { return value(id).kind != ValueKind::computed; }
+  /// Whether there is a value of this id.
+  [[nodiscard]] bool has(ValueId id) const { return id >= 0 && std::cmp_less(id, values.size()); }
   /// The value of this name, or kNone.
   [[nodiscard]] ValueId find(const std::string& name) const;
 };
@@ -97,6 +101,6 @@ struct Graph {
 [[nodiscard]] ValueId storage_of(const Graph& graph, ValueId id);
 /// The same for every value, in linear time: where a gradient is summed in place a thousand times,
 /// each of the values is a thousand steps from its source.
-[[nodiscard]] std::vector<ValueId> storages_of(const Graph& graph);
+[[nodiscard]] IdVector<ValueId> storages_of(const Graph& graph);
 
 }  // namespace snug

@@ -6,7 +6,7 @@ namespace {
 
 int rank_of(const TensorType& type) { return static_cast<int>(type.shape.size()); }
 
-int64_t dim_of(const TensorType& type, int axis) { return type.shape[static_cast<size_t>(axis)]; }
+int64_t dim_of(const TensorType& type, int axis) { return type.shape[axis]; }
 
 }  // namespace
 

@@ -210,7 +210,7 @@ class Parser {
     Value value{.type = {}, .kind = kind, .name = string()};
     expect(':');
     value.type = type();
-    graph_.values[static_cast<size_t>(id)] = std::move(value);
+    graph_.values[id] = std::move(value);
   }
   [[nodiscard]] std::vector<TensorType> infer(const Node& node) const {
     return infer_types(*node.op, input_types(graph_, node), node.attrs, line());
@@ -246,7 +246,7 @@ class Parser {
     expect(':');
     for (size_t i = 0; i < result.outputs.size(); ++i) {
       if (i > 0) expect(',');
-      Value& value = graph_.values[static_cast<size_t>(result.outputs[i])];
+      Value& value = graph_.values[result.outputs[i]];
       value.type = type();
       if (value.type != inferred[i])
         fail("the type is " + to_string(inferred[i]) + ", not " + to_string(value.type));
@@ -283,7 +283,7 @@ class Parser {
     if (kind == "mark") {
       const ValueId id = used_id();
       if (id == kNone) fail("a mark needs a value");
-      graph_.values[static_cast<size_t>(id)].is_marked = true;
+      graph_.values[id].is_marked = true;
       return;
     }
     if (kind != "output" && kind != "name" && kind != "cached") fail("'output' expected");
@@ -293,9 +293,9 @@ class Parser {
     if (name.empty()) fail("an output needs a name");
     if (!graph_.value(id).name.empty())
       fail("%" + std::to_string(id) + " has the name '" + graph_.value(id).name + "' already");
-    graph_.values[static_cast<size_t>(id)].name = name;
+    graph_.values[id].name = name;
     if (kind == "output") graph_.outputs.push_back(id);
-    if (kind == "cached") graph_.values[static_cast<size_t>(id)].kind = ValueKind::cached;
+    if (kind == "cached") graph_.values[id].kind = ValueKind::cached;
   }
 
   std::string_view text_;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "base/stop.h"
 #include "graph/op_def.h"
@@ -34,11 +35,12 @@ void verify_values(const Graph& graph) {
     if (value.kind != ValueKind::computed && value.name.empty())
       fail_here("a resident value needs a name");
     if (value.producer == kNone) continue;
-    if (value.producer < 0 || static_cast<size_t>(value.producer) >= graph.nodes.size())
+    if (value.producer < 0 || std::cmp_greater_equal(value.producer, graph.nodes.size()))
       fail_here("no such producer");
     const Node& node = graph.node(value.producer);
-    const auto index = static_cast<size_t>(value.output_index);
-    if (index >= node.outputs.size() || node.outputs[index] != static_cast<ValueId>(i))
+    const int32_t index = value.output_index;
+    if (index < 0 || std::cmp_greater_equal(index, node.outputs.size()) ||
+        node.outputs[index] != static_cast<ValueId>(i))
       fail_here("its producer does not list it");
   }
 }
@@ -72,10 +74,10 @@ void verify_prologue(const Graph& graph, const Node& node, const std::string& wh
 
 void verify(const Graph& graph) {
   verify_values(graph);
-  std::vector<ValueId> storages(graph.values.size());  // by value, of those made so far
+  IdVector<ValueId> storages(graph.values.size());  // by value, of those made so far
   std::iota(storages.begin(), storages.end(), 0);
-  std::vector<bool> is_defined(graph.values.size(), false);
-  std::vector<bool> is_overwritten(graph.values.size(), false);  // by storage
+  IdVector<bool> is_defined(graph.values.size(), false);
+  IdVector<bool> is_overwritten(graph.values.size(), false);  // by storage
   for (size_t i = 0; i < graph.values.size(); ++i)
     is_defined[i] = graph.values[i].producer == kNone;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -87,11 +89,10 @@ void verify(const Graph& graph) {
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId input = node.inputs[k];
       if (input == kNone) continue;
-      if (input < 0 || static_cast<size_t>(input) >= graph.values.size())
-        fail(where, "an input is out of range");
-      if (!is_defined[static_cast<size_t>(input)])
+      if (!graph.has(input)) fail(where, "an input is out of range");
+      if (!is_defined[input])
         fail(where, "%" + std::to_string(input) + " is read before it is made");
-      if (is_overwritten[static_cast<size_t>(input)]) {
+      if (is_overwritten[input]) {
         fail(where, "%" + std::to_string(input) + " is read after it was overwritten");
       }
     }
@@ -105,41 +106,36 @@ void verify(const Graph& graph) {
     if (types.size() != node.outputs.size()) fail(where, "wrong number of outputs");
     for (size_t k = 0; k < types.size(); ++k) {
       const ValueId output = node.outputs[k];
-      if (output < 0 || static_cast<size_t>(output) >= graph.values.size())
-        fail(where, "an output is out of range");
-      if (is_defined[static_cast<size_t>(output)])
-        fail(where, "%" + std::to_string(output) + " is made twice");
+      if (!graph.has(output)) fail(where, "an output is out of range");
+      if (is_defined[output]) fail(where, "%" + std::to_string(output) + " is made twice");
       if (graph.value(output).producer != static_cast<NodeId>(i))
         fail(where, "an output has another producer");
       if (graph.type(output) != types[k]) {
         fail(where, "output type is " + to_string(graph.type(output)) + " but should be " +
                         to_string(types[k]));
       }
-      is_defined[static_cast<size_t>(output)] = true;
+      is_defined[output] = true;
     }
     if (node.phase == Phase::prologue) verify_prologue(graph, node, where);
     const Alias& alias = *node.op->alias;
     const bool overwrites = alias.kind == AliasKind::must_overwrite;
     if (!overwrites && alias.kind != AliasKind::view) continue;
     for (const auto& [output, input] : alias.pairs) {
-      const ValueId source = node.inputs[static_cast<size_t>(input)];
-      if (source != kNone)
-        storages[static_cast<size_t>(node.outputs[static_cast<size_t>(output)])] =
-            storages[static_cast<size_t>(source)];
+      const ValueId source = node.inputs[input];
+      if (source != kNone) storages[node.outputs[output]] = storages[source];
     }
     if (!overwrites) continue;
     for (const auto& [output, input] : alias.pairs) {
-      const ValueId source = node.inputs[static_cast<size_t>(input)];
-      if (graph.type(source) != graph.type(node.outputs[static_cast<size_t>(output)]))
+      const ValueId source = node.inputs[input];
+      if (graph.type(source) != graph.type(node.outputs[output]))
         fail(where, "overwrites another type");
-      if (!graph.is_resident(storages[static_cast<size_t>(source)]))
+      if (!graph.is_resident(storages[source]))
         fail(where, "only resident values may be overwritten");
-      is_overwritten[static_cast<size_t>(source)] = true;
+      is_overwritten[source] = true;
     }
   }
   for (ValueId id : graph.outputs) {
-    if (id < 0 || static_cast<size_t>(id) >= graph.values.size() ||
-        graph.value(id).producer == kNone) {
+    if (!graph.has(id) || graph.value(id).producer == kNone) {
       fail(graph.name, "an output is not a computed value");
     }
   }

@@ -99,7 +99,7 @@ const TensorType& Tensor::type() const { return builder().state().graph.graph().
 int64_t Tensor::dim(int64_t axis) const {
   const Shape& sizes = shape();
   const auto rank = static_cast<int64_t>(sizes.size());
-  return sizes[static_cast<size_t>(normalize_axis(axis, rank, builder().scope()))];
+  return sizes[normalize_axis(axis, rank, builder().scope())];
 }
 
 NetworkBuilder& Tensor::builder() const {

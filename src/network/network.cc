@@ -3,6 +3,7 @@
 #include <memory>
 #include <set>
 
+#include "base/id_vector.h"
 #include "network/facts.h"
 #include "ops/registry.h"
 #include "programs/programs.h"
@@ -44,15 +45,15 @@ void check_linear(const Network& network, const Graph& graph, ValueId loss,
 // A mark that no backward op can gain from is an error, not a remark: whoever set it believes that
 // it saves memory.
 void check_marks(const Network& network, const Graph& graph, ValueId loss) {
-  std::vector<bool> is_used(graph.values.size(), false);
-  is_used[static_cast<size_t>(loss)] = true;
+  IdVector<bool> is_used(graph.values.size(), false);
+  is_used[loss] = true;
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
     const bool leads = std::any_of(node.outputs.begin(), node.outputs.end(),
-                                   [&](ValueId id) { return is_used[static_cast<size_t>(id)]; });
+                                   [&](ValueId id) { return is_used[id]; });
     if (!leads) continue;
     for (const ValueId id : node.inputs) {
-      if (id != kNone) is_used[static_cast<size_t>(id)] = true;
+      if (id != kNone) is_used[id] = true;
     }
   }
   const Value& end = graph.value(loss);

@@ -2,14 +2,15 @@
 // Follows the rows of a batch from the inputs through the ops (OpDef::row_flow).
 #include <algorithm>
 
+#include "base/id_vector.h"
 #include "network/facts.h"
 
 namespace snug {
 namespace {
 
 struct Flow {
-  std::vector<int> axis;              // by value
-  std::vector<std::string> coupling;  // by value: the op that coupled its rows
+  IdVector<int> axis;              // by value
+  IdVector<std::string> coupling;  // by value: the op that coupled its rows
 };
 
 void follow(const Graph& graph, const Node& node, NodeId id, int64_t rows, Flow& flow) {
@@ -17,13 +18,13 @@ void follow(const Graph& graph, const Node& node, NodeId id, int64_t rows, Flow&
   bool has_rows = false;
   const auto set = [&](int axis, const std::string& coupling) {
     for (const ValueId output : node.outputs) {
-      flow.axis[static_cast<size_t>(output)] = axis;
-      flow.coupling[static_cast<size_t>(output)] = coupling;
+      flow.axis[output] = axis;
+      flow.coupling[output] = coupling;
     }
   };
   for (const ValueId input : node.inputs) {
-    const int axis = input == kNone ? kNoRows : flow.axis[static_cast<size_t>(input)];
-    if (axis == kCoupledRows) return set(axis, flow.coupling[static_cast<size_t>(input)]);
+    const int axis = input == kNone ? kNoRows : flow.axis[input];
+    if (axis == kCoupledRows) return set(axis, flow.coupling[input]);
     has_rows |= axis >= 0;
     axes.push_back(axis);
   }
@@ -44,8 +45,8 @@ void follow(const Graph& graph, const Node& node, NodeId id, int64_t rows, Flow&
 
 std::string row_coupling(const Graph& graph, int64_t rows, const std::vector<FedInput>& inputs,
                          const std::vector<ValueId>& values) {
-  Flow flow{.axis = std::vector<int>(graph.values.size(), kNoRows),
-            .coupling = std::vector<std::string>(graph.values.size())};
+  Flow flow{.axis = IdVector<int>(graph.values.size(), kNoRows),
+            .coupling = IdVector<std::string>(graph.values.size())};
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const bool is_fed = std::any_of(inputs.begin(), inputs.end(), [&](const FedInput& input) {
       return graph.values[i].kind == ValueKind::input && input.name == graph.values[i].name;
@@ -55,10 +56,9 @@ std::string row_coupling(const Graph& graph, int64_t rows, const std::vector<Fed
   for (size_t n = 0; n < graph.nodes.size(); ++n)
     follow(graph, graph.nodes[n], static_cast<NodeId>(n), rows, flow);
   for (const ValueId value : values) {
-    const auto at = static_cast<size_t>(value);
-    if (flow.axis[at] == kCoupledRows) return "couples its rows in " + flow.coupling[at];
-    if (flow.axis[at] > 0)
-      return "has its rows at axis " + std::to_string(flow.axis[at]) + " of " +
+    if (flow.axis[value] == kCoupledRows) return "couples its rows in " + flow.coupling[value];
+    if (flow.axis[value] > 0)
+      return "has its rows at axis " + std::to_string(flow.axis[value]) + " of " +
              describe(graph, graph.value(value).producer);
   }
   return {};

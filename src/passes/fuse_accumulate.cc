@@ -34,26 +34,26 @@ Node accumulating_form(const Graph& graph, const Node& producer, const Node& acc
 }  // namespace
 
 Graph fuse_accumulate(Graph graph, const OpRegistry& registry) {
-  std::vector<int> readers(graph.values.size(), 0);
+  IdVector<int> readers(graph.values.size(), 0);
   for (const Node& node : graph.nodes) {
     for (ValueId id : node.inputs) {
-      if (id != kNone) ++readers[static_cast<size_t>(id)];
+      if (id != kNone) ++readers[id];
     }
   }
-  for (ValueId id : graph.outputs) ++readers[static_cast<size_t>(id)];
-  std::vector<bool> is_absorbed(graph.nodes.size(), false);
+  for (ValueId id : graph.outputs) ++readers[id];
+  IdVector<bool> is_absorbed(graph.nodes.size(), false);
   for (Node& node : graph.nodes) {
     stop_point();
     if (!node.op->is_accumulation) continue;
     const ValueId gradient = node.inputs[1];
     const NodeId producer = graph.value(gradient).producer;
-    if (producer == kNone || readers[static_cast<size_t>(gradient)] != 1) continue;
+    if (producer == kNone || readers[gradient] != 1) continue;
     Node fused = accumulating_form(graph, graph.node(producer), node, registry);
     if (fused.op == nullptr) continue;
     node = std::move(fused);
-    is_absorbed[static_cast<size_t>(producer)] = true;
+    is_absorbed[producer] = true;
   }
-  std::vector<Node> kept;
+  IdVector<Node> kept;
   kept.reserve(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     stop_point();

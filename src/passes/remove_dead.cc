@@ -12,20 +12,19 @@
 namespace snug {
 
 Graph remove_dead(Graph graph) {
-  std::vector<bool> is_read(graph.values.size(), false);
-  for (ValueId id : graph.outputs) is_read[static_cast<size_t>(id)] = true;
-  std::vector<Node> kept;
+  IdVector<bool> is_read(graph.values.size(), false);
+  for (ValueId id : graph.outputs) is_read[id] = true;
+  IdVector<Node> kept;
   kept.reserve(graph.nodes.size());
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     stop_point();
     Node& node = graph.nodes[i];
     const bool is_needed = node.op->alias->kind == AliasKind::must_overwrite ||
-                           std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
-                             return is_read[static_cast<size_t>(id)];
-                           });
+                           std::any_of(node.outputs.begin(), node.outputs.end(),
+                                       [&](ValueId id) { return is_read[id]; });
     if (!is_needed) continue;
     for (ValueId id : node.inputs) {
-      if (id != kNone) is_read[static_cast<size_t>(id)] = true;
+      if (id != kNone) is_read[id] = true;
     }
     kept.push_back(std::move(node));
   }

@@ -36,26 +36,26 @@ class Recipes {
       attrs += (attrs.empty() ? " {" : ", ") + name + "=" + to_string(value);
     text += attrs + (attrs.empty() ? "" : "}");
     for (size_t i = 0; i < node.outputs.size(); ++i)
-      texts_[static_cast<size_t>(node.outputs[i])] =
+      texts_[node.outputs[i]] =
           text + (node.outputs.size() > 1 ? "." + (*node.op->outputs)[i] : "");
   }
-  [[nodiscard]] const std::string& of(ValueId id) const { return texts_[static_cast<size_t>(id)]; }
+  [[nodiscard]] const std::string& of(ValueId id) const { return texts_[id]; }
 
  private:
-  std::vector<std::string> texts_;  // by value
+  IdVector<std::string> texts_;  // by value
 };
 
 // Which values the nodes that have an effect read; drops the others.
-std::vector<bool> read_by(std::vector<Node>& nodes, const Graph& graph) {
-  std::vector<bool> is_read(graph.values.size(), false);
-  for (const ValueId id : graph.outputs) is_read[static_cast<size_t>(id)] = true;
+IdVector<bool> read_by(IdVector<Node>& nodes, const Graph& graph) {
+  IdVector<bool> is_read(graph.values.size(), false);
+  for (const ValueId id : graph.outputs) is_read[id] = true;
   std::vector<bool> is_kept(nodes.size(), true);
   for (size_t i = nodes.size(); i-- > 0;) {
     const Node& node = nodes[i];
-    is_kept[i] = !is_view(node) || is_read[static_cast<size_t>(node.outputs[0])];
+    is_kept[i] = !is_view(node) || is_read[node.outputs[0]];
     if (!is_kept[i]) continue;
     for (const ValueId id : node.inputs) {
-      if (id != kNone) is_read[static_cast<size_t>(id)] = true;
+      if (id != kNone) is_read[id] = true;
     }
   }
   size_t next = 0;
@@ -71,14 +71,14 @@ WithPrologue split_prologue(Graph graph) {
   if (!has_prologue) return {.main = std::move(graph), .prologue = {}};
   Recipes recipes(graph);
   std::map<std::string, ValueId> made;  // by recipe: the first value of it
-  std::vector<ValueId> first(graph.values.size());
+  IdVector<ValueId> first(graph.values.size());
   std::iota(first.begin(), first.end(), 0);
-  std::vector<bool> is_taken(graph.values.size(), false);
-  std::vector<Node> main;
-  std::vector<Node> prologue;
+  IdVector<bool> is_taken(graph.values.size(), false);
+  IdVector<Node> main;
+  IdVector<Node> prologue;
   for (Node& node : graph.nodes) {
     for (ValueId& input : node.inputs) {
-      if (input != kNone) input = first[static_cast<size_t>(input)];
+      if (input != kNone) input = first[input];
     }
     if (node.phase != Phase::prologue) {
       main.push_back(std::move(node));
@@ -88,17 +88,17 @@ WithPrologue split_prologue(Graph graph) {
     bool is_new = false;
     for (const ValueId output : node.outputs) {
       const auto [found, inserted] = made.emplace(recipes.of(output), output);
-      first[static_cast<size_t>(output)] = found->second;
+      first[output] = found->second;
       is_new = is_new || inserted;
-      is_taken[static_cast<size_t>(output)] = inserted && !is_view(node);
+      is_taken[output] = inserted && !is_view(node);
     }
     if (!is_new) continue;
     if (is_view(node)) main.push_back(node);
     prologue.push_back(std::move(node));
   }
-  for (ValueId& id : graph.outputs) id = first[static_cast<size_t>(id)];
+  for (ValueId& id : graph.outputs) id = first[id];
 
-  const std::vector<bool> is_read = read_by(main, graph);
+  const IdVector<bool> is_read = read_by(main, graph);
   for (size_t i = 0; i < graph.values.size(); ++i) {
     if (!is_taken[i] || !is_read[i]) continue;
     graph.values[i].kind = ValueKind::cached;
@@ -112,10 +112,10 @@ WithPrologue split_prologue(Graph graph) {
   out.prologue.name = "prologue";
   out.prologue.nodes = std::move(prologue);
   out.prologue.outputs.clear();
-  std::vector<bool> is_used(out.prologue.values.size(), false);
+  IdVector<bool> is_used(out.prologue.values.size(), false);
   for (const Node& node : out.prologue.nodes) {
     for (const ValueId id : node.inputs) {
-      if (id != kNone) is_used[static_cast<size_t>(id)] = true;
+      if (id != kNone) is_used[id] = true;
     }
   }
   // What nobody makes or reads there is no part of it: compact() drops it.

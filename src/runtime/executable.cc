@@ -48,7 +48,7 @@ Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::P
   SNUG_CHECK(arena_offset + plan.arena_bytes <= memory.bytes(),
              "the arena does not fit the memory");
   for (const plan::Step& step : plan.steps) {
-    for (const NodeId node : lowered.nodes_of_op[static_cast<size_t>(step.op)]) {
+    for (const NodeId node : lowered.nodes_of_op[step.op]) {
       kernels_.push_back({.kernel = &kernels.get(spec_of(graph, node)),
                           .launch = {},
                           .node = node,
@@ -64,8 +64,7 @@ Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::P
 void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
                       const ResidentLayout& residents, const Backend& backend) {
   const auto resident_of = [&](plan::StorageId storage) {
-    return memory_ +
-           residents.at(lowered.problem.storages[static_cast<size_t>(storage)].name).offset;
+    return memory_ + residents.at(lowered.problem.storages[storage].name).offset;
   };
   size_t input_count = 0;
   size_t output_count = 0;
@@ -75,14 +74,14 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
   }
   input_pointers_.reserve(input_count);  // spans point into these: they must not move
   output_pointers_.reserve(output_count);
-  std::vector<int64_t> last_offset(lowered.problem.storages.size(), plan::kResidentOffset);
+  IdVector<int64_t> last_offset(lowered.problem.storages.size(), plan::kResidentOffset);
   for (Bound& bound : kernels_) {
-    const plan::Step& step = plan.steps[static_cast<size_t>(bound.step)];
-    const plan::Op& op = lowered.problem.ops[static_cast<size_t>(step.op)];
+    const plan::Step& step = plan.steps[bound.step];
+    const plan::Op& op = lowered.problem.ops[step.op];
     const Node& node = graph.node(bound.node);
     const auto locate = [&](ValueId value) -> std::byte* {
-      const plan::StorageId storage = lowered.storage_of_value[static_cast<size_t>(value)];
-      const plan::Storage& info = lowered.problem.storages[static_cast<size_t>(storage)];
+      const plan::StorageId storage = lowered.storage_of_value[value];
+      const plan::Storage& info = lowered.problem.storages[storage];
       if (info.resident) return resident_of(storage);
       // What an earlier node of the op made is among the outputs.
       const auto find_in = [&](const std::vector<plan::StorageId>& list) {
@@ -93,7 +92,7 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
       SNUG_CHECK(input < op.inputs.size() || output < op.outputs.size(), info.name);
       const int64_t offset =
           input < op.inputs.size() ? step.input_offsets[input] : step.output_offsets[output];
-      last_offset[static_cast<size_t>(storage)] = offset;
+      last_offset[storage] = offset;
       return arena_ + offset;
     };
     const size_t first_input = input_pointers_.size();
@@ -118,8 +117,8 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
   live_bytes_.assign(plan.steps.size() + 1, 0);
   for (size_t r = 0; r < plan.live_ranges.size(); ++r) {
     const plan::LiveRange& range = plan.live_ranges[r];
-    live_bytes_[static_cast<size_t>(range.first)] += range.bytes;
-    live_bytes_[static_cast<size_t>(range.last) + 1] -= range.bytes;
+    live_bytes_[range.first] += range.bytes;
+    live_bytes_[range.last + 1] -= range.bytes;
     placed_.push_back({range, plan.offsets[r]});
   }
   std::partial_sum(live_bytes_.begin(), live_bytes_.end(), live_bytes_.begin());
@@ -127,10 +126,10 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
     return a.range.first < b.range.first;
   });
   for (ValueId id : graph.outputs) {
-    const plan::StorageId storage = lowered.storage_of_value[static_cast<size_t>(id)];
-    named_[graph.value(id).name] = lowered.problem.storages[static_cast<size_t>(storage)].resident
+    const plan::StorageId storage = lowered.storage_of_value[id];
+    named_[graph.value(id).name] = lowered.problem.storages[storage].resident
                                        ? resident_of(storage)
-                                       : arena_ + last_offset[static_cast<size_t>(storage)];
+                                       : arena_ + last_offset[storage];
   }
   for (const Value& value : graph.values) {
     if (value.kind != ValueKind::computed)
@@ -177,7 +176,7 @@ void Executable::run_traced(Trace& trace) {
     const auto start = std::chrono::steady_clock::now();
     run(bound);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    trace.rows[static_cast<size_t>(bound.step)].seconds += taken.count();
+    trace.rows[bound.step].seconds += taken.count();
   }
 }
 

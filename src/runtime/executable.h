@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/id_vector.h"
 #include "plan/problem/plan.h"
 #include "runtime/canary.h"
 #include "runtime/lower.h"
@@ -38,7 +39,7 @@ struct TraceRow {
   double seconds = 0;
 };
 struct Trace {
-  std::vector<TraceRow> rows;
+  IdVector<TraceRow> rows;
 };
 
 class Executable {
@@ -90,8 +91,8 @@ class Executable {
   std::vector<const std::byte*> input_pointers_;
   std::vector<std::byte*> output_pointers_;
   std::map<NodeId, std::string> node_names_;
-  std::vector<plan::OpId> ops_;      // by step
-  std::vector<int64_t> live_bytes_;  // by step
+  std::vector<plan::OpId> ops_;   // by step
+  IdVector<int64_t> live_bytes_;  // by step
   struct PlacedRange {
     plan::LiveRange range;
     int64_t offset = 0;

@@ -41,20 +41,20 @@ class Overwriting {
         backend_(backend),
         storages_(storages_of(graph)),
         readers_(graph.values.size(), 0) {
-    std::vector<const Node*> last_reader(graph.values.size(), nullptr);
+    IdVector<const Node*> last_reader(graph.values.size(), nullptr);
     for (const Node& node : graph.nodes) {
       stop_point();
       if (node.op->alias->kind == AliasKind::view) continue;
       for (const ValueId input : node.inputs) {
         if (input == kNone) continue;
-        const auto owner = static_cast<size_t>(storage(input));
+        const ValueId owner = storage(input);
         if (std::exchange(last_reader[owner], &node) != &node) ++readers_[owner];
       }
     }
-    for (const ValueId kept : graph.outputs) ++readers_[static_cast<size_t>(storage(kept))];
+    for (const ValueId kept : graph.outputs) ++readers_[storage(kept)];
   }
 
-  [[nodiscard]] ValueId storage(ValueId id) const { return storages_[static_cast<size_t>(id)]; }
+  [[nodiscard]] ValueId storage(ValueId id) const { return storages_[id]; }
 
   /// Pairs of output and input to overwrite, of which the node is the only reader. An output or an
   /// input may be in more than one.
@@ -62,12 +62,12 @@ class Overwriting {
     std::vector<std::pair<ValueId, ValueId>> found;
     if (node.op->alias->kind != AliasKind::may_overwrite) return found;
     for (const auto& [to, from] : node.op->alias->pairs) {
-      if (static_cast<size_t>(from) >= node.inputs.size()) continue;
-      const ValueId input = node.inputs[static_cast<size_t>(from)];
-      const ValueId output = node.outputs[static_cast<size_t>(to)];
+      if (std::cmp_greater_equal(from, node.inputs.size())) continue;
+      const ValueId input = node.inputs[from];
+      const ValueId output = node.outputs[to];
       if (input == kNone || !is_alike(input, output)) continue;
       const ValueId place = storage(input);
-      if (readers_[static_cast<size_t>(place)] != 1) continue;
+      if (readers_[place] != 1) continue;
       const auto places = std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
         return id != kNone && storage(id) == place;
       });
@@ -91,14 +91,14 @@ class Overwriting {
 
   const Graph& graph_;
   const Backend& backend_;
-  std::vector<ValueId> storages_;  // by value
-  std::vector<int32_t> readers_;   // by storage
+  IdVector<ValueId> storages_;  // by value
+  IdVector<int32_t> readers_;   // by storage
 };
 
 // The nodes of each op of the planner, and the storages that this makes one.
 struct Groups {
-  std::vector<std::vector<NodeId>> nodes;
-  std::vector<ValueId> written_over;  // by storage: the one that takes its place, or kNone
+  IdVector<std::vector<NodeId>> nodes;
+  IdVector<ValueId> written_over;  // by storage: the one that takes its place, or kNone
 };
 
 // A forward node joins the op that makes the input it writes over: what is between them is read by
@@ -112,7 +112,7 @@ class Grouping {
         is_marked_(graph.values.size(), false),
         op_of_(graph.nodes.size(), kNone) {
     for (size_t i = 0; i < graph.values.size(); ++i) {
-      const auto owner = static_cast<size_t>(overwriting.storage(static_cast<ValueId>(i)));
+      const ValueId owner = overwriting.storage(static_cast<ValueId>(i));
       const Value& value = graph.values[i];
       if (value.is_marked || (value.kind == ValueKind::computed && !value.name.empty()))
         is_marked_[owner] = true;
@@ -128,7 +128,7 @@ class Grouping {
       if (op == kNone) {
         groups_.nodes.push_back({id});
       } else {
-        groups_.nodes[static_cast<size_t>(op)].push_back(id);
+        groups_.nodes[op].push_back(id);
       }
     }
   }
@@ -140,16 +140,16 @@ class Grouping {
     if (node.phase != Phase::forward) return kNone;
     for (const auto& [output, input] : overwriting_.pairs(node)) {
       const NodeId maker = graph_.value(input).producer;
-      const int32_t op = op_of_[static_cast<size_t>(maker)];
+      const int32_t op = op_of_[maker];
       const Node& made = graph_.node(maker);
       // What is between two parts, or marked, is kept as it is.
-      if (made.parts != node.parts || is_marked_[static_cast<size_t>(input)]) continue;
+      if (made.parts != node.parts || is_marked_[input]) continue;
       if (made.phase != Phase::forward || made.op->alias->kind == AliasKind::must_overwrite)
         continue;
       if (!std::all_of(node.inputs.begin(), node.inputs.end(),
                        [&](ValueId id) { return id == kNone || is_there(id, op); }))
         continue;
-      groups_.written_over[static_cast<size_t>(input)] = output;
+      groups_.written_over[input] = output;
       return op;
     }
     return kNone;
@@ -160,14 +160,14 @@ class Grouping {
     if (graph_.is_resident(owner))
       return graph_.value(owner).kind != ValueKind::buffer ||
              op + 1 == static_cast<int32_t>(groups_.nodes.size());
-    return op_of_[static_cast<size_t>(graph_.value(owner).producer)] <= op;
+    return op_of_[graph_.value(owner).producer] <= op;
   }
 
   const Graph& graph_;
   const Overwriting& overwriting_;
-  std::vector<bool> is_marked_;  // by storage: marked, or named and so to be marked by name
+  IdVector<bool> is_marked_;  // by storage: marked, or named and so to be marked by name
   Groups groups_;
-  std::vector<int32_t> op_of_;  // by node
+  IdVector<int32_t> op_of_;  // by node
 };
 
 // The backward part writes over inputs by `reuses`: its ops run once, so that whatever a schedule
@@ -179,8 +179,7 @@ void add_reuses(const Graph& graph, const Overwriting& overwriting, Lowered& low
     if (node.phase != Phase::backward) continue;
     auto& reuses = lowered.problem.ops[i].reuses;
     for (const auto& [output, input] : overwriting.pairs(node)) {
-      const std::pair pair(lowered.storage_of_value[static_cast<size_t>(output)],
-                           lowered.storage_of_value[static_cast<size_t>(input)]);
+      const std::pair pair(lowered.storage_of_value[output], lowered.storage_of_value[input]);
       const bool is_taken = std::any_of(reuses.begin(), reuses.end(), [&](const auto& other) {
         return other.first == pair.first || other.second == pair.second;
       });
@@ -196,15 +195,12 @@ class UniqueLists {
   explicit UniqueLists(size_t storages) : list_of_(storages, 0) {}
   void begin() { ++list_; }
   void add(plan::StorageId storage, std::vector<plan::StorageId>& list) {
-    if (std::exchange(list_of_[static_cast<size_t>(storage)], list_) != list_)
-      list.push_back(storage);
+    if (std::exchange(list_of_[storage], list_) != list_) list.push_back(storage);
   }
-  [[nodiscard]] bool has(plan::StorageId storage) const {
-    return list_of_[static_cast<size_t>(storage)] == list_;
-  }
+  [[nodiscard]] bool has(plan::StorageId storage) const { return list_of_[storage] == list_; }
 
  private:
-  std::vector<int32_t> list_of_;  // the last that the storage was added to
+  IdVector<int32_t> list_of_;  // the last that the storage was added to
   int32_t list_ = 0;
 };
 
@@ -261,12 +257,12 @@ double operand_bytes(const Node& node, const Lowered& lowered, int64_t pieces, W
   for (const auto* ids : {&node.inputs, &node.outputs}) {
     for (const ValueId id : *ids) {
       if (id == kNone) continue;
-      bench.touched.add(lowered.storage_of_value[static_cast<size_t>(id)], bench.places);
+      bench.touched.add(lowered.storage_of_value[id], bench.places);
     }
   }
   double bytes = 0;  // a sum of integers: in any order
   for (const plan::StorageId place : bench.places) {
-    const plan::Storage& storage = lowered.problem.storages[static_cast<size_t>(place)];
+    const plan::Storage& storage = lowered.problem.storages[place];
     bytes +=
         static_cast<double>(storage.bytes) * (storage.resident ? 1.0 : static_cast<double>(pieces));
   }
@@ -307,7 +303,7 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
     op.signature = id == nodes.front() ? kind.text_hash : hash_text(kind.text, op.signature);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNone) continue;
-      const plan::StorageId storage = lowered.storage_of_value[static_cast<size_t>(node.inputs[i])];
+      const plan::StorageId storage = lowered.storage_of_value[node.inputs[i]];
       if (bench.made.has(storage)) {
         op.signature = hash_text(" over " + std::to_string(i), op.signature);
       } else {
@@ -315,7 +311,7 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
       }
     }
     for (const ValueId output : node.outputs)
-      bench.made.add(lowered.storage_of_value[static_cast<size_t>(output)], op.outputs);
+      bench.made.add(lowered.storage_of_value[output], op.outputs);
   }
   return op;
 }
@@ -330,8 +326,8 @@ Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
   Groups groups = Grouping(graph, overwriting).take();
   const auto place_of = [&](ValueId id) {
     ValueId place = overwriting.storage(id);
-    for (ValueId next = groups.written_over[static_cast<size_t>(place)]; next != kNone;
-         next = groups.written_over[static_cast<size_t>(place)])
+    for (ValueId next = groups.written_over[place]; next != kNone;
+         next = groups.written_over[place])
       place = overwriting.storage(next);
     return place;
   };
@@ -349,9 +345,9 @@ Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
   for (size_t i = 0; i < graph.values.size(); ++i) {
     stop_point();
     const ValueId place = place_of(static_cast<ValueId>(i));
-    out.storage_of_value[i] = out.storage_of_value[static_cast<size_t>(place)];
+    out.storage_of_value[i] = out.storage_of_value[place];
     // A view that has a name or a mark is the storage that it looks at.
-    plan::Storage& storage = out.problem.storages[static_cast<size_t>(out.storage_of_value[i])];
+    plan::Storage& storage = out.problem.storages[out.storage_of_value[i]];
     storage.is_marked = storage.is_marked || graph.values[i].is_marked;
     const bool is_view = place != static_cast<ValueId>(i) && !graph.values[i].name.empty();
     if (is_view && graph.value(place).name.empty()) storage.name = graph.values[i].name;
@@ -371,8 +367,7 @@ Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
   }
   out.seconds_uncertainty = seconds > 0 ? bench.uncertain_seconds / seconds : 0;
   bench.read.begin();
-  for (const ValueId id : graph.outputs)
-    bench.read.add(out.storage_of_value[static_cast<size_t>(id)], out.problem.keep);
+  for (const ValueId id : graph.outputs) bench.read.add(out.storage_of_value[id], out.problem.keep);
   add_reuses(graph, overwriting, out);
   return out;
 }

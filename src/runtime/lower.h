@@ -12,14 +12,15 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/id_vector.h"
 #include "plan/problem/plan.h"
 
 namespace snug {
 
 struct Lowered {
   plan::Problem problem;
-  std::vector<std::vector<NodeId>> nodes_of_op;   // planner op -> graph nodes, run in this order
-  std::vector<plan::StorageId> storage_of_value;  // graph value -> storage
+  IdVector<std::vector<NodeId>> nodes_of_op;   // planner op -> graph nodes, run in this order
+  IdVector<plan::StorageId> storage_of_value;  // graph value -> storage
   /// Of the time of all ops together, as a share of it: as if every kind of kernel were wrong in
   /// the same direction.
   double seconds_uncertainty = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/id_vector.h"
 #include "snug/error.h"
 
 namespace snug::train {
@@ -42,11 +43,9 @@ std::optional<NotFinite> find_not_finite(const Engine& engine) {
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     if (entry.type.dtype != DType::f32) continue;
     if (!is_kept(entry.kind)) continue;
-    const std::span<const float> values = engine.read<float>(name);
+    const IdSpan<const float> values = engine.read<float>(name);
     const int64_t element = first_not_finite(values);
-    if (element >= 0)
-      return NotFinite{
-          .name = name, .element = element, .value = values[static_cast<size_t>(element)]};
+    if (element >= 0) return NotFinite{.name = name, .element = element, .value = values[element]};
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "snug/error.h"
 #include "snug/session.h"
@@ -57,22 +58,20 @@ void Rows::fill(const RowSlot& slot) const {
     throw Error(ErrorCode::bad_data, slot.input,
                 std::string("the values are ") + to_string(column.dtype) + ", the input is " +
                     to_string(slot.dtype));
-  const auto given = static_cast<size_t>(static_cast<int64_t>(column.bytes.size()) / rows_);
-  const auto wanted = static_cast<size_t>(element * element_count(slot.row_shape));
+  const int64_t given = std::ssize(column.bytes) / rows_;
+  const int64_t wanted = element * element_count(slot.row_shape);
   const int64_t length = slot.length ? length_.of(*slot.length) : 0;
   const bool is_shorter =
-      length > 0 && given < wanted &&
-      given * static_cast<size_t>(slot.row_shape[0]) == wanted * static_cast<size_t>(length);
+      length > 0 && given < wanted && given * slot.row_shape[0] == wanted * length;
   if (given != wanted && !is_shorter) {
     throw Error(ErrorCode::bad_data, slot.input,
-                "a row has " + std::to_string(given / static_cast<size_t>(element)) +
-                    " values, the input takes " + to_string(slot.row_shape) + " = " +
-                    std::to_string(wanted / static_cast<size_t>(element)));
+                "a row has " + std::to_string(given / element) + " values, the input takes " +
+                    to_string(slot.row_shape) + " = " + std::to_string(wanted / element));
   }
   for (int64_t row = 0; row < slot.rows; ++row) {
-    std::byte* to = slot.bytes.data() + static_cast<size_t>(row) * wanted;
-    std::memcpy(to, column.bytes.data() + static_cast<size_t>(slot.first_row + row) * given, given);
-    fill_up({to + given, wanted - given}, slot);
+    const std::byte* from = column.bytes.data() + (slot.first_row + row) * given;
+    std::byte* to = slot.bytes.data() + row * wanted;
+    fill_up({std::copy(from, from + given, to), to + wanted}, slot);
   }
 }
 

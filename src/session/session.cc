@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/id_vector.h"
 #include "base/stop.h"
 #include "session/finite.h"
 #include "session/machine.h"
@@ -18,18 +19,17 @@ namespace {
 
 // What is fed for the outputs alone: everything that one of them depends on.
 std::vector<std::string> inputs_of_outputs(const Graph& graph) {
-  std::vector<bool> is_needed(graph.values.size(), false);
+  IdVector<bool> is_needed(graph.values.size(), false);
   for (const ValueId id : graph.outputs) {
-    if (graph.value(id).name != train::kLossName) is_needed[static_cast<size_t>(id)] = true;
+    if (graph.value(id).name != train::kLossName) is_needed[id] = true;
   }
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
-    const bool is_read = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
-      return is_needed[static_cast<size_t>(id)];
-    });
+    const bool is_read = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                     [&](ValueId id) { return is_needed[id]; });
     if (!is_read) continue;
     for (const ValueId id : node.inputs) {
-      if (id != kNone) is_needed[static_cast<size_t>(id)] = true;
+      if (id != kNone) is_needed[id] = true;
     }
   }
   std::vector<std::string> names;

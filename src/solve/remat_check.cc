@@ -45,12 +45,8 @@ class Replayer {
     if (result_.violations.size() < kMaxViolations)
       result_.violations.push_back("step " + std::to_string(step) + ": " + text);
   }
-  [[nodiscard]] const std::string& name(StorageId id) const {
-    return problem_.storages[static_cast<size_t>(id)].name;
-  }
-  [[nodiscard]] bool is_resident(StorageId id) const {
-    return problem_.storages[static_cast<size_t>(id)].resident;
-  }
+  [[nodiscard]] const std::string& name(StorageId id) const { return problem_.storages[id].name; }
+  [[nodiscard]] bool is_resident(StorageId id) const { return problem_.storages[id].resident; }
   static bool has(const std::vector<StorageId>& ids, StorageId id) {
     return std::find(ids.begin(), ids.end(), id) != ids.end();
   }
@@ -159,9 +155,7 @@ class Replayer {
       }
     }
   }
-  [[nodiscard]] int64_t bytes_of(StorageId id) const {
-    return problem_.storages[static_cast<size_t>(id)].bytes;
-  }
+  [[nodiscard]] int64_t bytes_of(StorageId id) const { return problem_.storages[id].bytes; }
 
   const plan::Problem& problem_;
   std::vector<const Op*> steps_;

@@ -72,8 +72,8 @@ class ProblemReader {
     const std::string id = read_id(name);
     const int64_t bytes = value.at("bytes").as_int(0, kMaxBytes);
     const auto found = storage_ids_.find(id);
-    const bool is_resident = found != storage_ids_.end() &&
-                             problem_.storages[static_cast<size_t>(found->second)].resident;
+    const bool is_resident =
+        found != storage_ids_.end() && problem_.storages[found->second].resident;
     if (is_resident && sized_residents_.emplace(id, true).second) return;
     if (!add_storage(id, bytes, false)) name.fail("is the id of two storages: \"" + id + "\"");
   }

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/problem/liveness.h"
 
 namespace snug::solve {
@@ -30,30 +31,30 @@ class Ids {
   std::unordered_set<std::string> taken_;
 };
 
-std::vector<std::string> storage_ids(const plan::Problem& problem) {
+IdVector<std::string> storage_ids(const plan::Problem& problem) {
   Ids ids;
-  std::vector<std::string> made;
+  IdVector<std::string> made;
   made.reserve(problem.storages.size());
   for (const plan::Storage& storage : problem.storages) made.push_back(ids.make(storage.name));
   return made;
 }
 
-std::vector<std::string> op_ids(const plan::Problem& problem) {
+IdVector<std::string> op_ids(const plan::Problem& problem) {
   Ids ids;
-  std::vector<std::string> made;
+  IdVector<std::string> made;
   made.reserve(problem.ops.size());
   for (const plan::Op& op : problem.ops)
     made.push_back(ids.make(op.scope.empty() ? op.name : op.scope.str() + "/" + op.name));
   return made;
 }
 
-Json named(const std::vector<plan::StorageId>& storages, const std::vector<std::string>& ids) {
+Json named(const std::vector<plan::StorageId>& storages, const IdVector<std::string>& ids) {
   Json list = Json::array();
-  for (const plan::StorageId id : storages) list.push_back(ids[static_cast<size_t>(id)]);
+  for (const plan::StorageId id : storages) list.push_back(ids[id]);
   return list;
 }
 
-Json json_of(const plan::Op& op, const std::string& id, const std::vector<std::string>& storages) {
+Json json_of(const plan::Op& op, const std::string& id, const IdVector<std::string>& storages) {
   Json json = {{"id", id},
                {"phase", kPhases[static_cast<size_t>(op.phase)]},
                {"cost", op.seconds},
@@ -61,8 +62,7 @@ Json json_of(const plan::Op& op, const std::string& id, const std::vector<std::s
                {"outputs", named(op.outputs, storages)},
                {"recompute", op.may_recompute}};
   if (op.scratch_bytes > 0) json["scratch_bytes"] = op.scratch_bytes;
-  for (const auto& [output, input] : op.reuses)
-    json["reuses"][storages[static_cast<size_t>(output)]] = storages[static_cast<size_t>(input)];
+  for (const auto& [output, input] : op.reuses) json["reuses"][storages[output]] = storages[input];
   return json;
 }
 
@@ -76,8 +76,8 @@ std::string lines(const std::vector<Json>& entries) {
 }  // namespace
 
 std::string remat_problem_json(const plan::Problem& problem) {
-  const std::vector<std::string> storages = storage_ids(problem);
-  const std::vector<std::string> ops = op_ids(problem);
+  const IdVector<std::string> storages = storage_ids(problem);
+  const IdVector<std::string> ops = op_ids(problem);
   std::vector<Json> listed_storages, listed_ops;
   Json resident = Json::array();
   for (size_t i = 0; i < problem.storages.size(); ++i) {
@@ -94,13 +94,13 @@ std::string remat_problem_json(const plan::Problem& problem) {
 
 std::string remat_schedule_json(const plan::Problem& problem,
                                 std::span<const plan::OpId> schedule) {
-  const std::vector<std::string> ids = op_ids(problem);
+  const IdVector<std::string> ids = op_ids(problem);
   const plan::Liveness live = plan::analyse(problem, schedule);
-  std::vector<int64_t> runs(problem.ops.size(), 0);
+  IdVector<int64_t> runs(problem.ops.size(), 0);
   std::vector<Json> listed;
   for (const plan::OpId id : schedule) {
-    listed.push_back(ids[static_cast<size_t>(id)]);
-    ++runs[static_cast<size_t>(id)];
+    listed.push_back(ids[id]);
+    ++runs[id];
   }
   double cost = 0;
   for (size_t i = 0; i < runs.size(); ++i)

@@ -97,7 +97,7 @@ class Solver {
     report.base_cost = keep_all_.seconds;
     report.overhead = ratio(result.seconds, keep_all_.seconds);
     report.lower_bound_peak_bytes = bound_.bytes;
-    if (bound_.op >= 0) report.lower_bound_op = problem_.ops[static_cast<size_t>(bound_.op)].name;
+    if (bound_.op >= 0) report.lower_bound_op = problem_.ops[bound_.op].name;
     // Where nothing fits the bound is that of the schedule's own peak.
     const int64_t bytes = result.fits ? budget_bytes : result.peak_bytes;
     report.lower_bound_cost = keep_all_.seconds;  // every op once
@@ -110,8 +110,7 @@ class Solver {
                              : ratio(static_cast<double>(report.peak_bytes),
                                      static_cast<double>(report.lower_bound_peak_bytes));
     report.seconds = seconds_since(begin);
-    for (const plan::OpId id : result.schedule)
-      report.schedule.push_back(problem_.ops[static_cast<size_t>(id)].name);
+    for (const plan::OpId id : result.schedule) report.schedule.push_back(problem_.ops[id].name);
     return report;
   }
 

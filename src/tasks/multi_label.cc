@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
 #include "tasks/task.h"
@@ -42,12 +43,12 @@ void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Sett
 }
 
 void feed(const data::RowColumns* row, const FedRow& fed) {
-  const std::span<float> labels(reinterpret_cast<float*>(fed.labels.data()),
-                                fed.labels.size() / sizeof(float));
+  const IdSpan<float> labels(reinterpret_cast<float*>(fed.labels.data()),
+                             fed.labels.size() / sizeof(float));
   fed.weights[0] = row != nullptr ? 1.0F : 0.0F;
   std::fill(labels.begin(), labels.end(), 0.0F);
   if (row == nullptr) return;
-  for (const int32_t id : row->integers(0)) labels[static_cast<size_t>(id)] = 1.0F;
+  for (const int32_t id : row->integers(0)) labels[id] = 1.0F;
 }
 
 double sigmoid(float logit) { return 1 / (1 + std::exp(-static_cast<double>(logit))); }
@@ -65,7 +66,7 @@ class LabelsMeter final : public Meter {
   void add(const data::RowColumns& row, std::span<const float> logits) override {
     SNUG_CHECK(logits.size() == names_.size(), "a logit for each label");
     std::fill(is_wanted_.begin(), is_wanted_.end(), false);
-    for (const int32_t id : row.integers(0)) is_wanted_[static_cast<size_t>(id)] = true;
+    for (const int32_t id : row.integers(0)) is_wanted_[id] = true;
     bool is_same = true;
     double loss = 0;
     for (size_t i = 0; i < logits.size(); ++i) {
@@ -119,7 +120,7 @@ class LabelsMeter final : public Meter {
   std::vector<int64_t> wanted_;
   std::vector<int64_t> found_;
   std::vector<int64_t> hits_;
-  std::vector<bool> is_wanted_;
+  IdVector<bool> is_wanted_;
 };
 
 void predict(const Context& context, const data::RowColumns&, std::span<const float> logits,

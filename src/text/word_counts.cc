@@ -18,7 +18,7 @@ uint64_t mix_bits(uint64_t value) {
 void WordCounts::add(std::string_view word) {
   const int32_t known = words_.find(word);
   if (known >= 0) {
-    ++counts_[static_cast<size_t>(known)];
+    ++counts_[known];
     return;
   }
   if (size() >= max_words_ || bytes_ + static_cast<int64_t>(word.size()) > max_bytes_) {
@@ -38,7 +38,7 @@ void WordCounts::halve() {
   for (int64_t i = 0; i < size(); ++i) {
     const uint64_t bit =
         mix_bits(seed_ ^ TokenTable::hash_more(TokenTable::kHashSeed, word(i))) & 1u;
-    int64_t& count = counts_[static_cast<size_t>(i)];
+    int64_t& count = counts_[i];
     count = (count + static_cast<int64_t>(bit)) / 2;
     if (count > 0) kept.push_back(static_cast<int32_t>(i));
   }

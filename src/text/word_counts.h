@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "text/token_table.h"
 
 namespace snug {
@@ -25,7 +26,7 @@ class WordCounts {
   void halve();
   [[nodiscard]] int64_t size() const { return words_.size(); }
   [[nodiscard]] std::string_view word(int64_t i) const { return words_.token(i); }
-  [[nodiscard]] int64_t count(int64_t i) const { return counts_[static_cast<size_t>(i)]; }
+  [[nodiscard]] int64_t count(int64_t i) const { return counts_[i]; }
   /// Indices of the words, most frequent first; equally frequent ones in an order drawn by the
   /// seed.
   [[nodiscard]] std::vector<int32_t> by_count() const;
@@ -34,7 +35,7 @@ class WordCounts {
   void keep(const std::vector<int32_t>& ascending);
 
   TokenTable words_;
-  std::vector<int64_t> counts_;
+  IdVector<int64_t> counts_;
   int64_t bytes_ = 0;
   int64_t max_words_, max_bytes_;
   uint64_t seed_;

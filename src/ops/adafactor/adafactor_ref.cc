@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "ops/optimizer/step_ref.h"
 
 namespace snug {
@@ -34,7 +35,7 @@ void run_adafactor(const RefArgs& args) {
   const int64_t count = args.inputs[0].size();
   const double eps = args.attrs.real("eps");
   const auto g = [&](int64_t i) { return args.inputs[1].data[i] * coefficient_of(args); };
-  std::vector<double> update(static_cast<size_t>(count));
+  IdVector<double> update(count);
   for (int64_t matrix = 0; count > 0 && matrix < count / (rows * columns); ++matrix) {
     const int64_t begin = matrix * rows * columns;
     for (int64_t r = 0; r < rows; ++r) {
@@ -53,14 +54,14 @@ void run_adafactor(const RefArgs& args) {
     for (int64_t i = 0; i < rows * columns; ++i) {
       const double row = args.outputs[1].data[matrix * rows + i / columns] / mean;
       const double column = args.outputs[2].data[matrix * columns + i % columns];
-      update[static_cast<size_t>(begin + i)] = g(begin + i) / std::sqrt(row) / std::sqrt(column);
+      update[begin + i] = g(begin + i) / std::sqrt(row) / std::sqrt(column);
     }
   }
   move_weights(args, update);
 }
 
 void run_adafactor_vector(const RefArgs& args) {
-  std::vector<double> update(static_cast<size_t>(args.inputs[0].size()));
+  IdVector<double> update(args.inputs[0].size());
   for (size_t i = 0; i < update.size(); ++i) {
     const double g = args.inputs[1].data[i] * coefficient_of(args);
     join(args, 1, static_cast<int64_t>(i), g * g + args.attrs.real("eps"));

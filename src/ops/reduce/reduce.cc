@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/id_vector.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
@@ -15,10 +16,9 @@ std::vector<TensorType> infer_sum(const InferArgs& args) {
   require_dtype(args, 0, DType::f32, "x");
   const Shape& x = args.inputs[0].shape;
   const std::vector<int64_t>& axes = args.attrs.ints("axes");
-  std::vector<bool> is_reduced(x.size(), false);
+  IdVector<bool> is_reduced(x.size(), false);
   for (int64_t axis : axes) {
-    const auto index =
-        static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(x.size()), args.where));
+    const int64_t index = normalize_axis(axis, static_cast<int64_t>(x.size()), args.where);
     if (is_reduced[index])
       shape_error(args, "axes " + to_string(axes) + " name a dim of x " + to_string(x) + " twice");
     is_reduced[index] = true;
@@ -36,7 +36,7 @@ std::vector<TensorType> infer_of_some(const InferArgs& args) {
   const Shape& x = args.inputs[0].shape;
   for (int64_t axis : args.attrs.ints("axes")) {
     const int64_t index = axis < 0 ? axis + static_cast<int64_t>(x.size()) : axis;
-    if (x[static_cast<size_t>(index)] == 0)
+    if (x[index] == 0)
       shape_error(args, "there is nothing to reduce along an axis of x " + to_string(x));
   }
   return result;
@@ -139,8 +139,7 @@ ValueId reduce(GraphBuilder& builder, const char* op, ValueId x, std::vector<int
 
 Shape reduced_shape(const Shape& x, const std::vector<int64_t>& axes) {
   Shape shape = x;
-  for (int64_t axis : axes)
-    shape[static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(x.size()) : axis)] = 1;
+  for (int64_t axis : axes) shape[axis < 0 ? axis + static_cast<int64_t>(x.size()) : axis] = 1;
   return shape;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/id_vector.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
@@ -11,13 +12,11 @@ namespace {
 
 int64_t rank_of(const TensorType& type) { return static_cast<int64_t>(type.shape.size()); }
 
-size_t axis_of(const InferArgs& args) {
-  return static_cast<size_t>(
-      normalize_axis(args.attrs.int64("axis"), rank_of(args.inputs[0]), args.where));
+int64_t axis_of(const InferArgs& args) {
+  return normalize_axis(args.attrs.int64("axis"), rank_of(args.inputs[0]), args.where);
 }
-size_t axis_of(const VjpArgs& args) {
-  return static_cast<size_t>(
-      normalize_axis(args.node.attrs.int64("axis"), rank_of(args.type(args.in(0))), "axis"));
+int64_t axis_of(const VjpArgs& args) {
+  return normalize_axis(args.node.attrs.int64("axis"), rank_of(args.type(args.in(0))), "axis");
 }
 
 std::vector<TensorType> infer_reshape(const InferArgs& args) {
@@ -63,13 +62,13 @@ std::vector<TensorType> infer_transpose(const InferArgs& args) {
                           std::to_string(x.shape.size()) + " dims of x " + to_string(x.shape));
   }
   TensorType y{x.dtype, {}};
-  for (int64_t from : perm) y.shape.push_back(x.shape[static_cast<size_t>(from)]);
+  for (int64_t from : perm) y.shape.push_back(x.shape[from]);
   return {std::move(y)};
 }
 
 std::vector<TensorType> infer_slice(const InferArgs& args) {
   TensorType y = args.inputs[0];
-  const size_t axis = axis_of(args);
+  const int64_t axis = axis_of(args);
   const int64_t start = args.attrs.int64("start");
   const int64_t stop = args.attrs.int64("stop");
   if (start < 0 || stop < start || stop > y.shape[axis]) {
@@ -97,7 +96,7 @@ std::vector<TensorType> infer_pad(const InferArgs& args) {
 
 std::vector<TensorType> infer_concat(const InferArgs& args) {
   TensorType y = args.inputs[0];
-  const size_t axis = axis_of(args);
+  const int64_t axis = axis_of(args);
   for (size_t i = 1; i < args.inputs.size(); ++i) {
     TensorType part = args.inputs[i];
     const std::string message = "parts " + to_string(args.inputs[0]) + " and " + to_string(part) +
@@ -142,35 +141,32 @@ std::vector<ValueId> vjp_reshape(const VjpArgs& args) {
 
 std::vector<ValueId> vjp_transpose(const VjpArgs& args) {
   const std::vector<int64_t>& perm = args.node.attrs.ints("perm");
-  std::vector<int64_t> inverse(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i)
-    inverse[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  IdVector<int64_t> inverse(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<int64_t>(i);
   return {transpose(args.builder, args.dy[0], inverse)};
 }
 
 std::vector<ValueId> vjp_slice(const VjpArgs& args) {
-  const size_t axis = axis_of(args);
+  const int64_t axis = axis_of(args);
   const Attrs& attrs = args.node.attrs;
   const int64_t dim = args.type(args.in(0)).shape[axis];
-  return {pad(args.builder, args.dy[0], static_cast<int64_t>(axis), attrs.int64("start"),
-              dim - attrs.int64("stop"))};
+  return {pad(args.builder, args.dy[0], axis, attrs.int64("start"), dim - attrs.int64("stop"))};
 }
 
 std::vector<ValueId> vjp_pad(const VjpArgs& args) {
-  const size_t axis = axis_of(args);
+  const int64_t axis = axis_of(args);
   const int64_t before = args.node.attrs.int64("before");
   const int64_t dim = args.type(args.in(0)).shape[axis];
-  return {slice(args.builder, args.dy[0], static_cast<int64_t>(axis), before, before + dim)};
+  return {slice(args.builder, args.dy[0], axis, before, before + dim)};
 }
 
 std::vector<ValueId> vjp_concat(const VjpArgs& args) {
-  const size_t axis = axis_of(args);
+  const int64_t axis = axis_of(args);
   std::vector<ValueId> result(args.node.inputs.size(), kNone);
   int64_t start = 0;
   for (size_t i = 0; i < result.size(); ++i) {
     const int64_t stop = start + args.type(args.in(i)).shape[axis];
-    if (args.wants[i])
-      result[i] = slice(args.builder, args.dy[0], static_cast<int64_t>(axis), start, stop);
+    if (args.wants[i]) result[i] = slice(args.builder, args.dy[0], axis, start, stop);
     start = stop;
   }
   return result;
@@ -193,8 +189,7 @@ Cost cost_slice(const CostArgs& args) {
   const int64_t axis =
       normalize_axis(args.attrs.int64("axis"), static_cast<int64_t>(shape.size()), "slice");
   double stretches = 1;
-  for (int64_t i = 0; i < axis; ++i)
-    stretches *= static_cast<double>(shape[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < axis; ++i) stretches *= static_cast<double>(shape[i]);
   return {.flops = stretches, .bytes_read = bytes, .bytes_written = bytes};
 }
 Cost cost_sum(const CostArgs& args) {
@@ -263,7 +258,7 @@ const Shape& out_shape(const RowFlowArgs& args) { return args.outputs[0].shape; 
 // The axis behind as many elements as before, if whole rows are still its outermost factor.
 int row_flow_of_reshape(const RowFlowArgs& args) {
   int64_t before = 1;
-  for (int i = 0; i < args.axes[0]; ++i) before *= in_shape(args)[static_cast<size_t>(i)];
+  for (int i = 0; i < args.axes[0]; ++i) before *= in_shape(args)[i];
   int64_t passed = 1;
   for (size_t i = 0; i < out_shape(args).size(); ++i) {
     if (passed == before && out_shape(args)[i] % args.rows == 0 && out_shape(args)[i] > 0)
@@ -296,8 +291,7 @@ int row_flow_of_sum_to(const RowFlowArgs& args) {
   const int own = args.axes[0];
   const int axis = own - static_cast<int>(in_shape(args).size() - out_shape(args).size());
   if (axis < 0) return kCoupledRows;
-  const bool is_kept =
-      in_shape(args)[static_cast<size_t>(own)] == out_shape(args)[static_cast<size_t>(axis)];
+  const bool is_kept = in_shape(args)[own] == out_shape(args)[axis];
   return is_kept ? axis : kCoupledRows;
 }
 

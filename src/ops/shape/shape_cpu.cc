@@ -45,7 +45,7 @@ struct Cut {
 Cut cut_at(const TensorType& type, int64_t axis) {
   Cut cut{.inner_bytes = element_bytes(type.dtype)};
   for (int64_t i = 0; i < static_cast<int64_t>(type.shape.size()); ++i) {
-    const int64_t size = type.shape[static_cast<size_t>(i)];
+    const int64_t size = type.shape[i];
     if (i < axis) cut.outer *= size;
     if (i == axis) cut.axis = size;
     if (i > axis) cut.inner_bytes *= size;
@@ -121,8 +121,7 @@ Permutation permutation_of(const NodeSpec& spec) {
   const Shape strides = strides_of(shape);
   Permutation p;
   for (const int64_t axis : spec.attrs.ints("perm")) {
-    const auto i = static_cast<size_t>(
-        normalize_axis(axis, static_cast<int64_t>(shape.size()), *spec.op->name));
+    const int64_t i = normalize_axis(axis, std::ssize(shape), *spec.op->name);
     if (shape[i] == 1) continue;
     if (!p.sizes.empty() && p.src_strides.back() == strides[i] * shape[i]) {
       p.sizes.back() *= shape[i];

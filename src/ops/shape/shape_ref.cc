@@ -2,14 +2,15 @@
 #include <algorithm>
 
 #include "backend/reference/reference.h"
+#include "base/id_vector.h"
 #include "ops/index_map.h"
 
 namespace snug {
 namespace {
 
-size_t axis_of(const RefArgs& args) {
+int64_t axis_of(const RefArgs& args) {
   const auto rank = static_cast<int64_t>(args.inputs[0].type.shape.size());
-  return static_cast<size_t>(normalize_axis(args.attrs.int64("axis"), rank, "axis"));
+  return normalize_axis(args.attrs.int64("axis"), rank, "axis");
 }
 
 void run_reshape(const RefArgs& args) {
@@ -22,18 +23,18 @@ void run_transpose(const RefArgs& args) {
   const std::vector<int64_t>& perm = args.attrs.ints("perm");
   for (int64_t i = 0; i < y.size(); ++i) {
     const std::vector<int64_t> at = coordinates_of(i, y.type.shape);
-    std::vector<int64_t> from(at.size());
-    for (size_t d = 0; d < at.size(); ++d) from[static_cast<size_t>(perm[d])] = at[d];
+    IdVector<int64_t> from(at.size());
+    for (size_t d = 0; d < at.size(); ++d) from[perm[d]] = at[d];
     y.data[i] = x.data[element_at(from, x.type.shape)];
   }
 }
 
 // Copies `part` into `whole` (or the other way round) where it starts at `start` along the axis.
 enum class Direction : uint8_t { into_whole, out_of_whole };
-void copy_part(const RefTensor& part, const RefTensor& whole, size_t axis, int64_t start,
+void copy_part(const RefTensor& part, const RefTensor& whole, int64_t axis, int64_t start,
                Direction direction) {
   for (int64_t i = 0; i < part.size(); ++i) {
-    std::vector<int64_t> at = coordinates_of(i, part.type.shape);
+    IdVector<int64_t> at = coordinates_of(i, part.type.shape);
     at[axis] += start;
     double& in_whole = whole.data[element_at(at, whole.type.shape)];
     if (direction == Direction::into_whole) {
@@ -56,7 +57,7 @@ void run_pad(const RefArgs& args) {
 }
 
 void run_concat(const RefArgs& args) {
-  const size_t axis = axis_of(args);
+  const int64_t axis = axis_of(args);
   int64_t start = 0;
   for (const RefTensor& part : args.inputs) {
     copy_part(part, args.outputs[0], axis, start, Direction::into_whole);

@@ -13,7 +13,7 @@ namespace {
 template <class Row>
 void for_each_row(const Shape& shape, int64_t axis, Row row) {
   const auto rank = static_cast<int64_t>(shape.size());
-  const auto at = static_cast<size_t>(normalize_axis(axis, rank, "softmax"));
+  const int64_t at = normalize_axis(axis, rank, "softmax");
   const int64_t count = shape[at];
   const int64_t stride = strides_of(shape)[at];
   if (element_count(shape) == 0) return;
