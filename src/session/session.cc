@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <set>
 
 #include "base/id_vector.h"
@@ -257,8 +258,8 @@ std::vector<TensorInfo> Session::tensors() const {
 }
 
 void Session::read(const std::string& name, std::span<float> values) const {
-  const auto elements = static_cast<size_t>(element_count(impl_->entry(name).type));
-  if (values.size() != elements)
+  const int64_t elements = element_count(impl_->entry(name).type);
+  if (std::ssize(values) != elements)
     throw Error(ErrorCode::bad_config, name,
                 "room for " + std::to_string(values.size()) + " elements, the tensor has " +
                     std::to_string(elements));
@@ -273,8 +274,8 @@ std::vector<float> Session::read(const std::string& name) const {
 }
 
 void Session::write(const std::string& name, std::span<const float> values) {
-  const auto elements = static_cast<size_t>(element_count(impl_->entry(name).type));
-  if (values.size() != elements)
+  const int64_t elements = element_count(impl_->entry(name).type);
+  if (std::ssize(values) != elements)
     throw Error(
         ErrorCode::bad_config, name,
         std::to_string(values.size()) + " elements, the tensor has " + std::to_string(elements));

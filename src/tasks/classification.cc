@@ -2,8 +2,10 @@
 // One label out of several a row: softmax and its cross-entropy. B rows, C classes.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
+#include "base/id_vector.h"
 #include "ops/loss/loss.h"
 #include "tasks/task.h"
 
@@ -17,11 +19,11 @@ size_t argmax(std::span<const float> logits) {
 }
 
 // -log softmax(logits)[label], in double.
-double row_loss(std::span<const float> logits, int32_t label) {
+double row_loss(IdSpan<const float> logits, int32_t label) {
   const double top = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (float z : logits) sum += std::exp(static_cast<double>(z) - top);
-  return top + std::log(sum) - static_cast<double>(logits[static_cast<size_t>(label)]);
+  return top + std::log(sum) - static_cast<double>(logits[label]);
 }
 
 // labels i32(B), row_weights f32(B): 0 for padding rows.
@@ -53,15 +55,14 @@ class ClassMeter final : public Meter {
 
   void add(const data::RowColumns& row, std::span<const float> logits) override {
     const int32_t label = label_of(row);
-    SNUG_CHECK(label >= 0 && static_cast<size_t>(label) < labelled_.size(), "label out of range");
+    SNUG_CHECK(label >= 0 && std::cmp_less(label, labelled_.size()), "label out of range");
     const size_t guess = argmax(logits);
-    const auto truth = static_cast<size_t>(label);
     ++rows_;
-    ++labelled_[truth];
+    ++labelled_[label];
     ++predicted_[guess];
-    if (guess == truth) {
+    if (std::cmp_equal(guess, label)) {
       ++correct_;
-      ++hits_[truth];
+      ++hits_[label];
     }
     loss_sum_ += row_loss(logits, label);
   }
@@ -107,9 +108,9 @@ class ClassMeter final : public Meter {
   int64_t rows_ = 0;
   int64_t correct_ = 0;
   double loss_sum_ = 0;
-  std::vector<int64_t> labelled_;
-  std::vector<int64_t> predicted_;
-  std::vector<int64_t> hits_;
+  IdVector<int64_t> labelled_;
+  IdVector<int64_t> predicted_;
+  IdVector<int64_t> hits_;
 };
 
 void predict(const Context& context, const data::RowColumns&, std::span<const float> logits,

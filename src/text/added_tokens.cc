@@ -46,7 +46,7 @@ const AddedPattern* AddedTokenMatcher::longest_at(Search& search) const {
                  std::span(search.longest).first(search.window_end - search.window));
   }
   const int32_t pattern = search.longest[search.from - search.window];
-  return pattern < 0 ? nullptr : &patterns_[static_cast<size_t>(pattern)];
+  return pattern < 0 ? nullptr : &patterns_[pattern];
 }
 
 bool AddedTokenMatcher::next(Search& search, size_t done, Match& match) const {

@@ -5,6 +5,8 @@
 #include <functional>
 #include <numeric>
 
+#include "base/id_vector.h"
+
 namespace snug {
 namespace {
 
@@ -13,12 +15,12 @@ unsigned char byte_at(std::string_view pattern, size_t depth) {
   return static_cast<unsigned char>(pattern[pattern.size() - 1 - depth]);
 }
 
-std::vector<int32_t> sorted_backwards(const std::vector<std::string_view>& patterns) {
+std::vector<int32_t> sorted_backwards(IdSpan<const std::string_view> patterns) {
   std::vector<int32_t> order(patterns.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    const std::string_view one = patterns[static_cast<size_t>(a)];
-    const std::string_view other = patterns[static_cast<size_t>(b)];
+    const std::string_view one = patterns[a];
+    const std::string_view other = patterns[b];
     return std::lexicographical_compare(one.rbegin(), one.rend(), other.rbegin(), other.rend(),
                                         std::less<unsigned char>());
   });
@@ -32,7 +34,7 @@ LongestPatterns::LongestPatterns(const std::vector<std::string_view>& patterns) 
     size_t begin, end, depth;
   };
   const std::vector<int32_t> order = sorted_backwards(patterns);
-  const auto pattern = [&](size_t i) { return patterns[static_cast<size_t>(order[i])]; };
+  const auto pattern = [&](size_t i) { return IdSpan<const std::string_view>(patterns)[order[i]]; };
   std::vector<Range> ranges = {{0, order.size(), 0}};
   nodes_.emplace_back();
   for (uint32_t n = 0; n < nodes_.size(); ++n) {
