@@ -134,6 +134,19 @@ void check_lengths(const Network& network, const OpRegistry& ops,
                to_string(*shorter),
            "give b.length() itself as the first axis of its row, and as no other");
     }
+    // Otherwise what fills rows up would count, and a batch's loss would depend on other programs.
+    for (const MeanTotal& mean : facts.means) {
+      const auto found = std::find_if(other.means.begin(), other.means.end(),
+                                      [&](const MeanTotal& one) { return one.name == mean.name; });
+      if (found != other.means.end() && *found == mean) continue;
+      fail(network,
+           "a mean is over " + std::to_string(mean.each) + " values a " +
+               (mean.weights.empty() ? "row" : "weight of '" + mean.weights + "'") +
+               " where rows have the length " + to_string(longest) +
+               ", and over other ones where " + to_string(*shorter) +
+               ": it counts what fills rows up",
+           "give the mean a weight for each place, an input of shape {b.length()}");
+    }
   }
 }
 

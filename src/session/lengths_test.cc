@@ -215,6 +215,17 @@ TEST(Lengths, that_cannot_be_are_refused_by_name) {
               ErrorCode::invalid_graph),
       "the input 'read' is [16] a row");
 
+  const Network counts_padding("counts", [](NetworkBuilder& b) {
+    const Tensor x = b.input("x", {b.length(), 4});
+    b.minimize(mean_squared_error(b, linear(b, "out", x, 4), x));
+  });
+  has(text_of(
+          [&] {
+            (void)plan_network(counts_padding, options_of({4, 8}));
+          },
+          ErrorCode::invalid_graph),
+      "a mean is over 32 values a row where rows have the length 8");
+
   Session session(network_of(), options_of(kAll));
   has(text_of([&] { (void)session.step(Data(17, 2).rows()); }, ErrorCode::bad_data),
       "rows of length source 17, target 2, the longest program takes source 16, target 24");
