@@ -46,7 +46,7 @@ std::vector<TensorType> infer_adafactor(const InferArgs& args) {
 
 std::vector<TensorType> infer_adafactor_vector(const InferArgs& args) {
   require_attrs(args);
-  return infer_step(args, {"v"});
+  return infer_step(args, {{.name = "v", .is_square = true}});
 }
 
 // g is read four times, w twice.
@@ -75,16 +75,17 @@ FedValues feed_share(const Settings& settings, double learning_rate, int64_t ste
 }  // namespace
 
 std::span<const OpDef> adafactor_ops() {
-  static const OpDef ops[] = {make_step_op({.name = "adafactor",
-                                            .states = {"row", "col"},
-                                            .numbers = {"eps", "clip_threshold", "weight_decay"},
-                                            .infer = infer_adafactor,
-                                            .cost = cost_adafactor}),
-                              make_step_op({.name = "adafactor_vector",
-                                            .states = {"v"},
-                                            .numbers = {"eps", "clip_threshold", "weight_decay"},
-                                            .infer = infer_adafactor_vector,
-                                            .cost = cost_adafactor})};
+  static const std::vector<OpDef> ops = make_step_ops(
+      {{.name = "adafactor",
+        .states = {{.name = "row", .is_square = true}, {.name = "col", .is_square = true}},
+        .numbers = {"eps", "clip_threshold", "weight_decay"},
+        .infer = infer_adafactor,
+        .cost = cost_adafactor},
+       {.name = "adafactor_vector",
+        .states = {{.name = "v", .is_square = true}},
+        .numbers = {"eps", "clip_threshold", "weight_decay"},
+        .infer = infer_adafactor_vector,
+        .cost = cost_adafactor}});
   return ops;
 }
 

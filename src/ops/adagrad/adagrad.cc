@@ -10,10 +10,9 @@
 namespace snug {
 namespace {
 
-std::vector<TensorType> infer_adagrad(const InferArgs& args) {
+void check_adagrad(const InferArgs& args) {
   require_not_negative(args, "eps");
   require_not_negative(args, "weight_decay");
-  return infer_step(args, {"sum"});
 }
 
 Cost cost_adagrad(const CostArgs& args) {
@@ -35,11 +34,12 @@ FedValues feed_decayed_rate(const Settings& settings, double learning_rate, int6
 }  // namespace
 
 std::span<const OpDef> adagrad_ops() {
-  static const OpDef ops[] = {make_step_op({.name = "adagrad",
-                                            .states = {"sum"},
-                                            .numbers = {"eps", "weight_decay"},
-                                            .infer = infer_adagrad,
-                                            .cost = cost_adagrad})};
+  static const std::vector<OpDef> ops =
+      make_step_ops({{.name = "adagrad",
+                      .states = {{.name = "sum", .is_square = true}},
+                      .numbers = {"eps", "weight_decay"},
+                      .check = check_adagrad,
+                      .cost = cost_adagrad}});
   return ops;
 }
 

@@ -68,6 +68,8 @@ std::span<const CpuKernelDef> adagrad_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"adagrad", "simd:adagrad", "f32 f32 f32 f32 f32 -> f32 f32", always, no_scratch,
        create_adagrad},
+      {"adagrad_8bit", "simd:adagrad_8bit", "f32 f32 u8 f32 i64 f32 f32 -> f32 u8 f32", always,
+       no_scratch, create_adagrad},
   };
   return kernels;
 }

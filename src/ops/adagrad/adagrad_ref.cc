@@ -20,7 +20,8 @@ void run_adagrad(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> adagrad_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"adagrad", run_or_skip<run_adagrad>}};
+  static const RefKernelDef kernels[] = {{"adagrad", run_or_skip<run_adagrad>},
+                                         {"adagrad_8bit", run_coded<run_adagrad>}};
   return kernels;
 }
 

@@ -9,7 +9,7 @@ Attrs attrs(double weight_decay) { return {{"eps", 1e-6}, {"weight_decay", weigh
 }  // namespace
 
 std::vector<OpCase> adagrad_cases() {
-  return {
+  return with_coded_states({
       {.op = "adagrad",
        .name = "decay_and_clip",
        .inputs = {f32_normal({5, 9}), f32_normal({5, 9}), f32_positive({5, 9}), step_hyper(),
@@ -30,7 +30,7 @@ std::vector<OpCase> adagrad_cases() {
        .attrs = attrs(-1),
        .error = ErrorCode::shape_mismatch,
        .error_text = "weight_decay must not be negative"},
-  };
+  });
 }
 
 }  // namespace snug

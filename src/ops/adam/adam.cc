@@ -12,12 +12,11 @@
 namespace snug {
 namespace {
 
-std::vector<TensorType> infer_adam(const InferArgs& args) {
+void check_adam(const InferArgs& args) {
   require_share(args, "beta1");
   require_share(args, "beta2");
   require_not_negative(args, "eps");
   require_not_negative(args, "weight_decay");
-  return infer_step(args, {"m", "v"});
 }
 
 Cost cost_adam(const CostArgs& args) {
@@ -41,11 +40,12 @@ double gradient_share(const Settings& settings) { return 1 - settings.at("beta1"
 }  // namespace
 
 std::span<const OpDef> adam_ops() {
-  static const OpDef ops[] = {make_step_op({.name = "adam",
-                                            .states = {"m", "v"},
-                                            .numbers = {"beta1", "beta2", "eps", "weight_decay"},
-                                            .infer = infer_adam,
-                                            .cost = cost_adam})};
+  static const std::vector<OpDef> ops =
+      make_step_ops({{.name = "adam",
+                      .states = {{.name = "m"}, {.name = "v", .is_square = true}},
+                      .numbers = {"beta1", "beta2", "eps", "weight_decay"},
+                      .check = check_adam,
+                      .cost = cost_adam}});
   return ops;
 }
 

@@ -90,6 +90,8 @@ std::span<const CpuKernelDef> adam_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"adam", "simd:adam", "f32 f32 f32 f32 f32 f32 -> f32 f32 f32", always, no_scratch,
        create_adam},
+      {"adam_8bit", "simd:adam_8bit", "f32 f32 u8 f32 u8 f32 i64 f32 f32 -> f32 u8 f32 u8 f32",
+       always, no_scratch, create_adam},
   };
   return kernels;
 }

@@ -27,7 +27,8 @@ void run_adam(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> adam_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"adam", run_or_skip<run_adam>}};
+  static const RefKernelDef kernels[] = {{"adam", run_or_skip<run_adam>},
+                                         {"adam_8bit", run_coded<run_adam>}};
   return kernels;
 }
 

@@ -90,6 +90,8 @@ std::span<const CpuKernelDef> adamw_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"adamw", "simd:adamw", "f32 f32 f32 f32 f32 f32 -> f32 f32 f32", always, no_scratch,
        create_adamw},
+      {"adamw_8bit", "simd:adamw_8bit", "f32 f32 u8 f32 u8 f32 i64 f32 f32 -> f32 u8 f32 u8 f32",
+       always, no_scratch, create_adamw},
   };
   return kernels;
 }

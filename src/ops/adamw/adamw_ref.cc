@@ -27,7 +27,8 @@ void run_adamw(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> adamw_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"adamw", run_or_skip<run_adamw>}};
+  static const RefKernelDef kernels[] = {{"adamw", run_or_skip<run_adamw>},
+                                         {"adamw_8bit", run_coded<run_adamw>}};
   return kernels;
 }
 

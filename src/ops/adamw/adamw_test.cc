@@ -11,7 +11,7 @@ Attrs adamw_attrs(double weight_decay, double beta1 = 0.9) {
 }  // namespace
 
 std::vector<OpCase> adamw_cases() {
-  return {
+  return with_coded_states({
       {.op = "adamw",
        .name = "decay_and_clip",
        .inputs = {f32_normal({5, 9}), f32_normal({5, 9}), f32_normal({5, 9}), f32_positive({5, 9}),
@@ -41,7 +41,7 @@ std::vector<OpCase> adamw_cases() {
        .inputs = {f32_normal({9}), f32_normal({9}), f32_normal({9}), f32_positive({9}),
                   skipping_hyper(), absent()},
        .attrs = adamw_attrs(0.1)},
-  };
+  });
 }
 
 }  // namespace snug

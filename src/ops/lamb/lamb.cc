@@ -13,12 +13,11 @@
 namespace snug {
 namespace {
 
-std::vector<TensorType> infer_lamb(const InferArgs& args) {
+void check_lamb(const InferArgs& args) {
   require_share(args, "beta1");
   require_share(args, "beta2");
   require_not_negative(args, "eps");
   require_not_negative(args, "weight_decay");
-  return infer_step(args, {"m", "v"});
 }
 
 // w, m and v are read twice.
@@ -46,12 +45,13 @@ double gradient_share(const Settings& settings) { return 1 - settings.at("beta1"
 }  // namespace
 
 std::span<const OpDef> lamb_ops() {
-  static const OpDef ops[] = {make_step_op({.name = "lamb",
-                                            .states = {"m", "v"},
-                                            .numbers = {"beta1", "beta2", "eps", "weight_decay"},
-                                            .flags = {"adapts"},
-                                            .infer = infer_lamb,
-                                            .cost = cost_lamb})};
+  static const std::vector<OpDef> ops =
+      make_step_ops({{.name = "lamb",
+                      .states = {{.name = "m"}, {.name = "v", .is_square = true}},
+                      .numbers = {"beta1", "beta2", "eps", "weight_decay"},
+                      .flags = {"adapts"},
+                      .check = check_lamb,
+                      .cost = cost_lamb}});
   return ops;
 }
 

@@ -103,6 +103,7 @@ class LambStep {
         eps_(spec.attrs.real("eps")),
         decay_(spec.attrs.real("weight_decay")),
         adapts_(spec.attrs.boolean("adapts")),
+        states_(spec),
         count_(element_count(spec.inputs[0])),
         threads_(threads) {}
 
@@ -110,7 +111,7 @@ class LambStep {
     const LambFactors factors = factors_of(operands);
     double* const weights = scratch_at<double>(launch);
     double* const changes = weights + blocks_of(count_);
-    form_moments(factors, operands, weights, changes);
+    form_moments(factors, operands, launch, weights, changes);
     double weight = 0;
     double change = 0;
     for (int64_t block = 0; block < blocks_of(count_); ++block) {
@@ -120,14 +121,19 @@ class LambStep {
     const bool has_ratio = adapts_ && weight > 0 && change > 0;
     const double ratio = has_ratio ? std::sqrt(weight) / std::sqrt(change) : 1;
     const auto factor = static_cast<float>(static_cast<double>(operands.hyper[0]) * ratio);
+    const auto moments = HWY_DYNAMIC_DISPATCH(lamb_moments);
     const auto changed = HWY_DYNAMIC_DISPATCH(lamb_change);
     const auto subtract = HWY_DYNAMIC_DISPATCH(lamb_subtract);
     parallel_for(threads_, count_, kChunk, [&](int64_t begin, int64_t end) {
       alignas(64) float u[kChunk];
       for (int64_t at = begin; at < end; at += kChunk) {
-        const int64_t n = std::min(kChunk, end - at);
-        changed(factors, operands, at, at + n, u);
-        subtract(operands.dst[0] + at, operands.src[0] + at, u, factor, n);
+        states_.for_each_part(operands, launch, at, std::min(at + kChunk, end), true,
+                              [&](const StepOperands& part, int64_t, int64_t n) {
+                                // Coded moments were not kept by the pass before.
+                                if (states_.is_coded()) moments(factors, part, 0, n);
+                                changed(factors, part, 0, n, u);
+                                subtract(part.dst[0], part.src[0], u, factor, n);
+                              });
       }
     });
   }
@@ -146,8 +152,8 @@ class LambStep {
   }
 
   // The moments, and the squares of weights and changes over fixed blocks.
-  void form_moments(const LambFactors& factors, const StepOperands& operands, double* weights,
-                    double* changes) const {
+  void form_moments(const LambFactors& factors, const StepOperands& operands, const Launch& launch,
+                    double* weights, double* changes) const {
     const auto moments = HWY_DYNAMIC_DISPATCH(lamb_moments);
     const auto changed = HWY_DYNAMIC_DISPATCH(lamb_change);
     parallel_for(threads_, blocks_of(count_), 1, [&](int64_t first, int64_t last) {
@@ -157,12 +163,14 @@ class LambStep {
         changes[block] = 0;
         const int64_t end = std::min(count_, (block + 1) * kSquaresBlock);
         for (int64_t at = block * kSquaresBlock; at < end; at += kChunk) {
-          const int64_t n = std::min(kChunk, end - at);
-          moments(factors, operands, at, at + n);
-          changed(factors, operands, at, at + n, u);
-          double sum = 0;
-          weights[block] += sum_squares_f32(1, operands.src[0] + at, n, &sum);
-          changes[block] += sum_squares_f32(1, u, n, &sum);
+          states_.for_each_part(operands, launch, at, std::min(at + kChunk, end), false,
+                                [&](const StepOperands& part, int64_t, int64_t n) {
+                                  moments(factors, part, 0, n);
+                                  changed(factors, part, 0, n, u);
+                                  double sum = 0;
+                                  weights[block] += sum_squares_f32(1, part.src[0], n, &sum);
+                                  changes[block] += sum_squares_f32(1, u, n, &sum);
+                                });
         }
       }
     });
@@ -170,6 +178,7 @@ class LambStep {
 
   double beta1_, beta2_, eps_, decay_;
   bool adapts_;
+  StepStates states_;
   int64_t count_;
   int threads_;
 };
@@ -184,6 +193,8 @@ std::span<const CpuKernelDef> lamb_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"lamb", "simd:lamb", "f32 f32 f32 f32 f32 f32 -> f32 f32 f32", always, lamb_scratch,
        create_lamb},
+      {"lamb_8bit", "simd:lamb_8bit", "f32 f32 u8 f32 u8 f32 i64 f32 f32 -> f32 u8 f32 u8 f32",
+       always, lamb_scratch, create_lamb},
   };
   return kernels;
 }

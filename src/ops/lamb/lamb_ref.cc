@@ -36,7 +36,8 @@ void run_lamb(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> lamb_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"lamb", run_or_skip<run_lamb>}};
+  static const RefKernelDef kernels[] = {{"lamb", run_or_skip<run_lamb>},
+                                         {"lamb_8bit", run_coded<run_lamb>}};
   return kernels;
 }
 

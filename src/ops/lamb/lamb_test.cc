@@ -15,7 +15,7 @@ Attrs attrs(double weight_decay, bool adapts, double beta1 = 0.9) {
 }  // namespace
 
 std::vector<OpCase> lamb_cases() {
-  return {
+  return with_coded_states({
       {.op = "lamb",
        .name = "decay_and_clip",
        .inputs = {f32_normal({5, 9}), f32_normal({5, 9}), f32_normal({5, 9}), f32_positive({5, 9}),
@@ -48,7 +48,7 @@ std::vector<OpCase> lamb_cases() {
        .attrs = attrs(0, true, 1),
        .error = ErrorCode::shape_mismatch,
        .error_text = "beta1 must be in [0, 1)"},
-  };
+  });
 }
 
 }  // namespace snug

@@ -16,12 +16,11 @@
 namespace snug {
 namespace {
 
-std::vector<TensorType> infer_lars(const InferArgs& args) {
+void check_lars(const InferArgs& args) {
   require_not_negative(args, "momentum");
   require_not_negative(args, "trust");
   require_not_negative(args, "eps");
   require_not_negative(args, "weight_decay");
-  return infer_step(args, {"buffer"});
 }
 
 // w and g are read twice.
@@ -48,12 +47,13 @@ StepNode step_of(const Settings& settings, const StepTarget& target) {
 }  // namespace
 
 std::span<const OpDef> lars_ops() {
-  static const OpDef ops[] = {make_step_op({.name = "lars",
-                                            .states = {"buffer"},
-                                            .numbers = {"momentum", "trust", "eps", "weight_decay"},
-                                            .flags = {"nesterov", "adapts"},
-                                            .infer = infer_lars,
-                                            .cost = cost_lars})};
+  static const std::vector<OpDef> ops =
+      make_step_ops({{.name = "lars",
+                      .states = {{.name = "buffer"}},
+                      .numbers = {"momentum", "trust", "eps", "weight_decay"},
+                      .flags = {"nesterov", "adapts"},
+                      .check = check_lars,
+                      .cost = cost_lars}});
   return ops;
 }
 

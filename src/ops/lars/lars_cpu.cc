@@ -70,6 +70,7 @@ class LarsStep {
         decay_(spec.attrs.real("weight_decay")),
         nesterov_(spec.attrs.boolean("nesterov")),
         adapts_(spec.attrs.boolean("adapts")),
+        states_(spec),
         count_(element_count(spec.inputs[0])),
         threads_(threads) {}
 
@@ -82,8 +83,11 @@ class LarsStep {
                               .momentum = static_cast<float>(momentum_),
                               .nesterov = nesterov_};
     const auto run = HWY_DYNAMIC_DISPATCH(lars_range);
-    parallel_for(threads_, count_, kStepGrain,
-                 [&](int64_t begin, int64_t end) { run(factors, operands, begin, end); });
+    parallel_for(threads_, count_, kStepGrain, [&](int64_t begin, int64_t end) {
+      states_.for_each_part(
+          operands, launch, begin, end, true,
+          [&](const StepOperands& part, int64_t, int64_t n) { run(factors, part, 0, n); });
+    });
   }
 
  private:
@@ -96,6 +100,7 @@ class LarsStep {
 
   double momentum_, trust_, eps_, decay_;
   bool nesterov_, adapts_;
+  StepStates states_;
   int64_t count_;
   int threads_;
 };
@@ -109,6 +114,8 @@ std::unique_ptr<Kernel> create_lars(const NodeSpec& spec, const CpuContext& cont
 std::span<const CpuKernelDef> lars_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"lars", "simd:lars", "f32 f32 f32 f32 f32 -> f32 f32", always, lars_scratch, create_lars},
+      {"lars_8bit", "simd:lars_8bit", "f32 f32 u8 f32 i64 f32 f32 -> f32 u8 f32", always,
+       lars_scratch, create_lars},
   };
   return kernels;
 }

@@ -37,7 +37,8 @@ void run_lars(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> lars_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"lars", run_or_skip<run_lars>}};
+  static const RefKernelDef kernels[] = {{"lars", run_or_skip<run_lars>},
+                                         {"lars_8bit", run_coded<run_lars>}};
   return kernels;
 }
 

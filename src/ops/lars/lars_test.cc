@@ -12,7 +12,7 @@ Attrs attrs(double weight_decay, bool adapts, bool nesterov = false, double mome
 }  // namespace
 
 std::vector<OpCase> lars_cases() {
-  return {
+  return with_coded_states({
       {.op = "lars",
        .name = "decay_and_clip",
        .inputs = {f32_normal({5, 9}), f32_normal({5, 9}), f32_normal({5, 9}), step_hyper(),
@@ -42,7 +42,7 @@ std::vector<OpCase> lars_cases() {
        .attrs = attrs(0, true, false, -1),
        .error = ErrorCode::shape_mismatch,
        .error_text = "momentum must not be negative"},
-  };
+  });
 }
 
 }  // namespace snug

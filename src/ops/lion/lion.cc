@@ -10,11 +10,10 @@
 namespace snug {
 namespace {
 
-std::vector<TensorType> infer_lion(const InferArgs& args) {
+void check_lion(const InferArgs& args) {
   require_share(args, "beta1");
   require_share(args, "beta2");
   require_not_negative(args, "weight_decay");
-  return infer_step(args, {"m"});
 }
 
 Cost cost_lion(const CostArgs& args) {
@@ -37,11 +36,12 @@ double gradient_share(const Settings& settings) { return 1 - settings.at("beta2"
 }  // namespace
 
 std::span<const OpDef> lion_ops() {
-  static const OpDef ops[] = {make_step_op({.name = "lion",
-                                            .states = {"m"},
-                                            .numbers = {"beta1", "beta2", "weight_decay"},
-                                            .infer = infer_lion,
-                                            .cost = cost_lion})};
+  static const std::vector<OpDef> ops =
+      make_step_ops({{.name = "lion",
+                      .states = {{.name = "m"}},
+                      .numbers = {"beta1", "beta2", "weight_decay"},
+                      .check = check_lion,
+                      .cost = cost_lion}});
   return ops;
 }
 

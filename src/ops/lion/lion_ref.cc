@@ -22,7 +22,8 @@ void run_lion(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> lion_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"lion", run_or_skip<run_lion>}};
+  static const RefKernelDef kernels[] = {{"lion", run_or_skip<run_lion>},
+                                         {"lion_8bit", run_coded<run_lion>}};
   return kernels;
 }
 

@@ -11,7 +11,7 @@ Attrs attrs(double weight_decay, double beta1 = 0.9) {
 }  // namespace
 
 std::vector<OpCase> lion_cases() {
-  return {
+  return with_coded_states({
       {.op = "lion",
        .name = "decay_and_clip",
        .inputs = {f32_normal({5, 9}), f32_normal({5, 9}), f32_normal({5, 9}), step_hyper(),
@@ -36,7 +36,7 @@ std::vector<OpCase> lion_cases() {
        .attrs = attrs(0, 1),
        .error = ErrorCode::shape_mismatch,
        .error_text = "beta1 must be in [0, 1)"},
-  };
+  });
 }
 
 }  // namespace snug

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
-#include "backend/reference/reference.h"
+#include <span>
+#include <vector>
+
+#include "ops/optimizer/optimizer_codec.h"
+#include "ops/optimizer/optimizer_step.h"
+#include "ops/optimizer/step_ref.h"
 
 namespace snug {
 namespace {
@@ -33,12 +39,65 @@ void run_global_norm(const RefArgs& args) {
   args.outputs[1].data[0] = coefficient;
 }
 
+// The numbers of a state of codes.
+std::vector<double> decoded(StateForm form, const RefTensor& codes, const double* scales) {
+  std::vector<double> values(static_cast<size_t>(codes.size()));
+  for (int64_t i = 0; i < codes.size(); ++i) {
+    const auto one = static_cast<uint8_t>(codes.data[i]);
+    float value = 0;
+    decode_states(form, static_cast<float>(scales[i / kStateBlock]), {&one, 1}, &value);
+    const auto number = static_cast<double>(value);
+    values[static_cast<size_t>(i)] = stores_root(form) ? number * number : number;
+  }
+  return values;
+}
+
+void code(StateForm form, const std::vector<double>& values, uint32_t dither, double* codes,
+          double* scales) {
+  const auto count = static_cast<int64_t>(values.size());
+  std::vector<float> numbers;
+  for (const double x : values)
+    numbers.push_back(static_cast<float>(stores_root(form) ? std::sqrt(x) : x));
+  for (int64_t begin = 0; begin < count; begin += kStateBlock) {
+    const auto n = static_cast<size_t>(std::min(kStateBlock, count - begin));
+    std::array<uint8_t, kStateBlock> block{};
+    scales[begin / kStateBlock] = static_cast<double>(
+        encode_states(form, std::span(numbers).subspan(static_cast<size_t>(begin), n),
+                      dither + static_cast<uint32_t>(begin) * kDitherElement, block.data()));
+    std::copy_n(block.begin(), n, codes + begin);
+  }
+}
+
 }  // namespace
 
 std::span<const RefKernelDef> optimizer_ref_kernels() {
   static const RefKernelDef kernels[] = {
       {"accumulate", run_accumulate}, {"set_zero", run_set_zero}, {"global_norm", run_global_norm}};
   return kernels;
+}
+
+void step_coded(const RefArgs& args, RefFn step) {
+  const size_t states = (args.outputs.size() - 1) / 2;
+  const std::vector<int64_t>& squares = args.attrs.ints(kSquaresAttr);
+  const int64_t count = args.inputs[0].size();
+  const auto form_of = [&](size_t s) {
+    return StateForm{find_codec(args.attrs.text(kCodecAttr)).value(), squares[s] != 0};
+  };
+  std::vector<std::vector<double>> before;
+  std::vector<std::vector<double>> after(states, std::vector<double>(static_cast<size_t>(count)));
+  std::vector<RefTensor> inputs = {args.inputs[0], args.inputs[1]};
+  std::vector<RefTensor> outputs = {args.outputs[0]};
+  for (size_t s = 0; s < states; ++s) {
+    before.push_back(decoded(form_of(s), args.inputs[2 + 2 * s], args.inputs[3 + 2 * s].data));
+    inputs.push_back({args.inputs[0].type, before[s].data()});
+    outputs.push_back({args.inputs[0].type, after[s].data()});
+  }
+  inputs.insert(inputs.end(), args.inputs.end() - 2, args.inputs.end());
+  step({inputs, outputs, args.attrs});
+  const auto update = static_cast<int64_t>(args.inputs[2 + 2 * states].data[1]);
+  for (size_t s = 0; s < states; ++s)
+    code(form_of(s), after[s], state_dither(update, static_cast<uint32_t>(s)),
+         args.outputs[1 + 2 * s].data, args.outputs[2 + 2 * s].data);
 }
 
 }  // namespace snug

@@ -1,35 +1,127 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/optimizer/optimizer_step.h"
 
+#include <deque>
 #include <utility>
+
+#include "ops/optimizer/optimizer_codec.h"
 
 namespace snug {
 
-OpDef make_step_op(StepOp step) {
+namespace {
+
+// Inputs that are overwritten by outputs of the same name.
+struct StepOperandNames {
   std::vector<InputSpec> inputs = {"w", "g"};
   std::vector<std::string> outputs = {"w"};
   std::vector<std::pair<int, int>> storages = {{0, 0}};
-  for (const char* state : step.states) {
+
+  void add_state(const char* name) {
     storages.emplace_back(static_cast<int>(outputs.size()), static_cast<int>(inputs.size()));
-    inputs.emplace_back(state);
-    outputs.emplace_back(state);
+    inputs.emplace_back(name);
+    outputs.emplace_back(name);
   }
-  inputs.emplace_back("hyper");
-  inputs.push_back(optional_input("coefficient"));
+};
+
+// An op refers to the names of its inputs for as long as the program runs.
+const char* kept(std::string name) {
+  static std::deque<std::string> names;
+  return names.emplace_back(std::move(name)).c_str();
+}
+
+std::vector<AttrSpec> attrs_of(const StepOp& step) {
   std::vector<AttrSpec> attrs;
   for (const std::string& number : step.numbers) attrs.push_back(required_attr(number, 0.0));
   for (const std::string& flag : step.flags) attrs.emplace_back(flag, false);
-  return {.name = std::move(step.name),
-          .inputs = std::move(inputs),
+  return attrs;
+}
+
+OpDef make_op(std::string name, StepOperandNames names, std::vector<AttrSpec> attrs, InferFn infer,
+              CostFn cost) {
+  names.inputs.emplace_back("hyper");
+  names.inputs.push_back(optional_input("coefficient"));
+  return {.name = std::move(name),
+          .inputs = std::move(names.inputs),
           .is_variadic = false,
-          .outputs = std::move(outputs),
+          .outputs = std::move(names.outputs),
           .attrs = std::move(attrs),
-          .infer = step.infer,
+          .infer = std::move(infer),
           .gradient = not_differentiable("it is a part of the update"),
           .keeps = Keeps{},
-          .cost = step.cost,
-          .alias = must_overwrite(std::move(storages)),
+          .cost = std::move(cost),
+          .alias = must_overwrite(std::move(names.storages)),
           .timing = {.finds = Finds::little}};
+}
+
+OpDef plain_op(const StepOp& step) {
+  StepOperandNames names;
+  for (const StepState& state : step.states) names.add_state(state.name);
+  InferFn infer = step.infer;
+  if (!infer) {
+    infer = [check = step.check, states = step.states](const InferArgs& args) {
+      check(args);
+      return infer_step(args, states);
+    };
+  }
+  return make_op(step.name, std::move(names), attrs_of(step), std::move(infer), step.cost);
+}
+
+std::vector<TensorType> infer_coded(const InferArgs& args, const std::vector<StepState>& states) {
+  require_dtype(args, 0, DType::f32, "w");
+  const Shape& shape = args.inputs[0].shape;
+  require_f32(args, 1, shape, "g");
+  const Shape blocks = {state_blocks(element_count(shape))};
+  std::vector<TensorType> types = {args.inputs[0]};
+  for (size_t i = 0; i < states.size(); ++i) {
+    const size_t codes = 2 + 2 * i;
+    const std::string name = states[i].name;
+    require_dtype(args, codes, DType::u8, name + "_codes");
+    require_shape(args, codes, shape, name + "_codes");
+    require_f32(args, codes + 1, blocks, name + "_scales");
+    types.push_back(args.inputs[codes]);
+    types.push_back(args.inputs[codes + 1]);
+  }
+  const size_t rng = 2 + 2 * states.size();
+  require_dtype(args, rng, DType::i64, "rng");
+  require_shape(args, rng, {3}, "rng");
+  require_hyper(args, rng + 1);
+  return types;
+}
+
+OpDef coded_op(const StepOp& step) {
+  StepOperandNames names;
+  std::vector<int64_t> squares;
+  for (const StepState& state : step.states) {
+    names.add_state(kept(state.name + std::string("_codes")));
+    names.add_state(kept(state.name + std::string("_scales")));
+    squares.push_back(state.is_square ? 1 : 0);
+  }
+  names.inputs.emplace_back("rng");
+  std::vector<AttrSpec> attrs = attrs_of(step);
+  attrs.push_back(required_attr(kCodecAttr, std::string()));
+  attrs.emplace_back(kSquaresAttr, squares);
+  return make_op(
+      coded_step(step.name), std::move(names), std::move(attrs),
+      [check = step.check, states = step.states](const InferArgs& args) {
+        check(args);
+        const std::string& codec = args.attrs.text(kCodecAttr);
+        if (!find_codec(codec)) shape_error(args, "codec must be adaptive or bnb, not " + codec);
+        return infer_coded(args, states);
+      },
+      step.cost);
+}
+
+}  // namespace
+
+std::string coded_step(const std::string& name) { return name + "_8bit"; }
+
+std::vector<OpDef> make_step_ops(const std::vector<StepOp>& steps) {
+  std::vector<OpDef> ops;
+  for (const StepOp& step : steps) {
+    ops.push_back(plain_op(step));
+    if (!step.infer && !step.states.empty()) ops.push_back(coded_op(step));
+  }
+  return ops;
 }
 
 void require_f32(const InferArgs& args, size_t input, const Shape& shape, const std::string& name) {
@@ -37,11 +129,11 @@ void require_f32(const InferArgs& args, size_t input, const Shape& shape, const 
   require_shape(args, input, shape, name);
 }
 
-std::vector<TensorType> infer_step(const InferArgs& args, const std::vector<std::string>& states) {
+std::vector<TensorType> infer_step(const InferArgs& args, const std::vector<StepState>& states) {
   require_dtype(args, 0, DType::f32, "w");
   require_f32(args, 1, args.inputs[0].shape, "g");
   for (size_t i = 0; i < states.size(); ++i)
-    require_f32(args, i + 2, args.inputs[0].shape, states[i]);
+    require_f32(args, i + 2, args.inputs[0].shape, states[i].name);
   require_hyper(args, states.size() + 2);
   return std::vector<TensorType>(states.size() + 1, args.inputs[0]);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ops of optimizers' steps have in common: inputs, outputs, storages, shape rule.
+// What the ops of optimizers' steps have in common: inputs, outputs, storages, shape rule, and the
+// form of a step whose states are stored in 8 bits.
 #pragma once
 
 #include <string>
@@ -9,21 +10,37 @@
 
 namespace snug {
 
+struct StepState {
+  const char* name;
+  bool is_square = false;  // a mean or a sum of squares
+};
+
 /// An op that overwrites w and the states. Its attributes are real numbers that must be given, and
 /// flags that are false where they are not.
 struct StepOp {
   std::string name;
-  std::vector<const char*> states;
+  std::vector<StepState> states;
   std::vector<std::string> numbers;
   std::vector<std::string> flags = {};
-  InferFn infer;
+  void (*check)(const InferArgs&) = nullptr;  // of the attributes
+  /// Null: w, g and the states are of one type, and there is a form with coded states.
+  InferFn infer = nullptr;
   CostFn cost;
 };
-[[nodiscard]] OpDef make_step_op(StepOp step);
+
+/// The ops, and NAME_8bit of each whose states are of w's shape (ops/optimizer/optimizer_codec.h):
+///   (w, g, codes u8, scales f32[blocks] for each state, rng i64[3], hyper, coefficient?) {the
+///   attributes of the step, codec} -> w, codes and scales
+/// A state is decoded, stepped and coded again block by block; rng is {seed, update, slot}.
+[[nodiscard]] std::vector<OpDef> make_step_ops(const std::vector<StepOp>& steps);
+/// The name of that form.
+[[nodiscard]] std::string coded_step(const std::string& name);
+inline constexpr const char* kCodecAttr = "codec";      // "adaptive", "bnb"
+inline constexpr const char* kSquaresAttr = "squares";  // 1 for each state that is of squares
 
 /// The types of w and the states, which are all of w's type.
 [[nodiscard]] std::vector<TensorType> infer_step(const InferArgs& args,
-                                                 const std::vector<std::string>& states);
+                                                 const std::vector<StepState>& states);
 /// Requires f32 of this shape at `input`.
 void require_f32(const InferArgs& args, size_t input, const Shape& shape, const std::string& name);
 /// hyper at `input` and the coefficient after it.

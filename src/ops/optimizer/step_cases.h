@@ -11,4 +11,8 @@ inline CaseInput step_hyper() { return f32_values({4}, {0.01, 0.271, 0.002997001
 /// The same, of an update that is skipped.
 inline CaseInput skipping_hyper() { return f32_values({4}, {0.01, 0.271, 0.002997001, 1}); }
 
+/// The cases, and behind each that has states and is no error the same with coded states, by both
+/// codecs.
+[[nodiscard]] std::vector<OpCase> with_coded_states(std::vector<OpCase> cases);
+
 }  // namespace snug

@@ -28,4 +28,15 @@ void run_or_skip(const RefArgs& args) {
   }
 }
 
+/// Decodes the states of NAME_8bit, runs NAME in double and codes them again.
+void step_coded(const RefArgs& args, RefFn step);
+template <void (*kStep)(const RefArgs&)>
+void run_between_codes(const RefArgs& args) {
+  step_coded(args, kStep);
+}
+template <void (*kStep)(const RefArgs&)>
+void run_coded(const RefArgs& args) {
+  run_or_skip<run_between_codes<kStep>>(args);
+}
+
 }  // namespace snug

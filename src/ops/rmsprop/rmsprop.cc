@@ -19,15 +19,11 @@ void require_attrs(const InferArgs& args) {
   require_not_negative(args, "weight_decay");
 }
 
-std::vector<TensorType> infer_rmsprop(const InferArgs& args) {
-  require_attrs(args);
-  return infer_step(args, {"v"});
-}
+void check_rmsprop(const InferArgs& args) { require_attrs(args); }
 
-std::vector<TensorType> infer_rmsprop_momentum(const InferArgs& args) {
+void check_rmsprop_momentum(const InferArgs& args) {
   require_attrs(args);
   require_not_negative(args, "momentum");
-  return infer_step(args, {"v", "buffer"});
 }
 
 Cost cost_rmsprop(const CostArgs& args) {
@@ -53,16 +49,17 @@ StepNode step_of(const Settings& settings, const StepTarget& target) {
 }  // namespace
 
 std::span<const OpDef> rmsprop_ops() {
-  static const OpDef ops[] = {make_step_op({.name = "rmsprop",
-                                            .states = {"v"},
-                                            .numbers = {"alpha", "eps", "weight_decay"},
-                                            .infer = infer_rmsprop,
-                                            .cost = cost_rmsprop}),
-                              make_step_op({.name = "rmsprop_momentum",
-                                            .states = {"v", "buffer"},
-                                            .numbers = {"alpha", "eps", "momentum", "weight_decay"},
-                                            .infer = infer_rmsprop_momentum,
-                                            .cost = cost_rmsprop})};
+  static const std::vector<OpDef> ops =
+      make_step_ops({{.name = "rmsprop",
+                      .states = {{.name = "v", .is_square = true}},
+                      .numbers = {"alpha", "eps", "weight_decay"},
+                      .check = check_rmsprop,
+                      .cost = cost_rmsprop},
+                     {.name = "rmsprop_momentum",
+                      .states = {{.name = "v", .is_square = true}, {.name = "buffer"}},
+                      .numbers = {"alpha", "eps", "momentum", "weight_decay"},
+                      .check = check_rmsprop_momentum,
+                      .cost = cost_rmsprop}});
   return ops;
 }
 

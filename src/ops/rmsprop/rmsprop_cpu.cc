@@ -94,8 +94,13 @@ std::span<const CpuKernelDef> rmsprop_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"rmsprop", "simd:rmsprop", "f32 f32 f32 f32 f32 -> f32 f32", always, no_scratch,
        create_rmsprop},
+      {"rmsprop_8bit", "simd:rmsprop_8bit", "f32 f32 u8 f32 i64 f32 f32 -> f32 u8 f32", always,
+       no_scratch, create_rmsprop},
       {"rmsprop_momentum", "simd:rmsprop_momentum", "f32 f32 f32 f32 f32 f32 -> f32 f32 f32",
        always, no_scratch, create_rmsprop_momentum},
+      {"rmsprop_momentum_8bit", "simd:rmsprop_momentum_8bit",
+       "f32 f32 u8 f32 u8 f32 i64 f32 f32 -> f32 u8 f32 u8 f32", always, no_scratch,
+       create_rmsprop_momentum},
   };
   return kernels;
 }

@@ -41,8 +41,11 @@ void run_rmsprop_momentum(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> rmsprop_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"rmsprop", run_or_skip<run_rmsprop>},
-                                         {"rmsprop_momentum", run_or_skip<run_rmsprop_momentum>}};
+  static const RefKernelDef kernels[] = {
+      {"rmsprop", run_or_skip<run_rmsprop>},
+      {"rmsprop_8bit", run_coded<run_rmsprop>},
+      {"rmsprop_momentum", run_or_skip<run_rmsprop_momentum>},
+      {"rmsprop_momentum_8bit", run_coded<run_rmsprop_momentum>}};
   return kernels;
 }
 

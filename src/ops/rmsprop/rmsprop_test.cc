@@ -14,7 +14,7 @@ Attrs momentum_attrs(double weight_decay) {
 }  // namespace
 
 std::vector<OpCase> rmsprop_cases() {
-  return {
+  return with_coded_states({
       {.op = "rmsprop",
        .name = "decay_and_clip",
        .inputs = {f32_normal({5, 9}), f32_normal({5, 9}), f32_positive({5, 9}), step_hyper(),
@@ -47,7 +47,7 @@ std::vector<OpCase> rmsprop_cases() {
        .attrs = momentum_attrs(0),
        .error = ErrorCode::shape_mismatch,
        .error_text = "buffer must have shape [3], not [2]"},
-  };
+  });
 }
 
 }  // namespace snug

@@ -12,15 +12,11 @@
 namespace snug {
 namespace {
 
-std::vector<TensorType> infer_sgd(const InferArgs& args) {
-  require_not_negative(args, "weight_decay");
-  return infer_step(args, {});
-}
+void check_sgd(const InferArgs& args) { require_not_negative(args, "weight_decay"); }
 
-std::vector<TensorType> infer_sgd_momentum(const InferArgs& args) {
+void check_sgd_momentum(const InferArgs& args) {
   require_not_negative(args, "momentum");
   require_not_negative(args, "weight_decay");
-  return infer_step(args, {"buffer"});
 }
 
 Cost cost_sgd(const CostArgs& args) {
@@ -45,17 +41,17 @@ double gradient_share(const Settings& settings) { return settings.at("momentum")
 }  // namespace
 
 std::span<const OpDef> sgd_ops() {
-  static const OpDef ops[] = {make_step_op({.name = "sgd",
-                                            .states = {},
-                                            .numbers = {"weight_decay"},
-                                            .infer = infer_sgd,
-                                            .cost = cost_sgd}),
-                              make_step_op({.name = "sgd_momentum",
-                                            .states = {"buffer"},
-                                            .numbers = {"momentum", "weight_decay"},
-                                            .flags = {"nesterov"},
-                                            .infer = infer_sgd_momentum,
-                                            .cost = cost_sgd})};
+  static const std::vector<OpDef> ops = make_step_ops({{.name = "sgd",
+                                                        .states = {},
+                                                        .numbers = {"weight_decay"},
+                                                        .check = check_sgd,
+                                                        .cost = cost_sgd},
+                                                       {.name = "sgd_momentum",
+                                                        .states = {{.name = "buffer"}},
+                                                        .numbers = {"momentum", "weight_decay"},
+                                                        .flags = {"nesterov"},
+                                                        .check = check_sgd_momentum,
+                                                        .cost = cost_sgd}});
   return ops;
 }
 

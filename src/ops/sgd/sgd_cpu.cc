@@ -99,6 +99,8 @@ std::span<const CpuKernelDef> sgd_cpu_kernels() {
       {"sgd", "simd:sgd", "f32 f32 f32 f32 -> f32", always, no_scratch, create_sgd},
       {"sgd_momentum", "simd:sgd_momentum", "f32 f32 f32 f32 f32 -> f32 f32", always, no_scratch,
        create_sgd_momentum},
+      {"sgd_momentum_8bit", "simd:sgd_momentum_8bit", "f32 f32 u8 f32 i64 f32 f32 -> f32 u8 f32",
+       always, no_scratch, create_sgd_momentum},
   };
   return kernels;
 }

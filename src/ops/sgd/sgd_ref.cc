@@ -32,7 +32,8 @@ void run_sgd_momentum(const RefArgs& args) {
 
 std::span<const RefKernelDef> sgd_ref_kernels() {
   static const RefKernelDef kernels[] = {{"sgd", run_or_skip<run_sgd>},
-                                         {"sgd_momentum", run_or_skip<run_sgd_momentum>}};
+                                         {"sgd_momentum", run_or_skip<run_sgd_momentum>},
+                                         {"sgd_momentum_8bit", run_coded<run_sgd_momentum>}};
   return kernels;
 }
 

@@ -12,7 +12,7 @@ Attrs momentum_attrs(bool nesterov, double weight_decay) {
 }  // namespace
 
 std::vector<OpCase> sgd_cases() {
-  return {
+  return with_coded_states({
       {.op = "sgd",
        .name = "decay_and_clip",
        .inputs = {f32_normal({5, 9}), f32_normal({5, 9}), step_hyper(), f32_values({}, {0.3})},
@@ -47,7 +47,7 @@ std::vector<OpCase> sgd_cases() {
        .name = "skipped",
        .inputs = {f32_normal({9}), f32_normal({9}), f32_normal({9}), skipping_hyper(), absent()},
        .attrs = momentum_attrs(true, 0.1)},
-  };
+  });
 }
 
 }  // namespace snug

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/optimizer/optimizer_codec.h"
+#include "ops/optimizer/optimizer_step.h"
+#include "ops/optimizer/step_cases.h"
+
+namespace snug {
+namespace {
+
+CaseInput codes_like(const Shape& shape) {
+  return {.domain = Domain::integers, .type = {DType::u8, shape}, .low = 0, .high = 255};
+}
+
+// 1.25 and 0.0625: in the adaptive codec two bits of exponent below 2^0, one below 2^-4.
+CaseInput scales_for(const Shape& shape) {
+  std::vector<double> scales(static_cast<size_t>(state_blocks(element_count(shape))), 1.25);
+  for (size_t i = 1; i < scales.size(); i += 2) scales[i] = 0.0625;
+  const auto blocks = static_cast<int64_t>(scales.size());
+  return f32_values({blocks}, std::move(scales));
+}
+
+OpCase coded_case(const OpCase& plain, StateCodec codec) {
+  constexpr size_t kFirstState = 2;
+  constexpr size_t kBehind = 2;  // hyper, coefficient
+  OpCase coded = plain;
+  coded.op = coded_step(plain.op);
+  coded.name = plain.name + "_" + std::string(to_string(codec));
+  coded.attrs.set(kCodecAttr, std::string(to_string(codec)));
+  coded.inputs.resize(kFirstState);
+  const Shape& shape = plain.inputs[0].type.shape;
+  for (size_t i = kFirstState; i + kBehind < plain.inputs.size(); ++i) {
+    coded.inputs.push_back(codes_like(shape));
+    coded.inputs.push_back(scales_for(shape));
+  }
+  coded.inputs.push_back(rng_input());
+  coded.inputs.insert(coded.inputs.end(), plain.inputs.end() - kBehind, plain.inputs.end());
+  return coded;
+}
+
+}  // namespace
+
+std::vector<OpCase> with_coded_states(std::vector<OpCase> cases) {
+  std::vector<OpCase> all;
+  for (OpCase& plain : cases) {
+    const bool has_states = plain.inputs.size() > 4;
+    const bool is_error = plain.error != ErrorCode::ok;
+    if (has_states && !is_error) {
+      for (const StateCodec codec : {StateCodec::adaptive, StateCodec::bnb})
+        all.push_back(coded_case(plain, codec));
+    }
+    all.push_back(std::move(plain));
+  }
+  return all;
+}
+
+}  // namespace snug
