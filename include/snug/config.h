@@ -30,6 +30,12 @@ struct ParameterGroup {
   std::optional<double> weight_decay;
 };
 
+/// Weights whose names match, and in how many bits their optimizer states are stored: 32 or 8.
+struct StateBits {
+  std::string match;
+  int64_t bits = 32;
+};
+
 enum class ScheduleKind : uint8_t { linear, cosine, constant };
 enum class BadRows : uint8_t { stop, skip };
 
@@ -100,7 +106,10 @@ struct RunConfig {
   std::optional<double> momentum;
   bool nesterov = false;
   std::vector<std::string> optim_args;  // "name=value": hyper-parameters without a key of their own
-  std::vector<ParameterGroup> param_groups;  // the first that matches wins
+  std::vector<ParameterGroup> param_groups;     // the first that matches wins
+  int64_t optim_bits = 32;                      // of optimizer states: 32 or 8
+  std::string optim_codec = "default";          // of states in 8 bits: default, bnb
+  std::vector<StateBits> optim_bits_overrides;  // the first that matches wins
   double layerwise_lr_decay = 1.0;
   double max_grad_norm = 1.0;  // 0: no clipping
   ScheduleKind lr_scheduler_type = ScheduleKind::linear;

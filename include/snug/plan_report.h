@@ -17,6 +17,17 @@ struct MemoryComponent {
   int64_t bytes = 0;
 };
 
+/// StateReport::codec of a state that is stored as it is.
+inline constexpr const char* kPlainStates = "float32";
+
+/// One state of the optimizer, of one weight.
+struct StateReport {
+  std::string name;   // of the weight
+  std::string role;   // "m", "v", ...
+  std::string codec;  // "float32", or of 8 bits "default" or "bnb"
+  int64_t bytes = 0;  // with scales
+};
+
 /// One plan that fits from this budget on: the price list.
 struct PriceRow {
   int64_t budget_bytes = 0;
@@ -107,6 +118,7 @@ struct PlanReport {
   int64_t updates = 0;     // of the whole run; 0 where it is not known
   double run_seconds = 0;  // of the whole run, by length buckets; 0 where it is not known
   std::vector<MemoryComponent> components;
+  std::vector<StateReport> states;  // in order of weight
   std::vector<PriceRow> prices;
   std::vector<PeakTensor> peak_tensors;  // of the chosen plan's peak, largest first
   std::vector<BlockTreatment> blocks;

@@ -55,6 +55,9 @@ struct SessionOptions {
   double max_grad_norm = 0;  // 0: no clipping
   std::vector<ParameterGroup> param_groups = {};
   double layerwise_lr_decay = 1;
+  int64_t optim_bits = 32;              // of optimizer states: 32 or 8
+  std::string optim_codec = "default";  // of states in 8 bits: "default" or "bnb"
+  std::vector<StateBits> optim_bits_overrides = {};
   std::vector<std::string> freeze = {};  // patterns; * matches any text
   /// No optimizer and no step(): gradients() gives the gradients of a batch.
   bool only_gradients = false;

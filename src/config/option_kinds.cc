@@ -285,35 +285,78 @@ ParameterGroup read_group(const io::JsonValue& group) {
   return read;
 }
 
-}  // namespace
+std::string text_of(const ParameterGroup& group) {
+  std::string item = R"({"match": )" + io::quote_json(group.match);
+  if (group.learning_rate) item += R"(, "learning_rate": )" + number_text(*group.learning_rate);
+  if (group.weight_decay) item += R"(, "weight_decay": )" + number_text(*group.weight_decay);
+  return item + "}";
+}
 
-Option groups_option(About about, std::vector<ParameterGroup> RunConfig::*field) {
+StateBits read_bits(const io::JsonValue& rule) {
+  StateBits read;
+  for (const std::string& key : rule.keys()) {
+    if (key != "match" && key != "bits") rule.fail("has no key '" + key + "'");
+  }
+  read.match = rule.get_string("match");
+  check_text(read.match);
+  if (read.match.empty()) rule.fail("needs a pattern in \"match\"");
+  read.bits = rule.at("bits").as_int(8, 32);
+  if (read.bits != 8 && read.bits != 32) rule.at("bits").fail("must be 32 or 8");
+  return read;
+}
+
+std::string text_of(const StateBits& rule) {
+  return R"({"match": )" + io::quote_json(rule.match) + R"(, "bits": )" +
+         std::to_string(rule.bits) + "}";
+}
+
+/// `example` is one object.
+template <class T>
+Option objects_option(About about, std::vector<T> RunConfig::*field,
+                      T (*read)(const io::JsonValue&), const char* example) {
   Option option = make(std::move(about), "list of objects", ValueForm::object_list);
   option.may_be_empty = true;
-  option.set = [field](RunConfig& config, std::string_view text) {
-    std::vector<ParameterGroup> groups;
+  option.set = [field, read, example](RunConfig& config, std::string_view text) {
+    std::vector<T> items;
     try {
       const io::JsonValue list = io::parse_json(text.empty() ? "[]" : text, "the list");
       if (!list.is_array()) list.fail("must be a list of objects");
-      for (int64_t i = 0; i < list.size(); ++i) groups.push_back(read_group(list.at(i)));
+      for (int64_t i = 0; i < list.size(); ++i) items.push_back(read(list.at(i)));
     } catch (const Error& error) {
-      throw BadValue(
-          error.message(),
-          R"(write [{"match": "*.bias", "weight_decay": 0}], as JSON on the command line)");
+      throw BadValue(error.message(),
+                     "write [" + std::string(example) + "], as JSON on the command line");
     }
-    config.*field = std::move(groups);
+    config.*field = std::move(items);
   };
   option.get = [field](const RunConfig& config) {
     std::vector<std::string> items;
-    for (const ParameterGroup& group : config.*field) {
-      std::string item = R"({"match": )" + io::quote_json(group.match);
-      if (group.learning_rate) item += R"(, "learning_rate": )" + number_text(*group.learning_rate);
-      if (group.weight_decay) item += R"(, "weight_decay": )" + number_text(*group.weight_decay);
-      items.push_back(item + "}");
-    }
+    for (const T& item : config.*field) items.push_back(text_of(item));
     return items.empty() ? std::string() : "[" + join(items, ", ") + "]";
   };
   return option;
+}
+
+}  // namespace
+
+Option groups_option(About about, std::vector<ParameterGroup> RunConfig::*field) {
+  return objects_option(std::move(about), field, read_group,
+                        R"({"match": "*.bias", "weight_decay": 0})");
+}
+
+Option bits_option(About about, std::vector<StateBits> RunConfig::*field) {
+  return objects_option(std::move(about), field, read_bits, R"({"match": "*.bias", "bits": 32})");
+}
+
+Option number_of_option(About about, int64_t RunConfig::*field, std::vector<int64_t> numbers) {
+  std::vector<std::string> words;
+  for (const int64_t number : numbers) words.push_back(std::to_string(number));
+  return choice_option_of(
+      std::move(about), words, {},
+      [field, numbers](RunConfig& config, size_t i) { config.*field = numbers[i]; },
+      [field, numbers](const RunConfig& config) {
+        return static_cast<size_t>(std::find(numbers.begin(), numbers.end(), config.*field) -
+                                   numbers.begin());
+      });
 }
 
 Option memory_option(About about, MemorySpec RunConfig::*field) {

@@ -53,8 +53,12 @@ struct About {
 [[nodiscard]] Option integers_option(About about, std::vector<int64_t> RunConfig::*field,
                                      Range range, bool may_be_empty);
 [[nodiscard]] Option texts_option(About about, std::vector<std::string> RunConfig::*field);
-/// A JSON list of objects.
+/// JSON lists of objects.
 [[nodiscard]] Option groups_option(About about, std::vector<ParameterGroup> RunConfig::*field);
+[[nodiscard]] Option bits_option(About about, std::vector<StateBits> RunConfig::*field);
+/// One of several whole numbers; the first is the default.
+[[nodiscard]] Option number_of_option(About about, int64_t RunConfig::*field,
+                                      std::vector<int64_t> numbers);
 [[nodiscard]] Option memory_option(About about, MemorySpec RunConfig::*field);
 [[nodiscard]] Option recompute_option(About about, RecomputeSetting RunConfig::*field);
 

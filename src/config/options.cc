@@ -201,6 +201,21 @@ void add_training(std::vector<Option>& all) {
            "matches any text); the first match wins, its learning_rate is taken as it stands and "
            "its weight_decay for all that it matches, biases too"},
           &RunConfig::param_groups)),
+      number_of_option(
+          {"optim_bits",
+           "bits of an optimizer state that has its weight's size: 8 stores a code an "
+           "element and a scale a block of 256; states of fewer than 4096 elements and "
+           "of embeddings stay in 32"},
+          &RunConfig::optim_bits, {32, 8}),
+      word_option(
+          {"optim_codec",
+           "how 8 bits hold a state: Snug's own floating-point codes, or bitsandbytes' map"},
+          &RunConfig::optim_codec, {"default", "bnb"}),
+      bits_option(
+          {"optim_bits_overrides",
+           "weights whose states have bits (32 or 8) of their own, by name pattern (match; * "
+           "matches any text); the first match wins"},
+          &RunConfig::optim_bits_overrides),
       may_change(number_option(
           {"layerwise_lr_decay",
            "the learning rate of a layer is this times that of the layer above it; the head has "

@@ -81,6 +81,18 @@ std::optional<optim::Options> options_of(const Optimizer& optimizer, const Recip
   }
 }
 
+// States in 8 bits, where the optimizer has any of a weight's size.
+void add_state_bits(const Request& request, std::vector<Lever>& levers) {
+  const Recipe& recipe = request.recipe;
+  if (recipe.states.bits == 8) return;
+  constexpr int64_t kAnySize = 64;
+  optim::StateStorage storage = recipe.states;
+  storage.bits = 8;
+  if (!optim::codec_for(storage, recipe.optimizer, "", {kAnySize, kAnySize}, false)) return;
+  levers.push_back(simple(option_words(request.words, "optim_bits", "8"), true,
+                          [](Request& other) { other.recipe.states.bits = 8; }));
+}
+
 // Those without states, where they take what the user set.
 void add_optimizers(const Request& request, std::vector<Lever>& levers) {
   const Recipe& recipe = request.recipe;
@@ -163,6 +175,7 @@ std::vector<Lever> levers_of(const RunPlanRequest& request) {
   if (is_whole && !request.allow_coupled_split && request.global_batch > 1)
     levers.push_back(simple(option_words(request.words, "allow_batch_norm_split", ""), true,
                             [](Request& other) { other.allow_coupled_split = true; }));
+  if (request.trains) add_state_bits(request, levers);
   if (request.trains) add_optimizers(request, levers);
   if (request.trains && request.recipe.max_grad_norm > 0)
     levers.push_back(simple(option_words(request.words, "max_grad_norm", "0"), true,

@@ -168,6 +168,31 @@ std::vector<MemoryComponent> components(const RunPlan& run, int64_t process_byte
   return parts;
 }
 
+std::vector<StateReport> states_in(const RunPlanRequest& request, const RunPlan& run) {
+  std::vector<StateReport> states;
+  const optim::Options& options = request.recipe.optimizer;
+  if (options.optimizer == nullptr) return states;  // evaluation alone
+  const char* coded = request.recipe.states.codec == StateCodec::bnb ? "bnb" : "default";
+  for (const auto& [name, entry] : run.residents.entries()) {
+    if (entry.kind != ValueKind::parameter) continue;
+    for (const StateSpec& state :
+         (*options.optimizer->states)(options.settings, entry.type.shape)) {
+      const std::string value = state.role + "." + name;
+      const auto bytes_of = [&](const std::string& suffix) {
+        return run.residents.has(value + suffix) ? run.residents.at(value + suffix).bytes : 0;
+      };
+      const int64_t whole = bytes_of("");
+      const int64_t codes = bytes_of(optim::kCodesSuffix) + bytes_of(optim::kScalesSuffix);
+      if (whole + codes == 0) continue;  // the weight is frozen
+      states.push_back({.name = name,
+                        .role = state.role,
+                        .codec = whole > 0 ? kPlainStates : coded,
+                        .bytes = whole + codes});
+    }
+  }
+  return states;
+}
+
 void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
                  const PlacedCandidate& chosen, RunPlan& run) {
   const Split& split = *chosen.split;
@@ -229,6 +254,7 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
     }
   }
   report.components = components(run, request.process_bytes);
+  report.states = states_in(request, run);
 }
 
 void add_program(RunPlan& run, std::vector<PlannedProgram>& list, PlannedProgram program,

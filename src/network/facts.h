@@ -47,7 +47,6 @@ struct NetworkFacts {
 // Names of values that are not the caller's to choose.
 inline constexpr const char* kRowWeightsName = "row_weights";
 inline constexpr const char* kInverseTotalName = "inv_total";
-inline constexpr const char* kRandomKeyName = "rng";
 
 struct NetworkBuilder::State {
   GraphBuilder& graph;

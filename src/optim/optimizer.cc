@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "ops/optimizer/optimizer.h"
+#include "ops/optimizer/optimizer_step.h"
 #include "ops/optimizer/optimizers.h"
 #include "ops/reduce/reduce.h"
 #include "snug/error.h"
@@ -62,11 +63,6 @@ std::string broken_range(HyperRange range, double value) {
   return {};
 }
 
-DType dtype_of(Codec codec) {
-  SNUG_CHECK(codec == Codec::f32, "a state of another codec has no type yet");
-  return DType::f32;
-}
-
 }  // namespace
 
 bool decays(const std::string& parameter) {
@@ -109,32 +105,46 @@ Options make_options(std::string_view optimizer, const Settings& given, double w
 }
 
 std::vector<NamedState> states_of(const Options& options, const std::string& parameter,
-                                  const Shape& shape) {
+                                  const Shape& shape, std::optional<StateCodec> codec) {
   std::vector<NamedState> states;
-  for (const StateSpec& each : (*options.optimizer->states)(options.settings, shape))
-    states.push_back({each.role + "." + parameter, {dtype_of(each.codec), each.shape}});
+  for (const StateSpec& each : (*options.optimizer->states)(options.settings, shape)) {
+    const std::string name = each.role + "." + parameter;
+    if (!codec) {
+      states.push_back({name, {DType::f32, each.shape}});
+      continue;
+    }
+    states.push_back({name + kCodesSuffix, {DType::u8, each.shape}});
+    states.push_back(
+        {name + kScalesSuffix, {DType::f32, {state_blocks(element_count(each.shape))}}});
+  }
   return states;
 }
 
 std::vector<ValueId> append_update(GraphBuilder& builder, ValueId parameter, ValueId gradient,
                                    ValueId hyper, ValueId coefficient, const Options& options,
-                                   std::optional<double> weight_decay) {
+                                   const UpdateForm& form) {
   const std::string name = builder.graph().value(parameter).name;
   const TensorType type = builder.type(parameter);
   if (builder.graph().value(parameter).kind != ValueKind::parameter) {
     throw Error(ErrorCode::invalid_graph, name, "only a parameter can be updated");
   }
   std::vector<ValueId> inputs = {parameter, gradient};
-  for (const NamedState& state : states_of(options, name, type.shape))
+  for (const NamedState& state : states_of(options, name, type.shape, form.codec))
     inputs.push_back(builder.state(state.name, state.type));
+  if (form.codec) inputs.push_back(form.rng);
   inputs.push_back(hyper);
   inputs.push_back(coefficient);
   const bool is_vector = type.shape.size() < 2;  // a bias or a norm's scale, whatever its name
   const bool is_plain = is_vector || !decays(name);
-  const StepNode step = (*options.optimizer->step)(
-      options.settings, {.shape = type.shape,
-                         .weight_decay = weight_decay.value_or(is_plain ? 0 : options.weight_decay),
-                         .is_adapted = !is_plain});
+  StepNode step = (*options.optimizer->step)(
+      options.settings,
+      {.shape = type.shape,
+       .weight_decay = form.weight_decay.value_or(is_plain ? 0 : options.weight_decay),
+       .is_adapted = !is_plain});
+  if (form.codec) {
+    step.op = coded_step(step.op);
+    step.attrs.set(kCodecAttr, std::string(to_string(*form.codec)));
+  }
   const PhaseGuard phase(builder, Phase::update);
   return builder.op(step.op, inputs, step.attrs);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "ops/optimizer/optimizer_codec.h"
 #include "ops/optimizer/optimizer_def.h"
 
 namespace snug::optim {
@@ -34,17 +35,27 @@ struct NamedState {
   std::string name;
   TensorType type;
 };
-/// The states of a parameter of this shape: "m.P" and "v.P" of adamw. They start as zeros.
+/// The states of a parameter of this shape: "m.P" and "v.P" of adamw, or with a codec (which
+/// state_storage.h decides) "m.P.codes", "m.P.scales", "v.P.codes" and "v.P.scales". They start as
+/// zeros.
 [[nodiscard]] std::vector<NamedState> states_of(const Options& options,
-                                                const std::string& parameter, const Shape& shape);
+                                                const std::string& parameter, const Shape& shape,
+                                                std::optional<StateCodec> codec = std::nullopt);
+inline constexpr const char* kCodesSuffix = ".codes";
+inline constexpr const char* kScalesSuffix = ".scales";
 
-/// Appends the update of one parameter and declares its states. `weight_decay` is that of its
-/// group; unset, it is that of the options where the parameter decays. `hyper` is f32[4]
-/// (fed_values), `coefficient` f32[] or kNone (append_clip). Returns the values that hold the new
-/// parameter and states, in their own storages.
+/// How one parameter is updated.
+struct UpdateForm {
+  std::optional<double> weight_decay = {};  // of its group; unset: the options', where it decays
+  std::optional<StateCodec> codec = {};     // of its states; unset: they are f32
+  ValueId rng = kNone;                      // i64[3], which a codec needs
+};
+/// Appends the update of one parameter and declares its states. `hyper` is f32[4] (fed_values),
+/// `coefficient` f32[] or kNone (append_clip). Returns the values that hold the new parameter and
+/// states, in their own storages.
 std::vector<ValueId> append_update(GraphBuilder& builder, ValueId parameter, ValueId gradient,
                                    ValueId hyper, ValueId coefficient, const Options& options,
-                                   std::optional<double> weight_decay = std::nullopt);
+                                   const UpdateForm& form = {});
 
 /// What `hyper` holds in update number `step`, counted from 1.
 [[nodiscard]] FedValues fed_values(const Options& options, double learning_rate, int64_t step);

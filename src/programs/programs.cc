@@ -9,6 +9,7 @@
 #include "autodiff/autodiff.h"
 #include "base/stop.h"
 #include "graph/builder.h"
+#include "ops/embedding/embedding.h"
 #include "ops/registry.h"
 #include "optim/optimizer.h"
 #include "passes/pipeline.h"
@@ -29,10 +30,14 @@ std::string graph_name(const std::string& what, const Lengths& lengths) {
 /// The update of each parameter as its group wants it.
 class Updates {
  public:
-  /// Declares what is fed to the groups of these names.
+  /// Declares what is fed to the groups of these names. `tables` are those of embeddings.
   Updates(GraphBuilder& builder, const Recipe& recipe, const std::vector<std::string>& all,
-          const std::vector<std::string>& updated)
-      : builder_(builder), recipe_(recipe), groups_(optim::assign_groups(all, recipe.groups)) {
+          const std::vector<std::string>& updated, std::set<std::string> tables)
+      : builder_(builder),
+        recipe_(recipe),
+        groups_(optim::assign_groups(all, recipe.groups)),
+        tables_(std::move(tables)) {
+    optim::check_storage(recipe.states, recipe.optimizer, all);
     std::set<size_t> used;
     for (const std::string& name : updated) {
       stop_point();
@@ -42,16 +47,29 @@ class Updates {
       hypers_[rate] = builder.input(hyper_name(rate), {DType::f32, {4}});
   }
   void append(ValueId weight, ValueId gradient, ValueId coefficient) {
-    const optim::GroupMember& member = groups_.members.at(builder_.graph().value(weight).name);
-    (void)optim::append_update(builder_, weight, gradient, hypers_.at(member.rate), coefficient,
-                               recipe_.optimizer, member.weight_decay);
+    const std::string name = builder_.graph().value(weight).name;
+    const optim::GroupMember& member = groups_.members.at(name);
+    const std::optional<StateCodec> codec = optim::codec_for(
+        recipe_.states, recipe_.optimizer, name, builder_.shape(weight), tables_.count(name) != 0);
+    (void)optim::append_update(
+        builder_, weight, gradient, hypers_.at(member.rate), coefficient, recipe_.optimizer,
+        {.weight_decay = member.weight_decay, .codec = codec, .rng = codec ? random_key() : kNone});
   }
 
  private:
+  // The network's own where it draws, too.
+  ValueId random_key() {
+    if (rng_ == kNone) rng_ = builder_.graph().find(kRandomKeyName);
+    if (rng_ == kNone) rng_ = builder_.input(kRandomKeyName, {DType::i64, {3}});
+    return rng_;
+  }
+
   GraphBuilder& builder_;
   const Recipe& recipe_;
   optim::ParameterGroups groups_;
+  std::set<std::string> tables_;
   std::map<size_t, ValueId> hypers_;
+  ValueId rng_ = kNone;
 };
 
 /// A gradient that was accumulated in a state; it is zero between two updates.
@@ -63,6 +81,7 @@ void append_zero(GraphBuilder& builder, ValueId gradient) {
 /// Norm of all gradients, clipping, then every update: gradients live until here.
 void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
                             const std::vector<std::string>& all,
+                            const std::set<std::string>& tables,
                             const std::vector<ValueId>& weights,
                             const std::vector<ValueId>& gradients) {
   const PhaseGuard phase(builder, Phase::update);
@@ -70,7 +89,7 @@ void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
   builder.mark_output(clip.norm, kGradNormName);
   std::vector<std::string> names;
   for (const ValueId weight : weights) names.push_back(builder.graph().value(weight).name);
-  Updates updates(builder, recipe, all, names);
+  Updates updates(builder, recipe, all, names, tables);
   const ValueId coefficient = recipe.max_grad_norm > 0 ? clip.coefficient : kNone;
   for (size_t i = 0; i < weights.size(); ++i) updates.append(weights[i], gradients[i], coefficient);
   for (const ValueId gradient : gradients) append_zero(builder, gradient);
@@ -138,12 +157,13 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
   const std::vector<std::string> trainable = trainable_names(names, recipe.freeze);
   for (const std::string& name : trainable) weights.push_back(by_name[name]);
 
+  const std::set<std::string> tables = embedding_tables(builder.graph());
   const bool updates_at_once = !accumulates && recipe.max_grad_norm <= 0;
   std::vector<ValueId> updated;
   std::vector<ValueId> gradients;
   std::vector<ValueId> squares;
   std::optional<Updates> updates;
-  if (updates_at_once) updates.emplace(builder, recipe, names, trainable);
+  if (updates_at_once) updates.emplace(builder, recipe, names, trainable, tables);
   const SinkEffect effect = updates_at_once ? SinkEffect::overwrites : SinkEffect::reads;
   // In place over the micro-batches, and over the uses of a weight that is used more than once: the
   // gradient of a recurrent weight has no temporary. Any other is made in the arena.
@@ -168,7 +188,7 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
     const PhaseGuard phase(builder, Phase::update);
     builder.mark_output(builder.op("global_norm", squares)[0], kGradNormName);
   } else if (!accumulates) {
-    append_clipped_updates(builder, recipe, names, updated, gradients);
+    append_clipped_updates(builder, recipe, names, tables, updated, gradients);
   }
   if (hooks.after_pass) hooks.after_pass("backward", builder.graph());
   return run_pipeline(builder.take(), ops_of(network), hooks);
@@ -200,10 +220,12 @@ Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
   GraphBuilder builder(ops_of(network), "update");
   std::vector<std::string> names;
   std::map<std::string, TensorType> types;
-  for (Value& value : parameters_of(network)) {
+  const Graph forward = build_eval_graph(network, {1, kAnyLength});
+  for (const Value& value : forward.values) {
     stop_point();
+    if (value.kind != ValueKind::parameter) continue;
     names.push_back(value.name);
-    types[value.name] = std::move(value.type);
+    types[value.name] = value.type;
   }
   std::vector<ValueId> weights;
   std::vector<ValueId> gradients;
@@ -213,7 +235,7 @@ Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
     gradients.push_back(
         builder.state(kGradientPrefix + name, {recipe.gradients, types[name].shape}));
   }
-  append_clipped_updates(builder, recipe, names, weights, gradients);
+  append_clipped_updates(builder, recipe, names, embedding_tables(forward), weights, gradients);
   return run_pipeline(builder.take(), ops_of(network));
 }
 

@@ -7,6 +7,7 @@
 
 #include "optim/groups.h"
 #include "optim/optimizer.h"
+#include "optim/state_storage.h"
 
 namespace snug::train {
 
@@ -18,6 +19,7 @@ struct Recipe {
   std::vector<std::string> freeze;  // patterns; * matches any text
   bool updates = true;              // false: gradients stay in their states
   DType gradients = DType::f32;     // how they are stored where they are summed
+  optim::StateStorage states = {};  // in how many bits
 };
 
 /// The names that no pattern freezes, in order. Throws Error{bad_config} for a pattern that matches

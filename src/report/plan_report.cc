@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/lengths_json.h"
@@ -108,6 +109,13 @@ std::string PlanReport::to_json() const {
                                  {"updates", updates},
                                  {"run_seconds", run_seconds}};
   for (const MemoryComponent& part : components) json["components"][part.name] = part.bytes;
+  json["states"] = nlohmann::ordered_json::array();
+  for (const StateReport& state : states) {
+    json["states"].push_back({{"name", state.name},
+                              {"role", state.role},
+                              {"codec", state.codec},
+                              {"bytes", state.bytes}});
+  }
   json["prices"] = nlohmann::ordered_json::array();
   for (const PriceRow& row : prices) {
     json["prices"].push_back({{"budget_bytes", row.budget_bytes},
@@ -135,6 +143,30 @@ std::string PlanReport::to_json() const {
   return json.dump(2);
 }
 
+namespace {
+
+// A line where any state is stored in 8 bits: how many there are of each kind.
+std::string states_text(const std::vector<StateReport>& states) {
+  struct Sum {
+    int64_t count = 0;
+    int64_t bytes = 0;
+  };
+  std::map<std::string, Sum> sums;
+  for (const StateReport& state : states) {
+    ++sums[state.codec].count;
+    sums[state.codec].bytes += state.bytes;
+  }
+  if (sums.empty() || (sums.size() == 1 && sums.count(kPlainStates) == 1)) return {};
+  std::string text;
+  for (const auto& [codec, sum] : sums)
+    text += fmt::format("{}{} {} of {}", text.empty() ? "" : ", ", sum.count,
+                        codec == kPlainStates ? "in 32 bits" : "in 8 bits (" + codec + ")",
+                        format_bytes(sum.bytes));
+  return "  states      " + text + "\n";
+}
+
+}  // namespace
+
 std::string PlanReport::to_text() const {
   std::string out;
   out += fmt::format("{}: {:.1f} M parameters, {:.1f} M trained; batch {}{}\n", model,
@@ -158,6 +190,7 @@ std::string PlanReport::to_text() const {
       fmt::format("  {:<22} {:>11}\n", "smallest budget", format_bytes_up(smallest_budget_bytes));
   out += fmt::format("\n  split       {} micro-batch{} of {}\n", accumulation_steps,
                      accumulation_steps == 1 ? "" : "es", micro_batch);
+  out += states_text(states);
   if (!row_coupling.empty())
     out += fmt::format("  rows        coupled: the network {}\n", row_coupling);
   out += fmt::format("  recompute   {}: {} time (in these bytes at least {})\n", strategy,

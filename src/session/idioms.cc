@@ -28,6 +28,8 @@ void check_no_optimizer(const SessionOptions& options) {
   refuse("weight_decay", options.weight_decay != plain.weight_decay);
   refuse("max_grad_norm", options.max_grad_norm != plain.max_grad_norm);
   refuse("param_groups", !options.param_groups.empty());
+  refuse("optim_bits", options.optim_bits != plain.optim_bits);
+  refuse("optim_bits_overrides", !options.optim_bits_overrides.empty());
   refuse("layerwise_lr_decay", options.layerwise_lr_decay != plain.layerwise_lr_decay);
   refuse("lr_scheduler_type", options.lr_scheduler_type != plain.lr_scheduler_type);
 }

@@ -39,6 +39,9 @@ Json deciding_options(const SessionOptions& options) {
     if (group.weight_decay) one["weight_decay"] = *group.weight_decay;
     groups.push_back(std::move(one));
   }
+  Json overrides = Json::array();
+  for (const StateBits& rule : options.optim_bits_overrides)
+    overrides.push_back({{"match", rule.match}, {"bits", rule.bits}});
   return {{"batch_rows", options.batch_rows},
           {"allow_coupled_split", options.allow_coupled_split},
           {"lengths", lengths},
@@ -49,6 +52,9 @@ Json deciding_options(const SessionOptions& options) {
           {"max_grad_norm", options.max_grad_norm},
           {"param_groups", groups},
           {"layerwise_lr_decay", options.layerwise_lr_decay},
+          {"optim_bits", options.optim_bits},
+          {"optim_codec", options.optim_codec},
+          {"optim_bits_overrides", overrides},
           {"freeze", options.freeze},
           {"lr_scheduler_type", schedule_name(options.lr_scheduler_type)},
           {"warmup_steps", options.warmup_steps},
@@ -78,8 +84,12 @@ Saved read_state(const std::string& path, const std::string& network,
         "the session was of '" + state.get_string("network") + "', not of '" + network + "'",
         "resume with the network that was saved");
   const Json now = deciding_options(options);
+  const Json defaults = deciding_options(SessionOptions());
   for (const auto& [key, value] : now.items()) {
-    const std::string before = state.at("options").at(key).dump();
+    const io::JsonValue& options_then = state.at("options");
+    // An option that came later had its default then.
+    const std::string before =
+        options_then.has(key) ? options_then.at(key).dump() : defaults.at(key).dump();
     if (before == value.dump()) continue;
     throw Error(ErrorCode::bad_config, key,
                 "the session began with " + before + ", not " + value.dump(),

@@ -64,6 +64,20 @@ void check_lengths(const std::vector<Lengths>& programs) {
   }
 }
 
+optim::StateStorage storage_of(const SessionOptions& options) {
+  optim::StateStorage storage{
+      .bits = options.optim_bits,
+      .codec = options.optim_codec == "bnb" ? StateCodec::bnb : StateCodec::adaptive};
+  for (const StateBits& rule : options.optim_bits_overrides)
+    storage.overrides.push_back({rule.match, rule.bits});
+  return storage;
+}
+
+void check_bits(const char* option, int64_t bits) {
+  if (bits != 32 && bits != 8)
+    fail(option, std::to_string(bits) + " bits for a state", "give 32 or 8");
+}
+
 }  // namespace
 
 void check_options(const SessionOptions& options) {
@@ -93,6 +107,11 @@ void check_options(const SessionOptions& options) {
   if (!(options.layerwise_lr_decay > 0 && options.layerwise_lr_decay <= 1))
     fail("layerwise_lr_decay", std::to_string(options.layerwise_lr_decay) + " is not within (0, 1]",
          "give 1 for the same rate everywhere");
+  check_bits("optim_bits", options.optim_bits);
+  for (const StateBits& rule : options.optim_bits_overrides)
+    check_bits("optim_bits_overrides", rule.bits);
+  if (options.optim_codec != "default" && options.optim_codec != "bnb")
+    fail("optim_codec", "there is no codec '" + options.optim_codec + "'", "give default or bnb");
   check_lengths(options.lengths);
 }
 
@@ -103,7 +122,8 @@ train::Recipe recipe_of(const SessionOptions& options) {
           .given = given,
           .groups = groups_of(options),
           .freeze = options.freeze,
-          .updates = !options.only_gradients};
+          .updates = !options.only_gradients,
+          .states = storage_of(options)};
 }
 
 train::UpdateRule update_rule(const SessionOptions& options, const NetworkDef& network) {

@@ -114,6 +114,15 @@ optim::GroupRules group_rules(const RunConfig& config) {
   return rules;
 }
 
+optim::StateStorage state_storage(const RunConfig& config) {
+  optim::StateStorage storage{
+      .bits = config.optim_bits,
+      .codec = config.optim_codec == "bnb" ? StateCodec::bnb : StateCodec::adaptive};
+  for (const StateBits& rule : config.optim_bits_overrides)
+    storage.overrides.push_back({rule.match, rule.bits});
+  return storage;
+}
+
 optim::Schedule schedule_of(const RunConfig& config, int64_t total_steps) {
   return {
       .shape = config.lr_scheduler_type == ScheduleKind::cosine   ? optim::ScheduleShape::cosine
@@ -130,7 +139,8 @@ Recipe recipe_of(const RunConfig& config) {
                 .max_grad_norm = config.max_grad_norm,
                 .given = {},
                 .groups = group_rules(config),
-                .freeze = config.freeze};
+                .freeze = config.freeze,
+                .states = state_storage(config)};
   const Optimizer& optimizer = *recipe.optimizer.optimizer;
   refuse_foreign_keys(config, optimizer);
   recipe.given = given_settings(config, optimizer);

@@ -166,8 +166,12 @@ double squared_distance(std::span<const float> values, const io::File& file, int
 }  // namespace
 
 bool shows_gradients(const RunConfig& config) {
-  const optim::Options options = recipe_of(config).optimizer;
-  return share_of(options) > 0 || !has_states(options);
+  const Recipe recipe = recipe_of(config);
+  // Codes round more than the order of a sum does.
+  const bool is_coded = recipe.states.bits == 8 ||
+                        std::any_of(recipe.states.overrides.begin(), recipe.states.overrides.end(),
+                                    [](const auto& rule) { return rule.bits == 8; });
+  return !is_coded && (share_of(recipe.optimizer) > 0 || !has_states(recipe.optimizer));
 }
 
 RunConfig with_plain_updates(const RunConfig& config) {
@@ -176,6 +180,8 @@ RunConfig with_plain_updates(const RunConfig& config) {
     plain.set(key, "auto");
   plain.set("nesterov", "false");
   plain.set("optim_args", "");
+  plain.set("optim_bits", "32");
+  plain.set("optim_bits_overrides", "");
   for (const Optimizer* each : optimizers()) {
     plain.optim = *each->name;
     if (!has_states(recipe_of(plain).optimizer)) return plain;

@@ -120,7 +120,7 @@ OneKernel step_of(const Case& it, const std::string& name, const Parameter& para
   (void)optim::append_update(builder, builder.parameter(name, type), builder.input("g", type),
                              builder.input("hyper", {DType::f32, {4}}),
                              builder.input("coefficient", {DType::f32, {}}), it.options,
-                             member.weight_decay);
+                             {.weight_decay = member.weight_decay});
   const Node& node = builder.graph().nodes.back();
   OneKernel one(*node.op->name, node.attrs);
   one.add(type, parameter.values[0]).add(type, parameter.gradient(step));

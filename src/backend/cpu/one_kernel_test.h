@@ -122,11 +122,18 @@ inline std::vector<std::vector<std::byte>> run_on_cpu_to_bytes(const OneKernel& 
   return result;
 }
 
-/// The same with outputs of f32, as numbers.
+/// The same with outputs of f32 and codes, as numbers.
 inline KernelOutputs run_on_cpu(const OneKernel& one, int threads,
                                 std::pair<int, int> placed = {-1, -1}) {
   KernelOutputs result;
+  const std::vector<TensorType> types = one.spec().outputs;
   for (const std::vector<std::byte>& bytes : run_on_cpu_to_bytes(one, threads, placed)) {
+    if (types[result.size()].dtype == DType::u8) {
+      std::vector<double> codes;
+      for (const std::byte code : bytes) codes.push_back(static_cast<double>(code));
+      result.push_back(std::move(codes));
+      continue;
+    }
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
     result.emplace_back(values.begin(), values.end());

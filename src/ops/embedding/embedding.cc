@@ -119,6 +119,16 @@ ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids, DType to) {
   return builder.op1("embedding", {table, ids}, {{"to", std::string(to_string(to))}});
 }
 
+std::set<std::string> embedding_tables(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Node& node : graph.nodes) {
+    if (*node.op->name != "embedding") continue;
+    const Value& table = graph.value(node.inputs[0]);
+    if (table.kind == ValueKind::parameter) names.insert(table.name);
+  }
+  return names;
+}
+
 std::span<const OpDef> embedding_ops() {
   static const OpDef ops[] = {
       {.name = "embedding",

@@ -9,11 +9,17 @@
 // runs. The order of additions does not depend on the number of threads.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "graph/builder.h"
 
 namespace snug {
 
 [[nodiscard]] ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids,
                                 DType to = DType::f32);
+
+/// The parameters whose rows are gathered, by name.
+[[nodiscard]] std::set<std::string> embedding_tables(const Graph& graph);
 
 }  // namespace snug

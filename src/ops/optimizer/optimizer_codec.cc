@@ -94,11 +94,37 @@ std::array<float, 256> make_map(bool is_signed) {
   return map;
 }
 
+// The package's CPU code looks a number up by the nearest of so many equal steps of [-1, 1].
+constexpr size_t kPlaces = 65536;
+constexpr auto kLastPlace = static_cast<float>(kPlaces - 1);
+using NearestCodes = std::array<uint8_t, kPlaces>;
+
+NearestCodes make_nearest(const std::array<float, 256>& map) {
+  NearestCodes codes{};
+  size_t code = 0;
+  for (size_t i = 0; i < kPlaces; ++i) {
+    const float x = -1.0F + static_cast<float>(i) * (2.0F / kLastPlace);
+    while (code + 1 < map.size() && map[code + 1] - x < x - map[code]) ++code;
+    codes[i] = static_cast<uint8_t>(code);
+  }
+  return codes;
+}
+
+const NearestCodes& nearest_codes(bool is_signed) {
+  static const NearestCodes both = make_nearest(dynamic_map(true));
+  static const NearestCodes positive = make_nearest(dynamic_map(false));
+  return is_signed ? both : positive;
+}
+
+uint8_t nearest_code(const NearestCodes& codes, float x) {
+  return codes[static_cast<size_t>((x + 1.0F) * 0.5F * kLastPlace + 0.5F)];
+}
+
 float encode_bnb(bool is_square, std::span<const float> values, uint8_t* codes) {
   uint32_t largest = 0;
   for (const float x : values) largest = std::max(largest, std::bit_cast<uint32_t>(x) & kMagnitude);
   const auto scale = std::bit_cast<float>(largest);
-  const std::array<float, 256>& map = dynamic_map(!is_square);
+  const NearestCodes& map = nearest_codes(!is_square);
   if (largest >= kInfinity || largest == 0) {
     std::fill_n(codes, values.size(), largest == 0 ? nearest_code(map, 0) : uint8_t{0});
     return scale;
@@ -165,12 +191,6 @@ const std::array<float, 256>& dynamic_map(bool is_signed) {
   static const std::array<float, 256> both = make_map(true);
   static const std::array<float, 256> positive = make_map(false);
   return is_signed ? both : positive;
-}
-
-uint8_t nearest_code(const std::array<float, 256>& map, float x) {
-  const auto above = std::upper_bound(map.begin() + 1, map.end() - 1, x);
-  const auto right = static_cast<size_t>(above - map.begin());
-  return static_cast<uint8_t>(map[right] - x < x - map[right - 1] ? right : right - 1);
 }
 
 }  // namespace snug

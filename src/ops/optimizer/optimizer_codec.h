@@ -14,7 +14,8 @@
 //   should, where rounding to the nearest would hold it still.
 // bnb. bitsandbytes' dynamic map (Dettmers et al., 2021, section 2.1): the scale is the largest
 //   magnitude, a code is the place in a table of the nearest number; means of squares are stored
-//   as they are.
+//   as they are. As in the package's code for CPUs a number is first rounded to a 32768th, so what
+//   is below that of the block's largest is coded as the same small number.
 //
 // A block of zeros has the scale 0 and codes 0 (bnb: the code of 0), so bytes of zero are states of
 // zero in both. A block with a number that is not finite has a scale that is not.
@@ -89,7 +90,5 @@ void decode_states(StateForm form, float scale, std::span<const uint8_t> codes, 
 
 /// bitsandbytes' numbers in rising order: signed, or of what is never negative.
 [[nodiscard]] const std::array<float, 256>& dynamic_map(bool is_signed);
-/// The code of the number nearest to x in [-1, 1].
-[[nodiscard]] uint8_t nearest_code(const std::array<float, 256>& map, float x);
 
 }  // namespace snug

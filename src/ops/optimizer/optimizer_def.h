@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an optimizer is: a value in one list (optimizers.h). It has a name, named hyper-parameters
-// with defaults, states that each have a role, a codec and a shape, and an op that is one step.
+// with defaults, states that each have a role and a shape, and an op that is one step; where states
+// are of the weight's shape the op has a form that stores them in 8 bits (optimizer_step.h).
 // Its folder holds this value, the op and the op's kernels; one word in ops.cmake registers both.
 //
 // The inputs of every step are w, g, the states, hyper and coefficient?, its outputs w and the
@@ -46,12 +47,8 @@ class Settings {
   std::vector<Entry> entries_;
 };
 
-/// How a state is stored.
-enum class Codec : uint8_t { f32 };
-
 struct StateSpec {
   std::string role;  // the state of parameter P is named ROLE.P
-  Codec codec = Codec::f32;
   Shape shape;
 };
 

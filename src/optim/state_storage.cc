@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/state_storage.h"
+
+#include <algorithm>
+
+#include "base/wildcard.h"
+#include "snug/error.h"
+
+namespace snug::optim {
+namespace {
+
+// The op of a step with coded states has as many of them as the optimizer has states.
+bool has_states_like(const Options& options, const Shape& shape) {
+  const std::vector<StateSpec> states = (*options.optimizer->states)(options.settings, shape);
+  return !states.empty() && std::all_of(states.begin(), states.end(), [&](const StateSpec& state) {
+    return state.shape == shape;
+  });
+}
+
+}  // namespace
+
+std::optional<StateCodec> codec_for(const StateStorage& storage, const Options& options,
+                                    const std::string& parameter, const Shape& shape,
+                                    bool is_table) {
+  if (!has_states_like(options, shape)) return std::nullopt;
+  const auto rule =
+      std::find_if(storage.overrides.begin(), storage.overrides.end(),
+                   [&](const BitsRule& each) { return matches_wildcard(each.match, parameter); });
+  const bool is_coded =
+      rule != storage.overrides.end()
+          ? rule->bits == 8
+          : storage.bits == 8 && !is_table && element_count(shape) >= kFewestCodedElements;
+  return is_coded ? std::optional(storage.codec) : std::nullopt;
+}
+
+void check_storage(const StateStorage& storage, const Options& options,
+                   const std::vector<std::string>& names) {
+  const bool is_any =
+      storage.bits == 8 || std::any_of(storage.overrides.begin(), storage.overrides.end(),
+                                       [](const BitsRule& rule) { return rule.bits == 8; });
+  constexpr int64_t kAnySize = 64;
+  if (is_any && !has_states_like(options, {kAnySize, kAnySize}))
+    throw Error(ErrorCode::bad_config, "optim_bits",
+                *options.optimizer->name +
+                    " has no states of a weight's size: there is nothing to store in 8 bits",
+                "leave it away, or give another optim (adamw, lion)");
+  for (const BitsRule& rule : storage.overrides) {
+    const bool is_used = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return matches_wildcard(rule.match, name);
+    });
+    if (!is_used)
+      throw Error(ErrorCode::bad_config, "optim_bits_overrides",
+                  "the pattern '" + rule.match + "' matches no weight of the model",
+                  "`snug inspect --weights` lists the names");
+  }
+}
+
+}  // namespace snug::optim

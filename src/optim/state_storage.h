@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// In how many bits each state of an optimizer is stored.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ops/optimizer/optimizer_codec.h"
+#include "optim/optimizer.h"
+
+namespace snug::optim {
+
+/// Weights whose names match. * matches any text.
+struct BitsRule {
+  std::string match;
+  int64_t bits = 32;  // 32 or 8
+};
+
+struct StateStorage {
+  int64_t bits = 32;  // 32 or 8
+  StateCodec codec = StateCodec::adaptive;
+  std::vector<BitsRule> overrides = {};  // the first that matches a name wins
+};
+
+/// What is left in 32 bits unless a rule says otherwise: states of fewer elements, which weigh
+/// little, and those of tables of embeddings, whose rows are seldom seen (bitsandbytes' rules).
+inline constexpr int64_t kFewestCodedElements = 4096;
+
+/// The codec of the states of one parameter; nothing where they are f32.
+[[nodiscard]] std::optional<StateCodec> codec_for(const StateStorage& storage,
+                                                  const Options& options,
+                                                  const std::string& parameter, const Shape& shape,
+                                                  bool is_table);
+
+/// Throws Error{bad_config} at "optim_bits" where the optimizer has no states of a weight's shape,
+/// and at "optim_bits_overrides" for a pattern that matches none of the names.
+void check_storage(const StateStorage& storage, const Options& options,
+                   const std::vector<std::string>& names);
+
+}  // namespace snug::optim
