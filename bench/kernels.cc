@@ -94,6 +94,21 @@ std::vector<BenchSpec> all_specs() {
                    "adamw",
                    {w, w, w, w, f32({4}), f32({})},
                    {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}});
+  // Several times a last cache: what updates of a whole model run at.
+  const Attrs adamw = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}};
+  const TensorType large = f32({24576, 1024});
+  const TensorType codes = {DType::u8, large.shape};
+  const TensorType scales = f32({element_count(large) / 256});
+  specs.push_back({"large", "adamw", {large, large, large, large, f32({4}), f32({})}, adamw});
+  for (const char* codec : {"adaptive", "bnb"}) {
+    Attrs coded = adamw;
+    coded.set("codec", std::string(codec));
+    specs.push_back(
+        {std::string("large_") + codec,
+         "adamw_8bit",
+         {large, large, codes, scales, codes, scales, {{DType::i64, {3}}}, f32({4}), f32({})},
+         coded});
+  }
   specs.push_back({"ffn",
                    "sgd_momentum",
                    {w, w, w, f32({4}), kAbsent},
@@ -172,7 +187,11 @@ class BoundNode {
     std::byte* data = allocate(byte_count(type));
     for (int64_t i = 0; i < element_count(type); ++i) {
       const uint32_t noise = (static_cast<uint32_t>(i) * 2654435761U) >> 8;
-      if (type.dtype == DType::i32) {
+      if (type.dtype == DType::u8) {
+        data[i] = static_cast<std::byte>(noise);
+      } else if (type.dtype == DType::i64) {
+        reinterpret_cast<int64_t*>(data)[i] = i;
+      } else if (type.dtype == DType::i32) {
         reinterpret_cast<int32_t*>(data)[i] =
             static_cast<int32_t>(noise % static_cast<uint32_t>(bench.ids_below));
       } else {

@@ -182,7 +182,7 @@ using OutputSink = std::function<void(const OutputRows&)>;
 
 enum class TensorKind : uint8_t { parameter, buffer, optimizer_state };
 struct TensorInfo {
-  std::string name;  // states are called ROLE.PARAMETER
+  std::string name;  // states are called ROLE.PARAMETER, in 8 bits with .codes and .scales behind
   Shape shape;
   TensorKind kind = TensorKind::parameter;
   bool is_trained = false;  // a parameter that no pattern freezes
@@ -224,6 +224,7 @@ class Session {
 
   /// Weights, buffers and optimizer states, in order of name.
   [[nodiscard]] std::vector<TensorInfo> tensors() const;
+  /// Codes of states in 8 bits are whole numbers from 0 to 255.
   /// Throw Error{bad_config} for a name that there is not or another number of elements, write()
   /// also for values that are not finite.
   void read(const std::string& name, std::span<float> values) const;

@@ -47,7 +47,8 @@ constexpr TrainingArgument kKeys[] = {
     {"optim", kept, "",
      "adamw_torch and adamw_torch_fused are adamw, and so is adamw_hf, which corrects epsilon "
      "otherwise; adafactor, sgd, adagrad and rmsprop are the same",
-     "lion_32bit is lion with adam_beta2: 0.999; 8-bit states, paged states and other optimizers "
+     "lion_32bit is lion with adam_beta2: 0.999; adamw_bnb_8bit is adamw with optim_bits: 8 and "
+     "optim_codec: bnb, lion_8bit and rmsprop_bnb_8bit likewise; paged states and other optimizers "
      "are not built"},
     {"optim_args", kept, "none", "the same form; the names are those of docs/optimizers.md", ""},
     {"weight_decay", kept, "", "the same: no decay of biases and norms", ""},

@@ -223,6 +223,7 @@ TEST(TrainingArguments, contradictions_and_other_values_are_refused) {
       {{{"logging_steps", "0.1"}}, "a share of the run is not taken"},
       {{{"save_total_limit", "None"}}, "give a number; 0 keeps best and last alone"},
       {{{"optim", "lion_32bit"}}, "lion_32bit is lion with adam_beta2: 0.999"},
+      {{{"optim", "adamw_bnb_8bit"}}, "adamw_bnb_8bit is adamw with optim_bits: 8"},
       {{{"gradient_checkpointing_kwargs", R"({"every_n_layers": 2})"}}, "hint: give recompute"},
       {{{"resume_from_checkpoint", "out/checkpoint-5"}}, "hint: give resume"},
       {{{"data_seed", "7"}}, "hint: give seed"},

@@ -49,6 +49,29 @@ matches no weight is refused, as is one whose weights all belong to groups befor
 weights count as layers. Both may change on resume, and the change is logged.
 )";
 
+constexpr const char* kBits = R"(
+## States in 8 bits
+
+`optim_bits: 8` stores every state that has its weight's size as a code of 8 bits an element and a scale (f32) a block of 256: 25.4 % of the bytes. It changes
+results, so nothing takes it unasked. The step decodes a block, updates it in f32 and codes it again in one pass; there is no copy in 32 bits. States of fewer
+than 4096 elements and of tables of embeddings stay in 32 bits; `optim_bits_overrides` decides otherwise by name pattern, the first match wins:
+
+```yaml
+optim_bits: 8
+optim_bits_overrides:
+  - {match: "*embeddings.word*", bits: 8}
+  - {match: "classifier.*", bits: 32}
+```
+
+`optim_codec: default` is Snug's own: a code is a floating-point number whose exponent has 1 to 4 bits, as the spread of its block asks for, so small numbers beside
+large ones keep their relative precision; means of squares are stored as their roots; rounding is dithered by a sequence over elements and updates, so a state that moves by
+less than a step an update moves on the average by what it should. `bnb` is bitsandbytes' dynamic map, code for code what its package computes on a CPU.
+`src/ops/optimizer/optimizer_codec.h` defines both; docs/results.md compares them.
+
+sgd without momentum and adafactor have no such states: there `optim_bits: 8` is refused. The three keys stay as a run began with them. A plan lists every
+state with its codec and bytes (`states` of `snug plan --json`); a checkpoint holds `ROLE.WEIGHT.codes` (u8) and `ROLE.WEIGHT.scales`.
+)";
+
 std::string page() {
   std::ostringstream text;
   text << kIntroduction;
@@ -69,7 +92,7 @@ std::string page() {
     }
     text << (separator.empty() ? "none" : "") << " |\n";
   }
-  text << kGroups;
+  text << kGroups << kBits;
   return text.str();
 }
 

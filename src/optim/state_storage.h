@@ -35,6 +35,9 @@ inline constexpr int64_t kFewestCodedElements = 4096;
                                                   const std::string& parameter, const Shape& shape,
                                                   bool is_table);
 
+/// Whether any state may be stored in 8 bits.
+[[nodiscard]] bool has_codes(const StateStorage& storage);
+
 /// Throws Error{bad_config} at "optim_bits" where the optimizer has no states of a weight's shape,
 /// and at "optim_bits_overrides" for a pattern that matches none of the names.
 void check_storage(const StateStorage& storage, const Options& options,

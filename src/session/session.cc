@@ -18,6 +18,8 @@
 namespace snug {
 namespace {
 
+constexpr float kLargestCode = 255;  // of a state in 8 bits
+
 // What is fed for the outputs alone: everything that one of them depends on.
 std::vector<std::string> inputs_of_outputs(const Graph& graph) {
   IdVector<bool> is_needed(graph.values.size(), false);
@@ -263,8 +265,11 @@ void Session::read(const std::string& name, std::span<float> values) const {
     throw Error(ErrorCode::bad_config, name,
                 "room for " + std::to_string(values.size()) + " elements, the tensor has " +
                     std::to_string(elements));
-  const std::span<const float> own = impl_->engine->read<float>(name);
-  std::copy(own.begin(), own.end(), values.begin());
+  const auto copy = [&values](const auto& own) {
+    std::copy(own.begin(), own.end(), values.begin());
+  };
+  if (impl_->entry(name).type.dtype == DType::u8) return copy(impl_->engine->read<uint8_t>(name));
+  copy(impl_->engine->read<float>(name));
 }
 
 std::vector<float> Session::read(const std::string& name) const {
@@ -282,7 +287,19 @@ void Session::write(const std::string& name, std::span<const float> values) {
   const int64_t bad = train::first_not_finite(values);
   if (bad >= 0)
     throw Error(ErrorCode::numeric, name, "element " + std::to_string(bad) + " is not finite");
-  std::copy(values.begin(), values.end(), impl_->engine->write<float>(name).begin());
+  if (impl_->entry(name).type.dtype != DType::u8) {
+    std::copy(values.begin(), values.end(), impl_->engine->write<float>(name).begin());
+    return;
+  }
+  const auto wrong = std::find_if(values.begin(), values.end(), [](float value) {
+    return value < 0 || value > kLargestCode || value != std::floor(value);
+  });
+  if (wrong != values.end())
+    throw Error(ErrorCode::bad_config, name,
+                "element " + std::to_string(wrong - values.begin()) + " is no code of 8 bits",
+                "give whole numbers from 0 to 255");
+  std::transform(values.begin(), values.end(), impl_->engine->write<uint8_t>(name).begin(),
+                 [](float value) { return static_cast<uint8_t>(value); });
 }
 
 int64_t Session::measured_arena_bytes() {

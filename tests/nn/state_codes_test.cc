@@ -174,7 +174,7 @@ TEST(Adaptive_codes, keep_the_relative_precision_of_what_is_far_below_the_larges
       const float scale = encode_states(form, values, 99, codes.data());
       const AdaptiveFormat format = adaptive_format(is_square, scale);
       EXPECT_LE(format.fraction_bits, fraction_bits) << decades;
-      if (decades == 0) EXPECT_GE(format.fraction_bits, 5);
+      EXPECT_GE(format.fraction_bits, decades == 0 ? 5 : 3);
       fraction_bits = format.fraction_bits;
       std::array<float, kStateBlock> back{};
       decode_states(form, scale, codes, back.data());

@@ -122,7 +122,8 @@ ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids, DType to) {
 std::set<std::string> embedding_tables(const Graph& graph) {
   std::set<std::string> names;
   for (const Node& node : graph.nodes) {
-    if (*node.op->name != "embedding") continue;
+    const bool is_of_positions = *node.op->name == "slice" && node.attrs.int64("axis") == 0;
+    if (*node.op->name != "embedding" && !is_of_positions) continue;
     const Value& table = graph.value(node.inputs[0]);
     if (table.kind == ValueKind::parameter) names.insert(table.name);
   }

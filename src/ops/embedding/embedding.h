@@ -19,7 +19,8 @@ namespace snug {
 [[nodiscard]] ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids,
                                 DType to = DType::f32);
 
-/// The parameters whose rows are gathered, by name.
+/// The parameters that are tables of embeddings, by name: their rows are gathered by id, or they
+/// are of positions and the first of their rows are taken.
 [[nodiscard]] std::set<std::string> embedding_tables(const Graph& graph);
 
 }  // namespace snug
