@@ -300,7 +300,7 @@ StateBits read_bits(const io::JsonValue& rule) {
   read.match = rule.get_string("match");
   check_text(read.match);
   if (read.match.empty()) rule.fail("needs a pattern in \"match\"");
-  read.bits = rule.at("bits").as_int(8, 32);
+  read.bits = rule.at("bits").as_int();
   if (read.bits != 8 && read.bits != 32) rule.at("bits").fail("must be 32 or 8");
   return read;
 }

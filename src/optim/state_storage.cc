@@ -33,13 +33,15 @@ std::optional<StateCodec> codec_for(const StateStorage& storage, const Options& 
   return is_coded ? std::optional(storage.codec) : std::nullopt;
 }
 
+bool has_codes(const StateStorage& storage) {
+  return storage.bits == 8 || std::any_of(storage.overrides.begin(), storage.overrides.end(),
+                                          [](const BitsRule& rule) { return rule.bits == 8; });
+}
+
 void check_storage(const StateStorage& storage, const Options& options,
                    const std::vector<std::string>& names) {
-  const bool is_any =
-      storage.bits == 8 || std::any_of(storage.overrides.begin(), storage.overrides.end(),
-                                       [](const BitsRule& rule) { return rule.bits == 8; });
   constexpr int64_t kAnySize = 64;
-  if (is_any && !has_states_like(options, {kAnySize, kAnySize}))
+  if (has_codes(storage) && !has_states_like(options, {kAnySize, kAnySize}))
     throw Error(ErrorCode::bad_config, "optim_bits",
                 *options.optimizer->name +
                     " has no states of a weight's size: there is nothing to store in 8 bits",

@@ -168,10 +168,8 @@ double squared_distance(std::span<const float> values, const io::File& file, int
 bool shows_gradients(const RunConfig& config) {
   const Recipe recipe = recipe_of(config);
   // Codes round more than the order of a sum does.
-  const bool is_coded = recipe.states.bits == 8 ||
-                        std::any_of(recipe.states.overrides.begin(), recipe.states.overrides.end(),
-                                    [](const auto& rule) { return rule.bits == 8; });
-  return !is_coded && (share_of(recipe.optimizer) > 0 || !has_states(recipe.optimizer));
+  return !optim::has_codes(recipe.states) &&
+         (share_of(recipe.optimizer) > 0 || !has_states(recipe.optimizer));
 }
 
 RunConfig with_plain_updates(const RunConfig& config) {
