@@ -62,13 +62,16 @@ class Trials {
   // The splits that are the smallest of most runs, those alone whose bound is within the budget;
   // smallest bound first.
   std::vector<Split> possible_splits(const RunPlanRequest& request) {
-    std::vector<int64_t> sizes;
     try {
-      sizes = micro_batches_of(request);
+      return splits_within(request);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::bad_config) throw;
       return {};  // the words would be refused
     }
+  }
+
+  std::vector<Split> splits_within(const RunPlanRequest& request) {
+    const std::vector<int64_t> sizes = micro_batches_of(request);
     std::vector<Split> splits;
     UpdatePrograms update;
     for (const int64_t size : sizes) {

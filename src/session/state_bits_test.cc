@@ -136,6 +136,22 @@ TEST(State_bits, a_plan_says_what_they_take) {
   EXPECT_LE(bytes, 2 * (4096 + 16 * 4 + 64));  // in aligned places
 }
 
+// An optimizer without states and states in 8 bits do not go together: no hint says both.
+TEST(State_bits, hints_can_be_followed) {
+  SessionOptions options = options_of("4KiB");
+  for (const int64_t bits : {32, 8}) {
+    options.optim_bits = bits;
+    try {
+      (void)plan_network(network_of(), options);
+      ADD_FAILURE() << "it fits";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::out_of_budget) << error.what();
+      const std::string text = error.what();
+      EXPECT_EQ(text.find("sgd") != std::string::npos && bits == 8, false) << text;
+    }
+  }
+}
+
 TEST(State_bits, options_that_cannot_be_are_refused) {
   const auto text = [](const std::function<void(SessionOptions&)>& change) {
     SessionOptions options = options_of("1GiB");
