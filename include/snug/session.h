@@ -58,7 +58,7 @@ struct SessionOptions {
   int64_t optim_bits = 32;              // of optimizer states: 32 or 8
   std::string optim_codec = "default";  // of states in 8 bits: "default" or "bnb"
   std::vector<StateBits> optim_bits_overrides = {};
-  std::vector<std::string> freeze = {};  // patterns; * matches any text
+  std::vector<std::string> freeze = {};  // patterns (* matches any text), embeddings, first:N
   /// No optimizer and no step(): gradients() gives the gradients of a batch.
   bool only_gradients = false;
   ScheduleKind lr_scheduler_type = ScheduleKind::constant;

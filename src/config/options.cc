@@ -99,8 +99,8 @@ void add_model(std::vector<Option>& all) {
           {"attention_probs_dropout_prob", "dropout of attention weights; auto: the model's own"},
           &RunConfig::attention_probs_dropout_prob, below_one()),
       texts_option({"freeze",
-                    "name patterns of weights that are not trained, separated by commas; * matches "
-                    "any text"},
+                    "weights that are not trained, separated by commas: name patterns (* matches "
+                    "any text), embeddings, first:N (the first N layers, without the embeddings)"},
                    &RunConfig::freeze),
   };
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -90,6 +91,15 @@ std::vector<int64_t> layers_of(const std::vector<std::string>& names) {
   }
   for (size_t i = last; last > 0 && i < layers.size(); ++i) ++layers[i];
   return layers;
+}
+
+int64_t numbered_layers(const std::vector<std::string>& names) {
+  std::set<std::string> units;
+  for (const std::string& name : names) {
+    stop_point();
+    if (std::string unit = unit_of(name); !unit.empty()) units.insert(std::move(unit));
+  }
+  return static_cast<int64_t>(units.size());
 }
 
 ParameterGroups assign_groups(const std::vector<std::string>& names, const GroupRules& rules) {

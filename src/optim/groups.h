@@ -45,4 +45,7 @@ struct ParameterGroups {
 /// it.
 [[nodiscard]] std::vector<int64_t> layers_of(const std::vector<std::string>& names);
 
+/// How many layers have a number: all but what comes before the first and after the last.
+[[nodiscard]] int64_t numbered_layers(const std::vector<std::string>& names);
+
 }  // namespace snug::optim

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "programs/recipe.h"
 
-#include <algorithm>
+#include <charconv>
+#include <string_view>
 
 #include "base/stop.h"
 #include "base/wildcard.h"
@@ -9,26 +10,82 @@
 
 namespace snug::train {
 
+namespace {
+
+constexpr const char* kEmbeddings = "embeddings";
+constexpr std::string_view kFirst = "first:";
+
+[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
+  throw Error(ErrorCode::bad_config, "freeze", what, hint);
+}
+
+/// The weights that words of `freeze` name, by their places.
+class FrozenNames {
+ public:
+  explicit FrozenNames(const std::vector<std::string>& names)
+      : names_(names), is_frozen_(names.size(), false) {}
+
+  void add(const std::string& word) {
+    if (word == kEmbeddings) return add_embeddings();
+    if (word.starts_with(kFirst)) return add_first(word);
+    if (!mark([&](size_t i) { return matches_wildcard(word, names_[i]); }))
+      refuse("the pattern '" + word + "' matches no weight of the model",
+             "`snug inspect --weights` lists the names, for example '" +
+                 (names_.empty() ? "" : names_.front()) + "'");
+  }
+  [[nodiscard]] bool holds(size_t i) const { return is_frozen_[i]; }
+
+ private:
+  /// Whether there are any.
+  template <class Test>
+  bool mark(Test test) {
+    bool is_used = false;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      stop_point();
+      if (!test(i)) continue;
+      is_frozen_[i] = true;
+      is_used = true;
+    }
+    return is_used;
+  }
+  // With the norm behind them.
+  void add_embeddings() {
+    const std::vector<int64_t> layers = optim::layers_of(names_);
+    const auto is_one = [&](size_t i) {
+      return layers[i] == 0 && names_[i].find("embed") != std::string::npos;
+    };
+    if (!mark(is_one))
+      refuse("the model has no weights called embeddings before its layers",
+             "give name patterns; `snug inspect --weights` lists the names");
+  }
+  void add_first(const std::string& word) {
+    const int64_t there_are = optim::numbered_layers(names_);
+    const std::string digits = word.substr(kFirst.size());
+    int64_t count = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+    const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+    if (!is_number || count < 1 || count > there_are)
+      refuse("'" + word + "' is no number of layers of the model, which has " +
+                 std::to_string(there_are),
+             there_are > 0 ? "give first:1 to first:" + std::to_string(there_are)
+                           : "give name patterns");
+    const std::vector<int64_t> layers = optim::layers_of(names_);
+    (void)mark([&](size_t i) { return layers[i] >= 1 && layers[i] <= count; });
+  }
+
+  const std::vector<std::string>& names_;
+  std::vector<bool> is_frozen_;
+};
+
+}  // namespace
+
 std::vector<std::string> trainable_names(const std::vector<std::string>& names,
                                          const std::vector<std::string>& freeze) {
-  for (const std::string& pattern : freeze) {
-    const bool is_used = std::any_of(names.begin(), names.end(), [&](const std::string& n) {
-      return matches_wildcard(pattern, n);
-    });
-    if (!is_used) {
-      throw Error(ErrorCode::bad_config, "freeze",
-                  "the pattern '" + pattern + "' matches no weight of the model",
-                  "`snug inspect --weights` lists the names, for example '" +
-                      (names.empty() ? "" : names.front()) + "'");
-    }
-  }
+  FrozenNames frozen(names);
+  for (const std::string& word : freeze) frozen.add(word);
   std::vector<std::string> kept;
-  for (const std::string& name : names) {
-    stop_point();
-    const bool is_frozen =
-        std::any_of(freeze.begin(), freeze.end(),
-                    [&](const std::string& pattern) { return matches_wildcard(pattern, name); });
-    if (!is_frozen) kept.push_back(name);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!frozen.holds(i)) kept.push_back(names[i]);
   }
   if (kept.empty())
     throw Error(ErrorCode::bad_config, "freeze",

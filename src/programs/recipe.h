@@ -22,8 +22,10 @@ struct Recipe {
   optim::StateStorage states = {};  // in how many bits
 };
 
-/// The names that no pattern freezes, in order. Throws Error{bad_config} for a pattern that matches
-/// nothing, and where nothing is left to train.
+/// The names that `freeze` leaves, in order. A word of it is a name pattern, "embeddings" (what
+/// comes before the first layer and is called so) or "first:N" (the first N numbered layers,
+/// without the embeddings). Throws Error{bad_config} for a word that names nothing, and where
+/// nothing is left to train.
 [[nodiscard]] std::vector<std::string> trainable_names(const std::vector<std::string>& names,
                                                        const std::vector<std::string>& freeze);
 

@@ -131,13 +131,35 @@ TEST(Recipe, patterns_and_their_errors) {
   EXPECT_FALSE(matches_wildcard("", "a"));
   EXPECT_EQ(trainable_names({"a.w", "b.w"}, {"a*"}), (std::vector<std::string>{"b.w"}));
   for (const auto& [freeze, text] : {std::pair<const char*, const char*>{"c*", "matches no weight"},
-                                     {"*", "nothing to train"}}) {
+                                     {"*", "nothing to train"},
+                                     {"embeddings", "no weights called embeddings"},
+                                     {"first:1", "of the model, which has 0"}}) {
     try {
       (void)trainable_names({"a.w", "b.w"}, {freeze});
       FAIL() << freeze;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::bad_config);
       EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Freeze, embeddings_and_the_first_layers) {
+  const std::vector<std::string> names = {
+      "embeddings.word.weight", "embeddings.norm.weight", "layer.0.weight", "layer.0.bias",
+      "layer.1.weight",         "layer.2.weight",         "head.weight"};
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(trainable_names(names, {"embeddings"}), Names(names.begin() + 2, names.end()));
+  Names wanted = {names[0], names[1], names[5], names[6]};
+  EXPECT_EQ(trainable_names(names, {"first:2"}), wanted);
+  EXPECT_EQ(trainable_names(names, {"embeddings", "first:3"}), Names{"head.weight"});
+  for (const char* bad : {"first:4", "first:0", "first:", "first:two", "first:1.5", "first:-1"}) {
+    try {
+      (void)trainable_names(names, {bad});
+      FAIL() << bad;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("of the model, which has 3"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("give first:1 to first:3"), std::string::npos);
     }
   }
 }
