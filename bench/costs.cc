@@ -16,6 +16,7 @@
 #include "fit/run_plan.h"
 #include "models/model.h"
 #include "session/engine.h"
+#include "session/session_plan.h"
 #include "setup/model_network.h"
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
@@ -196,24 +197,26 @@ int run(const std::vector<std::string>& words) {
   }
   if (budgets.empty()) budgets.emplace_back("1TiB");
   const int64_t batch = std::stoll(words[1]);
-  const train::Model model = train::resolve_model(config, {});
+  train::Model model = train::read_model(config);
+  train::fit_model(model, config, {});
   const int threads = available_threads();
   const auto backend =
       make_cpu_backend({.threads = threads, .profile = load_or_measure_profile(profile, threads)});
   std::vector<Case> cases;
   for (const std::string& budget : budgets) {
-    cases.emplace_back(train::make_run_plan({.network = train::network_of(model),
-                                             .recipe = train::recipe_of(config),
-                                             .global_batch = batch,
-                                             .micro_batch = batch,
-                                             .lengths = {std::stoll(words[2])},
-                                             .strategy = config.recompute.strategy,
-                                             .allow_coupled_split = false,
-                                             .budget_bytes = resolve_memory(parse_memory(budget)),
-                                             .process_bytes = 0,
-                                             .startup_bytes = 0,
-                                             .trains = true},
-                                            *backend));
+    cases.emplace_back(
+        train::make_run_plan({.network = describe_network(train::network_of(model), {}).def,
+                              .recipe = recipe_of(train::training_options(config, 0)),
+                              .global_batch = batch,
+                              .micro_batch = batch,
+                              .lengths = {std::stoll(words[2])},
+                              .strategy = config.recompute.strategy,
+                              .allow_coupled_split = false,
+                              .budget_bytes = resolve_memory(parse_memory(budget)),
+                              .process_bytes = 0,
+                              .startup_bytes = 0,
+                              .trains = true},
+                             *backend));
   }
   for (Case& each : cases) {
     each.engine = std::make_unique<train::Engine>(each.plan, *backend);

@@ -1,16 +1,17 @@
 # The few commands that folders use: snug_folder, snug_test. Each folder is one static library that
 # states exactly which folders it may include (DEPS); tools/check_includes.py reads the same lines.
 
-# snug_folder(<name> SOURCES a.cc b.cc [DEPS base graph ...] [LIBS external::target ...])
+# snug_folder(<name> SOURCES a.cc b.cc [DEPS base graph ...] [API session ...] [LIBS external::target ...])
+# DEPS: folders whose headers it includes. API: folders of which it includes the public headers alone (include/snug).
 function(snug_folder name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;API;LIBS" ${ARGN})
   add_library(snug_${name} STATIC ${ARG_SOURCES})
   target_include_directories(snug_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   target_compile_features(snug_${name} PUBLIC cxx_std_20)
   set_target_properties(snug_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(snug_${name} PRIVATE snug_warnings)
-  foreach(dep IN LISTS ARG_DEPS)
+  foreach(dep IN LISTS ARG_DEPS ARG_API)
     target_link_libraries(snug_${name} PUBLIC snug_${dep})
   endforeach()
   target_link_libraries(snug_${name} PRIVATE ${ARG_LIBS})

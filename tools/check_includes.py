@@ -2,7 +2,7 @@
 """Checks that every file includes only what its folder may.
 
 The edges are the DEPS of snug_folder() and snug_test() in src/*/CMakeLists.txt; this script reads those lines, so there is one
-statement of each edge. Three more rules: oneDNN's headers appear only under backend/cpu and in *_cpu*.cc; cli/ includes
+statement of each edge. What a folder's API names it knows by public headers alone. Three more rules: oneDNN's headers appear only under backend/cpu and in *_cpu*.cc; cli/ includes
 nothing of src/; and files do not know one another in a circle, a header and its source taken together, but for two: a front and the part
 that only it uses.
 """
@@ -20,7 +20,7 @@ def read_edges():
     for file in sorted(SRC.rglob("CMakeLists.txt")):
         for call in re.finditer(r"snug_(folder|test)\(\s*(\w+)([^)]*)\)", file.read_text()):
             kind, name, body = call.groups()
-            match = re.search(r"\bDEPS\b(.*?)(?:\bLIBS\b|\bLABEL\b|$)", body, re.S)
+            match = re.search(r"\bDEPS\b(.*?)(?:\bAPI\b|\bLIBS\b|\bLABEL\b|$)", body, re.S)
             edges[(kind, name)] = set(match.group(1).split()) if match else set()
     return edges
 

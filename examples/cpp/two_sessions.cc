@@ -101,7 +101,7 @@ struct Learner {
     std::atomic<bool> enough{false};
     snug::SessionOptions own = options;
     own.cancel = &enough;
-    own.on_planning = [&](int64_t, int64_t) { enough = true; };
+    own.on_planning = [&](int64_t, int64_t, const char*) { enough = true; };
     require(is_cancelled([&] { (void)plan_network(network, own); }), "planning was not cancelled");
 
     own = options;

@@ -30,6 +30,7 @@ namespace snug {
 
 class CustomOp;
 class NetworkBuilder;
+struct NetworkFacts;
 
 /// A value of a network that is being built. Copies stand for the same value; valid while its
 /// builder is.
@@ -175,11 +176,20 @@ class Network {
     return *this;
   }
   [[nodiscard]] const std::vector<std::shared_ptr<const CustomOp>>& ops() const { return ops_; }
+  /// Of a model family's network: what is known of it without building it. Null: it is built to
+  /// find that out.
+  [[nodiscard]] const std::shared_ptr<const NetworkFacts>& facts() const { return facts_; }
+  [[nodiscard]] Network with_facts(std::shared_ptr<const NetworkFacts> facts) const {
+    Network told = *this;
+    told.facts_ = std::move(facts);
+    return told;
+  }
 
  private:
   std::string name_;
   Build build_;
   std::vector<std::shared_ptr<const CustomOp>> ops_;
+  std::shared_ptr<const NetworkFacts> facts_;
 };
 
 }  // namespace snug

@@ -73,6 +73,12 @@ struct PlacedTensor {
   bool is_again = false;  // made by a recomputation
 };
 
+/// The lengths that the rows of one program are padded to.
+struct PlannedLength {
+  Lengths length;
+  double update_seconds = 0;  // of an update that it runs
+};
+
 struct PlanReport {
   // The whole process: process + resident + arena = planned peak <= budget.
   int64_t budget_bytes = 0;
@@ -107,6 +113,10 @@ struct PlanReport {
   /// Why a row's result depends on the other rows of its batch ("normalises by the statistics of
   /// its batch"), which is then split only where that was asked for; empty where it does not.
   std::string row_coupling;
+
+  std::vector<PlannedLength>
+      lengths;           // in the order of the options; empty in a plan for evaluation alone
+  int64_t programs = 0;  // of training, update and evaluation
 
   // For people.
   std::string model;

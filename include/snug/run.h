@@ -20,6 +20,7 @@
 
 #include "snug/config.h"
 #include "snug/error.h"
+#include "snug/explain.h"
 #include "snug/plan_report.h"
 
 namespace snug {
@@ -158,18 +159,6 @@ void predict_rows(const RunConfig& config, const std::function<void(const Predic
 [[nodiscard]] std::string inspect_run(const RunConfig& config, bool is_json,
                                       const RunOptions& options = {});
 
-/// One stage on the way from a configuration to programs that are bound to memory.
-struct Stage {
-  std::string name;
-  double seconds = 0;
-  std::string result;  // what stands then, in a line
-  std::string text;    // all of it: a graph, a problem, a plan; empty unless wants_stage_texts
-};
-struct Explanation {
-  std::vector<Stage> stages;  // in order
-  [[nodiscard]] std::string to_text() const;
-  [[nodiscard]] std::string to_json() const;
-};
 /// Compiles a run as train_model would and tells every stage: model and data, the graph of the
 /// training program of the longest rows through every pass, kernels, the plan, memory. Every graph
 /// is verified and the plan is checked. Trains nothing and writes nothing into output_dir.

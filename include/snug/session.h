@@ -30,13 +30,44 @@
 
 namespace snug {
 
+/// What work is done on: this machine's cores and their measured speed. Opened once, it may serve
+/// any number of plans and sessions, which keep it. Copies are the same machine.
+class Machine {
+ public:
+  /// `threads` 0: every core this process may use. Measures the machine's speed on first use and
+  /// keeps it in a file of `profile_folder`; empty: $XDG_CACHE_HOME/snug, else ~/.cache/snug.
+  explicit Machine(int64_t threads = 0, const std::string& profile_folder = {});
+  [[nodiscard]] int threads() const;
+  [[nodiscard]] const std::string& backend() const;  // its name
+
+  struct Impl;
+  [[nodiscard]] const Impl& impl() const { return *impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+/// What a smaller problem takes: SessionOptions::resized.
+struct SessionSizes {
+  std::vector<Lengths> lengths;
+  int64_t batch_rows = 0;
+  int64_t process_bytes = 0;
+  int64_t startup_bytes = 0;
+};
+
 /// Names, meanings and defaults are those of the run configuration's keys (docs/configuration.md)
 /// where it has them.
 struct SessionOptions {
   int64_t batch_rows = 32;  // of an update; the last batch of your data may be smaller
   /// Of all that the session holds: weights, states, gradients, inputs, activations. The program's
-  /// own memory is its own affair. auto: what the machine has left.
+  /// own memory is its own affair, unless process_bytes says otherwise. auto: what the machine has
+  /// left.
   MemorySpec memory = {};
+  /// Of `memory`, what the rest of the process takes. Above 0 the budget is the process's: heap
+  /// that planning used is given back to the system before a session takes its memory.
+  int64_t process_bytes = 0;
+  /// What the process needs at least, whatever the plan: no smaller budget is enough.
+  int64_t startup_bytes = 0;
   int64_t micro_batch_size = 0;      // rows; 0: the planner's choice
   bool allow_coupled_split = false;  // split a batch although its rows are coupled
   /// Empty: what the network marks (snug/recompute.h), by the budget where it marks nothing.
@@ -61,18 +92,32 @@ struct SessionOptions {
   std::vector<std::string> freeze = {};  // patterns (* matches any text), embeddings, first:N
   /// No optimizer and no step(): gradients() gives the gradients of a batch.
   bool only_gradients = false;
+  /// No step() and no gradients(): evaluate() and predict(), in less memory.
+  bool only_evaluation = false;
   ScheduleKind lr_scheduler_type = ScheduleKind::constant;
   int64_t warmup_steps = 0;
   int64_t max_steps = 0;  // updates after which a falling schedule is at 0; needed for one
   int64_t seed = 42;      // of initial weights and dropout
+  /// False: weights and buffers are 0 until they are written, or initialize() is called for them.
+  bool has_initial_values = true;
 
   int64_t threads = 0;  // 0: every core this process may use
+  /// Of this process, opened before; threads and profile_folder are its own then.
+  std::optional<Machine> machine = {};
+  /// Written by SessionPlan::save for this network and these options: replayed instead of planning.
+  std::string plan_file = {};
   /// Your own memory for everything that the session holds, page-aligned; empty: it maps its own.
   std::span<std::byte> block = {};
   /// Set it from any thread to stop planning, or the next step before it changes anything:
   /// Error{cancelled}.
   const std::atomic<bool>* cancel = nullptr;
-  std::function<void(int64_t done, int64_t total)> on_planning = {};
+  /// `phase` is what is being done: "building the graph", "placement"; it may be empty.
+  std::function<void(int64_t done, int64_t total, const char* phase)> on_planning = {};
+  /// A refusal tries shorter rows and smaller batches: what the options that depend on them are
+  /// then. Empty: lengths above the longest go, bytes of the process stay.
+  std::function<SessionSizes(const Lengths& longest, int64_t batch_rows)> resized = {};
+  /// A refusal says what would help as options of the program `snug`, not as fields of this struct.
+  bool has_command_line_hints = false;
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
   std::string profile_folder = {};
   /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.
@@ -121,6 +166,16 @@ class RowSource {
   /// Writes all of the slot. May be called more than once for the same rows: inputs that say what a
   /// row weighs are read ahead.
   virtual void fill(const RowSlot& slot) const = 0;
+  /// The inputs of a micro-batch, all of the same rows. Override it where reading them together is
+  /// cheaper.
+  virtual void fill_all(std::span<const RowSlot> slots) const {
+    for (const RowSlot& slot : slots) fill(slot);
+  }
+  /// What all rows weigh together in a mean that is weighed by this input, where the source knows
+  /// it; otherwise the input is read ahead.
+  [[nodiscard]] virtual std::optional<double> total_weight(const std::string& /*input*/) const {
+    return std::nullopt;
+  }
 };
 
 /// Rows in your own memory, column by column. Refers to it.
@@ -151,6 +206,21 @@ class Rows : public RowSource {
   int64_t rows_;
   Lengths length_;
   std::map<std::string, Column> columns_;
+};
+
+/// How far the updates are. The three differ where an update was skipped.
+struct UpdateCounts {
+  int64_t drawn = 0;      // batches, which random numbers follow
+  int64_t schedule = 0;   // steps of the learning rate's schedule
+  int64_t optimizer = 0;  // steps of the optimizer, which its corrections follow
+};
+
+struct StepOptions {
+  /// Of every weight, instead of the schedule's and of what groups of weights have.
+  std::optional<double> learning_rate = {};
+  /// Measures loss and norm of the gradients as a step has them; weights, states and counts stay
+  /// (running statistics of batch norm may move).
+  bool is_skipped = false;
 };
 
 struct StepResult {
@@ -184,18 +254,55 @@ enum class TensorKind : uint8_t { parameter, buffer, optimizer_state };
 struct TensorInfo {
   std::string name;  // states are called ROLE.PARAMETER, in 8 bits with .codes and .scales behind
   Shape shape;
+  DType dtype = DType::f32;  // u8 of codes
   TensorKind kind = TensorKind::parameter;
   bool is_trained = false;  // a parameter that no pattern freezes
+  [[nodiscard]] bool is_weight() const { return kind != TensorKind::optimizer_state; }  // or buffer
 };
 
 /// Plans without training: the report, with its price list. Throws Error{out_of_budget} with the
 /// proof, the smallest budget and the cheapest ways to fit.
 [[nodiscard]] PlanReport plan_network(const Network& network, const SessionOptions& options = {});
 
+/// Weights, buffers and whether they are trained, in the order of the network, without a plan.
+/// Throws Error{bad_config} for a pattern of `freeze` or `param_groups` that matches nothing.
+[[nodiscard]] std::vector<TensorInfo> tensors_of(const Network& network,
+                                                 const SessionOptions& options = {});
+
+/// The numbers of rows that a batch may be split into, largest first.
+[[nodiscard]] std::vector<int64_t> splits_of(int64_t batch_rows);
+
+/// A plan, made once, of which any number of sessions may be opened. Copies are the same plan.
+class SessionPlan {
+ public:
+  /// Throws Error{out_of_budget} with the proof, the smallest budget and the cheapest ways to fit.
+  explicit SessionPlan(const Network& network, const SessionOptions& options = {});
+
+  [[nodiscard]] const PlanReport& report() const;
+  /// A file for SessionOptions::plan_file.
+  void save(const std::string& file) const;
+  /// The training program of the longest rows as a problem for `snug solve`, and its planned
+  /// schedule (docs/solve.md).
+  void save_problem(const std::string& file) const;
+  void save_schedule(const std::string& file) const;
+
+  /// Over all ops of the training program for rows of this length, how many numbers an element of
+  /// the output is the sum of: bounds of rounding errors follow from it.
+  [[nodiscard]] double summands(const Lengths& length) const;
+
+  struct Impl;
+  explicit SessionPlan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  [[nodiscard]] const std::shared_ptr<const Impl>& impl() const { return impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
 class Session {
  public:
   /// Plans, takes the memory, binds every program and gives the weights their initial values.
   explicit Session(const Network& network, const SessionOptions& options = {});
+  explicit Session(const SessionPlan& plan);
   /// Goes on where save() was called, to the same bits: weights, optimizer states and counts. The
   /// micro-batch stays; memory, threads and recompute may differ, whatever decides the result may
   /// not: Error{bad_config} names it.
@@ -206,18 +313,25 @@ class Session {
   ~Session();
 
   [[nodiscard]] const PlanReport& plan() const;
+  /// Whether rows have to give it, or may.
+  [[nodiscard]] bool has_input(const std::string& name) const;
   /// Updates so far.
   [[nodiscard]] int64_t updates() const;
+  [[nodiscard]] const UpdateCounts& counts() const;
+  /// To go on from a checkpoint of your own, with its weights and states.
+  void set_counts(const UpdateCounts& counts);
 
   /// One update on at most batch_rows rows. Rows that cannot be (a label or an id out of range) are
   /// Error{bad_data}; weights and optimizer states are then as before, but running statistics of
   /// batch norm may have moved. Throws Error{numeric} where the loss or the gradients
   /// are not finite: the weights are then lost, go back to what you saved.
-  StepResult step(const RowSource& batch);
+  StepResult step(const RowSource& batch, const StepOptions& options = {});
   /// The gradients of the mean loss of at most batch_rows rows; changes nothing. For sessions with
   /// SessionOptions::only_gradients.
   GradientResult gradients(const RowSource& batch);
-  /// The loss over all rows, and their outputs, in order. Any number of rows.
+  /// The loss over all rows, and their outputs, in order. Any number of rows; they run in pieces of
+  /// plan().micro_batch, in the program of their length, so rows of several lengths are cheapest
+  /// piece by piece.
   Evaluation evaluate(const RowSource& rows, const OutputSink& sink = {});
   /// Outputs alone: inputs that only the loss reads may be absent.
   void predict(const RowSource& rows, const OutputSink& sink);
@@ -230,14 +344,33 @@ class Session {
   void read(const std::string& name, std::span<float> values) const;
   [[nodiscard]] std::vector<float> read(const std::string& name) const;
   void write(const std::string& name, std::span<const float> values);
+  /// The tensor's own elements, without a copy; valid until the next call that changes the session.
+  /// What is written through edit() is not checked.
+  [[nodiscard]] std::span<const float> view(const std::string& name) const;
+  [[nodiscard]] std::span<float> edit(const std::string& name);
+  /// Of tensors of any type.
+  [[nodiscard]] std::span<const std::byte> view_bytes(const std::string& name) const;
+  [[nodiscard]] std::span<std::byte> edit_bytes(const std::string& name);
+  /// Gives a weight or buffer its initial values: a function of the network's rule, seed and name.
+  void initialize(const std::string& name);
+  /// Names the first weight, buffer or state with a value that is not finite: "'out.bias' is nan at
+  /// element 2". Empty where all are.
+  [[nodiscard]] std::string find_not_finite() const;
+  /// Throws Error{numeric} where find_not_finite() finds one, at `where`, such as the folder that
+  /// weights were read from.
+  void require_finite(const std::string& where) const;
 
   /// A folder that appears whole or not at all: model.safetensors, optimizer.safetensors,
   /// session.json. Never of values that are not finite.
   void save(const std::string& folder);
 
-  /// The arena's bytes that were really touched, gradients that wait for the clip left out: what
-  /// plan().arena_bytes says once every program ran.
+  /// The arena's bytes that were really touched, as plan().arena_bytes counts them (gradients that
+  /// wait for the clip left out) and equal to it once every program ran. Throws Error{internal}
+  /// where a byte was written that belongs to nothing.
   [[nodiscard]] int64_t measured_arena_bytes();
+  /// For tests: from now on every byte that is dead before an op is NaN, so that a read of one
+  /// shows. The measured arena has no meaning then.
+  void set_poisoning(bool is_on);
 
  private:
   class Impl;

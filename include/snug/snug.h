@@ -5,11 +5,13 @@
 #include "snug/config.h"       // IWYU pragma: export
 #include "snug/custom_op.h"    // IWYU pragma: export
 #include "snug/error.h"        // IWYU pragma: export
+#include "snug/explain.h"      // IWYU pragma: export
 #include "snug/files.h"        // IWYU pragma: export
 #include "snug/idioms.h"       // IWYU pragma: export
 #include "snug/layers.h"       // IWYU pragma: export
 #include "snug/lengths.h"      // IWYU pragma: export
 #include "snug/memory.h"       // IWYU pragma: export
+#include "snug/models.h"       // IWYU pragma: export
 #include "snug/network.h"      // IWYU pragma: export
 #include "snug/ops.h"          // IWYU pragma: export
 #include "snug/plan_report.h"  // IWYU pragma: export

@@ -35,4 +35,10 @@ struct RunPlan {
   int64_t gradient_bytes = 0;
 };
 
+/// Bytes of the arena as reports say them: beyond resident bytes, to which the gradients count that
+/// live until the global clip.
+[[nodiscard]] inline int64_t reported_arena_bytes(const RunPlan& run, int64_t bytes) {
+  return bytes - run.gradient_bytes;
+}
+
 }  // namespace snug::train

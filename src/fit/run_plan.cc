@@ -159,7 +159,7 @@ std::vector<MemoryComponent> components(const RunPlan& run, int64_t process_byte
     sums[part] += entry.bytes;
   }
   if (run.gradient_bytes > 0) sums["gradients"] += run.gradient_bytes;
-  sums["activations (arena)"] = run.arena_bytes - run.gradient_bytes;
+  sums["activations (arena)"] = reported_arena_bytes(run, run.arena_bytes);
   if (process_bytes > 0) sums["process"] = process_bytes;
   std::vector<MemoryComponent> parts;
   for (const auto& [name, bytes] : sums) parts.push_back({name, bytes});
@@ -203,12 +203,12 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   if (request.trains) report.row_coupling = request.network.coupling;
   report.process_bytes = request.process_bytes;
   report.resident_bytes = run.residents.total_bytes() + run.gradient_bytes;
-  report.arena_bytes = run.arena_bytes - run.gradient_bytes;
+  report.arena_bytes = reported_arena_bytes(run, run.arena_bytes);
   report.planned_peak_bytes = std::max(
       report.process_bytes + report.resident_bytes + round_up(report.arena_bytes, kPageBytes),
       request.startup_bytes);
-  report.keep_all_arena_bytes = split.frontier->keep_all().arena_bytes - run.gradient_bytes;
-  report.load_bytes = plan.load_bytes - run.gradient_bytes;
+  report.keep_all_arena_bytes = reported_arena_bytes(run, split.frontier->keep_all().arena_bytes);
+  report.load_bytes = reported_arena_bytes(run, plan.load_bytes);
   report.working_set_bound_bytes =
       plan::working_set_bound_beyond(problem, split.clipped_gradients).bytes;
   report.micro_batch = split.micro_batch;
@@ -255,6 +255,18 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   }
   report.components = components(run, request.process_bytes);
   report.states = states_in(request, run);
+  report.programs = static_cast<int64_t>(run.train.size() + run.eval.size());
+  double once = 0;  // an update
+  for (const auto* program : {&run.prologue, &run.update}) {
+    if (!*program) continue;
+    ++report.programs;
+    once += (*program)->plan.seconds;
+  }
+  for (const PlannedProgram& program : run.train)
+    report.lengths.push_back(
+        {.length = program.length,
+         .update_seconds =
+             static_cast<double>(run.accumulation_steps) * program.plan.seconds + once});
 }
 
 void add_program(RunPlan& run, std::vector<PlannedProgram>& list, PlannedProgram program,

@@ -28,8 +28,7 @@ inline constexpr const char* kRowWeights = "row_weights";    // f32; 0 for paddi
 inline constexpr const char* kInvTotal = "inv_total";  // f32[]: 1 / weight of the global batch
 inline constexpr const char* kRng = "rng";             // i64[3]: seed, update, first slot
 inline constexpr const char* kLogits =
-    "logits";                                 // f32(B, num_labels), of tokens (B, T, num_labels)
-inline constexpr const char* kLoss = "loss";  // f32[]: this micro-batch's share of the global mean
+    "logits";  // f32(B, num_labels), of tokens (B, T, num_labels)
 
 /// What a network has a result for.
 enum class HeadKind : uint8_t { row, token };

@@ -2,6 +2,7 @@
 // What a caller's network says of itself while it is built, beside its graph.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,6 +21,9 @@ struct FedInput {
   DType dtype = DType::f32;
   Shape row_shape;                    // in the longest program
   std::optional<std::string> length;  // the name of the length that is its first axis
+  /// How much a row counts: 0 in rows that only fill up a micro-batch, 1 in the others where the
+  /// source does not say it.
+  bool is_weight = false;
   bool operator==(const FedInput&) const = default;
 };
 
@@ -28,6 +32,8 @@ struct MeanTotal {
   std::string name;     // of the fed value f32[]: 1 / total
   std::string weights;  // the input whose elements are summed up; empty: every row counts
   int64_t each = 1;     // what an element, or a row, counts
+  /// A batch that weighs nothing has no loss and no gradient; otherwise it is an error.
+  bool may_be_zero = false;
   bool operator==(const MeanTotal&) const = default;
 };
 
@@ -42,6 +48,11 @@ struct NetworkFacts {
   std::vector<ValueId> by_row;
   bool has_marks = false;         // tensors to be kept, or parts to be run again
   std::set<std::string> lengths;  // names of those that it asks for
+  /// Where shorter rows take less memory: the shortest that it can be built for.
+  Lengths shortest = {};
+  /// What is trained for the task, and stays trainable when the rest is frozen; empty: nothing is
+  /// told apart.
+  std::function<bool(const std::string& parameter)> is_head = {};
 };
 
 // Names of values that are not the caller's to choose.
@@ -69,14 +80,18 @@ struct NetworkBuilder::State {
 ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRequest& request,
                       NetworkFacts& facts);
 
+/// The network with its facts: what is `known` beforehand, and what its function says, here of one
+/// row of length 1. Planning then builds it for its programs alone.
+[[nodiscard]] Network with_known_facts(const Network& network, NetworkFacts known);
+
 /// The ops of the program and these. Throws Error{bad_config} for one that says too little, or a
 /// name that is taken.
 [[nodiscard]] std::shared_ptr<const OpRegistry> registry_with(
     const std::vector<std::shared_ptr<const CustomOp>>& ops);
 
-/// As planning and training want it. Builds it in training and in evaluation to read its facts, and
-/// throws Error{invalid_graph} where the two contradict each other. `lengths`: of its programs, as
-/// SessionOptions has them.
+/// As planning and training want it. Without facts it is built in training and in evaluation to
+/// find them; throws Error{invalid_graph} where the two contradict each other. `lengths`: of its
+/// programs, as SessionOptions has them.
 struct DescribedNetwork {
   NetworkDef def;
   NetworkFacts facts;

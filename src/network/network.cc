@@ -169,21 +169,32 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
   return request.training ? state.loss : kNone;
 }
 
-DescribedNetwork describe_network(const Network& network, const std::vector<Lengths>& lengths) {
-  DescribedNetwork described;
+Network with_known_facts(const Network& network, NetworkFacts known) {
   const std::shared_ptr<const OpRegistry> ops = registry_with(network.ops());
-  NetworkFacts& facts = described.facts;
+  for (const bool training : {true, false}) {
+    GraphBuilder builder(*ops, network.name());
+    (void)build_network(network, builder,
+                        {.rows = 1, .lengths = known.shortest, .training = training}, known);
+  }
+  known.by_row.clear();
+  return network.with_facts(std::make_shared<const NetworkFacts>(std::move(known)));
+}
+
+namespace {
+
+// Builds the network in training and in evaluation, for several numbers of rows and lengths.
+NetworkFacts find_facts(const Network& network, const OpRegistry& ops,
+                        const std::vector<Lengths>& lengths) {
+  NetworkFacts facts;
   const Lengths longest = lengths.empty() ? Lengths() : lengths.back();
   const Lengths shortest = lengths.empty() ? Lengths() : lengths.front();
-  if (network.name().empty())
-    throw Error(ErrorCode::bad_config, "network", "a network needs a name");
-  const Graph probed = probe(network, *ops, true, longest, facts);
+  const Graph probed = probe(network, ops, true, longest, facts);
   NetworkFacts other;
-  check_weights(network, probed, probe(network, *ops, true, shortest, other, kOtherRows));
+  check_weights(network, probed, probe(network, ops, true, shortest, other, kOtherRows));
   const std::vector<std::string> trained = weights_in(probed);
   if (trained.empty())
     fail(network, "the network has no weights", "declare them with layers or parameter()");
-  for (const std::string& name : weights_in(probe(network, *ops, false, longest, facts))) {
+  for (const std::string& name : weights_in(probe(network, ops, false, longest, facts))) {
     if (std::find(trained.begin(), trained.end(), name) == trained.end())
       fail(network, "the weight '" + name + "' is used in evaluation alone",
            "build the same network in training");
@@ -199,20 +210,35 @@ DescribedNetwork describe_network(const Network& network, const std::vector<Leng
     if (!totals.insert(mean.name).second)
       fail(network, "the means of training and evaluation differ", "take them in the same order");
   }
-  check_lengths(network, *ops, lengths, facts);
+  check_lengths(network, ops, lengths, facts);
+  facts.shortest = shortest;
+  return facts;
+}
+
+}  // namespace
+
+DescribedNetwork describe_network(const Network& network, const std::vector<Lengths>& lengths) {
+  if (network.name().empty())
+    throw Error(ErrorCode::bad_config, "network", "a network needs a name");
+  DescribedNetwork described;
+  const std::shared_ptr<const OpRegistry> ops = registry_with(network.ops());
+  described.facts =
+      network.facts() != nullptr ? *network.facts() : find_facts(network, *ops, lengths);
+  const NetworkFacts& facts = described.facts;
   const auto shared = std::make_shared<const Network>(network);
-  described.def = {.build =
-                       [shared](GraphBuilder& graph, const BuildRequest& request) {
-                         NetworkFacts unused;
-                         return build_network(*shared, graph, request, unused);
-                       },
-                   .init_rule = [init = facts.init](const std::string& weight,
-                                                    const Shape&) { return init.at(weight); },
-                   .is_head = [](const std::string&) { return false; },
-                   .coupling = facts.coupling,
-                   .ops = ops,
-                   .shortest = shortest,
-                   .has_marks = facts.has_marks};
+  described.def = {
+      .build =
+          [shared](GraphBuilder& graph, const BuildRequest& request) {
+            NetworkFacts unused;
+            return build_network(*shared, graph, request, unused);
+          },
+      .init_rule = [init = facts.init](const std::string& weight,
+                                       const Shape&) { return init.at(weight); },
+      .is_head = facts.is_head ? facts.is_head : [](const std::string&) { return false; },
+      .coupling = facts.coupling,
+      .ops = network.ops().empty() ? nullptr : ops,
+      .shortest = facts.shortest,
+      .has_marks = facts.has_marks};
   return described;
 }
 

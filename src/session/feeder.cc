@@ -4,101 +4,154 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/id_vector.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
 
 namespace snug {
+namespace {
 
-Feeder::Feeder(const train::Engine& engine, const NetworkFacts& facts, const RowSource& source,
-               uint64_t seed, const std::vector<std::string>& inputs)
-    : facts_(facts), source_(source), seed_(seed), inputs_(inputs) {
-  if (source.rows() < 1)
-    throw Error(ErrorCode::bad_data, "rows", "a batch without rows", "give at least one");
-  const auto& programs = engine.plan().eval;
-  const Lengths longest = source.length();
-  if (!programs.back().length.holds(longest))
-    throw Error(ErrorCode::bad_data, "rows",
-                "rows of length " + to_string(longest) + ", the longest program takes " +
-                    to_string(programs.back().length),
-                "shorten them, or add a length to SessionOptions::lengths");
-  padded_to_ = programs[engine.bucket_of(longest)].length;
-  for (const std::string& input : inputs_) {
-    if (!source.has(input))
-      throw Error(ErrorCode::bad_data, input, "the rows have no values for this input");
+// Every value that an output but the loss depends on.
+IdVector<bool> needed_for_outputs(const Graph& graph) {
+  IdVector<bool> is_needed(graph.values.size(), false);
+  for (const ValueId id : graph.outputs) {
+    if (graph.value(id).name != train::kLossName) is_needed[id] = true;
   }
-  for (const std::string& column : source.columns()) {
-    if (std::none_of(facts.inputs.begin(), facts.inputs.end(),
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    const bool is_read = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                     [&](ValueId id) { return is_needed[id]; });
+    if (!is_read) continue;
+    for (const ValueId id : node.inputs) {
+      if (id != kNone) is_needed[id] = true;
+    }
+  }
+  return is_needed;
+}
+
+bool is_label(const FedInput& input, const NetworkFacts& facts) {
+  return input.dtype == DType::i32 && std::ranges::any_of(facts.means, [&](const MeanTotal& mean) {
+           return mean.weights == input.name;
+         });
+}
+
+}  // namespace
+
+ProgramInputs inputs_of(const Graph& graph, const NetworkFacts& facts) {
+  ProgramInputs found;
+  for (const FedInput& input : facts.inputs) {
+    const ValueId id = graph.find(input.name);
+    if (id == kNone) continue;
+    const Shape& shape = graph.type(id).shape;
+    const Shape row_shape(shape.begin() + 1, shape.end());
+    found.inputs.push_back(
+        {.name = input.name,
+         .dtype = input.dtype,
+         .row_shape = row_shape,
+         .length = input.length,
+         .padding = is_label(input, facts) ? static_cast<int32_t>(kIgnoreIndex) : 0,
+         .row_bytes = element_bytes(input.dtype) * element_count(row_shape),
+         .is_weight = input.is_weight});
+  }
+  return found;
+}
+
+ProgramInputs inputs_of_outputs(const Graph& graph, const NetworkFacts& facts) {
+  const IdVector<bool> is_needed = needed_for_outputs(graph);
+  ProgramInputs found = inputs_of(graph, facts);
+  for (ProgramInputs::Input& input : found.inputs)
+    input.is_read = is_needed[graph.find(input.name)];
+  return found;
+}
+
+Feeder::Feeder(const train::Engine& engine, const NetworkFacts& facts, int64_t seed)
+    : engine_(engine), facts_(facts), seed_(static_cast<uint64_t>(seed)) {
+  totals_.reserve(facts.means.size());
+  slots_.reserve(facts.inputs.size());
+}
+
+void Feeder::begin(const RowSource& source, const ProgramInputs& inputs) {
+  source_ = &source;
+  inputs_ = &inputs;
+  check_source();
+  totals_.clear();
+  for (const MeanTotal& mean : facts_.means) totals_.push_back(total_of(mean));
+}
+
+void Feeder::check_source() const {
+  if (source_->rows() < 1)
+    throw Error(ErrorCode::bad_data, "rows", "a batch without rows", "give at least one");
+  for (const Input& input : inputs_->inputs) {
+    if (input.is_read && !input.is_weight && !source_->has(input.name))
+      throw Error(ErrorCode::bad_data, input.name, "the rows have no values for this input");
+  }
+  for (const std::string& column : source_->columns()) {
+    if (std::none_of(facts_.inputs.begin(), facts_.inputs.end(),
                      [&](const FedInput& input) { return input.name == column; }))
       throw Error(ErrorCode::bad_data, column, "the network has no input of this name",
                   "leave it away, or give it to input()");
   }
-  for (const MeanTotal& mean : facts.means) totals_.push_back(total_of(engine, mean));
 }
 
-bool Feeder::is_label(const FedInput& input) const {
-  return input.dtype == DType::i32 &&
-         std::any_of(facts_.means.begin(), facts_.means.end(),
-                     [&](const MeanTotal& mean) { return mean.weights == input.name; });
+bool Feeder::is_read(const Input& input) const {
+  return input.is_read && (!input.is_weight || source_->has(input.name));
 }
 
-Shape Feeder::padded(const FedInput& input) const {
-  Shape shape = input.row_shape;
-  // Facts are those of the longest program; the length is the first axis of a row.
-  if (input.length) shape[0] = padded_to_.of(*input.length);
-  return shape;
+RowSlot Feeder::slot_of(const Input& input, int64_t first_row, int64_t rows) const {
+  const std::span<std::byte> place = engine_.write<std::byte>(input.name);
+  return {.input = input.name,
+          .dtype = input.dtype,
+          .row_shape = input.row_shape,
+          .length = input.length,
+          .padding = input.padding,
+          .first_row = first_row,
+          .rows = rows,
+          .bytes = place.first(static_cast<size_t>(rows * input.row_bytes))};
 }
 
-void Feeder::fill_input(const train::Engine& engine, const FedInput& input, int64_t first_row,
-                        int64_t rows) const {
-  const Shape shape = padded(input);
-  const int64_t row_bytes = element_bytes(input.dtype) * element_count(shape);
-  std::byte* const to = engine.write<std::byte>(input.name).data();
-  const bool is_given = std::find(inputs_.begin(), inputs_.end(), input.name) != inputs_.end();
-  if (is_given) {
-    source_.fill({.input = input.name,
-                  .dtype = input.dtype,
-                  .row_shape = shape,
-                  .length = input.length,
-                  .padding = is_label(input) ? static_cast<int32_t>(kIgnoreIndex) : 0,
-                  .first_row = first_row,
-                  .rows = rows,
-                  .bytes = {to, static_cast<size_t>(rows * row_bytes)}});
-  } else {
-    std::memset(to, 0, static_cast<size_t>(rows * row_bytes));
-  }
-  // Rows that fill up the micro-batch are copies of its first: whatever the network computes of
-  // them is as finite as that, and weighs nothing.
-  for (int64_t row = rows; row < engine.plan().micro_batch; ++row)
-    std::memcpy(to + row * row_bytes, to, static_cast<size_t>(row_bytes));
+// What the source has no values for is zero; a weight that nobody gives is one.
+void Feeder::fill_unread(const Input& input, int64_t rows) const {
+  const auto bytes = static_cast<size_t>(rows * input.row_bytes);
+  if (input.is_weight)
+    std::ranges::fill(engine_.write<float>(input.name).first(bytes / sizeof(float)), 1.0F);
+  else
+    std::memset(engine_.write<std::byte>(input.name).data(), 0, bytes);
 }
 
-double Feeder::total_of(const train::Engine& engine, const MeanTotal& mean) const {
-  if (!engine.has(mean.name)) return 1;
-  const auto each = static_cast<double>(mean.each);
-  const int64_t rows = source_.rows();
-  if (mean.weights.empty()) return each * static_cast<double>(rows);
-  const FedInput& input =
-      *std::find_if(facts_.inputs.begin(), facts_.inputs.end(),
-                    [&](const FedInput& one) { return one.name == mean.weights; });
-  const bool is_given = std::find(inputs_.begin(), inputs_.end(), input.name) != inputs_.end();
-  if (!is_given) return 1;  // the loss is not asked for
+// Reads the input of all rows, micro-batch by micro-batch.
+double Feeder::sum_of(const Input& input) const {
   double sum = 0;
-  for (int64_t first = 0; first < rows; first += engine.plan().micro_batch) {
-    const int64_t count = std::min(engine.plan().micro_batch, rows - first);
-    fill_input(engine, input, first, count);
-    const auto elements = static_cast<size_t>(count * element_count(padded(input)));
+  const int64_t rows = source_->rows();
+  const int64_t micro_batch = engine_.plan().micro_batch;
+  for (int64_t first = 0; first < rows; first += micro_batch) {
+    const int64_t count = std::min(micro_batch, rows - first);
+    if (is_read(input))
+      source_->fill(slot_of(input, first, count));
+    else
+      fill_unread(input, count);
+    const auto elements = static_cast<size_t>(count * element_count(input.row_shape));
     if (input.dtype == DType::f32) {
-      for (const float each_weight : engine.read<float>(input.name).first(elements))
-        sum += static_cast<double>(each_weight);
+      for (const float weight : engine_.read<float>(input.name).first(elements))
+        sum += static_cast<double>(weight);
     } else if (input.dtype == DType::i32) {
-      for (const int32_t label : engine.read<int32_t>(input.name).first(elements))
+      for (const int32_t label : engine_.read<int32_t>(input.name).first(elements))
         sum += label == kIgnoreIndex ? 0 : 1;
     } else {
-      for (const uint8_t flag : engine.read<uint8_t>(input.name).first(elements))
+      for (const uint8_t flag : engine_.read<uint8_t>(input.name).first(elements))
         sum += flag != 0 ? 1 : 0;
     }
   }
-  if (!(sum > 0))
+  return sum;
+}
+
+double Feeder::total_of(const MeanTotal& mean) const {
+  const auto each = static_cast<double>(mean.each);
+  if (mean.weights.empty()) return each * static_cast<double>(source_->rows());
+  const auto input = std::ranges::find(inputs_->inputs, mean.weights, &Input::name);
+  if (input == inputs_->inputs.end() || !input->is_read) return 1;  // the loss is not asked for
+  const std::optional<double> known = source_->total_weight(mean.weights);
+  const double sum = known ? *known : sum_of(*input);
+  if (!(sum > 0) && !mean.may_be_zero)
     throw Error(ErrorCode::bad_data, mean.weights,
                 "the rows of the batch weigh " + std::to_string(sum) + " together",
                 "give a batch with at least one label or weight");
@@ -106,18 +159,39 @@ double Feeder::total_of(const train::Engine& engine, const MeanTotal& mean) cons
 }
 
 void Feeder::fill(const train::Engine& engine, int64_t first_slot, int64_t drawn) const {
-  const int64_t rows = std::min(engine.plan().micro_batch, source_.rows() - first_slot);
-  for (const FedInput& input : facts_.inputs) {
-    if (engine.has(input.name)) fill_input(engine, input, first_slot, rows);
+  const int64_t micro_batch = engine.plan().micro_batch;
+  const int64_t rows = std::min(micro_batch, source_->rows() - first_slot);
+  slots_.clear();
+  for (const Input& input : inputs_->inputs) {
+    if (is_read(input))
+      slots_.push_back(slot_of(input, first_slot, rows));
+    else
+      fill_unread(input, rows);
   }
-  if (engine.has(kRowWeightsName)) {
+  source_->fill_all(slots_);
+  // Rows that fill up the micro-batch are copies of its first: whatever the network computes of
+  // them is as finite as that, and weighs nothing.
+  for (const Input& input : inputs_->inputs) {
+    std::byte* const to = engine.write<std::byte>(input.name).data();
+    for (int64_t row = rows; row < micro_batch; ++row) {
+      const auto bytes = static_cast<size_t>(input.row_bytes);
+      if (input.is_weight)
+        std::memset(to + row * input.row_bytes, 0, bytes);
+      else
+        std::memcpy(to + row * input.row_bytes, to, bytes);
+    }
+  }
+  const bool says_weights = std::ranges::any_of(
+      inputs_->inputs, [](const Input& input) { return input.name == kRowWeightsName; });
+  if (!says_weights && engine.has(kRowWeightsName)) {
     const std::span<float> weights = engine.write<float>(kRowWeightsName);
     std::fill(weights.begin(), weights.end(), 0.0F);
     std::fill_n(weights.begin(), rows, 1.0F);
   }
   for (size_t i = 0; i < facts_.means.size(); ++i) {
     const std::string& name = facts_.means[i].name;
-    if (engine.has(name)) engine.write<float>(name)[0] = static_cast<float>(1.0 / totals_[i]);
+    if (engine.has(name))
+      engine.write<float>(name)[0] = totals_[i] > 0 ? static_cast<float>(1.0 / totals_[i]) : 0.0F;
   }
   if (engine.has(kRandomKeyName)) {
     const std::span<int64_t> key = engine.write<int64_t>(kRandomKeyName);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings the rows of a source into the engine, micro-batch by micro-batch, with what the means over
-// the whole batch are divided by.
+// the whole batch are divided by. Nothing allocates after the first batch.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "network/facts.h"
@@ -11,31 +13,53 @@
 
 namespace snug {
 
+/// What a program is fed from rows; made once.
+struct ProgramInputs {
+  struct Input {
+    std::string name;
+    DType dtype = DType::f32;
+    Shape row_shape;                         // in this program
+    std::optional<std::string> length = {};  // RowSlot's
+    int32_t padding = 0;
+    int64_t row_bytes = 0;
+    bool is_weight = false;
+    bool is_read = true;  // from the source; otherwise it is zero
+  };
+  std::vector<Input> inputs;
+};
+/// The network's inputs that the program has. `is_read`: those that are read from a source.
+[[nodiscard]] ProgramInputs inputs_of(const Graph& graph, const NetworkFacts& facts);
+/// For the outputs alone: what only the loss depends on is not read.
+[[nodiscard]] ProgramInputs inputs_of_outputs(const Graph& graph, const NetworkFacts& facts);
+
 class Feeder : public train::BatchSource {
  public:
-  /// `inputs`: those that are read from the source; the rest is zero. Reads ahead what rows weigh.
-  /// `micro_batch` and the totals are of the engine's plan. Throws Error{bad_data} for a source
-  /// without rows or whose rows weigh nothing.
-  Feeder(const train::Engine& engine, const NetworkFacts& facts, const RowSource& source,
-         uint64_t seed, const std::vector<std::string>& inputs);
+  Feeder(const train::Engine& engine, const NetworkFacts& facts, int64_t seed);
 
-  [[nodiscard]] int64_t rows() const override { return source_.rows(); }
-  [[nodiscard]] Lengths length() const override { return source_.length(); }
+  /// A new batch; refers to both until the next. Reads ahead what rows weigh. Throws
+  /// Error{bad_data} for a source without rows or whose rows weigh nothing.
+  void begin(const RowSource& source, const ProgramInputs& inputs);
+
+  [[nodiscard]] int64_t rows() const override { return source_->rows(); }
+  [[nodiscard]] Lengths length() const override { return source_->length(); }
   void fill(const train::Engine& engine, int64_t first_slot, int64_t drawn) const override;
 
  private:
-  void fill_input(const train::Engine& engine, const FedInput& input, int64_t first_row,
-                  int64_t rows) const;
-  [[nodiscard]] double total_of(const train::Engine& engine, const MeanTotal& mean) const;
-  [[nodiscard]] bool is_label(const FedInput& input) const;
-  [[nodiscard]] Shape padded(const FedInput& input) const;
+  using Input = ProgramInputs::Input;
+  void check_source() const;
+  [[nodiscard]] bool is_read(const Input& input) const;
+  [[nodiscard]] RowSlot slot_of(const Input& input, int64_t first_row, int64_t rows) const;
+  void fill_unread(const Input& input, int64_t rows) const;
+  [[nodiscard]] double total_of(const MeanTotal& mean) const;
+  [[nodiscard]] double sum_of(const Input& input) const;
 
+  const train::Engine& engine_;
   const NetworkFacts& facts_;
-  const RowSource& source_;
   uint64_t seed_;
-  Lengths padded_to_;
-  std::vector<std::string> inputs_;
-  std::vector<double> totals_;  // by mean
+  const RowSource* source_ = nullptr;
+  const ProgramInputs* inputs_ = nullptr;
+  std::vector<double> totals_;          // by mean
+  mutable std::vector<RowSlot> slots_;  // of the micro-batch that is filled
 };
 
 }  // namespace snug

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/id_vector.h"
-#include "snug/error.h"
 
 namespace snug::train {
 namespace {
@@ -48,13 +47,6 @@ std::optional<NotFinite> find_not_finite(const Engine& engine) {
     if (element >= 0) return NotFinite{.name = name, .element = element, .value = values[element]};
   }
   return std::nullopt;
-}
-
-void require_finite_weights(const Engine& engine, const std::string& folder) {
-  const std::optional<NotFinite> found = find_not_finite(engine);
-  if (!found) return;
-  throw Error(ErrorCode::numeric, folder, "the weights are not finite: " + found->text(),
-              "take weights from before that, such as best/ or a checkpoint-N/");
 }
 
 }  // namespace snug::train

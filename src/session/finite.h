@@ -24,7 +24,4 @@ struct NotFinite {
 /// The first weight, buffer or optimizer state with such an element, in order of name.
 [[nodiscard]] std::optional<NotFinite> find_not_finite(const Engine& engine);
 
-/// After weights were read from `folder`: Error{numeric} naming the first that is not finite.
-void require_finite_weights(const Engine& engine, const std::string& folder);
-
 }  // namespace snug::train

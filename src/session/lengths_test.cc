@@ -8,8 +8,7 @@
 
 #include "fit/run_plan.h"
 #include "fit/saved_plan.h"
-#include "network/facts.h"
-#include "session/machine.h"
+#include "session/engine.h"
 #include "session/session_plan.h"
 #include "snug/error.h"
 #include "snug/layers.h"
@@ -149,13 +148,14 @@ TEST(Lengths, splits_agree_within_rounding) {
 TEST(Lengths, the_first_program_that_holds_a_batch_runs) {
   SessionOptions options =
       options_of({{{"source", 4}, {"target", 4}}, {{"source", 4}, {"target", 12}}, kAll.back()});
-  const train::Machine machine = train::open_machine("cpu", 1, {});
-  const DescribedNetwork described = describe_network(network_of(), options.lengths);
-  const train::RunPlan plan = plan_session(described.def, "reads", options, 4, *machine.backend);
+  options.micro_batch_size = 4;
+  options.threads = 1;
+  const SessionPlan made(network_of(), options);
+  const train::RunPlan& plan = made.impl()->plan;
   ASSERT_EQ(plan.train.size(), 3u);
   EXPECT_EQ(plan.train[1].graph.name, "train: source 4, target 12");
   EXPECT_EQ(plan.eval[0].graph.name, "evaluate: source 4, target 4");
-  const train::Engine engine(plan, *machine.backend);
+  const train::Engine engine(plan, *made.impl()->machine.impl().backend);
   EXPECT_EQ(engine.bucket_of({{"source", 4}, {"target", 2}}), 0u);
   EXPECT_EQ(engine.bucket_of({{"source", 1}, {"target", 5}}), 1u);
   EXPECT_EQ(engine.bucket_of({{"source", 5}, {"target", 1}}), 2u);

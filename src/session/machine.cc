@@ -11,8 +11,10 @@
 #include "config/cores.h"
 #include "snug/error.h"
 
-namespace snug::train {
+namespace snug {
 namespace {
+
+constexpr const char* kCpu = "cpu";
 
 /// One file for each number of threads, so that runs with different numbers do not replace each
 /// other's.
@@ -35,19 +37,25 @@ int threads_of(int64_t wanted) {
   return quota && *quota < cores ? std::max(1, static_cast<int>(std::ceil(*quota))) : cores;
 }
 
-}  // namespace
-
-Machine open_machine(const std::string& backend, int64_t threads,
-                     const std::string& profile_folder) {
-  if (backend != "cpu")
-    throw Error(ErrorCode::bad_config, "backend", "there is no backend '" + backend + "'",
-                "there is: cpu");
-  Machine machine{.threads = threads_of(threads), .backend = nullptr};
-  machine.backend =
-      make_cpu_backend({.threads = machine.threads,
-                        .profile = load_or_measure_profile(
-                            profile_file(profile_folder, machine.threads), machine.threads)});
-  return machine;
+std::unique_ptr<Backend> make_backend(const std::string& name, int threads,
+                                      const std::string& profile_folder) {
+  if (name != kCpu)
+    throw Error(ErrorCode::bad_config, "backend", "there is no backend '" + name + "'",
+                "there is: " + std::string(kCpu));
+  return make_cpu_backend(
+      {.threads = threads,
+       .profile = load_or_measure_profile(profile_file(profile_folder, threads), threads)});
 }
 
-}  // namespace snug::train
+}  // namespace
+
+Machine::Machine(int64_t threads, const std::string& profile_folder) {
+  const int own = threads_of(threads);
+  impl_ = std::make_shared<const Impl>(
+      Impl{.threads = own, .name = kCpu, .backend = make_backend(kCpu, own, profile_folder)});
+}
+
+int Machine::threads() const { return impl_->threads; }
+const std::string& Machine::backend() const { return impl_->name; }
+
+}  // namespace snug

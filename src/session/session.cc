@@ -1,55 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "snug/session.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iterator>
-#include <set>
+#include <utility>
 
-#include "base/id_vector.h"
-#include "base/stop.h"
 #include "session/finite.h"
-#include "session/machine.h"
 #include "session/session_impl.h"
-#include "session/session_plan.h"
 #include "snug/error.h"
 
 namespace snug {
 namespace {
 
 constexpr float kLargestCode = 255;  // of a state in 8 bits
-
-// What is fed for the outputs alone: everything that one of them depends on.
-std::vector<std::string> inputs_of_outputs(const Graph& graph) {
-  IdVector<bool> is_needed(graph.values.size(), false);
-  for (const ValueId id : graph.outputs) {
-    if (graph.value(id).name != train::kLossName) is_needed[id] = true;
-  }
-  for (size_t n = graph.nodes.size(); n-- > 0;) {
-    const Node& node = graph.nodes[n];
-    const bool is_read = std::any_of(node.outputs.begin(), node.outputs.end(),
-                                     [&](ValueId id) { return is_needed[id]; });
-    if (!is_read) continue;
-    for (const ValueId id : node.inputs) {
-      if (id != kNone) is_needed[id] = true;
-    }
-  }
-  std::vector<std::string> names;
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (is_needed[i] && graph.values[i].kind == ValueKind::input)
-      names.push_back(graph.values[i].name);
-  }
-  return names;
-}
-
-std::vector<std::string> inputs_of(const Graph& graph, const NetworkFacts& facts) {
-  std::vector<std::string> names;
-  for (const FedInput& input : facts.inputs) {
-    if (graph.find(input.name) != kNone) names.push_back(input.name);
-  }
-  return names;
-}
 
 // Rows that only fill up a micro-batch would count where rows are coupled.
 void check_filled(const std::string& coupling, int64_t rows, int64_t micro_batch) {
@@ -66,126 +33,169 @@ void check_cancelled(const SessionOptions& options) {
     throw Error(ErrorCode::cancelled, "step", "stopped on request");
 }
 
+std::unique_ptr<train::Engine> make_engine(const SessionPlan::Impl& planned) {
+  // Planning used heap that the budget has no place for beside the block.
+  if (planned.options.process_bytes > 0) malloc_trim(0);
+  return std::make_unique<train::Engine>(planned.plan, *planned.machine.impl().backend,
+                                         planned.options.block);
+}
+
 }  // namespace
 
-Session::Impl::Impl(const Network& network, const SessionOptions& given, int64_t micro_batch)
-    : options(given), name(network.name()) {
-  check_options(options);
-  machine = train::open_machine("cpu", options.threads, options.profile_folder);
-  DescribedNetwork described = describe_network(network, options.lengths);
-  def = std::move(described.def);
-  facts = std::move(described.facts);
-  rule = update_rule(options, def);
-  const std::vector<std::string> names =
-      train::trainable_names(train::parameter_names(def), options.freeze);
-  trained.insert(names.begin(), names.end());
-  plan = plan_session(def, name, options, micro_batch, *machine.backend);
-  engine = std::make_unique<train::Engine>(plan, *machine.backend, options.block);
+Session::Impl::Impl(std::shared_ptr<const SessionPlan::Impl> plan)
+    : planned(std::move(plan)),
+      engine(make_engine(*planned)),
+      feeder(*engine, planned->facts, planned->options.seed) {
+  const train::RunPlan& run = planned->plan;
+  for (size_t i = 0; i < run.eval.size(); ++i) {
+    const Graph& eval = run.eval[i].graph;
+    Bucket bucket{.training = {},
+                  .evaluation = inputs_of(eval, planned->facts),
+                  .prediction = inputs_of_outputs(eval, planned->facts),
+                  .outputs = {}};
+    if (!run.train.empty()) bucket.training = inputs_of(run.train[i].graph, planned->facts);
+    for (const std::string& output : planned->facts.outputs) {
+      const Shape& shape = eval.type(eval.find(output)).shape;
+      bucket.outputs[output] = Shape(shape.begin() + 1, shape.end());
+    }
+    buckets_.push_back(std::move(bucket));
+  }
   engine->rehearse_peak();
-  for (const auto& [weight, entry] : plan.residents.entries()) {
-    if (!is_of_model(entry.kind)) continue;
-    nn::initialize(engine->write<float>(weight), entry.type.shape,
-                   def.init_rule(weight, entry.type.shape), weight,
-                   static_cast<uint64_t>(options.seed), machine.threads);
+  if (!planned->options.has_initial_values) return;
+  for (const auto& [name, entry] : run.residents.entries()) {
+    if (is_of_model(entry.kind)) initialize(name, entry);
   }
 }
 
+void Session::Impl::initialize(const std::string& weight, const ResidentLayout::Entry& entry) {
+  nn::initialize(engine->write<float>(weight), entry.type.shape,
+                 planned->def.init_rule(weight, entry.type.shape), weight,
+                 static_cast<uint64_t>(planned->options.seed), planned->machine.threads());
+  has_prologue = false;
+}
+
+size_t Session::Impl::bucket_of(const Lengths& length) const {
+  const Lengths& longest = planned->plan.eval.back().length;
+  if (!longest.holds(length))
+    throw Error(
+        ErrorCode::bad_data, "rows",
+        "rows of length " + to_string(length) + ", the longest program takes " + to_string(longest),
+        "shorten them, or add a length to SessionOptions::lengths");
+  return engine->bucket_of(length);
+}
+
 Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink,
-                                   const std::vector<std::string>& inputs) {
-  check_cancelled(options);
-  check_filled(facts.eval_coupling, rows.rows(), plan.micro_batch);
-  const Feeder feeder(*engine, facts, rows, static_cast<uint64_t>(options.seed), inputs);
-  const size_t bucket = engine->bucket_of(rows.length());
-  Executable& program = engine->eval(bucket);
-  const Graph& graph = plan.eval[bucket].graph;
+                                   bool has_outputs_alone) {
+  check_cancelled(planned->options);
+  const int64_t micro_batch = planned->plan.micro_batch;
+  check_filled(planned->facts.eval_coupling, rows.rows(), micro_batch);
+  const size_t index = bucket_of(rows.length());
+  const Bucket& bucket = buckets_[index];
+  feeder.begin(rows, has_outputs_alone ? bucket.prediction : bucket.evaluation);
+  Executable& program = engine->eval(index);
+  const bool has_loss = planned->plan.eval[index].graph.find(train::kLossName) != kNone;
   std::map<std::string, std::span<const float>> values;
-  std::map<std::string, Shape> shapes;
-  for (const std::string& output : facts.outputs) {
-    const Shape& shape = graph.type(graph.find(output)).shape;
-    shapes[output] = Shape(shape.begin() + 1, shape.end());
-  }
   Evaluation evaluation{.rows = rows.rows()};
-  engine->run_prologue();
-  for (int64_t first = 0; first < rows.rows(); first += plan.micro_batch) {
-    check_cancelled(options);
+  if (!has_prologue) engine->run_prologue();
+  has_prologue = true;
+  for (int64_t first = 0; first < rows.rows(); first += micro_batch) {
+    check_cancelled(planned->options);
     feeder.fill(*engine, first, 0);
     engine->run(program);
-    const int64_t count = std::min(plan.micro_batch, rows.rows() - first);
-    if (graph.find(train::kLossName) != kNone)
+    const int64_t count = std::min(micro_batch, rows.rows() - first);
+    if (has_loss)
       evaluation.loss +=
           static_cast<double>(*reinterpret_cast<const float*>(program.data(train::kLossName)));
     if (!sink) continue;
-    for (const auto& [output, shape] : shapes)
+    for (const auto& [output, shape] : bucket.outputs)
       values[output] = {reinterpret_cast<const float*>(program.data(output)),
                         static_cast<size_t>(count * element_count(shape))};
-    sink({.first_row = first, .rows = count, .values = values, .row_shapes = shapes});
+    sink({.first_row = first, .rows = count, .values = values, .row_shapes = bucket.outputs});
   }
   return evaluation;
 }
 
-PlanReport plan_network(const Network& network, const SessionOptions& options) {
-  check_options(options);
-  const train::Machine machine =
-      train::open_machine("cpu", options.threads, options.profile_folder);
-  const DescribedNetwork described = describe_network(network, options.lengths);
-  return plan_session(described.def, network.name(), options, options.micro_batch_size,
-                      *machine.backend)
-      .report;
-}
-
 Session::Session(const Network& network, const SessionOptions& options)
-    : impl_(std::make_unique<Impl>(network, options, options.micro_batch_size)) {}
+    : Session(SessionPlan(network, options)) {}
+Session::Session(const SessionPlan& plan) : impl_(std::make_unique<Impl>(plan.impl())) {}
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
-const PlanReport& Session::plan() const { return impl_->plan.report; }
+const PlanReport& Session::plan() const { return impl_->planned->plan.report; }
 int64_t Session::updates() const { return impl_->counts.drawn; }
+bool Session::has_input(const std::string& name) const {
+  return std::ranges::any_of(impl_->planned->facts.inputs,
+                             [&](const FedInput& input) { return input.name == name; });
+}
 
-Feeder Session::Impl::fed(const RowSource& batch) const {
+const UpdateCounts& Session::counts() const { return impl_->counts; }
+
+void Session::set_counts(const UpdateCounts& counts) {
+  const int64_t least = std::min(counts.schedule, counts.optimizer);
+  const int64_t most = std::max(counts.schedule, counts.optimizer);
+  if (least < 0 || most > counts.drawn)
+    throw Error(ErrorCode::bad_config, "counts",
+                std::to_string(counts.schedule) + " steps of the schedule and " +
+                    std::to_string(counts.optimizer) + " of the optimizer after " +
+                    std::to_string(counts.drawn) + " updates",
+                "give those of the session that was saved");
+  impl_->counts = counts;
+}
+
+void Session::Impl::feed(const RowSource& batch) {
+  const SessionOptions& options = planned->options;
+  check_cancelled(options);
+  if (options.only_evaluation)
+    throw Error(ErrorCode::bad_config, "only_evaluation", "the session has no training programs",
+                "leave only_evaluation away");
   if (batch.rows() > options.batch_rows)
     throw Error(ErrorCode::bad_data, "rows",
                 std::to_string(batch.rows()) + " rows are more than the batch of " +
                     std::to_string(options.batch_rows) + " that the session was planned for",
                 "give at most batch_rows rows");
-  check_filled(facts.coupling, batch.rows(), plan.micro_batch);
-  return {*engine, facts, batch, static_cast<uint64_t>(options.seed),
-          inputs_of(plan.train.back().graph, facts)};
+  check_filled(planned->facts.coupling, batch.rows(), planned->plan.micro_batch);
+  feeder.begin(batch, buckets_[bucket_of(batch.length())].training);
 }
 
 void Session::Impl::drop_gradients() {
-  for (const auto& [tensor, entry] : plan.residents.entries()) {
+  for (const auto& [tensor, entry] : planned->plan.residents.entries()) {
     if (tensor.starts_with(train::kGradientPrefix))
       std::ranges::fill(engine->write<std::byte>(tensor), std::byte{0});
   }
 }
 
-train::UpdateResult Session::Impl::update(const Feeder& batch) {
+template <class Work>
+auto Session::Impl::with_clean_gradients(const Work& work) {
   try {
-    return train::run_update(*engine, batch, counts, rule);
+    return work();
   } catch (...) {
     drop_gradients();
     throw;
   }
 }
 
+double Session::Impl::gradients() {
+  return with_clean_gradients([&] { return train::run_pieces(*engine, feeder, counts.drawn); });
+}
+
+train::UpdateResult Session::Impl::update(const StepOptions& options) {
+  has_prologue = false;
+  return with_clean_gradients(
+      [&] { return train::run_update(*engine, feeder, counts, planned->rule, options); });
+}
+
 GradientResult Session::gradients(const RowSource& batch) {
   Impl& it = *impl_;
-  check_cancelled(it.options);
-  if (!it.options.only_gradients)
+  if (!it.planned->options.only_gradients)
     throw Error(ErrorCode::bad_config, "only_gradients",
                 "the session updates its weights and keeps no gradients",
                 "plan it with only_gradients = true");
   GradientResult result;
-  const Feeder feeder = it.fed(batch);
-  try {
-    result.loss = train::run_pieces(*it.engine, feeder, it.counts.drawn);
-  } catch (...) {
-    it.drop_gradients();
-    throw;
-  }
-  for (const std::string& weight : it.trained) {
+  it.feed(batch);
+  result.loss = it.gradients();
+  for (const std::string& weight : it.planned->trained) {
     const std::string name = train::kGradientPrefix + weight;
     std::vector<float>& gradient = result.of[weight];
     if (!it.engine->has(name)) {  // the loss does not depend on it
@@ -199,23 +209,25 @@ GradientResult Session::gradients(const RowSource& batch) {
   return result;
 }
 
-StepResult Session::step(const RowSource& batch) {
+StepResult Session::step(const RowSource& batch, const StepOptions& options) {
   Impl& it = *impl_;
-  check_cancelled(it.options);
-  if (it.options.only_gradients)
+  if (it.planned->options.only_gradients)
     throw Error(ErrorCode::bad_config, "only_gradients", "the session has no optimizer to step",
                 "call gradients, or leave only_gradients away");
-  const Feeder feeder = it.fed(batch);
-  const train::UpdateResult result = it.update(feeder);
-  const double rate =
-      it.options.learning_rate * optim::rate_factor(it.rule.schedule, it.counts.schedule);
-  ++it.counts.drawn;
-  ++it.counts.schedule;
-  ++it.counts.optimizer;
+  it.feed(batch);
+  const train::UpdateResult result = it.update(options);
+  const train::UpdateRule& rule = it.planned->rule;
+  const double rate = options.learning_rate.value_or(
+      it.planned->options.learning_rate * optim::rate_factor(rule.schedule, it.counts.schedule));
+  if (!options.is_skipped) {
+    ++it.counts.drawn;
+    ++it.counts.schedule;
+    ++it.counts.optimizer;
+  }
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
     throw Error(ErrorCode::numeric, "update " + std::to_string(it.counts.drawn),
-                "loss " + std::to_string(result.loss) + ", norm of the gradients " +
-                    std::to_string(result.grad_norm) + ": the weights are lost",
+                "not finite: loss " + std::to_string(result.loss) + ", gradient norm " +
+                    std::to_string(result.grad_norm),
                 "go back to what you saved, with a lower learning_rate or max_grad_norm");
   return {.update = it.counts.drawn,
           .loss = result.loss,
@@ -224,52 +236,84 @@ StepResult Session::step(const RowSource& batch) {
 }
 
 Evaluation Session::evaluate(const RowSource& rows, const OutputSink& sink) {
-  return impl_->run_eval(rows, sink, inputs_of(impl_->plan.eval.front().graph, impl_->facts));
+  return impl_->run_eval(rows, sink, false);
 }
 
 void Session::predict(const RowSource& rows, const OutputSink& sink) {
-  std::vector<std::string> inputs = inputs_of_outputs(impl_->plan.eval.front().graph);
-  std::erase_if(inputs, [&](const std::string& input) {
-    return std::none_of(impl_->facts.inputs.begin(), impl_->facts.inputs.end(),
-                        [&](const FedInput& one) { return one.name == input; });
-  });
-  (void)impl_->run_eval(rows, sink, inputs);
+  (void)impl_->run_eval(rows, sink, true);
 }
 
 const ResidentLayout::Entry& Session::Impl::entry(const std::string& tensor) const {
   const bool is_there = engine->has(tensor) && !tensor.starts_with(train::kGradientPrefix);
-  if (!is_there || !is_kept(plan.residents.at(tensor).kind))
+  if (!is_there || !is_kept(planned->plan.residents.at(tensor).kind))
     throw Error(ErrorCode::bad_config, tensor, "the session has no tensor of this name",
                 "tensors() lists them");
-  return plan.residents.at(tensor);
+  return planned->plan.residents.at(tensor);
 }
 
 std::vector<TensorInfo> Session::tensors() const {
   std::vector<TensorInfo> found;
-  for (const auto& [name, entry] : impl_->plan.residents.entries()) {
+  for (const auto& [name, entry] : impl_->planned->plan.residents.entries()) {
     if (!is_kept(entry.kind) || name.starts_with(train::kGradientPrefix)) continue;
     const TensorKind kind = entry.kind == ValueKind::parameter ? TensorKind::parameter
                             : entry.kind == ValueKind::buffer  ? TensorKind::buffer
                                                                : TensorKind::optimizer_state;
     found.push_back({.name = name,
                      .shape = entry.type.shape,
+                     .dtype = entry.type.dtype,
                      .kind = kind,
-                     .is_trained = impl_->trained.count(name) != 0});
+                     .is_trained = impl_->planned->trained.count(name) != 0});
   }
   return found;
 }
 
-void Session::read(const std::string& name, std::span<float> values) const {
-  const int64_t elements = element_count(impl_->entry(name).type);
+std::span<const std::byte> Session::view_bytes(const std::string& name) const {
+  (void)impl_->entry(name);
+  return impl_->engine->read<std::byte>(name);
+}
+
+std::span<std::byte> Session::edit_bytes(const std::string& name) {
+  (void)impl_->entry(name);
+  impl_->has_prologue = false;
+  return impl_->engine->write<std::byte>(name);
+}
+
+namespace {
+
+void require_f32(const std::string& name, DType dtype) {
+  if (dtype != DType::f32)
+    throw Error(ErrorCode::bad_config, name, "its elements are codes of 8 bits",
+                "view_bytes and edit_bytes give them, read and write their values");
+}
+
+void check_size(const std::string& name, std::span<const float> values, int64_t elements) {
   if (std::ssize(values) != elements)
     throw Error(ErrorCode::bad_config, name,
-                "room for " + std::to_string(values.size()) + " elements, the tensor has " +
+                std::to_string(values.size()) + " elements are given, the tensor has " +
                     std::to_string(elements));
+}
+
+}  // namespace
+
+std::span<const float> Session::view(const std::string& name) const {
+  require_f32(name, impl_->entry(name).type.dtype);
+  return impl_->engine->read<float>(name);
+}
+
+std::span<float> Session::edit(const std::string& name) {
+  require_f32(name, impl_->entry(name).type.dtype);
+  impl_->has_prologue = false;
+  return impl_->engine->write<float>(name);
+}
+
+void Session::read(const std::string& name, std::span<float> values) const {
+  const TensorType& type = impl_->entry(name).type;
+  check_size(name, values, element_count(type));
   const auto copy = [&values](const auto& own) {
     std::copy(own.begin(), own.end(), values.begin());
   };
-  if (impl_->entry(name).type.dtype == DType::u8) return copy(impl_->engine->read<uint8_t>(name));
-  copy(impl_->engine->read<float>(name));
+  if (type.dtype == DType::u8) return copy(impl_->engine->read<uint8_t>(name));
+  copy(view(name));
 }
 
 std::vector<float> Session::read(const std::string& name) const {
@@ -279,16 +323,13 @@ std::vector<float> Session::read(const std::string& name) const {
 }
 
 void Session::write(const std::string& name, std::span<const float> values) {
-  const int64_t elements = element_count(impl_->entry(name).type);
-  if (std::ssize(values) != elements)
-    throw Error(
-        ErrorCode::bad_config, name,
-        std::to_string(values.size()) + " elements, the tensor has " + std::to_string(elements));
+  const TensorType& type = impl_->entry(name).type;
+  check_size(name, values, element_count(type));
   const int64_t bad = train::first_not_finite(values);
   if (bad >= 0)
     throw Error(ErrorCode::numeric, name, "element " + std::to_string(bad) + " is not finite");
-  if (impl_->entry(name).type.dtype != DType::u8) {
-    std::copy(values.begin(), values.end(), impl_->engine->write<float>(name).begin());
+  if (type.dtype != DType::u8) {
+    std::copy(values.begin(), values.end(), edit(name).begin());
     return;
   }
   const auto wrong = std::find_if(values.begin(), values.end(), [](float value) {
@@ -302,9 +343,31 @@ void Session::write(const std::string& name, std::span<const float> values) {
                  [](float value) { return static_cast<uint8_t>(value); });
 }
 
+void Session::initialize(const std::string& name) {
+  const ResidentLayout::Entry& entry = impl_->entry(name);
+  if (!is_of_model(entry.kind))
+    throw Error(ErrorCode::bad_config, name, "it is a state of the optimizer, which begins as 0",
+                "name a weight or buffer");
+  impl_->initialize(name, entry);
+}
+
+std::string Session::find_not_finite() const {
+  const std::optional<train::NotFinite> found = train::find_not_finite(*impl_->engine);
+  return found ? found->text() : std::string();
+}
+
+void Session::require_finite(const std::string& where) const {
+  const std::string found = find_not_finite();
+  if (!found.empty())
+    throw Error(ErrorCode::numeric, where, "the weights are not finite: " + found,
+                "take weights from before that, such as best/ or a checkpoint-N/");
+}
+
 int64_t Session::measured_arena_bytes() {
   impl_->engine->check_memory();
-  return impl_->engine->measured_arena_bytes() - impl_->plan.gradient_bytes;
+  return train::reported_arena_bytes(impl_->planned->plan, impl_->engine->measured_arena_bytes());
 }
+
+void Session::set_poisoning(bool is_on) { impl_->engine->set_poisoning(is_on); }
 
 }  // namespace snug

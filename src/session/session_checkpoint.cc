@@ -7,9 +7,8 @@
 
 #include "base/lengths_json.h"
 #include "io/atomic_folder.h"
+#include "io/checkpoint_tensors.h"
 #include "io/json_file.h"
-#include "session/checkpoint_tensors.h"
-#include "session/finite.h"
 #include "session/session_impl.h"
 #include "snug/error.h"
 
@@ -64,7 +63,7 @@ Json deciding_options(const SessionOptions& options) {
 
 struct Saved {
   int64_t micro_batch = 0;
-  train::UpdateCounts counts;
+  UpdateCounts counts;
 };
 
 Saved read_state(const std::string& path, const std::string& network,
@@ -75,7 +74,7 @@ Saved read_state(const std::string& path, const std::string& network,
                     .counts = {.drawn = state.at("updates").as_int(0),
                                .schedule = state.at("schedule_step").as_int(0),
                                .optimizer = state.at("optimizer_step").as_int(0)}};
-  const train::UpdateCounts& counts = saved.counts;
+  const UpdateCounts& counts = saved.counts;
   if (counts.schedule > counts.drawn || counts.optimizer > counts.drawn)
     state.fail("has counts of updates that contradict each other");
   if (state.get_string("network") != network)
@@ -98,15 +97,29 @@ Saved read_state(const std::string& path, const std::string& network,
   return saved;
 }
 
-void load(const std::string& path, train::Share share, const train::Engine& engine) {
+std::vector<io::TensorToWrite> stored(const Session& session, bool is_model) {
+  std::vector<io::TensorToWrite> tensors;
+  for (const TensorInfo& tensor : session.tensors()) {
+    if (tensor.is_weight() == is_model)
+      tensors.push_back(io::tensor_of(tensor.name, {tensor.dtype, tensor.shape},
+                                      session.view_bytes(tensor.name)));
+  }
+  return tensors;
+}
+
+void load(const std::string& path, bool is_model, Session& session) {
   const io::SafetensorsFile file(path);
-  const std::vector<io::TensorToWrite> wanted = train::tensors_of(engine, share);
-  for (const io::TensorToWrite& tensor : wanted)
-    train::read_tensor(file, file.find(tensor.name), tensor, engine);
-  if (file.tensors().size() != wanted.size())
+  size_t wanted = 0;
+  for (const TensorInfo& tensor : session.tensors()) {
+    if (tensor.is_weight() != is_model) continue;
+    ++wanted;
+    io::read_exactly(file, file.find(tensor.name), tensor.name, {tensor.dtype, tensor.shape},
+                     session.edit_bytes(tensor.name));
+  }
+  if (file.tensors().size() != wanted)
     throw Error(ErrorCode::bad_data, path,
                 "it has " + std::to_string(file.tensors().size()) + " tensors, the session " +
-                    std::to_string(wanted.size()));
+                    std::to_string(wanted));
 }
 
 }  // namespace
@@ -114,11 +127,11 @@ void load(const std::string& path, train::Share share, const train::Engine& engi
 void Session::save(const std::string& folder) {
   Impl& it = *impl_;
   it.engine->check_memory();
-  if (const auto bad = train::find_not_finite(*it.engine))
-    throw Error(ErrorCode::numeric, folder, "nothing was saved: " + bad->text(),
+  if (const std::string bad = find_not_finite(); !bad.empty())
+    throw Error(ErrorCode::numeric, folder, "nothing was saved: " + bad,
                 "go back to what you saved before");
-  const auto weights = train::tensors_of(*it.engine, train::Share::model);
-  const auto states = train::tensors_of(*it.engine, train::Share::optimizer);
+  const auto weights = stored(*this, true);
+  const auto states = stored(*this, false);
   io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights) +
                                                      io::safetensors_file_bytes(states),
                                    .on_step = {}});
@@ -128,12 +141,12 @@ void Session::save(const std::string& folder) {
   write("model.safetensors", weights);
   write("optimizer.safetensors", states);
   const Json state = {{"format", kFormat},
-                      {"network", it.name},
+                      {"network", it.planned->name},
                       {"updates", it.counts.drawn},
                       {"schedule_step", it.counts.schedule},
                       {"optimizer_step", it.counts.optimizer},
-                      {"micro_batch", it.plan.micro_batch},
-                      {"options", deciding_options(it.options)}};
+                      {"micro_batch", it.planned->plan.micro_batch},
+                      {"options", deciding_options(it.planned->options)}};
   target.write(kStateFile, state.dump(1) + "\n");
   target.commit();
 }
@@ -151,12 +164,15 @@ Session Session::resume(const Network& network, const std::string& folder,
                 "the session began with " + std::to_string(saved.micro_batch) + ", not " +
                     std::to_string(options.micro_batch_size),
                 "leave it away");
-  auto impl = std::make_unique<Impl>(network, options, saved.micro_batch);
-  load(folder + "/model.safetensors", train::Share::model, *impl->engine);
-  load(folder + "/optimizer.safetensors", train::Share::optimizer, *impl->engine);
-  train::require_finite_weights(*impl->engine, folder);
-  impl->counts = saved.counts;
-  return Session(std::move(impl));
+  SessionOptions own = options;
+  own.has_initial_values = false;
+  Session session(std::make_unique<Impl>(
+      std::make_shared<const SessionPlan::Impl>(network, own, saved.micro_batch)));
+  load(folder + "/model.safetensors", true, session);
+  load(folder + "/optimizer.safetensors", false, session);
+  session.require_finite(folder);
+  session.set_counts(saved.counts);
+  return session;
 }
 
 }  // namespace snug

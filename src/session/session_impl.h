@@ -2,14 +2,13 @@
 // What a session holds.
 #pragma once
 
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "network/facts.h"
 #include "session/feeder.h"
-#include "session/machine.h"
+#include "session/session_plan.h"
 #include "session/update.h"
 #include "snug/session.h"
 
@@ -17,30 +16,37 @@ namespace snug {
 
 class Session::Impl {
  public:
-  Impl(const Network& network, const SessionOptions& given, int64_t micro_batch);
+  explicit Impl(std::shared_ptr<const SessionPlan::Impl> plan);
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  Evaluation run_eval(const RowSource& rows, const OutputSink& sink,
-                      const std::vector<std::string>& inputs);
-  /// The rows of a step. Throws Error{bad_data} where they are none that the session can train on.
-  [[nodiscard]] Feeder fed(const RowSource& batch) const;
-  [[nodiscard]] train::UpdateResult update(const Feeder& batch);
-  /// What was summed up before rows that failed belongs to no update.
+  /// `has_outputs_alone`: what only the loss depends on is not read.
+  Evaluation run_eval(const RowSource& rows, const OutputSink& sink, bool has_outputs_alone);
+  /// Begins a batch that is trained on. Throws Error{bad_data} where it cannot be.
+  void feed(const RowSource& batch);
+  /// The batch that was begun. What was summed up before rows that failed belongs to no update.
+  [[nodiscard]] double gradients();
+  [[nodiscard]] train::UpdateResult update(const StepOptions& options);
   void drop_gradients();
+  void initialize(const std::string& weight, const ResidentLayout::Entry& entry);
   /// Throws Error{bad_config} for a name that there is not.
   [[nodiscard]] const ResidentLayout::Entry& entry(const std::string& tensor) const;
 
-  SessionOptions options;
-  std::string name;
-  train::Machine machine;
-  NetworkDef def;
-  NetworkFacts facts;
-  train::UpdateRule rule;
-  std::set<std::string> trained;  // names of parameters
-  train::RunPlan plan;            // the engine refers to it
+  std::shared_ptr<const SessionPlan::Impl> planned;
   std::unique_ptr<train::Engine> engine;
-  train::UpdateCounts counts;
+  Feeder feeder;
+  UpdateCounts counts;
+  bool has_prologue = false;  // what it makes is of the weights as they are
+
+ private:
+  [[nodiscard]] size_t bucket_of(const Lengths& length) const;
+  template <class Work>
+  auto with_clean_gradients(const Work& work);
+  struct Bucket {  // of one length: what its programs are fed, and the shapes of a row's outputs
+    ProgramInputs training, evaluation, prediction;
+    std::map<std::string, Shape> outputs;
+  };
+  std::vector<Bucket> buckets_;
 };
 
 }  // namespace snug

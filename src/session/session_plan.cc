@@ -3,9 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/stop.h"
+#include "fit/saved_plan.h"
+#include "fit/splits.h"
+#include "io/file.h"
 #include "snug/error.h"
+#include "solve/remat_write.h"
 
 namespace snug {
 namespace {
@@ -78,9 +83,8 @@ void check_bits(const char* option, int64_t bits) {
     fail(option, std::to_string(bits) + " bits for a state", "give 32 or 8");
 }
 
-}  // namespace
-
-void check_options(const SessionOptions& options) {
+// Throws Error{bad_config} that names the option.
+const SessionOptions& checked(const SessionOptions& options) {
   if (options.batch_rows < 1)
     fail("batch_rows", "a batch of " + std::to_string(options.batch_rows) + " rows",
          "give 1 or more");
@@ -113,7 +117,16 @@ void check_options(const SessionOptions& options) {
   if (options.optim_codec != "default" && options.optim_codec != "bnb")
     fail("optim_codec", "there is no codec '" + options.optim_codec + "'", "give default or bnb");
   check_lengths(options.lengths);
+  if (options.only_gradients && options.only_evaluation)
+    fail("only_evaluation", "a session without training programs has no gradients",
+         "leave only_gradients away");
+  if (options.process_bytes < 0 || options.startup_bytes < 0)
+    fail(options.process_bytes < 0 ? "process_bytes" : "startup_bytes", "it is below 0",
+         "give 0 or more");
+  return options;
 }
+
+}  // namespace
 
 train::Recipe recipe_of(const SessionOptions& options) {
   const Settings given = settings_of(options);
@@ -126,7 +139,13 @@ train::Recipe recipe_of(const SessionOptions& options) {
           .states = storage_of(options)};
 }
 
-train::UpdateRule update_rule(const SessionOptions& options, const NetworkDef& network) {
+Machine machine_of(const SessionOptions& options) {
+  return options.machine ? *options.machine : Machine(options.threads, options.profile_folder);
+}
+
+namespace {
+
+train::UpdateRule rule_of(const SessionOptions& options, const NetworkDef& network) {
   const optim::ScheduleShape shape =
       options.lr_scheduler_type == ScheduleKind::cosine   ? optim::ScheduleShape::cosine
       : options.lr_scheduler_type == ScheduleKind::linear ? optim::ScheduleShape::linear
@@ -137,8 +156,6 @@ train::UpdateRule update_rule(const SessionOptions& options, const NetworkDef& n
                        .total_steps = options.max_steps},
           .rates = optim::assign_groups(train::parameter_names(network), groups_of(options)).rates};
 }
-
-namespace {
 
 // The programs of rows that are cut off there.
 std::vector<Lengths> cut(const std::vector<Lengths>& programs, const Lengths& longest) {
@@ -159,41 +176,143 @@ std::string strategy_of(const SessionOptions& options, const NetworkDef& network
   return options.recompute == "auto" ? "" : options.recompute;
 }
 
+// What a session takes whose rows are no longer than `longest`.
+SessionSizes resized(const SessionOptions& options, const Lengths& longest, int64_t batch_rows) {
+  if (options.resized) return options.resized(longest, batch_rows);
+  return {.lengths = cut(options.lengths, longest),
+          .batch_rows = batch_rows,
+          .process_bytes = options.process_bytes,
+          .startup_bytes = options.startup_bytes};
+}
+
 }  // namespace
 
-train::RunPlan plan_session(const NetworkDef& network, const std::string& name,
-                            const SessionOptions& options, int64_t micro_batch,
-                            const Backend& backend) {
-  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptions& options,
+                                   int64_t micro_batch) {
   train::RunPlanRequest request{
       .network = network,
-      .recipe = recipe_of(options),
+      .recipe = options.only_evaluation ? train::Recipe{} : recipe_of(options),
       .global_batch = options.batch_rows,
       .micro_batch = micro_batch,
       .lengths = options.lengths.empty() ? std::vector<Lengths>(1) : options.lengths,
       .strategy = strategy_of(options, network),
       .allow_coupled_split = options.allow_coupled_split,
       .budget_bytes = resolve_memory(options.memory),
-      .process_bytes = 0,
-      .startup_bytes = 0,
-      .trains = true};
-  request.words = train::OptionWords::fields;
+      .process_bytes = options.process_bytes,
+      .startup_bytes = options.startup_bytes,
+      .trains = !options.only_evaluation};
+  request.words = options.has_command_line_hints ? train::OptionWords::command_line
+                                                 : train::OptionWords::fields;
   request.wants_picture = options.wants_picture;
-  if (options.on_planning) {
-    request.on_progress = [&options](int64_t done, int64_t total, const char*) {
-      options.on_planning(done, total);
-    };
-  }
-  request.resized = [](const train::RunPlanRequest& from, const Lengths& longest,
-                       int64_t global_batch) {
+  request.on_progress = options.on_planning;
+  request.resized = [&options](const train::RunPlanRequest& from, const Lengths& longest,
+                               int64_t global_batch) {
+    const SessionSizes sizes = resized(options, longest, global_batch);
     train::RunPlanRequest to = from;
-    to.lengths = cut(from.lengths, longest);
-    to.global_batch = global_batch;
+    if (!sizes.lengths.empty()) to.lengths = sizes.lengths;
+    to.global_batch = sizes.batch_rows;
+    to.process_bytes = sizes.process_bytes;
+    to.startup_bytes = sizes.startup_bytes;
+    // Evaluation has no batch but its micro-batches.
+    if (options.only_evaluation && from.micro_batch > 0) to.micro_batch = sizes.batch_rows;
     return to;
   };
-  train::RunPlan plan = train::make_run_plan(request, backend);
+  return request;
+}
+
+namespace {
+
+train::RunPlan planned(const NetworkDef& network, const SessionOptions& options,
+                       int64_t micro_batch, const Backend& backend) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  train::RunPlanRequest request = plan_request(network, options, micro_batch);
+  std::optional<train::SavedPlan> saved;
+  if (!options.plan_file.empty()) {
+    saved = train::read_saved_plan(options.plan_file);
+    if (micro_batch > 0 && micro_batch != saved->micro_batch)
+      throw Error(ErrorCode::bad_config, options.plan_file,
+                  "the saved plan has micro-batches of " + std::to_string(saved->micro_batch) +
+                      ", this run needs " + std::to_string(micro_batch));
+    request.saved = &*saved;
+    request.micro_batch = saved->micro_batch;
+  }
+  return train::make_run_plan(request, backend);
+}
+
+}  // namespace
+
+SessionPlan::Impl::Impl(const Network& network, const SessionOptions& given, int64_t micro_batch)
+    : options(checked(given)), name(network.name()), machine(machine_of(options)) {
+  DescribedNetwork described = describe_network(network, options.lengths);
+  def = std::move(described.def);
+  facts = std::move(described.facts);
+  if (!options.only_evaluation) {
+    rule = rule_of(options, def);
+    const std::vector<std::string> names =
+        train::trainable_names(train::parameter_names(def), options.freeze);
+    trained.insert(names.begin(), names.end());
+  }
+  plan = planned(def, options, micro_batch, *machine.impl().backend);
   plan.report.model = name;
-  return plan;
+}
+
+SessionPlan::SessionPlan(const Network& network, const SessionOptions& options)
+    : impl_(std::make_shared<const Impl>(network, options, options.micro_batch_size)) {}
+
+const PlanReport& SessionPlan::report() const { return impl_->plan.report; }
+
+void SessionPlan::save(const std::string& file) const {
+  train::write_saved_plan(file, impl_->plan);
+}
+
+void SessionPlan::save_problem(const std::string& file) const {
+  io::replace_file(file, solve::remat_problem_json(impl_->plan.train.back().lowered.problem));
+}
+
+void SessionPlan::save_schedule(const std::string& file) const {
+  const train::PlannedProgram& program = impl_->plan.train.back();
+  std::vector<plan::OpId> schedule;
+  for (const plan::Step& step : program.plan.steps) schedule.push_back(step.op);
+  io::replace_file(file, solve::remat_schedule_json(program.lowered.problem, schedule));
+}
+
+double SessionPlan::summands(const Lengths& length) const {
+  double sum = 0;
+  for (const train::PlannedProgram& program : impl_->plan.train) {
+    if (program.length != length) continue;
+    for (size_t i = 0; i < program.graph.nodes.size(); ++i) {
+      const NodeSpec spec = spec_of(program.graph, static_cast<NodeId>(i));
+      double elements = 0;
+      for (const TensorType& type : spec.outputs)
+        elements += static_cast<double>(element_count(type));
+      const double flops = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs}).flops;
+      sum += std::max(1.0, flops / std::max(1.0, elements));
+    }
+  }
+  return sum;
+}
+
+PlanReport plan_network(const Network& network, const SessionOptions& options) {
+  return SessionPlan(network, options).report();
+}
+
+std::vector<int64_t> splits_of(int64_t batch_rows) { return train::micro_batches(batch_rows); }
+
+std::vector<TensorInfo> tensors_of(const Network& network, const SessionOptions& options) {
+  const NetworkDef def = describe_network(network, options.lengths).def;
+  const std::vector<std::string> names = train::parameter_names(def);
+  const std::vector<std::string> trained = train::trainable_names(names, options.freeze);
+  (void)optim::assign_groups(names, groups_of(options));
+  const std::set<std::string> is_trained(trained.begin(), trained.end());
+  std::vector<TensorInfo> found;
+  for (const Value& value : train::weights_of(def)) {
+    found.push_back(
+        {.name = value.name,
+         .shape = value.type.shape,
+         .kind = value.kind == ValueKind::parameter ? TensorKind::parameter : TensorKind::buffer,
+         .is_trained = is_trained.count(value.name) != 0});
+  }
+  return found;
 }
 
 }  // namespace snug

@@ -1,22 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a caller's options to what planning and updating are asked for.
+// A planned session: all that its engines refer to, and the way from a caller's options to it.
 #pragma once
+
+#include <memory>
+#include <set>
+#include <string>
 
 #include "fit/run_plan.h"
 #include "network/facts.h"
+#include "session/machine.h"
 #include "session/update.h"
 #include "snug/session.h"
 
 namespace snug {
 
-/// Throws Error{bad_config} that names the option.
-void check_options(const SessionOptions& options);
 [[nodiscard]] train::Recipe recipe_of(const SessionOptions& options);
-[[nodiscard]] train::UpdateRule update_rule(const SessionOptions& options,
-                                            const NetworkDef& network);
-/// `micro_batch` 0: the planner's choice.
-[[nodiscard]] train::RunPlan plan_session(const NetworkDef& network, const std::string& name,
-                                          const SessionOptions& options, int64_t micro_batch,
-                                          const Backend& backend);
+[[nodiscard]] Machine machine_of(const SessionOptions& options);
+/// What is asked of planning. Refers to `options`.
+[[nodiscard]] train::RunPlanRequest plan_request(const NetworkDef& network,
+                                                 const SessionOptions& options,
+                                                 int64_t micro_batch);
+
+struct SessionPlan::Impl {
+  /// `micro_batch` 0: the planner's choice.
+  Impl(const Network& network, const SessionOptions& given, int64_t micro_batch);
+
+  SessionOptions options;
+  std::string name;
+  Machine machine;
+  NetworkDef def;
+  NetworkFacts facts;
+  train::UpdateRule rule;
+  std::set<std::string> trained;  // names of parameters
+  train::RunPlan plan;
+};
 
 }  // namespace snug

@@ -9,15 +9,9 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "session/engine.h"
+#include "snug/session.h"
 
 namespace snug::train {
-
-/// How far the updates of a run are. The three differ where an update was skipped.
-struct UpdateCounts {
-  int64_t drawn = 0;      // batches: the sampler's position, which random numbers follow
-  int64_t schedule = 0;   // steps of the learning rate's schedule
-  int64_t optimizer = 0;  // steps of the optimizer, which its corrections follow
-};
 
 /// What the updates of a run are fed, beside their batches; formed once.
 struct UpdateRule {
@@ -43,7 +37,7 @@ class BatchSource {
 };
 
 /// Every micro-batch of `batch`, forward and backward, and what the program does behind; gives the
-/// loss.
+/// loss. Runs the prologue first.
 double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn);
 
 struct UpdateResult {
@@ -52,6 +46,7 @@ struct UpdateResult {
 };
 /// `done` counts what came before it.
 [[nodiscard]] UpdateResult run_update(Engine& engine, const BatchSource& batch,
-                                      const UpdateCounts& done, const UpdateRule& rule);
+                                      const UpdateCounts& done, const UpdateRule& rule,
+                                      const StepOptions& options = {});
 
 }  // namespace snug::train

@@ -1,33 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "setup/model_network.h"
 
+#include <algorithm>
+
+#include "network/facts.h"
 #include "setup/input.h"
 
 namespace snug::train {
+namespace {
 
-NetworkDef network_of(const Model& model) {
-  const models::ModelFamily* family = model.family;
-  const models::FamilyConfig config = model.config;
-  return {.build =
-              [family, config, task = model.task, settings = model.settings](
-                  GraphBuilder& builder, const BuildRequest& request) {
-                models::SequenceModel built = (*family->build)(
-                    config, builder, {request.rows, request.lengths.of()},
-                    {.training = request.training, .micro_batches = request.micro_batches});
-                tasks::finish(builder, built, *task, settings, request.training);
-                return built.loss;
-              },
-          .init_rule =
-              [family, config](const std::string& weight, const Shape& shape) {
-                return (*family->init_rule)(config, weight, shape);
-              },
-          .is_head =
-              [family](const std::string& parameter) {
-                return (*family->weights->role)(parameter) == models::WeightRole::head;
-              },
-          .coupling =
-              model.traits.has_batch_statistics ? "normalises by the statistics of its batch" : "",
-          .shortest = input_of(model).has_lengths() ? 1 : 0};
+// What rows are fed to the model, by the values that it has. Of texts the length is the first axis
+// of what each token has.
+void add_inputs(const models::SequenceModel& model, models::HeadKind head,
+                NetworkBuilder::State& state) {
+  const bool is_of_tokens = head == models::HeadKind::token;
+  for (const ValueId id : {model.input_ids, model.token_type_ids, model.attention_mask,
+                           model.pixel_values, model.labels, model.row_weights}) {
+    if (id == kNone) continue;
+    const Value& value = state.graph.graph().value(id);
+    const Shape& shape = value.type.shape;
+    FedInput input{.name = value.name,
+                   .dtype = value.type.dtype,
+                   .row_shape = Shape(shape.begin() + 1, shape.end()),
+                   .length = {},
+                   .is_weight = id == model.row_weights};
+    const bool is_of_task = id == model.labels || id == model.row_weights;
+    if (is_of_task ? is_of_tokens : id != model.pixel_values) input.length = "";
+    std::vector<FedInput>& inputs = state.facts.inputs;
+    if (std::find(inputs.begin(), inputs.end(), input) == inputs.end()) inputs.push_back(input);
+  }
+}
+
+void add_facts(const models::SequenceModel& model, models::HeadKind head,
+               NetworkBuilder::State& state) {
+  add_inputs(model, head, state);
+  state.facts.outputs = {models::kLogits};
+  if (model.loss == kNone) return;
+  // Labels that are ids say themselves which of them count.
+  const bool has_ids = state.graph.graph().value(model.labels).type.dtype == DType::i32;
+  state.facts.means = {{.name = models::kInvTotal,
+                        .weights = has_ids ? models::kLabels : models::kRowWeights,
+                        .each = 1,
+                        .may_be_zero = true}};
+  state.loss = model.loss;
+  state.means = {model.loss};
+}
+
+}  // namespace
+
+Network network_of(const Model& model) {
+  const auto build = [family = model.family, config = model.config, task = model.task,
+                      settings = model.settings](NetworkBuilder& b) {
+    NetworkBuilder::State& state = b.state();
+    models::SequenceModel built =
+        (*family->build)(config, state.graph, {b.rows(), b.length()},
+                         {.training = b.training(), .micro_batches = state.request.micro_batches});
+    tasks::finish(state.graph, built, *task, settings, b.training());
+    add_facts(built, task->head->kind, state);
+    for (const Value& value : state.graph.graph().values) {
+      if (is_of_model(value.kind))
+        state.facts.init.emplace(value.name,
+                                 (*family->init_rule)(config, value.name, value.type.shape));
+    }
+  };
+  NetworkFacts known;
+  if (model.traits.has_batch_statistics)
+    known.coupling = "normalises by the statistics of its batch";
+  known.shortest = input_of(model).has_lengths() ? 1 : 0;
+  known.is_head = [family = model.family](const std::string& parameter) {
+    return (*family->weights->role)(parameter) == models::WeightRole::head;
+  };
+  return with_known_facts(Network(model.name, build), std::move(known));
 }
 
 }  // namespace snug::train

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model with the head and loss of its task, as a network.
+// A model with the head and loss of its task, as a network like any other. It is fed what the
+// model reads (models/model.h), kLabels and kRowWeights; it puts out kLogits.
 #pragma once
 
-#include "programs/network_def.h"
 #include "setup/model.h"
+#include "snug/network.h"
 
 namespace snug::train {
 
-/// As planning and training want it; holds a copy of what it needs.
-[[nodiscard]] NetworkDef network_of(const Model& model);
+/// Holds a copy of what it needs.
+[[nodiscard]] Network network_of(const Model& model);
 
 }  // namespace snug::train

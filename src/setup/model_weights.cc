@@ -5,8 +5,6 @@
 #include <set>
 
 #include "io/json_file.h"
-#include "programs/programs.h"
-#include "session/engine.h"
 #include "setup/model_network.h"
 #include "snug/error.h"
 
@@ -166,8 +164,8 @@ const io::TensorInfo* find_weight(const io::SafetensorsModel& file, const Model&
 
 std::vector<std::string> head_weights(const Model& model) {
   std::vector<std::string> names;
-  for (const Value& value : weights_of(network_of(model))) {
-    if (model.role(value.name) == WeightRole::head) names.push_back(value.name);
+  for (const TensorInfo& weight : tensors_of(network_of(model))) {
+    if (model.role(weight.name) == WeightRole::head) names.push_back(weight.name);
   }
   return names;
 }
@@ -182,25 +180,25 @@ WeightMatch match_weights(const Model& model) {
   std::set<std::string> used;
   std::set<std::string> of_other_head;
   const std::string other_head = class_of_other_head(model.weights_folder, model.traits.head.kind);
-  for (const Value& value : weights_of(network_of(model))) {
-    const WeightRole role = model.role(value.name);
+  for (const TensorInfo& weight : tensors_of(network_of(model))) {
+    const WeightRole role = model.role(weight.name);
     const bool of_head = role == WeightRole::head;
     const bool of_pooler = role == WeightRole::pooler;
     heads += of_head ? 1 : 0;
     poolers += of_pooler ? 1 : 0;
-    const io::TensorInfo* found = find_weight(file, model, value.name);
+    const io::TensorInfo* found = find_weight(file, model, weight.name);
     if (of_head && found != nullptr && !other_head.empty()) {
       of_other_head.insert(found->name);
       found = nullptr;
     }
     if (found == nullptr) {
-      (of_head ? head : of_pooler ? pooler : mismatch.missing).push_back(value.name);
+      (of_head ? head : of_pooler ? pooler : mismatch.missing).push_back(weight.name);
       continue;
     }
     used.insert(found->name);
-    if (found->shape != value.type.shape) {
+    if (found->shape != weight.shape) {
       mismatch.changed.push_back(found->name + " is " + to_string(found->shape) +
-                                 ", config.json says " + to_string(value.type.shape));
+                                 ", config.json says " + to_string(weight.shape));
     } else if (!is_real(found->dtype)) {
       mismatch.changed.push_back(found->name + " has the type " +
                                  std::string(to_string(found->dtype)));
@@ -233,25 +231,24 @@ WeightMatch match_weights(const Model& model) {
   return match;
 }
 
-void initialize_weights(const Model& model, const Engine& engine, uint64_t seed, int threads) {
+void initialize_weights(const Model& model, Session& session) {
   std::optional<io::SafetensorsModel> file;
   if (!model.weights_folder.empty()) file.emplace(model.weights_folder);
   const std::set<std::string> fresh(model.fresh.begin(), model.fresh.end());
-  for (const auto& [name, entry] : engine.plan().residents.entries()) {
-    if (!is_of_model(entry.kind)) continue;
-    const std::span<float> values = engine.write<float>(name);
-    if (!file || fresh.count(name) != 0) {
-      nn::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name, seed,
-                     threads);
+  for (const TensorInfo& tensor : session.tensors()) {
+    if (tensor.kind == TensorKind::optimizer_state) continue;
+    if (!file || fresh.count(tensor.name) != 0) {
+      session.initialize(tensor.name);
       continue;
     }
-    const io::TensorInfo* found = find_weight(*file, model, name);
-    if (found == nullptr || found->shape != entry.type.shape) {
+    const io::TensorInfo* found = find_weight(*file, model, tensor.name);
+    if (found == nullptr || found->shape != tensor.shape) {
       throw Error(ErrorCode::bad_data, model.weights_folder,
-                  "the weights changed since the run began: '" + name + "'", "begin again");
+                  "the weights changed since the run began: '" + tensor.name + "'", "begin again");
     }
-    file->read_f32(found->name, values);
+    file->read_f32(found->name, session.edit(tensor.name));
   }
+  session.require_finite(model.name);
 }
 
 }  // namespace snug::train

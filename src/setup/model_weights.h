@@ -8,10 +8,9 @@
 
 #include "io/safetensors.h"
 #include "setup/model.h"
+#include "snug/session.h"
 
 namespace snug::train {
-
-class Engine;
 
 /// True where `model` names a folder with weights that can be read.
 [[nodiscard]] bool is_model_folder(const std::string& model);
@@ -38,8 +37,8 @@ struct WeightMatch {
 [[nodiscard]] const io::TensorInfo* find_weight(const io::SafetensorsModel& file,
                                                 const Model& model, const std::string& parameter);
 
-/// Fills the engine's weights: from the folder, but those in `model.fresh` by the model's rule; all
-/// by the rule where there is no folder.
-void initialize_weights(const Model& model, const Engine& engine, uint64_t seed, int threads);
+/// Fills the session's weights: from the folder, but those in `model.fresh` by the network's rule;
+/// all by the rule where there is no folder. Throws Error{numeric} for one that is not finite.
+void initialize_weights(const Model& model, Session& session);
 
 }  // namespace snug::train

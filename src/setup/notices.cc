@@ -7,9 +7,9 @@
 #include <map>
 
 #include "io/file.h"
-#include "programs/programs.h"
 #include "setup/listed.h"
 #include "setup/model_network.h"
+#include "snug/session.h"
 
 namespace snug::train {
 namespace {
@@ -65,7 +65,9 @@ std::vector<std::string> model_notices(const Model& model) {
   }
   if (!model.weights_folder.empty()) return notices;
   std::vector<std::string> names;
-  for (const Value& value : parameters_of(network_of(model))) names.push_back(value.name);
+  for (const TensorInfo& tensor : tensors_of(network_of(model))) {
+    if (tensor.kind == TensorKind::parameter) names.push_back(tensor.name);
+  }
   if (io::file_exists(model.name) || io::is_folder(model.name)) {
     const std::vector<std::string> ranges = ranges_of(names);
     notices.push_back(model.name + " has no weights: all " + std::to_string(names.size()) +

@@ -235,11 +235,4 @@ Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
   return model;
 }
 
-Model resolve_model(const RunConfig& config, const ModelFacts& facts,
-                    const TaskOfLabels& of_labels) {
-  Model model = read_model(config, of_labels);
-  fit_model(model, config, facts);
-  return model;
-}
-
 }  // namespace snug::train

@@ -16,8 +16,4 @@ using TaskOfLabels = std::function<const tasks::Task&()>;
 /// Throws Error{bad_config|bad_data}. fit_model comes next.
 [[nodiscard]] Model read_model(const RunConfig& config, const TaskOfLabels& of_labels = {});
 
-/// read_model and fit_model at once.
-[[nodiscard]] Model resolve_model(const RunConfig& config, const ModelFacts& facts,
-                                  const TaskOfLabels& of_labels = {});
-
 }  // namespace snug::train

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "ops/optimizer/optimizers.h"
+#include "optim/schedule.h"
 #include "snug/error.h"
 
 namespace snug::train {
@@ -106,23 +107,6 @@ Settings given_settings(const RunConfig& config, const Optimizer& optimizer) {
   return given;
 }
 
-optim::GroupRules group_rules(const RunConfig& config) {
-  optim::GroupRules rules{
-      .learning_rate = config.learning_rate, .rules = {}, .layer_decay = config.layerwise_lr_decay};
-  for (const ParameterGroup& group : config.param_groups)
-    rules.rules.push_back({group.match, group.learning_rate, group.weight_decay});
-  return rules;
-}
-
-optim::StateStorage state_storage(const RunConfig& config) {
-  optim::StateStorage storage{
-      .bits = config.optim_bits,
-      .codec = config.optim_codec == "bnb" ? StateCodec::bnb : StateCodec::adaptive};
-  for (const StateBits& rule : config.optim_bits_overrides)
-    storage.overrides.push_back({rule.match, rule.bits});
-  return storage;
-}
-
 optim::Schedule schedule_of(const RunConfig& config, int64_t total_steps) {
   return {
       .shape = config.lr_scheduler_type == ScheduleKind::cosine   ? optim::ScheduleShape::cosine
@@ -134,18 +118,38 @@ optim::Schedule schedule_of(const RunConfig& config, int64_t total_steps) {
 
 }  // namespace
 
-Recipe recipe_of(const RunConfig& config) {
-  Recipe recipe{.optimizer = optim::make_options(config.optim, {}, config.weight_decay),
-                .max_grad_norm = config.max_grad_norm,
-                .given = {},
-                .groups = group_rules(config),
-                .freeze = config.freeze,
-                .states = state_storage(config)};
-  const Optimizer& optimizer = *recipe.optimizer.optimizer;
+optim::Options optimizer_of(const RunConfig& config) {
+  const Optimizer& optimizer = *optim::make_options(config.optim).optimizer;
   refuse_foreign_keys(config, optimizer);
-  recipe.given = given_settings(config, optimizer);
-  recipe.optimizer = optim::make_options(config.optim, recipe.given, config.weight_decay);
-  return recipe;
+  return optim::make_options(config.optim, given_settings(config, optimizer), config.weight_decay);
+}
+
+SessionOptions training_options(const RunConfig& config, int64_t total_steps) {
+  const optim::Options optimizer = optimizer_of(config);
+  const Settings given = given_settings(config, *optimizer.optimizer);
+  return {
+      .batch_rows = config.train_batch_size,
+      .memory = config.memory,
+      .micro_batch_size = config.micro_batch_size,
+      .allow_coupled_split = config.allow_batch_norm_split,
+      .recompute = config.recompute.strategy,
+      .optim = config.optim,
+      .optim_args = {given.begin(), given.end()},
+      .learning_rate = config.learning_rate,
+      .weight_decay = config.weight_decay,
+      .max_grad_norm = config.max_grad_norm,
+      .param_groups = config.param_groups,
+      .layerwise_lr_decay = config.layerwise_lr_decay,
+      .optim_bits = config.optim_bits,
+      .optim_codec = config.optim_codec,
+      .optim_bits_overrides = config.optim_bits_overrides,
+      .freeze = config.freeze,
+      .lr_scheduler_type = config.lr_scheduler_type,
+      .warmup_steps = optim::resolve_warmup(config.warmup_steps, config.warmup_ratio, total_steps),
+      .max_steps = std::max<int64_t>(total_steps, 1),
+      .seed = config.seed,
+      .threads = config.threads,
+      .has_command_line_hints = true};
 }
 
 RunConfig with_optimizer_values(const RunConfig& config) {
@@ -160,13 +164,6 @@ RunConfig with_optimizer_values(const RunConfig& config) {
     resolved.set(each.key, fmt::format("{}", optimizer.settings.at(each.name)));
   }
   return resolved;
-}
-
-UpdateRule update_rule(const RunConfig& config, const std::vector<std::string>& names,
-                       int64_t total_steps) {
-  return {.optimizer = recipe_of(config).optimizer,
-          .schedule = schedule_of(config, total_steps),
-          .rates = optim::assign_groups(names, group_rules(config)).rates};
 }
 
 double learning_rate_at(const RunConfig& config, int64_t completed, int64_t total_steps) {

@@ -38,10 +38,9 @@ void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Sett
                    .loss;
 }
 
-void feed(const data::RowColumns* row, const FedRow& fed) {
-  reinterpret_cast<int32_t*>(fed.labels.data())[0] =
-      row != nullptr ? label_of(*row) : static_cast<int32_t>(kIgnoreIndex);
-  fed.weights[0] = row != nullptr ? 1.0F : 0.0F;
+void feed(const data::RowColumns& row, const FedRow& fed) {
+  reinterpret_cast<int32_t*>(fed.labels.data())[0] = label_of(row);
+  fed.weights[0] = 1;
 }
 
 /// Ties go to the lower class.

@@ -42,13 +42,12 @@ void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Sett
       binary_cross_entropy(builder, model.logits, model.labels, model.row_weights, model.inv_total);
 }
 
-void feed(const data::RowColumns* row, const FedRow& fed) {
+void feed(const data::RowColumns& row, const FedRow& fed) {
   const IdSpan<float> labels(reinterpret_cast<float*>(fed.labels.data()),
                              fed.labels.size() / sizeof(float));
-  fed.weights[0] = row != nullptr ? 1.0F : 0.0F;
+  fed.weights[0] = 1;
   std::fill(labels.begin(), labels.end(), 0.0F);
-  if (row == nullptr) return;
-  for (const int32_t id : row->integers(0)) labels[id] = 1.0F;
+  for (const int32_t id : row.integers(0)) labels[id] = 1.0F;
 }
 
 double sigmoid(float logit) { return 1 / (1 + std::exp(-static_cast<double>(logit))); }

@@ -50,7 +50,7 @@ std::string names_of(const std::vector<const Task*>& tasks) {
 namespace {
 
 const Metric& loss_metric() {
-  static const Metric loss{.name = models::kLoss, .is_greater_better = false};
+  static const Metric loss{.name = kLossMetric, .is_greater_better = false};
   return loss;
 }
 

@@ -51,12 +51,11 @@ void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Sett
   model.loss = loss(builder, model.logits, model.labels, model.row_weights, model.inv_total);
 }
 
-void feed(const data::RowColumns* row, const FedRow& fed) {
+void feed(const data::RowColumns& row, const FedRow& fed) {
   const std::span<float> labels(reinterpret_cast<float*>(fed.labels.data()),
                                 fed.labels.size() / sizeof(float));
-  fed.weights[0] = row != nullptr ? 1.0F : 0.0F;
-  std::fill(labels.begin(), labels.end(), 0.0F);
-  if (row != nullptr) std::copy_n(row->reals(0).begin(), labels.size(), labels.begin());
+  fed.weights[0] = 1;
+  std::copy_n(row.reals(0).begin(), labels.size(), labels.begin());
 }
 
 // ---- metrics ----

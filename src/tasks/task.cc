@@ -6,7 +6,7 @@
 namespace snug {
 
 std::optional<double> EvalMetrics::find(std::string_view name) const {
-  if (name == models::kLoss) return loss;
+  if (name == tasks::kLossMetric) return loss;
   for (const MetricValue& each : values) {
     if (each.name == name) return each.value;
   }
@@ -26,9 +26,7 @@ Settings settings_of(const RunConfig& config) {
 void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,
             const Settings& settings, bool is_training) {
   builder.mark_output(model.logits, models::kLogits);
-  if (!is_training) return;
-  (*task.append_loss)(builder, model, settings);
-  builder.mark_output(model.loss, models::kLoss);
+  if (is_training) (*task.append_loss)(builder, model, settings);
 }
 
 std::string percent_text(const std::string& title, double share) {

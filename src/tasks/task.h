@@ -39,6 +39,8 @@ struct Context {
   Settings settings;
 };
 
+inline constexpr const char* kLossMetric = "loss";  // every task's
+
 struct Metric {
   std::string name;
   bool is_greater_better = true;
@@ -81,8 +83,8 @@ struct Task {
   Required<double (*)(const data::RowColumns&)> weight;
   /// Declares kLabels and kRowWeights for the network's logits, and appends the loss.
   Required<void (*)(GraphBuilder&, models::SequenceModel&, const Settings&)> append_loss;
-  /// Fills a row's share of both; null: a row that only fills up the micro-batch.
-  Required<void (*)(const data::RowColumns*, const FedRow&)> feed;
+  /// Fills a row's share of both.
+  Required<void (*)(const data::RowColumns&, const FedRow&)> feed;
   Required<std::vector<Metric>> metrics;
   /// Of at most so many rows.
   Required<std::unique_ptr<Meter> (*)(const Context&, int64_t rows)> meter;

@@ -11,6 +11,7 @@ inline models::SequenceModel with_task(GraphBuilder& builder, models::SequenceMo
                                        bool is_training = true, const Task& task = default_task(),
                                        const Settings& settings = {}) {
   finish(builder, model, task, settings, is_training);
+  if (is_training) builder.mark_output(model.loss, "loss");
   return model;
 }
 

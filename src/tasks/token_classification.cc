@@ -61,18 +61,17 @@ void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Sett
           .loss;
 }
 
-void feed(const data::RowColumns* row, const FedRow& fed) {
+void feed(const data::RowColumns& row, const FedRow& fed) {
   const std::span<int32_t> labels(reinterpret_cast<int32_t*>(fed.labels.data()),
                                   fed.labels.size() / sizeof(int32_t));
   std::fill(labels.begin(), labels.end(), static_cast<int32_t>(kIgnoreIndex));
   std::fill(fed.weights.begin(), fed.weights.end(), 0.0F);
-  if (row == nullptr) return;
-  const std::span<const int32_t> words = row->integers(kWords);
+  const std::span<const int32_t> words = row.integers(kWords);
   for (size_t word = 0; word < words.size(); ++word) {
     if (words[word] < 0) continue;
     const auto token = static_cast<size_t>(words[word]);
     SNUG_CHECK(token < labels.size(), "a word behind the row's end");
-    labels[token] = row->integers(kLabels)[word];
+    labels[token] = row.integers(kLabels)[word];
     fed.weights[token] = 1;
   }
 }

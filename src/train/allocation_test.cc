@@ -58,33 +58,38 @@ class MemoryRows final : public data::RowStore {
 };
 
 TEST(Allocation, an_update_allocates_no_more_than_its_programs) {
-  const auto backend = make_cpu_backend({.threads = 1, .profile = default_profile()});
   RunConfig config = TestRun::bert_config("all", 1.0);
   config.freeze = {"*embeddings.position_embeddings.weight"};
-  TestRun run(*backend, config, 4, 2);
-  run.initialize_cpu();
+  const Model model = fitted_model(config);
   const MemoryRows rows;
-  const FeedContext feed{.rows = &rows, .task = run.model.task, .pad_id = 0, .seed = 3};
-  Feeder feeder(feed);
+  BatchRows batch({.rows = &rows, .task = model.task, .pad_id = 0});
+  SessionOptions options = training_options(config, 100);
+  options.batch_rows = 4;
+  options.micro_batch_size = 2;
+  options.lengths = {12};
+  options.memory = parse_memory("4GiB");
+  options.threads = 1;
+  const SessionPlan plan(network_of(model), options);
+  Session session(plan);
+  // The same programs alone.
+  Engine engine(plan.impl()->plan, *plan.impl()->machine.impl().backend);
   data::TrainSampler sampler(data::Part::all(rows.rows()),
                              [&](auto ids, auto lengths) { rows.read_lengths(ids, lengths); },
                              {.batch_size = 4, .seed = 3, .buckets = {12}});
-  const UpdateRule rule = update_rule(run.config, parameter_names(network_of(run.model)), 100);
-  int64_t step = 0;
   const auto update = [&] {
-    const data::BatchPlan batch = sampler.next();
-    const UpdateResult result =
-        run_update(*run.engine, RowBatch(feeder, batch), {step, step, step}, rule);
+    batch.begin(sampler.next());
+    const StepResult result = session.step(batch);
     EXPECT_GT(result.loss, 0);
     EXPECT_GT(result.grad_norm, 0);
-    ++step;
   };
   update();
-  const Allocations programs = count_allocations([&] {
-    for (int64_t piece = 0; piece < run.plan.accumulation_steps; ++piece)
-      run.engine->train(0).run();
-    run.engine->update()->run();
-  });
+  const auto run_programs = [&] {
+    for (int64_t piece = 0; piece < plan.report().accumulation_steps; ++piece)
+      engine.train(0).run();
+    engine.update()->run();
+  };
+  run_programs();  // the first run of a program prepares more than those that follow
+  const Allocations programs = count_allocations(run_programs);
   for (int i = 0; i < 3; ++i) {
     const Allocations counted = count_allocations(update);
     EXPECT_EQ(counted.blocks, programs.blocks);

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "io/atomic_folder.h"
+#include "io/checkpoint_tensors.h"
 #include "io/file.h"
 #include "io/safetensors.h"
-#include "session/checkpoint_tensors.h"
-#include "session/finite.h"
 #include "setup/input.h"
 #include "snug/error.h"
 
@@ -24,31 +23,35 @@ constexpr size_t kMaxStepDigits = 17;
 // What PyTorch counts in a batch norm and does not use where momentum is given.
 constexpr int64_t kNoBatches = 0;
 
-/// The weights under the names that other programs read.
-std::vector<io::TensorToWrite> stored_weights(const Engine& engine, const Model& model) {
-  std::vector<io::TensorToWrite> tensors = tensors_of(engine, Share::model);
+/// The weights under the names that other programs read; or states, under their own.
+std::vector<io::TensorToWrite> stored(const Session& session, const Model& model, bool is_model) {
+  std::vector<io::TensorToWrite> tensors;
   std::vector<io::TensorToWrite> counters;
-  for (io::TensorToWrite& tensor : tensors) {
-    tensor.name = model.stored_name(tensor.name);
+  for (const TensorInfo& tensor : session.tensors()) {
+    if (tensor.is_weight() != is_model) continue;
+    const std::string name = is_model ? model.stored_name(tensor.name) : tensor.name;
+    tensors.push_back(
+        io::tensor_of(name, {tensor.dtype, tensor.shape}, session.view_bytes(tensor.name)));
     const std::string statistic = ".running_var";
-    if (!tensor.name.ends_with(statistic)) continue;
-    counters.push_back({.name = tensor.name.substr(0, tensor.name.size() - statistic.size()) +
-                                ".num_batches_tracked",
-                        .dtype = io::StoredType::i64,
-                        .shape = {},
-                        .data = reinterpret_cast<const std::byte*>(&kNoBatches)});
+    if (!is_model || !name.ends_with(statistic)) continue;
+    counters.push_back(
+        {.name = name.substr(0, name.size() - statistic.size()) + ".num_batches_tracked",
+         .dtype = io::StoredType::i64,
+         .shape = {},
+         .data = reinterpret_cast<const std::byte*>(&kNoBatches)});
   }
   tensors.insert(tensors.end(), counters.begin(), counters.end());
   return tensors;
 }
 
-void read_values(const std::string& path, const Engine& engine, const Model& model, Share share) {
+void read_values(const std::string& path, Session& session, const Model& model, bool is_model) {
   const io::SafetensorsFile file(path);
-  for (const io::TensorToWrite& wanted : tensors_of(engine, share)) {
-    const io::TensorInfo* found =
-        share == Share::model ? file.find(model.stored_name(wanted.name)) : nullptr;
-    if (found == nullptr) found = file.find(wanted.name);  // an older checkpoint, too
-    read_tensor(file, found, wanted, engine);
+  for (const TensorInfo& tensor : session.tensors()) {
+    if (tensor.is_weight() != is_model) continue;
+    const io::TensorInfo* found = is_model ? file.find(model.stored_name(tensor.name)) : nullptr;
+    if (found == nullptr) found = file.find(tensor.name);  // an older checkpoint, too
+    io::read_exactly(file, found, tensor.name, {tensor.dtype, tensor.shape},
+                     session.edit_bytes(tensor.name));
   }
 }
 
@@ -68,11 +71,11 @@ std::vector<std::pair<int64_t, std::string>> archives_in(const RunFolder& folder
 
 }  // namespace
 
-std::string save_checkpoint(const std::string& folder, const Engine& engine, const Model& model,
+std::string save_checkpoint(const std::string& folder, const Session& session, const Model& model,
                             const WordPieceTokenizer* tokenizer, const TrainState* state) {
-  const std::vector<io::TensorToWrite> weights = stored_weights(engine, model);
+  const std::vector<io::TensorToWrite> weights = stored(session, model, true);
   const std::vector<io::TensorToWrite> states =
-      state == nullptr ? std::vector<io::TensorToWrite>{} : tensors_of(engine, Share::optimizer);
+      state == nullptr ? std::vector<io::TensorToWrite>{} : stored(session, model, false);
   io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights) +
                                                      io::safetensors_file_bytes(states),
                                    .on_step = {}});
@@ -82,7 +85,7 @@ std::string save_checkpoint(const std::string& folder, const Engine& engine, con
     return sha256;
   };
   target.write("config.json", model.config_json());
-  input_of(model).write_folder(model, tokenizer, engine.has(models::kTokenTypeIds), target);
+  input_of(model).write_folder(model, tokenizer, session.has_input(models::kTokenTypeIds), target);
   std::string sha256 = write_tensors("model.safetensors", weights);
   if (state != nullptr) {
     (void)write_tensors("optimizer.safetensors", states);
@@ -139,10 +142,10 @@ TrainState load_state(const std::string& folder) {
   return TrainState::from_json(io::read_all(path, kMaxStateBytes), path);
 }
 
-void load_checkpoint(const std::string& folder, const Engine& engine, const Model& model) {
-  read_values(folder + "/model.safetensors", engine, model, Share::model);
-  read_values(folder + "/optimizer.safetensors", engine, model, Share::optimizer);
-  require_finite_weights(engine, folder);
+void load_checkpoint(const std::string& folder, Session& session, const Model& model) {
+  read_values(folder + "/model.safetensors", session, model, true);
+  read_values(folder + "/optimizer.safetensors", session, model, false);
+  session.require_finite(folder);
 }
 
 }  // namespace snug::train

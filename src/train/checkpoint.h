@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "session/engine.h"
 #include "setup/model.h"
+#include "snug/session.h"
 #include "text/wordpiece.h"
 #include "train/state.h"
 
@@ -23,7 +23,7 @@ struct RunFolder {
 /// Writes weights, configuration and tokenizer (null: the model reads images), and with `state` all
 /// that resuming needs. Returns the SHA-256 of model.safetensors. Throws Error{io}; then the former
 /// folder is still there.
-std::string save_checkpoint(const std::string& folder, const Engine& engine, const Model& model,
+std::string save_checkpoint(const std::string& folder, const Session& session, const Model& model,
                             const WordPieceTokenizer* tokenizer, const TrainState* state);
 
 /// Copies last/, which is of update `step`, to checkpoint-N.
@@ -38,8 +38,8 @@ void recover_archives(const RunFolder& folder);
 
 /// Reads trainer_state.json of a complete checkpoint.
 [[nodiscard]] TrainState load_state(const std::string& folder);
-/// Reads weights and optimizer states into the engine. Every value must be there with its shape,
+/// Reads weights and optimizer states into the session. Every value must be there with its shape,
 /// and finite.
-void load_checkpoint(const std::string& folder, const Engine& engine, const Model& model);
+void load_checkpoint(const std::string& folder, Session& session, const Model& model);
 
 }  // namespace snug::train

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "ops/optimizer/optimizers.h"
-#include "session/finite.h"
 #include "snug/error.h"
 
 namespace snug::train {
@@ -54,33 +53,27 @@ void CheckpointWriter::fail(int64_t step, const std::string& what) const {
                               : ", and add --resume to begin again in this folder"));
 }
 
-void CheckpointWriter::require_finite(const UpdateResult& result, int64_t step) const {
-  if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) return;
-  fail(step, "not finite: loss " + std::to_string(result.loss) + ", gradient norm " +
-                 std::to_string(result.grad_norm));
-}
-
 void CheckpointWriter::require_finite(const EvalMetrics& metrics, int64_t step) const {
   if (std::isfinite(metrics.loss)) return;
   fail(step, "the loss of the evaluation is not finite: " + std::to_string(metrics.loss));
 }
 
 void CheckpointWriter::require_finite_values(int64_t step) const {
-  const std::optional<NotFinite> found = find_not_finite(*training_.engine);
-  if (found) fail(step, "the weights are not finite: " + found->text());
+  const std::string found = training_.session->find_not_finite();
+  if (!found.empty()) fail(step, "the weights are not finite: " + found);
 }
 
 std::string CheckpointWriter::save_last(const TrainState& state) {
   require_finite_values(state.step);
-  std::string sha256 = save_checkpoint(training_.folder.last(), *training_.engine, *training_.model,
-                                       training_.tokenizer, &state);
+  std::string sha256 = save_checkpoint(training_.folder.last(), *training_.session,
+                                       *training_.model, training_.tokenizer, &state);
   good_step_ = state.step;
   return sha256;
 }
 
 void CheckpointWriter::save_best(int64_t step) const {
   require_finite_values(step);
-  (void)save_checkpoint(training_.folder.best(), *training_.engine, *training_.model,
+  (void)save_checkpoint(training_.folder.best(), *training_.session, *training_.model,
                         training_.tokenizer, nullptr);
 }
 

@@ -16,8 +16,8 @@ class CheckpointWriter {
   CheckpointWriter(const Training& training, std::optional<int64_t> good_step)
       : training_(training), good_step_(good_step) {}
 
-  /// Each throws Error{numeric}, and the folders stay as they are.
-  void require_finite(const UpdateResult& result, int64_t step) const;
+  /// Throws Error{numeric}; the folders stay as they are.
+  [[noreturn]] void fail(int64_t step, const std::string& what) const;
   void require_finite(const EvalMetrics& metrics, int64_t step) const;
   /// Returns the SHA-256 of the weights.
   std::string save_last(const TrainState& state);
@@ -30,7 +30,6 @@ class CheckpointWriter {
  private:
   [[nodiscard]] bool keeps_archive() const;
   void require_finite_values(int64_t step) const;
-  [[noreturn]] void fail(int64_t step, const std::string& what) const;
 
   const Training& training_;
   std::optional<int64_t> good_step_;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the evaluation programs over a part of the data. Memory: one micro-batch of logits; metrics
-// are streamed.
+// Evaluates a part of the data. Memory: one micro-batch of logits; metrics are streamed.
 #pragma once
 
 #include <atomic>
@@ -8,14 +7,14 @@
 #include <span>
 
 #include "data/split.h"
-#include "session/engine.h"
 #include "snug/run.h"
+#include "snug/session.h"
 #include "train/feed.h"
 
 namespace snug::train {
 
 struct EvalPass {
-  Engine* engine = nullptr;
+  Session* session = nullptr;
   FeedContext feed;
   data::Part part;
   std::vector<int32_t> buckets;

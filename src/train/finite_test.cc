@@ -41,13 +41,6 @@ TEST(Finite, weights_and_optimizer_states_are_looked_at_by_name) {
     const std::optional<NotFinite> found = find_not_finite(*run.engine);
     ASSERT_TRUE(found.has_value()) << name;
     EXPECT_EQ(found->text(), "'" + std::string(name) + "' is inf at element 1");
-    try {
-      require_finite_weights(*run.engine, "folder");
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::numeric);
-      EXPECT_NE(error.message().find(name), std::string::npos);
-    }
     element = before;
   }
 }

@@ -118,10 +118,10 @@ TEST(Image_engine, running_statistics_move_once_an_update) {
 
 TEST(Splits, batch_statistics_forbid_a_split_unless_it_is_allowed) {
   RunConfig config = TestRun::resnet_config("auto");
-  const Model resnet = resolve_model(config, {});
+  const Model resnet = fitted_model(config);
   EXPECT_TRUE(resnet.traits.has_batch_statistics);
   RunPlanRequest request;
-  request.network = network_of(resnet);
+  request.network = describe_network(network_of(resnet), {}).def;
   request.global_batch = 12;
   EXPECT_EQ(micro_batches_of(request), (std::vector<int64_t>{12}));
   request.allow_coupled_split = true;
@@ -149,10 +149,10 @@ TEST(Splits, batch_statistics_forbid_a_split_unless_it_is_allowed) {
 TEST(Splits, models_without_batch_statistics_are_split_freely) {
   RunConfig config;
   config.model = "vgg-16";
-  const Model vgg = resolve_model(config, {});
+  const Model vgg = fitted_model(config);
   EXPECT_FALSE(vgg.traits.has_batch_statistics);
   RunPlanRequest request;
-  request.network = network_of(vgg);
+  request.network = describe_network(network_of(vgg), {}).def;
   request.global_batch = 8;
   EXPECT_EQ(micro_batches_of(request), micro_batches(8));
 }
@@ -163,7 +163,7 @@ TEST(Model, keys_of_other_families_are_refused) {
     config.model = model;
     config.set(key, value);
     try {
-      (void)resolve_model(config, {});
+      (void)fitted_model(config);
       return std::string();
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::bad_config);

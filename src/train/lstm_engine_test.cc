@@ -95,7 +95,7 @@ TEST(Model, keys_of_the_lstm_are_refused_elsewhere) {
       config.model = name;
       config.set(key, "8");
       try {
-        (void)resolve_model(config, {});
+        (void)fitted_model(config);
         FAIL() << key << " " << name;
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::bad_config);

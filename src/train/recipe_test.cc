@@ -19,7 +19,7 @@ RunConfig config_of(const ConfigOverrides& keys) { return RunConfig::parse("", "
 void expect_refused(const ConfigOverrides& keys, const std::string& where,
                     const std::string& text) {
   try {
-    (void)recipe_of(config_of(keys));
+    (void)training_options(config_of(keys), 0);
     ADD_FAILURE() << "no error: " << text;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::bad_config);
@@ -29,14 +29,15 @@ void expect_refused(const ConfigOverrides& keys, const std::string& where,
 }
 
 TEST(Recipe, takes_the_keys_of_its_optimizer_and_its_defaults) {
-  const Recipe recipe = recipe_of(config_of({{"adam_beta2", "0.98"}, {"weight_decay", "0.1"}}));
+  const Recipe recipe =
+      recipe_of(training_options(config_of({{"adam_beta2", "0.98"}, {"weight_decay", "0.1"}}), 0));
   EXPECT_EQ(*recipe.optimizer.optimizer->name, "adamw");
   EXPECT_EQ(recipe.optimizer.settings.at("beta1"), 0.9);
   EXPECT_EQ(recipe.optimizer.settings.at("beta2"), 0.98);
   EXPECT_EQ(recipe.optimizer.weight_decay, 0.1);
-  const Recipe nesterov =
-      recipe_of(config_of({{"optim", "sgd"}, {"momentum", "0.9"}, {"nesterov", "true"}}));
-  EXPECT_EQ(nesterov.optimizer.settings.at("nesterov"), 1);
+  const optim::Options nesterov =
+      optimizer_of(config_of({{"optim", "sgd"}, {"momentum", "0.9"}, {"nesterov", "true"}}));
+  EXPECT_EQ(nesterov.settings.at("nesterov"), 1);
 }
 
 TEST(Recipe, refuses_keys_that_the_optimizer_has_no_use_for) {
@@ -51,7 +52,7 @@ TEST(Recipe, refuses_keys_that_the_optimizer_has_no_use_for) {
   expect_refused({{"optim", "sgd"}, {"adam_beta1", "0"}}, "adam_beta1", "sgd has no use for it");
   expect_refused({{"optim", "adagrad"}, {"optim_args", "lr_decay=1,lr_decay=2"}}, "optim_args",
                  "lr_decay is given twice");
-  (void)recipe_of(config_of({{"momentum", "0"}, {"nesterov", "false"}}));  // ask for nothing
+  (void)optimizer_of(config_of({{"momentum", "0"}, {"nesterov", "false"}}));  // ask for nothing
 }
 
 // Checkpoints of versions before "auto" hold a number for every key.

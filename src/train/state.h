@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "session/update.h"
+#include "snug/session.h"
 
 namespace snug::train {
 
@@ -31,6 +31,11 @@ struct TrainState {
   std::string config_json;
 
   [[nodiscard]] UpdateCounts counts() const { return {step, schedule_step, optimizer_step}; }
+  void take(const UpdateCounts& counts) {
+    step = counts.drawn;
+    schedule_step = counts.schedule;
+    optimizer_step = counts.optimizer;
+  }
   [[nodiscard]] std::string to_json() const;
   /// Every field is checked for its range. Throws Error{bad_data} naming the file and field.
   [[nodiscard]] static TrainState from_json(const std::string& text, const std::string& file);

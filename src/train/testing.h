@@ -13,9 +13,9 @@
 #include "base/philox.h"
 #include "fit/run_plan.h"
 #include "session/engine.h"
+#include "session/session_plan.h"
 #include "setup/model.h"
 #include "setup/model_network.h"
-#include "setup/model_weights.h"
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
 
@@ -25,9 +25,16 @@ inline std::unique_ptr<Backend> cpu(int threads = 2) {
   return make_cpu_backend({.threads = threads, .profile = default_profile()});
 }
 
+inline Model fitted_model(const RunConfig& config) {
+  Model model = read_model(config);
+  fit_model(model, config, {});
+  return model;
+}
+
 struct TestRun {
   RunConfig config;
   Model model;
+  NetworkDef network;
   RunPlan plan;
   std::unique_ptr<Engine> engine;
 
@@ -64,9 +71,10 @@ struct TestRun {
   }
 
   TestRun(const Backend& backend, RunConfig given, int64_t batch, int64_t micro_batch)
-      : config(std::move(given)), model(resolve_model(config, {})) {
-    plan = make_run_plan({.network = network_of(model),
-                          .recipe = recipe_of(config),
+      : config(std::move(given)), model(fitted_model(config)) {
+    network = describe_network(network_of(model), {}).def;
+    plan = make_run_plan({.network = network,
+                          .recipe = recipe_of(training_options(config, 0)),
                           .global_batch = batch,
                           .micro_batch = micro_batch,
                           .lengths = {12},
@@ -155,13 +163,19 @@ struct TestRun {
   double update_cpu(int64_t number) { return update<float, int32_t, int64_t, uint8_t>(number); }
   double update_reference(int64_t number) { return update<double, double, double, double>(number); }
 
-  void initialize_cpu() { initialize_weights(model, *engine, 3, 1); }
+  void initialize_cpu() {
+    for (const auto& [name, entry] : plan.residents.entries()) {
+      if (is_of_model(entry.kind))
+        nn::initialize(engine->write<float>(name), entry.type.shape,
+                       network.init_rule(name, entry.type.shape), name, 3);
+    }
+  }
   /// The same numbers as initialize_cpu, in double.
   void initialize_reference() {
     for (const auto& [name, entry] : plan.residents.entries()) {
       if (!is_of_model(entry.kind)) continue;
       std::vector<float> values(static_cast<size_t>(element_count(entry.type)));
-      nn::initialize(values, entry.type.shape, model.init_rule(name, entry.type.shape), name, 3);
+      nn::initialize(values, entry.type.shape, network.init_rule(name, entry.type.shape), name, 3);
       std::copy(values.begin(), values.end(), engine->write<double>(name).begin());
     }
   }

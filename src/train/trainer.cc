@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "setup/model_network.h"
 #include "setup/notices.h"
 #include "tasks/registry.h"
 #include "train/checkpoint_writer.h"
@@ -46,7 +45,7 @@ class Judge {
     if (is_best) {
       state_.best_metric = value;
       state_.stale_evaluations = 0;
-      training_.engine->check_memory();
+      (void)training_.session->measured_arena_bytes();  // throws where a byte was written astray
       writer_.save_best(state_.step);
       return false;
     }
@@ -89,7 +88,7 @@ class UpdateLines {
   UpdateLines(Training& training, TrainState& state, MetricsLog& log)
       : training_(training), state_(state), log_(log) {}
 
-  void add(const data::BatchPlan& batch, const UpdateResult& result) {
+  void add(const data::BatchPlan& batch, const StepResult& result) {
     tokens_ += tokens_in(*training_.feed.rows, batch.rows);
     state_.loss_sum += result.loss;
     ++state_.loss_count;
@@ -108,20 +107,18 @@ class UpdateLines {
   void leave_out(Clock::duration time) { start_ += time; }
 
  private:
-  [[nodiscard]] UpdateLog line_of(const data::BatchPlan& batch, const UpdateResult& result) const {
+  [[nodiscard]] UpdateLog line_of(const data::BatchPlan& batch, const StepResult& result) const {
     const std::chrono::duration<double> seconds = Clock::now() - start_;
-    const Engine& engine = *training_.engine;
     return {.step = state_.step,
             .total_steps = training_.total_steps,
             .epoch = static_cast<double>(batch.epoch) +
                      static_cast<double>(batch.batch + 1) /
                          static_cast<double>(training_.sampler->batches_per_epoch()),
             .loss = state_.loss_sum / static_cast<double>(state_.loss_count),
-            .learning_rate = learning_rate_at(*training_.config, state_.schedule_step - 1,
-                                              training_.total_steps),
+            .learning_rate = result.learning_rate,
             .grad_norm = result.grad_norm,
             .tokens_per_second = static_cast<double>(tokens_) / seconds.count(),
-            .arena_peak_bytes = engine.measured_arena_bytes() - engine.plan().gradient_bytes,
+            .arena_peak_bytes = training_.session->measured_arena_bytes(),
             .rss_bytes = current_rss_bytes()};
   }
 
@@ -144,6 +141,16 @@ MetricsLog continued_log(const Training& training, const TrainState& state) {
   return log;
 }
 
+StepResult step(Session& session, const BatchRows& rows, const CheckpointWriter& writer) {
+  const int64_t update = session.updates() + 1;
+  try {
+    return session.step(rows);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::numeric) throw;
+    writer.fail(update, error.message());
+  }
+}
+
 bool evaluates_after(const TrainState& state, const Training& training) {
   if (training.validation.part.size() == 0) return false;
   if (state.step == training.total_steps) return true;
@@ -159,11 +166,9 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   MetricsLog log = continued_log(training, state);
   CheckpointWriter writer(training, good_step);
   Judge judge(training, state, writer);
-  const UpdateRule rule =
-      update_rule(config, parameter_names(network_of(*training.model)), training.total_steps);
   TrainOutcome outcome;
   const auto save = [&] {
-    training.engine->check_memory();
+    (void)training.session->measured_arena_bytes();  // throws where a byte was written astray
     log.sync();
     state.metrics_bytes = log.bytes();
     outcome.weights_sha256 = writer.save_last(state);
@@ -173,18 +178,16 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   if (state.is_finished && state.step < training.total_steps)
     outcome.status = RunStatus::early_stopped;
   UpdateLines lines(training, state, log);
-  Feeder feeder(training.feed);
+  BatchRows rows(training.feed);
+  training.session->set_counts(state.counts());
   CoreWatch cores;
   std::optional<EvalMetrics> newest;
   while (!state.is_finished && state.step < training.total_steps) {
     const data::BatchPlan batch = training.sampler->next();
-    const UpdateResult result =
-        run_update(*training.engine, RowBatch(feeder, batch), state.counts(), rule);
-    writer.require_finite(result, state.step + 1);
+    rows.begin(batch);
+    const StepResult result = step(*training.session, rows, writer);
     say(options, cores.after_update());
-    ++state.step;
-    ++state.schedule_step;
-    ++state.optimizer_step;
+    state.take(training.session->counts());
     state.epoch = training.sampler->epoch();
     state.batch = training.sampler->batch();
     if (options.callbacks.on_progress)

@@ -20,7 +20,7 @@ namespace snug::train {
 struct Training {
   const RunConfig* config = nullptr;
   const RunOptions* options = nullptr;
-  Engine* engine = nullptr;
+  Session* session = nullptr;
   const Model* model = nullptr;
   const WordPieceTokenizer* tokenizer = nullptr;  // null for images
   FeedContext feed;                               // of the training rows

@@ -115,7 +115,7 @@ struct SplitTest {
   io::TestFolder folder;
   RunConfig config;
   RunOptions options;
-  Machine machine{.threads = 1, .backend = cpu(1)};
+  Machine machine{1};
 
   explicit SplitTest(const std::string& optimizer) {
     std::string rows;
@@ -140,11 +140,11 @@ struct SplitTest {
                                         double second_smoothing = 0) const {
     const WorkFolder work(config);
     RunSetup setup = open_setup(config, options, work, {});
-    const RunPlan a = plan_setup(config, options, setup, machine, first);
+    const SessionPlan a = plan_setup(config, options, setup, machine, first).plan;
     setup.model.settings.label_smoothing = second_smoothing;
-    const RunPlan b = plan_setup(config, options, setup, machine, second);
-    setup.model.settings.label_smoothing = 0;
-    return compare_splits({config, setup, machine, options, folder / "split"}, a, b);
+    setup.network = network_of(setup.model);
+    const SessionPlan b = plan_setup(config, options, setup, machine, second).plan;
+    return compare_splits({config, setup, folder / "split"}, a, b);
   }
 };
 

@@ -6,7 +6,6 @@
 #include "base/stop.h"
 #include "io/file.h"
 #include "io/folder_marker.h"
-#include "session/finite.h"
 #include "setup/input.h"
 #include "setup/model_network.h"
 #include "setup/model_weights.h"
@@ -52,13 +51,11 @@ RunConfig with_trained_model(const RunConfig& config) {
 
 /// A trained model, its tokenizer (none for images), rows and the run that evaluates it.
 struct Trained {
-  train::Machine machine;
   std::unique_ptr<const WordPieceTokenizer> tokenizer;
   std::unique_ptr<const data::RowStore> rows;
   std::vector<int32_t> buckets;
   train::Model model;
-  train::RunPlan plan;
-  std::unique_ptr<train::Engine> engine;
+  std::optional<Session> session;
 };
 
 /// Every weight must be there: nothing is known of a fresh one.
@@ -73,7 +70,6 @@ void refuse_fresh(const train::Model& model) {
 /// Sets config.max_seq_length where the folder decides it.
 void open_model(RunConfig& config, const RunOptions& options, Trained& trained) {
   io::check_file_of_folder(config.model, "model.safetensors");
-  trained.machine = train::open_machine("cpu", config.threads, options.profile_folder);
   trained.model = train::read_model(config);
   refuse_fresh(trained.model);
   train::say(options, "the model is " + config.model);
@@ -92,51 +88,42 @@ void open_rows(const RunConfig& config, const RunOptions& options, const std::st
   trained.buckets = std::move(rows.buckets);
 }
 
-void open_engine(const RunConfig& config, const RunOptions& options, Trained& trained) {
-  const std::vector<int32_t>& buckets = trained.buckets;
-  train::RunPlanRequest request{
-      .network = train::network_of(trained.model),
-      .recipe = {},
-      .global_batch = config.eval_batch_size > 0 ? config.eval_batch_size : config.train_batch_size,
-      .micro_batch = config.eval_batch_size,
-      .lengths = {buckets.begin(), buckets.end()},
-      .strategy = {},
-      .allow_coupled_split = false,
-      .budget_bytes = resolve_memory(config.memory),
-      .process_bytes = 0,
-      .startup_bytes = 0,
-      .trains = false};
-  request.resized = [&](const train::RunPlanRequest& from, const Lengths& longest,
-                        int64_t global_batch) {
-    train::RunPlanRequest to = from;
-    to.lengths = train::lengths_up_to(longest.of(), from.lengths);
-    to.global_batch = global_batch;
-    if (from.micro_batch > 0) to.micro_batch = global_batch;
+void open_session(const RunConfig& config, const RunOptions& options, Trained& trained) {
+  const Machine machine(config.threads, options.profile_folder);
+  const std::vector<Lengths> lengths(trained.buckets.begin(), trained.buckets.end());
+  SessionOptions session{.memory = config.memory,
+                         .micro_batch_size = config.eval_batch_size,
+                         .only_evaluation = true,
+                         .seed = config.seed,
+                         .has_initial_values = false,
+                         .machine = machine,
+                         .block = options.memory,
+                         .has_command_line_hints = true};
+  session.resized = [&](const Lengths& longest, int64_t batch_rows) {
+    SessionSizes sizes{.lengths = train::lengths_up_to(longest.of(), lengths),
+                       .batch_rows = batch_rows};
     train::reserve_process(config, options, trained.model,
                            {.tokenizer = trained.tokenizer.get(),
                             .rows = trained.rows->rows(),
                             .evaluated_rows = trained.rows->rows()},
-                           trained.machine.threads, to);
-    return to;
+                           machine.threads(), false, sizes);
+    return sizes;
   };
-  request = request.resized(request, request.lengths.back(), request.global_batch);
-  trained.plan = train::make_run_plan(request, *trained.machine.backend);
-  trained.plan.report.model = config.model;
-  if (options.callbacks.on_plan) options.callbacks.on_plan(trained.plan.report);
-  train::release_heap(options);
-  trained.engine =
-      std::make_unique<train::Engine>(trained.plan, *trained.machine.backend, options.memory);
-  train::initialize_weights(trained.model, *trained.engine, static_cast<uint64_t>(config.seed),
-                            trained.machine.threads);
-  train::require_finite_weights(*trained.engine, config.model);
+  train::take_sizes(
+      session.resized(lengths.back(), config.eval_batch_size > 0 ? config.eval_batch_size
+                                                                 : config.train_batch_size),
+      session);
+  const SessionPlan plan(train::network_of(trained.model), session);
+  if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report());
+  trained.session.emplace(plan);
+  train::initialize_weights(trained.model, *trained.session);
 }
 
-train::EvalPass pass_over(const Trained& trained, data::Part part, const RunOptions& options) {
-  train::EvalPass pass{.engine = trained.engine.get(),
+train::EvalPass pass_over(Trained& trained, data::Part part, const RunOptions& options) {
+  train::EvalPass pass{.session = &*trained.session,
                        .feed = {.rows = trained.rows.get(),
                                 .task = trained.model.task,
-                                .pad_id = trained.tokenizer ? trained.tokenizer->pad_id() : 0,
-                                .seed = 0},
+                                .pad_id = trained.tokenizer ? trained.tokenizer->pad_id() : 0},
                        .part = part,
                        .buckets = trained.buckets,
                        .cancel = options.cancel,
@@ -174,10 +161,10 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
                                                           static_cast<uint64_t>(config.seed))
                                              .validation
                                        : data::Part::all(rows);
-  open_engine(config, options, trained);
+  open_session(config, options, trained);
   EvalMetrics metrics =
       train::evaluate_part(pass_over(trained, part, options), trained.model.task_context());
-  trained.engine->check_memory();
+  (void)trained.session->measured_arena_bytes();  // throws where a byte was written astray
   if (!std::isfinite(metrics.loss)) {
     throw Error(ErrorCode::numeric, config.model,
                 "the loss is not finite (" + std::to_string(metrics.loss) +
@@ -201,7 +188,7 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   open_model(config, options, trained);
   open_rows(config, options, file, data::LabelUse::ignore, work.path() + "/prediction.tokens",
             trained);
-  open_engine(config, options, trained);
+  open_session(config, options, trained);
   const tasks::Task& task = *trained.model.task;
   const tasks::Context context = trained.model.task_context();
   data::RowColumns columns;
@@ -216,14 +203,14 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   train::for_each_row(
       pass_over(trained, data::Part::all(trained.rows->rows()), options),
       [&](const train::EvaluatedRow& each) {
-        if (train::first_not_finite(each.output) >= 0) {
+        if (!std::ranges::all_of(each.output, [](float x) { return std::isfinite(x); })) {
           throw Error(ErrorCode::numeric, file,
                       "the scores of row " + std::to_string(each.row + 1) + " are not finite",
                       "train with a lower learning_rate");
         }
         waiting.add(each.row, each.output, give);
       });
-  trained.engine->check_memory();
+  (void)trained.session->measured_arena_bytes();  // throws where a byte was written astray
 }
 
 }  // namespace snug

@@ -3,160 +3,42 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "base/stop.h"
-#include "base/units.h"
-#include "fit/run_plan.h"
-#include "graph/text.h"
-#include "graph/verify.h"
-#include "plan/problem/json.h"
-#include "plan/problem/validate.h"
-#include "session/engine.h"
 #include "verbs/budget_check.h"
 #include "verbs/prepare.h"
 
 namespace snug {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// Gathers stages; what it does itself (verifying, printing) is nobody's time.
-class Stages {
- public:
-  explicit Stages(bool has_texts) : has_texts_(has_texts) {}
-  void begin() { start_ = Clock::now(); }
-  /// Ends a stage and begins the next. `text` makes its text.
-  template <class Text>
-  void end(const std::string& name, const std::string& result, const Text& text) {
-    end(name, seconds(), result, text);
-  }
-  template <class Text>
-  void end(const std::string& name, double taken, const std::string& result, const Text& text) {
-    explanation_.stages.push_back({.name = name,
-                                   .seconds = taken,
-                                   .result = result,
-                                   .text = has_texts_ ? text() : std::string()});
-    begin();
-  }
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(Clock::now() - start_).count();
-  }
-  Explanation take() { return std::move(explanation_); }
-
- private:
-  Explanation explanation_;
-  bool has_texts_;
-  Clock::time_point start_ = Clock::now();
-};
-
-std::string nothing() { return {}; }
-
-std::string sizes_of(const Graph& graph) {
-  int64_t in_step = 0;
-  for (const Value& value : graph.values) in_step += value.kind == ValueKind::computed ? 1 : 0;
-  const auto residents = static_cast<int64_t>(graph.values.size()) - in_step;
-  return fmt::format("{} ops, {} values in the step, {} that stay; verified", graph.nodes.size(),
-                     in_step, residents);
-}
-
-std::string program_text(const train::RunPlan& run) {
-  const std::string splits = run.accumulation_steps == 1
-                                 ? "one micro-batch"
-                                 : std::to_string(run.accumulation_steps) + " micro-batches";
-  return fmt::format("{} of {} rows", splits, run.micro_batch);
-}
-
-}  // namespace
 
 Explanation explain_run(const RunConfig& config, const RunOptions& options) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   config.require({"model"});
-  Stages stages(options.wants_stage_texts);
+  Explanation all;
+  auto start = std::chrono::steady_clock::now();
+  const auto end = [&](const std::string& name, const std::string& result) -> Stage& {
+    const auto now = std::chrono::steady_clock::now();
+    all.stages.push_back({.name = name,
+                          .seconds = std::chrono::duration<double>(now - start).count(),
+                          .result = result,
+                          .text = {}});
+    start = now;
+    return all.stages.back();
+  };
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const train::WorkFolder work(config);
-  const train::Machine machine = train::open_machine("cpu", config.threads, options.profile_folder);
-  stages.end("machine",
-             fmt::format("the {} backend, {} threads", machine.backend->name(), machine.threads),
-             nothing);
+  const Machine machine(config.threads, options.profile_folder);
+  end("machine", fmt::format("the {} backend, {} threads", machine.backend(), machine.threads()));
 
   const train::RunSetup setup = train::open_setup(config, options, work, {});
-  const train::RunPlanRequest request =
-      train::plan_request(config, options, setup, machine, config.micro_batch_size);
-  stages.end("model and data",
-             fmt::format("{} for {}; longest rows: {}", setup.model.name, *setup.model.task->name,
-                         to_string(request.lengths.back())),
-             [&] { return setup.model.config_json(); });
-
-  // What follows is of the split that the planner chooses, so it comes first here and is told in
-  // its place.
-  const train::RunPlan run = train::make_run_plan(request, *machine.backend);
-  const double planning = stages.seconds();
-  const train::PlannedProgram& planned = run.train.back();
-  stages.begin();
-  const PipelineHooks hooks{.after_pass = [&](const std::string& name, const Graph& graph) {
-    const double taken = stages.seconds();
-    verify(graph);
-    stages.end(name, taken, sizes_of(graph), [&] { return print(graph); });
-  }};
-  const Graph graph =
-      train::build_train_graph(request.network, request.recipe, {run.micro_batch, planned.length},
-                               run.accumulation_steps, hooks);
-  stages.begin();
-  const Lowered lowered = lower(graph, *machine.backend, run.accumulation_steps);
-  stages.end(
-      "kernels",
-      fmt::format("{} kernel calls, {} storages; {} of scratch at most", lowered.problem.ops.size(),
-                  lowered.problem.storages.size(), format_bytes([&] {
-                    int64_t most = 0;
-                    for (const plan::Op& op : lowered.problem.ops)
-                      most = std::max(most, op.scratch_bytes);
-                    return most;
-                  }())),
-      [&] { return plan::to_json(lowered.problem); });
-  const std::vector<std::string> errors = plan::check(lowered.problem, planned.plan);
-  if (!errors.empty())
-    throw Error(ErrorCode::internal, "plan", errors.front(), "please report this with the command");
-  stages.end(
-      "plan", planning,
-      fmt::format("{}: {}, {} steps, arena {}; checked", program_text(run), planned.plan.strategy,
-                  planned.plan.steps.size(), format_bytes(planned.plan.arena_bytes)),
-      [&] { return plan::to_json(planned.plan); });
-  train::release_heap(options);
-  stages.begin();
-  const train::Engine engine(run, *machine.backend);
-  const size_t programs =
-      run.train.size() + run.eval.size() + (run.prologue ? 1 : 0) + (run.update ? 1 : 0);
-  stages.end("memory",
-             fmt::format("{} programs bound to {}: {} that stay and the arena", programs,
-                         format_bytes(run.residents.total_bytes() + run.arena_bytes),
-                         format_bytes(run.residents.total_bytes())),
-             nothing);
-  return stages.take();
-}
-
-std::string Explanation::to_text() const {
-  std::string text;
-  double sum = 0;
-  for (const Stage& stage : stages) {
-    text += fmt::format("{:<16} {:>9.1f} ms   {}\n", stage.name, stage.seconds * 1e3, stage.result);
-    sum += stage.seconds;
-  }
-  text += fmt::format("{:<16} {:>9.1f} ms\n", "all", sum * 1e3);
-  for (const Stage& stage : stages) {
-    if (!stage.text.empty()) text += fmt::format("\n== {}\n{}\n", stage.name, stage.text);
-  }
-  return text;
-}
-
-std::string Explanation::to_json() const {
-  nlohmann::ordered_json json = {{"stages", nlohmann::ordered_json::array()}};
-  for (const Stage& stage : stages) {
-    json["stages"].push_back(
-        {{"name", stage.name}, {"seconds", stage.seconds}, {"result", stage.result}});
-    if (!stage.text.empty()) json["stages"].back()["text"] = stage.text;
-  }
-  return json.dump(2);
+  const SessionOptions session =
+      train::session_options(config, options, setup, machine, config.micro_batch_size);
+  Stage& read = end("model and data",
+                    fmt::format("{} for {}; longest rows: {}", setup.model.name,
+                                *setup.model.task->name, to_string(session.lengths.back())));
+  if (options.wants_stage_texts) read.text = setup.model.config_json();
+  const Explanation compiled = explain_network(*setup.network, session, options.wants_stage_texts);
+  all.stages.insert(all.stages.end(), compiled.stages.begin(), compiled.stages.end());
+  return all;
 }
 
 }  // namespace snug

@@ -8,7 +8,6 @@
 
 #include "base/stop.h"
 #include "base/units.h"
-#include "programs/programs.h"
 #include "setup/input.h"
 #include "setup/model_network.h"
 #include "setup/read_model.h"
@@ -22,27 +21,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json model_json(const train::Model& model, const train::Recipe& recipe) {
-  std::vector<std::string> names;
-  const std::vector<Value> parameters = train::parameters_of(network_of(model));
-  for (const Value& value : parameters) names.push_back(value.name);
-  const std::vector<std::string> trainable = train::trainable_names(names, recipe.freeze);
-  (void)optim::assign_groups(names, recipe.groups);  // refuses patterns as training does
+Json model_json(const train::Model& model, const SessionOptions& options) {
   Json json = {{"name", model.name},
                {"vocab_size", model.traits.vocab_size},
                {"labels", model.labels.size()}};
   int64_t total = 0;
   int64_t trained = 0;
   Json list = Json::array();
-  for (const Value& value : parameters) {
-    const bool is_trained =
-        std::find(trainable.begin(), trainable.end(), value.name) != trainable.end();
-    total += element_count(value.type);
-    trained += is_trained ? element_count(value.type) : 0;
-    list.push_back({{"name", value.name},
-                    {"shape", value.type.shape},
-                    {"bytes", byte_count(value.type)},
-                    {"is_trained", is_trained}});
+  for (const TensorInfo& weight : tensors_of(network_of(model), options)) {
+    if (weight.kind != TensorKind::parameter) continue;
+    const int64_t elements = element_count(weight.shape);
+    total += elements;
+    trained += weight.is_trained ? elements : 0;
+    list.push_back({{"name", weight.name},
+                    {"shape", weight.shape},
+                    {"bytes", elements * 4},
+                    {"is_trained", weight.is_trained}});
   }
   json["parameters"] = total;
   json["trainable_parameters"] = trained;
@@ -165,7 +159,10 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
     return config.train_file.empty() ? tasks::default_task()
                                      : train::task_of_labels(config, options);
   };
-  if (!config.model.empty()) model = train::resolve_model(config, {}, of_labels);
+  if (!config.model.empty()) {
+    model = train::read_model(config, of_labels);
+    train::fit_model(model, config, {});
+  }
   const tasks::Task* given = tasks::find_task(config.task);
   train::InspectRequest request{.config = config,
                                 .options = options,
@@ -190,7 +187,7 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
                      {.vocab_size = found.vocab_size,
                       .labels = found.labels.names(),
                       .num_labels = found.num_labels});
-    json["model"] = model_json(model, train::recipe_of(config));
+    json["model"] = model_json(model, train::training_options(config, 0));
     text += model_text(json["model"], options.lists_weights);
   }
   return is_json ? json.dump(2) : text;

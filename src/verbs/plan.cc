@@ -11,7 +11,7 @@ PlanReport plan_run(const RunConfig& config, const RunOptions& options) {
   config.require({"model"});
   (void)train::checked_budget(config, options, train::AboveLimit::is_said);
   train::WorkFolder work(config);
-  const train::Machine machine = train::open_machine("cpu", config.threads, options.profile_folder);
+  const Machine machine(config.threads, options.profile_folder);
   const train::RunSetup setup = train::open_setup(config, options, work, {});
   const std::function<void(const Error&)> leave = [&](const Error& heard) {
     work.remove();

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/prepare.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 
 #include "base/stop.h"
 #include "base/units.h"
-#include "fit/saved_plan.h"
-#include "io/file.h"
 #include "setup/input.h"
 #include "setup/model_network.h"
 #include "setup/notices.h"
 #include "setup/process_memory.h"
 #include "setup/read_model.h"
-#include "solve/remat_write.h"
+#include "setup/run_recipe.h"
 #include "text/vocabulary.h"
 #include "train/trainer.h"
 
@@ -22,14 +18,6 @@ namespace snug::train {
 namespace {
 
 constexpr std::chrono::seconds kQuietPlanning{2};  // a shorter one shows no progress
-
-// A pattern that matches no weight is refused before the data is read.
-void check_frozen_names(const RunConfig& config, const Model& model) {
-  if (config.freeze.empty()) return;
-  std::vector<std::string> names;
-  for (const Value& value : parameters_of(network_of(model))) names.push_back(value.name);
-  (void)trainable_names(names, config.freeze);
-}
 
 // The full batch at the greatest length. The tokenizer is read if training would read it: one that
 // cannot be read is to be known now, and its size decides the embedding of a fresh model.
@@ -58,12 +46,14 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
                            : TaskOfLabels());
   if (!checkpoint.empty()) input_of(setup.model).read_folder(checkpoint, setup.model);
   fit_model(setup.model, config, {});
-  check_frozen_names(config, setup.model);
+  // A pattern that matches no weight is refused before the data is read.
+  if (!config.freeze.empty()) (void)tensors_of(network_of(setup.model), {.freeze = config.freeze});
   const bool is_resumed = !checkpoint.empty();
   if (!is_resumed) say(options, model_notices(setup.model));
   if (!is_resumed) say(options, input_of(setup.model).notices(setup.model));
   if (config.train_file.empty()) {
     open_without_data(config, options, checkpoint, setup);
+    setup.network = network_of(setup.model);
     return setup;
   }
   setup.data.emplace(open_training_data(config, options, setup.model, checkpoint, work));
@@ -72,6 +62,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
             {.vocab_size = tokenizer != nullptr ? tokenizer->vocab_size() : 0,
              .labels = setup.data->labels.names(),
              .num_labels = setup.data->num_labels});
+  setup.network = network_of(setup.model);
   setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
   const data::TrainSampler sampler = train_sampler(config, *setup.data);
   setup.histogram = sampler.bucket_histogram();
@@ -89,38 +80,38 @@ std::vector<Lengths> lengths_up_to(int64_t max_length, const std::vector<Lengths
 }
 
 void reserve_process(const RunConfig& config, const RunOptions& options, const Model& model,
-                     const ProcessFacts& facts, int threads, RunPlanRequest& request) {
+                     const ProcessFacts& facts, int threads, bool trains, SessionSizes& sizes) {
   if (!options.budgets_whole_process) return;
   ProcessNeeds needs =
       process_needs(config, model, facts.tokenizer != nullptr ? facts.tokenizer->token_bytes() : 0,
-                    request.lengths, request.global_batch, facts.rows);
+                    sizes.lengths, sizes.batch_rows, facts.rows);
   needs.metric_bytes = (*model.task->bytes_per_row)(model.traits.num_labels) * facts.evaluated_rows;
   needs.threads = threads;
-  needs.trains = request.trains;
+  needs.trains = trains;
   needs.learns_vocabulary = facts.learns_vocabulary;
-  request.process_bytes = process_reservation(needs);
-  request.startup_bytes = startup_reservation(needs);
+  sizes.process_bytes = process_reservation(needs);
+  sizes.startup_bytes = startup_reservation(needs);
 }
 
-RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
-                            const RunSetup& setup, const Machine& machine, int64_t micro_batch) {
-  RunPlanRequest request{.network = network_of(setup.model),
-                         .recipe = recipe_of(config),
-                         .global_batch = config.train_batch_size,
-                         .micro_batch = micro_batch,
-                         .lengths = setup.lengths,
-                         .strategy = config.recompute.strategy,
-                         .allow_coupled_split = config.allow_batch_norm_split,
-                         .budget_bytes = resolve_memory(config.memory),
-                         .process_bytes = 0,
-                         .startup_bytes = 0,
-                         .trains = true};
-  request.resized = [&](const RunPlanRequest& from, const Lengths& longest, int64_t global_batch) {
-    RunPlanRequest to = from;
-    to.lengths = setup.data || longest.holds(setup.lengths.back())
-                     ? lengths_up_to(longest.of(), setup.lengths)
-                     : std::vector{longest};
-    to.global_batch = global_batch;
+void take_sizes(const SessionSizes& sizes, SessionOptions& options) {
+  options.lengths = sizes.lengths;
+  options.batch_rows = sizes.batch_rows;
+  options.process_bytes = sizes.process_bytes;
+  options.startup_bytes = sizes.startup_bytes;
+}
+
+SessionOptions session_options(const RunConfig& config, const RunOptions& options,
+                               const RunSetup& setup, const Machine& machine, int64_t micro_batch) {
+  SessionOptions session = training_options(config, total_steps(config, setup.batches_per_epoch));
+  session.micro_batch_size = micro_batch;
+  session.has_initial_values = false;
+  session.machine = machine;
+  session.block = options.memory;
+  session.resized = [&](const Lengths& longest, int64_t batch_rows) {
+    SessionSizes sizes{.lengths = setup.data || longest.holds(setup.lengths.back())
+                                      ? lengths_up_to(longest.of(), setup.lengths)
+                                      : std::vector{longest},
+                       .batch_rows = batch_rows};
     ProcessFacts facts;
     if (setup.data) {
       facts.learns_vocabulary = setup.data->learns_vocabulary;
@@ -128,82 +119,57 @@ RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
       facts.rows = setup.data->train->rows();
       facts.evaluated_rows = setup.data->validation_part.size();
     }
-    reserve_process(config, options, setup.model, facts, machine.threads, to);
-    return to;
+    reserve_process(config, options, setup.model, facts, machine.threads(), true, sizes);
+    return sizes;
   };
-  request = request.resized(request, setup.lengths.back(), config.train_batch_size);
-  return request;
+  take_sizes(session.resized(setup.lengths.back(), config.train_batch_size), session);
+  return session;
 }
 
 namespace {
 
 /// The largest training program as the files of `snug solve`, and which program that is.
-void write_for_solve(const RunPlan& run, const RunOptions& options) {
+void write_for_solve(const SessionPlan& plan, const PlanReport& report, const RunOptions& options) {
   if (options.save_problem_file.empty() && options.save_schedule_file.empty()) return;
-  const PlannedProgram& program = run.train.back();
-  const plan::Problem& problem = program.lowered.problem;
-  if (!options.save_problem_file.empty())
-    io::replace_file(options.save_problem_file, solve::remat_problem_json(problem));
-  if (!options.save_schedule_file.empty()) {
-    std::vector<plan::OpId> schedule;
-    for (const plan::Step& step : program.plan.steps) schedule.push_back(step.op);
-    io::replace_file(options.save_schedule_file, solve::remat_schedule_json(problem, schedule));
-  }
-  const size_t programs =
-      run.train.size() + run.eval.size() + (run.prologue ? 1 : 0) + (run.update ? 1 : 0);
-  const std::string size = to_string(program.length);
-  const std::string rows = run.report.image_size > 0
-                               ? " images of " + size + " x " + size + " pixels"
-                               : " rows of " + size + " tokens";
-  say(options, "saved for snug solve: forward and backward of " + std::to_string(run.micro_batch) +
-                   rows + ", " + (run.update ? "without the update" : "with the update") +
-                   ", one of the " + std::to_string(programs) + " programs of this run");
+  if (!options.save_problem_file.empty()) plan.save_problem(options.save_problem_file);
+  if (!options.save_schedule_file.empty()) plan.save_schedule(options.save_schedule_file);
+  const std::string size = to_string(report.max_length);
+  const std::string rows = report.image_size > 0 ? " images of " + size + " x " + size + " pixels"
+                                                 : " rows of " + size + " tokens";
+  say(options, "saved for snug solve: forward and backward of " +
+                   std::to_string(report.micro_batch) + rows + ", " +
+                   (report.accumulation_steps > 1 ? "without the update" : "with the update") +
+                   ", one of the " + std::to_string(report.programs) + " programs of this run");
 }
 
 }  // namespace
 
-RunPlan plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
-                   const Machine& machine, int64_t micro_batch) {
+PlannedRun plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
+                      const Machine& machine, int64_t micro_batch) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
-  RunPlanRequest request = plan_request(config, options, setup, machine, micro_batch);
-  request.wants_picture = options.wants_picture;
-  request.on_progress = [&options, begin = StopClock::now()](int64_t done, int64_t total,
+  SessionOptions session = session_options(config, options, setup, machine, micro_batch);
+  session.wants_picture = options.wants_picture;
+  session.plan_file = options.plan_file;
+  session.on_planning = [&options, begin = StopClock::now()](int64_t done, int64_t total,
                                                              const char* phase) {
     if (options.callbacks.on_progress && StopClock::now() - begin > kQuietPlanning)
       options.callbacks.on_progress({"planning", done, total, phase});
   };
-  std::optional<SavedPlan> saved;
-  if (!options.plan_file.empty()) {
-    saved = read_saved_plan(options.plan_file);
-    if (micro_batch > 0 && micro_batch != saved->micro_batch)
-      throw Error(ErrorCode::bad_config, options.plan_file,
-                  "the saved plan has micro-batches of " + std::to_string(saved->micro_batch) +
-                      ", this run needs " + std::to_string(micro_batch));
-    request.saved = &*saved;
-    request.micro_batch = saved->micro_batch;
-  }
-  RunPlan run = make_run_plan(request, *machine.backend);
+  const SessionPlan plan(*setup.network, session);
+  PlannedRun run{.plan = plan, .report = plan.report()};
   PlanReport& report = run.report;
-  report.model = config.model;
   report.image_size = setup.model.traits.image_size;
-  if (!options.save_plan_file.empty()) write_saved_plan(options.save_plan_file, run);
-  write_for_solve(run, options);
+  if (!options.save_plan_file.empty()) plan.save(options.save_plan_file);
+  write_for_solve(plan, report, options);
   if (setup.histogram.empty()) return run;
   report.updates = total_steps(config, setup.batches_per_epoch);
   double epoch_seconds = 0;
-  for (size_t i = 0; i < run.train.size(); ++i) {
-    const double update = static_cast<double>(run.accumulation_steps) * run.train[i].plan.seconds +
-                          (run.prologue ? run.prologue->plan.seconds : 0.0) +
-                          (run.update ? run.update->plan.seconds : 0.0);
-    epoch_seconds += update * static_cast<double>(setup.histogram[i].batches);
-  }
+  for (size_t i = 0; i < report.lengths.size(); ++i)
+    epoch_seconds +=
+        report.lengths[i].update_seconds * static_cast<double>(setup.histogram[i].batches);
   report.run_seconds = epoch_seconds * static_cast<double>(report.updates) /
                        static_cast<double>(std::max<int64_t>(setup.batches_per_epoch, 1));
   return run;
-}
-
-void release_heap(const RunOptions& options) {
-  if (options.budgets_whole_process) malloc_trim(0);
 }
 
 }  // namespace snug::train

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps that every verb begins with: backend, model, data, and the plan of a run.
+// The steps that every verb begins with: machine, model, data, and the plan of a run.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "fit/run_plan.h"
-#include "session/machine.h"
 #include "setup/model.h"
 #include "setup/run_data.h"
 #include "snug/run.h"
+#include "snug/session.h"
 
 namespace snug::train {
 
@@ -19,6 +18,7 @@ namespace snug::train {
 struct RunSetup {
   std::optional<RunData> data;
   Model model;
+  std::optional<Network> network;  // of the model
   std::vector<Lengths> lengths;
   std::vector<data::BucketCount> histogram;  // global batches an epoch; empty without data
   int64_t batches_per_epoch = 0;
@@ -27,14 +27,18 @@ struct RunSetup {
 [[nodiscard]] RunSetup open_setup(const RunConfig& config, const RunOptions& options,
                                   const WorkFolder& work, const std::string& checkpoint);
 
-/// `micro_batch` 0: chosen by the planner.
-[[nodiscard]] RunPlanRequest plan_request(const RunConfig& config, const RunOptions& options,
-                                          const RunSetup& setup, const Machine& machine,
-                                          int64_t micro_batch);
-/// Plans, and adds what only the data knows: updates and the duration of the whole run.
-[[nodiscard]] RunPlan plan_setup(const RunConfig& config, const RunOptions& options,
-                                 const RunSetup& setup, const Machine& machine,
-                                 int64_t micro_batch);
+/// How the run is planned and trained; `micro_batch` 0: chosen by the planner. Refers to all that
+/// it is given. Weights are not initialised.
+[[nodiscard]] SessionOptions session_options(const RunConfig& config, const RunOptions& options,
+                                             const RunSetup& setup, const Machine& machine,
+                                             int64_t micro_batch);
+struct PlannedRun {
+  SessionPlan plan;
+  PlanReport report;  // with what only the data knows: updates and the duration of the whole run
+};
+[[nodiscard]] PlannedRun plan_setup(const RunConfig& config, const RunOptions& options,
+                                    const RunSetup& setup, const Machine& machine,
+                                    int64_t micro_batch);
 
 /// What a plan's bytes beside resident values and arena depend on, apart from the request itself.
 struct ProcessFacts {
@@ -43,17 +47,16 @@ struct ProcessFacts {
   int64_t evaluated_rows = 0;
   bool learns_vocabulary = false;
 };
-/// Fills process_bytes and startup_bytes for the request's lengths and batch, where they count in
-/// the budget.
+/// Fills process_bytes and startup_bytes for these lengths and this batch, where they count in the
+/// budget.
 void reserve_process(const RunConfig& config, const RunOptions& options, const Model& model,
-                     const ProcessFacts& facts, int threads, RunPlanRequest& request);
+                     const ProcessFacts& facts, int threads, bool trains, SessionSizes& sizes);
+/// Plans and trains with these sizes.
+void take_sizes(const SessionSizes& sizes, SessionOptions& options);
 
 /// The buckets of data whose longest row is cut off at `max_length`; those given where that is none
 /// of their rows.
 [[nodiscard]] std::vector<Lengths> lengths_up_to(int64_t max_length,
                                                  const std::vector<Lengths>& lengths);
-
-/// Gives heap that planning used back to the system, where the budget is the whole process's.
-void release_heap(const RunOptions& options);
 
 }  // namespace snug::train

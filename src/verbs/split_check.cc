@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "graph/op_def.h"
 #include "io/file.h"
+#include "models/model.h"
 #include "ops/optimizer/optimizers.h"
-#include "setup/model_network.h"
 #include "setup/model_weights.h"
 #include "train/trainer.h"
 
@@ -27,20 +26,6 @@ double squared_norm_of(std::span<const float> values) {
   return sum;
 }
 
-// Over all nodes, how many numbers an output is the sum of; and the rows of the batch.
-double summands_of(const PlannedProgram& program, int64_t rows) {
-  double sum = static_cast<double>(rows * program.length.of());
-  for (size_t i = 0; i < program.graph.nodes.size(); ++i) {
-    const NodeSpec spec = spec_of(program.graph, static_cast<NodeId>(i));
-    double elements = 0;
-    for (const TensorType& type : spec.outputs)
-      elements += static_cast<double>(element_count(type));
-    const double flops = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs}).flops;
-    sum += std::max(1.0, flops / std::max(1.0, elements));
-  }
-  return sum;
-}
-
 double share_of(const optim::Options& options) {
   return (*options.optimizer->gradient_share)(options.settings);
 }
@@ -49,102 +34,78 @@ bool has_states(const optim::Options& options) {
   return !optim::states_of(options, "any", {1, 1}).empty();
 }
 
-/// The run whose first update is compared: at a constant rate of 1, so that weights show their
-/// gradients where the optimizer keeps nothing else of them.
-RunConfig at_rate_of_one(const RunConfig& config) {
-  RunConfig constant = config;
-  constant.set("lr_scheduler_type", "constant");
-  constant.set("warmup_steps", "0");
-  constant.set("warmup_ratio", "0");
-  constant.set("learning_rate", "1");
-  return constant;
-}
-
 class SplitRun {
  public:
-  SplitRun(const SplitCase& it, const RunPlan& plan)
+  SplitRun(const SplitCase& it, const SessionPlan& plan)
       : it_(it),
-        config_(at_rate_of_one(it.config)),
         plan_(plan),
-        engine_(plan, *it.machine.backend, it.options.memory),
+        session_(plan),
         sampler_(train_sampler(it.config, *it.setup.data)),
         batch_(sampler_.next()),
-        feed_{.rows = it.setup.data->train.get(),
-              .task = it.setup.model.task,
-              .pad_id = it.setup.data->pad_id(),
-              .seed = static_cast<uint64_t>(it.config.seed)},
-        feeder_(feed_) {
-    (void)initialize_weights(it.setup.model, engine_, feed_.seed, it.machine.threads);
+        rows_({.rows = it.setup.data->train.get(),
+               .task = it.setup.model.task,
+               .pad_id = it.setup.data->pad_id()}) {
+    initialize_weights(it.setup.model, session_);
   }
 
-  /// Sum of the norms of the micro-batches' gradients.
+  /// Sum of the norms of the micro-batches' gradients, each divided by the whole batch's weight.
   double magnitude() {
     double sum = 0;
-    Executable& program = engine_.train(engine_.bucket_of(batch_.bucket_length));
-    const auto rows = static_cast<int64_t>(batch_.rows.size());
-    const RowBatch pieces(feeder_, batch_);
-    for (int64_t slot = 0; slot < rows; slot += plan_.micro_batch) {
-      pieces.fill(engine_, slot, 0);
-      engine_.run(program);
-      double squares = 0;
-      for (const auto& [name, entry] : plan_.residents.entries()) {
-        if (!name.starts_with(kGradientPrefix)) continue;
-        const std::span<float> gradient = engine_.write<float>(name);
-        squares += squared_norm_of(gradient);
-        std::fill(gradient.begin(), gradient.end(), 0.0f);
-      }
-      sum += std::sqrt(squares);
+    double whole = 0;
+    const auto micro_batch = static_cast<size_t>(plan_.report().micro_batch);
+    for (size_t slot = 0; slot < batch_.rows.size(); slot += micro_batch) {
+      data::BatchPlan piece = batch_;
+      piece.rows = batch_.rows.subspan(slot, std::min(micro_batch, batch_.rows.size() - slot));
+      rows_.begin(piece);
+      const double weight = rows_.total_weight(models::kLabels).value();
+      sum += weight * session_.step(rows_, {.is_skipped = true}).grad_norm;
+      whole += weight;
     }
-    return sum;
+    return whole > 0 ? sum / whole : 0;
   }
 
   [[nodiscard]] double summands() const {
-    const auto bucket = engine_.bucket_of(batch_.bucket_length);
-    return summands_of(plan_.train[bucket], static_cast<int64_t>(batch_.rows.size()));
+    return plan_.summands(batch_.bucket_length) +
+           static_cast<double>(static_cast<int64_t>(batch_.rows.size()) * batch_.bucket_length);
   }
 
-  /// One update; returns what a gradient is multiplied by on its way into what is compared.
+  /// One update at a rate of 1, so that weights show their gradients where the optimizer keeps
+  /// nothing else of them; returns what a gradient is multiplied by on its way into what is
+  /// compared.
   double update() {
-    const UpdateResult result = run_update(engine_, RowBatch(feeder_, batch_), {}, rule_at_one());
-    const Recipe recipe = recipe_of(config_);
-    const double clip = recipe.max_grad_norm > 0
-                            ? std::min(1.0, recipe.max_grad_norm / (result.grad_norm + 1e-6))
-                            : 1.0;
-    const double share = share_of(recipe.optimizer);
+    rows_.begin(batch_);
+    const StepResult result = session_.step(rows_, {.learning_rate = 1});
+    const double most = it_.config.max_grad_norm;
+    const double clip = most > 0 ? std::min(1.0, most / (result.grad_norm + 1e-6)) : 1.0;
+    const double share = share_of(optimizer_of(it_.config));
     return clip * (share > 0 ? share : 1);
-  }
-
-  /// Groups of weights have rates of their own, which might hide a difference: 1 for all.
-  [[nodiscard]] UpdateRule rule_at_one() const {
-    UpdateRule rule = update_rule(config_, parameter_names(network_of(it_.setup.model)), 1);
-    std::fill(rule.rates.begin(), rule.rates.end(), 1);
-    return rule;
   }
 
   /// What is compared, value after value.
   [[nodiscard]] std::vector<std::span<const float>> compared() const {
-    const optim::Options options = recipe_of(config_).optimizer;
+    const optim::Options options = optimizer_of(it_.config);
+    const std::vector<TensorInfo> tensors = session_.tensors();
     std::vector<std::span<const float>> values;
-    for (const auto& [name, entry] : plan_.residents.entries()) {
-      if (entry.kind != ValueKind::parameter) continue;
+    for (const TensorInfo& tensor : tensors) {
+      if (tensor.kind != TensorKind::parameter) continue;
       const std::vector<optim::NamedState> states =
-          optim::states_of(options, name, entry.type.shape);
-      if (states.empty()) values.push_back(engine_.read<float>(name));
-      if (!states.empty() && engine_.has(states[0].name))
-        values.push_back(engine_.read<float>(states[0].name));
+          optim::states_of(options, tensor.name, tensor.shape);
+      if (states.empty()) values.push_back(session_.view(tensor.name));
+      if (!states.empty() && std::ranges::any_of(tensors, [&](const TensorInfo& each) {
+            return each.name == states[0].name;
+          }))
+        values.push_back(session_.view(states[0].name));
     }
     return values;
   }
 
  private:
   const SplitCase& it_;
-  RunConfig config_;
-  const RunPlan& plan_;
-  Engine engine_;
+  const SessionPlan& plan_;
+  Session session_;
   data::TrainSampler sampler_;
   data::BatchPlan batch_;
-  FeedContext feed_;
-  Feeder feeder_;
+  BatchRows rows_;
 };
 
 double squared_distance(std::span<const float> values, const io::File& file, int64_t& offset) {
@@ -166,10 +127,12 @@ double squared_distance(std::span<const float> values, const io::File& file, int
 }  // namespace
 
 bool shows_gradients(const RunConfig& config) {
-  const Recipe recipe = recipe_of(config);
   // Codes round more than the order of a sum does.
-  return !optim::has_codes(recipe.states) &&
-         (share_of(recipe.optimizer) > 0 || !has_states(recipe.optimizer));
+  const bool has_codes = config.optim_bits == 8 ||
+                         std::ranges::any_of(config.optim_bits_overrides,
+                                             [](const StateBits& rule) { return rule.bits == 8; });
+  const optim::Options options = optimizer_of(config);
+  return !has_codes && (share_of(options) > 0 || !has_states(options));
 }
 
 RunConfig with_plain_updates(const RunConfig& config) {
@@ -182,21 +145,25 @@ RunConfig with_plain_updates(const RunConfig& config) {
   plain.set("optim_bits_overrides", "");
   for (const Optimizer* each : optimizers()) {
     plain.optim = *each->name;
-    if (!has_states(recipe_of(plain).optimizer)) return plain;
+    if (!has_states(optimizer_of(plain))) return plain;
   }
   SNUG_CHECK(false, "no optimizer is without states");
   return plain;
 }
 
-SplitDifference compare_splits(const SplitCase& it, const RunPlan& first, const RunPlan& second) {
-  SNUG_CHECK(first.accumulation_steps > 1 || second.accumulation_steps > 1, "no splits");
+SplitDifference compare_splits(const SplitCase& it, const SessionPlan& first,
+                               const SessionPlan& second) {
+  const auto is_split = [](const SessionPlan& plan) {
+    return plan.report().accumulation_steps > 1;
+  };
+  SNUG_CHECK(is_split(first) || is_split(second), "no splits");
   SplitDifference difference;
   double magnitude = 0;
   double summands = 0;
   double factor = 0;
   {
     SplitRun run(it, first);
-    if (first.accumulation_steps > 1) magnitude = run.magnitude();
+    if (is_split(first)) magnitude = run.magnitude();
     summands = run.summands();
     factor = run.update();
     io::File file = io::File::create(it.file);
@@ -204,7 +171,7 @@ SplitDifference compare_splits(const SplitCase& it, const RunPlan& first, const 
       file.write_all(values.data(), static_cast<int64_t>(values.size_bytes()));
   }
   SplitRun run(it, second);
-  if (second.accumulation_steps > 1) magnitude = std::max(magnitude, run.magnitude());
+  if (is_split(second)) magnitude = std::max(magnitude, run.magnitude());
   summands = std::max(summands, run.summands());
   factor = std::max(factor, run.update());
   const io::File file = io::File::open_read(it.file);

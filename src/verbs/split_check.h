@@ -19,8 +19,6 @@ namespace snug::train {
 struct SplitCase {
   const RunConfig& config;
   const RunSetup& setup;
-  const Machine& machine;
-  const RunOptions& options;
   std::string file;  // a scratch file, of the gradients' size
 };
 
@@ -40,7 +38,7 @@ struct SplitDifference {
 /// The first update of the run under both plans, from the same weights. Compared is what the
 /// optimizer keeps of the gradient (its first state), or the weights where it keeps nothing. At
 /// least one of the plans has more than one micro-batch. The optimizer must show its gradients.
-[[nodiscard]] SplitDifference compare_splits(const SplitCase& it, const RunPlan& first,
-                                             const RunPlan& second);
+[[nodiscard]] SplitDifference compare_splits(const SplitCase& it, const SessionPlan& first,
+                                             const SessionPlan& second);
 
 }  // namespace snug::train

@@ -6,7 +6,6 @@
 #include "io/file.h"
 #include "io/folder_marker.h"
 #include "io/lock.h"
-#include "session/finite.h"
 #include "setup/model_weights.h"
 #include "setup/notices.h"
 #include "snug/error.h"
@@ -30,9 +29,9 @@ void refuse_used_folder(const RunFolder& folder) {
   }
 }
 
-train::RunPlan plan_for(const RunConfig& config, const RunOptions& options,
-                        const train::RunSetup& setup, const train::Machine& machine,
-                        const std::optional<TrainState>& state) {
+train::PlannedRun plan_for(const RunConfig& config, const RunOptions& options,
+                           const train::RunSetup& setup, const Machine& machine,
+                           const std::optional<TrainState>& state) {
   try {
     return train::plan_setup(config, options, setup, machine, train::micro_batch_of(config, state));
   } catch (const Error& error) {
@@ -66,7 +65,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   }
 
   const train::WorkFolder work(config);
-  const train::Machine machine = train::open_machine("cpu", config.threads, options.profile_folder);
+  const Machine machine(config.threads, options.profile_folder);
   const train::RunSetup setup =
       train::open_setup(config, options, work, state ? folder.last() : std::string());
   const train::RunData& data = *setup.data;
@@ -87,43 +86,37 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   } else if (!setup.model.weights_folder.empty()) {
     io::check_file_of_folder(setup.model.weights_folder, "model.safetensors");
   }
-  const train::RunPlan plan = plan_for(config, options, setup, machine, state);
-  if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report);
-  io::replace_file(folder.file("plan.json"), plan.report.to_json() + "\n");
-  train::release_heap(options);
+  const train::PlannedRun planned = plan_for(config, options, setup, machine, state);
+  if (options.callbacks.on_plan) options.callbacks.on_plan(planned.report);
+  io::replace_file(folder.file("plan.json"), planned.report.to_json() + "\n");
 
-  train::Engine engine(plan, *machine.backend, options.memory);
-  engine.rehearse_peak();
+  Session session(planned.plan);
   if (state) {
-    train::load_checkpoint(folder.last(), engine, setup.model);
+    train::load_checkpoint(folder.last(), session, setup.model);
     train::say(options, "resuming after update " + std::to_string(state->step));
   } else {
-    train::initialize_weights(setup.model, engine, static_cast<uint64_t>(config.seed),
-                              machine.threads);
-    train::require_finite_weights(engine, config.model);
+    train::initialize_weights(setup.model, session);
     state.emplace();
   }
   train::note_data(data, *state);
-  state->micro_batch = plan.micro_batch;
+  state->micro_batch = planned.report.micro_batch;
   state->config_json = config.to_json();
 
   data::TrainSampler sampler = train::train_sampler(config, data);
-  const train::FeedContext feed{.rows = data.train.get(),
-                                .task = setup.model.task,
-                                .pad_id = data.pad_id(),
-                                .seed = static_cast<uint64_t>(config.seed)};
+  const train::FeedContext feed{
+      .rows = data.train.get(), .task = setup.model.task, .pad_id = data.pad_id()};
   train::Training training;
   training.config = &config;
   training.options = &options;
-  training.engine = &engine;
+  training.session = &session;
   training.model = &setup.model;
   training.tokenizer = data.tokenizer.get();
   training.feed = feed;
   training.sampler = &sampler;
   training.total_steps = train::total_steps(config, sampler.batches_per_epoch());
-  training.validation.engine = &engine;
+  training.validation.session = &session;
   training.validation.feed = {
-      .rows = &data.validation_rows(), .task = feed.task, .pad_id = feed.pad_id, .seed = 0};
+      .rows = &data.validation_rows(), .task = feed.task, .pad_id = feed.pad_id};
   training.validation.part = data.validation_part;
   training.validation.buckets = data.buckets;
   training.folder = folder;
@@ -138,9 +131,9 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   TrainSummary summary{.status = outcome.status,
                        .steps = train::load_state(folder.last()).step,
-                       .planned_peak_bytes = plan.report.planned_peak_bytes,
-                       .planned_arena_bytes = plan.report.arena_bytes,
-                       .measured_arena_bytes = engine.measured_arena_bytes() - plan.gradient_bytes,
+                       .planned_peak_bytes = planned.report.planned_peak_bytes,
+                       .planned_arena_bytes = planned.report.arena_bytes,
+                       .measured_arena_bytes = session.measured_arena_bytes(),
                        .measured_peak_rss_bytes = peak_rss_bytes(),
                        .final_metrics = outcome.final_metrics,
                        .weights_sha256 = outcome.weights_sha256,

@@ -7,9 +7,7 @@
 
 #include "base/stop.h"
 #include "base/units.h"
-#include "fit/splits.h"
 #include "io/sha256.h"
-#include "setup/model_network.h"
 #include "setup/model_weights.h"
 #include "snug/error.h"
 #include "train/trainer.h"
@@ -37,49 +35,40 @@ struct Case {
   const RunConfig& config;
   const RunOptions& options;
   const train::RunSetup& setup;
-  const train::Machine& machine;
+  const Machine& machine;
 };
 
-train::RunPlan plan_with(const Case& it, const RecomputeSetting& recompute, int64_t micro_batch) {
+SessionPlan plan_with(const Case& it, const RecomputeSetting& recompute, int64_t micro_batch) {
   RunConfig config = it.config;
   config.recompute = recompute;
-  return train::plan_setup(config, it.options, it.setup, it.machine, micro_batch);
+  return train::plan_setup(config, it.options, it.setup, it.machine, micro_batch).plan;
 }
 
-Outcome run_case(const Case& it, const train::RunPlan& plan, bool poisons) {
-  train::Engine engine(plan, *it.machine.backend, it.options.memory);
-  engine.set_poisoning(poisons);
-  train::initialize_weights(it.setup.model, engine, static_cast<uint64_t>(it.config.seed),
-                            it.machine.threads);
+Outcome run_case(const Case& it, const SessionPlan& plan, bool poisons) {
+  Session session(plan);
+  session.set_poisoning(poisons);
+  train::initialize_weights(it.setup.model, session);
   const train::RunData& data = *it.setup.data;
   data::TrainSampler sampler = train::train_sampler(it.config, data);
-  train::Feeder feeder({.rows = data.train.get(),
-                        .task = it.setup.model.task,
-                        .pad_id = data.pad_id(),
-                        .seed = static_cast<uint64_t>(it.config.seed)});
+  train::BatchRows rows(
+      {.rows = data.train.get(), .task = it.setup.model.task, .pad_id = data.pad_id()});
   const int64_t total = train::total_steps(it.config, sampler.batches_per_epoch());
-  const train::UpdateRule rule = train::update_rule(
-      it.config, train::parameter_names(train::network_of(it.setup.model)), total);
   Outcome outcome{.weights_and_states = {},
                   .losses = {},
-                  .planned_arena_bytes = plan.report.arena_bytes,
+                  .planned_arena_bytes = plan.report().arena_bytes,
                   .measured_arena_bytes = 0};
   for (int64_t step = 0; step < std::min(kUpdates, total); ++step) {
-    const data::BatchPlan batch = sampler.next();
-    const train::UpdateResult result =
-        train::run_update(engine, train::RowBatch(feeder, batch), {step, step, step}, rule);
+    rows.begin(sampler.next());
+    const StepResult result = session.step(rows);
     outcome.losses += fmt::format("{:a} {:a} ", result.loss, result.grad_norm);
   }
   io::Sha256 hash;
-  for (const auto& [name, entry] : plan.residents.entries()) {
-    if (is_kept(entry.kind)) hash.update(engine.read<std::byte>(name).data(), entry.bytes);
+  for (const TensorInfo& tensor : session.tensors()) {
+    const std::span<const std::byte> bytes = session.view_bytes(tensor.name);
+    hash.update(bytes.data(), std::ssize(bytes));
   }
   outcome.weights_and_states = hash.finish();
-  // Only programs that ran can have touched the arena; the longest bucket decides it, so run that
-  // one as well.
-  engine.run(engine.train(plan.train.size() - 1));
-  engine.check_memory();
-  outcome.measured_arena_bytes = engine.measured_arena_bytes() - plan.gradient_bytes;
+  outcome.measured_arena_bytes = session.measured_arena_bytes();
   return outcome;
 }
 
@@ -103,8 +92,8 @@ void check_arena(VerifyReport& report, const std::string& name, const Outcome& o
 }
 
 /// The plan if it fits the budget.
-std::optional<train::RunPlan> try_plan(const Case& it, const RecomputeSetting& recompute,
-                                       int64_t micro_batch) {
+std::optional<SessionPlan> try_plan(const Case& it, const RecomputeSetting& recompute,
+                                    int64_t micro_batch) {
   try {
     return plan_with(it, recompute, micro_batch);
   } catch (const Error& error) {
@@ -114,8 +103,8 @@ std::optional<train::RunPlan> try_plan(const Case& it, const RecomputeSetting& r
 }
 
 /// The plan of another split than `chosen`: the next finer one that fits, else the next coarser.
-std::optional<train::RunPlan> other_split(const Case& it, int64_t chosen) {
-  std::vector<int64_t> sizes = train::micro_batches(it.config.train_batch_size);
+std::optional<SessionPlan> other_split(const Case& it, int64_t chosen) {
+  std::vector<int64_t> sizes = splits_of(it.config.train_batch_size);
   const auto way = [&](int64_t size) {
     return size < chosen ? chosen - size : it.config.train_batch_size + size;
   };
@@ -127,36 +116,35 @@ std::optional<train::RunPlan> other_split(const Case& it, int64_t chosen) {
   return std::nullopt;
 }
 
-train::SplitDifference compare(const Case& it, const train::RunPlan& chosen,
-                               const train::RunPlan& other, const std::string& file) {
+train::SplitDifference compare(const Case& it, const SessionPlan& chosen, const SessionPlan& other,
+                               const std::string& file) {
   const auto compared = [&](const RunConfig& config, const auto& first, const auto& second) {
-    return train::compare_splits({config, it.setup, it.machine, it.options, file}, first, second);
+    return train::compare_splits({config, it.setup, file}, first, second);
   };
   if (train::shows_gradients(it.config)) return compared(it.config, chosen, other);
   // The same splits, with an update in which the gradients can be seen.
   const RunConfig config = train::with_plain_updates(it.config);
   const Case plain{config, it.options, it.setup, it.machine};
-  return compared(config, plan_with(plain, config.recompute, chosen.micro_batch),
-                  plan_with(plain, config.recompute, other.micro_batch));
+  return compared(config, plan_with(plain, config.recompute, chosen.report().micro_batch),
+                  plan_with(plain, config.recompute, other.report().micro_batch));
 }
 
-VerifyCheck check_splits(const Case& it, const train::RunPlan& chosen,
-                         const train::WorkFolder& work) {
+VerifyCheck check_splits(const Case& it, const SessionPlan& chosen, const train::WorkFolder& work) {
   VerifyCheck check{.name = "two splits", .is_equal = true, .detail = {}, .is_skipped = true};
   if (it.setup.model.traits.has_batch_statistics) {
     check.detail = "the model has batch norm: another split has other statistics";
     return check;
   }
-  const std::optional<train::RunPlan> other =
-      it.config.train_batch_size > 1 ? other_split(it, chosen.micro_batch) : std::nullopt;
+  const std::optional<SessionPlan> other =
+      it.config.train_batch_size > 1 ? other_split(it, chosen.report().micro_batch) : std::nullopt;
   if (!other) {
     check.detail = it.config.train_batch_size > 1 ? "no other split fits the budget"
                                                   : "a batch of one row has one split";
     return check;
   }
   const train::SplitDifference difference = compare(it, chosen, *other, work.path() + "/split");
-  check.name =
-      fmt::format("micro-batches of {} against {}", chosen.micro_batch, other->micro_batch);
+  check.name = fmt::format("micro-batches of {} against {}", chosen.report().micro_batch,
+                           other->report().micro_batch);
   check.is_skipped = false;
   check.is_equal = difference.is_rounding();
   check.detail = fmt::format("gradients of norm {:.3g} differ by {:.3g}; rounding allows {:.3g}",
@@ -173,19 +161,20 @@ VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
   RunConfig scratch = config;
   scratch.output_dir.clear();
   const train::WorkFolder work(scratch);
-  const train::Machine machine = train::open_machine("cpu", config.threads, options.profile_folder);
+  const Machine machine(config.threads, options.profile_folder);
   const train::RunSetup setup = train::open_setup(config, options, work, {});
   const Case it{config, options, setup, machine};
-  const train::RunPlan chosen =
+  const train::PlannedRun planned =
       train::plan_setup(config, options, setup, machine, config.micro_batch_size);
-  if (options.callbacks.on_plan) options.callbacks.on_plan(chosen.report);
+  if (options.callbacks.on_plan) options.callbacks.on_plan(planned.report);
+  const SessionPlan& chosen = planned.plan;
 
   VerifyReport report;
   const Outcome plain = run_case(it, chosen, false);
-  check_arena(report, "the chosen plan (" + chosen.report.strategy + ")", plain);
+  check_arena(report, "the chosen plan (" + chosen.report().strategy + ")", plain);
   compare(report, "the chosen plan with dead bytes poisoned", plain, run_case(it, chosen, true));
   for (const char* name : {"keep-all", "recompute-all", "sqrt", "speed"}) {
-    if (const std::optional<train::RunPlan> plan = try_plan(it, {name}, chosen.micro_batch)) {
+    if (const std::optional<SessionPlan> plan = try_plan(it, {name}, chosen.report().micro_batch)) {
       const Outcome outcome = run_case(it, *plan, false);
       check_arena(report, name, outcome);
       compare(report, std::string("the chosen plan against ") + name, plain, outcome);
@@ -194,12 +183,13 @@ VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
   const bool may_split = !setup.model.traits.has_batch_statistics || config.allow_batch_norm_split;
   // Where keep-all does not fit at this micro-batch, it is compared at the largest one where it
   // does.
-  for (int64_t size = chosen.micro_batch / 2;
-       may_split && size >= 1 && !try_plan(it, {"keep-all"}, chosen.micro_batch); size /= 2) {
-    const std::optional<train::RunPlan> keep_all = try_plan(it, {"keep-all"}, size);
+  for (int64_t size = chosen.report().micro_batch / 2;
+       may_split && size >= 1 && !try_plan(it, {"keep-all"}, chosen.report().micro_batch);
+       size /= 2) {
+    const std::optional<SessionPlan> keep_all = try_plan(it, {"keep-all"}, size);
     if (!keep_all) continue;
     const Outcome wanted = run_case(it, *keep_all, false);
-    if (const std::optional<train::RunPlan> plan = try_plan(it, {"recompute-all"}, size)) {
+    if (const std::optional<SessionPlan> plan = try_plan(it, {"recompute-all"}, size)) {
       compare(report, fmt::format("keep-all against recompute-all at micro-batch {}", size), wanted,
               run_case(it, *plan, false));
     }

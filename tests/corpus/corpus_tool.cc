@@ -23,6 +23,7 @@
 #include "plan/problem/liveness.h"
 #include "programs/programs.h"
 #include "runtime/lower.h"
+#include "session/session_plan.h"
 #include "setup/model_network.h"
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
@@ -38,11 +39,13 @@ int freeze(const std::vector<std::string>& words) {
   RunConfig config;
   config.set("model", words.at(0));
   for (size_t i = 4; i + 1 < words.size(); i += 2) config.set(words[i], words[i + 1]);
-  const train::Model model = train::resolve_model(config, {});
+  train::Model model = train::read_model(config);
+  train::fit_model(model, config, {});
   const int64_t batch = std::stoll(words.at(1));
   const int64_t micro_batch = std::stoll(words.at(2));
   const Graph graph =
-      train::build_train_graph(train::network_of(model), train::recipe_of(config),
+      train::build_train_graph(describe_network(train::network_of(model), {}).def,
+                               recipe_of(train::training_options(config, 0)),
                                {micro_batch, std::stoll(words.at(3))}, batch / micro_batch);
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
   std::printf("%s\n", plan::to_json(lower(graph, *backend).problem).c_str());
