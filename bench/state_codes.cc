@@ -34,15 +34,12 @@ void store_coded(StateCodec codec, Values& state, bool is_square, int64_t update
   const uint32_t dither = state_dither(update, is_square ? 1 : 0);
   for (int64_t begin = 0; begin < kElements; begin += kStateBlock) {
     std::vector<float> block(state.begin() + begin, state.begin() + begin + kStateBlock);
-    if (stores_root(form))
-      for (float& x : block) x = std::sqrt(x);
     std::vector<uint8_t> codes(block.size());
     const float scale = encode_states(
         form, block, dither + static_cast<uint32_t>(begin) * kDitherElement, codes.data());
     decode_states(form, scale, codes, block.data());
     for (int64_t i = 0; i < kStateBlock; ++i) {
-      const auto x = static_cast<double>(block[static_cast<size_t>(i)]);
-      state[static_cast<size_t>(begin + i)] = stores_root(form) ? x * x : x;
+      state[static_cast<size_t>(begin + i)] = static_cast<double>(block[static_cast<size_t>(i)]);
     }
   }
 }

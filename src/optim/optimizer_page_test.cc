@@ -63,8 +63,8 @@ optim_bits_overrides:
   - {match: "classifier.*", bits: 32}
 ```
 
-`optim_codec: default` is Snug's own: a code is a floating-point number whose exponent has 1 to 4 bits, as the spread of its block asks for, so small numbers beside
-large ones keep their relative precision; means of squares are stored as their roots; rounding is dithered by a sequence over elements and updates, so a state that moves by
+`optim_codec: default` is Snug's own: a code is a floating-point number whose exponent has as many bits as the spread of its block asks for, so small numbers beside
+large ones keep their relative precision; rounding is dithered by a sequence over elements and updates, so a state that moves by
 less than a step an update moves on the average by what it should. `bnb` is bitsandbytes' dynamic map, code for code what its package computes on a CPU.
 `src/ops/optimizer/optimizer_codec.h` defines both; docs/results.md compares them.
 

@@ -10,11 +10,10 @@ namespace snug {
 struct StateCoder {
   StateForm form;
   void (*decode_block)(StateForm form, float scale, const uint8_t* codes, float* values) = nullptr;
-  float (*encode_block)(StateForm form, float* values, uint32_t dither, uint8_t* codes) = nullptr;
+  float (*encode_block)(StateForm form, const float* values, uint32_t dither,
+                        uint8_t* codes) = nullptr;
 
-  /// `values` are changed.
-  /// Numbers of at most a block; squares as they are, whatever is stored. `values` has room for a
-  /// whole block.
+  /// Numbers of at most a block; `values` has room for a whole one.
   void decode(float scale, const uint8_t* codes, int64_t count, float* values) const;
   [[nodiscard]] float encode(float* values, int64_t count, uint32_t dither, uint8_t* codes) const;
 };

@@ -158,7 +158,7 @@ float adaptive_scale(bool is_square, uint32_t largest, int64_t spread, int64_t c
 
 AdaptiveFormat adaptive_format(bool is_square, float scale) {
   const uint32_t bits = format_of(scale);
-  const int exponent_bits = static_cast<int>(bits % 4) + 1;
+  const int exponent_bits = static_cast<int>(bits % 4) + (is_square ? 2 : 1);
   AdaptiveFormat format;
   format.fraction_bits = (is_square ? 8 : 7) - exponent_bits;
   format.shift = kFractionBits - format.fraction_bits;

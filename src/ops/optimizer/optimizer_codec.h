@@ -4,18 +4,18 @@
 //
 // adaptive (ours). A code is a floating-point number of 8 bits whose exponent has as many bits as
 //   the block's spread asks for, so numbers that are far below the block's largest keep the same
-//   relative precision. The scale is f32: s = 2^k (1 + (E - 1) / 4), where 2^k is the power of two
-//   of the largest magnitude and E in [1, 4] the bits of the exponent. With M = 8 - E bits of the
-//   fraction (one less where there is a sign) and a code's fields e and m:
+//   relative precision. The scale is f32: s = 2^k (1 + f / 4), where 2^k is the power of two of the
+//   largest magnitude and f in [0, 3] says that the exponent has E = f + 1 bits, or f + 2 in a mean
+//   of squares, which spans twice the octaves and has no sign. With M = 7 - E bits of the fraction
+//   (8 - E of squares) and a code's fields e and m:
 //     e > 0: 2^(k + e - (2^E - 1)) (1 + m / 2^M)     e = 0: 2^(k + 2 - 2^E) m / 2^M
-//   Means of squares are stored as their roots, which halves the octaves that they span.
 //   Rounding is dithered by a low-discrepancy sequence over elements and updates (Roberts' R2,
 //   2018): a state that moves by less than a step an update moves on the average by what it
 //   should, where rounding to the nearest would hold it still.
 // bnb. bitsandbytes' dynamic map (Dettmers et al., 2021, section 2.1): the scale is the largest
-//   magnitude, a code is the place in a table of the nearest number; means of squares are stored
-//   as they are. As in the package's code for CPUs a number is first rounded to a 32768th, so what
-//   is below that of the block's largest is coded as the same small number.
+//   magnitude, a code is the place in a table of the nearest number. As in the package's code for
+//   CPUs a number is first rounded to a 32768th, so what is below that of the block's largest is
+//   coded as the same small number.
 //
 // A block of zeros has the scale 0 and codes 0 (bnb: the code of 0), so bytes of zero are states of
 // zero in both. A block with a number that is not finite has a scale that is not.
@@ -57,11 +57,11 @@ inline constexpr uint32_t kDitherUpdate = 0x91E10DA5u;
 // What the exponent's bits are chosen by, shared with the vector version.
 inline constexpr uint32_t kFormatBits = 3;     // of the scale: bits of the exponent, less one
 inline constexpr int kSpreadShift = 16;        // of a number's bits: 7 bits of its fraction stay
-inline constexpr int kSmallestExponent = -96;  // of a scale: what a code means is never subnormal
+inline constexpr int kSmallestExponent = -80;  // of a scale: what a code means is never subnormal
 /// The mean number of octaves, in units of 2^-7, by which the numbers of a block that are not zero
 /// lie below its largest, from which on one more bit of exponent is taken.
 [[nodiscard]] constexpr std::array<int64_t, 3> spread_steps(bool is_square) {
-  return is_square ? std::array<int64_t, 3>{128, 256, 512} : std::array<int64_t, 3>{0, 448, 704};
+  return is_square ? std::array<int64_t, 3>{256, 512, 1024} : std::array<int64_t, 3>{0, 448, 704};
 }
 /// The scale of a block: `largest` are the bits of its largest magnitude, `spread` the sum over
 /// its `count` numbers that are not zero of (largest >> 16) - (bits >> 16).
@@ -77,16 +77,11 @@ struct AdaptiveFormat {
 };
 [[nodiscard]] AdaptiveFormat adaptive_format(bool is_square, float scale);
 
-/// The numbers of a block of at most kStateBlock codes, as they are stored: roots are not squared.
+/// The numbers of a block of at most kStateBlock codes.
 void decode_states(StateForm form, float scale, std::span<const uint8_t> codes, float* values);
 /// Writes the codes and returns the scale. `dither` is that of the block's first element.
 [[nodiscard]] float encode_states(StateForm form, std::span<const float> values, uint32_t dither,
                                   uint8_t* codes);
-
-/// Whether numbers are stored as their roots.
-[[nodiscard]] constexpr bool stores_root(StateForm form) {
-  return form.is_square && form.codec == StateCodec::adaptive;
-}
 
 /// bitsandbytes' numbers in rising order: signed, or of what is never negative.
 [[nodiscard]] const std::array<float, 256>& dynamic_map(bool is_signed);

@@ -22,79 +22,64 @@ namespace HWY_NAMESPACE {
 using StateU32 = hn::Rebind<uint32_t, F32>;
 using StateU8 = hn::Rebind<uint8_t, F32>;
 
-HWY_INLINE hn::Vec<StateU32> shift_left(hn::Vec<StateU32> v, int by) {
-  return hn::ShiftLeftSame(v, by);
-}
-
-// values = the numbers of the codes, squared where they are roots
 void decode_adaptive_block(StateForm form, float scale, const uint8_t* codes, float* values) {
   const F32 d;
   const StateU32 du;
   const AdaptiveFormat format = adaptive_format(form.is_square, scale);
   const auto top = hn::Set(du, format.top_code);
+  const auto shift = hn::Set(du, static_cast<uint32_t>(format.shift));
   const auto add = hn::Set(du, format.exponent_bits);
   const auto octave = hn::Set(du, 1u << 23);
   const auto first_normal = hn::Set(du, 1u << format.fraction_bits);
   const auto subnormal = hn::Set(d, format.subnormal);
-  const bool is_square = form.is_square;
   const int64_t lanes = lanes_f32();
   for (int64_t i = 0; i < kStateBlock; i += lanes) {
     const auto code = hn::PromoteTo(du, hn::LoadU(StateU8(), codes + i));
     const auto magnitude = hn::And(code, top);
     const auto is_subnormal = hn::Lt(magnitude, first_normal);
-    auto bits = hn::Add(shift_left(magnitude, format.shift), add);
+    auto bits = hn::Add(hn::Shl(magnitude, shift), add);
     bits = hn::Add(bits, hn::IfThenElseZero(is_subnormal, octave));
     auto size = hn::BitCast(d, bits);
     size = hn::Sub(size, hn::IfThenElseZero(hn::RebindMask(d, is_subnormal), subnormal));
-    if (is_square) {
-      size = hn::Mul(size, size);
-    } else {
-      size =
-          hn::BitCast(d, hn::Or(hn::BitCast(du, size), hn::ShiftLeft<24>(hn::AndNot(top, code))));
-    }
-    hn::StoreU(size, d, values + i);
+    // The sign of a code, none of squares, whose codes are all magnitude.
+    const auto sign = hn::ShiftLeft<24>(hn::AndNot(top, code));
+    hn::StoreU(hn::BitCast(d, hn::Or(hn::BitCast(du, size), sign)), d, values + i);
   }
 }
 
-// The block's scale; `values` become their roots where these are stored.
-HWY_INLINE float scale_of_block(bool is_square, float* values) {
+HWY_INLINE float scale_of_block(bool is_square, const float* values) {
   const F32 d;
   const StateU32 du;
-  const I32 di;
   const int64_t lanes = lanes_f32();
   auto largest = hn::Zero(du);
   auto sum = hn::Zero(du);
-  auto zeros = hn::Zero(di);
+  size_t zeros = 0;
   for (int64_t i = 0; i < kStateBlock; i += lanes) {
-    auto x = hn::LoadU(d, values + i);
-    if (is_square) {
-      x = hn::Sqrt(x);
-      hn::StoreU(x, d, values + i);
-    }
-    const auto bits = hn::BitCast(du, hn::Abs(x));
+    const auto bits = hn::BitCast(du, hn::Abs(hn::LoadU(d, values + i)));
     largest = hn::Max(largest, bits);
     sum = hn::Add(sum, hn::ShiftRight<kSpreadShift>(bits));
-    zeros = hn::Sub(zeros, hn::BitCast(di, hn::VecFromMask(du, hn::Eq(bits, hn::Zero(du)))));
+    zeros += hn::CountTrue(du, hn::Eq(bits, hn::Zero(du)));
   }
   const uint32_t most = hn::GetLane(hn::MaxOfLanes(du, largest));
-  const int64_t count = kStateBlock - hn::GetLane(hn::SumOfLanes(di, zeros));
+  const int64_t count = kStateBlock - static_cast<int64_t>(zeros);
   const int64_t spread = static_cast<int64_t>(most >> kSpreadShift) * count -
                          static_cast<int64_t>(hn::GetLane(hn::SumOfLanes(du, sum)));
   return adaptive_scale(is_square, most, spread, count);
 }
 
-float encode_adaptive_block(StateForm form, float* values, uint32_t dither, uint8_t* codes) {
+float encode_adaptive_block(StateForm form, const float* values, uint32_t dither, uint8_t* codes) {
   const F32 d;
   const StateU32 du;
   const I32 di;
-  const bool is_square = form.is_square;
-  const float scale = scale_of_block(is_square, values);
+  const float scale = scale_of_block(form.is_square, values);
   if (scale == 0 || !std::isfinite(scale)) {
     std::memset(codes, 0, kStateBlock);
     return scale;
   }
-  const AdaptiveFormat format = adaptive_format(is_square, scale);
+  const AdaptiveFormat format = adaptive_format(form.is_square, scale);
   const int64_t lanes = lanes_f32();
+  const auto shift = hn::Set(du, static_cast<uint32_t>(format.shift));
+  const auto noise_shift = hn::Set(du, static_cast<uint32_t>(32 - format.shift));
   const auto subnormal = hn::Set(d, format.subnormal);
   const auto first = hn::Set(du, format.exponent_bits >> format.shift);
   const auto octave = hn::Set(du, 1u << format.fraction_bits);
@@ -106,13 +91,12 @@ float encode_adaptive_block(StateForm form, float* values, uint32_t dither, uint
     const auto size = hn::Abs(x);
     const auto is_small = hn::Lt(size, subnormal);
     const auto bits = hn::BitCast(du, hn::Add(size, hn::IfThenElseZero(is_small, subnormal)));
-    const auto rounded = hn::ShiftRightSame(
-        hn::Add(bits, hn::ShiftRightSame(noise, 32 - format.shift)), format.shift);
+    const auto rounded = hn::Shr(hn::Add(bits, hn::Shr(noise, noise_shift)), shift);
     auto code = hn::Sub(rounded, first);
     code = hn::Sub(code, hn::IfThenElseZero(hn::RebindMask(du, is_small), octave));
     code = hn::Min(code, top);
-    if (!is_square) code = hn::Or(code, hn::AndNot(top, hn::ShiftRight<24>(hn::BitCast(du, x))));
-    hn::StoreU(hn::DemoteTo(StateU8(), hn::BitCast(di, code)), StateU8(), codes + i);
+    const auto sign = hn::AndNot(top, hn::ShiftRight<24>(hn::BitCast(du, x)));
+    hn::StoreU(hn::DemoteTo(StateU8(), hn::BitCast(di, hn::Or(code, sign))), StateU8(), codes + i);
     noise = hn::Add(noise, step);
   }
   return scale;
@@ -134,7 +118,7 @@ namespace {
 void decode_bnb_block(StateForm form, float scale, const uint8_t* codes, float* values) {
   decode_states(form, scale, {codes, static_cast<size_t>(kStateBlock)}, values);
 }
-float encode_bnb_block(StateForm form, float* values, uint32_t dither, uint8_t* codes) {
+float encode_bnb_block(StateForm form, const float* values, uint32_t dither, uint8_t* codes) {
   return encode_states(form, {values, static_cast<size_t>(kStateBlock)}, dither, codes);
 }
 

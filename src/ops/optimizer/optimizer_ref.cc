@@ -46,8 +46,7 @@ std::vector<double> decoded(StateForm form, const RefTensor& codes, const double
     const auto one = static_cast<uint8_t>(codes.data[i]);
     float value = 0;
     decode_states(form, static_cast<float>(scales[i / kStateBlock]), {&one, 1}, &value);
-    const auto number = static_cast<double>(value);
-    values[static_cast<size_t>(i)] = stores_root(form) ? number * number : number;
+    values[static_cast<size_t>(i)] = static_cast<double>(value);
   }
   return values;
 }
@@ -55,9 +54,7 @@ std::vector<double> decoded(StateForm form, const RefTensor& codes, const double
 void code(StateForm form, const std::vector<double>& values, uint32_t dither, double* codes,
           double* scales) {
   const auto count = static_cast<int64_t>(values.size());
-  std::vector<float> numbers;
-  for (const double x : values)
-    numbers.push_back(static_cast<float>(stores_root(form) ? std::sqrt(x) : x));
+  const std::vector<float> numbers(values.begin(), values.end());
   for (int64_t begin = 0; begin < count; begin += kStateBlock) {
     const auto n = static_cast<size_t>(std::min(kStateBlock, count - begin));
     std::array<uint8_t, kStateBlock> block{};
