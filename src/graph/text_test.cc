@@ -19,7 +19,7 @@ namespace {
 TEST(Graph_text, random_graphs_survive_print_and_parse) {
   size_t nodes = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
-    const Graph graph = random_graph(seed, 40);
+    const Graph graph = random_graph(seed, 48);
     ASSERT_NO_THROW(verify(graph)) << "seed " << seed;
     const std::string text = print(graph);
     const Graph parsed = parse_graph(text, op_registry());

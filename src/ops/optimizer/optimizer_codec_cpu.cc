@@ -70,7 +70,6 @@ HWY_INLINE float scale_of_block(bool is_square, const float* values) {
 float encode_adaptive_block(StateForm form, const float* values, uint32_t dither, uint8_t* codes) {
   const F32 d;
   const StateU32 du;
-  const I32 di;
   const float scale = scale_of_block(form.is_square, values);
   if (scale == 0 || !std::isfinite(scale)) {
     std::memset(codes, 0, kStateBlock);
@@ -96,7 +95,7 @@ float encode_adaptive_block(StateForm form, const float* values, uint32_t dither
     code = hn::Sub(code, hn::IfThenElseZero(hn::RebindMask(du, is_small), octave));
     code = hn::Min(code, top);
     const auto sign = hn::AndNot(top, hn::ShiftRight<24>(hn::BitCast(du, x)));
-    hn::StoreU(hn::DemoteTo(StateU8(), hn::BitCast(di, hn::Or(code, sign))), StateU8(), codes + i);
+    hn::StoreU(hn::TruncateTo(StateU8(), hn::Or(code, sign)), StateU8(), codes + i);
     noise = hn::Add(noise, step);
   }
   return scale;

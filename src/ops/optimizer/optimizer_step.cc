@@ -102,8 +102,10 @@ OpDef coded_op(const StepOp& step) {
   attrs.emplace_back(kSquaresAttr, squares);
   return make_op(
       coded_step(step.name), std::move(names), std::move(attrs),
-      [check = step.check, states = step.states](const InferArgs& args) {
+      [check = step.check, states = step.states, squares](const InferArgs& args) {
         check(args);
+        if (args.attrs.ints(kSquaresAttr) != squares)
+          shape_error(args, "squares is what the step has, and is not given");
         const std::string& codec = args.attrs.text(kCodecAttr);
         if (!find_codec(codec)) shape_error(args, "codec must be adaptive or bnb, not " + codec);
         return infer_coded(args, states);
