@@ -172,7 +172,7 @@ std::vector<StateReport> states_in(const RunPlanRequest& request, const RunPlan&
   std::vector<StateReport> states;
   const optim::Options& options = request.recipe.optimizer;
   if (options.optimizer == nullptr) return states;  // evaluation alone
-  const char* coded = request.recipe.states.codec == StateCodec::bnb ? "bnb" : "default";
+  const char* coded = optim::word_of(request.recipe.states.codec);
   for (const auto& [name, entry] : run.residents.entries()) {
     if (entry.kind != ValueKind::parameter) continue;
     for (const StateSpec& state :

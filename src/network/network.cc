@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/id_vector.h"
+#include "graph/dependence.h"
 #include "network/facts.h"
 #include "ops/registry.h"
 #include "programs/programs.h"
@@ -45,17 +46,7 @@ void check_linear(const Network& network, const Graph& graph, ValueId loss,
 // A mark that no backward op can gain from is an error, not a remark: whoever set it believes that
 // it saves memory.
 void check_marks(const Network& network, const Graph& graph, ValueId loss) {
-  IdVector<bool> is_used(graph.values.size(), false);
-  is_used[loss] = true;
-  for (size_t n = graph.nodes.size(); n-- > 0;) {
-    const Node& node = graph.nodes[n];
-    const bool leads = std::any_of(node.outputs.begin(), node.outputs.end(),
-                                   [&](ValueId id) { return is_used[id]; });
-    if (!leads) continue;
-    for (const ValueId id : node.inputs) {
-      if (id != kNone) is_used[id] = true;
-    }
-  }
+  const IdVector<bool> is_used = sources_of(graph, {&loss, 1});
   const Value& end = graph.value(loss);
   if (end.is_marked || !end.name.empty())
     fail(network,

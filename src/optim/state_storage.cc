@@ -2,6 +2,7 @@
 #include "optim/state_storage.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/wildcard.h"
 #include "snug/error.h"
@@ -17,7 +18,27 @@ bool has_states_like(const Options& options, const Shape& shape) {
   });
 }
 
+void check_bits(const char* option, int64_t bits) {
+  if (bits != 32 && bits != 8)
+    throw Error(ErrorCode::bad_config, option, std::to_string(bits) + " bits for a state",
+                "give 32 or 8");
+}
+
 }  // namespace
+
+StateStorage make_storage(int64_t bits, const std::string& codec,
+                          std::vector<StateBits> overrides) {
+  check_bits("optim_bits", bits);
+  for (const StateBits& rule : overrides) check_bits("optim_bits_overrides", rule.bits);
+  for (const StateCodec each : {StateCodec::adaptive, StateCodec::bnb}) {
+    if (codec == word_of(each))
+      return {.bits = bits, .codec = each, .overrides = std::move(overrides)};
+  }
+  throw Error(ErrorCode::bad_config, "optim_codec", "there is no codec '" + codec + "'",
+              "give default or bnb");
+}
+
+const char* word_of(StateCodec codec) { return codec == StateCodec::bnb ? "bnb" : "default"; }
 
 std::optional<StateCodec> codec_for(const StateStorage& storage, const Options& options,
                                     const std::string& parameter, const Shape& shape,
@@ -25,7 +46,7 @@ std::optional<StateCodec> codec_for(const StateStorage& storage, const Options& 
   if (!has_states_like(options, shape)) return std::nullopt;
   const auto rule =
       std::find_if(storage.overrides.begin(), storage.overrides.end(),
-                   [&](const BitsRule& each) { return matches_wildcard(each.match, parameter); });
+                   [&](const StateBits& each) { return matches_wildcard(each.match, parameter); });
   const bool is_coded =
       rule != storage.overrides.end()
           ? rule->bits == 8
@@ -35,7 +56,7 @@ std::optional<StateCodec> codec_for(const StateStorage& storage, const Options& 
 
 bool has_codes(const StateStorage& storage) {
   return storage.bits == 8 || std::any_of(storage.overrides.begin(), storage.overrides.end(),
-                                          [](const BitsRule& rule) { return rule.bits == 8; });
+                                          [](const StateBits& rule) { return rule.bits == 8; });
 }
 
 void check_storage(const StateStorage& storage, const Options& options,
@@ -46,7 +67,7 @@ void check_storage(const StateStorage& storage, const Options& options,
                 *options.optimizer->name +
                     " has no states of a weight's size: there is nothing to store in 8 bits",
                 "leave it away, or give another optim (adamw, lion)");
-  for (const BitsRule& rule : storage.overrides) {
+  for (const StateBits& rule : storage.overrides) {
     const bool is_used = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return matches_wildcard(rule.match, name);
     });

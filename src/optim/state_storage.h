@@ -10,20 +10,22 @@
 
 #include "ops/optimizer/optimizer_codec.h"
 #include "optim/optimizer.h"
+#include "snug/config.h"
 
 namespace snug::optim {
-
-/// Weights whose names match. * matches any text.
-struct BitsRule {
-  std::string match;
-  int64_t bits = 32;  // 32 or 8
-};
 
 struct StateStorage {
   int64_t bits = 32;  // 32 or 8
   StateCodec codec = StateCodec::adaptive;
-  std::vector<BitsRule> overrides = {};  // the first that matches a name wins
+  std::vector<StateBits> overrides = {};  // the first that matches a name wins
 };
+
+/// From options as users give them: `codec` is "default" or "bnb". Throws Error{bad_config} at
+/// "optim_bits", "optim_bits_overrides" or "optim_codec" for what cannot be.
+[[nodiscard]] StateStorage make_storage(int64_t bits, const std::string& codec,
+                                        std::vector<StateBits> overrides);
+/// The word of `codec` in options and reports.
+[[nodiscard]] const char* word_of(StateCodec codec);
 
 /// What is left in 32 bits unless a rule says otherwise: states of fewer elements, which weigh
 /// little, and those of tables of embeddings, whose rows are seldom seen (bitsandbytes' rules).

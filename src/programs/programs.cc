@@ -134,13 +134,6 @@ bool accumulates_gradients(const Recipe& recipe, int64_t micro_batches) {
   return micro_batches > 1 || !recipe.updates;
 }
 
-// Asked of one graph, so that all programs have states of the same types; and not where no state is
-// coded.
-std::set<std::string> tables_of(const NetworkDef& network, const Recipe& recipe) {
-  if (!optim::has_codes(recipe.states)) return {};
-  return embedding_tables(build_eval_graph(network, {1, network.shortest}));
-}
-
 // The prologue among its nodes.
 Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const BatchShape& shape,
                         int64_t micro_batches, const PipelineHooks& hooks = {}) {
@@ -164,7 +157,7 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
   const std::vector<std::string> trainable = trainable_names(names, recipe.freeze);
   for (const std::string& name : trainable) weights.push_back(by_name[name]);
 
-  const std::set<std::string> tables = tables_of(network, recipe);
+  const std::set<std::string> tables = embedding_tables(builder.graph());
   const bool updates_at_once = !accumulates && recipe.max_grad_norm <= 0;
   std::vector<ValueId> updated;
   std::vector<ValueId> gradients;
@@ -227,10 +220,12 @@ Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
   GraphBuilder builder(ops_of(network), "update");
   std::vector<std::string> names;
   std::map<std::string, TensorType> types;
-  for (Value& value : parameters_of(network)) {
+  const Graph forward = build_eval_graph(network, {1, network.shortest});
+  for (const Value& value : forward.values) {
     stop_point();
+    if (value.kind != ValueKind::parameter) continue;
     names.push_back(value.name);
-    types[value.name] = std::move(value.type);
+    types[value.name] = value.type;
   }
   std::vector<ValueId> weights;
   std::vector<ValueId> gradients;
@@ -240,7 +235,7 @@ Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
     gradients.push_back(
         builder.state(kGradientPrefix + name, {recipe.gradients, types[name].shape}));
   }
-  append_clipped_updates(builder, recipe, names, tables_of(network, recipe), weights, gradients);
+  append_clipped_updates(builder, recipe, names, embedding_tables(forward), weights, gradients);
   return run_pipeline(builder.take(), ops_of(network));
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/id_vector.h"
+#include "graph/dependence.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
 
@@ -13,20 +14,11 @@ namespace {
 
 // Every value that an output but the loss depends on.
 IdVector<bool> needed_for_outputs(const Graph& graph) {
-  IdVector<bool> is_needed(graph.values.size(), false);
+  std::vector<ValueId> ends;
   for (const ValueId id : graph.outputs) {
-    if (graph.value(id).name != train::kLossName) is_needed[id] = true;
+    if (graph.value(id).name != train::kLossName) ends.push_back(id);
   }
-  for (size_t n = graph.nodes.size(); n-- > 0;) {
-    const Node& node = graph.nodes[n];
-    const bool is_read = std::any_of(node.outputs.begin(), node.outputs.end(),
-                                     [&](ValueId id) { return is_needed[id]; });
-    if (!is_read) continue;
-    for (const ValueId id : node.inputs) {
-      if (id != kNone) is_needed[id] = true;
-    }
-  }
-  return is_needed;
+  return sources_of(graph, ends);
 }
 
 bool is_label(const FedInput& input, const NetworkFacts& facts) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <sstream>
 
+#include "session/testing.h"
 #include "snug/error.h"
 #include "snug/layers.h"
 #include "snug/recompute.h"
@@ -65,16 +66,6 @@ std::vector<float> wanted() {
   return head_after(Session(plain(), options));
 }
 
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_config) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return {};
-}
 void expect_in(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << part << " is not in " << text;
 }

@@ -10,6 +10,7 @@
 #include "fit/saved_plan.h"
 #include "session/engine.h"
 #include "session/session_plan.h"
+#include "session/testing.h"
 #include "snug/error.h"
 #include "snug/layers.h"
 #include "snug/session.h"
@@ -76,17 +77,6 @@ SessionOptions options_of(const std::vector<Lengths>& lengths, const std::string
           .threads = 1};
 }
 
-std::string text_of(const std::function<void()>& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return {};
-}
-
 struct Trained {
   std::vector<float> weights;
   std::vector<double> losses;
@@ -122,11 +112,11 @@ TEST(Lengths, equal_bits_under_every_budget_and_a_refusal_below) {
   EXPECT_LT(least, ample.keep_all_peak_bytes);
   for (const int64_t budget : {least, (least + ample.keep_all_peak_bytes) / 2})
     EXPECT_EQ(trained(options_of(kAll, std::to_string(budget))).weights, expected.weights);
-  const std::string refusal = text_of(
+  const std::string below = refusal(
       [&] { (void)plan_network(network_of(), options_of(kAll, std::to_string(least - 4096))); },
       ErrorCode::out_of_budget);
-  EXPECT_NE(refusal.find(std::to_string(least) + " bytes"), std::string::npos) << refusal;
-  EXPECT_NE(refusal.find("lengths.back().set(\"target\", 16)"), std::string::npos) << refusal;
+  EXPECT_NE(below.find(std::to_string(least) + " bytes"), std::string::npos) << below;
+  EXPECT_NE(below.find("lengths.back().set(\"target\", 16)"), std::string::npos) << below;
 }
 
 TEST(Lengths, what_fills_rows_up_does_not_count) {
@@ -165,7 +155,7 @@ TEST(Lengths, the_first_program_that_holds_a_batch_runs) {
   const train::SavedPlan saved = train::read_saved_plan(file);
   for (const train::PlannedProgram& program : plan.train)
     EXPECT_EQ(saved.at("train", program.length, program.lowered.problem).steps, program.plan.steps);
-  EXPECT_NE(text_of([&] { (void)saved.at("train", 4, plan.train[0].lowered.problem); },
+  EXPECT_NE(refusal([&] { (void)saved.at("train", 4, plan.train[0].lowered.problem); },
                     ErrorCode::bad_data)
                 .find("length 4"),
             std::string::npos);
@@ -184,7 +174,7 @@ TEST(Lengths, are_part_of_what_a_saved_session_was) {
   Session session = Session::resume(network_of(), folder, options_of(kAll));
   (void)session.step(Data(3, 24).rows());
   EXPECT_EQ(session.read("out.weight"), expected);
-  EXPECT_NE(text_of([&] { (void)Session::resume(network_of(), folder, options_of({kAll.back()})); },
+  EXPECT_NE(refusal([&] { (void)Session::resume(network_of(), folder, options_of({kAll.back()})); },
                     ErrorCode::bad_config)
                 .find("lengths"),
             std::string::npos);
@@ -193,7 +183,7 @@ TEST(Lengths, are_part_of_what_a_saved_session_was) {
 TEST(Lengths, that_cannot_be_are_refused_by_name) {
   const auto refused = [](const std::vector<Lengths>& lengths,
                           ErrorCode code = ErrorCode::bad_config) {
-    return text_of([&] { (void)plan_network(network_of(), options_of(lengths)); }, code);
+    return refusal([&] { (void)plan_network(network_of(), options_of(lengths)); }, code);
   };
   const auto has = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
@@ -211,7 +201,7 @@ TEST(Lengths, that_cannot_be_are_refused_by_name) {
   std::vector<int64_t> many(300);
   for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<int64_t>(i) + 1;
   has(refused(every_combination({{"source", many}, {"target", {8}}})), "300 programs");
-  has(text_of([&] { (void)plan_network(network_of(false), options_of(kAll)); },
+  has(refusal([&] { (void)plan_network(network_of(false), options_of(kAll)); },
               ErrorCode::invalid_graph),
       "the input 'read' is [16] a row");
 
@@ -219,7 +209,7 @@ TEST(Lengths, that_cannot_be_are_refused_by_name) {
     const Tensor x = b.input("x", {b.length(), 4});
     b.minimize(mean_squared_error(b, linear(b, "out", x, 4), x));
   });
-  has(text_of(
+  has(refusal(
           [&] {
             (void)plan_network(counts_padding, options_of({4, 8}));
           },
@@ -227,9 +217,9 @@ TEST(Lengths, that_cannot_be_are_refused_by_name) {
       "a mean is over 32 values a row where rows have the length 8");
 
   Session session(network_of(), options_of(kAll));
-  has(text_of([&] { (void)session.step(Data(17, 2).rows()); }, ErrorCode::bad_data),
+  has(refusal([&] { (void)session.step(Data(17, 2).rows()); }, ErrorCode::bad_data),
       "rows of length source 17, target 2, the longest program takes source 16, target 24");
-  has(text_of([&] { (void)session.step(Rows(kRows, 4)); }, ErrorCode::bad_data), "length 4");
+  has(refusal([&] { (void)session.step(Rows(kRows, 4)); }, ErrorCode::bad_data), "length 4");
 }
 
 }  // namespace

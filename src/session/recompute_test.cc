@@ -9,6 +9,7 @@
 #include <functional>
 #include <numeric>
 
+#include "session/testing.h"
 #include "snug/error.h"
 #include "snug/layers.h"
 #include "snug/session.h"
@@ -95,16 +96,6 @@ PlanReport exact_plan(const Network& network, const std::string& recompute = {})
   return marked.plan;
 }
 
-std::string refusal(const std::function<void()>& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return {};
-}
 std::string refusal_of(const Network& network, ErrorCode code, const std::string& recompute = {}) {
   return refusal([&] { (void)plan_network(network, options_of(recompute)); }, code);
 }

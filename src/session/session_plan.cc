@@ -70,17 +70,7 @@ void check_lengths(const std::vector<Lengths>& programs) {
 }
 
 optim::StateStorage storage_of(const SessionOptions& options) {
-  optim::StateStorage storage{
-      .bits = options.optim_bits,
-      .codec = options.optim_codec == "bnb" ? StateCodec::bnb : StateCodec::adaptive};
-  for (const StateBits& rule : options.optim_bits_overrides)
-    storage.overrides.push_back({rule.match, rule.bits});
-  return storage;
-}
-
-void check_bits(const char* option, int64_t bits) {
-  if (bits != 32 && bits != 8)
-    fail(option, std::to_string(bits) + " bits for a state", "give 32 or 8");
+  return optim::make_storage(options.optim_bits, options.optim_codec, options.optim_bits_overrides);
 }
 
 // Throws Error{bad_config} that names the option.
@@ -111,11 +101,7 @@ const SessionOptions& checked(const SessionOptions& options) {
   if (!(options.layerwise_lr_decay > 0 && options.layerwise_lr_decay <= 1))
     fail("layerwise_lr_decay", std::to_string(options.layerwise_lr_decay) + " is not within (0, 1]",
          "give 1 for the same rate everywhere");
-  check_bits("optim_bits", options.optim_bits);
-  for (const StateBits& rule : options.optim_bits_overrides)
-    check_bits("optim_bits_overrides", rule.bits);
-  if (options.optim_codec != "default" && options.optim_codec != "bnb")
-    fail("optim_codec", "there is no codec '" + options.optim_codec + "'", "give default or bnb");
+  (void)storage_of(options);
   check_lengths(options.lengths);
   if (options.only_gradients && options.only_evaluation)
     fail("only_evaluation", "a session without training programs has no gradients",

@@ -9,6 +9,7 @@
 
 #include "io/test_folder.h"
 #include "network/facts.h"
+#include "session/testing.h"
 #include "snug/error.h"
 #include "snug/explain.h"
 #include "snug/layers.h"
@@ -86,17 +87,6 @@ void train(Session& session, int updates) {
     (void)session.step(Data(static_cast<int>(session.updates())).rows());
 }
 
-std::string text_of(const std::function<void()>& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return {};
-}
-
 TEST(SessionPlan, opens_any_number_of_sessions_alike) {
   const SessionPlan plan(network_of(), options_of());
   Session once(network_of(), options_of());
@@ -132,7 +122,7 @@ TEST(SessionPlan, is_replayed_from_its_file) {
   train(other, 2);
   EXPECT_EQ(tensors_in(session), tensors_in(other));
   replayed.micro_batch_size = 6;
-  EXPECT_NE(text_of([&] { (void)plan_network(network_of(), replayed); }, ErrorCode::bad_config)
+  EXPECT_NE(refusal([&] { (void)plan_network(network_of(), replayed); }, ErrorCode::bad_config)
                 .find("micro-batches of 4, this run needs 6"),
             std::string::npos);
 }
@@ -146,18 +136,18 @@ TEST(SessionPlan, leaves_the_rest_of_the_process_its_share) {
   EXPECT_EQ(shared.smallest_budget_bytes,
             alone.report().smallest_budget_bytes + options.process_bytes);
   options.memory.bytes = shared.smallest_budget_bytes - 4096;
-  EXPECT_NE(text_of([&] { (void)plan_network(network_of(), options); }, ErrorCode::out_of_budget)
+  EXPECT_NE(refusal([&] { (void)plan_network(network_of(), options); }, ErrorCode::out_of_budget)
                 .find("memory = "),
             std::string::npos);
   options.has_command_line_hints = true;
-  EXPECT_NE(text_of([&] { (void)plan_network(network_of(), options); }, ErrorCode::out_of_budget)
+  EXPECT_NE(refusal([&] { (void)plan_network(network_of(), options); }, ErrorCode::out_of_budget)
                 .find("--memory "),
             std::string::npos);
   options = options_of();
   options.startup_bytes = 65 << 20;
-  (void)text_of([&] { (void)plan_network(network_of(), options); }, ErrorCode::out_of_budget);
+  (void)refusal([&] { (void)plan_network(network_of(), options); }, ErrorCode::out_of_budget);
   options.startup_bytes = -1;
-  (void)text_of([&] { (void)plan_network(network_of(), options); }, ErrorCode::bad_config);
+  (void)refusal([&] { (void)plan_network(network_of(), options); }, ErrorCode::bad_config);
 }
 
 TEST(SessionPlan, of_evaluation_alone_takes_less_and_gives_the_same) {
@@ -168,11 +158,11 @@ TEST(SessionPlan, of_evaluation_alone_takes_less_and_gives_the_same) {
   EXPECT_LT(session.plan().planned_peak_bytes, whole.plan().planned_peak_bytes / 2);
   EXPECT_EQ(logits_of(session), logits_of(whole));
   EXPECT_EQ(session.evaluate(Data().rows()).rows, kRows);
-  EXPECT_NE(text_of([&] { (void)session.step(Data().rows()); }, ErrorCode::bad_config)
+  EXPECT_NE(refusal([&] { (void)session.step(Data().rows()); }, ErrorCode::bad_config)
                 .find("only_evaluation"),
             std::string::npos);
   options.only_gradients = true;
-  (void)text_of([&] { (void)plan_network(network_of(), options); }, ErrorCode::bad_config);
+  (void)refusal([&] { (void)plan_network(network_of(), options); }, ErrorCode::bad_config);
 }
 
 TEST(SessionPlan, one_machine_serves_several) {
@@ -206,7 +196,7 @@ TEST(Session, goes_on_from_a_checkpoint_of_the_callers_own) {
   EXPECT_EQ(tensors_in(second), tensors_in(first));
   for (const UpdateCounts& counts :
        {UpdateCounts{1, 2, 1}, UpdateCounts{1, 1, 2}, UpdateCounts{1, -1, 1}}) {
-    (void)text_of([&] { second.set_counts(counts); }, ErrorCode::bad_config);
+    (void)refusal([&] { second.set_counts(counts); }, ErrorCode::bad_config);
   }
 }
 
@@ -220,8 +210,8 @@ TEST(Session, weights_are_initialized_one_by_one_as_all_at_once) {
     if (tensor.is_weight()) empty.initialize(tensor.name);
   }
   EXPECT_EQ(tensors_in(empty), wanted);
-  (void)text_of([&] { empty.initialize("m.out.weight"); }, ErrorCode::bad_config);
-  (void)text_of([&] { empty.initialize("nobody"); }, ErrorCode::bad_config);
+  (void)refusal([&] { empty.initialize("m.out.weight"); }, ErrorCode::bad_config);
+  (void)refusal([&] { empty.initialize("nobody"); }, ErrorCode::bad_config);
 }
 
 TEST(Session, a_step_may_be_measured_alone_or_have_a_rate_of_its_own) {
@@ -248,7 +238,7 @@ TEST(Session, values_that_are_not_finite_are_found_by_name) {
   session.require_finite("folder");
   session.edit("v.layer.1.bias")[3] = INFINITY;
   EXPECT_EQ(session.find_not_finite(), "'v.layer.1.bias' is inf at element 3");
-  EXPECT_NE(text_of([&] { session.require_finite("folder"); }, ErrorCode::numeric)
+  EXPECT_NE(refusal([&] { session.require_finite("folder"); }, ErrorCode::numeric)
                 .find("[folder] the weights are not finite: 'v.layer.1.bias'"),
             std::string::npos);
 }
@@ -314,7 +304,7 @@ TEST(Session, sources_may_fill_all_inputs_at_once_and_know_their_weight) {
   EXPECT_EQ(rows.calls, 3);
   EXPECT_EQ(rows.most, 2u);
   rows.weight = 0;
-  (void)text_of([&] { (void)session.step(rows); }, ErrorCode::bad_data);
+  (void)refusal([&] { (void)session.step(rows); }, ErrorCode::bad_data);
 }
 
 TEST(Session, tensors_are_known_without_a_plan) {
@@ -324,7 +314,7 @@ TEST(Session, tensors_are_known_without_a_plan) {
   EXPECT_FALSE(found.front().is_trained);
   EXPECT_TRUE(found.back().is_trained);
   EXPECT_EQ(found.back().shape, (Shape{64, kClasses}));
-  (void)text_of([&] { (void)tensors_of(network_of(), {.freeze = {"none"}}); },
+  (void)refusal([&] { (void)tensors_of(network_of(), {.freeze = {"none"}}); },
                 ErrorCode::bad_config);
   EXPECT_EQ(splits_of(8), (std::vector<int64_t>{8, 4, 3, 2, 1}));
 }

@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "session/testing.h"
 #include "snug/error.h"
 #include "snug/layers.h"
 
@@ -97,17 +98,6 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(sum);
 }
 
-std::string text_of(const std::function<void()>& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return {};
-}
-
 struct Folder {
   std::string path;
   Folder() {
@@ -130,11 +120,11 @@ TEST(Session, five_budgets_from_keep_all_to_the_smallest_give_equal_bits) {
     EXPECT_EQ(trained(network, options_of(budget, 8), 4), wanted) << budget;
   }
   EXPECT_GT(strategies.size(), 1U);
-  const std::string refusal =
-      text_of([&] { (void)plan_network(network, options_of(std::to_string(least - 4096), 8)); },
+  const std::string below =
+      refusal([&] { (void)plan_network(network, options_of(std::to_string(least - 4096), 8)); },
               ErrorCode::out_of_budget);
-  EXPECT_NE(refusal.find(std::to_string(least)), std::string::npos) << refusal;
-  EXPECT_NE(refusal.find("micro_batch_size = 0"), std::string::npos) << refusal;
+  EXPECT_NE(below.find(std::to_string(least)), std::string::npos) << below;
+  EXPECT_NE(below.find("micro_batch_size = 0"), std::string::npos) << below;
 }
 
 TEST(Session, splits_agree_within_rounding_though_labels_and_weights_are_uneven) {
@@ -168,12 +158,12 @@ TEST(Session, goes_on_to_the_same_bits_under_another_budget) {
   EXPECT_EQ(weights_of(second), weights_of(first));
 
   smaller.learning_rate = 0.5;
-  EXPECT_NE(text_of([&] { (void)Session::resume(network, folder.path + "/saved", smaller); },
+  EXPECT_NE(refusal([&] { (void)Session::resume(network, folder.path + "/saved", smaller); },
                     ErrorCode::bad_config)
                 .find("learning_rate"),
             std::string::npos);
   EXPECT_NE(
-      text_of([&] { (void)Session::resume(network, folder.path, smaller); }, ErrorCode::bad_data)
+      refusal([&] { (void)Session::resume(network, folder.path, smaller); }, ErrorCode::bad_data)
           .find("no complete saved session"),
       std::string::npos);
 }
@@ -197,7 +187,7 @@ TEST(Session, evaluates_any_number_of_rows_and_predicts_without_labels) {
     again.insert(again.end(), values.begin(), values.end());
   });
   EXPECT_EQ(again, logits);
-  EXPECT_NE(text_of([&] { (void)session.evaluate(bare); }, ErrorCode::bad_data).find("label"),
+  EXPECT_NE(refusal([&] { (void)session.evaluate(bare); }, ErrorCode::bad_data).find("label"),
             std::string::npos);
 
   double cross_entropy_sum = 0;
@@ -225,9 +215,9 @@ TEST(Session, tensors_are_read_and_written_by_name) {
   EXPECT_EQ(session.read(name), std::vector<float>(64, 0.0F));
   session.write(name, std::vector<float>(64, 0.25F));
   EXPECT_EQ(session.read(name), std::vector<float>(64, 0.25F));
-  (void)text_of([&] { (void)session.read("x"); }, ErrorCode::bad_config);
-  (void)text_of([&] { session.write(name, std::vector<float>(63)); }, ErrorCode::bad_config);
-  (void)text_of([&] { session.write(name, std::vector<float>(64, NAN)); }, ErrorCode::numeric);
+  (void)refusal([&] { (void)session.read("x"); }, ErrorCode::bad_config);
+  (void)refusal([&] { session.write(name, std::vector<float>(63)); }, ErrorCode::bad_config);
+  (void)refusal([&] { session.write(name, std::vector<float>(64, NAN)); }, ErrorCode::numeric);
   bool has_state = false;
   for (const TensorInfo& tensor : session.tensors())
     has_state |= tensor.name == "v." + name && tensor.kind == TensorKind::optimizer_state;
@@ -244,7 +234,7 @@ TEST(Session, lives_in_the_callers_memory_and_says_how_much_is_missing) {
   options.block = {block.get(), bytes};
   EXPECT_EQ(trained(network, options, 2), trained(network, options_of("1GiB", 8), 2));
   options.block = {block.get(), 4096};
-  (void)text_of([&] { const Session session(network, options); }, ErrorCode::out_of_budget);
+  (void)refusal([&] { const Session session(network, options); }, ErrorCode::out_of_budget);
 }
 
 TEST(Session, coupled_rows_are_not_split_unless_asked) {
@@ -259,20 +249,20 @@ TEST(Session, coupled_rows_are_not_split_unless_asked) {
   EXPECT_NE(plan.to_text().find("coupled: the network normalises"), std::string::npos);
   SessionOptions small = options_of("1GiB");
   small.memory.bytes = plan_network(network, small).smallest_budget_bytes - 4096;
-  const std::string refusal =
-      text_of([&] { (void)plan_network(network, small); }, ErrorCode::out_of_budget);
-  EXPECT_NE(refusal.find("allow_coupled_split = true"), std::string::npos) << refusal;
+  const std::string below =
+      refusal([&] { (void)plan_network(network, small); }, ErrorCode::out_of_budget);
+  EXPECT_NE(below.find("allow_coupled_split = true"), std::string::npos) << below;
   small.allow_coupled_split = true;
   EXPECT_LT(plan_network(network, small).micro_batch, kRows);
   Session session(network, options_of("1GiB"));
   const Data some(kRows - 1);
   Rows rows(some.rows);
   rows.add("x", std::span(some.x)).add("label", std::span(some.label));
-  EXPECT_NE(text_of([&] { (void)session.step(rows); }, ErrorCode::bad_data).find("23 rows do not"),
+  EXPECT_NE(refusal([&] { (void)session.step(rows); }, ErrorCode::bad_data).find("23 rows do not"),
             std::string::npos);
   EXPECT_EQ(session.evaluate(rows).rows, kRows - 1);
   SessionOptions given = options_of("1GiB", 8);
-  EXPECT_NE(text_of([&] { (void)plan_network(network, given); }, ErrorCode::bad_config)
+  EXPECT_NE(refusal([&] { (void)plan_network(network, given); }, ErrorCode::bad_config)
                 .find("normalises by the statistics of its batch"),
             std::string::npos);
 }
@@ -354,7 +344,7 @@ TEST(Session, rows_of_several_lengths_run_in_the_shortest_program_that_holds_the
     double loss = 0;
     for (int i = 0; i < 3; ++i) loss = session.step(rows).loss;
     Rows longer(kRows, 17);
-    EXPECT_NE(text_of([&] { (void)session.step(longer); }, ErrorCode::bad_data).find("length 17"),
+    EXPECT_NE(refusal([&] { (void)session.step(longer); }, ErrorCode::bad_data).find("length 17"),
               std::string::npos);
     return loss;
   };
@@ -364,7 +354,7 @@ TEST(Session, rows_of_several_lengths_run_in_the_shortest_program_that_holds_the
 
 TEST(Session, a_network_that_contradicts_itself_is_refused_by_name) {
   const auto refused = [](const Network::Build& build) {
-    return text_of(
+    return refusal(
         [&] {
           (void)plan_network({"odd", build}, options_of("1GiB"));
         },
@@ -417,7 +407,7 @@ TEST(Session, options_and_rows_that_cannot_be_are_refused) {
   const auto refused = [&](const std::function<void(SessionOptions&)>& change) {
     SessionOptions options = options_of("1GiB");
     change(options);
-    return text_of([&] { const Session session(network, options); }, ErrorCode::bad_config);
+    return refusal([&] { const Session session(network, options); }, ErrorCode::bad_config);
   };
   EXPECT_NE(refused([](auto& o) { o.batch_rows = 0; }).find("batch_rows"), std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.micro_batch_size = 25; }).find("micro_batch_size"),
@@ -438,22 +428,22 @@ TEST(Session, options_and_rows_that_cannot_be_are_refused) {
   const Data data;
   Rows short_row(kRows);
   short_row.add("x", std::span(data.weight));
-  EXPECT_NE(text_of([&] { (void)session.step(short_row); }, ErrorCode::bad_data).find("label"),
+  EXPECT_NE(refusal([&] { (void)session.step(short_row); }, ErrorCode::bad_data).find("label"),
             std::string::npos);
   Rows narrow = data.all();
   narrow.add("x", std::span(data.weight));
-  EXPECT_NE(text_of([&] { (void)session.step(narrow); }, ErrorCode::bad_data).find("takes [10]"),
+  EXPECT_NE(refusal([&] { (void)session.step(narrow); }, ErrorCode::bad_data).find("takes [10]"),
             std::string::npos);
-  (void)text_of([&] { (void)session.step(Data(kRows + 1).all()); }, ErrorCode::bad_data);
+  (void)refusal([&] { (void)session.step(Data(kRows + 1).all()); }, ErrorCode::bad_data);
   Rows more = data.all();
   more.add("nobody", std::span(data.weight));
-  EXPECT_NE(text_of([&] { (void)session.step(more); }, ErrorCode::bad_data).find("nobody"),
+  EXPECT_NE(refusal([&] { (void)session.step(more); }, ErrorCode::bad_data).find("nobody"),
             std::string::npos);
-  (void)text_of([&] { (void)session.step(Rows(0)); }, ErrorCode::bad_data);
+  (void)refusal([&] { (void)session.step(Rows(0)); }, ErrorCode::bad_data);
   Rows nothing = data.all();
   const std::vector<int32_t> ignored(kRows, -100);
   nothing.add("label", std::span(ignored));
-  EXPECT_NE(text_of([&] { (void)session.step(nothing); }, ErrorCode::bad_data).find("weigh"),
+  EXPECT_NE(refusal([&] { (void)session.step(nothing); }, ErrorCode::bad_data).find("weigh"),
             std::string::npos);
 }
 
@@ -465,7 +455,7 @@ TEST(Session, rows_that_fail_leave_nothing_behind) {
   for (const int64_t micro_batch : {int64_t{4}, kRows}) {
     Session untouched(network, options_of("1GiB", micro_batch));
     Session session(network, options_of("1GiB", micro_batch));
-    (void)text_of([&] { (void)session.step(bad.all()); }, ErrorCode::bad_data);
+    (void)refusal([&] { (void)session.step(bad.all()); }, ErrorCode::bad_data);
     EXPECT_EQ(session.updates(), 0);
     EXPECT_EQ(session.step(good.all()).grad_norm, untouched.step(good.all()).grad_norm);
     EXPECT_EQ(weights_of(session), weights_of(untouched));
@@ -481,9 +471,9 @@ TEST(Session, stops_before_a_step_and_while_planning) {
   (void)session.step(data.all());
   const std::vector<float> before = weights_of(session);
   stop = true;
-  (void)text_of([&] { (void)session.step(data.all()); }, ErrorCode::cancelled);
+  (void)refusal([&] { (void)session.step(data.all()); }, ErrorCode::cancelled);
   EXPECT_EQ(weights_of(session), before);
-  (void)text_of([&] { (void)plan_network(network_of(1), options); }, ErrorCode::cancelled);
+  (void)refusal([&] { (void)plan_network(network_of(1), options); }, ErrorCode::cancelled);
 }
 
 // Plans, trains, is cancelled, saves, resumes and reads its weights.
@@ -498,7 +488,7 @@ std::vector<float> trained_with_a_stop(const std::string& folder) {
     Session session(network, options);
     for (int i = 0; i < 3; ++i) (void)session.step(data.all());
     stop = true;
-    (void)text_of([&] { (void)session.step(data.all()); }, ErrorCode::cancelled);
+    (void)refusal([&] { (void)session.step(data.all()); }, ErrorCode::cancelled);
     session.save(folder);
   }
   stop = false;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "session/testing.h"
 #include "snug/error.h"
 #include "snug/layers.h"
 #include "snug/session.h"
@@ -57,16 +58,6 @@ std::vector<float> values_of(const Session& session) {
     all.insert(all.end(), values.begin(), values.end());
   }
   return all;
-}
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_config);
-    return error.what();
-  }
-  return "nothing was refused";
 }
 
 TEST(State_bits, are_equal_under_every_budget_and_after_a_resume) {

@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "models/model.h"
 #include "ops/optimizer/optimizers.h"
+#include "optim/state_storage.h"
 #include "setup/model_weights.h"
 #include "train/trainer.h"
 
@@ -128,9 +129,8 @@ double squared_distance(std::span<const float> values, const io::File& file, int
 
 bool shows_gradients(const RunConfig& config) {
   // Codes round more than the order of a sum does.
-  const bool has_codes = config.optim_bits == 8 ||
-                         std::ranges::any_of(config.optim_bits_overrides,
-                                             [](const StateBits& rule) { return rule.bits == 8; });
+  const bool has_codes = optim::has_codes(
+      optim::make_storage(config.optim_bits, config.optim_codec, config.optim_bits_overrides));
   const optim::Options options = optimizer_of(config);
   return !has_codes && (share_of(options) > 0 || !has_states(options));
 }

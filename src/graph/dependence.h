@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values others are made of.
+#pragma once
+
+#include <span>
+
+#include "base/id_vector.h"
+#include "graph/graph.h"
+
+namespace snug {
+
+/// By value: whether any of `ends` depends on it. They depend on themselves.
+[[nodiscard]] IdVector<bool> sources_of(const Graph& graph, std::span<const ValueId> ends);
+
+}  // namespace snug
