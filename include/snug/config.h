@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "snug/lora.h"
 #include "snug/memory.h"
 
 namespace snug {
@@ -68,6 +69,8 @@ struct RunConfig {
   std::optional<double> hidden_dropout_prob;           // unset: the model's own
   std::optional<double> attention_probs_dropout_prob;  // unset: the model's own
   std::vector<std::string> freeze;
+  LoraOptions lora;
+  std::string lora_adapter;  // a folder; empty: adapters are fresh
 
   // Task.
   std::string task = "auto";

@@ -24,6 +24,7 @@
 
 #include "snug/config.h"
 #include "snug/lengths.h"
+#include "snug/lora.h"
 #include "snug/memory.h"
 #include "snug/network.h"
 #include "snug/plan_report.h"
@@ -90,6 +91,7 @@ struct SessionOptions {
   std::string optim_codec = "default";  // of states in 8 bits: "default" or "bnb"
   std::vector<StateBits> optim_bits_overrides = {};
   std::vector<std::string> freeze = {};  // patterns (* matches any text), embeddings, first:N
+  LoraOptions lora = {};                 // low-rank adapters instead of the weights (snug/lora.h)
   /// No optimizer and no step(): gradients() gives the gradients of a batch.
   bool only_gradients = false;
   /// No step() and no gradients(): evaluate() and predict(), in less memory.
@@ -265,7 +267,8 @@ struct TensorInfo {
 [[nodiscard]] PlanReport plan_network(const Network& network, const SessionOptions& options = {});
 
 /// Weights, buffers and whether they are trained, in the order of the network, without a plan.
-/// Throws Error{bad_config} for a pattern of `freeze` or `param_groups` that matches nothing.
+/// Throws Error{bad_config} for a pattern of `freeze`, `lora` or `param_groups` that matches
+/// nothing.
 [[nodiscard]] std::vector<TensorInfo> tensors_of(const Network& network,
                                                  const SessionOptions& options = {});
 

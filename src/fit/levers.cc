@@ -181,7 +181,8 @@ std::vector<Lever> levers_of(const RunPlanRequest& request) {
     levers.push_back(simple(option_words(request.words, "max_grad_norm", "0"), true,
                             [](Request& other) { other.recipe.max_grad_norm = 0; }));
   add_sizes(request, levers);
-  if (request.trains && request.recipe.freeze.empty()) add_freezing(request, levers);
+  if (request.trains && request.recipe.freeze.empty() && !request.network.is_frozen)
+    add_freezing(request, levers);
   return levers;
 }
 

@@ -249,7 +249,8 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
     names.push_back(name);
   }
   if (request.trains) {
-    for (const std::string& name : trainable_names(names, request.recipe.freeze)) {
+    for (const std::string& name :
+         trainable_names(names, request.recipe.freeze, request.network.is_frozen)) {
       report.trainable_parameters += element_count(run.residents.at(name).type);
     }
   }

@@ -24,6 +24,7 @@ GraphBuilder::GraphBuilder(const OpRegistry& registry, Graph graph)
   for (const Node& node : graph_.nodes) {
     if (node.attrs.has("ordinal"))
       random_ordinal_ = std::max(random_ordinal_, node.attrs.int64("ordinal") + 1);
+    for (const int32_t part : node.parts) next_part_ = std::max(next_part_, part + 1);
   }
 }
 

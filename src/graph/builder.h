@@ -16,7 +16,7 @@ namespace snug {
 class GraphBuilder {
  public:
   GraphBuilder(const OpRegistry& registry, std::string name);
-  /// Continues an existing graph.
+  /// Continues an existing graph: its names are taken, its random ops and parts are counted.
   GraphBuilder(const OpRegistry& registry, Graph graph);
 
   [[nodiscard]] ValueId input(const std::string& name, TensorType type);

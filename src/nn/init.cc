@@ -32,12 +32,23 @@ void box_muller(uint32_t a, uint32_t b, double* out) {
   out[1] = radius * std::sin(angle);
 }
 
+// Four of the rule's, from four words.
+void variates(const PhiloxCounter& words, const InitRule& rule, double* out) {
+  if (rule.bound > 0) {
+    for (size_t i = 0; i < words.size(); ++i) out[i] = rule.bound * (2 * unit(words[i]) - 1);
+    return;
+  }
+  box_muller(words[0], words[1], out);
+  box_muller(words[2], words[3], out + 2);
+  for (size_t i = 0; i < words.size(); ++i) out[i] *= rule.deviation;
+}
+
 }  // namespace
 
 void initialize(std::span<float> weight, const Shape& shape, const InitRule& rule,
                 const std::string& parameter, uint64_t seed, int threads) {
   SNUG_CHECK(static_cast<int64_t>(weight.size()) == element_count(shape), parameter);
-  if (rule.deviation == 0) {
+  if (rule.deviation == 0 && rule.bound == 0) {
     std::fill(weight.begin(), weight.end(), static_cast<float>(rule.constant));
   } else {
     const uint64_t stream = hash_of(parameter);
@@ -49,13 +60,10 @@ void initialize(std::span<float> weight, const Shape& shape, const InitRule& rul
                          {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
                           static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
                          seed);
-                     double normal[4];
-                     box_muller(words[0], words[1], normal);
-                     box_muller(words[2], words[3], normal + 2);
-                     for (int64_t i = first; i < std::min(first + 4, end); ++i) {
-                       weight[static_cast<size_t>(i)] =
-                           static_cast<float>(rule.deviation * normal[i - first]);
-                     }
+                     double values[4];
+                     variates(words, rule, values);
+                     for (int64_t i = first; i < std::min(first + 4, end); ++i)
+                       weight[static_cast<size_t>(i)] = static_cast<float>(values[i - first]);
                    }
                  });
   }

@@ -32,6 +32,8 @@ struct NetworkDef {
   std::function<InitRule(const std::string& weight, const Shape&)> init_rule;
   /// What is trained for the task, and stays trainable when the rest is frozen.
   std::function<bool(const std::string& parameter)> is_head;
+  /// What stays as it is whatever the recipe says (the base of adapters); null: nothing.
+  std::function<bool(const std::string& parameter)> is_frozen = nullptr;
   /// Why a row's result depends on the other rows ("normalises by the statistics of its batch"), so
   /// that a split of the batch is other mathematics; empty where it does not.
   std::string coupling;
@@ -42,5 +44,8 @@ struct NetworkDef {
   Lengths shortest = {};
   bool has_marks = false;  // says itself what is kept and what is run again
 };
+
+/// Those that it may have.
+[[nodiscard]] const OpRegistry& ops_of(const NetworkDef& network);
 
 }  // namespace snug

@@ -10,17 +10,12 @@
 #include "base/stop.h"
 #include "graph/builder.h"
 #include "ops/embedding/embedding.h"
-#include "ops/registry.h"
 #include "optim/optimizer.h"
 #include "passes/pipeline.h"
 #include "passes/split_prologue.h"
 
 namespace snug::train {
 namespace {
-
-const OpRegistry& ops_of(const NetworkDef& network) {
-  return network.ops != nullptr ? *network.ops : op_registry();
-}
 
 // Of several lengths the text form says which a program has.
 std::string graph_name(const std::string& what, const Lengths& lengths) {
@@ -154,7 +149,7 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
     by_name[value.name] = static_cast<ValueId>(i);
   }
   std::vector<ValueId> weights;
-  const std::vector<std::string> trainable = trainable_names(names, recipe.freeze);
+  const std::vector<std::string> trainable = trainable_names(names, recipe.freeze, network.is_frozen);
   for (const std::string& name : trainable) weights.push_back(by_name[name]);
 
   const std::set<std::string> tables = embedding_tables(builder.graph());
@@ -229,7 +224,7 @@ Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
   }
   std::vector<ValueId> weights;
   std::vector<ValueId> gradients;
-  for (const std::string& name : trainable_names(names, recipe.freeze)) {
+  for (const std::string& name : trainable_names(names, recipe.freeze, network.is_frozen)) {
     stop_point();
     weights.push_back(builder.parameter(name, types[name]));
     gradients.push_back(

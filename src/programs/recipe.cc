@@ -80,12 +80,13 @@ class FrozenNames {
 }  // namespace
 
 std::vector<std::string> trainable_names(const std::vector<std::string>& names,
-                                         const std::vector<std::string>& freeze) {
+                                         const std::vector<std::string>& freeze,
+                                         const std::function<bool(const std::string&)>& is_frozen) {
   FrozenNames frozen(names);
   for (const std::string& word : freeze) frozen.add(word);
   std::vector<std::string> kept;
   for (size_t i = 0; i < names.size(); ++i) {
-    if (!frozen.holds(i)) kept.push_back(names[i]);
+    if (!frozen.holds(i) && (!is_frozen || !is_frozen(names[i]))) kept.push_back(names[i]);
   }
   if (kept.empty())
     throw Error(ErrorCode::bad_config, "freeze",

@@ -2,6 +2,7 @@
 // How weights are trained, apart from data and network.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,10 @@ struct Recipe {
 
 /// The names that `freeze` leaves, in order. A word of it is a name pattern, "embeddings" (what
 /// comes before the first layer and is called so) or "first:N" (the first N numbered layers,
-/// without the embeddings). Throws Error{bad_config} for a word that names nothing, and where
-/// nothing is left to train.
-[[nodiscard]] std::vector<std::string> trainable_names(const std::vector<std::string>& names,
-                                                       const std::vector<std::string>& freeze);
+/// without the embeddings). `is_frozen`: NetworkDef's. Throws Error{bad_config} for a word that
+/// names nothing, and where nothing is left to train.
+[[nodiscard]] std::vector<std::string> trainable_names(
+    const std::vector<std::string>& names, const std::vector<std::string>& freeze,
+    const std::function<bool(const std::string&)>& is_frozen = nullptr);
 
 }  // namespace snug::train

@@ -7,6 +7,7 @@
 #include "base/wildcard.h"
 #include "network/facts.h"
 #include "programs/programs.h"
+#include "session/session_plan.h"
 #include "snug/error.h"
 
 namespace snug {
@@ -41,7 +42,8 @@ std::vector<std::string> frozen_by(const Network& network, const std::vector<std
   if (!options.freeze.empty())
     fail("freeze", "the weights are chosen by name already", "give one of the two");
   const std::vector<std::string> names =
-      train::parameter_names(describe_network(network, options.lengths).def);
+      train::parameter_names(
+          changed_network(describe_network(network, options.lengths).def, options));
   std::vector<std::string> frozen = names;
   for (const std::string& x : xs) {
     const bool is_known = std::any_of(names.begin(), names.end(), [&](const std::string& name) {

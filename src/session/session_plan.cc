@@ -9,6 +9,7 @@
 #include "fit/saved_plan.h"
 #include "fit/splits.h"
 #include "io/file.h"
+#include "programs/lora.h"
 #include "snug/error.h"
 #include "solve/remat_write.h"
 
@@ -125,6 +126,10 @@ train::Recipe recipe_of(const SessionOptions& options) {
           .states = storage_of(options)};
 }
 
+NetworkDef changed_network(NetworkDef network, const SessionOptions& options) {
+  return train::with_lora(std::move(network), options.lora);
+}
+
 Machine machine_of(const SessionOptions& options) {
   return options.machine ? *options.machine : Machine(options.threads, options.profile_folder);
 }
@@ -230,12 +235,12 @@ train::RunPlan planned(const NetworkDef& network, const SessionOptions& options,
 SessionPlan::Impl::Impl(const Network& network, const SessionOptions& given, int64_t micro_batch)
     : options(checked(given)), name(network.name()), machine(machine_of(options)) {
   DescribedNetwork described = describe_network(network, options.lengths);
-  def = std::move(described.def);
+  def = changed_network(std::move(described.def), options);
   facts = std::move(described.facts);
   if (!options.only_evaluation) {
     rule = rule_of(options, def);
     const std::vector<std::string> names =
-        train::trainable_names(train::parameter_names(def), options.freeze);
+        train::trainable_names(train::parameter_names(def), options.freeze, def.is_frozen);
     trained.insert(names.begin(), names.end());
   }
   plan = planned(def, options, micro_batch, *machine.impl().backend);
@@ -285,9 +290,9 @@ PlanReport plan_network(const Network& network, const SessionOptions& options) {
 std::vector<int64_t> splits_of(int64_t batch_rows) { return train::micro_batches(batch_rows); }
 
 std::vector<TensorInfo> tensors_of(const Network& network, const SessionOptions& options) {
-  const NetworkDef def = describe_network(network, options.lengths).def;
+  const NetworkDef def = changed_network(describe_network(network, options.lengths).def, options);
   const std::vector<std::string> names = train::parameter_names(def);
-  const std::vector<std::string> trained = train::trainable_names(names, options.freeze);
+  const std::vector<std::string> trained = train::trainable_names(names, options.freeze, def.is_frozen);
   (void)optim::assign_groups(names, groups_of(options));
   const std::set<std::string> is_trained(trained.begin(), trained.end());
   std::vector<TensorInfo> found;

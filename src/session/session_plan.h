@@ -15,6 +15,8 @@
 namespace snug {
 
 [[nodiscard]] train::Recipe recipe_of(const SessionOptions& options);
+/// As these options change it: with adapters.
+[[nodiscard]] NetworkDef changed_network(NetworkDef network, const SessionOptions& options);
 [[nodiscard]] Machine machine_of(const SessionOptions& options);
 /// What is asked of planning. Refers to `options`.
 [[nodiscard]] train::RunPlanRequest plan_request(const NetworkDef& network,

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "programs/lora.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/stop.h"
+#include "base/wildcard.h"
+#include "ops/dropout/dropout.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+constexpr const char* kWeight = ".weight";
+constexpr const char* kA = ".lora_A.weight";
+constexpr const char* kB = ".lora_B.weight";
+
+}  // namespace
+
+AdapterNames adapter_names(const std::string& weight) {
+  const std::string map =
+      weight.ends_with(kWeight) ? weight.substr(0, weight.rfind(kWeight)) : weight;
+  return {map + kA, map + kB};
+}
+
+bool is_adapter_name(const std::string& weight) {
+  return weight.ends_with(kA) || weight.ends_with(kB);
+}
+
+namespace train {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
+  throw Error(ErrorCode::bad_config, "lora", what, hint);
+}
+
+constexpr const char* kNamesHint = "`snug inspect --weights` lists the names";
+
+void check(const LoraOptions& lora) {
+  if (lora.r < 1) refuse("a rank r of " + std::to_string(lora.r), "give 1 or more");
+  if (!(lora.alpha > 0 && std::isfinite(lora.alpha)))
+    refuse("alpha " + std::to_string(lora.alpha) + " is not above 0", "give r or 2 r, for example");
+  if (!(lora.dropout >= 0 && lora.dropout < 1))
+    refuse("dropout " + std::to_string(lora.dropout) + " is not within [0, 1)", "give 0 for none");
+}
+
+bool is_use(const Node& node, size_t input) { return *node.op->name == "matmul" && input == 1; }
+
+/// Which products are linear maps of which weight.
+class Targets {
+ public:
+  Targets(const Graph& graph, const NetworkDef& network, const LoraOptions& lora)
+      : graph_(graph), network_(network) {
+    for (const std::string& pattern : lora.match) match(pattern);
+    for (size_t i = 0; i < graph.nodes.size(); ++i) find_uses(static_cast<NodeId>(i));
+    for (const auto& [weight, is_used] : weights_) {
+      if (!is_used) refuse_weight(weight);
+    }
+  }
+  /// In the order of the graph.
+  [[nodiscard]] const std::vector<NodeId>& products() const { return products_; }
+
+ private:
+  // Biases and norms are vectors, and no pattern means them.
+  void match(const std::string& pattern) {
+    bool is_vector = false;
+    bool is_any = false;
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      stop_point();
+      const Value& value = graph_.values[i];
+      if (value.kind != ValueKind::parameter || !matches_wildcard(pattern, value.name)) continue;
+      if (value.type.shape.size() < 2) {
+        is_vector = true;
+        continue;
+      }
+      if (network_.is_head(value.name))
+        refuse("'" + value.name + "' belongs to the head, which is trained as it is",
+               "match the maps before it");
+      is_any = true;
+      weights_.emplace(static_cast<ValueId>(i), false);
+    }
+    if (!is_any)
+      refuse("the pattern '" + pattern + "' matches " +
+                 (is_vector ? "vectors alone, and no linear map" : "no weight of the model"),
+             kNamesHint);
+  }
+  void find_uses(NodeId id) {
+    const Node& node = graph_.node(id);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const auto found = weights_.find(node.inputs[k]);
+      if (found == weights_.end()) continue;
+      if (!is_use(node, k) || graph_.type(found->first).shape.size() != 2) continue;
+      found->second = true;
+      products_.push_back(id);
+    }
+  }
+  [[noreturn]] void refuse_weight(ValueId weight) const {
+    std::string reader = "nothing reads it";
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const auto& inputs = graph_.nodes[i].inputs;
+      if (std::find(inputs.begin(), inputs.end(), weight) == inputs.end()) continue;
+      reader = "it is read by " + describe(graph_, static_cast<NodeId>(i));
+      break;
+    }
+    refuse("'" + graph_.value(weight).name + "' " + to_string(graph_.type(weight).shape) +
+               " is no linear map: " + reader,
+           std::string("match weights of linear layers; ") + kNamesHint);
+  }
+
+  const Graph& graph_;
+  const NetworkDef& network_;
+  std::map<ValueId, bool> weights_;  // those that patterns name, and whether a product uses them
+  std::vector<NodeId> products_;
+};
+
+/// Appends what is added to one product, and returns the value that takes its place.
+class Adapters {
+ public:
+  Adapters(GraphBuilder& builder, const LoraOptions& lora, bool training)
+      : builder_(builder), lora_(lora), training_(training) {}
+
+  ValueId append(const Node& product) {
+    const ScopeAndParts guard(builder_, product);
+    const bool transpose_a = product.attrs.boolean("transpose_a");
+    const ValueId weight = product.inputs[1];
+    const auto& [a, b] = weights_of(weight, product.attrs.boolean("transpose_b"));
+    ValueId x = product.inputs[0];
+    if (training_ && lora_.dropout > 0) x = dropout(builder_, x, random_key(), lora_.dropout);
+    ValueId h = matmul(builder_, x, a, {.transpose_a = transpose_a, .transpose_b = true});
+    const double factor = lora_.alpha / static_cast<double>(lora_.r);
+    if (factor != 1) h = scale(builder_, h, factor);
+    return matmul(builder_, h, b, {.transpose_b = true, .bias = product.outputs[0]});
+  }
+
+ private:
+  class ScopeAndParts {
+   public:
+    ScopeAndParts(GraphBuilder& builder, const Node& node) : builder_(builder) {
+      builder.set_scope(node.scope);
+      builder.set_parts(node.parts);
+    }
+    ~ScopeAndParts() {
+      builder_.set_scope({});
+      builder_.set_parts({});
+    }
+    ScopeAndParts(const ScopeAndParts&) = delete;
+    ScopeAndParts& operator=(const ScopeAndParts&) = delete;
+
+   private:
+    GraphBuilder& builder_;
+  };
+
+  // Declared at the first use.
+  const std::pair<ValueId, ValueId>& weights_of(ValueId weight, bool is_transposed) {
+    const auto found = weights_.find(weight);
+    if (found != weights_.end()) return found->second;
+    const Shape shape = builder_.shape(weight);
+    const int64_t in = shape[is_transposed ? 1 : 0];
+    const int64_t out = shape[is_transposed ? 0 : 1];
+    const AdapterNames names = adapter_names(builder_.graph().value(weight).name);
+    const ValueId a = builder_.parameter(names.a, {DType::f32, {lora_.r, in}});
+    const ValueId b = builder_.parameter(names.b, {DType::f32, {out, lora_.r}});
+    return weights_[weight] = {a, b};
+  }
+  // The network's own where it draws, too.
+  ValueId random_key() {
+    if (rng_ == kNone) rng_ = builder_.graph().find(kRandomKeyName);
+    if (rng_ == kNone) rng_ = builder_.input(kRandomKeyName, {DType::i64, {3}});
+    return rng_;
+  }
+
+  GraphBuilder& builder_;
+  const LoraOptions& lora_;
+  bool training_;
+  ValueId rng_ = kNone;
+  std::map<ValueId, std::pair<ValueId, ValueId>> weights_;
+};
+
+/// What was appended for a product takes its place behind it: the last of its nodes makes the value
+/// that the product made, under its name, and the product a new one.
+struct Insertion {
+  NodeId product = kNone;
+  NodeId begin = kNone;  // of the appended nodes
+  NodeId end = kNone;
+  ValueId result = kNone;
+};
+
+Graph in_place(Graph graph, const std::vector<Insertion>& insertions) {
+  for (const Insertion& each : insertions) {
+    const ValueId y = graph.nodes[each.product].outputs[0];
+    Node& last = graph.nodes[each.end - 1];
+    std::replace(last.inputs.begin(), last.inputs.end(), y, each.result);
+    last.outputs[0] = y;
+    graph.nodes[each.product].outputs[0] = each.result;
+  }
+  IdVector<Node> nodes;
+  const auto move = [&](NodeId id) { nodes.push_back(std::move(graph.nodes[id])); };
+  size_t next = 0;
+  const NodeId old_end =
+      insertions.empty() ? static_cast<NodeId>(graph.nodes.size()) : insertions.front().begin;
+  for (NodeId id = 0; id < old_end; ++id) {
+    move(id);
+    if (next == insertions.size() || insertions[next].product != id) continue;
+    for (NodeId added = insertions[next].begin; added < insertions[next].end; ++added) move(added);
+    ++next;
+  }
+  graph.nodes = std::move(nodes);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const ValueId output : graph.nodes[i].outputs)
+      graph.values[output].producer = static_cast<NodeId>(i);
+  }
+  return graph;
+}
+
+void add_adapters(GraphBuilder& builder, const NetworkDef& network, const LoraOptions& lora,
+                  bool training) {
+  const Targets targets(builder.graph(), network, lora);
+  builder = GraphBuilder(ops_of(network), builder.take());
+  Adapters adapters(builder, lora, training);
+  std::vector<Insertion> insertions;
+  for (const NodeId product : targets.products()) {
+    stop_point();
+    Insertion each{.product = product, .begin = static_cast<NodeId>(builder.graph().nodes.size())};
+    const Node node = builder.graph().node(product);
+    each.result = adapters.append(node);
+    each.end = static_cast<NodeId>(builder.graph().nodes.size());
+    insertions.push_back(each);
+  }
+  builder = GraphBuilder(ops_of(network), in_place(builder.take(), insertions));
+}
+
+InitRule init_of_adapter(const std::string& name, const Shape& shape) {
+  // torch's kaiming_uniform with a = sqrt(5), as PEFT's.
+  if (name.ends_with(kA)) return InitRule::uniform(1 / std::sqrt(static_cast<double>(shape[1])));
+  return InitRule::zeros();
+}
+
+}  // namespace
+
+NetworkDef with_lora(NetworkDef network, const LoraOptions& lora) {
+  if (!lora.is_on()) return network;
+  check(lora);
+  NetworkDef adapted = network;
+  adapted.build = [network, lora](GraphBuilder& builder, const BuildRequest& request) {
+    const ValueId loss = network.build(builder, request);
+    add_adapters(builder, network, lora, request.training);
+    return loss;
+  };
+  adapted.init_rule = [rule = network.init_rule](const std::string& weight, const Shape& shape) {
+    return is_adapter_name(weight) ? init_of_adapter(weight, shape) : rule(weight, shape);
+  };
+  adapted.is_frozen = [is_head = network.is_head](const std::string& parameter) {
+    return !is_adapter_name(parameter) && !is_head(parameter);
+  };
+  return adapted;
+}
+
+}  // namespace train
+}  // namespace snug

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Low-rank adapters as a rewrite of a network's forward part, so that everything behind it (the
+// backward part, the plan, updates, checkpoints) follows by itself.
+//
+//   y = matmul(x, W, b)   ->   y0 = matmul(x, W, b)
+//                              h = matmul(dropout(x), A)        (..., r)
+//                              y = matmul(scale(h, alpha / r), B, y0)
+//
+// The sum is the second product's bias: no third tensor of y's size. Where W is used more than once
+// each use has the adapter's two weights and a dropout of its own; a use that is no linear map (a
+// tied table of embeddings) reads W as it is.
+#pragma once
+
+#include "programs/network_def.h"
+#include "snug/lora.h"
+
+namespace snug::train {
+
+/// The network with adapters and with all else frozen but its head; itself where `lora` is off.
+/// Building it throws Error{bad_config} at "lora" for a pattern that matches no linear map, and for
+/// a weight that is none or belongs to the head.
+[[nodiscard]] NetworkDef with_lora(NetworkDef network, const LoraOptions& lora);
+
+}  // namespace snug::train

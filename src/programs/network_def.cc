@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "programs/network_def.h"
+
+#include "ops/registry.h"
+
+namespace snug {
+
+const OpRegistry& ops_of(const NetworkDef& network) {
+  return network.ops != nullptr ? *network.ops : op_registry();
+}
+
+}  // namespace snug
