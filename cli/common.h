@@ -59,6 +59,7 @@ int predict_verb(const std::vector<std::string>& words);
 int inspect_verb(const std::vector<std::string>& words);
 int explain_verb(const std::vector<std::string>& words);
 int verify_verb(const std::vector<std::string>& words);
+int merge_verb(const std::vector<std::string>& words);
 int solve_verb(const std::vector<std::string>& words);
 
 }  // namespace snug::cli

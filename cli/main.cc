@@ -29,6 +29,7 @@ constexpr Verb kVerbs[] = {
     {"predict", "labels and scores for the rows of a file", predict_verb},
     {"explain", "how a run is compiled, stage by stage", explain_verb, false},
     {"verify", "prove on your model and data that plans do not change results", verify_verb},
+    {"merge", "write a model and its adapters as one model folder", merge_verb},
     {"solve", "the planner alone on a problem file", solve_verb, false},
 };
 
@@ -92,9 +93,9 @@ int run(const std::vector<std::string>& words) {
     set_up_heap(verb.trims_heap);
     return verb.run({words.begin() + 1, words.end()});
   }
-  throw Error(
-      ErrorCode::bad_config, words[0], "there is no such verb",
-      "inspect, plan, train, eval, predict, explain, verify and solve are; `snug --help` explains");
+  throw Error(ErrorCode::bad_config, words[0], "there is no such verb",
+              "inspect, plan, train, eval, predict, explain, verify, merge and solve "
+              "are; `snug --help` explains");
 }
 
 int run_and_report(const std::vector<std::string>& words) {

@@ -35,21 +35,6 @@ void print_help(std::ostream& out) {
 
 }  // namespace
 
-bool parse_solve_words(CLI::App& app, const std::vector<std::string>& words) {
-  std::vector<std::string> reversed(words.rbegin(),
-                                    words.rend());  // CLI11 takes them from the back
-  try {
-    app.parse(reversed);
-  } catch (const CLI::CallForHelp&) {
-    print(app.help());
-    return false;
-  } catch (const CLI::ParseError& error) {
-    throw Error(ErrorCode::bad_config, app.get_name(), error.what(),
-                "`" + app.get_name() + " --help` lists the options");
-  }
-  return true;
-}
-
 int solve_verb(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "-h" || words[0] == "--help") {
     print_help(words.empty() ? std::cerr : std::cout);

@@ -6,6 +6,7 @@
 #include "snug/solve_remat.h"
 #include "solve.h"
 #include "terminal.h"
+#include "words.h"
 
 namespace snug::cli {
 
@@ -20,7 +21,7 @@ int solve_check_verb(const std::vector<std::string>& words) {
                  "A JSON list of op ids, or an object with such a \"schedule\"")
       ->required();
   app.add_flag("--json", is_json, "Print one JSON object and nothing else");
-  if (!parse_solve_words(app, words)) return kDone;
+  if (!parse_words(app, words)) return kDone;
   const RematCheck check = check_remat(problem, schedule);
   print(is_json ? check.to_json() + "\n" : check.to_text(), is_json);
   return check.violations.empty() ? kDone : kUserError;

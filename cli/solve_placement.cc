@@ -6,6 +6,7 @@
 #include "snug/solve.h"
 #include "solve.h"
 #include "terminal.h"
+#include "words.h"
 
 namespace snug::cli {
 int solve_placement_verb(const std::vector<std::string>& words) {
@@ -29,7 +30,7 @@ int solve_placement_verb(const std::vector<std::string>& words) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_flag("--json", is_json, "Print one JSON object and nothing else");
-  if (!parse_solve_words(app, words)) return kDone;
+  if (!parse_words(app, words)) return kDone;
   if (!capacity.empty()) request.capacity = parse_capacity(capacity);
   request.cancel = interrupt_flag();
   request.items = read_placement_csv(request.name);

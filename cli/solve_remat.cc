@@ -9,6 +9,7 @@
 #include "snug/solve_remat.h"
 #include "solve.h"
 #include "terminal.h"
+#include "words.h"
 
 namespace snug::cli {
 
@@ -34,7 +35,7 @@ int solve_remat_verb(const std::vector<std::string>& words) {
   app.add_option("--output", output, "File for the result, schedule included (JSON)");
   app.add_flag("--curve", is_curve, "The whole trade-off instead of one budget");
   app.add_flag("--json", is_json, "Print one JSON object and nothing else");
-  if (!parse_solve_words(app, words)) return kDone;
+  if (!parse_words(app, words)) return kDone;
   if (order != "given" && order != "free") {
     throw Error(ErrorCode::bad_config, "--order", "\"" + order + "\" is no order",
                 "given and free are");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the program `snug` does, as functions: plan_run, train_model, evaluate_model, predict_rows,
-// inspect_run, explain_run, verify_run. Nothing is global and nothing is printed: progress and logs
-// go to callbacks, every failure is a snug::Error. Calls in different threads do not disturb each
-// other as long as their output folders differ. Work is done by the threads of the process's
-// OpenMP; where other processes want the cores too, set OMP_WAIT_POLICY=passive in the environment
-// before the process starts (on_message says when).
+// inspect_run, explain_run, verify_run, merge_adapters. Nothing is global and nothing is printed:
+// progress and logs go to callbacks, every failure is a snug::Error. Calls in different threads do
+// not disturb each other as long as their output folders differ. Work is done by the threads of the
+// process's OpenMP; where other processes want the cores too, set OMP_WAIT_POLICY=passive in the
+// environment before the process starts (on_message says when).
 #pragma once
 
 #include <atomic>
@@ -126,7 +126,7 @@ struct TrainSummary {
   int64_t measured_arena_bytes = 0;  // highest byte touched
   int64_t measured_peak_rss_bytes = 0;
   EvalMetrics final_metrics;
-  std::string weights_sha256;  // of last/model.safetensors
+  std::string weights_sha256;  // of last/model.safetensors, or of last/'s adapters
   double seconds = 0;
   [[nodiscard]] std::string to_json() const;
 };
@@ -179,5 +179,11 @@ struct VerifyReport {
 /// with dead bytes poisoned, and compares weights, gradients and bytes; and one update under
 /// another split, whose gradients must agree within rounding. Writes nothing into output_dir.
 [[nodiscard]] VerifyReport verify_run(const RunConfig& config, const RunOptions& options = {});
+
+/// Writes the folder of a model as it is with adapters (docs/lora.md), one weight at a time in
+/// memory: W + (alpha / r) B A in place of W, in f32, with config.json and tokenizer. Throws
+/// Error{bad_data} where the adapters do not belong to the model.
+void merge_adapters(const std::string& model, const std::string& adapters,
+                    const std::string& output, const RunOptions& options = {});
 
 }  // namespace snug

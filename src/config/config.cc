@@ -113,6 +113,9 @@ void RunConfig::validate() const {
              " is larger than train_batch_size " + std::to_string(train_batch_size),
          "train_batch_size is the global batch; give micro_batch_size: auto or at most that");
   }
+  if (lora.is_on() && !lora_adapter.empty())
+    fail("lora", "the adapters of " + lora_adapter + " say their rank, alpha and maps themselves",
+         "give lora for fresh adapters, or lora_adapter to begin with those");
   if (max_steps == 0)
     fail("max_steps", "max_steps 0 would train nothing",
          "give a number above 0, or -1 to train by epochs");

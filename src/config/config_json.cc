@@ -26,14 +26,17 @@ std::string json_value(const config::Option& option, const std::string& text) {
     return "[" + config::join(items, ", ") + "]";
   }
   if (option.form == ValueForm::object_list) return text.empty() ? "[]" : text;
+  if (option.form == ValueForm::object) return text.empty() ? "{}" : text;
   if (option.form == ValueForm::text || text == "auto") return io::quote_json(text);
   return text;
 }
 
-std::string value_text(const io::JsonValue& value) {
+std::string value_text(const io::JsonValue& value, const config::Option* option) {
   if (value.is_string()) return value.as_string();
   if (value.is_bool()) return value.as_bool() ? "true" : "false";
   if (value.is_number()) return value.dump();
+  if (value.is_object() && option != nullptr && option->form == ValueForm::object)
+    return value.dump();
   if (!value.is_array())
     value.fail("must be a plain value or a list", "this file was not written by Snug");
   if (value.size() > 0 && value.at(0).is_object()) return value.dump();
@@ -60,7 +63,8 @@ RunConfig RunConfig::from_json(std::string_view json, const std::string& name) {
   const io::JsonValue root = io::parse_json(json, name);
   RunConfig config;
   for (const std::string& key : root.keys()) {
-    config::set_option(config, key, value_text(root.at(key)), ConfigSource::file, name);
+    config::set_option(config, key, value_text(root.at(key), config::find_option(key)),
+                       ConfigSource::file, name);
   }
   config.validate();
   return config;

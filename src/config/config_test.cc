@@ -326,6 +326,34 @@ TEST(RunConfig, groups_are_lists_of_objects_everywhere) {
   EXPECT_ERROR((void)from_yaml("param_groups: [a, b]\n"), "something other than mappings");
 }
 
+TEST(RunConfig, adapters_are_an_object_everywhere) {
+  const std::string json =
+      R"({"match": ["*.query.weight", "12"], "r": 4, "alpha": 0.5, "dropout": 0.1})";
+  const RunConfig line = from_line({{"lora", json}});
+  EXPECT_EQ(line.lora, (LoraOptions{{"*.query.weight", "12"}, 4, 0.5, 0.1}));
+  EXPECT_EQ(line.get("lora"), json);
+  EXPECT_EQ(from_yaml("lora:\n  match: [\"*.query.weight\", '12']\n  r: 4\n  alpha: 0.5\n"
+                      "  dropout: 0.1\n"),
+            line);
+  EXPECT_EQ(RunConfig::parse(line.to_yaml(), "dump"), line) << line.to_yaml();
+  EXPECT_EQ(RunConfig::from_json(line.to_json(), "dump"), line) << line.to_json();
+  EXPECT_EQ(from_yaml("lora: {match: a}\n").lora, (LoraOptions{{"a"}, 8, 8, 0}));
+  EXPECT_FALSE(from_yaml("lora: {}\n").lora.is_on());
+  const char* cases[][2] = {{"*.query", "lora: "},
+                            {R"([{"match": "a"}])", "must be an object"},
+                            {R"({"r": 8})", "match"},
+                            {R"({"match": []})", "needs a pattern"},
+                            {R"({"match": ""})", "empty pattern"},
+                            {R"({"match": "a", "rank": 8})", "has no key 'rank'"},
+                            {R"({"match": "a", "r": 0})", "\"r\""},
+                            {R"({"match": "a", "alpha": 0})", "must be above 0"},
+                            {R"({"match": "a", "dropout": 1})", "must be within [0, 1)"}};
+  for (const auto& each : cases) EXPECT_ERROR((void)from_line({{"lora", each[0]}}), each[1]);
+  EXPECT_ERROR((void)from_yaml("lora: {match: {a: b}}\n"), "other than a plain value");
+  EXPECT_ERROR((void)from_line({{"lora", R"({"match": "a"})"}, {"lora_adapter", "x"}}),
+               "say their rank");
+}
+
 TEST(RunConfig, yaml_and_json_round_trip) {
   for (const RunConfig& config : {RunConfig(), unusual()}) {
     EXPECT_EQ(RunConfig::parse(config.to_yaml(), "dump"), config) << config.to_yaml();

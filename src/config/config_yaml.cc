@@ -69,25 +69,44 @@ YAML::Node parse_document(const std::string& text, const std::string& name) {
   }
 }
 
-// A list of mappings of plain values, as JSON.
+// A plain value as JSON.
+std::string scalar_text(const YAML::Node& value) {
+  const std::string& text = value.Scalar();
+  const bool is_number = value.Tag() != "!" && !text.empty() &&
+                         text.find_first_not_of("+-.0123456789eE") == std::string::npos;
+  return is_number ? text : io::quote_json(text);
+}
+
+// A mapping of plain values and of lists of them, as JSON.
+std::string object_text(const YAML::Node& object, const std::string& key,
+                        const std::string& where) {
+  std::vector<std::string> fields;
+  for (const auto& field : object) {
+    const YAML::Node& value = field.second;
+    std::vector<std::string> items;
+    bool is_plain = field.first.IsScalar() && (value.IsScalar() || value.IsSequence());
+    for (size_t i = 0; is_plain && value.IsSequence() && i < value.size(); ++i) {
+      is_plain = value[i].IsScalar();
+      if (is_plain) items.push_back(io::quote_json(value[i].Scalar()));
+    }
+    if (!is_plain)
+      fail(where, key + ": a field holds something other than a plain value",
+           "write 'name: value'");
+    fields.push_back(
+        io::quote_json(field.first.Scalar()) + ": " +
+        (value.IsSequence() ? "[" + config::join(items, ", ") + "]" : scalar_text(value)));
+  }
+  return "{" + config::join(fields, ", ") + "}";
+}
+
+// A list of mappings, as JSON.
 std::string objects_text(const YAML::Node& list, const std::string& key, const std::string& where) {
   std::vector<std::string> items;
   for (const YAML::Node& item : list) {
     if (!item.IsMap())
       fail(where, key + ": the list holds something other than mappings",
            "write '- {match: \"*.bias\", weight_decay: 0}'");
-    std::vector<std::string> fields;
-    for (const auto& field : item) {
-      if (!field.first.IsScalar() || !field.second.IsScalar())
-        fail(where, key + ": a field holds something other than a plain value",
-             "write 'name: value'");
-      const std::string& value = field.second.Scalar();
-      const bool is_number = field.second.Tag() != "!" && !value.empty() &&
-                             value.find_first_not_of("+-.0123456789eE") == std::string::npos;
-      fields.push_back(io::quote_json(field.first.Scalar()) + ": " +
-                       (is_number ? value : io::quote_json(value)));
-    }
-    items.push_back("{" + config::join(fields, ", ") + "}");
+    items.push_back(object_text(item, key, where));
   }
   return "[" + config::join(items, ", ") + "]";
 }
@@ -97,10 +116,12 @@ std::string value_text(const YAML::Node& value, const std::string& key, const st
   if (value.IsScalar()) return value.Scalar();
   if (value.IsNull())
     fail(where, key + ": the value is missing", "give one, or remove the line to take the default");
+  const config::Option* option = config::find_option(key);
+  if (value.IsMap() && option != nullptr && option->form == config::ValueForm::object)
+    return object_text(value, key, where);
   if (value.IsMap())
     fail(where, key + ": a mapping stands where a value belongs",
          "keys are not nested: write 'key: value'");
-  const config::Option* option = config::find_option(key);
   if (option != nullptr && option->form == config::ValueForm::object_list)
     return objects_text(value, key, where);
   const bool is_list = option != nullptr && (option->form == config::ValueForm::number_list ||
@@ -186,6 +207,7 @@ std::string yaml_value(const config::Option& option, const std::string& text) {
     return "[" + config::join(items, ", ") + "]";
   }
   if (option.form == ValueForm::object_list) return text.empty() ? "[]" : text;
+  if (option.form == ValueForm::object) return text.empty() ? "{}" : text;
   return option.form == ValueForm::text && option.info.type == "text" ? io::quote_json(text) : text;
 }
 

@@ -23,7 +23,15 @@ struct BadValue : std::runtime_error {
 };
 
 /// How a value stands in JSON and YAML.
-enum class ValueForm : uint8_t { number, boolean, text, number_list, text_list, object_list };
+enum class ValueForm : uint8_t {
+  number,
+  boolean,
+  text,
+  number_list,
+  text_list,
+  object,
+  object_list
+};
 
 /// OptionInfo::type of amounts of memory.
 inline constexpr std::string_view kMemoryType = "memory";

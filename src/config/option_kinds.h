@@ -56,6 +56,8 @@ struct About {
 /// JSON lists of objects.
 [[nodiscard]] Option groups_option(About about, std::vector<ParameterGroup> RunConfig::*field);
 [[nodiscard]] Option bits_option(About about, std::vector<StateBits> RunConfig::*field);
+/// A JSON object.
+[[nodiscard]] Option lora_option(About about, LoraOptions RunConfig::*field);
 /// One of several whole numbers; the first is the default.
 [[nodiscard]] Option number_of_option(About about, int64_t RunConfig::*field,
                                       std::vector<int64_t> numbers);

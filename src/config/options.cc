@@ -102,6 +102,16 @@ void add_model(std::vector<Option>& all) {
                     "weights that are not trained, separated by commas: name patterns (* matches "
                     "any text), embeddings, first:N (the first N layers, without the embeddings)"},
                    &RunConfig::freeze),
+      lora_option(
+          {"lora",
+           "low-rank adapters are trained in place of the weights (docs/lora.md): match, a name "
+           "pattern or a list of them (* matches any text) of weights of linear maps; the rank r "
+           "(8); alpha (8), the adapter counts alpha / r; dropout (0) of what it reads"},
+          &RunConfig::lora),
+      text_option({"lora_adapter",
+                   "a folder of adapters as PEFT's, to begin with (best/, last/ and those of PEFT "
+                   "are); it says what `lora` says otherwise"},
+                  &RunConfig::lora_adapter, true),
   };
 }
 

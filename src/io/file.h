@@ -115,6 +115,8 @@ void make_folders(const std::string& path);
 void remove_all(const std::string& path);
 /// Bytes that an ordinary user can still write on the path's file system.
 [[nodiscard]] int64_t free_disk_bytes(const std::string& path);
+/// The path from the root, with the working directory in front of a relative one.
+[[nodiscard]] std::string absolute_path(const std::string& path);
 /// "a/b" of "a/b/c" and "." of "c"; trailing slashes do not count.
 [[nodiscard]] std::string parent_folder(const std::string& path);
 

@@ -59,6 +59,13 @@ bool anything_at(const std::string& path) {
   return false;
 }
 
+std::string absolute_path(const std::string& path) {
+  if (path.starts_with('/')) return path;
+  const std::unique_ptr<char, decltype(&std::free)> here(::getcwd(nullptr, 0), &std::free);
+  if (here == nullptr) throw_system_error(path, "find the working directory", errno);
+  return std::string(here.get()) + "/" + path;
+}
+
 std::string parent_folder(const std::string& path) {
   size_t end = path.size();
   while (end > 1 && path[end - 1] == '/') --end;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -117,14 +118,21 @@ struct TensorToWrite {
   StoredType dtype = StoredType::f32;
   std::vector<int64_t> shape;
   const std::byte* data = nullptr;  // not owned; size follows from dtype and shape
+  /// In place of `data`: makes the tensor, of F32, when its turn has come.
+  std::function<std::vector<float>()> make = {};
 };
 
-/// Bytes of the file that write_safetensors would write.
-[[nodiscard]] int64_t safetensors_file_bytes(std::span<const TensorToWrite> tensors);
+/// Further entries of a file's metadata.
+using SafetensorsNotes = std::map<std::string, std::string>;
 
-/// Writes the tensors in the given order, metadata {"format": "pt"}, header padded to 8 bytes,
-/// forces the file to the disk and returns its sha256. The same input gives the same bytes. Memory
-/// beside the tensors: the header only.
-std::string write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors);
+/// Bytes of the file that write_safetensors would write.
+[[nodiscard]] int64_t safetensors_file_bytes(std::span<const TensorToWrite> tensors,
+                                             const SafetensorsNotes& notes = {});
+
+/// Writes the tensors in the given order, metadata {"format": "pt"} and the notes, header padded to
+/// 8 bytes, forces the file to the disk and returns its sha256. The same input gives the same
+/// bytes. Memory beside the tensors: the header only.
+std::string write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors,
+                              const SafetensorsNotes& notes = {});
 
 }  // namespace snug::io

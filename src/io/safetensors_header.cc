@@ -285,8 +285,11 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, int64_t data_b
   return header;
 }
 
-std::string safetensors_header_text(std::span<const TensorToWrite> tensors) {
-  std::string text = R"({"__metadata__":{"format":"pt"})";
+std::string safetensors_header_text(std::span<const TensorToWrite> tensors,
+                                    const SafetensorsNotes& notes) {
+  std::string text = R"({"__metadata__":{"format":"pt")";
+  for (const auto& [key, value] : notes) text += "," + quote_json(key) + ":" + quote_json(value);
+  text += "}";
   int64_t offset = 0;
   for (const TensorToWrite& tensor : tensors) {
     int64_t bytes = 0;

@@ -27,7 +27,8 @@ struct SafetensorsHeader {
 
 /// Header text for tensors laid out back to back in this order, padded with spaces to a multiple of
 /// 8 bytes.
-[[nodiscard]] std::string safetensors_header_text(std::span<const TensorToWrite> tensors);
+[[nodiscard]] std::string safetensors_header_text(std::span<const TensorToWrite> tensors,
+                                                  const SafetensorsNotes& notes = {});
 
 /// Bytes of a tensor; false if the product does not fit 63 bits or a dimension is negative.
 [[nodiscard]] bool tensor_bytes(StoredType type, std::span<const int64_t> shape, int64_t& bytes);

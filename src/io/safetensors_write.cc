@@ -72,15 +72,17 @@ class HashingWriter {
 
 }  // namespace
 
-int64_t safetensors_file_bytes(std::span<const TensorToWrite> tensors) {
-  int64_t bytes = 8 + static_cast<int64_t>(safetensors_header_text(tensors).size());
+int64_t safetensors_file_bytes(std::span<const TensorToWrite> tensors,
+                               const SafetensorsNotes& notes) {
+  int64_t bytes = 8 + static_cast<int64_t>(safetensors_header_text(tensors, notes).size());
   for (const TensorToWrite& tensor : tensors) bytes += size_of(tensor);
   return bytes;
 }
 
-std::string write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors) {
+std::string write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors,
+                              const SafetensorsNotes& notes) {
   check_names(tensors);
-  const std::string header = safetensors_header_text(tensors);
+  const std::string header = safetensors_header_text(tensors, notes);
   SNUG_CHECK(static_cast<int64_t>(header.size()) <= kMaxHeaderBytes, "the header fits the format");
   std::array<char, 8> prefix{};
   const uint64_t header_bytes = header.size();
@@ -88,7 +90,15 @@ std::string write_safetensors(const std::string& path, std::span<const TensorToW
   HashingWriter writer(path);
   writer.write(prefix.data(), 8);
   writer.write(header.data(), static_cast<int64_t>(header.size()));
-  for (const TensorToWrite& tensor : tensors) writer.write(tensor.data, size_of(tensor));
+  for (const TensorToWrite& tensor : tensors) {
+    if (!tensor.make) {
+      writer.write(tensor.data, size_of(tensor));
+      continue;
+    }
+    const std::vector<float> made = tensor.make();
+    SNUG_CHECK(static_cast<int64_t>(made.size() * sizeof(float)) == size_of(tensor), tensor.name);
+    writer.write(made.data(), size_of(tensor));
+  }
   return writer.finish();
 }
 

@@ -149,7 +149,8 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
     by_name[value.name] = static_cast<ValueId>(i);
   }
   std::vector<ValueId> weights;
-  const std::vector<std::string> trainable = trainable_names(names, recipe.freeze, network.is_frozen);
+  const std::vector<std::string> trainable =
+      trainable_names(names, recipe.freeze, network.is_frozen);
   for (const std::string& name : trainable) weights.push_back(by_name[name]);
 
   const std::set<std::string> tables = embedding_tables(builder.graph());

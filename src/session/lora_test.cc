@@ -261,8 +261,8 @@ TEST(Lora, a_saved_session_goes_on_to_the_same_bits_with_the_same_adapters_alone
   EXPECT_EQ(weights_of(second, true), weights_of(first, true));
   LoraOptions other = kDown;
   other.alpha = 5;
-  const std::string text = refusal(
-      [&] { (void)Session::resume(blocks(), folder + "/saved", options_of(other)); });
+  const std::string text =
+      refusal([&] { (void)Session::resume(blocks(), folder + "/saved", options_of(other)); });
   EXPECT_NE(text.find("[lora]"), std::string::npos) << text;
   std::filesystem::remove_all(folder);
 }
@@ -277,8 +277,7 @@ TEST(Lora, freezing_goes_together_with_adapters) {
 TEST(Lora, what_is_no_linear_map_is_refused_by_name) {
   const auto text = [](const LoraOptions& lora) {
     return refusal([&] {
-      (void)plan_network(golden_network(),
-                         {.batch_rows = 4, .lora = lora, .threads = 1});
+      (void)plan_network(golden_network(), {.batch_rows = 4, .lora = lora, .threads = 1});
     });
   };
   EXPECT_NE(text({.match = {"zz.*"}}).find("the pattern 'zz.*' matches no weight"),
@@ -288,14 +287,14 @@ TEST(Lora, what_is_no_linear_map_is_refused_by_name) {
   EXPECT_NE(text({.match = {"in.*"}, .dropout = 1}).find("dropout"), std::string::npos);
   EXPECT_NE(text({.match = {"in.*"}, .alpha = 0}).find("alpha"), std::string::npos);
   const Network table("table", [](NetworkBuilder& b) {
-    const Tensor rows = b.op1("embedding",
-                              {b.parameter("table", {kWords, 16}, InitRule::normal(1)),
-                               b.input("ids", {}, DType::i32)},
-                              {{"to", "f32"}});
+    const Tensor rows = b.op1(
+        "embedding",
+        {b.parameter("table", {kWords, 16}, InitRule::normal(1)), b.input("ids", {}, DType::i32)},
+        {{"to", "f32"}});
     b.minimize(b.weighted_mean(reduce_sum(rows, {1})));
   });
-  const std::string of_table = refusal(
-      [&] { (void)plan_network(table, {.batch_rows = 4, .lora = {.match = {"*"}}}); });
+  const std::string of_table =
+      refusal([&] { (void)plan_network(table, {.batch_rows = 4, .lora = {.match = {"*"}}}); });
   EXPECT_NE(of_table.find("'table' [7,16] is no linear map: it is read by"), std::string::npos)
       << of_table;
 }

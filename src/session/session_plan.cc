@@ -292,7 +292,8 @@ std::vector<int64_t> splits_of(int64_t batch_rows) { return train::micro_batches
 std::vector<TensorInfo> tensors_of(const Network& network, const SessionOptions& options) {
   const NetworkDef def = changed_network(describe_network(network, options.lengths).def, options);
   const std::vector<std::string> names = train::parameter_names(def);
-  const std::vector<std::string> trained = train::trainable_names(names, options.freeze, def.is_frozen);
+  const std::vector<std::string> trained =
+      train::trainable_names(names, options.freeze, def.is_frozen);
   (void)optim::assign_groups(names, groups_of(options));
   const std::set<std::string> is_trained(trained.begin(), trained.end());
   std::vector<TensorInfo> found;

@@ -26,6 +26,13 @@ std::string Model::stored_name(const std::string& parameter) const {
   return (*family->weights->stored)(config, parameter);
 }
 
+std::vector<std::string> Model::spellings(const std::string& parameter) const {
+  std::vector<std::string> names{stored_name(parameter), parameter};
+  const std::vector<std::string> others = (*family->weights->others)(parameter);
+  names.insert(names.end(), others.begin(), others.end());
+  return names;
+}
+
 models::WeightRole Model::role(const std::string& parameter) const {
   return (*family->weights->role)(parameter);
 }

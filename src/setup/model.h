@@ -11,11 +11,15 @@
 #include "data/label_map.h"
 #include "models/family.h"
 #include "snug/config.h"
+#include "snug/lora.h"
 #include "tasks/task.h"
 
 namespace snug::train {
 
 using models::ModelFacts;
+
+/// Of a folder of adapters (adapter_folder.h).
+inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
 
 struct Model {
   std::string name;                             // as the user wrote it
@@ -26,6 +30,10 @@ struct Model {
   models::ModelTraits traits;              // of `config`
   std::string config_file;                 // empty: a preset
   std::string weights_folder;              // empty: all weights are fresh
+  LoraOptions lora;                        // its adapters; off: none
+  std::string adapter_folder;              // that they begin with; empty: they are fresh
+  int64_t adapters = 0;                    // how many maps have one
+  std::vector<std::string> beside;         // weights of that folder that are no adapters
   std::vector<std::string> labels;         // by id
   std::vector<std::string> ignored;        // fields of config.json that Snug does not know
   std::vector<std::string> fresh;          // weights that start fresh although there is a folder
@@ -39,6 +47,8 @@ struct Model {
   [[nodiscard]] std::string config_json() const;
   /// The name of a weight in model.safetensors.
   [[nodiscard]] std::string stored_name(const std::string& parameter) const;
+  /// The names that it may have in files, the likeliest first.
+  [[nodiscard]] std::vector<std::string> spellings(const std::string& parameter) const;
   [[nodiscard]] models::WeightRole role(const std::string& parameter) const;
   [[nodiscard]] InitRule init_rule(const std::string& parameter, const Shape& shape) const;
   /// Of all labels: LABEL_0, LABEL_1, ... where the file names none.

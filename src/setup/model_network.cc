@@ -2,6 +2,7 @@
 #include "setup/model_network.h"
 
 #include <algorithm>
+#include <set>
 
 #include "network/facts.h"
 #include "setup/input.h"
@@ -67,8 +68,13 @@ Network network_of(const Model& model) {
   if (model.traits.has_batch_statistics)
     known.coupling = "normalises by the statistics of its batch";
   known.shortest = input_of(model).has_lengths() ? 1 : 0;
-  known.is_head = [family = model.family](const std::string& parameter) {
-    return (*family->weights->role)(parameter) == models::WeightRole::head;
+  // Beside adapters a fresh pooler is trained, too: no base has it.
+  const std::set<std::string> fresh = model.lora.is_on()
+                                          ? std::set(model.fresh.begin(), model.fresh.end())
+                                          : std::set<std::string>();
+  known.is_head = [family = model.family, fresh](const std::string& parameter) {
+    return (*family->weights->role)(parameter) == models::WeightRole::head ||
+           fresh.count(parameter) != 0;
   };
   return with_known_facts(Network(model.name, build), std::move(known));
 }

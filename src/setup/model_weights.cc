@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <set>
 
+#include "io/folder_marker.h"
 #include "io/json_file.h"
+#include "setup/adapter_folder.h"
 #include "setup/model_network.h"
 #include "snug/error.h"
 
@@ -153,10 +155,7 @@ void refuse_other_weights(const std::string& folder) {
 
 const io::TensorInfo* find_weight(const io::SafetensorsModel& file, const Model& model,
                                   const std::string& parameter) {
-  std::vector<std::string> spellings{model.stored_name(parameter), parameter};
-  const std::vector<std::string> others = (*model.family->weights->others)(parameter);
-  spellings.insert(spellings.end(), others.begin(), others.end());
-  for (const std::string& spelling : spellings) {
+  for (const std::string& spelling : model.spellings(parameter)) {
     if (const io::TensorInfo* found = file.find(spelling)) return found;
   }
   return nullptr;
@@ -175,10 +174,13 @@ WeightMatch match_weights(const Model& model) {
   Mismatch mismatch;
   std::vector<std::string> head;
   std::vector<std::string> pooler;
+  std::vector<std::string> beside;
   size_t heads = 0;
   size_t poolers = 0;
   std::set<std::string> used;
   std::set<std::string> of_other_head;
+  std::optional<AdapterFile> adapters;
+  if (!model.adapter_folder.empty()) adapters.emplace(model.adapter_folder);
   const std::string other_head = class_of_other_head(model.weights_folder, model.traits.head.kind);
   for (const TensorInfo& weight : tensors_of(network_of(model))) {
     const WeightRole role = model.role(weight.name);
@@ -187,6 +189,15 @@ WeightMatch match_weights(const Model& model) {
     heads += of_head ? 1 : 0;
     poolers += of_pooler ? 1 : 0;
     const io::TensorInfo* found = find_weight(file, model, weight.name);
+    // What was trained beside adapters takes the place of the base's.
+    if (const io::TensorInfo* own = adapters ? adapters->find(model, weight.name) : nullptr) {
+      if (found != nullptr) used.insert(found->name);
+      if (own->shape != weight.shape)
+        mismatch.changed.push_back(own->name + " is " + to_string(own->shape) +
+                                   ", config.json says " + to_string(weight.shape));
+      beside.push_back(weight.name);
+      continue;
+    }
     if (of_head && found != nullptr && !other_head.empty()) {
       of_other_head.insert(found->name);
       found = nullptr;
@@ -206,6 +217,7 @@ WeightMatch match_weights(const Model& model) {
   }
   WeightMatch match{.fresh = {},
                     .unused = {of_other_head.begin(), of_other_head.end()},
+                    .beside = std::move(beside),
                     .has_head = head.size() < heads,
                     .other_head = of_other_head.empty() ? "" : other_head};
   const auto take = [&](const std::vector<std::string>& absent, size_t whole) {
@@ -231,24 +243,70 @@ WeightMatch match_weights(const Model& model) {
   return match;
 }
 
-void initialize_weights(const Model& model, Session& session) {
+void refuse_fresh_weights(const Model& model) {
+  if (model.fresh.empty()) return;
+  std::string names;
+  for (const std::string& name : model.fresh) names += (names.empty() ? "" : ", ") + name;
+  throw Error(ErrorCode::bad_data, model.weights_folder,
+              "the model has no trained weights for " + names, "train the model first");
+}
+
+void check_weight_files(const Model& model) {
+  io::check_file_of_folder(model.weights_folder, "model.safetensors");
+  if (!model.adapter_folder.empty())
+    io::check_file_of_folder(model.adapter_folder, kAdapterWeights);
+}
+
+namespace {
+
+// Adapters of a folder that the session has no place for.
+void check_places(const Model& model, const Session& session) {
+  std::set<std::string> names;
+  for (const TensorInfo& tensor : session.tensors()) names.insert(tensor.name);
+  for (const std::string& weight : model.lora.match) {
+    if (model.adapter_folder.empty() || names.count(adapter_names(weight).a) != 0) continue;
+    throw Error(ErrorCode::bad_config, "lora_adapter",
+                "the session has no adapter of '" + weight + "', " + model.adapter_folder + " has",
+                "plan it with SessionOptions::lora, whose match names the weight");
+  }
+}
+
+}  // namespace
+
+std::string initialize_weights(const Model& model, Session& session) {
   std::optional<io::SafetensorsModel> file;
+  std::optional<AdapterFile> adapters;
   if (!model.weights_folder.empty()) file.emplace(model.weights_folder);
+  if (!model.adapter_folder.empty()) adapters.emplace(model.adapter_folder);
+  check_places(model, session);
   const std::set<std::string> fresh(model.fresh.begin(), model.fresh.end());
+  BaseDigest base;
   for (const TensorInfo& tensor : session.tensors()) {
     if (tensor.kind == TensorKind::optimizer_state) continue;
-    if (!file || fresh.count(tensor.name) != 0) {
+    const io::TensorInfo* adapted = adapters ? adapters->find(model, tensor.name) : nullptr;
+    if (!file || fresh.count(tensor.name) != 0 ||
+        (is_adapter_name(tensor.name) && adapted == nullptr)) {
       session.initialize(tensor.name);
       continue;
     }
-    const io::TensorInfo* found = find_weight(*file, model, tensor.name);
+    const io::TensorInfo* found =
+        adapted != nullptr ? adapted : find_weight(*file, model, tensor.name);
     if (found == nullptr || found->shape != tensor.shape) {
       throw Error(ErrorCode::bad_data, model.weights_folder,
                   "the weights changed since the run began: '" + tensor.name + "'", "begin again");
     }
-    file->read_f32(found->name, session.edit(tensor.name));
+    const std::span<float> values = session.edit(tensor.name);
+    if (adapted != nullptr) {
+      adapters->file().read_f32(found->name, values);
+      continue;
+    }
+    file->read_f32(found->name, values);
+    if (model.lora.is_on() && !tensor.is_trained) base.add(tensor.name, values);
   }
   session.require_finite(model.name);
+  if (!model.lora.is_on()) return {};
+  if (adapters) adapters->check_base(base.text(), model);
+  return base.text();
 }
 
 }  // namespace snug::train

@@ -22,6 +22,7 @@ void refuse_other_weights(const std::string& folder);
 struct WeightMatch {
   std::vector<std::string> fresh;   // of the model, absent in the folder
   std::vector<std::string> unused;  // of the folder, of no use to the model (another head)
+  std::vector<std::string> beside;  // of the adapters' folder, and no adapters
   bool has_head = false;            // the classifier is there
   /// The class of transformers that the folder's head belongs to where that is no classifier of
   /// rows; its tensors, called as a classifier's are, are among `unused`.
@@ -37,8 +38,19 @@ struct WeightMatch {
 [[nodiscard]] const io::TensorInfo* find_weight(const io::SafetensorsModel& file,
                                                 const Model& model, const std::string& parameter);
 
-/// Fills the session's weights: from the folder, but those in `model.fresh` by the network's rule;
-/// all by the rule where there is no folder. Throws Error{numeric} for one that is not finite.
-void initialize_weights(const Model& model, Session& session);
+/// Every weight of a trained model must be there: nothing is known of a fresh one. Throws
+/// Error{bad_data}.
+void refuse_fresh_weights(const Model& model);
+
+/// Where Snug wrote the folders that the weights come from: whether the files are still what was
+/// written. Throws Error{bad_data}.
+void check_weight_files(const Model& model);
+
+/// Fills the session's weights: from the adapters' folder what is there, from the model's the rest,
+/// but those in `model.fresh` and adapters without a folder by the network's rule; all by the rule
+/// where there is no folder. Throws Error{numeric} for one that is not finite, Error{bad_data}
+/// where adapters were trained on other weights. Returns the SHA-256 of what adapters leave as it
+/// is; empty where there are none.
+std::string initialize_weights(const Model& model, Session& session);
 
 }  // namespace snug::train

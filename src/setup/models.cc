@@ -20,7 +20,7 @@ train::Model model_of(const RunConfig& config) {
 Network model_network(const RunConfig& config) { return train::network_of(model_of(config)); }
 
 void load_weights(const RunConfig& config, Session& session) {
-  train::initialize_weights(model_of(config), session);
+  (void)train::initialize_weights(model_of(config), session);
 }
 
 }  // namespace snug

@@ -17,6 +17,7 @@ constexpr int64_t kMiB = 1 << 20;
 // Program, libraries, Unicode tables, heap of a small run: 16 MiB measured.
 constexpr int64_t kBaseBytes = 24 * kMiB;
 constexpr int64_t kBytesPerPart = 160 * kKiB;  // graph, schedule, bound pointers, compiled kernels
+constexpr int64_t kAdaptersPerPart = 4;        // 12 nodes each, in place of those of a weight
 constexpr int64_t kBytesPerBucket = 1 * kMiB;
 constexpr int64_t kBytesPerThread = 128 * kKiB;
 constexpr int64_t kBytesPerWindowRow = 64;  // of the samplers of training and evaluation
@@ -62,6 +63,14 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
     needs.label_bytes += static_cast<int64_t>(label.size());
   if (!model.weights_folder.empty())
     needs.header_bytes = io::safetensors_header_bytes(model.weights_folder);
+  if (!model.adapter_folder.empty())
+    needs.header_bytes +=
+        io::SafetensorsFile::header_bytes(model.adapter_folder + "/" + kAdapterWeights);
+  if (model.adapters > 0) {
+    const int64_t parts = model.adapters / kAdaptersPerPart + 1;
+    needs.program_parts += parts * needs.buckets;
+    needs.longest_parts += parts;
+  }
   return needs;
 }
 

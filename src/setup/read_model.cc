@@ -8,7 +8,9 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "models/registry.h"
+#include "setup/adapter_folder.h"
 #include "setup/input.h"
+#include "setup/model_network.h"
 #include "setup/model_weights.h"
 #include "snug/error.h"
 #include "tasks/registry.h"
@@ -198,6 +200,7 @@ void read_weights(const RunConfig& config, Model& model) {
     }
     model.fresh = std::move(match.fresh);
     model.unused = std::move(match.unused);
+    model.beside = std::move(match.beside);
     if (match.has_head && config.fresh_head) {
       const std::vector<std::string> head = head_weights(model);
       model.fresh.insert(model.fresh.end(), head.begin(), head.end());
@@ -208,18 +211,66 @@ void read_weights(const RunConfig& config, Model& model) {
   if (config.fresh_head) model.label_rule.model.clear();
 }
 
+// The adapters' folder that the run begins with; empty: none.
+std::string adapter_folder(const RunConfig& config) {
+  if (config.lora_adapter.empty()) return is_adapter_folder(config.model) ? config.model : "";
+  if (is_adapter_folder(config.lora_adapter)) return config.lora_adapter;
+  throw Error(ErrorCode::bad_config, "lora_adapter",
+              "'" + config.lora_adapter + "' is no folder with " + kAdapterConfig,
+              "give best/ or last/ of a run with lora, or a folder that peft saved");
+}
+
+// The model that adapters belong to, as the folder of the one that is run.
+std::string base_of(const RunConfig& config, const std::string& adapters) {
+  const bool is_given = adapters.empty() || adapters != config.model;
+  const std::string base = is_given ? config.model : read_adapter_config(adapters).base;
+  if (adapters.empty() || is_model_folder(base)) return base;
+  throw Error(ErrorCode::bad_config, is_given ? "model" : adapters + "/" + kAdapterConfig,
+              "the base of the adapters, '" + base + "', is no folder with model.safetensors",
+              "give --model BASE --lora_adapter " + adapters);
+}
+
+/// Throws Error{bad_config} for patterns that match no linear map, and where running statistics
+/// would move.
+void take_adapters(const RunConfig& config, Model& model) {
+  if (!model.adapter_folder.empty()) {
+    if (config.lora.is_on())
+      throw Error(
+          ErrorCode::bad_config, "lora",
+          "the adapters of " + model.adapter_folder + " say their rank, alpha and maps themselves",
+          "leave lora away");
+    model.lora = match_adapters(model);
+  } else {
+    model.lora = config.lora;
+  }
+  if (!model.lora.is_on()) return;
+  if (model.traits.has_batch_statistics)
+    refuse_key("lora", config.model,
+               "has batch norm, whose running statistics move and belong to no adapter");
+  const std::vector<TensorInfo> weights = tensors_of(network_of(model), {.lora = model.lora});
+  model.adapters =
+      std::count_if(weights.begin(), weights.end(),
+                    [](const TensorInfo& weight) { return is_adapter_name(weight.name); }) /
+      2;
+}
+
 }  // namespace
 
 Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
   Model model;
   model.name = config.model;
-  model.config_file = config_path(config.model);
+  model.adapter_folder = adapter_folder(config);
+  const std::string base = base_of(config, model.adapter_folder);
+  model.config_file = config_path(base);
   if (model.config_file.empty()) {
     take_preset(config, model);
   } else {
-    refuse_other_weights(config.model);
+    refuse_other_weights(base);
+    // Beside Snug's adapters lies the configuration with the head that they were trained with.
+    const std::string own = model.adapter_folder + "/config.json";
+    if (!model.adapter_folder.empty() && io::file_exists(own)) model.config_file = own;
     read_config(model);
-    if (is_model_folder(config.model)) model.weights_folder = config.model;
+    if (is_model_folder(base)) model.weights_folder = base;
   }
   model.traits = (*model.family->traits)(model.config);
   if (!model.config_file.empty()) input_of(model).read_folder(config.model, model);
@@ -232,6 +283,7 @@ Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
   } else {
     read_weights(config, model);
   }
+  take_adapters(config, model);
   return model;
 }
 

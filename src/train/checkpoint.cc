@@ -10,6 +10,7 @@
 #include "io/checkpoint_tensors.h"
 #include "io/file.h"
 #include "io/safetensors.h"
+#include "setup/adapter_folder.h"
 #include "setup/input.h"
 #include "snug/error.h"
 
@@ -23,13 +24,24 @@ constexpr size_t kMaxStepDigits = 17;
 // What PyTorch counts in a batch norm and does not use where momentum is given.
 constexpr int64_t kNoBatches = 0;
 
+/// Whether the weight or state is in a checkpoint: beside adapters what does not move is not.
+bool is_saved(const Model& model, const TensorInfo& tensor) {
+  return !tensor.is_weight() || !model.lora.is_on() || is_of_adapter_folder(model, tensor);
+}
+
+std::string weights_file(const Model& model) {
+  return model.lora.is_on() ? kAdapterWeights : "model.safetensors";
+}
+
 /// The weights under the names that other programs read; or states, under their own.
 std::vector<io::TensorToWrite> stored(const Session& session, const Model& model, bool is_model) {
   std::vector<io::TensorToWrite> tensors;
   std::vector<io::TensorToWrite> counters;
   for (const TensorInfo& tensor : session.tensors()) {
-    if (tensor.is_weight() != is_model) continue;
-    const std::string name = is_model ? model.stored_name(tensor.name) : tensor.name;
+    if (tensor.is_weight() != is_model || !is_saved(model, tensor)) continue;
+    const std::string name = !is_model            ? tensor.name
+                             : model.lora.is_on() ? adapter_key(model, tensor.name)
+                                                  : model.stored_name(tensor.name);
     tensors.push_back(
         io::tensor_of(name, {tensor.dtype, tensor.shape}, session.view_bytes(tensor.name)));
     const std::string statistic = ".running_var";
@@ -47,8 +59,9 @@ std::vector<io::TensorToWrite> stored(const Session& session, const Model& model
 void read_values(const std::string& path, Session& session, const Model& model, bool is_model) {
   const io::SafetensorsFile file(path);
   for (const TensorInfo& tensor : session.tensors()) {
-    if (tensor.is_weight() != is_model) continue;
+    if (tensor.is_weight() != is_model || !is_saved(model, tensor)) continue;
     const io::TensorInfo* found = is_model ? file.find(model.stored_name(tensor.name)) : nullptr;
+    if (found == nullptr && model.lora.is_on()) found = file.find(adapter_key(model, tensor.name));
     if (found == nullptr) found = file.find(tensor.name);  // an older checkpoint, too
     io::read_exactly(file, found, tensor.name, {tensor.dtype, tensor.shape},
                      session.edit_bytes(tensor.name));
@@ -72,23 +85,29 @@ std::vector<std::pair<int64_t, std::string>> archives_in(const RunFolder& folder
 }  // namespace
 
 std::string save_checkpoint(const std::string& folder, const Session& session, const Model& model,
-                            const WordPieceTokenizer* tokenizer, const TrainState* state) {
+                            const WordPieceTokenizer* tokenizer, const std::string& base_sha256,
+                            const TrainState* state) {
+  const io::SafetensorsNotes notes = model.lora.is_on()
+                                         ? io::SafetensorsNotes{{kBaseDigestKey, base_sha256}}
+                                         : io::SafetensorsNotes{};
   const std::vector<io::TensorToWrite> weights = stored(session, model, true);
   const std::vector<io::TensorToWrite> states =
       state == nullptr ? std::vector<io::TensorToWrite>{} : stored(session, model, false);
-  io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights) +
+  io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights, notes) +
                                                      io::safetensors_file_bytes(states),
                                    .on_step = {}});
-  const auto write_tensors = [&target](const char* name, const auto& tensors) {
-    std::string sha256 = io::write_safetensors(target.file(name), tensors);
+  const auto write_tensors = [&target](const std::string& name, const auto& tensors,
+                                       const io::SafetensorsNotes& with) {
+    std::string sha256 = io::write_safetensors(target.file(name), tensors, with);
     target.record(name, sha256);
     return sha256;
   };
   target.write("config.json", model.config_json());
   input_of(model).write_folder(model, tokenizer, session.has_input(models::kTokenTypeIds), target);
-  std::string sha256 = write_tensors("model.safetensors", weights);
+  if (model.lora.is_on()) target.write(kAdapterConfig, adapter_config_json(model, session));
+  std::string sha256 = write_tensors(weights_file(model), weights, notes);
   if (state != nullptr) {
-    (void)write_tensors("optimizer.safetensors", states);
+    (void)write_tensors("optimizer.safetensors", states, {});
     target.write("trainer_state.json", state->to_json());
   }
   target.commit();
@@ -142,8 +161,10 @@ TrainState load_state(const std::string& folder) {
   return TrainState::from_json(io::read_all(path, kMaxStateBytes), path);
 }
 
-void load_checkpoint(const std::string& folder, Session& session, const Model& model) {
-  read_values(folder + "/model.safetensors", session, model, true);
+void load_checkpoint(const std::string& folder, Session& session, const Model& model,
+                     const std::string& base_sha256) {
+  if (model.lora.is_on()) AdapterFile(folder).check_base(base_sha256, model);
+  read_values(folder + "/" + weights_file(model), session, model, true);
   read_values(folder + "/optimizer.safetensors", session, model, false);
   session.require_finite(folder);
 }

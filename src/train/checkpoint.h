@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints: a model folder (config.json, model.safetensors, tokenizer or preprocessor;
 // docs/files.md) that appears whole or not at all; `last` also holds optimizer.safetensors and
-// trainer_state.json. Tensors are written straight from the run's memory.
+// trainer_state.json. With adapters it is a folder of PEFT's in place of model.safetensors
+// (setup/adapter_folder.h). Tensors are written straight from the run's memory.
 #pragma once
 
 #include <string>
@@ -21,10 +22,11 @@ struct RunFolder {
 };
 
 /// Writes weights, configuration and tokenizer (null: the model reads images), and with `state` all
-/// that resuming needs. Returns the SHA-256 of model.safetensors. Throws Error{io}; then the former
-/// folder is still there.
+/// that resuming needs. `base_sha256` is what initialize_weights returned. Returns the SHA-256 of
+/// the file of weights. Throws Error{io}; then the former folder is still there.
 std::string save_checkpoint(const std::string& folder, const Session& session, const Model& model,
-                            const WordPieceTokenizer* tokenizer, const TrainState* state);
+                            const WordPieceTokenizer* tokenizer, const std::string& base_sha256,
+                            const TrainState* state);
 
 /// Copies last/, which is of update `step`, to checkpoint-N.
 void archive_checkpoint(const RunFolder& folder, int64_t step);
@@ -39,7 +41,8 @@ void recover_archives(const RunFolder& folder);
 /// Reads trainer_state.json of a complete checkpoint.
 [[nodiscard]] TrainState load_state(const std::string& folder);
 /// Reads weights and optimizer states into the session. Every value must be there with its shape,
-/// and finite.
-void load_checkpoint(const std::string& folder, Session& session, const Model& model);
+/// and finite. With adapters the base's weights must be in the session already.
+void load_checkpoint(const std::string& folder, Session& session, const Model& model,
+                     const std::string& base_sha256);
 
 }  // namespace snug::train

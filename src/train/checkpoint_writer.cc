@@ -65,8 +65,9 @@ void CheckpointWriter::require_finite_values(int64_t step) const {
 
 std::string CheckpointWriter::save_last(const TrainState& state) {
   require_finite_values(state.step);
-  std::string sha256 = save_checkpoint(training_.folder.last(), *training_.session,
-                                       *training_.model, training_.tokenizer, &state);
+  std::string sha256 =
+      save_checkpoint(training_.folder.last(), *training_.session, *training_.model,
+                      training_.tokenizer, training_.base_sha256, &state);
   good_step_ = state.step;
   return sha256;
 }
@@ -74,7 +75,7 @@ std::string CheckpointWriter::save_last(const TrainState& state) {
 void CheckpointWriter::save_best(int64_t step) const {
   require_finite_values(step);
   (void)save_checkpoint(training_.folder.best(), *training_.session, *training_.model,
-                        training_.tokenizer, nullptr);
+                        training_.tokenizer, training_.base_sha256, nullptr);
 }
 
 bool CheckpointWriter::keeps_archive() const {

@@ -23,6 +23,7 @@ struct Training {
   Session* session = nullptr;
   const Model* model = nullptr;
   const WordPieceTokenizer* tokenizer = nullptr;  // null for images
+  std::string base_sha256;                        // of what adapters leave as it is
   FeedContext feed;                               // of the training rows
   data::TrainSampler* sampler = nullptr;
   int64_t total_steps = 0;

@@ -5,7 +5,7 @@
 
 #include "base/stop.h"
 #include "io/file.h"
-#include "io/folder_marker.h"
+#include "setup/adapter_folder.h"
 #include "setup/input.h"
 #include "setup/model_network.h"
 #include "setup/model_weights.h"
@@ -30,15 +30,21 @@ bool began_with_model(const RunConfig& config) {
          config.model;
 }
 
-/// The configuration with `model` set to the trained folder, whose head stays.
+bool is_trained_folder(const std::string& folder) {
+  return train::is_model_folder(folder) || train::is_adapter_folder(folder);
+}
+
+/// The configuration with `model` set to the trained folder, whose head and adapters stay.
 RunConfig with_trained_model(const RunConfig& config) {
   RunConfig out = config;
   out.fresh_head = false;
-  if (train::is_model_folder(config.model) && !began_with_model(config)) return out;
-  train::refuse_other_weights(config.model);
+  out.lora = {};
+  if (is_trained_folder(config.model) && !began_with_model(config)) return out;
+  out.lora_adapter.clear();
+  if (!is_trained_folder(config.model)) train::refuse_other_weights(config.model);
   for (const char* name : {"best", "last"}) {
     const std::string folder = config.output_dir + "/" + name;
-    if (config.output_dir.empty() || !train::is_model_folder(folder)) continue;
+    if (config.output_dir.empty() || !is_trained_folder(folder)) continue;
     out.model = folder;
     return out;
   }
@@ -58,20 +64,11 @@ struct Trained {
   std::optional<Session> session;
 };
 
-/// Every weight must be there: nothing is known of a fresh one.
-void refuse_fresh(const train::Model& model) {
-  if (model.fresh.empty()) return;
-  std::string names;
-  for (const std::string& name : model.fresh) names += (names.empty() ? "" : ", ") + name;
-  throw Error(ErrorCode::bad_data, model.weights_folder,
-              "the model has no trained weights for " + names, "train the model first");
-}
-
 /// Sets config.max_seq_length where the folder decides it.
 void open_model(RunConfig& config, const RunOptions& options, Trained& trained) {
-  io::check_file_of_folder(config.model, "model.safetensors");
   trained.model = train::read_model(config);
-  refuse_fresh(trained.model);
+  train::check_weight_files(trained.model);
+  train::refuse_fresh_weights(trained.model);
   train::say(options, "the model is " + config.model);
   trained.tokenizer = train::input_of(trained.model).open_trained(config, options, trained.model);
   const int64_t tokens = trained.tokenizer ? trained.tokenizer->vocab_size() : 0;
@@ -93,6 +90,7 @@ void open_session(const RunConfig& config, const RunOptions& options, Trained& t
   const std::vector<Lengths> lengths(trained.buckets.begin(), trained.buckets.end());
   SessionOptions session{.memory = config.memory,
                          .micro_batch_size = config.eval_batch_size,
+                         .lora = trained.model.lora,
                          .only_evaluation = true,
                          .seed = config.seed,
                          .has_initial_values = false,
@@ -116,7 +114,7 @@ void open_session(const RunConfig& config, const RunOptions& options, Trained& t
   const SessionPlan plan(train::network_of(trained.model), session);
   if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report());
   trained.session.emplace(plan);
-  train::initialize_weights(trained.model, *trained.session);
+  (void)train::initialize_weights(trained.model, *trained.session);
 }
 
 train::EvalPass pass_over(Trained& trained, data::Part part, const RunOptions& options) {

@@ -21,7 +21,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json model_json(const train::Model& model, const SessionOptions& options) {
+Json model_json(const train::Model& model, SessionOptions options) {
+  options.lora = model.lora;
   Json json = {{"name", model.name},
                {"vocab_size", model.traits.vocab_size},
                {"labels", model.labels.size()}};

@@ -47,7 +47,8 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   if (!checkpoint.empty()) input_of(setup.model).read_folder(checkpoint, setup.model);
   fit_model(setup.model, config, {});
   // A pattern that matches no weight is refused before the data is read.
-  if (!config.freeze.empty()) (void)tensors_of(network_of(setup.model), {.freeze = config.freeze});
+  if (!config.freeze.empty())
+    (void)tensors_of(network_of(setup.model), {.freeze = config.freeze, .lora = setup.model.lora});
   const bool is_resumed = !checkpoint.empty();
   if (!is_resumed) say(options, model_notices(setup.model));
   if (!is_resumed) say(options, input_of(setup.model).notices(setup.model));
@@ -104,6 +105,7 @@ SessionOptions session_options(const RunConfig& config, const RunOptions& option
                                const RunSetup& setup, const Machine& machine, int64_t micro_batch) {
   SessionOptions session = training_options(config, total_steps(config, setup.batches_per_epoch));
   session.micro_batch_size = micro_batch;
+  session.lora = setup.model.lora;
   session.has_initial_values = false;
   session.machine = machine;
   session.block = options.memory;

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "io/file.h"
-#include "io/folder_marker.h"
 #include "io/lock.h"
 #include "setup/model_weights.h"
 #include "setup/notices.h"
@@ -27,6 +26,13 @@ void refuse_used_folder(const RunFolder& folder) {
                 folder.path + " already holds a run ('" + name + "')",
                 "add --resume to go on with it, or choose another output_dir");
   }
+}
+
+void refuse_without_base(const train::Model& model) {
+  if (!model.lora.is_on() || !model.weights_folder.empty()) return;
+  throw Error(ErrorCode::bad_config, "lora",
+              "'" + model.name + "' has no trained weights: its adapters would belong to nothing",
+              "set model to a folder with model.safetensors");
 }
 
 train::PlannedRun plan_for(const RunConfig& config, const RunOptions& options,
@@ -68,6 +74,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   const Machine machine(config.threads, options.profile_folder);
   const train::RunSetup setup =
       train::open_setup(config, options, work, state ? folder.last() : std::string());
+  refuse_without_base(setup.model);
   const train::RunData& data = *setup.data;
   config.task = *setup.model.task->name;  // the checkpoint says it
   std::optional<int64_t> good_step;
@@ -84,18 +91,20 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
     train::report_changes(changes, *state, config, setup.batches_per_epoch, options);
     good_step = state->step;
   } else if (!setup.model.weights_folder.empty()) {
-    io::check_file_of_folder(setup.model.weights_folder, "model.safetensors");
+    train::check_weight_files(setup.model);
   }
   const train::PlannedRun planned = plan_for(config, options, setup, machine, state);
   if (options.callbacks.on_plan) options.callbacks.on_plan(planned.report);
   io::replace_file(folder.file("plan.json"), planned.report.to_json() + "\n");
 
   Session session(planned.plan);
+  std::string base_sha256;
+  if (!state || setup.model.lora.is_on())
+    base_sha256 = train::initialize_weights(setup.model, session);
   if (state) {
-    train::load_checkpoint(folder.last(), session, setup.model);
+    train::load_checkpoint(folder.last(), session, setup.model, base_sha256);
     train::say(options, "resuming after update " + std::to_string(state->step));
   } else {
-    train::initialize_weights(setup.model, session);
     state.emplace();
   }
   train::note_data(data, *state);
@@ -111,6 +120,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   training.session = &session;
   training.model = &setup.model;
   training.tokenizer = data.tokenizer.get();
+  training.base_sha256 = base_sha256;
   training.feed = feed;
   training.sampler = &sampler;
   training.total_steps = train::total_steps(config, sampler.batches_per_epoch());

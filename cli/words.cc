@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "words.h"
+
+#include "snug/error.h"
+#include "terminal.h"
+
+namespace snug::cli {
+
+bool parse_words(CLI::App& app, const std::vector<std::string>& words) {
+  std::vector<std::string> reversed(words.rbegin(),
+                                    words.rend());  // CLI11 takes them from the back
+  try {
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    print(app.help());
+    return false;
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorCode::bad_config, app.get_name(), error.what(),
+                "`" + app.get_name() + " --help` lists the options");
+  }
+  return true;
+}
+
+}  // namespace snug::cli

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of verbs that take no run configuration.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace snug::cli {
+
+/// Prints help and returns false where it was asked for; throws Error{bad_config} for what the app
+/// does not know.
+[[nodiscard]] bool parse_words(CLI::App& app, const std::vector<std::string>& words);
+
+}  // namespace snug::cli

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/adapter_folder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "io/file.h"
+#include "io/json_file.h"
+#include "io/sha256.h"
+#include "setup/model_network.h"
+#include "snug/error.h"
+
+namespace snug::train {
+namespace {
+
+constexpr const char* kPrefix = "base_model.model.";
+constexpr int64_t kMaxConfigBytes = 16 << 20;
+
+std::string module_of(const std::string& key) { return key.substr(0, key.rfind('.')); }
+
+// What PEFT's configuration may ask for that these adapters are not: the value that asks nothing.
+void refuse_other_mathematics(const io::JsonValue& config) {
+  const auto refuse = [&](const io::JsonValue& value, const char* what) {
+    throw Error(ErrorCode::bad_config, config.file(),
+                "\"" + value.path() + "\" " + value.dump() + " asks for " + what,
+                "train adapters without it");
+  };
+  for (const auto& [key, what] :
+       {std::pair<const char*, const char*>{"use_dora", "weights by magnitude and direction"},
+        {"use_rslora", "another scale than alpha / r"},
+        {"use_qalora", "quantized groups"},
+        {"use_bdlora", "blocks"},
+        {"lora_bias", "biases in B"},
+        {"alora_invocation_tokens", "adapters that begin at a token"},
+        {"arrow_config", "a choice among adapters"},
+        {"layer_replication", "layers that are repeated"},
+        {"target_parameters", "adapters of weights that are no layers"},
+        {"trainable_token_indices", "rows of embeddings"},
+        {"megatron_config", "another library's layers"}}) {
+    const auto value = config.find(key);
+    if (!value || (value->is_bool() && !value->as_bool())) continue;
+    if ((value->is_array() || value->is_object()) && value->size() == 0) continue;
+    refuse(*value, what);
+  }
+  for (const char* key : {"rank_pattern", "alpha_pattern"}) {
+    const auto value = config.find(key);
+    if (value && value->size() > 0) refuse(*value, "ranks or scales that differ from map to map");
+  }
+  const auto bias = config.find("bias");
+  if (bias && bias->as_string() != "none") refuse(*bias, "trained biases");
+}
+
+}  // namespace
+
+bool is_adapter_folder(const std::string& folder) {
+  return io::is_folder(folder) && io::file_exists(folder + "/" + kAdapterConfig);
+}
+
+AdapterConfig read_adapter_config(const std::string& folder) {
+  const std::string path = folder + "/" + kAdapterConfig;
+  const io::JsonValue config = io::load_json(path, kMaxConfigBytes);
+  const std::string type = config.get_string("peft_type", "");
+  if (type != "LORA")
+    throw Error(ErrorCode::bad_config, path, "\"peft_type\" is '" + type + "'", "LORA is read");
+  refuse_other_mathematics(config);
+  AdapterConfig read;
+  read.lora.r = config.get_positive("r");
+  read.lora.alpha = config.get_double("lora_alpha", read.lora.alpha);
+  read.lora.dropout = config.get_double("lora_dropout", read.lora.dropout);
+  read.base = config.get_string("base_model_name_or_path", "");
+  if (!io::file_exists(folder + "/" + kAdapterWeights))
+    throw Error(ErrorCode::bad_data, folder, std::string("there is no ") + kAdapterWeights,
+                "save the adapters with save_pretrained(FOLDER, safe_serialization=True) of peft");
+  return read;
+}
+
+bool is_of_adapter_folder(const Model& model, const TensorInfo& weight) {
+  const auto is_among = [&](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), weight.name) != names.end();
+  };
+  return weight.is_trained || is_adapter_name(weight.name) || is_among(model.fresh) ||
+         is_among(model.beside);
+}
+
+std::string adapter_key(const Model& model, const std::string& parameter) {
+  return kPrefix + model.stored_name(parameter);
+}
+
+std::string adapter_config_json(const Model& model, const Session& session) {
+  std::set<std::string> maps;
+  std::set<std::string> others;
+  for (const TensorInfo& weight : session.tensors()) {
+    if (!weight.is_weight() || !is_of_adapter_folder(model, weight)) continue;
+    const std::string module = module_of(model.stored_name(weight.name));
+    (is_adapter_name(weight.name) ? maps : others)
+        .insert(is_adapter_name(weight.name) ? module_of(module) : module);
+  }
+  const LoraOptions& lora = model.lora;
+  nlohmann::ordered_json json = {
+      {"peft_type", "LORA"},
+      {"task_type", model.task->head->kind == models::HeadKind::token ? "TOKEN_CLS" : "SEQ_CLS"},
+      {"base_model_name_or_path", io::absolute_path(model.weights_folder)},
+      {"r", lora.r},
+      {"lora_alpha", lora.alpha},
+      {"lora_dropout", lora.dropout},
+      {"target_modules", maps},
+      {"modules_to_save", others},
+      {"bias", "none"},
+      {"fan_in_fan_out", false},
+      {"init_lora_weights", true},
+      {"use_dora", false},
+      {"use_rslora", false},
+      {"inference_mode", true}};
+  if (std::floor(lora.alpha) == lora.alpha) json["lora_alpha"] = static_cast<int64_t>(lora.alpha);
+  return json.dump(2) + "\n";
+}
+
+AdapterFile::AdapterFile(const std::string& folder)
+    : folder_(folder), file_(folder + "/" + kAdapterWeights) {}
+
+const io::TensorInfo* AdapterFile::find(const Model& model, const std::string& parameter) const {
+  for (const std::string& spelling : model.spellings(parameter)) {
+    if (const io::TensorInfo* found = file_.find(kPrefix + spelling)) return found;
+  }
+  return nullptr;
+}
+
+void AdapterFile::check_base(const std::string& base_sha256, const Model& model) const {
+  const auto recorded = file_.metadata().find(kBaseDigestKey);
+  if (recorded == file_.metadata().end() || recorded->second == base_sha256) return;
+  throw Error(ErrorCode::bad_data, folder_,
+              "the adapters were trained on other weights than those in " + model.weights_folder,
+              "give the base that they belong to; " + std::string(kAdapterConfig) + " calls it '" +
+                  read_adapter_config(folder_).base + "'");
+}
+
+LoraOptions match_adapters(const Model& model) {
+  const std::string& folder = model.adapter_folder;
+  const AdapterFile adapters(folder);
+  LoraOptions lora = read_adapter_config(folder).lora;
+  const auto fail = [&](const std::string& what, const std::string& hint) {
+    throw Error(ErrorCode::bad_data, folder, what, hint);
+  };
+  std::set<std::string> used;
+  const auto check = [&](const std::string& name, const Shape& wanted, const char* hint) {
+    const io::TensorInfo* found = adapters.find(model, name);
+    if (found == nullptr) fail("'" + adapter_key(model, name) + "' is missing", "save them anew");
+    if (found->shape != wanted)
+      fail("'" + found->name + "' is " + to_string(found->shape) + ", not " + to_string(wanted) +
+               ": " + hint,
+           "give the base and the adapter_config.json that belong to these adapters");
+    used.insert(found->name);
+  };
+  for (const TensorInfo& weight : tensors_of(network_of(model))) {
+    const AdapterNames names = adapter_names(weight.name);
+    const io::TensorInfo* a = adapters.find(model, names.a);
+    const io::TensorInfo* b = adapters.find(model, names.b);
+    if (const io::TensorInfo* whole = adapters.find(model, weight.name)) used.insert(whole->name);
+    if (a == nullptr && b == nullptr) continue;
+    if (weight.shape.size() != 2) fail("'" + weight.name + "' is no linear map", "");
+    if (a != nullptr && a->shape.size() == 2 && a->shape[0] != lora.r)
+      fail("the adapter of '" + weight.name + "' has the rank " + std::to_string(a->shape[0]) +
+               ", " + kAdapterConfig + " says r = " + std::to_string(lora.r),
+           "use the adapter_config.json that was saved with it");
+    const char* hint = "they were made for another base";
+    check(names.a, {lora.r, weight.shape[1]}, hint);
+    check(names.b, {weight.shape[0], lora.r}, hint);
+    lora.match.push_back(weight.name);
+  }
+  for (const io::TensorInfo& tensor : adapters.file().tensors()) {
+    if (used.count(tensor.name) == 0)
+      fail("'" + tensor.name + "' belongs to no weight of the model",
+           "give the base that the adapters belong to");
+  }
+  if (!lora.is_on()) fail("there are no adapters", "give a folder with lora_A and lora_B tensors");
+  return lora;
+}
+
+void BaseDigest::add(const std::string& weight, std::span<const float> values) {
+  of_[weight] =
+      io::sha256_of_bytes(values.data(), static_cast<int64_t>(values.size() * sizeof(float)));
+}
+
+std::string BaseDigest::text() const {
+  std::string all;
+  for (const auto& [weight, digest] : of_) all += weight + " " + digest + "\n";
+  return io::sha256_of_bytes(all.data(), static_cast<int64_t>(all.size()));
+}
+
+}  // namespace snug::train

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder of adapters as PEFT writes it: adapter_config.json says rank, alpha and the base model,
+// adapter_model.safetensors holds the adapters and what was trained beside them (the head). The
+// weights that did not move are in the base's folder alone.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/safetensors.h"
+#include "setup/model.h"
+#include "snug/session.h"
+
+namespace snug::train {
+
+inline constexpr const char* kAdapterConfig = "adapter_config.json";
+
+/// Whether there are adapters in the folder.
+[[nodiscard]] bool is_adapter_folder(const std::string& folder);
+
+/// What adapter_config.json says. Throws Error{bad_config} naming file and key for another kind of
+/// adapter, and for what asks for other mathematics.
+struct AdapterConfig {
+  LoraOptions lora;  // without `match`: the tensors say it
+  std::string base;  // base_model_name_or_path
+};
+[[nodiscard]] AdapterConfig read_adapter_config(const std::string& folder);
+
+/// Of a run: the tensors that a session saves, by their names in the file, and the base's path.
+[[nodiscard]] std::string adapter_config_json(const Model& model, const Session& session);
+
+/// Whether a weight is a part of the folder: an adapter, what is trained beside them, and what no
+/// base has.
+[[nodiscard]] bool is_of_adapter_folder(const Model& model, const TensorInfo& weight);
+/// The name of a weight in adapter_model.safetensors.
+[[nodiscard]] std::string adapter_key(const Model& model, const std::string& parameter);
+
+/// An open adapter_model.safetensors.
+class AdapterFile {
+ public:
+  explicit AdapterFile(const std::string& folder);
+  /// Null where it does not hold this weight.
+  [[nodiscard]] const io::TensorInfo* find(const Model& model, const std::string& parameter) const;
+  [[nodiscard]] const io::SafetensorsFile& file() const { return file_; }
+  /// Throws Error{bad_data} where it was trained on other frozen weights than these.
+  void check_base(const std::string& base_sha256, const Model& model) const;
+
+ private:
+  std::string folder_;
+  io::SafetensorsFile file_;
+};
+
+/// Which linear maps of the model have adapters there. Throws Error{bad_data} for one without its
+/// other half, of another rank than adapter_config.json says or for a map of another size, and for
+/// a tensor that is of no use.
+[[nodiscard]] LoraOptions match_adapters(const Model& model);
+
+/// SHA-256 over the weights that did not move, whatever order they come in.
+class BaseDigest {
+ public:
+  void add(const std::string& weight, std::span<const float> values);
+  [[nodiscard]] std::string text() const;
+
+ private:
+  std::map<std::string, std::string> of_;
+};
+/// Where adapter_model.safetensors keeps it.
+inline constexpr const char* kBaseDigestKey = "base_sha256";
+
+}  // namespace snug::train

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/merged_model.h"
+
+#include <algorithm>
+
+#include "io/atomic_folder.h"
+#include "network/facts.h"
+#include "setup/adapter_folder.h"
+#include "setup/input.h"
+#include "setup/model_network.h"
+#include "setup/model_weights.h"
+#include "snug/error.h"
+
+namespace snug::train {
+namespace {
+
+std::vector<float> read(const io::SafetensorsFile& file, const io::TensorInfo& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.elements()));
+  file.read_f32(tensor.name, values);
+  return values;
+}
+
+/// The weights of the merged model, one at a time.
+class MergedWeights {
+ public:
+  explicit MergedWeights(const Model& model)
+      : model_(model), base_(model.weights_folder), adapters_(model.adapter_folder) {}
+
+  [[nodiscard]] std::vector<float> make(const TensorInfo& weight) {
+    const io::TensorInfo* own = adapters_.find(model_, weight.name);
+    if (own != nullptr) return read(adapters_.file(), *own);
+    const io::TensorInfo* found = find_weight(base_, model_, weight.name);
+    std::vector<float> values = read(base_.file_of(found->name), *found);
+    digest_.add(weight.name, values);
+    const auto& maps = model_.lora.match;
+    if (std::find(maps.begin(), maps.end(), weight.name) != maps.end()) add_adapter(weight, values);
+    return values;
+  }
+  /// When all were made.
+  void check_base() const { adapters_.check_base(digest_.text(), model_); }
+
+ private:
+  // In double, rounded once.
+  void add_adapter(const TensorInfo& weight, std::vector<float>& values) const {
+    const AdapterNames names = adapter_names(weight.name);
+    const std::vector<float> a = read(adapters_.file(), *adapters_.find(model_, names.a));
+    const std::vector<float> b = read(adapters_.file(), *adapters_.find(model_, names.b));
+    const auto rank = static_cast<size_t>(model_.lora.r);
+    const auto columns = static_cast<size_t>(weight.shape[1]);
+    const double factor = model_.lora.alpha / static_cast<double>(rank);
+    std::vector<double> row(columns);
+    for (size_t i = 0; i < static_cast<size_t>(weight.shape[0]); ++i) {
+      std::fill(row.begin(), row.end(), 0.0);
+      for (size_t k = 0; k < rank; ++k) {
+        const auto scale = static_cast<double>(b[i * rank + k]);
+        for (size_t j = 0; j < columns; ++j)
+          row[j] += scale * static_cast<double>(a[k * columns + j]);
+      }
+      float* const out = &values[i * columns];
+      for (size_t j = 0; j < columns; ++j)
+        out[j] = static_cast<float>(static_cast<double>(out[j]) + factor * row[j]);
+    }
+  }
+
+  const Model& model_;
+  io::SafetensorsModel base_;
+  AdapterFile adapters_;
+  BaseDigest digest_;
+};
+
+bool reads(const Network& network, const std::string& input) {
+  const std::vector<FedInput>& inputs = network.facts()->inputs;
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const FedInput& each) { return each.name == input; });
+}
+
+}  // namespace
+
+void write_merged_model(const std::string& folder, const Model& model,
+                        const WordPieceTokenizer* tokenizer) {
+  const Network network = network_of(model);
+  MergedWeights weights(model);
+  std::vector<io::TensorToWrite> tensors;
+  for (const TensorInfo& weight : tensors_of(network)) {
+    tensors.push_back({.name = model.stored_name(weight.name),
+                       .dtype = io::StoredType::f32,
+                       .shape = weight.shape,
+                       .make = [&weights, weight] { return weights.make(weight); }});
+  }
+  io::AtomicFolder target(folder,
+                          {.expected_bytes = io::safetensors_file_bytes(tensors), .on_step = {}});
+  target.write("config.json", model.config_json());
+  input_of(model).write_folder(model, tokenizer, reads(network, models::kTokenTypeIds), target);
+  target.record("model.safetensors",
+                io::write_safetensors(target.file("model.safetensors"), tensors));
+  weights.check_base();
+  target.commit();
+}
+
+}  // namespace snug::train

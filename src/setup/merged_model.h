@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adapters written into the weights that they belong to: W + (alpha / r) B A in place of W.
+#pragma once
+
+#include <string>
+
+#include "setup/model.h"
+#include "text/wordpiece.h"
+
+namespace snug::train {
+
+/// Writes the folder of a model that began with adapters, as if there had never been any: its
+/// config.json, every weight in f32, tokenizer (null: it reads images) or preprocessor. The folder
+/// appears whole or not at all; one weight at a time is in memory. Throws Error{bad_data} where the
+/// adapters were trained on another base.
+void write_merged_model(const std::string& folder, const Model& model,
+                        const WordPieceTokenizer* tokenizer);
+
+}  // namespace snug::train

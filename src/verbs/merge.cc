@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// merge_adapters: a model and its adapters become one model folder.
+#include "base/stop.h"
+#include "io/file.h"
+#include "setup/adapter_folder.h"
+#include "setup/input.h"
+#include "setup/merged_model.h"
+#include "setup/model_weights.h"
+#include "setup/read_model.h"
+#include "snug/error.h"
+#include "snug/run.h"
+
+namespace snug {
+namespace {
+
+bool has_tokenizer(const std::string& folder) {
+  return io::file_exists(folder + "/tokenizer.json") || io::file_exists(folder + "/vocab.txt");
+}
+
+}  // namespace
+
+void merge_adapters(const std::string& model, const std::string& adapters,
+                    const std::string& output, const RunOptions& options) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  if (io::absolute_path(output) == io::absolute_path(model) ||
+      io::absolute_path(output) == io::absolute_path(adapters))
+    throw Error(ErrorCode::bad_config, "output", "'" + output + "' is what is merged",
+                "give another folder");
+  RunConfig config;
+  config.model = model;
+  config.lora_adapter = adapters;
+  train::Model merged = train::read_model(config);
+  train::check_weight_files(merged);
+  train::refuse_fresh_weights(merged);
+  // As the adapters were trained, where their folder says it.
+  if (has_tokenizer(adapters)) config.tokenizer = adapters;
+  for (const std::string& folder : {model, adapters}) {
+    if (const auto saved = WordPieceTokenizer::saved_max_length(folder))
+      config.max_seq_length = *saved;
+  }
+  const auto tokenizer = train::input_of(merged).open_trained(config, {}, merged);
+  train::fit_model(merged, config, {.vocab_size = tokenizer ? tokenizer->vocab_size() : 0});
+  train::write_merged_model(output, merged, tokenizer.get());
+}
+
+}  // namespace snug

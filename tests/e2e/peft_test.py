@@ -1,0 +1,104 @@
+"""Adapters against the PEFT package: its folders are read, its logits and gradients found again, and it reads ours. Listed as
+not run where torch, transformers or peft is missing. PEFT_MODEL=base takes BERT-base's sizes."""
+import json
+import os
+
+from common import Case, main, not_run, read_safetensors, write_jsonl
+
+try:
+    import peft
+    import torch
+    import transformers
+except ImportError as missing:
+    peft, reason = None, f"Python has no {missing.name}"
+
+SIZES = {"tiny": dict(hidden_size=64, num_hidden_layers=3, num_attention_heads=2, intermediate_size=96, max_position_embeddings=40),
+         "base": dict(hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072, max_position_embeddings=512)}
+TARGETS = ["query", "value", "intermediate.dense"]
+RATE = 1000.0  # of one step of SGD: a weight's change is its gradient, and its own rounding is small beside that
+
+
+class Peft(Case):
+    rows = 16
+
+    def setUp(self):
+        super().setUp()
+        if peft is None:
+            not_run(self, reason)
+        torch.manual_seed(5)
+        out = self.train("tokens", max_steps=1, num_labels=3)
+        self.tokenizer = transformers.BertTokenizerFast.from_pretrained(out / "best")
+        config = transformers.BertConfig(vocab_size=len(self.tokenizer), num_labels=3, hidden_dropout_prob=0.0,
+                                         attention_probs_dropout_prob=0.0, id2label=dict(enumerate(["animal", "food", "tool"])),
+                                         label2id={"animal": 0, "food": 1, "tool": 2}, **SIZES[os.environ.get("PEFT_MODEL", "tiny")])
+        self.base_folder = self.folder / "model"
+        transformers.BertForSequenceClassification(config).save_pretrained(self.base_folder)
+        self.tokenizer.save_pretrained(self.base_folder)
+        self.data = [json.loads(line) for line in self.train_file.read_text().splitlines()]
+
+    def model(self):
+        return transformers.BertForSequenceClassification.from_pretrained(self.base_folder, attn_implementation="eager")
+
+    def batch(self):
+        encoded = self.tokenizer([row["text"] for row in self.data], padding=True, truncation=True, max_length=32, return_tensors="pt")
+        return encoded, torch.tensor([["animal", "food", "tool"].index(row["label"]) for row in self.data])
+
+    def logits(self, model):
+        with torch.no_grad():
+            return model.eval()(**self.batch()[0]).logits
+
+    def adapters(self):
+        """A folder of PEFT's whose B is not zero."""
+        model = peft.get_peft_model(self.model(), peft.LoraConfig(r=4, lora_alpha=6, lora_dropout=0.0, target_modules=TARGETS,
+                                                                  task_type="SEQ_CLS"))
+        with torch.no_grad():
+            for name, value in model.named_parameters():
+                if "lora_B" in name:
+                    value.normal_(0, 0.1)
+        folder = self.folder / "peft"
+        model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        return model, folder
+
+    def assert_scores(self, folder, logits, **more):
+        done = self.ok("predict", model=folder, test_file=self.train_file, threads=2, memory="4GiB", max_seq_length=32, **more)
+        found = torch.tensor([list(json.loads(line)["scores"].values()) for line in done.stdout.splitlines()])
+        self.assertLess((found - logits.softmax(-1)).abs().max().item(), 1e-5)
+
+    def test_their_adapters_have_their_logits_and_gradients_here(self):
+        model, folder = self.adapters()
+        self.assert_scores(self.base_folder, self.logits(model), lora_adapter=folder)
+        self.assert_scores(folder, self.logits(model))
+        out = self.train("step", model=self.base_folder, vocab_size=None, lora_adapter=folder, train_batch_size=self.rows, max_steps=1, optim="sgd",
+                         learning_rate=RATE, lr_scheduler_type="constant", max_grad_norm=0, validation_file=None, validation_split=0, memory="8GiB")
+        before = read_safetensors(folder / "adapter_model.safetensors")
+        after = read_safetensors(out / "last/adapter_model.safetensors")
+        self.assertEqual(before.keys(), after.keys())
+        inputs, labels = self.batch()
+        model.train()
+        torch.nn.functional.cross_entropy(model(**inputs).logits, labels).backward()
+        for name, value in model.named_parameters():
+            if not value.requires_grad:
+                continue
+            key = name.replace("modules_to_save.default.", "").replace(".default", "")
+            found = (torch.tensor(before[key].tolist(), dtype=torch.float64) - torch.tensor(after[key].tolist(), dtype=torch.float64)) / RATE
+            wanted = value.grad.flatten().double()
+            error = (found - wanted).norm().item() / max(wanted.norm().item(), 1e-12)
+            self.assertLess(error, 1e-5, name)
+
+    def test_our_adapters_have_our_logits_there(self):
+        out = self.train("ours", model=self.base_folder, vocab_size=None, max_steps=5, learning_rate=0.01, memory="8GiB", max_seq_length=32,
+                         lora=json.dumps({"match": ["*.query.weight", "bert.pooler.dense.weight"], "r": 3, "alpha": 5, "dropout": 0.1}))
+        model = peft.PeftModel.from_pretrained(self.model(), out / "last")
+        logits = self.logits(model)
+        self.assertGreater((logits - self.logits(self.model())).abs().max().item(), 1e-3)
+        self.assert_scores(out / "last", logits)
+        merged = self.folder / "merged"
+        self.ok("merge", model=self.base_folder, adapter=out / "last", output=merged)
+        theirs = transformers.BertForSequenceClassification.from_pretrained(merged, attn_implementation="eager")
+        self.assertLess((self.logits(theirs) - logits).abs().max().item(), 1e-5)
+        self.assertEqual(theirs.config.id2label, {0: "animal", 1: "food", 2: "tool"})
+
+
+if __name__ == "__main__":
+    main()
