@@ -20,14 +20,19 @@ std::string text_of(const UpdateLog& log, const char* unit, int columns) {
     return std::string(text);
   };
   constexpr double kMiB = 1048576.0;
-  return fitted({field("step %lld/%lld", static_cast<long long>(log.step),
-                       static_cast<long long>(log.total_steps)),
-                 field("epoch %.2f", log.epoch), field("loss %.4f", log.loss),
-                 field("lr %.3g", log.learning_rate), field("norm %.3g", log.grad_norm),
-                 field("%.0f %s/s", log.tokens_per_second, unit),
-                 field("rss %.1f MiB", static_cast<double>(log.rss_bytes) / kMiB),
-                 field("arena %.1f MiB", static_cast<double>(log.arena_peak_bytes) / kMiB)},
-                columns);
+  std::vector<std::string> fields = {
+      field("step %lld/%lld", static_cast<long long>(log.step),
+            static_cast<long long>(log.total_steps)),
+      field("epoch %.2f", log.epoch),
+      field("loss %.4f", log.loss),
+      field("lr %.3g", log.learning_rate),
+      field("norm %.3g", log.grad_norm),
+      field("%.0f %s/s", log.tokens_per_second, unit),
+      field("rss %.1f MiB", static_cast<double>(log.rss_bytes) / kMiB),
+      field("arena %.1f MiB", static_cast<double>(log.arena_peak_bytes) / kMiB)};
+  if (log.skipped_updates > 0)
+    fields.push_back(field("skipped %lld", static_cast<long long>(log.skipped_updates)));
+  return fitted(fields, columns);
 }
 
 std::string text_of(int64_t step, const EvalMetrics& metrics) {

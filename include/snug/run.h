@@ -44,6 +44,8 @@ struct UpdateLog {
   double tokens_per_second = 0;
   int64_t arena_peak_bytes = 0;
   int64_t rss_bytes = 0;
+  double loss_scale = 1;
+  int64_t skipped_updates = 0;  // of the run so far, whose gradients overflowed
 };
 
 struct ClassScore {

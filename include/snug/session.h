@@ -25,6 +25,7 @@
 #include "snug/config.h"
 #include "snug/lengths.h"
 #include "snug/lora.h"
+#include "snug/loss_scale.h"
 #include "snug/memory.h"
 #include "snug/network.h"
 #include "snug/plan_report.h"
@@ -85,6 +86,9 @@ struct SessionOptions {
   double learning_rate = 1e-3;
   double weight_decay = 0;
   double max_grad_norm = 0;  // 0: no clipping
+  /// "none", "dynamic", "dynamic_paddle" or a number above 0; "auto": none.
+  std::string loss_scale = "auto";
+  double loss_scale_min = 0;  // a dynamic scale falls no lower; 0: that of the kind of scale
   std::vector<ParameterGroup> param_groups = {};
   double layerwise_lr_decay = 1;
   int64_t optim_bits = 32;              // of optimizer states: 32 or 8
@@ -210,7 +214,7 @@ class Rows : public RowSource {
   std::map<std::string, Column> columns_;
 };
 
-/// How far the updates are. The three differ where an update was skipped.
+/// How far the updates are. The three differ where an update was skipped: drawn - optimizer were.
 struct UpdateCounts {
   int64_t drawn = 0;      // batches, which random numbers follow
   int64_t schedule = 0;   // steps of the learning rate's schedule
@@ -230,6 +234,10 @@ struct StepResult {
   double loss = 0;     // of the batch, before the update
   double grad_norm = 0;
   double learning_rate = 0;
+  double loss_scale = 1;  // with which gradients were made; loss and norm are without it
+  /// Gradients overflowed under a dynamic loss_scale: nothing moved but that. The norm is not
+  /// finite, and the loss need not be.
+  bool is_skipped = false;
 };
 
 /// Of the mean over a batch.
@@ -323,11 +331,17 @@ class Session {
   [[nodiscard]] const UpdateCounts& counts() const;
   /// To go on from a checkpoint of your own, with its weights and states.
   void set_counts(const UpdateCounts& counts);
+  /// Of the next update.
+  [[nodiscard]] const LossScale& loss_scale() const;
+  [[nodiscard]] bool has_dynamic_loss_scale() const;
+  /// As set_counts, where loss_scale is dynamic.
+  void set_loss_scale(const LossScale& scale);
 
   /// One update on at most batch_rows rows. Rows that cannot be (a label or an id out of range) are
   /// Error{bad_data}; weights and optimizer states are then as before, but running statistics of
   /// batch norm may have moved. Throws Error{numeric} where the loss or the gradients
-  /// are not finite: the weights are then lost, go back to what you saved.
+  /// are not finite, unless a dynamic loss_scale has room to fall (StepResult::is_skipped): the
+  /// weights are then lost, go back to what you saved.
   StepResult step(const RowSource& batch, const StepOptions& options = {});
   /// The gradients of the mean loss of at most batch_rows rows; changes nothing. For sessions with
   /// SessionOptions::only_gradients.

@@ -203,6 +203,8 @@ TEST(RunConfig, bad_values_name_key_value_and_what_is_allowed) {
       {"learning_rate", "", "learning_rate: the value is empty"},
       {"adam_beta1", "1", "allowed: [0, 1)"},
       {"adam_epsilon", "0", "allowed: > 0"},
+      {"loss_scale", "0", "allowed: auto, none, dynamic, dynamic_paddle"},
+      {"loss_scale", "Dynamic", "'Dynamic' is not a number"},
       {"train_batch_size", "0", "'0' is out of range"},
       {"micro_batch_size", "0", "or auto"},
       {"optim", "adagrand", "optim: 'adagrand' is not allowed\nhint: allowed: adamw, sgd"},

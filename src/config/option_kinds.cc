@@ -422,6 +422,19 @@ Option memory_option(About about, MemorySpec RunConfig::*field) {
   return option;
 }
 
+Option loss_scale_option(About about, std::string RunConfig::*field) {
+  static constexpr std::string_view kWords[] = {"auto", "none", "dynamic", "dynamic_paddle"};
+  Option option = make(std::move(about), "one of", ValueForm::text);
+  option.info.range = "auto, none, dynamic, dynamic_paddle or a number > 0";
+  for (const std::string_view word : kWords) option.info.allowed.emplace_back(word);
+  option.set = [field](RunConfig& config, std::string_view text) {
+    const bool is_word = std::find(std::begin(kWords), std::end(kWords), text) != std::end(kWords);
+    config.*field = is_word ? std::string(text) : number_text(parse_double(text, above(0)));
+  };
+  option.get = [field](const RunConfig& config) { return config.*field; };
+  return option;
+}
+
 Option recompute_option(About about, RecomputeSetting RunConfig::*field) {
   // The words of a run configuration and the planner's names.
   static constexpr std::pair<std::string_view, std::string_view> kWords[] = {

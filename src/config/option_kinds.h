@@ -62,6 +62,8 @@ struct About {
 [[nodiscard]] Option number_of_option(About about, int64_t RunConfig::*field,
                                       std::vector<int64_t> numbers);
 [[nodiscard]] Option memory_option(About about, MemorySpec RunConfig::*field);
+/// auto, a kind of scale, or a number above 0; held as the text.
+[[nodiscard]] Option loss_scale_option(About about, std::string RunConfig::*field);
 [[nodiscard]] Option recompute_option(About about, RecomputeSetting RunConfig::*field);
 
 /// One of several words; aliases (other programs' names) map to the same values. Index = value of

@@ -177,7 +177,8 @@ std::vector<Lever> levers_of(const RunPlanRequest& request) {
                             [](Request& other) { other.allow_coupled_split = true; }));
   if (request.trains) add_state_bits(request, levers);
   if (request.trains) add_optimizers(request, levers);
-  if (request.trains && request.recipe.max_grad_norm > 0)
+  const bool waits_anyway = request.recipe.scaling == optim::LossScaling::dynamic;
+  if (request.trains && request.recipe.max_grad_norm > 0 && !waits_anyway)
     levers.push_back(simple(option_words(request.words, "max_grad_norm", "0"), true,
                             [](Request& other) { other.recipe.max_grad_norm = 0; }));
   add_sizes(request, levers);

@@ -153,6 +153,7 @@ std::vector<MemoryComponent> components(const RunPlan& run, int64_t process_byte
   for (const auto& [name, entry] : run.residents.entries()) {
     const char* part = "batch and scalars";
     if (is_of_model(entry.kind)) part = "weights";
+    if (name.starts_with(kKeptBufferPrefix)) part = "running statistics to go back to";
     if (entry.kind == ValueKind::cached) part = "made of weights once an update";
     if (entry.kind == ValueKind::state)
       part = name.starts_with(kGradientPrefix) ? "gradients" : "optimizer states";
@@ -316,6 +317,7 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
     step(kBuilding);
     if (!request.trains) continue;
     Graph graph = build_train_graph(request.network, request.recipe, shape, run.accumulation_steps);
+    run.residents.add(kept_buffers(graph, request.recipe), backend);
     PlannedProgram program;
     if (length == request.lengths.back()) {
       // The longest bucket decided: it runs exactly the plan that was chosen.

@@ -163,12 +163,13 @@ Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
     split.update_arena_bytes = update.arena_bytes;
     split.update_seconds = update.seconds;
   }
+  if (request.trains) residents.add(kept_buffers(graph, request.recipe), backend);
   split.resident_bytes = residents.place(backend.alignment());
   begin(kLowering);
   split.problem = std::make_unique<const plan::Problem>(
       lower(graph, backend, split.accumulation_steps).problem);
   const plan::Problem& problem = *split.problem;
-  if (request.trains && !accumulates && request.recipe.max_grad_norm > 0)
+  if (request.trains && !accumulates && request.recipe.waits_for_norm())
     split.clipped_gradients = updated_gradients(problem);
   return split;
 }

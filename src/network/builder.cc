@@ -25,15 +25,17 @@ void check_name(const NetworkBuilder& builder, const std::string& name) {
   const auto is_or_begins = [&](const std::string& word) {
     return name == word || name.starts_with(word + ".");
   };
-  for (const char* word : {kRowWeightsName, kInverseTotalName, kRandomKeyName, train::kLossName,
-                           train::kHyperName, train::kGradNormName}) {
+  for (const char* word :
+       {kRowWeightsName, kInverseTotalName, kRandomKeyName, train::kLossName, train::kHyperName,
+        train::kGradNormName, train::kLossScaleName, train::kLossUnscaleName}) {
     if (is_or_begins(word))
       fail(builder, "the name '" + name + "' is taken by training itself", "choose another name");
   }
-  const std::string gradients = train::kGradientPrefix;
-  if (name.starts_with(gradients))
-    fail(builder, "names do not begin with '" + gradients + "': '" + name + "'",
-         "choose another name");
+  for (const std::string prefix : {train::kGradientPrefix, train::kKeptBufferPrefix}) {
+    if (name.starts_with(prefix))
+      fail(builder, "names do not begin with '" + prefix + "': '" + name + "'",
+           "choose another name");
+  }
   if (name.empty()) fail(builder, "a value needs a name");
 }
 

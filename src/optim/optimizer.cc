@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/optimizer/optimizer.h"
 #include "ops/optimizer/optimizer_step.h"
 #include "ops/optimizer/optimizers.h"
@@ -154,14 +155,19 @@ FedValues fed_values(const Options& options, double learning_rate, int64_t step)
   return (*options.optimizer->fed)(options.settings, learning_rate, step);
 }
 
-Clip append_clip(GraphBuilder& builder, std::span<const ValueId> gradients, double max_norm) {
-  if (gradients.empty())
+ValueId append_squares(GraphBuilder& builder, ValueId gradient, ValueId scale) {
+  const PhaseGuard phase(builder, Phase::update);
+  return scale == kNone ? sum_squares(builder, gradient)
+                        : gradient_squares(builder, gradient, scale);
+}
+
+Clip append_clip(GraphBuilder& builder, std::span<const ValueId> squares, double max_norm,
+                 ValueId scale) {
+  if (squares.empty())
     throw Error(ErrorCode::invalid_graph, "append_clip", "there is no gradient to measure");
   const PhaseGuard phase(builder, Phase::update);
-  std::vector<ValueId> sums;
-  for (ValueId gradient : gradients) sums.push_back(sum_squares(builder, gradient));
-  const GlobalNormOutputs out = global_norm(builder, sums, max_norm);
-  return {out.norm, out.coefficient};
+  const GlobalNormOutputs out = global_norm(builder, squares, max_norm);
+  return {out.norm, scale == kNone ? out.coefficient : mul(builder, out.coefficient, scale)};
 }
 
 }  // namespace snug::optim

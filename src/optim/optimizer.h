@@ -64,9 +64,13 @@ struct Clip {
   ValueId norm = kNone;         // f32[]: the norm before clipping
   ValueId coefficient = kNone;  // f32[]
 };
-/// The global norm of all gradients, as torch.nn.utils.clip_grad_norm_; max_norm 0 measures only
-/// (coefficient 1).
-[[nodiscard]] Clip append_clip(GraphBuilder& builder, std::span<const ValueId> gradients,
-                               double max_norm);
+/// The sum of squares of a gradient times `scale` (f32[], what undoes the scale of the loss; kNone:
+/// 1).
+[[nodiscard]] ValueId append_squares(GraphBuilder& builder, ValueId gradient, ValueId scale);
+/// The global norm of gradients of which these are the sums of squares, as
+/// torch.nn.utils.clip_grad_norm_; max_norm 0 measures only. The coefficient is times `scale`. It
+/// is NaN where a gradient is not finite, and then skips the update.
+[[nodiscard]] Clip append_clip(GraphBuilder& builder, std::span<const ValueId> squares,
+                               double max_norm, ValueId scale = kNone);
 
 }  // namespace snug::optim

@@ -72,6 +72,27 @@ sgd without momentum and adafactor have no such states: there `optim_bits: 8` is
 state with its codec and bytes (`states` of `snug plan --json`); a checkpoint holds `ROLE.WEIGHT.codes` (u8) and `ROLE.WEIGHT.scales`.
 )";
 
+constexpr const char* kScaling = R"(
+## Loss scaling
+
+`loss_scale` is what the backward pass begins with instead of 1, so that the gradients of types with few exponents keep clear of their smallest numbers. It is taken out again before
+gradients are measured, clipped and used: the logged loss and norm are without it, and a power of two changes no bit of a weight as long as no gradient is
+subnormal. The kinds:
+
+| `loss_scale` | begins with | grows | falls | no lower than |
+|---|---|---|---|---|
+| `none` | 1 | | | |
+| a number | itself | | | |
+| `dynamic` (torch.amp.GradScaler) | 65536 | x 2 behind 2000 updates in a row | x 0.5 behind each overflow | 2^-126 |
+| `dynamic_paddle` (Paddle's AMP) | 32768 | x 2 behind 1000 updates in a row | x 0.8 behind two overflows in a row | 1 |
+
+`loss_scale_min` is another floor. Under a dynamic scale an update with a gradient that is infinite or NaN, in any of its micro-batches, is skipped: weights,
+states, counts of the schedule and of the corrections, decay and running statistics are bit for bit as before, and only the scale moves. It is said, and counted in
+`metrics.jsonl`. An overflow at the floor, under a number or under `none` ends the run with exit code 3. Since an overflow that is found late must not have
+moved anything, gradients under a dynamic scale wait for each other as they do for `max_grad_norm`, also without it; what running statistics were before an update
+is kept beside them. The scale and its counts are a part of a checkpoint; both keys stay as a run began with them.
+)";
+
 std::string page() {
   std::ostringstream text;
   text << kIntroduction;
@@ -92,7 +113,7 @@ std::string page() {
     }
     text << (separator.empty() ? "none" : "") << " |\n";
   }
-  text << kGroups << kBits;
+  text << kGroups << kBits << kScaling;
   return text.str();
 }
 

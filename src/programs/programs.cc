@@ -73,6 +73,12 @@ void append_zero(GraphBuilder& builder, ValueId gradient) {
     builder.op1("set_zero", {gradient});
 }
 
+/// What undoes the scale of the loss; kNone where it has none.
+ValueId inverse_scale(GraphBuilder& builder, const Recipe& recipe) {
+  if (recipe.scaling == optim::LossScaling::none) return kNone;
+  return builder.input(kLossUnscaleName, {DType::f32, {}});
+}
+
 /// Norm of all gradients, clipping, then every update: gradients live until here.
 void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
                             const std::vector<std::string>& all,
@@ -80,12 +86,17 @@ void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
                             const std::vector<ValueId>& weights,
                             const std::vector<ValueId>& gradients) {
   const PhaseGuard phase(builder, Phase::update);
-  const optim::Clip clip = optim::append_clip(builder, gradients, recipe.max_grad_norm);
+  const ValueId unscale = inverse_scale(builder, recipe);
+  std::vector<ValueId> squares;
+  for (const ValueId gradient : gradients)
+    squares.push_back(optim::append_squares(builder, gradient, unscale));
+  const optim::Clip clip = optim::append_clip(builder, squares, recipe.max_grad_norm, unscale);
   builder.mark_output(clip.norm, kGradNormName);
   std::vector<std::string> names;
   for (const ValueId weight : weights) names.push_back(builder.graph().value(weight).name);
   Updates updates(builder, recipe, all, names, tables);
-  const ValueId coefficient = recipe.max_grad_norm > 0 ? clip.coefficient : kNone;
+  const bool is_multiplied = recipe.max_grad_norm > 0 || unscale != kNone;
+  const ValueId coefficient = is_multiplied ? clip.coefficient : kNone;
   for (size_t i = 0; i < weights.size(); ++i) updates.append(weights[i], gradients[i], coefficient);
   for (const ValueId gradient : gradients) append_zero(builder, gradient);
 }
@@ -154,12 +165,16 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
   for (const std::string& name : trainable) weights.push_back(by_name[name]);
 
   const std::set<std::string> tables = embedding_tables(builder.graph());
-  const bool updates_at_once = !accumulates && recipe.max_grad_norm <= 0;
+  const bool updates_at_once = !accumulates && !recipe.waits_for_norm();
   std::vector<ValueId> updated;
   std::vector<ValueId> gradients;
   std::vector<ValueId> squares;
   std::optional<Updates> updates;
-  if (updates_at_once) updates.emplace(builder, recipe, names, trainable, tables);
+  ValueId unscale = kNone;
+  if (updates_at_once) {
+    updates.emplace(builder, recipe, names, trainable, tables);
+    unscale = inverse_scale(builder, recipe);
+  }
   const SinkEffect effect = updates_at_once ? SinkEffect::overwrites : SinkEffect::reads;
   // In place over the micro-batches, and over the uses of a weight that is used more than once: the
   // gradient of a recurrent weight has no temporary. Any other is made in the arena.
@@ -175,14 +190,17 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
     if (!updates_at_once) return;
     // The gradient dies here: its square joins the norm for the log, then the weight moves.
     const PhaseGuard phase(builder, Phase::update);
-    squares.push_back(builder.op1("sum_squares", {gradient}));
-    updates->append(weight, gradient, kNone);
+    squares.push_back(optim::append_squares(builder, gradient, unscale));
+    updates->append(weight, gradient, unscale);
     append_zero(builder, gradient);
   };
-  append_gradients(builder, loss, kNone, weights, sink, effect, accumulator);
+  const ValueId seed = recipe.scaling == optim::LossScaling::none
+                           ? kNone
+                           : builder.input(kLossScaleName, {DType::f32, {}});
+  append_gradients(builder, loss, seed, weights, sink, effect, accumulator);
   if (updates_at_once) {
     const PhaseGuard phase(builder, Phase::update);
-    builder.mark_output(builder.op("global_norm", squares)[0], kGradNormName);
+    builder.mark_output(optim::append_clip(builder, squares, 0).norm, kGradNormName);
   } else if (!accumulates) {
     append_clipped_updates(builder, recipe, names, tables, updated, gradients);
   }
@@ -205,6 +223,21 @@ Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe) {
   constexpr int64_t kAnySplit = 2;
   return split_prologue(whole_train_graph(network, recipe, {1, network.shortest}, kAnySplit))
       .prologue;
+}
+
+Graph kept_buffers(const Graph& train, const Recipe& recipe) {
+  Graph places;
+  if (recipe.scaling != optim::LossScaling::dynamic) return places;
+  for (const Node& node : train.nodes) {
+    if (node.op->alias->kind != AliasKind::must_overwrite) continue;
+    for (const ValueId output : node.outputs) {
+      const Value& moved = train.value(storage_of(train, output));
+      if (moved.kind != ValueKind::buffer) continue;
+      places.values.push_back(
+          {.type = moved.type, .kind = ValueKind::input, .name = kKeptBufferPrefix + moved.name});
+    }
+  }
+  return places;
 }
 
 bool reads_prologue(const Graph& graph) {

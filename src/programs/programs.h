@@ -23,6 +23,11 @@ inline constexpr const char* kLossName = "loss";           // f32[]: output, a m
 inline constexpr const char* kHyperName = "hyper";         // f32[4]: optim::fed_values
 inline constexpr const char* kGradNormName = "grad_norm";  // f32[]: output
 inline constexpr const char* kGradientPrefix = "grad.";    // state of an accumulated gradient
+// Where the loss is scaled: f32[], what the backward part begins with, and what undoes it. Names
+// of values that are fed stay short: looking one up allocates nothing then.
+inline constexpr const char* kLossScaleName = "loss_scale";
+inline constexpr const char* kLossUnscaleName = "loss_unscale";
+inline constexpr const char* kKeptBufferPrefix = "kept_buffer.";
 
 /// The stages, in order: forward (the network), backward (with accumulation or updates), the passes
 /// of the pipeline, and the prologue taken out where the program accumulates. `hooks` is told each.
@@ -41,6 +46,10 @@ inline constexpr const char* kGradientPrefix = "grad.";    // state of an accumu
 
 /// Norm, clipping, update and zeroing of the accumulated gradients.
 [[nodiscard]] Graph build_update_graph(const NetworkDef& network, const Recipe& recipe);
+
+/// Places for what the buffers that a training program moves were before an update that may be
+/// skipped behind its forward part; empty where none is.
+[[nodiscard]] Graph kept_buffers(const Graph& train, const Recipe& recipe);
 
 /// Forward alone. `has_prologue`: what the prologue makes is there.
 [[nodiscard]] Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "optim/groups.h"
+#include "optim/loss_scale.h"
 #include "optim/optimizer.h"
 #include "optim/state_storage.h"
 
@@ -21,6 +22,12 @@ struct Recipe {
   bool updates = true;              // false: gradients stay in their states
   DType gradients = DType::f32;     // how they are stored where they are summed
   optim::StateStorage states = {};  // in how many bits
+  optim::LossScaling scaling = optim::LossScaling::none;
+
+  /// Whether no weight may move before the norm of all gradients is known.
+  [[nodiscard]] bool waits_for_norm() const {
+    return max_grad_norm > 0 || scaling == optim::LossScaling::dynamic;
+  }
 };
 
 /// The names that `freeze` leaves, in order. A word of it is a name pattern, "embeddings" (what

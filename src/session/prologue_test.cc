@@ -95,7 +95,8 @@ struct Trained {
                             .schedule = {.shape = optim::ScheduleShape::constant},
                             .rates = {0.05}};
       const UpdateCounts done{.drawn = i, .schedule = i, .optimizer = i};
-      losses.push_back(run_update(*engine, Batch(), done, rule).loss);
+      losses.push_back(
+          run_update(*engine, Batch(), {.counts = done}, rule, KeptBuffers(*engine)).loss);
     }
     engine->check_memory();
   }

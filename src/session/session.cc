@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "snug/session.h"
 
+#include <fmt/format.h>
 #include <malloc.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "session/finite.h"
@@ -17,6 +19,7 @@ namespace snug {
 namespace {
 
 constexpr float kLargestCode = 255;  // of a state in 8 bits
+constexpr double kLargestScale = std::numeric_limits<float>::max();
 
 // Rows that only fill up a micro-batch would count where rows are coupled.
 void check_filled(const std::string& coupling, int64_t rows, int64_t micro_batch) {
@@ -45,7 +48,9 @@ std::unique_ptr<train::Engine> make_engine(const SessionPlan::Impl& planned) {
 Session::Impl::Impl(std::shared_ptr<const SessionPlan::Impl> plan)
     : planned(std::move(plan)),
       engine(make_engine(*planned)),
-      feeder(*engine, planned->facts, planned->options.seed) {
+      feeder(*engine, planned->facts, planned->options.seed),
+      kept_buffers(*engine),
+      loss_scale(optim::initial_scale(planned->rule.loss_scale)) {
   const train::RunPlan& run = planned->plan;
   for (size_t i = 0; i < run.eval.size(); ++i) {
     const Graph& eval = run.eval[i].graph;
@@ -144,6 +149,27 @@ void Session::set_counts(const UpdateCounts& counts) {
   impl_->counts = counts;
 }
 
+const LossScale& Session::loss_scale() const { return impl_->loss_scale; }
+bool Session::has_dynamic_loss_scale() const {
+  return impl_->planned->rule.loss_scale.scaling == optim::LossScaling::dynamic;
+}
+
+void Session::set_loss_scale(const LossScale& scale) {
+  const optim::LossScaleRule& rule = impl_->planned->rule.loss_scale;
+  const auto fail = [](const std::string& what, const std::string& hint) {
+    throw Error(ErrorCode::bad_config, "loss_scale", what, hint);
+  };
+  if (!has_dynamic_loss_scale())
+    fail("the session's scale never changes", "set SessionOptions::loss_scale to dynamic");
+  const bool is_value = scale.value >= rule.least && scale.value <= kLargestScale;
+  if (!is_value || scale.clean_updates < 0 || scale.overflows < 0)
+    fail("a scale of " + std::to_string(scale.value) + " after " +
+             std::to_string(scale.clean_updates) + " updates and " +
+             std::to_string(scale.overflows) + " overflows",
+         "give that of the session that was saved");
+  impl_->loss_scale = scale;
+}
+
 void Session::Impl::feed(const RowSource& batch) {
   const SessionOptions& options = planned->options;
   check_cancelled(options);
@@ -177,13 +203,16 @@ auto Session::Impl::with_clean_gradients(const Work& work) {
 }
 
 double Session::Impl::gradients() {
-  return with_clean_gradients([&] { return train::run_pieces(*engine, feeder, counts.drawn); });
+  return with_clean_gradients(
+      [&] { return train::run_pieces(*engine, feeder, counts.drawn, loss_scale.value); });
 }
 
 train::UpdateResult Session::Impl::update(const StepOptions& options) {
   has_prologue = false;
-  return with_clean_gradients(
-      [&] { return train::run_update(*engine, feeder, counts, planned->rule, options); });
+  return with_clean_gradients([&] {
+    return train::run_update(*engine, feeder, {.counts = counts, .loss_scale = loss_scale.value},
+                             planned->rule, kept_buffers, options);
+  });
 }
 
 GradientResult Session::gradients(const RowSource& batch) {
@@ -195,6 +224,7 @@ GradientResult Session::gradients(const RowSource& batch) {
   GradientResult result;
   it.feed(batch);
   result.loss = it.gradients();
+  const auto unscale = static_cast<float>(1 / it.loss_scale.value);
   for (const std::string& weight : it.planned->trained) {
     const std::string name = train::kGradientPrefix + weight;
     std::vector<float>& gradient = result.of[weight];
@@ -203,7 +233,8 @@ GradientResult Session::gradients(const RowSource& batch) {
       continue;
     }
     const std::span<float> sum = it.engine->write<float>(name);
-    gradient.assign(sum.begin(), sum.end());
+    gradient.resize(sum.size());
+    std::ranges::transform(sum, gradient.begin(), [unscale](float each) { return each * unscale; });
     std::fill(sum.begin(), sum.end(), 0.0F);  // as before every update
   }
   return result;
@@ -219,20 +250,34 @@ StepResult Session::step(const RowSource& batch, const StepOptions& options) {
   const train::UpdateRule& rule = it.planned->rule;
   const double rate = options.learning_rate.value_or(
       it.planned->options.learning_rate * optim::rate_factor(rule.schedule, it.counts.schedule));
-  if (!options.is_skipped) {
-    ++it.counts.drawn;
-    ++it.counts.schedule;
-    ++it.counts.optimizer;
-  }
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
+  const double scale = it.loss_scale.value;
+  const bool has_overflowed = !std::isfinite(result.grad_norm);
+  const bool falls =
+      has_overflowed && !options.is_skipped && optim::may_overflow(rule.loss_scale, it.loss_scale);
+  if (!options.is_skipped) it.count_update(falls);
+  if (!falls && (has_overflowed || !std::isfinite(result.loss)))
     throw Error(ErrorCode::numeric, "update " + std::to_string(it.counts.drawn),
                 "not finite: loss " + std::to_string(result.loss) + ", gradient norm " +
-                    std::to_string(result.grad_norm),
+                    std::to_string(result.grad_norm) +
+                    (it.planned->rule.loss_scale.scaling == optim::LossScaling::none
+                         ? std::string()
+                         : " at a loss scale of " + fmt::format("{}", scale)),
                 "go back to what you saved, with a lower learning_rate or max_grad_norm");
   return {.update = it.counts.drawn,
           .loss = result.loss,
           .grad_norm = result.grad_norm,
-          .learning_rate = rate};
+          .learning_rate = rate,
+          .loss_scale = scale,
+          .is_skipped = falls};
+}
+
+void Session::Impl::count_update(bool is_skipped) {
+  ++counts.drawn;
+  if (!is_skipped) {
+    ++counts.schedule;
+    ++counts.optimizer;
+  }
+  loss_scale = optim::next_scale(planned->rule.loss_scale, loss_scale, is_skipped);
 }
 
 Evaluation Session::evaluate(const RowSource& rows, const OutputSink& sink) {

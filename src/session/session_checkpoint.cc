@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/lengths_json.h"
 #include "io/atomic_folder.h"
@@ -49,6 +50,8 @@ Json deciding_options(const SessionOptions& options) {
           {"learning_rate", options.learning_rate},
           {"weight_decay", options.weight_decay},
           {"max_grad_norm", options.max_grad_norm},
+          {"loss_scale", options.loss_scale},
+          {"loss_scale_min", options.loss_scale_min},
           {"param_groups", groups},
           {"layerwise_lr_decay", options.layerwise_lr_decay},
           {"optim_bits", options.optim_bits},
@@ -69,19 +72,26 @@ Json deciding_options(const SessionOptions& options) {
 struct Saved {
   int64_t micro_batch = 0;
   UpdateCounts counts;
+  std::optional<LossScale> loss_scale = std::nullopt;  // where it is dynamic
 };
 
 Saved read_state(const std::string& path, const std::string& network,
                  const SessionOptions& options) {
   const io::JsonValue state = io::load_json(path, kMostBytes);
   (void)state.at("format").as_int(kFormat, kFormat);
-  const Saved saved{.micro_batch = state.at("micro_batch").as_int(1, options.batch_rows),
-                    .counts = {.drawn = state.at("updates").as_int(0),
-                               .schedule = state.at("schedule_step").as_int(0),
-                               .optimizer = state.at("optimizer_step").as_int(0)}};
+  Saved saved{.micro_batch = state.at("micro_batch").as_int(1, options.batch_rows),
+              .counts = {.drawn = state.at("updates").as_int(0),
+                         .schedule = state.at("schedule_step").as_int(0),
+                         .optimizer = state.at("optimizer_step").as_int(0)}};
   const UpdateCounts& counts = saved.counts;
   if (counts.schedule > counts.drawn || counts.optimizer > counts.drawn)
     state.fail("has counts of updates that contradict each other");
+  if (state.has("loss_scale")) {
+    const io::JsonValue scale = state.at("loss_scale");
+    saved.loss_scale = {.value = scale.at("value").as_double(),
+                        .clean_updates = scale.at("clean_updates").as_int(0),
+                        .overflows = scale.at("overflows").as_int(0)};
+  }
   if (state.get_string("network") != network)
     throw Error(
         ErrorCode::bad_config, "network",
@@ -145,13 +155,17 @@ void Session::save(const std::string& folder) {
   };
   write("model.safetensors", weights);
   write("optimizer.safetensors", states);
-  const Json state = {{"format", kFormat},
-                      {"network", it.planned->name},
-                      {"updates", it.counts.drawn},
-                      {"schedule_step", it.counts.schedule},
-                      {"optimizer_step", it.counts.optimizer},
-                      {"micro_batch", it.planned->plan.micro_batch},
-                      {"options", deciding_options(it.planned->options)}};
+  Json state = {{"format", kFormat},
+                {"network", it.planned->name},
+                {"updates", it.counts.drawn},
+                {"schedule_step", it.counts.schedule},
+                {"optimizer_step", it.counts.optimizer},
+                {"micro_batch", it.planned->plan.micro_batch},
+                {"options", deciding_options(it.planned->options)}};
+  if (has_dynamic_loss_scale())
+    state["loss_scale"] = {{"value", it.loss_scale.value},
+                           {"clean_updates", it.loss_scale.clean_updates},
+                           {"overflows", it.loss_scale.overflows}};
   target.write(kStateFile, state.dump(1) + "\n");
   target.commit();
 }
@@ -177,6 +191,7 @@ Session Session::resume(const Network& network, const std::string& folder,
   load(folder + "/optimizer.safetensors", false, session);
   session.require_finite(folder);
   session.set_counts(saved.counts);
+  if (saved.loss_scale) session.set_loss_scale(*saved.loss_scale);
   return session;
 }
 

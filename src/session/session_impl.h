@@ -28,6 +28,8 @@ class Session::Impl {
   [[nodiscard]] double gradients();
   [[nodiscard]] train::UpdateResult update(const StepOptions& options);
   void drop_gradients();
+  /// Behind an update: its counts, and the scale of the next.
+  void count_update(bool is_skipped);
   void initialize(const std::string& weight, const ResidentLayout::Entry& entry);
   /// Throws Error{bad_config} for a name that there is not.
   [[nodiscard]] const ResidentLayout::Entry& entry(const std::string& tensor) const;
@@ -35,7 +37,9 @@ class Session::Impl {
   std::shared_ptr<const SessionPlan::Impl> planned;
   std::unique_ptr<train::Engine> engine;
   Feeder feeder;
+  train::KeptBuffers kept_buffers;
   UpdateCounts counts;
+  LossScale loss_scale;
   bool has_prologue = false;  // what it makes is of the weights as they are
 
  private:

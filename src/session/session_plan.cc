@@ -74,6 +74,11 @@ optim::StateStorage storage_of(const SessionOptions& options) {
   return optim::make_storage(options.optim_bits, options.optim_codec, options.optim_bits_overrides);
 }
 
+// What "auto" stands for is decided here.
+optim::LossScaleRule loss_scale_of(const SessionOptions& options) {
+  return optim::make_loss_scale(options.loss_scale, options.loss_scale_min);
+}
+
 // Throws Error{bad_config} that names the option.
 const SessionOptions& checked(const SessionOptions& options) {
   if (options.batch_rows < 1)
@@ -103,6 +108,7 @@ const SessionOptions& checked(const SessionOptions& options) {
     fail("layerwise_lr_decay", std::to_string(options.layerwise_lr_decay) + " is not within (0, 1]",
          "give 1 for the same rate everywhere");
   (void)storage_of(options);
+  (void)loss_scale_of(options);
   check_lengths(options.lengths);
   if (options.only_gradients && options.only_evaluation)
     fail("only_evaluation", "a session without training programs has no gradients",
@@ -123,7 +129,8 @@ train::Recipe recipe_of(const SessionOptions& options) {
           .groups = groups_of(options),
           .freeze = options.freeze,
           .updates = !options.only_gradients,
-          .states = storage_of(options)};
+          .states = storage_of(options),
+          .scaling = loss_scale_of(options).scaling};
 }
 
 NetworkDef changed_network(NetworkDef network, const SessionOptions& options) {
@@ -145,7 +152,8 @@ train::UpdateRule rule_of(const SessionOptions& options, const NetworkDef& netwo
           .schedule = {.shape = shape,
                        .warmup_steps = options.warmup_steps,
                        .total_steps = options.max_steps},
-          .rates = optim::assign_groups(train::parameter_names(network), groups_of(options)).rates};
+          .rates = optim::assign_groups(train::parameter_names(network), groups_of(options)).rates,
+          .loss_scale = loss_scale_of(options)};
 }
 
 // The programs of rows that are cut off there.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/update.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace snug::train {
 namespace {
 
@@ -10,12 +13,40 @@ double scalar(const Executable& source, const char* name) {
   return static_cast<double>(*reinterpret_cast<const float*>(source.data(name)));
 }
 
+void feed_loss_scale(Engine& engine, double scale) {
+  const auto feed = [&](const char* name, double value) {
+    if (engine.has(name)) engine.write<float>(name)[0] = static_cast<float>(value);
+  };
+  feed(kLossScaleName, scale);
+  feed(kLossUnscaleName, 1 / scale);
+}
+
+void copy(Engine& engine, const std::string& from, const std::string& to) {
+  std::ranges::copy(engine.read<std::byte>(from), engine.write<std::byte>(to).begin());
+}
+
 }  // namespace
 
-double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn) {
+KeptBuffers::KeptBuffers(const Engine& engine) {
+  for (const auto& [name, entry] : engine.plan().residents.entries()) {
+    const std::string kept = kKeptBufferPrefix + name;
+    if (engine.has(kept)) places_.push_back({.buffer = name, .kept = kept});
+  }
+}
+
+void KeptBuffers::keep(Engine& engine) const {
+  for (const Place& place : places_) copy(engine, place.buffer, place.kept);
+}
+
+void KeptBuffers::restore(Engine& engine) const {
+  for (const Place& place : places_) copy(engine, place.kept, place.buffer);
+}
+
+double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn, double loss_scale) {
   Executable& program = engine.train(engine.bucket_of(batch.length()));
   double loss = 0;
   const auto rows = batch.rows();
+  feed_loss_scale(engine, loss_scale);
   engine.run_prologue();
   for (int64_t piece = 0; piece < engine.plan().accumulation_steps; ++piece) {
     const int64_t first_slot = piece * engine.plan().micro_batch;
@@ -27,8 +58,10 @@ double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn) {
   return loss;
 }
 
-UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateCounts& done,
-                        const UpdateRule& rule, const StepOptions& options) {
+UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateStart& start,
+                        const UpdateRule& rule, const KeptBuffers& kept,
+                        const StepOptions& options) {
+  const UpdateCounts& done = start.counts;
   for (size_t i = 0; i < rule.rates.size(); ++i) {
     const std::string name = hyper_name(i);
     if (!engine.has(name)) continue;  // no weight that is trained has this rate
@@ -39,12 +72,14 @@ UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateCo
     for (size_t k = 0; k < values.size(); ++k) hyper[k] = static_cast<float>(values[k]);
     if (options.is_skipped) hyper[kSkipsUpdate] = 1;
   }
-  UpdateResult result{.loss = run_pieces(engine, batch, done.drawn)};
+  kept.keep(engine);
+  UpdateResult result{.loss = run_pieces(engine, batch, done.drawn, start.loss_scale)};
   if (engine.update() != nullptr) engine.run(*engine.update());
   const Executable& updated = engine.update() != nullptr
                                   ? *engine.update()
                                   : engine.train(engine.bucket_of(batch.length()));
   result.grad_norm = scalar(updated, kGradNormName);
+  if (!std::isfinite(result.grad_norm)) kept.restore(engine);
   return result;
 }
 

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "optim/loss_scale.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "session/engine.h"
@@ -18,6 +20,7 @@ struct UpdateRule {
   optim::Options optimizer;
   optim::Schedule schedule;
   std::vector<double> rates;  // the highest of every group of parameters (kHyperName)
+  optim::LossScaleRule loss_scale = {};
 };
 
 /// The rows of one global batch.
@@ -36,17 +39,36 @@ class BatchSource {
   virtual void fill(const Engine& engine, int64_t first_slot, int64_t drawn) const = 0;
 };
 
+/// What running statistics were before an update that may be skipped behind its forward part.
+class KeptBuffers {
+ public:
+  explicit KeptBuffers(const Engine& engine);
+  void keep(Engine& engine) const;
+  void restore(Engine& engine) const;
+
+ private:
+  struct Place {
+    std::string buffer, kept;
+  };
+  std::vector<Place> places_;
+};
+
 /// Every micro-batch of `batch`, forward and backward, and what the program does behind; gives the
-/// loss. Runs the prologue first.
-double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn);
+/// loss. Runs the prologue first. `loss_scale`: what the backward part begins with.
+double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn, double loss_scale);
 
 struct UpdateResult {
   double loss = 0;
-  double grad_norm = 0;
+  double grad_norm =
+      0;  // not finite where gradients overflowed: nothing moved under a dynamic scale
 };
-/// `done` counts what came before it.
+/// What came before an update.
+struct UpdateStart {
+  UpdateCounts counts = {};
+  double loss_scale = 1;
+};
 [[nodiscard]] UpdateResult run_update(Engine& engine, const BatchSource& batch,
-                                      const UpdateCounts& done, const UpdateRule& rule,
-                                      const StepOptions& options = {});
+                                      const UpdateStart& start, const UpdateRule& rule,
+                                      const KeptBuffers& kept, const StepOptions& options = {});
 
 }  // namespace snug::train

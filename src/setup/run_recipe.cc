@@ -138,6 +138,8 @@ SessionOptions training_options(const RunConfig& config, int64_t total_steps) {
       .learning_rate = config.learning_rate,
       .weight_decay = config.weight_decay,
       .max_grad_norm = config.max_grad_norm,
+      .loss_scale = config.loss_scale,
+      .loss_scale_min = config.loss_scale_min,
       .param_groups = config.param_groups,
       .layerwise_lr_decay = config.layerwise_lr_decay,
       .optim_bits = config.optim_bits,

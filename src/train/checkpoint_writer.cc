@@ -35,6 +35,8 @@ std::string advice(const RunConfig& config) {
   add(std::any_of(config.param_groups.begin(), config.param_groups.end(), is_extreme), "lower",
       "param_groups");
   if (!extreme.empty()) return extreme;
+  const bool has_constant_scale = config.loss_scale.find_first_of("0123456789") == 0;
+  if (has_constant_scale) return "set loss_scale to dynamic, or lower learning_rate";
   return config.max_grad_norm > 0 ? "lower learning_rate or raise warmup_steps"
                                   : "lower learning_rate, raise warmup_steps or set max_grad_norm";
 }

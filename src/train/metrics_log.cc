@@ -53,7 +53,9 @@ void MetricsLog::write(const UpdateLog& line) {
                                        {"grad_norm", line.grad_norm},
                                        {"tokens_per_second", line.tokens_per_second},
                                        {"arena_peak_bytes", line.arena_peak_bytes},
-                                       {"rss_bytes", line.rss_bytes}};
+                                       {"rss_bytes", line.rss_bytes},
+                                       {"loss_scale", line.loss_scale},
+                                       {"skipped_updates", line.skipped_updates}};
   write_line(json.dump());
 }
 

@@ -53,6 +53,11 @@ std::string TrainState::to_json() const {
                                  {"is_finished", is_finished}};
   if (rows_hash) json["rows_hash"] = std::to_string(*rows_hash);
   if (validation_hash) json["validation_rows_hash"] = std::to_string(*validation_hash);
+  if (loss_scale) {
+    json["loss_scale"] = {{"value_bits", bits_of(loss_scale->value)},
+                          {"clean_updates", loss_scale->clean_updates},
+                          {"overflows", loss_scale->overflows}};
+  }
   if (best_metric) {
     json["best_metric"] = *best_metric;
     json["best_metric_bits"] = bits_of(*best_metric);
@@ -77,11 +82,18 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
                    .validation_hash = std::nullopt,
                    .best_metric = std::nullopt,
                    .stale_evaluations = count(json, "stale_evaluations"),
+                   .loss_scale = std::nullopt,
                    .loss_sum = finite_real(json, "loss_sum_bits"),
                    .loss_count = count(json, "loss_count"),
                    .metrics_bytes = count(json, "metrics_bytes"),
                    .is_finished = json.get_bool("is_finished"),
                    .config_json = json.at("config").dump()};
+  if (json.has("loss_scale")) {
+    const io::JsonValue scale = json.at("loss_scale");
+    state.loss_scale = {.value = finite_real(scale, "value_bits"),
+                        .clean_updates = count(scale, "clean_updates"),
+                        .overflows = count(scale, "overflows")};
+  }
   if (json.has("best_metric_bits")) state.best_metric = finite_real(json, "best_metric_bits");
   if (json.has("rows_hash")) state.rows_hash = number(json, "rows_hash");
   if (json.has("validation_rows_hash"))

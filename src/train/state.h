@@ -24,7 +24,8 @@ struct TrainState {
   std::optional<uint64_t> validation_hash;  // of validation_file's, where there is one
   std::optional<double> best_metric;
   int64_t stale_evaluations = 0;
-  double loss_sum = 0;  // since the last logged update
+  std::optional<LossScale> loss_scale;  // where it is dynamic
+  double loss_sum = 0;                  // since the last logged update
   int64_t loss_count = 0;
   int64_t metrics_bytes = 0;  // length of metrics.jsonl
   bool is_finished = false;

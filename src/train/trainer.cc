@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/trainer.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cmath>
 
@@ -90,8 +92,10 @@ class UpdateLines {
 
   void add(const data::BatchPlan& batch, const StepResult& result) {
     tokens_ += tokens_in(*training_.feed.rows, batch.rows);
-    state_.loss_sum += result.loss;
-    ++state_.loss_count;
+    if (!result.is_skipped || std::isfinite(result.loss)) {
+      state_.loss_sum += result.loss;
+      ++state_.loss_count;
+    }
     const RunConfig& config = *training_.config;
     const bool is_last = state_.step == training_.total_steps;
     const bool is_due = config.logging_steps > 0 && state_.step % config.logging_steps == 0;
@@ -114,12 +118,15 @@ class UpdateLines {
             .epoch = static_cast<double>(batch.epoch) +
                      static_cast<double>(batch.batch + 1) /
                          static_cast<double>(training_.sampler->batches_per_epoch()),
+            // NaN where every update since was skipped, and none had a loss.
             .loss = state_.loss_sum / static_cast<double>(state_.loss_count),
             .learning_rate = result.learning_rate,
             .grad_norm = result.grad_norm,
             .tokens_per_second = static_cast<double>(tokens_) / seconds.count(),
             .arena_peak_bytes = training_.session->measured_arena_bytes(),
-            .rss_bytes = current_rss_bytes()};
+            .rss_bytes = current_rss_bytes(),
+            .loss_scale = result.loss_scale,
+            .skipped_updates = state_.step - state_.optimizer_step};
   }
 
   Training& training_;
@@ -151,6 +158,23 @@ StepResult step(Session& session, const BatchRows& rows, const CheckpointWriter&
   }
 }
 
+void say_skipped(const Training& training, const StepResult& result) {
+  if (!result.is_skipped) return;
+  say(*training.options,
+      fmt::format(
+          "update {} is skipped: gradients overflowed at a loss scale of {}, the next has {}",
+          result.update, result.loss_scale, training.session->loss_scale().value));
+}
+
+// A state has a scale where that is dynamic.
+void take_up_loss_scale(const Training& training, TrainState& state) {
+  Session& session = *training.session;
+  if (session.has_dynamic_loss_scale() && state.loss_scale)
+    session.set_loss_scale(*state.loss_scale);
+  state.loss_scale.reset();
+  if (session.has_dynamic_loss_scale()) state.loss_scale = session.loss_scale();
+}
+
 bool evaluates_after(const TrainState& state, const Training& training) {
   if (training.validation.part.size() == 0) return false;
   if (state.step == training.total_steps) return true;
@@ -180,6 +204,7 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   UpdateLines lines(training, state, log);
   BatchRows rows(training.feed);
   training.session->set_counts(state.counts());
+  take_up_loss_scale(training, state);
   CoreWatch cores;
   std::optional<EvalMetrics> newest;
   while (!state.is_finished && state.step < training.total_steps) {
@@ -188,6 +213,8 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
     const StepResult result = step(*training.session, rows, writer);
     say(options, cores.after_update());
     state.take(training.session->counts());
+    if (state.loss_scale) state.loss_scale = training.session->loss_scale();
+    say_skipped(training, result);
     state.epoch = training.sampler->epoch();
     state.batch = training.sampler->batch();
     if (options.callbacks.on_progress)

@@ -40,7 +40,10 @@ inline GoldenUpdates run_golden_updates(GraphBuilder& builder, const models::Seq
   const auto gradients = append_gradients(builder, model.loss, kNone, parameters);
   std::vector<ValueId> all;
   for (const ValueId id : parameters) all.push_back(gradients.at(id));
-  const optim::Clip clip = optim::append_clip(builder, all, kGoldenMaxNorm);
+  std::vector<ValueId> squares;
+  for (const ValueId gradient : all)
+    squares.push_back(optim::append_squares(builder, gradient, kNone));
+  const optim::Clip clip = optim::append_clip(builder, squares, kGoldenMaxNorm);
   for (const ValueId id : parameters) {
     const std::string name = builder.graph().value(id).name;
     const std::vector<ValueId> after =

@@ -61,8 +61,12 @@ class MatrixStep {
         scratch_at<float>(launch, all_rows_ * static_cast<int64_t>(sizeof(double)));
     float* const column_factor = row_factor + all_rows_;
     const auto scale = static_cast<double>(operands.gradient_scale);
+    // Its power of two goes to the columns' factors: the gradient of a scaled loss times a factor
+    // without it would overflow.
+    int exponent = 0;
+    const float fraction = std::frexp(operands.gradient_scale, &exponent);
     join_rows(operands, scale * scale);
-    join_columns(operands, scale * scale, column_factor);
+    join_columns(operands, scale * scale, std::ldexp(1.0F, exponent), column_factor);
     form_row_factors(operands, row_factor);
     const int64_t grain = std::max<int64_t>(1, kStepGrain / columns_);
     parallel_for(threads_, all_rows_, grain, [&](int64_t begin, int64_t end) {
@@ -74,7 +78,7 @@ class MatrixStep {
           const auto u = static_cast<double>(g[c] * factors[c]);
           sum += u * u;
         }
-        const double row = scale * static_cast<double>(row_factor[r]);
+        const double row = static_cast<double>(fraction) * static_cast<double>(row_factor[r]);
         sums[r] = sum * row * row;
       }
     });
@@ -87,7 +91,7 @@ class MatrixStep {
         const float* const w = operands.src[0] + r * columns_;
         float* const dst = operands.dst[0] + r * columns_;
         const float* const factors = column_factor + r / rows_ * columns_;
-        const float row = row_factor[r] * operands.gradient_scale * by.step;
+        const float row = row_factor[r] * fraction * by.step;
         for (int64_t c = 0; c < columns_; ++c) dst[c] = w[c] * by.keep - g[c] * factors[c] * row;
       }
     });
@@ -108,8 +112,8 @@ class MatrixStep {
     });
   }
 
-  // Also 1 / sqrt(col).
-  void join_columns(const StepOperands& operands, double scale, float* factor) const {
+  // Also power / sqrt(col).
+  void join_columns(const StepOperands& operands, double scale, float power, float* factor) const {
     const int64_t chunks = (columns_ + kColumns - 1) / kColumns;
     parallel_for(threads_, all_rows_ / rows_ * chunks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
@@ -126,7 +130,9 @@ class MatrixStep {
           const int64_t at = matrix * columns_ + first + c;
           const double mean = scale * sums[c] / static_cast<double>(rows_) + attributes_.eps;
           operands.dst[2][at] = joined(operands, static_cast<double>(operands.src[3][at]), mean);
-          factor[at] = static_cast<float>(1 / std::sqrt(static_cast<double>(operands.dst[2][at])));
+          const auto root =
+              static_cast<float>(1 / std::sqrt(static_cast<double>(operands.dst[2][at])));
+          factor[at] = root * power;
         }
       }
     });

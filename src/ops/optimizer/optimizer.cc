@@ -21,6 +21,12 @@ std::vector<TensorType> infer_set_zero(const InferArgs& args) {
   return {args.inputs[0]};
 }
 
+std::vector<TensorType> infer_gradient_squares(const InferArgs& args) {
+  require_dtype(args, 0, DType::f32, "g");
+  require_f32(args, 1, {}, "scale");
+  return {{DType::f32, {}}};
+}
+
 std::vector<TensorType> infer_global_norm(const InferArgs& args) {
   for (size_t i = 0; i < args.inputs.size(); ++i) {
     require_dtype(args, i, DType::f32, "every sum of squares");
@@ -37,6 +43,9 @@ Cost cost_set_zero(const CostArgs& args) {
   return {.flops = 0,
           .bytes_read = 0,
           .bytes_written = static_cast<double>(byte_count(args.outputs[0]))};
+}
+Cost cost_gradient_squares(const CostArgs& args) {
+  return streaming_cost(args, element_flops(args.inputs[0], 2));
 }
 Cost cost_global_norm(const CostArgs& args) {
   return streaming_cost(args, static_cast<double>(args.inputs.size()) + 20);
@@ -58,6 +67,9 @@ ValueId accumulate(GraphBuilder& builder, ValueId acc, ValueId x) {
   return builder.op1("accumulate", {acc, x});
 }
 ValueId set_zero(GraphBuilder& builder, ValueId x) { return builder.op1("set_zero", {x}); }
+ValueId gradient_squares(GraphBuilder& builder, ValueId gradient, ValueId scale) {
+  return builder.op1("gradient_squares", {gradient, scale});
+}
 
 GlobalNormOutputs global_norm(GraphBuilder& builder, std::span<const ValueId> sums_of_squares,
                               double max_norm) {
@@ -92,6 +104,18 @@ std::span<const OpDef> optimizer_ops() {
        .cost = cost_set_zero,
        .alias = must_overwrite({{0, 0}}),
        .timing = {.finds = Finds::little, .probes = probes::of_matrices<1>}},
+      {.name = "gradient_squares",
+       .inputs = Inputs{"g", "scale"},
+       .is_variadic = false,
+       .outputs = Names{"sum"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_gradient_squares,
+       .gradient = no_gradient(),
+       .keeps = Keeps{},
+       .cost = cost_gradient_squares,
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::unwarmed,
+                  .kind = [](const CostArgs&) { return std::string("sum_squares"); }}},
       {.name = "global_norm",
        .inputs = Inputs{"sum_of_squares"},
        .is_variadic = true,

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backend/cpu/kernel.h"
+#include "backend/cpu/reduction.h"
 #include "base/threads.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -59,6 +60,22 @@ std::unique_ptr<Kernel> create_set_zero(const NodeSpec& spec, const CpuContext& 
       });
 }
 
+int64_t squares_scratch(const NodeSpec& spec, const CpuContext&) {
+  const int64_t blocks = (element_count(spec.inputs[0]) + kSquaresBlock - 1) / kSquaresBlock;
+  return blocks * static_cast<int64_t>(sizeof(double));
+}
+
+std::unique_ptr<Kernel> create_gradient_squares(const NodeSpec& spec, const CpuContext& context) {
+  return make_kernel(
+      [count = element_count(spec.inputs[0]), threads = context.threads](const Launch& launch) {
+        const auto scale = static_cast<double>(*input<float>(launch, 1));
+        const double sum =
+            sum_squares_f32(threads, input<float>(launch, 0), count, scratch_at<double>(launch));
+        *output<float>(launch) = static_cast<float>(sum * scale * scale);
+        return ErrorCode::ok;
+      });
+}
+
 std::unique_ptr<Kernel> create_global_norm(const NodeSpec& spec, const CpuContext&) {
   return make_kernel([max_norm = spec.attrs.real("max_norm")](const Launch& launch) {
     double sum = 0;
@@ -67,7 +84,7 @@ std::unique_ptr<Kernel> create_global_norm(const NodeSpec& spec, const CpuContex
     const double norm = std::sqrt(sum);
     double factor = 1.0;
     if (!std::isfinite(norm)) {
-      factor = std::nan("");  // a gradient that is not finite must not look like a clipped one
+      factor = std::nan("");  // skips the update
     } else if (max_norm > 0) {
       factor = std::min(1.0, max_norm / (norm + 1e-6));
     }
@@ -83,6 +100,8 @@ std::span<const CpuKernelDef> optimizer_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"accumulate", "simd:accumulate", "f32 f32 -> f32", always, no_scratch, create_accumulate},
       {"set_zero", "plain:set_zero", "f32 -> f32", always, no_scratch, create_set_zero},
+      {"gradient_squares", "simd:sum_squares", "f32 f32 -> f32", always, squares_scratch,
+       create_gradient_squares},
       {"global_norm", "plain:global_norm", "f32... -> f32 f32", always, no_scratch,
        create_global_norm},
   };

@@ -24,6 +24,14 @@ void run_set_zero(const RefArgs& args) {
   std::fill_n(args.outputs[0].data, args.outputs[0].size(), 0.0);
 }
 
+void run_gradient_squares(const RefArgs& args) {
+  const double scale = args.inputs[1].data[0];
+  double sum = 0;
+  for (int64_t i = 0; i < args.inputs[0].size(); ++i)
+    sum += args.inputs[0].data[i] * args.inputs[0].data[i];
+  args.outputs[0].data[0] = sum * scale * scale;
+}
+
 void run_global_norm(const RefArgs& args) {
   const double max_norm = args.attrs.real("max_norm");
   double sum = 0;
@@ -68,8 +76,10 @@ void code(StateForm form, const std::vector<double>& values, uint32_t dither, do
 }  // namespace
 
 std::span<const RefKernelDef> optimizer_ref_kernels() {
-  static const RefKernelDef kernels[] = {
-      {"accumulate", run_accumulate}, {"set_zero", run_set_zero}, {"global_norm", run_global_norm}};
+  static const RefKernelDef kernels[] = {{"accumulate", run_accumulate},
+                                         {"set_zero", run_set_zero},
+                                         {"gradient_squares", run_gradient_squares},
+                                         {"global_norm", run_global_norm}};
   return kernels;
 }
 

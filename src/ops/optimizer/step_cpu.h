@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 
 #include "backend/cpu/kernel.h"
@@ -103,7 +104,8 @@ class StepStates {
 };
 
 /// A kernel from `void step(const StepOperands&, const Launch&)`, which is not called where the
-/// update is skipped. Coded states are no operands: StepStates brings them.
+/// update is skipped: by `hyper`, or by the coefficient of a norm that is not finite. Coded states
+/// are no operands: StepStates brings them.
 template <class Step>
 [[nodiscard]] std::unique_ptr<Kernel> make_step_kernel(const NodeSpec& spec, Step step) {
   constexpr size_t kMostOutputs = 2 * kMostStates + 1;
@@ -112,7 +114,7 @@ template <class Step>
   for (size_t i = 0; i < spec.outputs.size(); ++i) bytes[i] = byte_count(spec.outputs[i]);
   return make_kernel([=, is_coded = StepStates(spec).is_coded()](const Launch& launch) {
     const StepOperands operands = operands_of(launch, is_coded);
-    if (operands.hyper[3] != 1) {
+    if (operands.hyper[3] != 1 && !std::isnan(operands.gradient_scale)) {
       step(operands, launch);
       return ErrorCode::ok;
     }

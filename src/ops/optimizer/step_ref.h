@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "backend/reference/reference.h"
 
@@ -18,10 +19,11 @@ namespace snug {
   return coefficient == nullptr ? 1 : *coefficient;
 }
 
-/// Runs the step, or copies w and the states where the update is skipped.
+/// Runs the step, or copies w and the states where the update is skipped: by `hyper`, or by the
+/// coefficient of a norm that is not finite.
 template <void (*kStep)(const RefArgs&)>
 void run_or_skip(const RefArgs& args) {
-  if (hyper_of(args)[3] != 1) return kStep(args);
+  if (hyper_of(args)[3] != 1 && !std::isnan(coefficient_of(args))) return kStep(args);
   for (size_t i = 0; i < args.outputs.size(); ++i) {
     const RefTensor& before = args.inputs[i == 0 ? 0 : i + 1];
     std::copy_n(before.data, before.size(), args.outputs[i].data);

@@ -1,0 +1,71 @@
+"""Loss scaling: equal weights for every power of two, updates that overflow are skipped and counted, a kill goes on, refusals."""
+import json
+
+from common import Case, main, options, read_safetensors, run, sha256
+
+KEYS = dict(train_batch_size=8, micro_batch_size=4, validation_file=None, validation_split=0, logging_steps=1)
+# The first update makes the weights so large that every gradient behind it overflows.
+DIVERGING = dict(KEYS, optim="sgd", learning_rate=1e30, max_grad_norm=0, lr_scheduler_type="constant", warmup_steps=0, warmup_ratio=0)
+
+
+class LossScale(Case):
+    def lines(self, out):
+        return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+    def test_a_power_of_two_changes_no_bit_and_the_log_is_without_it(self):
+        plain = self.train("plain", **dict(KEYS, max_steps=4))
+        self.assertEqual({(line["loss_scale"], line["skipped_updates"]) for line in self.lines(plain)}, {(1, 0)})
+        for scale, logged in (("256", 256), ("dynamic", 65536), ("dynamic_paddle", 32768)):
+            out = self.train(f"scaled-{scale}", **dict(KEYS, max_steps=4, loss_scale=scale))
+            self.assertEqual(sha256(out / "last/model.safetensors"), sha256(plain / "last/model.safetensors"), scale)
+            for line, wanted in zip(self.lines(out), self.lines(plain)):
+                self.assertEqual((line["loss"], line["grad_norm"]), (wanted["loss"], wanted["grad_norm"]))
+                self.assertEqual((line["loss_scale"], line["skipped_updates"]), (logged, 0))
+
+    def test_overflows_are_skipped_said_and_counted_and_a_kill_goes_on(self):
+        keys = dict(DIVERGING, loss_scale="dynamic", max_steps=6, save_steps=1)
+        out = self.folder / "whole"
+        done = self.ok("train", **self.base(**keys, output_dir=out))
+        self.assertIn("update 2 is skipped: gradients overflowed at a loss scale of 65536, the next has 32768", done.stderr)
+        last = self.lines(out)[-1]
+        self.assertEqual((last["loss_scale"], last["skipped_updates"], last["grad_norm"]), (65536 / 2**4, 5, None))
+        cut = self.base(**dict(keys, output_dir=self.folder / "cut"))
+        self.kill_after_a_checkpoint(**cut)
+        self.ok("train", **dict(cut, resume=True))
+        states = [json.loads((folder / "last/trainer_state.json").read_text()) for folder in (out, cut["output_dir"])]
+        self.assertEqual(states[0]["loss_scale"], states[1]["loss_scale"])
+        self.assertEqual((states[0]["global_step"], states[0]["optimizer_step"], states[0]["schedule_step"]), (6, 1, 1))
+        self.assertEqual(sha256(out / "last/model.safetensors"), sha256(cut["output_dir"] / "last/model.safetensors"))
+        weights = read_safetensors(out / "last/model.safetensors")
+        self.assertTrue(all(value == value for tensor in weights.values() for value in tensor))
+
+    def test_an_overflow_that_no_scale_answers_is_exit_3(self):
+        for i, (keys, text) in enumerate(((dict(loss_scale="dynamic", loss_scale_min=32768), "at a loss scale of 32768"),
+                                         (dict(loss_scale=1024), "at a loss scale of 1024"), (dict(loss_scale="none"), "not finite"))):
+            done = run("train", *options(**self.base(**dict(DIVERGING, max_steps=9), output_dir=self.folder / f"over{i}", **keys)))
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(text, done.stderr)
+
+    def test_what_is_no_scale_is_refused(self):
+        for keys, text in ((dict(loss_scale="big"), "loss_scale"), (dict(loss_scale=0), "loss_scale"), (dict(loss_scale="1e39"), "loss_scale"),
+                           (dict(loss_scale_min=4), "never falls"), (dict(loss_scale="dynamic", loss_scale_min=1e6), "with which dynamic begins")):
+            done = run("plan", *options(**self.base(**keys)))
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(text, done.stderr)
+
+    def test_a_run_keeps_its_kind_of_scale(self):
+        out = self.train("kept", **dict(KEYS, max_steps=1, loss_scale="dynamic"))
+        done = run("train", *options(**self.base(**dict(KEYS, output_dir=out, max_steps=2, resume=True, loss_scale=64))))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("loss_scale", done.stderr)
+
+    def test_a_plan_under_a_dynamic_scale_keeps_gradients_and_verifies(self):
+        keys = dict(train_batch_size=8, micro_batch_size=8, max_grad_norm=0)
+        plain, scaled = (self.plan(**self.base(**keys, loss_scale=scale)) for scale in ("none", "dynamic"))
+        self.assertGreater(scaled["resident_bytes"], plain["resident_bytes"])
+        self.assertEqual(scaled["resident_bytes"], self.plan(**self.base(**dict(keys, max_grad_norm=1), loss_scale="dynamic"))["resident_bytes"])
+        self.ok("verify", **self.base(**KEYS, loss_scale="dynamic"))
+
+
+if __name__ == "__main__":
+    main()
