@@ -100,6 +100,9 @@ struct SessionOptions {
   bool only_gradients = false;
   /// No step() and no gradients(): evaluate() and predict(), in less memory.
   bool only_evaluation = false;
+  /// How frozen linear maps and tables of embeddings are stored: "float32", "bfloat16" or "int8"
+  /// (docs/lora.md).
+  std::string frozen_dtype = "float32";
   ScheduleKind lr_scheduler_type = ScheduleKind::constant;
   int64_t warmup_steps = 0;
   int64_t max_steps = 0;  // updates after which a falling schedule is at 0; needed for one
@@ -260,11 +263,12 @@ struct OutputRows {
 };
 using OutputSink = std::function<void(const OutputRows&)>;
 
-enum class TensorKind : uint8_t { parameter, buffer, optimizer_state };
+/// scales: of a frozen weight in 8 bits, whose name stands before ".scales".
+enum class TensorKind : uint8_t { parameter, buffer, optimizer_state, scales };
 struct TensorInfo {
   std::string name;  // states are called ROLE.PARAMETER, in 8 bits with .codes and .scales behind
   Shape shape;
-  DType dtype = DType::f32;  // u8 of codes
+  DType dtype = DType::f32;  // u8 of codes, bf16 of frozen weights in 16 bits
   TensorKind kind = TensorKind::parameter;
   bool is_trained = false;  // a parameter that no pattern freezes
   [[nodiscard]] bool is_weight() const { return kind != TensorKind::optimizer_state; }  // or buffer
@@ -355,12 +359,15 @@ class Session {
 
   /// Weights, buffers and optimizer states, in order of name.
   [[nodiscard]] std::vector<TensorInfo> tensors() const;
-  /// Codes of states in 8 bits are whole numbers from 0 to 255.
+  /// Codes of states in 8 bits are whole numbers from 0 to 255. Frozen weights that are stored in
+  /// fewer bits are decoded, and coded where they are written.
   /// Throw Error{bad_config} for a name that there is not or another number of elements, write()
   /// also for values that are not finite.
   void read(const std::string& name, std::span<float> values) const;
   [[nodiscard]] std::vector<float> read(const std::string& name) const;
   void write(const std::string& name, std::span<const float> values);
+  /// Whole rows of a weight or buffer from this one, for weights that are not in memory as f32.
+  void write_rows(const std::string& name, int64_t first_row, std::span<const float> values);
   /// The tensor's own elements, without a copy; valid until the next call that changes the session.
   /// What is written through edit() is not checked.
   [[nodiscard]] std::span<const float> view(const std::string& name) const;

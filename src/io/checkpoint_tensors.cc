@@ -8,6 +8,7 @@ namespace snug::io {
 namespace {
 
 StoredType stored_type(DType dtype) {
+  if (dtype == DType::bf16) return StoredType::bf16;
   SNUG_CHECK(dtype == DType::f32 || dtype == DType::u8, "no checkpoint holds this type");
   return dtype == DType::u8 ? StoredType::u8 : StoredType::f32;
 }

@@ -12,7 +12,7 @@
 namespace snug::nn {
 namespace {
 
-constexpr int64_t kParallelGrain = 1 << 14;  // a multiple of 4: a part starts at a whole counter
+constexpr int64_t kParallelGrain = 1 << 14;  // elements
 
 // FNV-1a: the parameter's name as the upper half of the counter. Fixed for ever, since weights
 // depend on it.
@@ -46,32 +46,35 @@ void variates(const PhiloxCounter& words, const InitRule& rule, double* out) {
 }  // namespace
 
 void initialize(std::span<float> weight, const Shape& shape, const InitRule& rule,
-                const std::string& parameter, uint64_t seed, int threads) {
-  SNUG_CHECK(static_cast<int64_t>(weight.size()) == element_count(shape), parameter);
+                const std::string& parameter, uint64_t seed, int threads, int64_t first) {
+  const auto count = static_cast<int64_t>(weight.size());
+  SNUG_CHECK(first >= 0 && first + count <= element_count(shape), parameter);
   if (rule.deviation == 0 && rule.bound == 0) {
     std::fill(weight.begin(), weight.end(), static_cast<float>(rule.constant));
   } else {
     const uint64_t stream = hash_of(parameter);
-    parallel_for(threads, static_cast<int64_t>(weight.size()), kParallelGrain,
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t first = begin; first < end; first += 4) {
-                     const auto block = static_cast<uint64_t>(first / 4);
-                     const PhiloxCounter words = philox4x32(
-                         {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                          static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
-                         seed);
-                     double values[4];
-                     variates(words, rule, values);
-                     for (int64_t i = first; i < std::min(first + 4, end); ++i)
-                       weight[static_cast<size_t>(i)] = static_cast<float>(values[i - first]);
-                   }
-                 });
+    const int64_t begins = first / 4;  // counters: each makes four elements
+    const int64_t ends = (first + count + 3) / 4;
+    parallel_for(threads, ends - begins, kParallelGrain / 4, [&](int64_t begin, int64_t end) {
+      for (int64_t each = begins + begin; each < begins + end; ++each) {
+        const auto block = static_cast<uint64_t>(each);
+        const PhiloxCounter words =
+            philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                        static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
+                       seed);
+        double values[4];
+        variates(words, rule, values);
+        for (int64_t i = std::max(4 * each, first); i < std::min(4 * each + 4, first + count); ++i)
+          weight[static_cast<size_t>(i - first)] = static_cast<float>(values[i - 4 * each]);
+      }
+    });
   }
   const bool has_zero_row = rule.zero_row >= 0 && !shape.empty() && rule.zero_row < shape[0];
   if (!has_zero_row) return;
-  const auto columns = weight.size() / static_cast<size_t>(shape[0]);
-  std::fill_n(weight.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(rule.zero_row) * columns),
-              columns, 0.0f);
+  const int64_t columns = element_count(shape) / shape[0];
+  const int64_t begin = std::max<int64_t>(rule.zero_row * columns - first, 0);
+  const int64_t end = std::min((rule.zero_row + 1) * columns - first, count);
+  if (begin < end) std::fill(weight.begin() + begin, weight.begin() + end, 0.0f);
 }
 
 }  // namespace snug::nn

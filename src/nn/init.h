@@ -12,8 +12,9 @@
 
 namespace snug::nn {
 
-/// Fills the row-major weight of this shape.
+/// Fills the row-major weight of this shape, or rows of it: `first` is the first element of
+/// `weight` among all.
 void initialize(std::span<float> weight, const Shape& shape, const InitRule& rule,
-                const std::string& parameter, uint64_t seed, int threads = 1);
+                const std::string& parameter, uint64_t seed, int threads = 1, int64_t first = 0);
 
 }  // namespace snug::nn

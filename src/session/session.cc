@@ -12,11 +12,16 @@
 #include <utility>
 
 #include "session/finite.h"
+#include "session/frozen_weight.h"
 #include "session/session_impl.h"
 #include "snug/error.h"
 
 namespace snug {
 namespace {
+
+constexpr int64_t kBufferElements = 1 << 16;
+
+int64_t rows_at_once(int64_t columns) { return std::max<int64_t>(1, kBufferElements / columns); }
 
 constexpr float kLargestCode = 255;  // of a state in 8 bits
 constexpr double kLargestScale = std::numeric_limits<float>::max();
@@ -68,15 +73,28 @@ Session::Impl::Impl(std::shared_ptr<const SessionPlan::Impl> plan)
   engine->rehearse_peak();
   if (!planned->options.has_initial_values) return;
   for (const auto& [name, entry] : run.residents.entries()) {
-    if (is_of_model(entry.kind)) initialize(name, entry);
+    if (is_of_model(entry.kind) && !train::is_frozen_scales(*engine, name)) initialize(name, entry);
   }
 }
 
 void Session::Impl::initialize(const std::string& weight, const ResidentLayout::Entry& entry) {
-  nn::initialize(engine->write<float>(weight), entry.type.shape,
-                 planned->def.init_rule(weight, entry.type.shape), weight,
-                 static_cast<uint64_t>(planned->options.seed), planned->machine.threads());
+  const InitRule rule = planned->def.init_rule(weight, entry.type.shape);
+  const auto seed = static_cast<uint64_t>(planned->options.seed);
+  const int threads = planned->machine.threads();
   has_prologue = false;
+  if (!train::is_frozen_code(*engine, weight)) {
+    nn::initialize(engine->write<float>(weight), entry.type.shape, rule, weight, seed, threads);
+    return;
+  }
+  // A few rows at a time: the weight is never in memory as f32.
+  const int64_t columns = entry.type.shape[1];
+  const int64_t rows = rows_at_once(columns);
+  std::vector<float> values;
+  for (int64_t first = 0; first < entry.type.shape[0]; first += rows) {
+    values.resize(static_cast<size_t>(std::min(rows, entry.type.shape[0] - first) * columns));
+    nn::initialize(values, entry.type.shape, rule, weight, seed, threads, first * columns);
+    train::write_frozen_rows(*engine, weight, first, values);
+  }
 }
 
 size_t Session::Impl::bucket_of(const Lengths& length) const {
@@ -301,8 +319,9 @@ std::vector<TensorInfo> Session::tensors() const {
   for (const auto& [name, entry] : impl_->planned->plan.residents.entries()) {
     if (!is_kept(entry.kind) || name.starts_with(train::kGradientPrefix)) continue;
     const TensorKind kind = entry.kind == ValueKind::parameter ? TensorKind::parameter
-                            : entry.kind == ValueKind::buffer  ? TensorKind::buffer
-                                                               : TensorKind::optimizer_state;
+                            : entry.kind == ValueKind::state   ? TensorKind::optimizer_state
+                            : train::is_frozen_scales(*impl_->engine, name) ? TensorKind::scales
+                                                                            : TensorKind::buffer;
     found.push_back({.name = name,
                      .shape = entry.type.shape,
                      .dtype = entry.type.dtype,
@@ -327,8 +346,16 @@ namespace {
 
 void require_f32(const std::string& name, DType dtype) {
   if (dtype != DType::f32)
-    throw Error(ErrorCode::bad_config, name, "its elements are codes of 8 bits",
+    throw Error(ErrorCode::bad_config, name,
+                std::string("its elements are stored as ") + to_string(dtype),
                 "view_bytes and edit_bytes give them, read and write their values");
+}
+
+void check_finite(const std::string& name, std::span<const float> values, int64_t first) {
+  const int64_t bad = train::first_not_finite(values);
+  if (bad >= 0)
+    throw Error(ErrorCode::numeric, name,
+                "element " + std::to_string(first + bad) + " is not finite");
 }
 
 void check_size(const std::string& name, std::span<const float> values, int64_t elements) {
@@ -357,6 +384,8 @@ void Session::read(const std::string& name, std::span<float> values) const {
   const auto copy = [&values](const auto& own) {
     std::copy(own.begin(), own.end(), values.begin());
   };
+  if (train::is_frozen_code(*impl_->engine, name))
+    return train::read_frozen_rows(*impl_->engine, name, 0, values);
   if (type.dtype == DType::u8) return copy(impl_->engine->read<uint8_t>(name));
   copy(view(name));
 }
@@ -370,9 +399,8 @@ std::vector<float> Session::read(const std::string& name) const {
 void Session::write(const std::string& name, std::span<const float> values) {
   const TensorType& type = impl_->entry(name).type;
   check_size(name, values, element_count(type));
-  const int64_t bad = train::first_not_finite(values);
-  if (bad >= 0)
-    throw Error(ErrorCode::numeric, name, "element " + std::to_string(bad) + " is not finite");
+  check_finite(name, values, 0);
+  if (train::is_frozen_code(*impl_->engine, name)) return write_rows(name, 0, values);
   if (type.dtype != DType::u8) {
     std::copy(values.begin(), values.end(), edit(name).begin());
     return;
@@ -388,8 +416,32 @@ void Session::write(const std::string& name, std::span<const float> values) {
                  [](float value) { return static_cast<uint8_t>(value); });
 }
 
+void Session::write_rows(const std::string& name, int64_t first_row,
+                         std::span<const float> values) {
+  const ResidentLayout::Entry& entry = impl_->entry(name);
+  const Shape& shape = entry.type.shape;
+  const int64_t columns = shape.empty() || shape[0] == 0 ? 0 : element_count(shape) / shape[0];
+  const bool is_whole = columns > 0 && std::ssize(values) % columns == 0;
+  const bool is_inside =
+      is_whole && first_row >= 0 && first_row + std::ssize(values) / columns <= shape[0];
+  if (!is_of_model(entry.kind) || !is_inside)
+    throw Error(ErrorCode::bad_config, name,
+                std::to_string(values.size()) + " elements from row " + std::to_string(first_row) +
+                    " are no rows of a weight " + to_string(shape),
+                "give whole rows of a weight or buffer");
+  check_finite(name, values, first_row * columns);
+  impl_->has_prologue = false;
+  if (train::is_frozen_code(*impl_->engine, name))
+    return train::write_frozen_rows(*impl_->engine, name, first_row, values);
+  const std::span<float> own = edit(name);
+  std::copy(values.begin(), values.end(), own.begin() + first_row * columns);
+}
+
 void Session::initialize(const std::string& name) {
   const ResidentLayout::Entry& entry = impl_->entry(name);
+  if (train::is_frozen_scales(*impl_->engine, name))
+    throw Error(ErrorCode::bad_config, name, "it is a part of a weight in 8 bits",
+                "name the weight");
   if (!is_of_model(entry.kind))
     throw Error(ErrorCode::bad_config, name, "it is a state of the optimizer, which begins as 0",
                 "name a weight or buffer");

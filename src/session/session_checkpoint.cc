@@ -58,6 +58,7 @@ Json deciding_options(const SessionOptions& options) {
           {"optim_codec", options.optim_codec},
           {"optim_bits_overrides", overrides},
           {"freeze", options.freeze},
+          {"frozen_dtype", options.frozen_dtype},
           {"lora",
            {{"match", options.lora.match},
             {"r", options.lora.r},

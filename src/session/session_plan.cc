@@ -9,6 +9,7 @@
 #include "fit/saved_plan.h"
 #include "fit/splits.h"
 #include "io/file.h"
+#include "programs/frozen_storage.h"
 #include "programs/lora.h"
 #include "snug/error.h"
 #include "solve/remat_write.h"
@@ -134,7 +135,8 @@ train::Recipe recipe_of(const SessionOptions& options) {
 }
 
 NetworkDef changed_network(NetworkDef network, const SessionOptions& options) {
-  return train::with_lora(std::move(network), options.lora);
+  return train::with_frozen_storage(train::with_lora(std::move(network), options.lora),
+                                    options.freeze, train::frozen_storage_of(options.frozen_dtype));
 }
 
 Machine machine_of(const SessionOptions& options) {

@@ -15,7 +15,7 @@
 namespace snug {
 
 [[nodiscard]] train::Recipe recipe_of(const SessionOptions& options);
-/// As these options change it: with adapters.
+/// As these options change it: with adapters, and with frozen weights in fewer bits.
 [[nodiscard]] NetworkDef changed_network(NetworkDef network, const SessionOptions& options);
 [[nodiscard]] Machine machine_of(const SessionOptions& options);
 /// What is asked of planning. Refers to `options`.

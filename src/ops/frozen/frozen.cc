@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/frozen/frozen.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/op_probes.h"
+#include "ops/op_rules.h"
+
+namespace snug {
+namespace {
+
+constexpr int kZeroCode = 128;
+constexpr float kMostCode = 127;
+
+// The weight is input `weight`, its scales are input `scales`.
+void check_weight(const InferArgs& args, size_t weight, size_t scales) {
+  require_rank(args, weight, 2, "weight");
+  const TensorType& type = args.inputs[weight];
+  if (type.dtype == DType::bf16) {
+    if (args.inputs.has(scales)) shape_error(args, "a weight in bf16 has no scales");
+    return;
+  }
+  require_dtype(args, weight, DType::u8, "weight");
+  if (!args.inputs.has(scales)) shape_error(args, "a weight in 8 bits needs its scales");
+  require_dtype(args, scales, DType::f32, "scales");
+  require_shape(args, scales, {type.shape[0], frozen_blocks(type.shape[1])}, "scales");
+}
+
+std::vector<TensorType> infer_matmul(const InferArgs& args) {
+  require_dtype(args, 0, DType::f32, "a");
+  check_weight(args, 1, 2);
+  const bool transpose_b = args.attrs.boolean("transpose_b");
+  const Shape& weight = args.inputs[1].shape;
+  Shape out = args.inputs[0].shape;
+  if (out.size() < 2) shape_error(args, "a " + to_string(out) + " must have rank 2 or more");
+  if (out.back() != weight[transpose_b ? 1 : 0])
+    shape_error(args, "the summed dims of a " + to_string(out) + " and the weight " +
+                          to_string(weight) + " differ");
+  out.back() = weight[transpose_b ? 0 : 1];
+  require_dtype(args, 3, DType::f32, "bias");
+  if (args.inputs.has(3) && args.inputs[3].shape != out)
+    require_shape(args, 3, {out.back()}, "bias");
+  return {{DType::f32, std::move(out)}};
+}
+
+std::vector<TensorType> infer_embedding(const InferArgs& args) {
+  check_weight(args, 0, 2);
+  require_dtype(args, 1, DType::i32, "ids");
+  Shape shape = args.inputs[1].shape;
+  shape.push_back(args.inputs[0].shape[1]);
+  return {{DType::f32, std::move(shape)}};
+}
+
+std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
+  GraphBuilder& builder = args.builder;
+  const ValueId dy = args.dy[0];
+  std::vector<ValueId> gradients(4, kNone);
+  if (args.wants[1])
+    throw Error(ErrorCode::invalid_graph, "frozen_matmul", "a frozen weight has no gradient");
+  if (args.wants[3] && args.type(args.in(3)).shape.size() > 1) {
+    gradients[3] = dy;
+  } else if (args.wants[3]) {
+    std::vector<int64_t> axes;
+    for (int64_t i = 0; i + 1 < static_cast<int64_t>(args.type(dy).shape.size()); ++i)
+      axes.push_back(i);
+    gradients[3] = builder.op1("reduce_sum", {dy}, {{"axes", axes}});
+  }
+  if (args.wants[0])
+    gradients[0] = builder.op1("frozen_matmul", {dy, args.in(1), args.in(2), kNone},
+                               {{"transpose_b", !args.node.attrs.boolean("transpose_b")}});
+  return gradients;
+}
+
+// The product, and the weight's decoding.
+Cost cost_matmul(const CostArgs& args) {
+  const TensorType& weight = args.inputs[1];
+  const Shape& a = args.inputs[0].shape;
+  const double rows =
+      a.back() == 0 ? 0 : element_flops(args.inputs[0], 1.0 / static_cast<double>(a.back()));
+  return streaming_cost(args, 2 * (rows + 1) * element_flops(weight, 1));
+}
+Cost cost_embedding(const CostArgs& args) {
+  const auto bytes = static_cast<double>(byte_count(args.outputs[0]));
+  return {.flops = element_flops(args.outputs[0], 2),
+          .bytes_read = bytes / 4 + static_cast<double>(byte_count(args.inputs[1])),
+          .bytes_written = bytes};
+}
+
+std::vector<RateProbe> product_probes() {
+  using probes::f32;
+  using probes::kAbsent;
+  std::vector<RateProbe> all;
+  for (const bool transpose_b : {true, false}) {
+    for (const int64_t rows : {16, 512})
+      all.push_back({{f32({rows, 768}), TensorType{DType::u8, {768, 768}}, f32({768, 3}), kAbsent},
+                     {{"transpose_b", transpose_b}},
+                     RateBasis::both});
+  }
+  return all;
+}
+
+int row_flow_of_product(const RowFlowArgs& args) {
+  const int last = static_cast<int>(args.inputs[0].shape.size()) - 1;
+  const bool has_other =
+      std::any_of(args.axes.begin() + 1, args.axes.end(), [](int axis) { return axis >= 0; });
+  return has_other || args.axes[0] == last ? kCoupledRows : args.axes[0];
+}
+int row_flow_of_rows(const RowFlowArgs& args) {
+  return args.axes[0] >= 0 ? kCoupledRows : args.axes[1];
+}
+
+}  // namespace
+
+void encode_frozen_row(std::span<const float> row, std::span<uint8_t> codes,
+                       std::span<float> scales) {
+  for (size_t begin = 0, block = 0; begin < row.size(); begin += kFrozenBlock, ++block) {
+    const size_t end = std::min(row.size(), begin + kFrozenBlock);
+    float most = 0;
+    for (size_t i = begin; i < end; ++i) most = std::max(most, std::fabs(row[i]));
+    scales[block] = most / kMostCode;
+    for (size_t i = begin; i < end; ++i) {
+      const float code = most == 0 ? 0 : std::nearbyint(row[i] / most * kMostCode);
+      codes[i] = static_cast<uint8_t>(kZeroCode + static_cast<int>(code));
+    }
+  }
+}
+
+void decode_frozen_row(std::span<const uint8_t> codes, std::span<const float> scales,
+                       std::span<float> row) {
+  for (size_t begin = 0, block = 0; begin < row.size(); begin += kFrozenBlock, ++block) {
+    const size_t end = std::min(row.size(), begin + kFrozenBlock);
+    const float scale = scales[block];
+    for (size_t i = begin; i < end; ++i)
+      row[i] = scale * static_cast<float>(static_cast<int>(codes[i]) - kZeroCode);
+  }
+}
+
+std::span<const OpDef> frozen_ops() {
+  static const OpDef ops[] = {
+      {.name = "frozen_matmul",
+       .inputs =
+           std::vector<InputSpec>{"a", "weight", optional_input("scales"), optional_input("bias")},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"y"},
+       .attrs = std::vector<AttrSpec>{{"transpose_b", false}},
+       .infer = infer_matmul,
+       .gradient = Gradient(vjp_matmul),
+       .keeps = Keeps{.inputs = 0b0110},
+       .cost = cost_matmul,
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::most, .probes = product_probes, .is_expensive = true},
+       .row_flow = row_flow_of_product},
+      {.name = "frozen_embedding",
+       .inputs = std::vector<InputSpec>{"weight", "ids", optional_input("scales")},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"y"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_embedding,
+       .gradient = not_differentiable("its table is frozen"),
+       .keeps = Keeps{},
+       .cost = cost_embedding,
+       .alias = never_in_place(),
+       .timing = {.finds = Finds::unwarmed},
+       .row_flow = row_flow_of_rows},
+  };
+  return ops;
+}
+
+}  // namespace snug

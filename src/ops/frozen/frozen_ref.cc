@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <vector>
+
+#include "backend/reference/reference.h"
+#include "ops/frozen/frozen.h"
+
+namespace snug {
+namespace {
+
+constexpr double kZeroCode = 128;
+
+// bf16 values are there as they are.
+std::vector<double> decoded(const RefTensor& weight, const RefTensor& scales) {
+  std::vector<double> values(weight.data, weight.data + weight.size());
+  if (scales.data == nullptr) return values;
+  const int64_t columns = weight.type.shape[1];
+  const int64_t blocks = frozen_blocks(columns);
+  for (int64_t i = 0; i < weight.size(); ++i) {
+    const double scale = scales.data[i / columns * blocks + i % columns / kFrozenBlock];
+    values[static_cast<size_t>(i)] = scale * (values[static_cast<size_t>(i)] - kZeroCode);
+  }
+  return values;
+}
+
+void run_matmul(const RefArgs& args) {
+  const RefTensor& a = args.inputs[0];
+  const RefTensor& bias = args.inputs[3];
+  const RefTensor& y = args.outputs[0];
+  const std::vector<double> weight = decoded(args.inputs[1], args.inputs[2]);
+  const bool transpose_b = args.attrs.boolean("transpose_b");
+  const int64_t columns = args.inputs[1].type.shape[1];
+  const int64_t width = y.type.shape.back();
+  const int64_t summed = a.type.shape.back();
+  for (int64_t i = 0; i < y.size(); ++i) {
+    double sum = bias.data == nullptr ? 0 : bias.data[i % bias.size()];
+    const int64_t n = i % width;
+    for (int64_t k = 0; k < summed; ++k) {
+      const int64_t at = transpose_b ? n * columns + k : k * columns + n;
+      sum += a.data[i / width * summed + k] * weight[static_cast<size_t>(at)];
+    }
+    y.data[i] = sum;
+  }
+}
+
+void run_embedding(const RefArgs& args) {
+  const RefTensor& table = args.inputs[0];
+  const RefTensor& ids = args.inputs[1];
+  const std::vector<double> rows = decoded(table, args.inputs[2]);
+  const int64_t width = table.type.shape[1];
+  for (int64_t i = 0; i < ids.size(); ++i) {
+    const auto id = static_cast<int64_t>(ids.data[i]);
+    if (id < 0 || id >= table.type.shape[0])
+      throw Error(ErrorCode::bad_data, "frozen_embedding",
+                  "id " + std::to_string(id) + " is outside the table of " +
+                      std::to_string(table.type.shape[0]) + " rows");
+    std::copy_n(rows.begin() + id * width, width, args.outputs[0].data + i * width);
+  }
+}
+
+}  // namespace
+
+std::span<const RefKernelDef> frozen_ref_kernels() {
+  static const RefKernelDef kernels[] = {{"frozen_matmul", run_matmul},
+                                         {"frozen_embedding", run_embedding}};
+  return kernels;
+}
+
+}  // namespace snug

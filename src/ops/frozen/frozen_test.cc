@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/frozen/frozen.h"
+
+#include "ops/op_case.h"
+
+namespace snug {
+
+std::vector<OpCase> frozen_cases() {
+  const Attrs tb = {{"transpose_b", true}};
+  const auto codes = [](Shape shape) {
+    return CaseInput{
+        .domain = Domain::integers, .type = {DType::u8, std::move(shape)}, .low = 1, .high = 255};
+  };
+  const auto halves = [](Shape shape) {
+    return without_gradient({.type = {DType::bf16, std::move(shape)}});
+  };
+  const auto scales = [](Shape shape) {
+    return without_gradient(f32_positive(std::move(shape), 0.005, 0.02));
+  };
+  const auto product = [](std::string name, CaseInput a, CaseInput weight, CaseInput scale,
+                          CaseInput bias, Attrs attrs = {}) {
+    return OpCase{.op = "frozen_matmul",
+                  .name = std::move(name),
+                  .inputs = {std::move(a), std::move(weight), std::move(scale), std::move(bias)},
+                  .attrs = std::move(attrs)};
+  };
+  const auto bad = [&](std::string name, CaseInput weight, CaseInput scale, std::string text) {
+    OpCase refused =
+        product(std::move(name), f32_normal({3, 5}), std::move(weight), std::move(scale), absent());
+    refused.error = ErrorCode::shape_mismatch;
+    refused.error_text = std::move(text);
+    return refused;
+  };
+  const auto rows = [](std::string name, CaseInput weight, CaseInput ids, CaseInput scale) {
+    return OpCase{.op = "frozen_embedding",
+                  .name = std::move(name),
+                  .inputs = {std::move(weight), std::move(ids), std::move(scale)}};
+  };
+  std::vector<OpCase> cases = {
+      product("plain", f32_normal({3, 5}), codes({5, 2}), scales({5, 1}), absent()),
+      product("transpose_b", f32_normal({3, 5}), codes({2, 5}), scales({2, 1}), f32_normal({2}),
+              tb),
+      product("two_blocks", f32_normal({2, 300}), codes({3, 300}), scales({3, 2}), absent(), tb),
+      product("two_blocks_across", f32_normal({2, 3}), codes({3, 300}), scales({3, 2}),
+              f32_normal({300})),
+      product("rows_of_rank_3", f32_normal({2, 3, 4}), codes({5, 4}), scales({5, 1}),
+              f32_normal({5}), tb),
+      product("bias_of_its_own_shape", f32_normal({3, 4}), codes({5, 4}), scales({5, 1}),
+              f32_normal({3, 5}), tb),
+      product("halves", f32_normal({3, 5}), halves({4, 5}), absent(), f32_normal({4}), tb),
+      product("halves_across", f32_normal({3, 5}), halves({5, 4}), absent(), absent()),
+      product("several_panels", f32_normal({33, 130}), halves({2200, 130}), absent(),
+              f32_normal({2200}), tb),
+      product("several_panels_across", f32_normal({5, 2200}), halves({2200, 130}), absent(),
+              absent()),
+      product("no_rows", f32_normal({0, 4}), codes({3, 4}), scales({3, 1}), f32_normal({3}), tb),
+      bad("codes_without_scales", codes({5, 2}), absent(), "needs its scales"),
+      bad("halves_with_scales", halves({5, 2}), scales({5, 1}), "has no scales"),
+      bad("summed_dims_differ", codes({4, 2}), scales({4, 1}), "differ"),
+      rows("rows", codes({5, 300}), i32_between({2, 3}, 0, 4), scales({5, 2})),
+      rows("rows_of_halves", halves({5, 3}), i32_between({4}, 0, 4), absent()),
+  };
+  OpCase outside = rows("outside", halves({5, 3}), i32_values({1}, {5}), absent());
+  outside.error = ErrorCode::bad_data;
+  cases.push_back(outside);
+  return cases;
+}
+
+}  // namespace snug
