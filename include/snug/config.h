@@ -70,7 +70,8 @@ struct RunConfig {
   std::optional<double> attention_probs_dropout_prob;  // unset: the model's own
   std::vector<std::string> freeze;
   LoraOptions lora;
-  std::string lora_adapter;  // a folder; empty: adapters are fresh
+  std::string lora_adapter;              // a folder; empty: adapters are fresh
+  std::string frozen_dtype = "float32";  // of frozen weights: float32, bfloat16, int8
 
   // Task.
   std::string task = "auto";

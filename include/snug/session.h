@@ -272,6 +272,10 @@ struct TensorInfo {
   TensorKind kind = TensorKind::parameter;
   bool is_trained = false;  // a parameter that no pattern freezes
   [[nodiscard]] bool is_weight() const { return kind != TensorKind::optimizer_state; }  // or buffer
+  /// A weight that is stored in fewer bits than f32.
+  [[nodiscard]] bool is_coded() const {
+    return kind == TensorKind::parameter && dtype != DType::f32;
+  }
 };
 
 /// Plans without training: the report, with its price list. Throws Error{out_of_budget} with the

@@ -112,6 +112,10 @@ void add_model(std::vector<Option>& all) {
                    "a folder of adapters as PEFT's, to begin with (best/, last/ and those of PEFT "
                    "are); it says what `lora` says otherwise"},
                   &RunConfig::lora_adapter, true),
+      word_option({"frozen_dtype",
+                   "how frozen linear maps and tables of embeddings of 4096 elements or more are "
+                   "stored: in fewer bits they are decoded in the kernel (docs/lora.md)"},
+                  &RunConfig::frozen_dtype, {"float32", "bfloat16", "int8"}),
   };
 }
 

@@ -128,7 +128,7 @@ void SafetensorsFile::read(std::string_view name, std::byte* dst, int64_t bytes)
 }
 
 template <class T>
-void SafetensorsFile::read_as(std::string_view name, std::span<T> dst) const {
+void SafetensorsFile::read_as(std::string_view name, int64_t first, std::span<T> dst) const {
   const TensorInfo& tensor = require(name);
   const std::string_view type_name = to_string(tensor.dtype);
   if (!is_float(tensor.dtype)) {
@@ -138,36 +138,51 @@ void SafetensorsFile::read_as(std::string_view name, std::span<T> dst) const {
                 "convert the file to float32");
   }
   const auto wanted = static_cast<int64_t>(dst.size());
-  if (wanted != tensor.elements()) {
+  if (first < 0 || first + wanted > tensor.elements()) {
     throw Error(ErrorCode::bad_data, path(),
                 "tensor " + quote_json(name) + " has " + std::to_string(tensor.elements()) +
-                    " elements; " + std::to_string(wanted) + " are wanted",
+                    " elements; " + std::to_string(wanted) + " from element " +
+                    std::to_string(first) + " are wanted",
                 "check that the file belongs to this model");
   }
   const StoredType own = std::is_same_v<T, float> ? StoredType::f32 : StoredType::f64;
+  const auto element_bytes = static_cast<size_t>(bytes_of(tensor.dtype));
+  const int64_t data = data_begin_ + tensor.begin + first * bytes_of(tensor.dtype);
   if (tensor.dtype == own) {
-    file_.read_at(data_begin_ + tensor.begin, reinterpret_cast<std::byte*>(dst.data()),
-                  tensor.size_bytes());
+    file_.read_at(data, reinterpret_cast<std::byte*>(dst.data()), wanted * bytes_of(tensor.dtype));
     return;
   }
   std::array<std::byte, kChunkBytes> chunk;
-  const auto element_bytes = static_cast<size_t>(bytes_of(tensor.dtype));
   const size_t chunk_elements = kChunkBytes / element_bytes;
   for (size_t begin = 0; begin < dst.size(); begin += chunk_elements) {
     const size_t count = std::min(chunk_elements, dst.size() - begin);
-    file_.read_at(data_begin_ + tensor.begin + static_cast<int64_t>(begin * element_bytes),
-                  chunk.data(), static_cast<int64_t>(count * element_bytes));
+    file_.read_at(data + static_cast<int64_t>(begin * element_bytes), chunk.data(),
+                  static_cast<int64_t>(count * element_bytes));
     for (size_t i = 0; i < count; ++i) {
       dst[begin + i] = convert<T>(tensor.dtype, chunk.data() + i * element_bytes);
     }
   }
 }
 
+void SafetensorsFile::require_elements(std::string_view name, size_t wanted) const {
+  const int64_t elements = require(name).elements();
+  if (std::cmp_equal(wanted, elements)) return;
+  throw Error(ErrorCode::bad_data, path(),
+              "tensor " + quote_json(name) + " has " + std::to_string(elements) + " elements; " +
+                  std::to_string(wanted) + " are wanted",
+              "check that the file belongs to this model");
+}
+
 void SafetensorsFile::read_f32(std::string_view name, std::span<float> dst) const {
-  read_as<float>(name, dst);
+  require_elements(name, dst.size());
+  read_as<float>(name, 0, dst);
+}
+void SafetensorsFile::read_f32(std::string_view name, int64_t first, std::span<float> dst) const {
+  read_as<float>(name, first, dst);
 }
 void SafetensorsFile::read_f64(std::string_view name, std::span<double> dst) const {
-  read_as<double>(name, dst);
+  require_elements(name, dst.size());
+  read_as<double>(name, 0, dst);
 }
 
 }  // namespace snug::io

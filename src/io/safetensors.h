@@ -76,13 +76,16 @@ class SafetensorsFile {
   void read(std::string_view name, std::byte* dst, int64_t bytes) const;
   /// Reads F32, F16, BF16 or F64 as float. Other types are Error{bad_data}.
   void read_f32(std::string_view name, std::span<float> dst) const;
+  /// The same of the elements from this one.
+  void read_f32(std::string_view name, int64_t first, std::span<float> dst) const;
   /// Reads F32, F16, BF16 or F64 as double.
   void read_f64(std::string_view name, std::span<double> dst) const;
 
  private:
   [[nodiscard]] const TensorInfo& require(std::string_view name) const;
+  void require_elements(std::string_view name, size_t wanted) const;
   template <class T>
-  void read_as(std::string_view name, std::span<T> dst) const;
+  void read_as(std::string_view name, int64_t first, std::span<T> dst) const;
 
   File file_;
   int64_t data_begin_ = 0;
@@ -118,8 +121,10 @@ struct TensorToWrite {
   StoredType dtype = StoredType::f32;
   std::vector<int64_t> shape;
   const std::byte* data = nullptr;  // not owned; size follows from dtype and shape
-  /// In place of `data`: makes the tensor, of F32, when its turn has come.
-  std::function<std::vector<float>()> make = {};
+  /// In place of `data`: puts the elements of a tensor of F32, part by part, when its turn has
+  /// come.
+  using Put = std::function<void(std::span<const float> values)>;
+  std::function<void(const Put& put)> make = {};
 };
 
 /// Further entries of a file's metadata.

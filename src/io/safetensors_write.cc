@@ -95,9 +95,12 @@ std::string write_safetensors(const std::string& path, std::span<const TensorToW
       writer.write(tensor.data, size_of(tensor));
       continue;
     }
-    const std::vector<float> made = tensor.make();
-    SNUG_CHECK(static_cast<int64_t>(made.size() * sizeof(float)) == size_of(tensor), tensor.name);
-    writer.write(made.data(), size_of(tensor));
+    int64_t bytes = 0;
+    tensor.make([&](std::span<const float> values) {
+      bytes += static_cast<int64_t>(values.size_bytes());
+      writer.write(values.data(), static_cast<int64_t>(values.size_bytes()));
+    });
+    SNUG_CHECK(bytes == size_of(tensor), tensor.name);
   }
   return writer.finish();
 }

@@ -306,13 +306,21 @@ std::vector<TensorInfo> tensors_of(const Network& network, const SessionOptions&
       train::trainable_names(names, options.freeze, def.is_frozen);
   (void)optim::assign_groups(names, groups_of(options));
   const std::set<std::string> is_trained(trained.begin(), trained.end());
+  const std::vector<Value> weights = train::weights_of(def);
+  std::set<std::string> scales;
+  for (const Value& value : weights) {
+    if (train::is_frozen_code(value.kind, value.type.dtype))
+      scales.insert(value.name + train::kScalesSuffix);
+  }
   std::vector<TensorInfo> found;
-  for (const Value& value : train::weights_of(def)) {
-    found.push_back(
-        {.name = value.name,
-         .shape = value.type.shape,
-         .kind = value.kind == ValueKind::parameter ? TensorKind::parameter : TensorKind::buffer,
-         .is_trained = is_trained.count(value.name) != 0});
+  for (const Value& value : weights) {
+    found.push_back({.name = value.name,
+                     .shape = value.type.shape,
+                     .dtype = value.type.dtype,
+                     .kind = value.kind == ValueKind::parameter ? TensorKind::parameter
+                             : scales.count(value.name) != 0    ? TensorKind::scales
+                                                                : TensorKind::buffer,
+                     .is_trained = is_trained.count(value.name) != 0});
   }
   return found;
 }

@@ -8,7 +8,6 @@
 
 #include "io/file.h"
 #include "io/json_file.h"
-#include "io/sha256.h"
 #include "setup/model_network.h"
 #include "snug/error.h"
 
@@ -179,13 +178,13 @@ LoraOptions match_adapters(const Model& model) {
 }
 
 void BaseDigest::add(const std::string& weight, std::span<const float> values) {
-  of_[weight] =
-      io::sha256_of_bytes(values.data(), static_cast<int64_t>(values.size() * sizeof(float)));
+  of_[weight].update(values.data(), static_cast<int64_t>(values.size_bytes()));
 }
 
-std::string BaseDigest::text() const {
+std::string BaseDigest::finish() {
+  if (of_.empty()) return {};
   std::string all;
-  for (const auto& [weight, digest] : of_) all += weight + " " + digest + "\n";
+  for (auto& [weight, digest] : of_) all += weight + " " + digest.finish() + "\n";
   return io::sha256_of_bytes(all.data(), static_cast<int64_t>(all.size()));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/safetensors.h"
+#include "io/sha256.h"
 #include "setup/model.h"
 #include "snug/session.h"
 
@@ -59,11 +60,13 @@ class AdapterFile {
 /// SHA-256 over the weights that did not move, whatever order they come in.
 class BaseDigest {
  public:
+  /// The next values of a weight.
   void add(const std::string& weight, std::span<const float> values);
-  [[nodiscard]] std::string text() const;
+  /// Of all; empty where there were none.
+  [[nodiscard]] std::string finish();
 
  private:
-  std::map<std::string, std::string> of_;
+  std::map<std::string, io::Sha256> of_;
 };
 /// Where adapter_model.safetensors keeps it.
 inline constexpr const char* kBaseDigestKey = "base_sha256";

@@ -37,7 +37,7 @@ class MergedWeights {
     return values;
   }
   /// When all were made.
-  void check_base() const { adapters_.check_base(digest_.text(), model_); }
+  void check_base() { adapters_.check_base(digest_.finish(), model_); }
 
  private:
   // In double, rounded once.
@@ -85,7 +85,7 @@ void write_merged_model(const std::string& folder, const Model& model,
     tensors.push_back({.name = model.stored_name(weight.name),
                        .dtype = io::StoredType::f32,
                        .shape = weight.shape,
-                       .make = [&weights, weight] { return weights.make(weight); }});
+                       .make = [&weights, weight](const auto& put) { put(weights.make(weight)); }});
   }
   io::AtomicFolder target(folder,
                           {.expected_bytes = io::safetensors_file_bytes(tensors), .on_step = {}});

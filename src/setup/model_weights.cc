@@ -273,6 +273,34 @@ void check_places(const Model& model, const Session& session) {
 
 }  // namespace
 
+void for_parts(const io::SafetensorsFile& file, const io::TensorInfo& tensor,
+               const std::function<void(int64_t row, std::span<const float>)>& take) {
+  constexpr int64_t kBufferElements = 1 << 16;
+  const int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0];
+  const int64_t columns = rows == 0 ? 0 : tensor.elements() / rows;
+  const int64_t at_once = columns == 0 ? rows : std::max<int64_t>(1, kBufferElements / columns);
+  std::vector<float> values;
+  for (int64_t first = 0; first < rows; first += at_once) {
+    values.resize(static_cast<size_t>(std::min(at_once, rows - first) * columns));
+    file.read_f32(tensor.name, first * columns, values);
+    take(first, values);
+  }
+}
+
+void read_weight(const io::SafetensorsFile& file, const std::string& name, const TensorInfo& weight,
+                 Session& session, BaseDigest* digest) {
+  if (weight.is_coded()) {
+    for_parts(file, *file.find(name), [&](int64_t row, std::span<const float> values) {
+      session.write_rows(weight.name, row, values);
+      if (digest != nullptr) digest->add(weight.name, values);
+    });
+    return;
+  }
+  const std::span<float> values = session.edit(weight.name);
+  file.read_f32(name, values);
+  if (digest != nullptr) digest->add(weight.name, values);
+}
+
 std::string initialize_weights(const Model& model, Session& session) {
   std::optional<io::SafetensorsModel> file;
   std::optional<AdapterFile> adapters;
@@ -282,7 +310,7 @@ std::string initialize_weights(const Model& model, Session& session) {
   const std::set<std::string> fresh(model.fresh.begin(), model.fresh.end());
   BaseDigest base;
   for (const TensorInfo& tensor : session.tensors()) {
-    if (tensor.kind == TensorKind::optimizer_state) continue;
+    if (tensor.kind == TensorKind::optimizer_state || tensor.kind == TensorKind::scales) continue;
     const io::TensorInfo* adapted = adapters ? adapters->find(model, tensor.name) : nullptr;
     if (!file || fresh.count(tensor.name) != 0 ||
         (is_adapter_name(tensor.name) && adapted == nullptr)) {
@@ -295,18 +323,18 @@ std::string initialize_weights(const Model& model, Session& session) {
       throw Error(ErrorCode::bad_data, model.weights_folder,
                   "the weights changed since the run began: '" + tensor.name + "'", "begin again");
     }
-    const std::span<float> values = session.edit(tensor.name);
     if (adapted != nullptr) {
-      adapters->file().read_f32(found->name, values);
+      read_weight(adapters->file(), found->name, tensor, session);
       continue;
     }
-    file->read_f32(found->name, values);
-    if (model.lora.is_on() && !tensor.is_trained) base.add(tensor.name, values);
+    const bool is_base = !tensor.is_trained && (model.lora.is_on() || tensor.is_coded());
+    read_weight(file->file_of(found->name), found->name, tensor, session,
+                is_base ? &base : nullptr);
   }
   session.require_finite(model.name);
-  if (!model.lora.is_on()) return {};
-  if (adapters) adapters->check_base(base.text(), model);
-  return base.text();
+  std::string digest = base.finish();
+  if (adapters) adapters->check_base(digest, model);
+  return digest;
 }
 
 }  // namespace snug::train

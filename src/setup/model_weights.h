@@ -3,10 +3,13 @@
 // from the files' headers, before any data is read and any plan is made. Then their reading.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "io/safetensors.h"
+#include "setup/adapter_folder.h"
 #include "setup/model.h"
 #include "snug/session.h"
 
@@ -46,11 +49,19 @@ void refuse_fresh_weights(const Model& model);
 /// written. Throws Error{bad_data}.
 void check_weight_files(const Model& model);
 
+/// A tensor of a file as f32, a few whole rows at a time.
+void for_parts(const io::SafetensorsFile& file, const io::TensorInfo& tensor,
+               const std::function<void(int64_t row, std::span<const float> values)>& take);
+/// Reads the tensor `name` into a weight of the same shape, whatever it is stored in. `digest` may
+/// be null.
+void read_weight(const io::SafetensorsFile& file, const std::string& name, const TensorInfo& weight,
+                 Session& session, BaseDigest* digest = nullptr);
+
 /// Fills the session's weights: from the adapters' folder what is there, from the model's the rest,
 /// but those in `model.fresh` and adapters without a folder by the network's rule; all by the rule
 /// where there is no folder. Throws Error{numeric} for one that is not finite, Error{bad_data}
 /// where adapters were trained on other weights. Returns the SHA-256 of what adapters leave as it
-/// is; empty where there are none.
+/// is, or of frozen weights that are stored in fewer bits; empty where there are none.
 std::string initialize_weights(const Model& model, Session& session);
 
 }  // namespace snug::train

@@ -12,7 +12,9 @@
 #include "io/safetensors.h"
 #include "setup/adapter_folder.h"
 #include "setup/input.h"
+#include "setup/model_weights.h"
 #include "snug/error.h"
+#include "train/frozen_source.h"
 
 namespace snug::train {
 namespace {
@@ -26,6 +28,7 @@ constexpr int64_t kNoBatches = 0;
 
 /// Whether the weight or state is in a checkpoint: beside adapters what does not move is not.
 bool is_saved(const Model& model, const TensorInfo& tensor) {
+  if (tensor.kind == TensorKind::scales) return false;
   return !tensor.is_weight() || !model.lora.is_on() || is_of_adapter_folder(model, tensor);
 }
 
@@ -34,7 +37,8 @@ std::string weights_file(const Model& model) {
 }
 
 /// The weights under the names that other programs read; or states, under their own.
-std::vector<io::TensorToWrite> stored(const Session& session, const Model& model, bool is_model) {
+std::vector<io::TensorToWrite> stored(const Session& session, const Model& model, bool is_model,
+                                      FrozenSource& frozen) {
   std::vector<io::TensorToWrite> tensors;
   std::vector<io::TensorToWrite> counters;
   for (const TensorInfo& tensor : session.tensors()) {
@@ -42,8 +46,9 @@ std::vector<io::TensorToWrite> stored(const Session& session, const Model& model
     const std::string name = !is_model            ? tensor.name
                              : model.lora.is_on() ? adapter_key(model, tensor.name)
                                                   : model.stored_name(tensor.name);
-    tensors.push_back(
-        io::tensor_of(name, {tensor.dtype, tensor.shape}, session.view_bytes(tensor.name)));
+    tensors.push_back(tensor.is_coded() ? frozen.tensor(tensor, name)
+                                        : io::tensor_of(name, {tensor.dtype, tensor.shape},
+                                                        session.view_bytes(tensor.name)));
     const std::string statistic = ".running_var";
     if (!is_model || !name.ends_with(statistic)) continue;
     counters.push_back(
@@ -56,13 +61,18 @@ std::vector<io::TensorToWrite> stored(const Session& session, const Model& model
   return tensors;
 }
 
-void read_values(const std::string& path, Session& session, const Model& model, bool is_model) {
+void read_values(const std::string& path, Session& session, const Model& model, bool is_model,
+                 BaseDigest& frozen) {
   const io::SafetensorsFile file(path);
   for (const TensorInfo& tensor : session.tensors()) {
     if (tensor.is_weight() != is_model || !is_saved(model, tensor)) continue;
     const io::TensorInfo* found = is_model ? file.find(model.stored_name(tensor.name)) : nullptr;
     if (found == nullptr && model.lora.is_on()) found = file.find(adapter_key(model, tensor.name));
     if (found == nullptr) found = file.find(tensor.name);  // an older checkpoint, too
+    if (tensor.is_coded() && found != nullptr && found->shape == tensor.shape) {
+      read_weight(file, found->name, tensor, session, &frozen);
+      continue;
+    }
     io::read_exactly(file, found, tensor.name, {tensor.dtype, tensor.shape},
                      session.edit_bytes(tensor.name));
   }
@@ -90,9 +100,10 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
   const io::SafetensorsNotes notes = model.lora.is_on()
                                          ? io::SafetensorsNotes{{kBaseDigestKey, base_sha256}}
                                          : io::SafetensorsNotes{};
-  const std::vector<io::TensorToWrite> weights = stored(session, model, true);
+  FrozenSource frozen(model);
+  const std::vector<io::TensorToWrite> weights = stored(session, model, true, frozen);
   const std::vector<io::TensorToWrite> states =
-      state == nullptr ? std::vector<io::TensorToWrite>{} : stored(session, model, false);
+      state == nullptr ? std::vector<io::TensorToWrite>{} : stored(session, model, false, frozen);
   io::AtomicFolder target(folder, {.expected_bytes = io::safetensors_file_bytes(weights, notes) +
                                                      io::safetensors_file_bytes(states),
                                    .on_step = {}});
@@ -106,6 +117,7 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
   input_of(model).write_folder(model, tokenizer, session.has_input(models::kTokenTypeIds), target);
   if (model.lora.is_on()) target.write(kAdapterConfig, adapter_config_json(model, session));
   std::string sha256 = write_tensors(weights_file(model), weights, notes);
+  frozen.check(base_sha256);
   if (state != nullptr) {
     (void)write_tensors("optimizer.safetensors", states, {});
     target.write("trainer_state.json", state->to_json());
@@ -164,8 +176,14 @@ TrainState load_state(const std::string& folder) {
 void load_checkpoint(const std::string& folder, Session& session, const Model& model,
                      const std::string& base_sha256) {
   if (model.lora.is_on()) AdapterFile(folder).check_base(base_sha256, model);
-  read_values(folder + "/" + weights_file(model), session, model, true);
-  read_values(folder + "/optimizer.safetensors", session, model, false);
+  BaseDigest frozen;
+  read_values(folder + "/" + weights_file(model), session, model, true, frozen);
+  const std::string found = frozen.finish();
+  if (!found.empty() && found != base_sha256)
+    throw Error(ErrorCode::bad_data, model.weights_folder,
+                "the weights changed since the run began: what is frozen is not that of " + folder,
+                "put the folder back as it was");
+  read_values(folder + "/optimizer.safetensors", session, model, false, frozen);
   session.require_finite(folder);
 }
 

@@ -41,7 +41,8 @@ void recover_archives(const RunFolder& folder);
 /// Reads trainer_state.json of a complete checkpoint.
 [[nodiscard]] TrainState load_state(const std::string& folder);
 /// Reads weights and optimizer states into the session. Every value must be there with its shape,
-/// and finite. With adapters the base's weights must be in the session already.
+/// and finite. With adapters, or frozen weights in fewer bits, the
+/// model's weights must be in the session already.
 void load_checkpoint(const std::string& folder, Session& session, const Model& model,
                      const std::string& base_sha256);
 

@@ -8,6 +8,7 @@
 #include "setup/model_weights.h"
 #include "setup/notices.h"
 #include "snug/error.h"
+#include "train/frozen_source.h"
 #include "train/resume.h"
 #include "train/trainer.h"
 #include "verbs/budget_check.h"
@@ -99,7 +100,8 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
 
   Session session(planned.plan);
   std::string base_sha256;
-  if (!state || setup.model.lora.is_on())
+  train::require_frozen_sources(setup.model, session);
+  if (!state || setup.model.lora.is_on() || config.frozen_dtype != "float32")
     base_sha256 = train::initialize_weights(setup.model, session);
   if (state) {
     train::load_checkpoint(folder.last(), session, setup.model, base_sha256);
