@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of a checkpoint, f32, bf16 or codes of 8 bits: straight from the memory that they are used in
-// and back, without any conversion.
+// Tensors of a checkpoint, f32, bf16 or codes of 8 bits: straight from the memory that they are
+// used in and back, without any conversion.
 #pragma once
 
 #include <span>

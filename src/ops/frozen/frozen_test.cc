@@ -62,6 +62,7 @@ std::vector<OpCase> frozen_cases() {
   };
   OpCase outside = rows("outside", halves({5, 3}), i32_values({1}, {5}), absent());
   outside.error = ErrorCode::bad_data;
+  outside.error_text = "id 5 is outside the table of 5 rows";
   cases.push_back(outside);
   return cases;
 }
