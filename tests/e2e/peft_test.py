@@ -60,6 +60,22 @@ class Peft(Case):
         self.tokenizer.save_pretrained(folder)
         return model, folder
 
+    @staticmethod
+    def coded(weight):
+        """What int8 stores of a weight, as docs/lora.md says it."""
+        blocks = torch.nn.functional.pad(weight, (0, -weight.shape[1] % 256)).unflatten(1, (-1, 256))
+        most = blocks.abs().amax(-1, keepdim=True).clamp(min=1e-30)
+        return ((blocks / most * 127).round() * (most / 127)).flatten(1)[:, :weight.shape[1]]
+
+    def coded_model(self):
+        model = self.model()
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                is_table = "position" in name or "classifier" in name
+                if weight.dim() == 2 and weight.numel() >= 4096 and not is_table:
+                    weight.copy_(self.coded(weight))
+        return model
+
     def assert_scores(self, folder, logits, **more):
         done = self.ok("predict", model=folder, test_file=self.train_file, threads=2, memory="4GiB", max_seq_length=32, **more)
         found = torch.tensor([list(json.loads(line)["scores"].values()) for line in done.stdout.splitlines()])
@@ -98,6 +114,12 @@ class Peft(Case):
         theirs = transformers.BertForSequenceClassification.from_pretrained(merged, attn_implementation="eager")
         self.assertLess((self.logits(theirs) - logits).abs().max().item(), 1e-5)
         self.assertEqual(theirs.config.id2label, {0: "animal", 1: "food", 2: "tool"})
+
+    def test_adapters_on_a_base_in_8_bits_have_the_same_logits_there(self):
+        out = self.train("coded", model=self.base_folder, vocab_size=None, max_steps=5, learning_rate=0.01, memory="8GiB", max_seq_length=32,
+                         frozen_dtype="int8", lora=json.dumps({"match": "*.query.weight", "r": 3, "alpha": 5}))
+        logits = self.logits(peft.PeftModel.from_pretrained(self.coded_model(), out / "last"))
+        self.assert_scores(out / "last", logits, frozen_dtype="int8")
 
 
 if __name__ == "__main__":

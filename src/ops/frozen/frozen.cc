@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kZeroCode = 128;
 constexpr float kMostCode = 127;
+constexpr double kRowsOfDecoding = 64;
 
 // The weight is input `weight`, its scales are input `scales`.
 void check_weight(const InferArgs& args, size_t weight, size_t scales) {
@@ -72,13 +73,13 @@ std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
   return gradients;
 }
 
-// The product, and the weight's decoding.
+// Decoding an element takes as long as some 64 rows take to use it.
 Cost cost_matmul(const CostArgs& args) {
   const TensorType& weight = args.inputs[1];
   const Shape& a = args.inputs[0].shape;
   const double rows =
       a.back() == 0 ? 0 : element_flops(args.inputs[0], 1.0 / static_cast<double>(a.back()));
-  return streaming_cost(args, 2 * (rows + 1) * element_flops(weight, 1));
+  return streaming_cost(args, 2 * (rows + kRowsOfDecoding) * element_flops(weight, 1));
 }
 Cost cost_embedding(const CostArgs& args) {
   const auto bytes = static_cast<double>(byte_count(args.outputs[0]));
