@@ -98,7 +98,8 @@ struct RunConfig {
   int64_t eval_batch_size = 0;    // 0: auto
   bool allow_new_split = false;
   bool allow_batch_norm_split = false;
-  int64_t threads = 0;  // 0: every core this process may use
+  std::optional<bool> two_pass_clip;  // unset: by the budget
+  int64_t threads = 0;                // 0: every core this process may use
 
   // Optimizer and schedule.
   std::string optim = "adamw";

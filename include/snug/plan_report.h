@@ -34,6 +34,7 @@ struct PriceRow {
   double step_seconds = 0;
   int64_t micro_batch = 0;
   std::string strategy;
+  bool two_pass_clip = false;
   bool is_chosen = false;
 };
 
@@ -100,6 +101,10 @@ struct PlanReport {
   int64_t smallest_budget_bytes = 0;
   int64_t micro_batch = 0;
   int64_t accumulation_steps = 0;
+  bool two_pass_clip = false;  // an update runs its program twice, first for the norm alone
+  /// Gradients of one micro-batch that die as they are used: they would be resident if they waited
+  /// for the norm of all.
+  int64_t dying_gradient_bytes = 0;
   double step_seconds = 0;  // one update, all rows at the largest length
   /// By how much of itself step_seconds may be wrong, from how well the machine's measured speeds
   /// agree with each other and from operands that no cache holds.

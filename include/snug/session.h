@@ -72,6 +72,10 @@ struct SessionOptions {
   int64_t startup_bytes = 0;
   int64_t micro_batch_size = 0;      // rows; 0: the planner's choice
   bool allow_coupled_split = false;  // split a batch although its rows are coupled
+  /// Whether a batch in one micro-batch goes forward and backward twice, first for the norm of its
+  /// gradients alone (which max_grad_norm or a dynamic loss_scale waits for), so that no gradient
+  /// waits; unset: where that is the fastest that fits. The result is the same.
+  std::optional<bool> two_pass_clip = {};
   /// Empty: what the network marks (snug/recompute.h), by the budget where it marks nothing.
   /// "auto": by the budget whatever it marks; or a named strategy ("keep-all", "recompute-all",
   /// "marks:NAME;NAME", ...: docs/planning.md).

@@ -189,6 +189,12 @@ void add_memory(std::vector<Option>& all) {
            "lets a model with batch norm train in micro-batches: each is normalised by its own "
            "statistics, so results differ from those of the whole batch"},
           &RunConfig::allow_batch_norm_split),
+      may_change(switch_or_auto_option(
+          {"two_pass_clip",
+           "runs a batch of one micro-batch twice, first for the norm of its gradients alone, so "
+           "that none has to wait for max_grad_norm or a dynamic loss_scale; the result is the "
+           "same; auto: where that is the fastest that fits"},
+          &RunConfig::two_pass_clip)),
       may_change(integer_or_auto_option(
           {"threads",
            "worker threads; auto: every core this process may use, no more than its CPU quota"},

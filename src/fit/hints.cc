@@ -76,11 +76,14 @@ class Trials {
     UpdatePrograms update;
     for (const int64_t size : sizes) {
       if (size != sizes.front() && size != sizes.back() && size != smallest_) continue;
-      if (ops_left_ <= 0) break;
-      Split split = make_unplanned_split(request, size, backend_, update);
-      ops_left_ -= static_cast<int64_t>(split.problem->ops.size());
-      if (least_peak_bytes(split, request) <= request.budget_bytes)
-        splits.push_back(std::move(split));
+      for (const bool has_two_passes : {false, true}) {
+        if (!may_have_passes(request, size, has_two_passes)) continue;
+        if (ops_left_ <= 0) break;
+        Split split = make_unplanned_split(request, {size, has_two_passes}, backend_, update);
+        ops_left_ -= static_cast<int64_t>(split.problem->ops.size());
+        if (least_peak_bytes(split, request) <= request.budget_bytes)
+          splits.push_back(std::move(split));
+      }
     }
     std::stable_sort(splits.begin(), splits.end(), [&](const Split& a, const Split& b) {
       return least_peak_bytes(a, request) < least_peak_bytes(b, request);
@@ -115,7 +118,9 @@ class Trials {
   const Split* equal_split(const RunPlanRequest& request, const Split& split) const {
     if (!request.strategy.empty()) return nullptr;
     for (const Split* known : known_) {
-      if (known->frontier->points().size() > 1 && *known->problem == *split.problem) return known;
+      if (known->frontier->points().size() > 1 && known->has_two_passes == split.has_two_passes &&
+          *known->problem == *split.problem)
+        return known;
     }
     return nullptr;
   }

@@ -81,6 +81,15 @@ std::optional<optim::Options> options_of(const Optimizer& optimizer, const Recip
   }
 }
 
+// The other form, where the request allows one alone.
+void add_two_passes(const Request& request, std::vector<Lever>& levers) {
+  if (!request.two_pass_clip || !request.recipe.waits_for_norm()) return;
+  const bool other_form = !*request.two_pass_clip;
+  levers.push_back(
+      simple(option_words(request.words, "two_pass_clip", other_form ? "true" : "false"), false,
+             [other_form](Request& other) { other.two_pass_clip = other_form; }));
+}
+
 // States in 8 bits, where the optimizer has any of a weight's size.
 void add_state_bits(const Request& request, std::vector<Lever>& levers) {
   const Recipe& recipe = request.recipe;
@@ -175,6 +184,7 @@ std::vector<Lever> levers_of(const RunPlanRequest& request) {
   if (is_whole && !request.allow_coupled_split && request.global_batch > 1)
     levers.push_back(simple(option_words(request.words, "allow_batch_norm_split", ""), true,
                             [](Request& other) { other.allow_coupled_split = true; }));
+  if (request.trains) add_two_passes(request, levers);
   if (request.trains) add_state_bits(request, levers);
   if (request.trains) add_optimizers(request, levers);
   const bool waits_anyway = request.recipe.scaling == optim::LossScaling::dynamic;

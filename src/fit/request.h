@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,11 @@ struct RunPlanRequest {
   std::vector<Lengths> lengths;
   std::string strategy;              // named: what is recomputed; empty: by the budget
   bool allow_coupled_split = false;  // although the network couples its rows
-  int64_t budget_bytes = 0;          // of resident + arena + process_bytes
-  int64_t process_bytes = 0;         // 0 inside somebody else's process
+  /// Whether an update that waits for a norm goes through its program twice (Recipe); unset: where
+  /// that is the fastest that fits.
+  std::optional<bool> two_pass_clip = {};
+  int64_t budget_bytes = 0;   // of resident + arena + process_bytes
+  int64_t process_bytes = 0;  // 0 inside somebody else's process
   int64_t startup_bytes =
       0;               // what the steps before training need at least (learning a vocabulary)
   bool trains = true;  // false: evaluation alone

@@ -128,6 +128,7 @@ std::vector<PriceRow> price_list(const RunPlanRequest& request,
                     .step_seconds = each.step_seconds,
                     .micro_batch = each.split->micro_batch,
                     .strategy = each.plan->strategy,
+                    .two_pass_clip = each.split->has_two_passes,
                     .is_chosen = is_chosen});
   }
   return rows;
@@ -214,12 +215,14 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
       plan::working_set_bound_beyond(problem, split.clipped_gradients).bytes;
   report.micro_batch = split.micro_batch;
   report.accumulation_steps = split.accumulation_steps;
+  report.two_pass_clip = split.has_two_passes;
+  report.dying_gradient_bytes = split.dying_gradient_bytes;
   report.step_seconds = chosen.step_seconds;
   report.step_seconds_uncertainty =
       (request.trains ? run.train : run.eval).back().lowered.seconds_uncertainty;
   const double keep_all = split.frontier->keep_all_seconds();
-  const double pieces = static_cast<double>(split.accumulation_steps);
-  const double keep_all_step = pieces * keep_all + split.update_seconds;
+  const auto pieces = static_cast<double>(runs_of(split));
+  const double keep_all_step = step_seconds_of(split, keep_all);
   report.recompute_overhead = keep_all_step > 0 ? chosen.step_seconds / keep_all_step - 1 : 0;
   const double bound = plan::lower_bound_seconds(problem, plan.arena_bytes);
   report.lower_bound_overhead =
@@ -258,17 +261,10 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.components = components(run, request.process_bytes);
   report.states = states_in(request, run);
   report.programs = static_cast<int64_t>(run.train.size() + run.eval.size());
-  double once = 0;  // an update
-  for (const auto* program : {&run.prologue, &run.update}) {
-    if (!*program) continue;
-    ++report.programs;
-    once += (*program)->plan.seconds;
-  }
+  for (const auto* program : {&run.prologue, &run.update}) report.programs += *program ? 1 : 0;
   for (const PlannedProgram& program : run.train)
     report.lengths.push_back(
-        {.length = program.length,
-         .update_seconds =
-             static_cast<double>(run.accumulation_steps) * program.plan.seconds + once});
+        {.length = program.length, .update_seconds = step_seconds_of(split, program.plan.seconds)});
 }
 
 void add_program(RunPlan& run, std::vector<PlannedProgram>& list, PlannedProgram program,
@@ -295,6 +291,8 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
   RunPlan run;
   run.micro_batch = chosen->split->micro_batch;
   run.accumulation_steps = chosen->split->accumulation_steps;
+  run.has_two_passes = chosen->split->has_two_passes;
+  const Recipe recipe = recipe_for(request, run.has_two_passes);
   const bool accumulates = run.accumulation_steps > 1;
   const int64_t arena_budget =
       request.budget_bytes - request.process_bytes - chosen->split->resident_bytes;
@@ -316,8 +314,8 @@ RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
                 backend);
     step(kBuilding);
     if (!request.trains) continue;
-    Graph graph = build_train_graph(request.network, request.recipe, shape, run.accumulation_steps);
-    run.residents.add(kept_buffers(graph, request.recipe), backend);
+    Graph graph = build_train_graph(request.network, recipe, shape, run.accumulation_steps);
+    run.residents.add(kept_buffers(graph, recipe), backend);
     PlannedProgram program;
     if (length == request.lengths.back()) {
       // The longest bucket decided: it runs exactly the plan that was chosen.

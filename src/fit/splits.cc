@@ -41,6 +41,19 @@ std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
   return gradients;
 }
 
+// Of the steps of optimizers.
+double seconds_of_steps(const plan::Problem& problem) {
+  double seconds = 0;
+  for (const plan::Op& op : problem.ops) {
+    const bool moves = op.phase == plan::Phase::update && op.name != "set_zero" &&
+                       std::any_of(op.outputs.begin(), op.outputs.end(), [&](plan::StorageId id) {
+                         return problem.storages[id].resident;
+                       });
+    if (moves) seconds += op.seconds;
+  }
+  return seconds;
+}
+
 int64_t peak_bytes(const Split& split, int64_t arena_bytes, const RunPlanRequest& request) {
   const int64_t arena = std::max(arena_bytes, split.update_arena_bytes);
   return std::max(request.process_bytes + split.resident_bytes + round_up(arena, kPageBytes),
@@ -105,9 +118,46 @@ static std::string split_key(const RunPlanRequest& request) {
   return words.substr(words.find_first_not_of('-'));
 }
 
+// Where two passes are asked for.
+static void check_two_passes(const RunPlanRequest& request) {
+  if (!request.recipe.waits_for_norm() || !request.recipe.updates)
+    throw Error(ErrorCode::bad_config, "two_pass_clip",
+                "no update waits for the norm of its gradients: max_grad_norm is 0",
+                "leave it away: each update follows its gradient anyway");
+  if (request.micro_batch > 0 && request.micro_batch != request.global_batch)
+    throw Error(ErrorCode::bad_config, "two_pass_clip",
+                "a micro-batch of " + std::to_string(request.micro_batch) +
+                    " is not the batch of " + std::to_string(request.global_batch) +
+                    ", and two passes need one micro-batch",
+                "leave micro_batch_size away, or two_pass_clip");
+}
+
+Recipe recipe_for(const RunPlanRequest& request, bool has_two_passes) {
+  Recipe recipe = request.recipe;
+  recipe.has_two_passes = has_two_passes;
+  return recipe;
+}
+
+bool may_have_passes(const RunPlanRequest& request, int64_t micro_batch, bool has_two_passes) {
+  if (!has_two_passes) return !request.trains || !request.two_pass_clip.value_or(false);
+  return request.trains && request.two_pass_clip.value_or(true) && request.recipe.updates &&
+         request.recipe.waits_for_norm() && micro_batch == request.global_batch;
+}
+
+int64_t runs_of(const Split& split) { return split.has_two_passes ? 2 : split.accumulation_steps; }
+
+double step_seconds_of(const Split& split, double program_seconds) {
+  return static_cast<double>(runs_of(split)) * program_seconds - split.skipped_seconds +
+         split.update_seconds;
+}
+
 std::vector<int64_t> micro_batches_of(const RunPlanRequest& request) {
   const int64_t batch = request.global_batch;
   const int64_t given = request.micro_batch;
+  if (request.trains && request.two_pass_clip.value_or(false)) {
+    check_two_passes(request);
+    return {batch};
+  }
   const bool must_be_equal = request.trains && !request.network.coupling.empty();
   if (must_be_equal && given > 0 && given != batch) {
     if (!request.allow_coupled_split) {
@@ -132,15 +182,18 @@ std::vector<int64_t> micro_batches_of(const RunPlanRequest& request) {
   return sizes;
 }
 
-Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
+Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
                            const Backend& backend, UpdatePrograms& update,
                            const PhaseSink& on_phase) {
   const auto begin = [&](const char* phase) {
     if (on_phase) on_phase(phase);
   };
   begin(kBuilding);
+  const int64_t micro_batch = form.micro_batch;
+  const Recipe recipe = recipe_for(request, form.has_two_passes);
   Split split{.micro_batch = micro_batch,
               .accumulation_steps = (request.global_batch + micro_batch - 1) / micro_batch,
+              .has_two_passes = form.has_two_passes,
               .resident_bytes = 0,
               .update_arena_bytes = 0,
               .clipped_gradients = {},
@@ -152,9 +205,9 @@ Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
   const bool accumulates = split.accumulation_steps > 1;
   ResidentLayout residents;
   // What evaluation feeds and reads is fed and read in training too.
-  const Graph graph = request.trains ? build_train_graph(request.network, request.recipe, shape,
-                                                         split.accumulation_steps)
-                                     : build_eval_graph(request.network, shape);
+  const Graph graph =
+      request.trains ? build_train_graph(request.network, recipe, shape, split.accumulation_steps)
+                     : build_eval_graph(request.network, shape);
   residents.add(graph, backend);
   split.has_prologue = reads_prologue(graph);
   if (split.has_prologue || (request.trains && accumulates && request.recipe.updates)) {
@@ -163,14 +216,21 @@ Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
     split.update_arena_bytes = update.arena_bytes;
     split.update_seconds = update.seconds;
   }
-  if (request.trains) residents.add(kept_buffers(graph, request.recipe), backend);
+  if (request.trains) residents.add(kept_buffers(graph, recipe), backend);
   split.resident_bytes = residents.place(backend.alignment());
   begin(kLowering);
   split.problem = std::make_unique<const plan::Problem>(
       lower(graph, backend, split.accumulation_steps).problem);
   const plan::Problem& problem = *split.problem;
-  if (request.trains && !accumulates && request.recipe.waits_for_norm())
-    split.clipped_gradients = updated_gradients(problem);
+  if (split.has_two_passes) split.skipped_seconds = seconds_of_steps(problem);
+  if (!request.trains || accumulates || !recipe.updates) return split;
+  std::vector<plan::StorageId> gradients = updated_gradients(problem);
+  if (recipe.waits_for_norm() && !recipe.has_two_passes) {
+    split.clipped_gradients = std::move(gradients);
+  } else {
+    for (const plan::StorageId id : gradients)
+      split.dying_gradient_bytes += problem.storages[id].bytes;
+  }
   return split;
 }
 
@@ -211,25 +271,34 @@ std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& bac
   UpdatePrograms update;
   std::optional<Split> first;
   int64_t done = 0;
+  size_t expected = 0;  // splits
   const auto tell = [&](double share, const char* phase) {
     const double parts = static_cast<double>(kPartsOfStep) * (static_cast<double>(done) + share);
     if (request.on_progress)
-      request.on_progress(static_cast<int64_t>(parts), planning_steps(request, sizes.size()),
-                          phase);
+      request.on_progress(static_cast<int64_t>(parts), planning_steps(request, expected), phase);
   };
   const PhaseSink begin = [&](const char* phase) { tell(0, phase); };
+  const auto count_expected = [&] {
+    expected = 0;
+    for (const int64_t size : sizes) {
+      for (const bool has_two_passes : {false, true})
+        expected += may_have_passes(request, size, has_two_passes) ? 1 : 0;
+    }
+  };
+  count_expected();
   if (request.trains && choice.size() > 1) {
-    first = make_unplanned_split(request, sizes.front(), backend, update, begin);
+    first = make_unplanned_split(request, {sizes.front()}, backend, update, begin);
     choice = affordable(choice, *first->problem);
     if (request.micro_batch == 0) sizes = choice;
+    count_expected();
   }
   const auto largest = std::find_if(choice.begin(), choice.end(),
                                     [&](int64_t size) { return size < request.global_batch; });
   const bool searches = request.trains && request.saved == nullptr && request.strategy.empty();
-  const auto take = [&](int64_t size, const Split* model) {
-    Split split = first && first->micro_batch == size
+  const auto take = [&](const SplitForm& form, const Split* model) {
+    Split split = first && first->micro_batch == form.micro_batch && !form.has_two_passes
                       ? std::move(*std::exchange(first, std::nullopt))
-                      : make_unplanned_split(request, size, backend, update, begin);
+                      : make_unplanned_split(request, form, backend, update, begin);
     ++done;
     plan_split(request, model, split, tell);
     ++done;
@@ -238,17 +307,19 @@ std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& bac
   };
   std::optional<Split> model;
   if (searches && largest != choice.end() && sizes.back() < request.global_batch)
-    model = take(*largest, nullptr);
+    model = take({*largest}, nullptr);
 
   std::vector<Split> splits;
-  splits.reserve(sizes.size());  // pointers into it stay valid
+  splits.reserve(sizes.size() + 1);  // pointers into it stay valid
   const Split* like = model ? &*model : nullptr;
   for (const int64_t size : sizes) {
     if (like != nullptr && size == *largest) {
       splits.push_back(std::move(*model));
       like = &splits.back();
     } else {
-      splits.push_back(take(size, size < request.global_batch ? like : nullptr));
+      if (may_have_passes(request, size, false))
+        splits.push_back(take({size}, size < request.global_batch ? like : nullptr));
+      if (may_have_passes(request, size, true)) splits.push_back(take({size, true}, nullptr));
     }
   }
   return splits;
@@ -260,10 +331,9 @@ std::vector<Candidate> candidates_of(const std::vector<Split>& splits,
   for (const Split& split : splits) {
     const auto& points = split.frontier->points();
     for (size_t i = 0; i < points.size(); ++i) {
-      const double pieces = static_cast<double>(split.accumulation_steps);
       all.push_back({.split = &split,
                      .point = i,
-                     .step_seconds = pieces * points[i].seconds + split.update_seconds,
+                     .step_seconds = step_seconds_of(split, points[i].seconds),
                      .least_peak_bytes = peak_bytes(split, points[i].load_bytes, request)});
     }
   }

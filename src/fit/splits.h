@@ -18,12 +18,16 @@ namespace snug::train {
 struct Split {
   int64_t micro_batch = 0;
   int64_t accumulation_steps = 0;
+  bool has_two_passes = false;  // Recipe
   int64_t resident_bytes = 0;
   int64_t update_arena_bytes = 0;
   /// Gradients in the arena that all live until the global clip; see PlanReport::arena_bytes.
   std::vector<plan::StorageId> clipped_gradients;
-  double update_seconds = 0;                     // of all that runs once an update
-  bool has_prologue = false;                     // which is one of them
+  /// Of gradients in the arena that die as they are used.
+  int64_t dying_gradient_bytes = 0;
+  double skipped_seconds = 0;  // of steps, which the first of two passes leaves out
+  double update_seconds = 0;   // of all that runs once an update
+  bool has_prologue = false;   // which is one of them
   std::unique_ptr<const plan::Problem> problem;  // of the largest bucket; the frontier refers to it
   std::optional<plan::Frontier> frontier;        // of it; one plan for a named strategy
 };
@@ -63,12 +67,29 @@ struct UpdatePrograms {
   double seconds = 0;
 };
 
+/// The recipe of programs that are split so.
+[[nodiscard]] Recipe recipe_for(const RunPlanRequest& request, bool has_two_passes);
+/// Whether micro-batches of this size may be run in one pass, or in two. Throws Error{bad_config}
+/// where two passes are asked for and there is nothing to wait for.
+[[nodiscard]] bool may_have_passes(const RunPlanRequest& request, int64_t micro_batch,
+                                   bool has_two_passes);
+/// How often the training program runs in an update.
+[[nodiscard]] int64_t runs_of(const Split& split);
+/// Of an update whose training program takes so long.
+[[nodiscard]] double step_seconds_of(const Split& split, double program_seconds);
+
+/// How a batch may be split.
+struct SplitForm {
+  int64_t micro_batch = 0;
+  bool has_two_passes = false;
+};
+
 /// Told what is begun.
 using PhaseSink = std::function<void(const char* phase)>;
 
 /// Everything of a split but its schedules, which take most of the time: what it needs without any
 /// of them, and the bound of what they need.
-[[nodiscard]] Split make_unplanned_split(const RunPlanRequest& request, int64_t micro_batch,
+[[nodiscard]] Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
                                          const Backend& backend, UpdatePrograms& update,
                                          const PhaseSink& on_phase = {});
 /// No schedule of this split needs less: process, resident and the largest op.
@@ -85,7 +106,8 @@ inline constexpr const char* kBuilding = "building the graph";
 inline constexpr const char* kLowering = "lowering";
 inline constexpr const char* kPlacement = "placement";
 [[nodiscard]] int64_t planning_steps(const RunPlanRequest& request, size_t splits);
-/// One for each micro-batch of micro_batches_of(); of very long programs for some of them. A given
+/// One for each micro-batch of micro_batches_of() and each of its forms; of very long programs for
+/// some of them. A given
 /// micro-batch has the schedules that it would have among all.
 [[nodiscard]] std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& backend);
 

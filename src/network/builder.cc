@@ -27,7 +27,8 @@ void check_name(const NetworkBuilder& builder, const std::string& name) {
   };
   for (const char* word :
        {kRowWeightsName, kInverseTotalName, kRandomKeyName, train::kLossName, train::kHyperName,
-        train::kGradNormName, train::kLossScaleName, train::kLossUnscaleName}) {
+        train::kGradNormName, train::kLossScaleName, train::kFoundFactorName,
+        train::kClipFactorName, train::kLossUnscaleName}) {
     if (is_or_begins(word))
       fail(builder, "the name '" + name + "' is taken by training itself", "choose another name");
   }

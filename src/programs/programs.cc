@@ -165,15 +165,17 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
   for (const std::string& name : trainable) weights.push_back(by_name[name]);
 
   const std::set<std::string> tables = embedding_tables(builder.graph());
-  const bool updates_at_once = !accumulates && !recipe.waits_for_norm();
+  const bool updates_at_once = !accumulates && (recipe.has_two_passes || !recipe.waits_for_norm());
   std::vector<ValueId> updated;
   std::vector<ValueId> gradients;
   std::vector<ValueId> squares;
   std::optional<Updates> updates;
   ValueId unscale = kNone;
+  ValueId factor = kNone;
   if (updates_at_once) {
     updates.emplace(builder, recipe, names, trainable, tables);
     unscale = inverse_scale(builder, recipe);
+    factor = recipe.has_two_passes ? builder.input(kClipFactorName, {DType::f32, {}}) : unscale;
   }
   const SinkEffect effect = updates_at_once ? SinkEffect::overwrites : SinkEffect::reads;
   // In place over the micro-batches, and over the uses of a weight that is used more than once: the
@@ -191,7 +193,7 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
     // The gradient dies here: its square joins the norm for the log, then the weight moves.
     const PhaseGuard phase(builder, Phase::update);
     squares.push_back(optim::append_squares(builder, gradient, unscale));
-    updates->append(weight, gradient, unscale);
+    updates->append(weight, gradient, factor);
     append_zero(builder, gradient);
   };
   const ValueId seed = recipe.scaling == optim::LossScaling::none
@@ -200,7 +202,10 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
   append_gradients(builder, loss, seed, weights, sink, effect, accumulator);
   if (updates_at_once) {
     const PhaseGuard phase(builder, Phase::update);
-    builder.mark_output(optim::append_clip(builder, squares, 0).norm, kGradNormName);
+    const double max_norm = recipe.has_two_passes ? recipe.max_grad_norm : 0;
+    const optim::Clip clip = optim::append_clip(builder, squares, max_norm, unscale);
+    builder.mark_output(clip.norm, kGradNormName);
+    if (recipe.has_two_passes) builder.mark_output(clip.coefficient, kFoundFactorName);
   } else if (!accumulates) {
     append_clipped_updates(builder, recipe, names, tables, updated, gradients);
   }
@@ -227,7 +232,7 @@ Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe) {
 
 Graph kept_buffers(const Graph& train, const Recipe& recipe) {
   Graph places;
-  if (recipe.scaling != optim::LossScaling::dynamic) return places;
+  if (recipe.scaling != optim::LossScaling::dynamic && !recipe.has_two_passes) return places;
   for (const Node& node : train.nodes) {
     if (node.op->alias->kind != AliasKind::must_overwrite) continue;
     for (const ValueId output : node.outputs) {

@@ -24,6 +24,10 @@ struct Recipe {
   optim::StateStorage states = {};  // in how many bits
   optim::LossScaling scaling = optim::LossScaling::none;
 
+  /// An update of one micro-batch goes through its program twice: first for the norm alone, then
+  /// each update follows its gradient, with the coefficient fed.
+  bool has_two_passes = false;
+
   /// Whether no weight may move before the norm of all gradients is known.
   [[nodiscard]] bool waits_for_norm() const {
     return max_grad_norm > 0 || scaling == optim::LossScaling::dynamic;

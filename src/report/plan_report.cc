@@ -92,6 +92,8 @@ std::string PlanReport::to_json() const {
                                  {"smallest_budget_bytes", smallest_budget_bytes},
                                  {"micro_batch", micro_batch},
                                  {"accumulation_steps", accumulation_steps},
+                                 {"two_pass_clip", two_pass_clip},
+                                 {"dying_gradient_bytes", dying_gradient_bytes},
                                  {"step_seconds", step_seconds},
                                  {"step_seconds_uncertainty", step_seconds_uncertainty},
                                  {"ops_run_again", ops_run_again},
@@ -122,6 +124,7 @@ std::string PlanReport::to_json() const {
                               {"step_seconds", row.step_seconds},
                               {"micro_batch", row.micro_batch},
                               {"strategy", row.strategy},
+                              {"two_pass_clip", row.two_pass_clip},
                               {"is_chosen", row.is_chosen}});
   }
   json["peak_tensors"] = nlohmann::ordered_json::array();
@@ -190,6 +193,10 @@ std::string PlanReport::to_text() const {
       fmt::format("  {:<22} {:>11}\n", "smallest budget", format_bytes_up(smallest_budget_bytes));
   out += fmt::format("\n  split       {} micro-batch{} of {}\n", accumulation_steps,
                      accumulation_steps == 1 ? "" : "es", micro_batch);
+  if (dying_gradient_bytes > 0)
+    out += fmt::format("  gradients   {} die in their updates, never there together{}\n",
+                       format_bytes(dying_gradient_bytes),
+                       two_pass_clip ? "; forward and backward run twice, first for the norm" : "");
   out += states_text(states);
   if (!row_coupling.empty())
     out += fmt::format("  rows        coupled: the network {}\n", row_coupling);
@@ -223,7 +230,7 @@ std::string PlanReport::to_text() const {
                          row.is_chosen || here <= 0
                              ? ""
                              : fmt::format("{:+.0f} %", 100 * (row.step_seconds / here - 1)),
-                         row.micro_batch, row.strategy);
+                         row.micro_batch, row.strategy + (row.two_pass_clip ? ", two passes" : ""));
     }
   }
   return out;

@@ -94,9 +94,10 @@ Explanation explain_network(const Network& network, const SessionOptions& option
     verify(graph);
     stages.end(name, taken, sizes_of(graph), [&] { return print(graph); });
   }};
-  const Graph graph =
-      train::build_train_graph(made.def, recipe_of(made.options), {run.micro_batch, planned.length},
-                               run.accumulation_steps, hooks);
+  train::Recipe recipe = recipe_of(made.options);
+  recipe.has_two_passes = run.has_two_passes;
+  const Graph graph = train::build_train_graph(made.def, recipe, {run.micro_batch, planned.length},
+                                               run.accumulation_steps, hooks);
   stages.begin();
   const Lowered lowered = lower(graph, backend, run.accumulation_steps);
   stages.end(

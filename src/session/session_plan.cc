@@ -198,6 +198,7 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptio
       .lengths = options.lengths.empty() ? std::vector<Lengths>(1) : options.lengths,
       .strategy = strategy_of(options, network),
       .allow_coupled_split = options.allow_coupled_split,
+      .two_pass_clip = options.two_pass_clip,
       .budget_bytes = resolve_memory(options.memory),
       .process_bytes = options.process_bytes,
       .startup_bytes = options.startup_bytes,
@@ -236,6 +237,13 @@ train::RunPlan planned(const NetworkDef& network, const SessionOptions& options,
                       ", this run needs " + std::to_string(micro_batch));
     request.saved = &*saved;
     request.micro_batch = saved->micro_batch;
+    if (options.two_pass_clip && *options.two_pass_clip != saved->has_two_passes)
+      throw Error(ErrorCode::bad_config, options.plan_file,
+                  "the saved plan has two_pass_clip " +
+                      std::string(saved->has_two_passes ? "true" : "false") +
+                      ", this run asks for the other",
+                  "leave two_pass_clip away");
+    request.two_pass_clip = saved->has_two_passes;
   }
   return train::make_run_plan(request, backend);
 }

@@ -25,6 +25,21 @@ void copy(Engine& engine, const std::string& from, const std::string& to) {
   std::ranges::copy(engine.read<std::byte>(from), engine.write<std::byte>(to).begin());
 }
 
+// What changes from update to update, for every rate.
+void feed_rates(Engine& engine, const UpdateCounts& done, const UpdateRule& rule,
+                const StepOptions& options, bool is_skipped) {
+  for (size_t i = 0; i < rule.rates.size(); ++i) {
+    const std::string name = hyper_name(i);
+    if (!engine.has(name)) continue;  // no weight that is trained has this rate
+    const double rate = options.learning_rate.value_or(
+        rule.rates[i] * optim::rate_factor(rule.schedule, done.schedule));
+    const FedValues values = optim::fed_values(rule.optimizer, rate, done.optimizer + 1);
+    const std::span<float> hyper = engine.write<float>(name);
+    for (size_t k = 0; k < values.size(); ++k) hyper[k] = static_cast<float>(values[k]);
+    if (is_skipped) hyper[kSkipsUpdate] = 1;
+  }
+}
+
 }  // namespace
 
 KeptBuffers::KeptBuffers(const Engine& engine) {
@@ -61,25 +76,22 @@ double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn, doubl
 UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateStart& start,
                         const UpdateRule& rule, const KeptBuffers& kept,
                         const StepOptions& options) {
-  const UpdateCounts& done = start.counts;
-  for (size_t i = 0; i < rule.rates.size(); ++i) {
-    const std::string name = hyper_name(i);
-    if (!engine.has(name)) continue;  // no weight that is trained has this rate
-    const double rate = options.learning_rate.value_or(
-        rule.rates[i] * optim::rate_factor(rule.schedule, done.schedule));
-    const FedValues values = optim::fed_values(rule.optimizer, rate, done.optimizer + 1);
-    const std::span<float> hyper = engine.write<float>(name);
-    for (size_t k = 0; k < values.size(); ++k) hyper[k] = static_cast<float>(values[k]);
-    if (options.is_skipped) hyper[kSkipsUpdate] = 1;
-  }
+  const bool has_two_passes = engine.plan().has_two_passes;
+  feed_rates(engine, start.counts, rule, options, has_two_passes || options.is_skipped);
   kept.keep(engine);
-  UpdateResult result{.loss = run_pieces(engine, batch, done.drawn, start.loss_scale)};
+  UpdateResult result{.loss = run_pieces(engine, batch, start.counts.drawn, start.loss_scale)};
   if (engine.update() != nullptr) engine.run(*engine.update());
-  const Executable& updated = engine.update() != nullptr
-                                  ? *engine.update()
-                                  : engine.train(engine.bucket_of(batch.length()));
+  Executable& program = engine.train(engine.bucket_of(batch.length()));
+  const Executable& updated = engine.update() != nullptr ? *engine.update() : program;
   result.grad_norm = scalar(updated, kGradNormName);
-  if (!std::isfinite(result.grad_norm)) kept.restore(engine);
+  const bool is_finite = std::isfinite(result.grad_norm);
+  if (!is_finite || has_two_passes) kept.restore(engine);
+  if (!has_two_passes || !is_finite || options.is_skipped) return result;
+  // The same batch, whose inputs are still there, with what is now known.
+  engine.write<float>(kClipFactorName)[0] =
+      *reinterpret_cast<const float*>(program.data(kFoundFactorName));
+  feed_rates(engine, start.counts, rule, options, false);
+  engine.run(program);
   return result;
 }
 

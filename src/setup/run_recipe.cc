@@ -132,6 +132,7 @@ SessionOptions training_options(const RunConfig& config, int64_t total_steps) {
       .memory = config.memory,
       .micro_batch_size = config.micro_batch_size,
       .allow_coupled_split = config.allow_batch_norm_split,
+      .two_pass_clip = config.two_pass_clip,
       .recompute = config.recompute.strategy,
       .optim = config.optim,
       .optim_args = {given.begin(), given.end()},
