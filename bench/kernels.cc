@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/half.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "graph/builder.h"
@@ -36,36 +37,73 @@ TensorType i32(Shape shape) { return {DType::i32, std::move(shape)}; }
 constexpr std::nullopt_t kAbsent = std::nullopt;
 
 // The products of a dense layer y = x w^T + bias over T rows.
-void append_layer(std::vector<BenchSpec>& specs, int64_t T, int64_t in, int64_t out) {
-  const std::string size =
-      std::to_string(T) + "x" + std::to_string(in) + "->" + std::to_string(out);
+void append_layer(std::vector<BenchSpec>& specs, int64_t T, int64_t in, int64_t out,
+                  DType dtype = DType::f32) {
+  const std::string size = std::string(to_string(dtype)) + "/" + std::to_string(T) + "x" +
+                           std::to_string(in) + "->" + std::to_string(out);
+  const auto matrix = [&](int64_t rows, int64_t columns) {
+    return TensorType{dtype, {rows, columns}};
+  };
   specs.push_back({"forward/" + size,
                    "matmul",
-                   {f32({T, in}), f32({out, in}), f32({out})},
+                   {matrix(T, in), matrix(out, in), f32({out})},
                    {{"transpose_b", true}}});
-  specs.push_back({"dx/" + size, "matmul", {f32({T, out}), f32({out, in}), kAbsent}});
-  specs.push_back(
-      {"dw/" + size, "matmul", {f32({T, out}), f32({T, in}), kAbsent}, {{"transpose_a", true}}});
+  specs.push_back({"dx/" + size, "matmul", {matrix(T, out), matrix(out, in), kAbsent}});
+  specs.push_back({"dw/" + size,
+                   "matmul",
+                   {matrix(T, out), matrix(T, in), kAbsent},
+                   {{"transpose_a", true}, {"to", std::string("f32")}}});
   specs.push_back({"dw_accumulate/" + size,
                    "matmul_accumulate",
-                   {f32({out, in}), f32({T, out}), f32({T, in})},
+                   {f32({out, in}), matrix(T, out), matrix(T, in)},
                    {{"transpose_a", true}}});
+}
+
+// What stands between the products of an encoder's layer: rows in memory.
+void append_rows(std::vector<BenchSpec>& specs, DType dtype) {
+  using Ints = std::vector<int64_t>;
+  const std::string type = to_string(dtype);
+  const TensorType hidden{dtype, {2048, 3072}};
+  const TensorType states{dtype, {2048, 768}};
+  const TensorType heads{dtype, {16, 128, 768}};
+  const TensorType log_sums = f32({16, 12, 128});
+  const TensorType mask{DType::boolean, {16, 128}};
+  const TensorType rng{DType::i64, {3}};
+  const Attrs drawn = {{"rate", 0.1}, {"ordinal", int64_t{0}}};
+  Attrs of_heads = drawn;
+  of_heads.set("heads", int64_t{12});
+  specs.push_back({"bias_gradient/" + type, "reduce_sum", {hidden}, {{"axes", Ints{0}}}});
+  specs.push_back({"ffn/" + type, "gelu", {hidden}});
+  specs.push_back({"ffn/" + type, "gelu_grad", {hidden, hidden}});
+  specs.push_back({"residual/" + type, "add", {states, states}});
+  specs.push_back({"states/" + type, "dropout", {states, rng}, drawn});
+  specs.push_back({"states/" + type, "layer_norm", {states, f32({768}), f32({768})}});
+  specs.push_back({"states/" + type,
+                   "layer_norm_grad",
+                   {states, f32({768}), f32({2048}), f32({2048}), states}});
+  specs.push_back({"heads/" + type, "attention", {heads, heads, heads, mask, rng}, of_heads});
+  specs.push_back({"heads/" + type,
+                   "attention_grad",
+                   {heads, heads, heads, heads, log_sums, heads, mask, rng},
+                   of_heads});
 }
 
 std::vector<BenchSpec> all_specs() {
   std::vector<BenchSpec> specs;
   // BERT-base at batch 16 x 128 and a small micro-batch, BERT-mini at 64 x 128.
-  for (const int64_t T : {2048, 128}) {
-    append_layer(specs, T, 768, 768);
-    append_layer(specs, T, 768, 3072);
-    append_layer(specs, T, 3072, 768);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const int64_t T : {4096, 2048, 128}) {
+      append_layer(specs, T, 768, 768, dtype);
+      append_layer(specs, T, 768, 3072, dtype);
+      append_layer(specs, T, 3072, 768, dtype);
+    }
+    append_layer(specs, 8192, 256, 256, dtype);
+    append_layer(specs, 8192, 256, 1024, dtype);
+    append_layer(specs, 8192, 1024, 256, dtype);
+    append_rows(specs, dtype);
   }
-  append_layer(specs, 8192, 256, 256);
-  append_layer(specs, 8192, 256, 1024);
-  append_layer(specs, 8192, 1024, 256);
 
   using Ints = std::vector<int64_t>;
-  specs.push_back({"bias_gradient", "reduce_sum", {f32({2048, 3072})}, {{"axes", Ints{0}}}});
   specs.push_back({"bias_gradient", "reduce_sum", {f32({8192, 256})}, {{"axes", Ints{0}}}});
   specs.push_back({"rows", "reduce_sum", {f32({8192, 1024})}, {{"axes", Ints{1}}}});
   specs.push_back({"clip", "sum_squares", {f32({3072, 768})}});
@@ -115,14 +153,6 @@ std::vector<BenchSpec> all_specs() {
                    {{"momentum", 0.9}, {"weight_decay", 0.0}}});
   specs.push_back({"ffn", "accumulate", {w, w}});
   specs.push_back({"ffn", "set_zero", {w}});
-  const TensorType hidden = f32({2048, 3072});
-  const TensorType states = f32({2048, 768});
-  specs.push_back({"ffn", "gelu", {hidden}});
-  specs.push_back({"ffn", "gelu_grad", {hidden, hidden}});
-  specs.push_back({"residual", "add", {states, states}});
-  specs.push_back({"states", "layer_norm", {states, f32({768}), f32({768})}});
-  specs.push_back(
-      {"states", "layer_norm_grad", {states, f32({768}), f32({2048}), f32({2048}), states}});
   specs.push_back({"scores", "softmax", {f32({24576, 128})}});
   return specs;
 }
@@ -194,6 +224,10 @@ class BoundNode {
       } else if (type.dtype == DType::i32) {
         reinterpret_cast<int32_t*>(data)[i] =
             static_cast<int32_t>(noise % static_cast<uint32_t>(bench.ids_below));
+      } else if (type.dtype == DType::bf16) {
+        reinterpret_cast<Bf16*>(data)[i] = to_bf16(1e-3F + static_cast<float>(noise) * 0x1p-24F);
+      } else if (type.dtype == DType::boolean) {
+        data[i] = std::byte{1};
       } else {
         reinterpret_cast<float*>(data)[i] = 1e-3F + static_cast<float>(noise) * 0x1p-24F;
       }
@@ -221,12 +255,20 @@ double best_seconds(Run run) {
 }
 
 struct Peak {
-  double flops_per_second = 0;
+  double flops_per_second = 0;  // of f32
+  double bf16_flops_per_second = 0;
   double bytes_per_second = 0;  // read and written
 };
 Peak measure_peak(const Backend& backend, int threads) {
-  const BoundNode product(backend,
-                          {"peak", "matmul", {f32({2048, 768}), f32({768, 768}), kAbsent}});
+  const auto product_rate = [&](DType dtype) {
+    double best = 0;
+    for (const int64_t width : {768, 1024, 3072}) {
+      const BoundNode product(
+          backend, {"peak", "matmul", {{{dtype, {4096, 768}}}, {{dtype, {768, width}}}, kAbsent}});
+      best = std::max(best, product.cost.flops / best_seconds([&] { (void)product.run(); }));
+    }
+    return best;
+  };
   constexpr int64_t kBytes = int64_t{64} << 20;
   const AlignedBytes from(kBytes), to(kBytes);
   std::memset(from.data(), 1, kBytes);
@@ -236,7 +278,8 @@ Peak measure_peak(const Backend& backend, int threads) {
       std::memcpy(to.data() + begin, from.data() + begin, static_cast<size_t>(end - begin));
     });
   });
-  return {.flops_per_second = product.cost.flops / best_seconds([&] { (void)product.run(); }),
+  return {.flops_per_second = product_rate(DType::f32),
+          .bf16_flops_per_second = product_rate(DType::bf16),
           .bytes_per_second = 2.0 * kBytes / copy};
 }
 
@@ -249,12 +292,14 @@ void run_benchmark(benchmark::State& state, const Backend& backend, const BenchS
   const auto runs = static_cast<double>(state.iterations());
   const double bytes = node.cost.bytes_read + node.cost.bytes_written;
   const bool is_product = bench.op.rfind("matmul", 0) == 0;
+  const bool is_bf16 = bench.inputs.has(1) && bench.inputs[1].dtype == DType::bf16;
+  const double product_peak = is_bf16 ? peak.bf16_flops_per_second : peak.flops_per_second;
   using benchmark::Counter;
   state.counters["GFLOP/s"] = Counter(node.cost.flops * runs * 1e-9, Counter::kIsRate);
   state.counters["GB/s"] = Counter(bytes * runs * 1e-9, Counter::kIsRate);
-  state.counters["of_peak"] =
-      is_product ? Counter(node.cost.flops * runs / peak.flops_per_second, Counter::kIsRate)
-                 : Counter(bytes * runs / peak.bytes_per_second, Counter::kIsRate);
+  state.counters["of_peak"] = is_product
+                                  ? Counter(node.cost.flops * runs / product_peak, Counter::kIsRate)
+                                  : Counter(bytes * runs / peak.bytes_per_second, Counter::kIsRate);
   state.SetLabel(node.choice.kernel + ", scratch " + format_bytes(node.choice.scratch_bytes));
 } catch (const Error& error) {
   state.SkipWithError(error.what());
@@ -277,8 +322,9 @@ int main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
   const Peak peak = measure_peak(*backend, threads);
-  std::fprintf(stderr, "%d threads: matrix product %.0f GFLOP/s, copy %.1f GB/s\n", threads,
-               peak.flops_per_second * 1e-9, peak.bytes_per_second * 1e-9);
+  std::fprintf(stderr, "%d threads: matrix product %.0f GFLOP/s, of bf16 %.0f, copy %.1f GB/s\n",
+               threads, peak.flops_per_second * 1e-9, peak.bf16_flops_per_second * 1e-9,
+               peak.bytes_per_second * 1e-9);
   const std::vector<BenchSpec> specs = all_specs();
   for (const BenchSpec& spec : specs) {
     std::string shape;

@@ -37,6 +37,13 @@ struct StateBits {
   int64_t bits = 32;
 };
 
+/// Parts of the network whose scopes match, and what they compute in: float32, bfloat16 or
+/// float16.
+struct PrecisionRule {
+  std::string match;
+  std::string dtype;
+};
+
 enum class ScheduleKind : uint8_t { linear, cosine, constant };
 enum class BadRows : uint8_t { stop, skip };
 
@@ -115,6 +122,11 @@ struct RunConfig {
   int64_t optim_bits = 32;                      // of optimizer states: 32 or 8
   std::string optim_codec = "default";          // of states in 8 bits: default, bnb
   std::vector<StateBits> optim_bits_overrides;  // the first that matches wins
+  bool bf16 = false;            // mixed precision: products and what lies between them in bf16
+  bool fp16 = false;            // the same in f16
+  bool bf16_full_eval = false;  // evaluation and prediction alone
+  bool fp16_full_eval = false;
+  std::vector<PrecisionRule> precision_overrides;  // the first that matches wins
   double layerwise_lr_decay = 1.0;
   double max_grad_norm = 1.0;       // 0: no clipping
   std::string loss_scale = "auto";  // none, dynamic, dynamic_paddle or a number; auto: none

@@ -98,6 +98,13 @@ struct SessionOptions {
   int64_t optim_bits = 32;              // of optimizer states: 32 or 8
   std::string optim_codec = "default";  // of states in 8 bits: "default" or "bnb"
   std::vector<StateBits> optim_bits_overrides = {};
+  /// Mixed precision (docs/precision.md): products and what lies between them are stored and
+  /// computed in bf16 or f16, weights and losses stay in f32.
+  bool bf16 = false;
+  bool fp16 = false;
+  bool bf16_full_eval = false;  // evaluation and prediction alone
+  bool fp16_full_eval = false;
+  std::vector<PrecisionRule> precision_overrides = {};  // by scope
   std::vector<std::string> freeze = {};  // patterns (* matches any text), embeddings, first:N
   LoraOptions lora = {};                 // low-rank adapters instead of the weights (snug/lora.h)
   /// No optimizer and no step(): gradients() gives the gradients of a batch.

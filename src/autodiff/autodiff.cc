@@ -16,6 +16,8 @@
 namespace snug {
 namespace {
 
+constexpr const char* kCast = "cast";
+
 // Nodes that the rule builds for these wants, counted on a graph of this one node.
 size_t count_nodes(const GraphBuilder& builder, const Node& node, const std::vector<bool>& has_dy,
                    const std::vector<bool>& wants) {
@@ -53,6 +55,7 @@ class ReverseMode {
     needs_.assign(graph.values.size(), false);
     reaches_.assign(graph.values.size(), false);
     pending_.assign(graph.values.size(), 0);
+    find_copies();
     mark_path();
     if (!accumulator) return;
     for (const ValueId id : wrt_) {
@@ -60,7 +63,7 @@ class ReverseMode {
       const int uses = uses_left(id);
       const ValueId sum = uses > 0 ? accumulator(id, uses) : kNone;
       if (sum == kNone) continue;
-      SNUG_CHECK(builder_.type(sum) == builder_.type(id), "an accumulator of another type");
+      SNUG_CHECK(builder_.shape(sum) == builder_.shape(id), "an accumulator of another shape");
       accumulators_[id] = sum;
     }
   }
@@ -75,7 +78,7 @@ class ReverseMode {
     if (wrt_.count(output_) != 0) finish(output_);
     for (auto id = static_cast<NodeId>(node_count_); id-- > 0;) {
       const Node node = builder_.graph().node(id);
-      if (!is_on_path(node)) continue;
+      if (!is_on_path(node) || is_copy(node)) continue;
       builder_.set_scope(node.scope);
       builder_.set_parts(node.parts);
       visit(id, node);
@@ -96,6 +99,24 @@ class ReverseMode {
   [[nodiscard]] bool is_on_path(const Node& node) const {
     return std::any_of(node.outputs.begin(), node.outputs.end(),
                        [&](ValueId id) { return needs(id) && reaches_[id]; });
+  }
+
+  // Casts of what is differentiated by: a weight in 16 bits. What flows into the copy is a gradient
+  // of the weight itself, so that its uses are summed where the weight's are.
+  void find_copies() {
+    for (const Node& node : builder_.graph().nodes) {
+      if (*node.op->name != kCast || wrt_.count(node.inputs[0]) == 0) continue;
+      const ValueId copy = node.outputs[0];
+      const bool is_asked_for = wrt_.count(copy) != 0 || copy == output_;
+      if (!is_asked_for && is_floating(builder_.type(copy).dtype)) original_[copy] = node.inputs[0];
+    }
+  }
+  [[nodiscard]] bool is_copy(const Node& node) const {
+    return original_.count(node.outputs[0]) != 0;
+  }
+  [[nodiscard]] ValueId original(ValueId id) const {
+    const auto found = original_.find(id);
+    return found == original_.end() ? id : found->second;
   }
 
   // needs_: the value depends on a wrt value by floating-point inputs. reaches_: the output depends
@@ -121,7 +142,7 @@ class ReverseMode {
       for (ValueId id : node.inputs) {
         if (!needs(id)) continue;
         reaches_[id] = true;
-        ++pending_[id];
+        if (!is_copy(node)) ++pending_[original(id)];
       }
     }
   }
@@ -131,7 +152,7 @@ class ReverseMode {
     std::vector<bool> has_dy;
     for (ValueId output : node.outputs) {
       const auto found = gradients_.find(output);
-      dy.push_back(found == gradients_.end() ? kNone : found->second);
+      dy.push_back(found == gradients_.end() ? kNone : stored_as(node, output, found->second));
       has_dy.push_back(dy.back() != kNone);
     }
     std::vector<bool> wants;
@@ -201,14 +222,29 @@ class ReverseMode {
         throw Error(ErrorCode::unsupported, describe(builder_.graph(), id),
                     "op " + *node.op->name + " has no gradient for its input " + std::to_string(i));
       }
-      SNUG_CHECK(builder_.type(found[i]) == builder_.type(input),
-                 *node.op->name + ": gradient of another type");
-      add_contribution(input, found[i]);
+      SNUG_CHECK(builder_.shape(found[i]) == builder_.shape(input),
+                 *node.op->name + ": gradient of another shape");
+      add_contribution(original(input), found[i]);
     }
     settle(node, wants);
   }
 
+  // A gradient of a value in 16 bits may be a sum in f32 until a rule reads it; a cast and a view
+  // take it as it is.
+  ValueId stored_as(const Node& node, ValueId output, ValueId gradient) {
+    const bool takes_any = *node.op->name == kCast || node.op->alias->kind == AliasKind::view;
+    return takes_any ? gradient : as_type(gradient, builder_.type(output).dtype);
+  }
+  ValueId as_type(ValueId id, DType dtype) {
+    if (builder_.type(id).dtype == dtype) return id;
+    return builder_.op1(kCast, {id}, {{"to", std::string(to_string(dtype))}});
+  }
+
+  // Gradients of what is differentiated by are of its type; others may be f32 for a value in 16
+  // bits, and then their sum is.
   void add_contribution(ValueId input, ValueId gradient) {
+    const DType own = builder_.type(input).dtype;
+    if (wrt_.count(input) != 0) gradient = as_type(gradient, own);
     const auto sum = accumulators_.find(input);
     if (sum != accumulators_.end()) {
       sum->second = builder_.op1("accumulate", {sum->second, gradient});
@@ -216,11 +252,16 @@ class ReverseMode {
       return;
     }
     const auto [at, is_first] = gradients_.try_emplace(input, gradient);
-    if (!is_first) at->second = builder_.op1("add", {at->second, gradient});
+    if (is_first) return;
+    const bool is_mixed = builder_.type(at->second).dtype != builder_.type(gradient).dtype;
+    if (is_mixed) at->second = as_type(at->second, DType::f32);
+    if (is_mixed) gradient = as_type(gradient, DType::f32);
+    at->second = builder_.op1("add", {at->second, gradient});
   }
 
   // Whether a contribution to this value dies at once.
   [[nodiscard]] bool is_taken_up(ValueId id) const {
+    id = original(id);
     return accumulators_.count(id) != 0 || (sink_ && wrt_.count(id) != 0 && uses_left(id) == 1);
   }
 
@@ -229,7 +270,9 @@ class ReverseMode {
   // These inputs of this node have been dealt with; reports those that wait for nothing else.
   void settle(const Node& node, const std::vector<bool>& wants) {
     for (size_t i = 0; i < wants.size(); ++i) {
-      if (wants[i] && --pending_[node.inputs[i]] == 0) finish(node.inputs[i]);
+      if (!wants[i]) continue;
+      const ValueId input = original(node.inputs[i]);
+      if (--pending_[input] == 0) finish(input);
     }
   }
 
@@ -263,6 +306,7 @@ class ReverseMode {
   IdVector<int> pending_;  // by value: uses on the path whose contribution is still to come
   std::map<ValueId, ValueId> gradients_;
   std::map<ValueId, ValueId> accumulators_;  // their newest versions
+  std::map<ValueId, ValueId> original_;      // of a copy in another type
 };
 
 }  // namespace

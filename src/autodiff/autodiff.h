@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reverse-mode differentiation, graph to graph: appends backward nodes to the graph that is being
 // built. Relies on the ops' own gradient rules; knows no op but `fill` (the seed of a scalar),
-// `add` and `accumulate` (sums of contributions).
+// `add` and `accumulate` (sums of contributions), `cast` (between 16 bits and f32).
 //
 // Design: freezing is dead-code elimination. Only nodes on a path from `wrt` to the output get a
 // gradient, and a rule is told which inputs need one, so nothing is built or kept for a frozen

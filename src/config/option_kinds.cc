@@ -310,6 +310,25 @@ std::string text_of(const StateBits& rule) {
          std::to_string(rule.bits) + "}";
 }
 
+PrecisionRule read_precision(const io::JsonValue& rule) {
+  PrecisionRule read;
+  for (const std::string& key : rule.keys()) {
+    if (key != "match" && key != "dtype") rule.fail("has no key '" + key + "'");
+  }
+  read.match = rule.get_string("match");
+  check_text(read.match);
+  if (read.match.empty()) rule.fail("needs a pattern in \"match\"");
+  read.dtype = rule.get_string("dtype");
+  if (read.dtype != "float32" && read.dtype != "bfloat16" && read.dtype != "float16")
+    rule.at("dtype").fail("must be float32, bfloat16 or float16");
+  return read;
+}
+
+std::string text_of(const PrecisionRule& rule) {
+  return R"({"match": )" + io::quote_json(rule.match) + R"(, "dtype": )" +
+         io::quote_json(rule.dtype) + "}";
+}
+
 /// `example` is one object.
 template <class T>
 Option objects_option(About about, std::vector<T> RunConfig::*field,
@@ -395,6 +414,11 @@ Option groups_option(About about, std::vector<ParameterGroup> RunConfig::*field)
 
 Option bits_option(About about, std::vector<StateBits> RunConfig::*field) {
   return objects_option(std::move(about), field, read_bits, R"({"match": "*.bias", "bits": 32})");
+}
+
+Option precisions_option(About about, std::vector<PrecisionRule> RunConfig::*field) {
+  return objects_option(std::move(about), field, read_precision,
+                        R"({"match": "*.layer.11.*", "dtype": "float32"})");
 }
 
 Option number_of_option(About about, int64_t RunConfig::*field, std::vector<int64_t> numbers) {

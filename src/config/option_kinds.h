@@ -58,6 +58,7 @@ struct About {
 [[nodiscard]] Option bits_option(About about, std::vector<StateBits> RunConfig::*field);
 /// A JSON object.
 [[nodiscard]] Option lora_option(About about, LoraOptions RunConfig::*field);
+[[nodiscard]] Option precisions_option(About about, std::vector<PrecisionRule> RunConfig::*field);
 /// One of several whole numbers; the first is the default.
 [[nodiscard]] Option number_of_option(About about, int64_t RunConfig::*field,
                                       std::vector<int64_t> numbers);

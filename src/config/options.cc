@@ -236,6 +236,22 @@ void add_training(std::vector<Option>& all) {
            "weights whose states have bits (32 or 8) of their own, by name pattern (match; * "
            "matches any text); the first match wins"},
           &RunConfig::optim_bits_overrides),
+      switch_option({"bf16",
+                     "mixed precision: matrix products, convolutions and what lies between them "
+                     "are stored and multiplied in bfloat16, sums, weights and losses stay in "
+                     "float32 (docs/precision.md)"},
+                    &RunConfig::bf16),
+      switch_option({"fp16", "the same in float16, which is stored in 16 bits and computed in 32"},
+                    &RunConfig::fp16),
+      switch_option({"bf16_full_eval", "evaluation and prediction in bfloat16"},
+                    &RunConfig::bf16_full_eval),
+      switch_option({"fp16_full_eval", "evaluation and prediction in float16"},
+                    &RunConfig::fp16_full_eval),
+      precisions_option({"precision_overrides",
+                         "parts of the network with a dtype (float32, bfloat16 or float16) of "
+                         "their own, by pattern of scope or scope and op (match; * matches any "
+                         "text); the first match wins"},
+                        &RunConfig::precision_overrides),
       may_change(number_option(
           {"layerwise_lr_decay",
            "the learning rate of a layer is this times that of the layer above it; the head has "

@@ -12,7 +12,7 @@ constexpr std::string_view kIntroduction = R"(# Hugging Face's TrainingArguments
 
 <!-- This file is generated. To renew it: SNUG_UPDATE_DOCS=1 build/release/src/config/config_test -->
 
-Every field of `transformers.TrainingArguments` is understood in a run's YAML file and on the command line (`--fp16 False`, `--report_to none`), those of
+Every field of `transformers.TrainingArguments` is understood in a run's YAML file and on the command line (`--tf32 False`, `--report_to none`), those of
 older versions too. Which versions were read stands in `tests/golden/training_arguments.json`; a test holds this page to them.
 
 * **key**: a key of Snug (docs/configuration.md) with the same meaning, but for what the table says.

@@ -13,7 +13,8 @@ using enum FieldFate;
 
 constexpr std::string_view kUpdates = "give a number of updates: a share of the run is not taken";
 constexpr std::string_view kLeave = "leave it away";
-constexpr std::string_view kFloat32 = "every number is a float32";
+constexpr std::string_view kFloat32 = "a float32 product is computed as one";
+constexpr std::string_view kOnePass = "fp16 and bf16 have one way: docs/precision.md";
 constexpr std::string_view kNoHub = "nothing is sent anywhere; the model is the folder output_dir";
 constexpr std::string_view kOneDevice = "one process computes on the CPU";
 constexpr std::string_view kThreads = "leave it away; threads says how many cores compute";
@@ -64,6 +65,10 @@ constexpr TrainingArgument kKeys[] = {
      "give a number; 0 keeps best and last alone"},
     {"metric_for_best_model", kept, "none", "the same; f1 is macro_f1", ""},
     {"greater_is_better", kept, "none", "the same", ""},
+    {"bf16", kept, "", "the same; docs/precision.md", "", true},
+    {"fp16", kept, "", "the same; docs/precision.md", "", true},
+    {"bf16_full_eval", kept, "", "the same", "", true},
+    {"fp16_full_eval", kept, "", "the same", "", true},
     {"seed", kept, "", "the same; of everything", ""},
 };
 
@@ -98,14 +103,10 @@ constexpr TrainingArgument kTranslated[] = {
 };
 
 constexpr TrainingArgument kCompute[] = {
-    {"bf16", anyway, "false", kFloat32, kLeave, true},
-    {"fp16", anyway, "false", kFloat32, kLeave, true},
-    {"bf16_full_eval", anyway, "false", kFloat32, kLeave, true},
-    {"fp16_full_eval", anyway, "false", kFloat32, kLeave, true},
     {"tf32", anyway, "none|false", kFloat32, kLeave, true},
-    {"fp16_opt_level", anyway, "o0|o1", kFloat32, kLeave},
-    {"fp16_backend", anyway, "auto", kFloat32, kLeave},
-    {"half_precision_backend", anyway, "auto", kFloat32, kLeave},
+    {"fp16_opt_level", anyway, "o1", kOnePass, kLeave},
+    {"fp16_backend", anyway, "auto", kOnePass, kLeave},
+    {"half_precision_backend", anyway, "auto", kOnePass, kLeave},
     {"auto_find_batch_size", anyway, "true|false", kLimit, "", true},
     {"activation_checkpointing_kwargs", anyway,
      "none||{use_reentrant:true}|{use_reentrant:false}|{use_reentrant:true,preserve_rng_state:true}"

@@ -172,10 +172,10 @@ TEST(TrainingArguments, fields_are_turned_into_keys_and_that_is_said) {
        "train_batch_size",
        "32",
        "auto_find_batch_size True is what happens anyway: the planner finds the split that fits"},
-      {{{"fp16", "False"}},
+      {{{"tf32", "False"}},
        "optim",
        "adamw",
-       "fp16 False is what happens anyway: every number is a float32"},
+       "tf32 False is what happens anyway: a float32 product is computed as one"},
   };
   for (const auto& each : cases) {
     const RunConfig config = from_line(each.given);
@@ -208,7 +208,8 @@ TEST(TrainingArguments, contradictions_and_other_values_are_refused) {
       {{{"per_device_train_batch_size", std::nullopt}}, "a value is missing"},
       {{{"gradient_checkpointing", "true"}, {"recompute", "sqrt"}}, "contradicts recompute sqrt"},
       {{{"gradient_checkpointing", "some"}}, "gradient_checkpointing: 'some' is refused"},
-      {{{"fp16", std::nullopt}}, "fp16: 'true' is refused: every number is a float32\nhint: leave"},
+      {{{"tf32", std::nullopt}},
+       "tf32: 'true' is refused: a float32 product is computed as one\nhint: leave"},
       {{{"deepspeed", "ds.json"}}, "hint: give memory"},
       {{{"fsdp", "full_shard"}}, "one process computes on the CPU"},
       {{{"report_to", "tensorboard"}}, "the log is metrics.jsonl"},
@@ -231,7 +232,7 @@ TEST(TrainingArguments, contradictions_and_other_values_are_refused) {
   for (const auto& each : cases) EXPECT_ERROR((void)from_line(each.first), each.second);
   EXPECT_ERROR(throw_unknown_option("--no_remove_unused_columns"),
                "hint: give remove_unused_columns: false");
-  EXPECT_ERROR(RunConfig().set("fp16", "true"), "unknown key 'fp16'\nhint: leave it away");
+  EXPECT_ERROR(RunConfig().set("tf32", "true"), "unknown key 'tf32'\nhint: leave it away");
 }
 
 TEST(TrainingArguments, the_command_line_wins_over_the_file_under_any_name) {
@@ -250,7 +251,7 @@ TEST(TrainingArguments, the_command_line_wins_over_the_file_under_any_name) {
   EXPECT_EQ(from_yaml("gradient_checkpointing: true\n", {{"activation_checkpointing", "false"}})
                 .get("recompute"),
             "none");
-  EXPECT_EQ(from_yaml("fp16: true\n", {{"fp16", "false"}}).notices.size(), 1u);
+  EXPECT_EQ(from_yaml("tf32: true\n", {{"tf32", "false"}}).notices.size(), 1u);
   EXPECT_EQ(from_yaml("warmup_steps: 0.2\n", {{"warmup_steps", "7"}}).warmup_ratio, 0);
   EXPECT_EQ(from_yaml("warmup_steps: 7\n", {{"warmup_steps", "0.2"}}).warmup_steps, 0);
 }

@@ -12,6 +12,13 @@ namespace snug {
 
 const TensorType& VjpArgs::type(ValueId id) const { return builder.type(id); }
 
+bool VjpArgs::is_of_weights(ValueId id) const {
+  const Graph& graph = builder.graph();
+  const NodeId producer = graph.value(id).producer;
+  return producer == kNone ? graph.value(id).kind == ValueKind::parameter
+                           : graph.node(producer).phase == Phase::prologue;
+}
+
 GraphBuilder::GraphBuilder(const OpRegistry& registry, std::string name) : registry_(&registry) {
   graph_.name = std::move(name);
 }

@@ -17,6 +17,7 @@
 
 #include "graph/graph.h"
 #include "graph/op_cost.h"
+#include "graph/precision.h"
 #include "graph/row_flow.h"
 
 namespace snug {
@@ -88,6 +89,9 @@ struct VjpArgs {
   [[nodiscard]] ValueId in(size_t index) const { return node.inputs[index]; }
   [[nodiscard]] ValueId out(size_t index) const { return node.outputs[index]; }
   [[nodiscard]] const TensorType& type(ValueId id) const;
+  /// Whether it is made of weights alone, so that its gradient is a sum over the batch: in f32,
+  /// however it is stored.
+  [[nodiscard]] bool is_of_weights(ValueId id) const;
 };
 using VjpFn = std::function<std::vector<ValueId>(const VjpArgs&)>;
 
@@ -157,6 +161,8 @@ struct OpDef {
   std::shared_ptr<const CallersKernel> callers_kernel = nullptr;
   /// How the rows of a batch go through it. Null: a row of its output may depend on every row.
   RowFlowFn row_flow = nullptr;
+  /// What becomes of it where a network computes in 16 bits. Left alone: it stays in f32.
+  Precision precision = {};
 };
 
 /// Of an attribute of this op: whether it decides neither kernel choice, scratch nor cost.

@@ -140,7 +140,7 @@ constexpr BadText kBadTexts[] = {
     {"%3 = scale(%0) {factor=2.0, factor=3.0} : f32[2,3] @\"\" forward",
      "[line 4] attribute 'factor' is given twice"},
     {"%3, %4 = exp(%0) : f32[2,3], f32[2,3] @\"\" forward", "[line 4] exp has 1 outputs, not 2"},
-    {"%3 = exp(%1) : f32[2] @\"\" forward", "[line 4] x must be f32, not i32[2]",
+    {"%3 = exp(%1) : f32[2] @\"\" forward", "[line 4] x must be f32, bf16 or f16, not i32[2]",
      ErrorCode::shape_mismatch},
     {"%3 = slice(%0) {axis=9, start=0, stop=1} : f32[2,3] @\"\" forward",
      "[line 4] axis 9 is out of range for rank 2", ErrorCode::shape_mismatch},

@@ -20,6 +20,21 @@ inline void require_dtype(const InferArgs& args, size_t input, DType dtype,
                 name + " must be " + to_string(dtype) + ", not " + to_string(args.inputs[input]));
   }
 }
+/// f32, bf16 or f16.
+inline void require_floating(const InferArgs& args, size_t input, const std::string& name) {
+  if (args.inputs.has(input) && !is_floating(args.inputs[input].dtype)) {
+    shape_error(args, name + " must be f32, bf16 or f16, not " + to_string(args.inputs[input]));
+  }
+}
+/// The element type of a floating input, or of its attribute `to` where that says one.
+[[nodiscard]] inline DType floating_to(const InferArgs& args) {
+  const std::string& to = args.attrs.text("to");
+  const std::optional<DType> dtype = dtype_of(to);
+  if (!dtype || !is_floating(*dtype))
+    throw Error(ErrorCode::invalid_graph, args.where,
+                "to must be f32, bf16 or f16, not '" + to + "'");
+  return *dtype;
+}
 inline void require_shape(const InferArgs& args, size_t input, const Shape& shape,
                           const std::string& name) {
   if (args.inputs.has(input) && args.inputs[input].shape != shape) {

@@ -42,6 +42,9 @@ Json deciding_options(const SessionOptions& options) {
   Json overrides = Json::array();
   for (const StateBits& rule : options.optim_bits_overrides)
     overrides.push_back({{"match", rule.match}, {"bits", rule.bits}});
+  Json precisions = Json::array();
+  for (const PrecisionRule& rule : options.precision_overrides)
+    precisions.push_back({{"match", rule.match}, {"dtype", rule.dtype}});
   return {{"batch_rows", options.batch_rows},
           {"allow_coupled_split", options.allow_coupled_split},
           {"lengths", lengths},
@@ -57,6 +60,9 @@ Json deciding_options(const SessionOptions& options) {
           {"optim_bits", options.optim_bits},
           {"optim_codec", options.optim_codec},
           {"optim_bits_overrides", overrides},
+          {"bf16", options.bf16},
+          {"fp16", options.fp16},
+          {"precision_overrides", precisions},
           {"freeze", options.freeze},
           {"frozen_dtype", options.frozen_dtype},
           {"lora",

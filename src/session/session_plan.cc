@@ -11,6 +11,7 @@
 #include "io/file.h"
 #include "programs/frozen_storage.h"
 #include "programs/lora.h"
+#include "programs/precision.h"
 #include "snug/error.h"
 #include "solve/remat_write.h"
 
@@ -75,9 +76,42 @@ optim::StateStorage storage_of(const SessionOptions& options) {
   return optim::make_storage(options.optim_bits, options.optim_codec, options.optim_bits_overrides);
 }
 
-// What "auto" stands for is decided here.
+// f32, or what one of two switches that exclude each other asks for.
+DType half_of(const char* names, bool bf16, bool fp16) {
+  if (bf16 && fp16) fail(names, "both are asked for", "give one of them");
+  return bf16 ? DType::bf16 : fp16 ? DType::f16 : DType::f32;
+}
+
+DType dtype_of(const PrecisionRule& rule) {
+  for (const auto& [name, dtype] :
+       {std::pair{"float32", DType::f32}, {"bfloat16", DType::bf16}, {"float16", DType::f16}}) {
+    if (rule.dtype == name) return dtype;
+  }
+  fail("precision_overrides", "'" + rule.dtype + "' is no type",
+       "give float32, bfloat16 or float16");
+}
+
+train::Precision precision_of(const SessionOptions& options) {
+  train::Precision precision;
+  precision.training.dtype = half_of("bf16, fp16", options.bf16, options.fp16);
+  for (const PrecisionRule& rule : options.precision_overrides)
+    precision.training.overrides.push_back({rule.match, dtype_of(rule)});
+  precision.evaluation = precision.training;
+  precision.evaluation.refuses_unused = options.only_evaluation;
+  const DType of_evaluation =
+      half_of("bf16_full_eval, fp16_full_eval", options.bf16_full_eval, options.fp16_full_eval);
+  if (of_evaluation != DType::f32) precision.evaluation = {.dtype = of_evaluation};
+  return precision;
+}
+
+// What "auto" stands for is decided here: gradients in f16 overflow, and vanish, without one.
 optim::LossScaleRule loss_scale_of(const SessionOptions& options) {
-  return optim::make_loss_scale(options.loss_scale, options.loss_scale_min);
+  const MixedPrecision training = precision_of(options).training;
+  const bool has_f16 = training.dtype == DType::f16 ||
+                       std::any_of(training.overrides.begin(), training.overrides.end(),
+                                   [](const auto& rule) { return rule.dtype == DType::f16; });
+  const bool is_open = options.loss_scale == "auto" && has_f16 && !options.only_gradients;
+  return optim::make_loss_scale(is_open ? "dynamic" : options.loss_scale, options.loss_scale_min);
 }
 
 // Throws Error{bad_config} that names the option.
@@ -110,6 +144,7 @@ const SessionOptions& checked(const SessionOptions& options) {
          "give 1 for the same rate everywhere");
   (void)storage_of(options);
   (void)loss_scale_of(options);
+  (void)precision_of(options);
   check_lengths(options.lengths);
   if (options.only_gradients && options.only_evaluation)
     fail("only_evaluation", "a session without training programs has no gradients",
@@ -135,8 +170,10 @@ train::Recipe recipe_of(const SessionOptions& options) {
 }
 
 NetworkDef changed_network(NetworkDef network, const SessionOptions& options) {
-  return train::with_frozen_storage(train::with_lora(std::move(network), options.lora),
-                                    options.freeze, train::frozen_storage_of(options.frozen_dtype));
+  network = train::with_lora(std::move(network), options.lora);
+  network = train::with_frozen_storage(std::move(network), options.freeze,
+                                       train::frozen_storage_of(options.frozen_dtype));
+  return train::with_precision(std::move(network), precision_of(options));
 }
 
 Machine machine_of(const SessionOptions& options) {

@@ -127,7 +127,7 @@ optim::Options optimizer_of(const RunConfig& config) {
 SessionOptions training_options(const RunConfig& config, int64_t total_steps) {
   const optim::Options optimizer = optimizer_of(config);
   const Settings given = given_settings(config, *optimizer.optimizer);
-  return {
+  SessionOptions options{
       .batch_rows = config.train_batch_size,
       .memory = config.memory,
       .micro_batch_size = config.micro_batch_size,
@@ -155,6 +155,16 @@ SessionOptions training_options(const RunConfig& config, int64_t total_steps) {
       .seed = config.seed,
       .threads = config.threads,
       .has_command_line_hints = true};
+  take_precision(config, options);
+  return options;
+}
+
+void take_precision(const RunConfig& config, SessionOptions& options) {
+  options.bf16 = config.bf16;
+  options.fp16 = config.fp16;
+  options.bf16_full_eval = config.bf16_full_eval;
+  options.fp16_full_eval = config.fp16_full_eval;
+  options.precision_overrides = config.precision_overrides;
 }
 
 RunConfig with_optimizer_values(const RunConfig& config) {

@@ -15,6 +15,8 @@ namespace snug::train {
 /// matter), frozen weights, seed and budget. What rows, process and machine say is left open.
 /// Throws Error{bad_config} for keys that the optimizer has no use for.
 [[nodiscard]] SessionOptions training_options(const RunConfig& config, int64_t total_steps);
+/// What the network computes in; a part of the above, and all that evaluation alone takes.
+void take_precision(const RunConfig& config, SessionOptions& options);
 /// The optimizer with a value for each of its hyper-parameters.
 [[nodiscard]] optim::Options optimizer_of(const RunConfig& config);
 /// The configuration with a number for every hyper-parameter that its optimizer has, and "auto" for

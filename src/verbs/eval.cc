@@ -11,6 +11,7 @@
 #include "setup/model_weights.h"
 #include "setup/notices.h"
 #include "setup/read_model.h"
+#include "setup/run_recipe.h"
 #include "snug/error.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
@@ -100,6 +101,7 @@ void open_session(const RunConfig& config, const RunOptions& options, Trained& t
       .machine = machine,
       .block = options.memory,
       .has_command_line_hints = true};
+  train::take_precision(config, session);
   session.resized = [&](const Lengths& longest, int64_t batch_rows) {
     SessionSizes sizes{.lengths = train::lengths_up_to(longest.of(), lengths),
                        .batch_rows = batch_rows};

@@ -72,16 +72,16 @@ class Hints(Case):
         config = self.folder / "run.yaml"
         config.write_text("model: bert-tiny\nmax_seq_length: 24\nmemory: 400MiB\nthreads: 1\nper_device_train_batch_size: 4\n"
                           "gradient_checkpointing: true\ndeepspeed: null\nreport_to: none\n")
-        theirs = run("plan", "-c", config, "--json", "--gradient-accumulation-steps", 3, "--fp16", "False", "--auto_find_batch_size")
+        theirs = run("plan", "-c", config, "--json", "--gradient-accumulation-steps", 3, "--tf32", "False", "--auto_find_batch_size")
         ours = run("plan", "--json", *options(model="bert-tiny", max_seq_length=24, memory="400MiB", threads=1, train_batch_size=12,
                                               recompute="all"))
         self.assertEqual(theirs.returncode, 0, theirs.stderr)
         self.assertEqual(json.loads(theirs.stdout), json.loads(ours.stdout))
         for text in ("per_device_train_batch_size 4 x gradient_accumulation_steps 3: train_batch_size 12; Snug picks the split",
-                     "gradient_checkpointing true: recompute all", "fp16 False is what happens anyway: every number is a float32",
+                     "gradient_checkpointing true: recompute all", "tf32 False is what happens anyway: a float32 product is computed as one",
                      "deepspeed none", "auto_find_batch_size true is what happens anyway: the planner finds the split that fits"):
             self.assertIn(text, theirs.stderr)
-        for words, texts in ((["--fp16"], ("[--fp16] fp16: 'true' is refused", "hint: leave it away")),
+        for words, texts in ((["--tf32"], ("[--tf32] tf32: 'true' is refused", "hint: leave it away")),
                              (["--train_batch_size", 16, "--per_device_train_batch_size", 2], ("contradicts train_batch_size 16",)),
                              (["--fsdp=full_shard"], ("one process computes on the CPU",)),
                              (["--no_save_safetensors"], ("give save_safetensors: false",))):

@@ -149,8 +149,13 @@ CpuRun run_cpu_kernel(const CpuKernelDef& def, const CaseGraph& graph, int threa
   const NodeSpec spec = spec_of(graph.builder.graph(), graph.node);
   const CpuContext context = cpu_test_context(threads);
   set_library_threads(threads);
-  GuardedBytes scratch(static_cast<size_t>(def.scratch_bytes(spec, context)));
-  const std::unique_ptr<Kernel> kernel = def.create(spec, context);
+  const int64_t scratch_bytes = def.scratch_bytes(spec, context);
+  return run_kernel(*def.create(spec, context), scratch_bytes, graph, times);
+}
+
+CpuRun run_kernel(const Kernel& kernel, int64_t scratch_bytes, const CaseGraph& graph, int times) {
+  const NodeSpec spec = spec_of(graph.builder.graph(), graph.node);
+  GuardedBytes scratch(static_cast<size_t>(scratch_bytes));
 
   std::vector<GuardedBytes> inputs;
   std::vector<GuardedBytes> outputs;
@@ -187,7 +192,7 @@ CpuRun run_cpu_kernel(const CpuKernelDef& def, const CaseGraph& graph, int threa
         std::copy(from.begin(), from.end(), output_pointers[static_cast<size_t>(output)]);
       }
     }
-    result.code = kernel->run({input_pointers, output_pointers, scratch.data()});
+    result.code = kernel.run({input_pointers, output_pointers, scratch.data()});
   }
   if (!scratch.is_intact()) result.violation += "it writes outside its scratch; ";
   for (size_t i = 0; i < inputs.size(); ++i) {

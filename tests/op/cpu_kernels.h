@@ -27,6 +27,10 @@ struct CpuRun {
 [[nodiscard]] CpuRun run_cpu_kernel(const CpuKernelDef& def, const CaseGraph& graph, int threads,
                                     int times);
 
+/// The same for a kernel with so many bytes of scratch.
+[[nodiscard]] CpuRun run_kernel(const Kernel& kernel, int64_t scratch_bytes, const CaseGraph& graph,
+                                int times);
+
 /// The elements of one output as numbers.
 [[nodiscard]] std::vector<double> decode(const TensorType& type,
                                          const std::vector<std::byte>& bytes);

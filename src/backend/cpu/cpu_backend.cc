@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/widened.h"
 #include "backend/type_signature.h"
 #include "base/check.h"
 #include "base/threads.h"
@@ -58,26 +60,48 @@ class CpuBackend final : public Backend {
 
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     if (spec.op->callers_kernel != nullptr) return select_callers(spec);
-    const CpuKernelDef& kernel = find(spec);
+    const CpuKernelDef* found = find(spec);
+    if (found == nullptr) return select_widened(*this, spec, *widened(spec));
+    const CpuKernelDef& kernel = *found;
     set_library_threads(
         context_.threads);  // oneDNN's blocking, hence its scratchpad, depends on it
-    const Cost cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
     const std::string kind = rate_kind(spec);
+    const Prediction time = predict(spec, kind);
     return {.kernel = kernel.kernel,
             .scratch_bytes = round_up(kernel.scratch_bytes(spec, context_), kAlignmentBytes),
-            .seconds = context_.profile.seconds(kind, cost),
-            .far_seconds = context_.profile.far_seconds(kind, cost),
+            .seconds = time.seconds,
+            .far_seconds = time.far_seconds,
             .uncertainty = context_.profile.uncertainty(kind)};
   }
 
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
     if (spec.op->callers_kernel != nullptr) return spec.op->callers_kernel->create(spec);
-    const CpuKernelDef& kernel = find(spec);
+    const CpuKernelDef* kernel = find(spec);
+    if (kernel == nullptr) return create_widened(*this, spec, *widened(spec));
     set_library_threads(context_.threads);
-    return kernel.create(spec, context_);
+    return kernel->create(spec, context_);
   }
 
  private:
+  struct Prediction {
+    double seconds = 0;
+    double far_seconds = 0;
+  };
+  // Where operands in 16 bits have no rate of their own, an element takes as long as in f32: it is
+  // computed so. What comes from memory is half as much.
+  [[nodiscard]] Prediction predict(const NodeSpec& spec, const std::string& kind) const {
+    const auto cost_of = [](const NodeSpec& of) {
+      return (*of.op->cost)({of.inputs, of.outputs, of.attrs});
+    };
+    const MachineProfile& profile = context_.profile;
+    const Cost cost = cost_of(spec);
+    const Prediction own{profile.seconds(kind, cost), profile.far_seconds(kind, cost)};
+    const std::optional<NodeSpec> wide = widened(spec);
+    if (!wide || rate_kind(*wide) != kind) return own;
+    const double computed = profile.seconds(kind, cost_of(*wide));
+    return {computed, computed + own.far_seconds - own.seconds};
+  }
+
   // Nobody measured it: plain code on one thread.
   [[nodiscard]] static KernelChoice select_callers(const NodeSpec& spec) {
     const Cost cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
@@ -91,17 +115,27 @@ class CpuBackend final : public Backend {
         .uncertainty = 1};
   }
 
-  [[nodiscard]] const CpuKernelDef& find(const NodeSpec& spec) const {
-    const std::string& op = *spec.op->name;
-    std::string reasons;
-    const auto list = kernels_.find(op);
-    if (list != kernels_.end()) {
-      for (const CpuKernelDef* kernel : list->second) {
-        const std::string reason = reason_against(*kernel, spec, context_);
-        if (reason.empty()) return *kernel;
-        reasons += (reasons.empty() ? "" : "; ") + std::string(kernel->kernel) + ": " + reason;
-      }
+  // The first of the list that takes the node, and why those before it do not.
+  [[nodiscard]] const CpuKernelDef* first_of(const NodeSpec& spec, std::string& reasons) const {
+    const auto list = kernels_.find(*spec.op->name);
+    if (list == kernels_.end()) return nullptr;
+    for (const CpuKernelDef* kernel : list->second) {
+      const std::string reason = reason_against(*kernel, spec, context_);
+      if (reason.empty()) return kernel;
+      reasons += (reasons.empty() ? "" : "; ") + std::string(kernel->kernel) + ": " + reason;
     }
+    return nullptr;
+  }
+
+  // Null where there is one for the node's operands in f32 alone.
+  [[nodiscard]] const CpuKernelDef* find(const NodeSpec& spec) const {
+    std::string reasons;
+    const CpuKernelDef* kernel = first_of(spec, reasons);
+    if (kernel != nullptr) return kernel;
+    const std::optional<NodeSpec> wide = widened(spec);
+    std::string of_wide;
+    if (wide && first_of(*wide, of_wide) != nullptr) return nullptr;
+    const std::string& op = *spec.op->name;
     throw Error(
         ErrorCode::unsupported, op,
         "no CPU kernel takes " + signature_of(spec) + (reasons.empty() ? "" : " (" + reasons + ")"),

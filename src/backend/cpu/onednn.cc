@@ -16,6 +16,16 @@ dnnl::primitive_attr onednn_attributes() {
   return attributes;
 }
 
+bool has_bf16_products() {
+  // ISA values are bit sets: a larger one holds the smaller.
+  const auto has = [](dnnl::cpu_isa isa) {
+    const auto wanted = static_cast<unsigned>(isa);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+  };
+  static const bool answer = has(dnnl::cpu_isa::avx512_core_bf16);
+  return answer;
+}
+
 size_t BoundPrimitive::add(int argument, const dnnl::memory::desc& desc) {
   SNUG_CHECK(count_ < arguments_.size(), "a primitive with more than six arguments");
   memories_[count_] = dnnl::memory(desc, onednn_->engine, DNNL_MEMORY_NONE);

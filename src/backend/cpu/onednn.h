@@ -24,6 +24,9 @@ struct Onednn {
 /// Scratchpad in the caller's memory.
 [[nodiscard]] dnnl::primitive_attr onednn_attributes();
 
+/// Whether products of bf16 run on instructions for them; emulated ones are slower than f32.
+[[nodiscard]] bool has_bf16_products();
+
 /// A primitive with its arguments. The memory objects are made once without memory; set() gives
 /// them an address.
 class BoundPrimitive {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/half.h"
 #include "base/threads.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -11,30 +12,31 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
-#include "backend/cpu/simd-inl.h"
+#include "backend/cpu/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
 // Sum of a row: four accumulators over 2,048 elements in float, those sums in double.
-double row_sum(const float* src, int64_t count) {
+template <class T>
+HWY_INLINE double row_sum(const T* src, int64_t count) {
   const F32 d;
   const int64_t step = lanes_f32();
   double total = 0;
   for (int64_t begin = 0; begin < count; begin += 2048) {
-    const float* block = src + begin;
+    const T* block = src + begin;
     const int64_t n = HWY_MIN(count - begin, int64_t{2048});
     auto a0 = hn::Zero(d), a1 = hn::Zero(d), a2 = hn::Zero(d), a3 = hn::Zero(d);
     int64_t i = 0;
     for (; i + 4 * step <= n; i += 4 * step) {
-      a0 = hn::Add(a0, hn::LoadU(d, block + i));
-      a1 = hn::Add(a1, hn::LoadU(d, block + i + step));
-      a2 = hn::Add(a2, hn::LoadU(d, block + i + 2 * step));
-      a3 = hn::Add(a3, hn::LoadU(d, block + i + 3 * step));
+      a0 = hn::Add(a0, load_at(block, i, -1));
+      a1 = hn::Add(a1, load_at(block, i + step, -1));
+      a2 = hn::Add(a2, load_at(block, i + 2 * step, -1));
+      a3 = hn::Add(a3, load_at(block, i + 3 * step, -1));
     }
-    for (; i + step <= n; i += step) a0 = hn::Add(a0, hn::LoadU(d, block + i));
-    if (i < n) a1 = hn::Add(a1, load_tail(d, block + i, n - i));
+    for (; i + step <= n; i += step) a0 = hn::Add(a0, load_at(block, i, -1));
+    if (i < n) a1 = hn::Add(a1, load_at(block, i, n - i));
     total += static_cast<double>(
         hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a0, a1), hn::Add(a2, a3)))));
   }
@@ -43,7 +45,8 @@ double row_sum(const float* src, int64_t count) {
 
 // dst[j] = sum over rows of src[row, j] for at most 512 columns: eight rows as a tree, 128 rows in
 // float, those in double.
-void column_sums(const float* src, int64_t stride, int64_t rows, int64_t cols, double* dst) {
+template <class T>
+HWY_INLINE void column_sums(const T* src, int64_t stride, int64_t rows, int64_t cols, double* dst) {
   const F32 d;
   const int64_t step = lanes_f32();
   HWY_ALIGN float group[512];
@@ -53,31 +56,39 @@ void column_sums(const float* src, int64_t stride, int64_t rows, int64_t cols, d
     for (int64_t j = 0; j < cols; ++j) group[j] = 0;
     int64_t r = begin;
     for (; r + 8 <= end; r += 8) {
-      const float* p = src + r * stride;
+      const T* p = src + r * stride;
       int64_t j = 0;
       for (; j + step <= cols; j += step) {
-        const auto s01 = hn::Add(hn::LoadU(d, p + j), hn::LoadU(d, p + stride + j));
-        const auto s23 =
-            hn::Add(hn::LoadU(d, p + 2 * stride + j), hn::LoadU(d, p + 3 * stride + j));
-        const auto s45 =
-            hn::Add(hn::LoadU(d, p + 4 * stride + j), hn::LoadU(d, p + 5 * stride + j));
-        const auto s67 =
-            hn::Add(hn::LoadU(d, p + 6 * stride + j), hn::LoadU(d, p + 7 * stride + j));
+        const auto row = [&](int64_t i) HWY_ATTR { return load_at(p, i * stride + j, -1); };
+        const auto s01 = hn::Add(row(0), row(1));
+        const auto s23 = hn::Add(row(2), row(3));
+        const auto s45 = hn::Add(row(4), row(5));
+        const auto s67 = hn::Add(row(6), row(7));
         const auto sum = hn::Add(hn::Add(s01, s23), hn::Add(s45, s67));
         hn::StoreU(hn::Add(hn::LoadU(d, group + j), sum), d, group + j);
       }
       for (; j < cols; ++j) {
         float sum = 0;
-        for (int64_t i = 0; i < 8; ++i) sum += p[i * stride + j];
+        for (int64_t i = 0; i < 8; ++i) sum += to_f32(p[i * stride + j]);
         group[j] += sum;
       }
     }
     for (; r < end; ++r) {
-      for (int64_t j = 0; j < cols; ++j) group[j] += src[r * stride + j];
+      for (int64_t j = 0; j < cols; ++j) group[j] += to_f32(src[r * stride + j]);
     }
     for (int64_t j = 0; j < cols; ++j) dst[j] += static_cast<double>(group[j]);
   }
 }
+
+#define SNUG_SUMS(T, name)                                                                         \
+  double row_sum_##name(const T* src, int64_t count) { return row_sum(src, count); }               \
+  void column_sums_##name(const T* src, int64_t stride, int64_t rows, int64_t cols, double* dst) { \
+    column_sums(src, stride, rows, cols, dst);                                                     \
+  }
+SNUG_SUMS(float, f32)
+SNUG_SUMS(Bf16, bf16)
+SNUG_SUMS(F16, f16)
+#undef SNUG_SUMS
 
 double block_squares(const float* src, int64_t count) {
   const hn::ScalableTag<double> d;
@@ -107,11 +118,34 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace snug {
 
-HWY_EXPORT(row_sum);
-HWY_EXPORT(column_sums);
+HWY_EXPORT(row_sum_f32);
+HWY_EXPORT(row_sum_bf16);
+HWY_EXPORT(row_sum_f16);
+HWY_EXPORT(column_sums_f32);
+HWY_EXPORT(column_sums_bf16);
+HWY_EXPORT(column_sums_f16);
 HWY_EXPORT(block_squares);
 
 namespace {
+
+/// The sums of a type of storage, chosen for this processor.
+template <class T>
+struct Sums;
+template <>
+struct Sums<float> {
+  static auto rows() { return HWY_DYNAMIC_DISPATCH(row_sum_f32); }
+  static auto columns() { return HWY_DYNAMIC_DISPATCH(column_sums_f32); }
+};
+template <>
+struct Sums<Bf16> {
+  static auto rows() { return HWY_DYNAMIC_DISPATCH(row_sum_bf16); }
+  static auto columns() { return HWY_DYNAMIC_DISPATCH(column_sums_bf16); }
+};
+template <>
+struct Sums<F16> {
+  static auto rows() { return HWY_DYNAMIC_DISPATCH(row_sum_f16); }
+  static auto columns() { return HWY_DYNAMIC_DISPATCH(column_sums_f16); }
+};
 
 constexpr int64_t kRowSegment = 65536;   // elements of a long row that one task sums
 constexpr int64_t kColumns = 512;        // columns of one task; column_sums' limit
@@ -146,9 +180,10 @@ int64_t general_offset(const Reduction& plan, int64_t i, bool reduced) {
   return offset;
 }
 
-void sum_rows(int threads, const Reduction& plan, const float* src, float* dst, double scale,
+template <class T>
+void sum_rows(int threads, const Reduction& plan, const T* src, float* dst, double scale,
               double* partial) {
-  const auto sum = HWY_DYNAMIC_DISPATCH(row_sum);
+  const auto sum = Sums<T>::rows();
   const int64_t segments = segments_of(plan);
   if (segments <= 1) {
     parallel_for(threads, plan.outer, grain_of(plan.reduced), [&](int64_t begin, int64_t end) {
@@ -172,9 +207,10 @@ void sum_rows(int threads, const Reduction& plan, const float* src, float* dst, 
   }
 }
 
-void sum_columns(int threads, const Reduction& plan, const float* src, float* dst, double scale,
+template <class T>
+void sum_columns(int threads, const Reduction& plan, const T* src, float* dst, double scale,
                  double* partial) {
-  const auto sum = HWY_DYNAMIC_DISPATCH(column_sums);
+  const auto sum = Sums<T>::columns();
   const int64_t chunks = column_chunks(plan);
   const int64_t parts = row_parts(plan);
   parallel_for(threads, plan.outer * parts * chunks,
@@ -212,15 +248,16 @@ void sum_columns(int threads, const Reduction& plan, const float* src, float* ds
 }
 
 // join(accumulator, element) over the reduced elements of each output, in row-major order.
-template <class Join, class Finish>
-void reduce_general(int threads, const Reduction& plan, const float* src, double start, Join join,
+template <class T, class Join, class Finish>
+void reduce_general(int threads, const Reduction& plan, const T* src, double start, Join join,
                     Finish finish) {
   parallel_for(threads, plan.outputs, grain_of(plan.reduced), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const float* from = src + general_offset(plan, i, false);
+      const T* from = src + general_offset(plan, i, false);
       double accumulator = start;
       for (int64_t k = 0; k < plan.reduced; ++k) {
-        accumulator = join(accumulator, static_cast<double>(from[general_offset(plan, k, true)]));
+        accumulator =
+            join(accumulator, static_cast<double>(to_f32(from[general_offset(plan, k, true)])));
       }
       finish(i, accumulator);
     }
@@ -261,8 +298,11 @@ int64_t reduction_scratch_bytes(const Reduction& plan) {
   return row_parts(plan) > 1 ? plan.outer * row_parts(plan) * plan.inner * kDouble : 0;
 }
 
-void reduce_sum_f32(int threads, const Reduction& plan, const float* src, float* dst, double scale,
-                    std::byte* scratch) noexcept {
+namespace {
+
+template <class T>
+void sum_of(int threads, const Reduction& plan, const T* src, float* dst, double scale,
+            std::byte* scratch) {
   if (plan.outputs == 0) return;
   auto* partial = reinterpret_cast<double*>(scratch);
   if (plan.is_general) {
@@ -273,6 +313,19 @@ void reduce_sum_f32(int threads, const Reduction& plan, const float* src, float*
     sum_rows(threads, plan, src, dst, scale, partial);
   } else {
     sum_columns(threads, plan, src, dst, scale, partial);
+  }
+}
+
+}  // namespace
+
+void reduce_sum(int threads, const Reduction& plan, DType dtype, const std::byte* src, float* dst,
+                double scale, std::byte* scratch) noexcept {
+  if (dtype == DType::bf16) {
+    sum_of(threads, plan, reinterpret_cast<const Bf16*>(src), dst, scale, scratch);
+  } else if (dtype == DType::f16) {
+    sum_of(threads, plan, reinterpret_cast<const F16*>(src), dst, scale, scratch);
+  } else {
+    sum_of(threads, plan, reinterpret_cast<const float*>(src), dst, scale, scratch);
   }
 }
 

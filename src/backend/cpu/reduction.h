@@ -28,9 +28,9 @@ struct Reduction {
 [[nodiscard]] Reduction plan_reduction(const Shape& shape, const std::vector<bool>& reduced);
 [[nodiscard]] int64_t reduction_scratch_bytes(const Reduction& plan);
 
-/// dst = scale * sum. An empty sum is 0.
-void reduce_sum_f32(int threads, const Reduction& plan, const float* src, float* dst, double scale,
-                    std::byte* scratch) noexcept;
+/// dst = scale * sum of floating elements that are stored as `dtype`. An empty sum is 0.
+void reduce_sum(int threads, const Reduction& plan, DType dtype, const std::byte* src, float* dst,
+                double scale, std::byte* scratch) noexcept;
 /// NaN wins. The reduced dimensions are not empty.
 void reduce_max_f32(int threads, const Reduction& plan, const float* src, float* dst) noexcept;
 

@@ -25,11 +25,11 @@ void require_random_attrs(const InferArgs& args, size_t rng) {
 
 // Checks q, k, v, mask (at input `mask`) and rng after it; returns the type of lse.
 TensorType require_operands(const InferArgs& args, size_t mask) {
-  require_dtype(args, 0, DType::f32, "q");
+  require_floating(args, 0, "q");
   require_rank(args, 0, 3, "q");
   const Shape& q = args.inputs[0].shape;
   for (size_t i = 1; i <= 2; ++i) {
-    require_dtype(args, i, DType::f32, i == 1 ? "k" : "v");
+    require_dtype(args, i, args.inputs[0].dtype, i == 1 ? "k" : "v");
     require_shape(args, i, q, i == 1 ? "k" : "v");
   }
   const int64_t heads = args.attrs.int64("heads");
@@ -51,7 +51,9 @@ std::vector<TensorType> infer_forward(const InferArgs& args) {
 
 std::vector<TensorType> infer_grad(const InferArgs& args) {
   const TensorType lse = require_operands(args, 6);
-  for (size_t i = 3; i < 6; ++i) require_dtype(args, i, DType::f32, "every tensor");
+  require_dtype(args, 3, args.inputs[0].dtype, "o");
+  require_dtype(args, 4, DType::f32, "lse");
+  require_dtype(args, 5, args.inputs[0].dtype, "do");
   require_shape(args, 3, args.inputs[0].shape, "o");
   require_shape(args, 4, lse.shape, "lse");
   require_shape(args, 5, args.inputs[0].shape, "do");
@@ -131,7 +133,8 @@ std::span<const OpDef> attention_ops() {
        .cost = cost_forward,
        .alias = never_in_place(),
        .timing = {.probes = attention_probes<false>, .usual = &kUsualRate, .is_expensive = true},
-       .row_flow = row_flow::leading_rows_alone},
+       .row_flow = row_flow::leading_rows_alone,
+       .precision = {Paint::allow}},
       {.name = "attention_grad",
        .inputs = std::vector<InputSpec>{"q", "k", "v", "o", "lse", "do", optional_input("mask"),
                                         optional_input("rng")},

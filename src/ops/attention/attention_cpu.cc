@@ -64,7 +64,7 @@ HWY_INLINE void finish_queries(const AttentionShape& shape, const ForwardScratch
   for (int64_t i = 0; i < count; ++i) {
     const float total = scratch.totals[i];
     const V32 factor = constant(total == 0 ? 0.0F : 1.0F / total);
-    map_vectors(o + i * shape.width(), scratch.sums + i * stride, shape.columns,
+    map_vectors(o + i * shape.stride(), scratch.sums + i * stride, shape.columns,
                 [=](V32 v) HWY_ATTR { return hn::Mul(v, factor); });
   }
   map_vectors(lse, scratch.totals, scratch.largest, count, [](V32 total, V32 largest) HWY_ATTR {
@@ -86,8 +86,8 @@ void attention_unit(const AttentionShape& shape, const AttentionData& data, int6
                     int64_t head, int64_t first, int64_t count, float* memory) {
   const ForwardScratch scratch(shape, memory);
   const AttentionBlocks& blocks = scratch.blocks;
-  const int64_t width = shape.width();
-  const int64_t base = sample * shape.tokens * width + head * shape.columns;
+  const int64_t width = shape.stride();
+  const int64_t base = shape.head_offset(sample, head);
   const uint8_t* mask = data.mask == nullptr ? nullptr : data.mask + sample * shape.tokens;
   const VisibleKeys visible = visible_keys(mask, shape.tokens);
   const int64_t column_vectors = vectors_of(shape.columns);
@@ -176,11 +176,17 @@ int64_t query_blocks(const AttentionShape& shape) {
   return (shape.tokens + queries - 1) / queries;
 }
 
+// Of one thread: q and o of one unit, k and v of its head where they are in 16 bits.
+int64_t forward_floats(const AttentionShape& shape, DType dtype) {
+  const int64_t copies = dtype == DType::f32 ? 0 : copied_floats(shape, 4);
+  return ForwardScratch(shape, nullptr).floats + copies;
+}
+
 int64_t forward_scratch(const NodeSpec& spec, const CpuContext& context) {
   const AttentionShape shape = attention_shape(spec);
   const int64_t parts =
       parallel_parts(context.threads, shape.samples * shape.heads * query_blocks(shape), 1);
-  return parts * ForwardScratch(shape, nullptr).floats * static_cast<int64_t>(sizeof(float));
+  return parts * forward_floats(shape, spec.inputs[0].dtype) * static_cast<int64_t>(sizeof(float));
 }
 
 std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& context) {
@@ -212,14 +218,81 @@ std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& c
   });
 }
 
+// Rows in 16 bits: a unit works on copies of its head.
+std::unique_ptr<Kernel> create_half_forward(const NodeSpec& spec, const CpuContext& context) {
+  AttentionShape shape = attention_shape(spec);
+  const int64_t blocks = query_blocks(shape);
+  const int64_t queries = forward_blocks(shape).queries;
+  const DType dtype = spec.inputs[0].dtype;
+  const int64_t scratch_floats = forward_floats(shape, dtype);
+  const auto unit_fn = HWY_DYNAMIC_DISPATCH(attention_unit);
+  shape.is_one_head = true;
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    const auto run_unit = [&](int64_t unit, float* memory) {
+      const int64_t sample = unit / blocks / shape.heads;
+      const int64_t head = unit / blocks % shape.heads;
+      const int64_t first = unit % blocks * queries;
+      const int64_t count = std::min(queries, shape.tokens - first);
+      HeadCopies copies(shape, dtype, memory);
+      const float* q = copies.read(launch.inputs[0], sample, head, first, count);
+      const float* k = copies.read(launch.inputs[1], sample, head, 0, shape.tokens);
+      const float* v = copies.read(launch.inputs[2], sample, head, 0, shape.tokens);
+      float* o = copies.take(count);
+      // Units name their rows from the first of the head on.
+      const int64_t skipped = first * shape.columns;
+      const AttentionData data{.q = q - skipped,
+                               .k = k,
+                               .v = v,
+                               .mask = input<uint8_t>(launch, 3),
+                               .rng = input<int64_t>(launch, 4),
+                               .dst = o - skipped,
+                               .dst_lse = output<float>(launch, 1)};
+      unit_fn(shape, data, sample, head, first, count, copies.rest());
+      copies.write(o, launch.outputs[0], sample, head, first, count);
+    };
+    auto* scratch = scratch_at<float>(launch);
+    parallel_parts_for(threads, shape.samples * shape.heads * blocks, 1,
+                       [&](int part, int64_t begin, int64_t end) {
+                         for (int64_t unit = begin; unit < end; ++unit)
+                           run_unit(unit, scratch + part * scratch_floats);
+                       });
+    return ErrorCode::ok;
+  });
+}
+
 }  // namespace
+
+const float* HeadCopies::read(const std::byte* data, int64_t sample, int64_t head, int64_t first,
+                              int64_t rows) {
+  float* copy = take(rows);
+  for (int64_t i = 0; i < rows; ++i)
+    (void)rows_.read(data, offset(sample, head, first + i), shape_.columns,
+                     copy + i * shape_.columns);
+  return copy;
+}
+
+void HeadCopies::write(const float* copy, std::byte* data, int64_t sample, int64_t head,
+                       int64_t first, int64_t rows) const {
+  for (int64_t i = 0; i < rows; ++i)
+    rows_.write(copy + i * shape_.columns, data, offset(sample, head, first + i), shape_.columns);
+}
 
 std::span<const CpuKernelDef> attention_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"attention", "simd:attention", "f32 f32 f32 bool i64 -> f32 f32", always, forward_scratch,
        create_forward},
+      {"attention", "simd:attention_bf16", "bf16 bf16 bf16 bool i64 -> bf16 f32", always,
+       forward_scratch, create_half_forward},
+      {"attention", "simd:attention_f16", "f16 f16 f16 bool i64 -> f16 f32", always,
+       forward_scratch, create_half_forward},
       {"attention_grad", "simd:attention_grad", "f32 f32 f32 f32 f32 f32 bool i64 -> f32 f32 f32",
        always, attention_grad_scratch, create_attention_grad},
+      {"attention_grad", "simd:attention_grad_bf16",
+       "bf16 bf16 bf16 bf16 f32 bf16 bool i64 -> bf16 bf16 bf16", always, attention_grad_scratch,
+       create_half_attention_grad},
+      {"attention_grad", "simd:attention_grad_f16",
+       "f16 f16 f16 f16 f32 f16 bool i64 -> f16 f16 f16", always, attention_grad_scratch,
+       create_half_attention_grad},
   };
   return kernels;
 }

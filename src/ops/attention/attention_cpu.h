@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/half_rows.h"
 #include "base/units.h"
 #include "snug/error.h"
 
@@ -24,8 +25,16 @@ struct AttentionShape {
   uint32_t threshold = 0;  // words below it are dropped
   float keep_scale = 1;    // 1 / (1 - rate)
   uint32_t ordinal = 0;
+  /// Operands and results of one head alone, dense: copies of rows in 16 bits.
+  bool is_one_head = false;
 
   [[nodiscard]] int64_t width() const { return heads * columns; }
+  /// From one token's row of a head to the next.
+  [[nodiscard]] int64_t stride() const { return is_one_head ? columns : width(); }
+  /// Of a head's first element.
+  [[nodiscard]] int64_t head_offset(int64_t sample, int64_t head) const {
+    return is_one_head ? 0 : sample * tokens * width() + head * columns;
+  }
 };
 [[nodiscard]] AttentionShape attention_shape(const NodeSpec& spec);
 
@@ -49,6 +58,7 @@ struct AttentionData {
 /// Offset of the next head in memory order, or -1 after the last.
 [[nodiscard]] inline int64_t next_head_offset(const AttentionShape& shape, int64_t sample,
                                               int64_t head) {
+  if (shape.is_one_head) return -1;
   if (head + 1 < shape.heads)
     return sample * shape.tokens * shape.width() + (head + 1) * shape.columns;
   return sample + 1 < shape.samples ? (sample + 1) * shape.tokens * shape.width() : -1;
@@ -194,9 +204,42 @@ struct VisibleKeys {
   return {begin / kAttentionKeyStep * kAttentionKeyStep, end};
 }
 
+/// Copies in f32 of one head of tensors in 16 bits, for one unit of work: parts of its scratch.
+class HeadCopies {
+ public:
+  HeadCopies(const AttentionShape& shape, DType dtype, float* memory)
+      : shape_(shape), rows_(dtype), memory_(memory) {}
+  /// The copy of `rows` tokens from `first` on.
+  const float* read(const std::byte* data, int64_t sample, int64_t head, int64_t first,
+                    int64_t rows);
+  /// Room for as many.
+  float* take(int64_t rows) {
+    float* part = memory_;
+    memory_ += round_up(rows * shape_.columns, kAttentionPad);
+    return part;
+  }
+  void write(const float* copy, std::byte* data, int64_t sample, int64_t head, int64_t first,
+             int64_t rows) const;
+  [[nodiscard]] float* rest() const { return memory_; }
+
+ private:
+  [[nodiscard]] int64_t offset(int64_t sample, int64_t head, int64_t token) const {
+    return (sample * shape_.tokens + token) * shape_.width() + head * shape_.columns;
+  }
+  const AttentionShape& shape_;
+  FloatRows rows_;
+  float* memory_;
+};
+/// Floats of `tensors` whole copies.
+[[nodiscard]] inline int64_t copied_floats(const AttentionShape& shape, int64_t tensors) {
+  return tensors * round_up(shape.tokens * shape.columns, kAttentionPad);
+}
+
 /// In attention_grad_cpu.cc.
 [[nodiscard]] int64_t attention_grad_scratch(const NodeSpec& spec, const CpuContext& context);
 [[nodiscard]] std::unique_ptr<Kernel> create_attention_grad(const NodeSpec& spec,
                                                             const CpuContext& context);
+[[nodiscard]] std::unique_ptr<Kernel> create_half_attention_grad(const NodeSpec& spec,
+                                                                 const CpuContext& context);
 
 }  // namespace snug

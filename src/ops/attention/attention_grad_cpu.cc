@@ -54,7 +54,7 @@ HWY_INLINE void put_rows(const GradUnit& unit, const float* src, float scale, in
   const V32 factor = constant(scale);
   for (int64_t i = 0; i < rows; ++i) {
     const float* from = src + i * unit.stride;
-    float* to = dst + i * unit.shape.width();
+    float* to = dst + i * unit.shape.stride();
     if (accumulates) {
       map_vectors(to, from, to, unit.shape.columns,
                   [=](V32 v, V32 old) HWY_ATTR { return hn::MulAdd(v, factor, old); });
@@ -78,7 +78,7 @@ HWY_NOINLINE void grad_tile(const GradUnit& unit, int64_t key, int64_t keys, boo
                             int64_t first, int64_t rows) {
   const AttentionShape& shape = unit.shape;
   const GradScratch& scratch = unit.scratch;
-  const int64_t width = shape.width();
+  const int64_t width = shape.stride();
   const int64_t at = unit.base + first * width;
   const int64_t score_stride = scratch.blocks.score_stride;
   const float* q = unit.data.q + at;
@@ -121,7 +121,7 @@ HWY_NOINLINE void grad_tile(const GradUnit& unit, int64_t key, int64_t keys, boo
 
 HWY_INLINE void zero_rows(const GradUnit& unit, float* dst, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
-    std::fill_n(dst + unit.base + row * unit.shape.width(), unit.shape.columns, 0.0F);
+    std::fill_n(dst + unit.base + row * unit.shape.stride(), unit.shape.columns, 0.0F);
   }
 }
 
@@ -129,12 +129,12 @@ void attention_grad_unit(const AttentionShape& shape, const AttentionData& data,
                          int64_t head, float* memory) {
   const GradScratch scratch(shape, memory);
   const AttentionBlocks& blocks = scratch.blocks;
-  const int64_t width = shape.width();
+  const int64_t width = shape.stride();
   GradUnit unit{.shape = shape,
                 .data = data,
                 .scratch = scratch,
                 .random = {},
-                .base = sample * shape.tokens * width + head * shape.columns,
+                .base = shape.head_offset(sample, head),
                 .lse_base = (sample * shape.heads + head) * shape.tokens,
                 .stride = vectors_of(shape.columns) * lanes_f32(),
                 .next = next_head_offset(shape, sample, head)};
@@ -182,10 +182,59 @@ namespace snug {
 
 HWY_EXPORT(attention_grad_unit);
 
+namespace {
+
+// Of one thread: eight tensors of its head where they are in 16 bits.
+int64_t grad_floats(const AttentionShape& shape, DType dtype) {
+  const int64_t copies = dtype == DType::f32 ? 0 : copied_floats(shape, 8);
+  return GradScratch(shape, nullptr).floats + copies;
+}
+
+}  // namespace
+
 int64_t attention_grad_scratch(const NodeSpec& spec, const CpuContext& context) {
   const AttentionShape shape = attention_shape(spec);
   const int64_t parts = parallel_parts(context.threads, shape.samples * shape.heads, 1);
-  return parts * GradScratch(shape, nullptr).floats * static_cast<int64_t>(sizeof(float));
+  return parts * grad_floats(shape, spec.inputs[0].dtype) * static_cast<int64_t>(sizeof(float));
+}
+
+std::unique_ptr<Kernel> create_half_attention_grad(const NodeSpec& spec,
+                                                   const CpuContext& context) {
+  AttentionShape shape = attention_shape(spec);
+  const DType dtype = spec.inputs[0].dtype;
+  const int64_t scratch_floats = grad_floats(shape, dtype);
+  const auto unit_fn = HWY_DYNAMIC_DISPATCH(attention_grad_unit);
+  shape.is_one_head = true;
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    const auto run_unit = [&](int64_t sample, int64_t head, float* memory) {
+      HeadCopies copies(shape, dtype, memory);
+      const auto copy_of = [&](size_t i) {
+        return copies.read(launch.inputs[i], sample, head, 0, shape.tokens);
+      };
+      const AttentionData data{.q = copy_of(0),
+                               .k = copy_of(1),
+                               .v = copy_of(2),
+                               .o = copy_of(3),
+                               .lse = input<float>(launch, 4),
+                               .diff_o = copy_of(5),
+                               .mask = input<uint8_t>(launch, 6),
+                               .rng = input<int64_t>(launch, 7),
+                               .diff_q = copies.take(shape.tokens),
+                               .diff_k = copies.take(shape.tokens),
+                               .diff_v = copies.take(shape.tokens)};
+      unit_fn(shape, data, sample, head, copies.rest());
+      copies.write(data.diff_q, launch.outputs[0], sample, head, 0, shape.tokens);
+      copies.write(data.diff_k, launch.outputs[1], sample, head, 0, shape.tokens);
+      copies.write(data.diff_v, launch.outputs[2], sample, head, 0, shape.tokens);
+    };
+    auto* scratch = scratch_at<float>(launch);
+    parallel_parts_for(
+        threads, shape.samples * shape.heads, 1, [&](int part, int64_t begin, int64_t end) {
+          for (int64_t unit = begin; unit < end; ++unit)
+            run_unit(unit / shape.heads, unit % shape.heads, scratch + part * scratch_floats);
+        });
+    return ErrorCode::ok;
+  });
 }
 
 std::unique_ptr<Kernel> create_attention_grad(const NodeSpec& spec, const CpuContext& context) {

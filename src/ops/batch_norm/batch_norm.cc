@@ -9,7 +9,7 @@ namespace {
 
 // (C) of x; checks that there are rows to take statistics of.
 Shape channels_of(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
+  require_floating(args, 0, "x");
   const Shape& x = args.inputs[0].shape;
   if (x.size() < 2) shape_error(args, "x " + to_string(x) + " has no rows of channels");
   if (!(args.attrs.real("eps") >= 0)) shape_error(args, "eps must not be negative");
@@ -39,7 +39,7 @@ std::vector<TensorType> infer_forward(const InferArgs& args) {
 std::vector<TensorType> infer_grad(const InferArgs& args) {
   const Shape channels = channels_of_batch(args);
   require_channels(args, 1, {"gamma", "mean", "variance"}, channels);
-  require_dtype(args, 4, DType::f32, "dy");
+  require_dtype(args, 4, args.inputs[0].dtype, "dy");
   require_shape(args, 4, args.inputs[0].shape, "dy");
   return {args.inputs[0], {DType::f32, channels}, {DType::f32, channels}};
 }
@@ -109,6 +109,8 @@ void update_running_statistics(GraphBuilder& builder, ChannelStatistics running,
 
 std::span<const OpDef> batch_norm_ops() {
   static const std::vector<AttrSpec> eps = {{"eps", 1e-5}};
+  // Weights and statistics stay in f32.
+  constexpr Precision kRowsAlone = {Paint::infer, [](const InputTypes&) { return 0b1U; }};
   static const OpDef ops[] = {
       {.name = "batch_norm",
        .inputs = std::vector<InputSpec>{"x", "gamma", "beta"},
@@ -120,7 +122,8 @@ std::span<const OpDef> batch_norm_ops() {
        .keeps = Keeps{.inputs = 0b011, .outputs = 0b110},
        .cost = cost_of<8>,
        .alias = may_overwrite({{0, 0}}),
-       .timing = {.probes = norm_probes<2, 0>}},
+       .timing = {.probes = norm_probes<2, 0>},
+       .precision = kRowsAlone},
       {.name = "batch_norm_grad",
        .inputs = std::vector<InputSpec>{"x", "gamma", "mean", "variance", "dy"},
        .is_variadic = false,
@@ -143,7 +146,8 @@ std::span<const OpDef> batch_norm_ops() {
        .cost = cost_of<2>,
        .alias = may_overwrite({{0, 0}}),
        .timing = {.probes = norm_probes<4, 0>},
-       .row_flow = row_flow::all_but_last},
+       .row_flow = row_flow::all_but_last,
+       .precision = kRowsAlone},
       {.name = "running_statistics",
        .inputs = std::vector<InputSpec>{"running_mean", "running_variance", "mean", "variance"},
        .is_variadic = false,

@@ -37,15 +37,15 @@ Shape checked_output(const InferArgs& args, const Shape& x, const Shape& w) {
 }
 
 std::vector<TensorType> infer_forward(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
+  require_floating(args, 0, "x");
   require_rank(args, 0, 4, "x");
-  require_dtype(args, 1, DType::f32, "w");
+  require_dtype(args, 1, args.inputs[0].dtype, "w");
   require_rank(args, 1, 4, "w");
   check_attrs(args);
   Shape y = checked_output(args, args.inputs[0].shape, args.inputs[1].shape);
   require_dtype(args, 2, DType::f32, "bias");
   require_shape(args, 2, {y[3]}, "bias");
-  return {{DType::f32, std::move(y)}};
+  return {{args.inputs[0].dtype, std::move(y)}};
 }
 
 Shape image_shape(const Shape& w, const Shape& dy, const Attrs& attrs) {
@@ -54,15 +54,15 @@ Shape image_shape(const Shape& w, const Shape& dy, const Attrs& attrs) {
 }
 
 std::vector<TensorType> infer_grad_input(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "w");
+  require_floating(args, 0, "w");
   require_rank(args, 0, 4, "w");
-  require_dtype(args, 1, DType::f32, "dy");
+  require_dtype(args, 1, args.inputs[0].dtype, "dy");
   require_rank(args, 1, 4, "dy");
   check_attrs(args);
   (void)window_pair(args, "image", 0);
   Shape x = image_shape(args.inputs[0].shape, args.inputs[1].shape, args.attrs);
   require_shape(args, 1, checked_output(args, x, args.inputs[0].shape), "dy");
-  return {{DType::f32, std::move(x)}};
+  return {{args.inputs[0].dtype, std::move(x)}};
 }
 
 Shape weight_shape(const Shape& x, const Shape& dy, const Attrs& attrs) {
@@ -70,10 +70,11 @@ Shape weight_shape(const Shape& x, const Shape& dy, const Attrs& attrs) {
   return {dy[3], x[3] / attrs.int64("groups"), kernel[0], kernel[1]};
 }
 
+// A sum over the batch: f32, whatever the operands are stored in.
 std::vector<TensorType> infer_grad_weight(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
+  require_floating(args, 0, "x");
   require_rank(args, 0, 4, "x");
-  require_dtype(args, 1, DType::f32, "dy");
+  require_dtype(args, 1, args.inputs[0].dtype, "dy");
   require_rank(args, 1, 4, "dy");
   check_attrs(args);
   (void)window_pair(args, "kernel", 1);
@@ -215,7 +216,8 @@ std::span<const OpDef> conv2d_ops() {
        .cost = cost_forward,
        .alias = never_in_place(),
        .timing = convolution_timing<Part::forward>(),
-       .row_flow = row_flow::leading_of_first},
+       .row_flow = row_flow::leading_of_first,
+       .precision = {Paint::allow, [](const InputTypes&) { return 0b011U; }}},
       {.name = "conv2d_grad_input",
        .inputs = std::vector<InputSpec>{"w", "dy"},
        .is_variadic = false,

@@ -8,7 +8,7 @@ namespace snug {
 namespace {
 
 std::vector<TensorType> infer(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
+  require_floating(args, 0, "x");
   require_dtype(args, 1, DType::i64, "rng");
   require_shape(args, 1, {3}, "rng");
   const double rate = args.attrs.real("rate");
@@ -60,7 +60,8 @@ std::span<const OpDef> dropout_ops() {
        .cost = cost,
        .alias = may_overwrite({{0, 0}}),
        .timing = {.probes = dropout_probes},
-       .row_flow = row_flow::leading_rows_alone},
+       .row_flow = row_flow::leading_rows_alone,
+       .precision = {Paint::infer}},
   };
   return ops;
 }

@@ -13,13 +13,12 @@ HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
-// Elements [begin, end) of one sample.
+// Elements [begin, end) of one sample; x and y point to the first of them.
 void dropout_chunk(const int64_t* rng, int64_t slot, uint32_t ordinal, uint32_t threshold,
                    float scale, const float* x, float* y, int64_t begin, int64_t end) {
   const PhiloxRow row = philox_row(static_cast<uint64_t>(rng[0]), static_cast<uint32_t>(slot),
                                    static_cast<uint32_t>(rng[1]), ordinal);
-  dropout_row(row, {threshold, scale}, static_cast<uint64_t>(begin / 4), x + begin, y + begin,
-              end - begin);
+  dropout_row(row, {threshold, scale}, static_cast<uint64_t>(begin / 4), x, y, end - begin);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -30,6 +29,7 @@ HWY_AFTER_NAMESPACE();
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/half_rows.h"
 #include "backend/cpu/kernel.h"
 #include "base/threads.h"
 #include "ops/dropout/dropout.h"
@@ -54,19 +54,23 @@ std::unique_ptr<Kernel> create_dropout(const NodeSpec& spec, const CpuContext& c
   const auto scale = static_cast<float>(1 / (1 - rate));
   const auto ordinal = static_cast<uint32_t>(spec.attrs.int64("ordinal"));
   const auto chunk_fn = HWY_DYNAMIC_DISPATCH(dropout_chunk);
+  const FloatRows rows(spec.inputs[0].dtype);
   return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const float* x = input<float>(launch, 0);
     const auto* rng = input<int64_t>(launch, 1);
-    auto* y = output<float>(launch);
     if (size == 0) return ErrorCode::ok;
     const int64_t grain = std::max<int64_t>(1, kChunk / sample_size);
     parallel_for(threads, samples * chunks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t sample = unit / chunks;
         const int64_t first = unit % chunks * kChunk;
-        chunk_fn(rng, has_samples ? rng[2] + sample : 0, ordinal, threshold, scale,
-                 x + sample * sample_size, y + sample * sample_size, first,
-                 std::min(sample_size, first + kChunk));
+        const int64_t at = sample * sample_size + first;
+        const int64_t count = std::min(sample_size - first, kChunk);
+        float buffer[kChunk];
+        const float* x = rows.read(launch.inputs[0], at, count, buffer);
+        float* y = rows.place(launch.outputs[0], at, buffer);
+        chunk_fn(rng, has_samples ? rng[2] + sample : 0, ordinal, threshold, scale, x, y, first,
+                 first + count);
+        rows.write(y, launch.outputs[0], at, count);
       }
     });
     return ErrorCode::ok;
@@ -77,7 +81,9 @@ std::unique_ptr<Kernel> create_dropout(const NodeSpec& spec, const CpuContext& c
 
 std::span<const CpuKernelDef> dropout_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"dropout", "simd:dropout", "f32 i64 -> f32", always, no_scratch, create_dropout}};
+      {"dropout", "simd:dropout", "f32 i64 -> f32", always, no_scratch, create_dropout},
+      {"dropout", "simd:dropout_bf16", "bf16 i64 -> bf16", always, no_scratch, create_dropout},
+      {"dropout", "simd:dropout_f16", "f16 i64 -> f16", always, no_scratch, create_dropout}};
   return kernels;
 }
 

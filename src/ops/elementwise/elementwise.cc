@@ -12,14 +12,15 @@ namespace {
 constexpr double kTranscendentalFlops = 10;
 
 std::vector<TensorType> infer_unary(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
+  require_floating(args, 0, "x");
   return {args.inputs[0]};
 }
 
 std::vector<TensorType> infer_binary(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "a");
-  require_dtype(args, 1, DType::f32, "b");
-  return {{DType::f32, broadcast_shapes(args.inputs[0].shape, args.inputs[1].shape, args.where)}};
+  require_floating(args, 0, "a");
+  const DType dtype = args.inputs[0].dtype;
+  require_dtype(args, 1, dtype, "b");
+  return {{dtype, broadcast_shapes(args.inputs[0].shape, args.inputs[1].shape, args.where)}};
 }
 
 std::vector<TensorType> infer_comparison(const InferArgs& args) {
@@ -57,8 +58,8 @@ std::vector<TensorType> infer_gelu(const InferArgs& args) {
 }
 
 std::vector<TensorType> infer_grad(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
-  require_dtype(args, 1, DType::f32, "dy");
+  require_floating(args, 0, "x");
+  require_dtype(args, 1, args.inputs[0].dtype, "dy");
   require_shape(args, 1, args.inputs[0].shape, "dy");
   return {args.inputs[0]};
 }
@@ -129,7 +130,7 @@ std::vector<RateProbe> where_probes() {
   });
 }
 
-OpDef unary(const char* name, VjpFn vjp, Keeps keeps, CostFn cost) {
+OpDef unary(const char* name, VjpFn vjp, Keeps keeps, CostFn cost, Paint paint = Paint::infer) {
   return {.name = name,
           .inputs = std::vector<InputSpec>{"x"},
           .is_variadic = false,
@@ -141,7 +142,8 @@ OpDef unary(const char* name, VjpFn vjp, Keeps keeps, CostFn cost) {
           .cost = cost,
           .alias = may_overwrite({{0, 0}}),
           .timing = {.probes = probes::of_matrices<1>},
-          .row_flow = row_flow::elementwise};
+          .row_flow = row_flow::elementwise,
+          .precision = {paint}};
 }
 
 OpDef binary(const char* name, VjpFn vjp, Keeps keeps, std::string (*kind)(const CostArgs&)) {
@@ -156,7 +158,8 @@ OpDef binary(const char* name, VjpFn vjp, Keeps keeps, std::string (*kind)(const
           .cost = kCheap,
           .alias = may_overwrite({{0, 0}, {0, 1}}),
           .timing = {.probes = binary_probes, .kind = kind},
-          .row_flow = row_flow::elementwise};
+          .row_flow = row_flow::elementwise,
+          .precision = {Paint::infer}};
 }
 
 OpDef comparison(const char* name) {
@@ -228,10 +231,11 @@ OpDef where_op() {
           .cost = kCheap,
           .alias = may_overwrite({{0, 1}, {0, 2}}),
           .timing = {.probes = where_probes},
-          .row_flow = row_flow::elementwise};
+          .row_flow = row_flow::elementwise,
+          .precision = {Paint::clear}};
 }
 OpDef cast_op() {
-  OpDef op = unary("cast", elementwise_vjp::cast, {}, kCheap);
+  OpDef op = unary("cast", elementwise_vjp::cast, {}, kCheap, Paint::none);
   op.attrs = std::vector<AttrSpec>{required_attr("to", std::string("f32"))};
   op.infer = InferFn{infer_cast};
   op.timing.probes = cast_probes;
@@ -267,14 +271,14 @@ std::span<const OpDef> elementwise_ops() {
       binary("div", vjp::div, {.inputs = 0b10, .outputs = 1},
              [](const CostArgs& args) { return kind_of_binary("div", args); }),
       unary("neg", vjp::neg, kNothing, kCheap),
-      unary("exp", vjp::exp, kOutput, kTranscendental),
-      unary("log", vjp::log, kInput, kTranscendental),
+      unary("exp", vjp::exp, kOutput, kTranscendental, Paint::deny),
+      unary("log", vjp::log, kInput, kTranscendental, Paint::deny),
       unary("sqrt", vjp::sqrt, kOutput, kTranscendental),
-      unary("rsqrt", vjp::rsqrt, kOutput, kTranscendental),
+      unary("rsqrt", vjp::rsqrt, kOutput, kTranscendental, Paint::deny),
       unary("tanh", vjp::tanh, kOutput, kTranscendental),
       unary("erf", vjp::erf, kInput, kTranscendental),
       unary("sigmoid", vjp::sigmoid, kOutput, kTranscendental),
-      unary("relu", vjp::relu, kOutput, kCheap),
+      unary("relu", vjp::relu, kOutput, kCheap, Paint::clear),
       grad_op("relu_grad", "y", kCheap),
       gelu_op(),
       gelu_grad_op(),

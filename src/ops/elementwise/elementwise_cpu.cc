@@ -6,10 +6,23 @@
 #include <functional>
 #include <limits>
 
+#include "backend/cpu/half_rows.h"
 #include "ops/elementwise/elementwise_cpu.h"
 
 namespace snug {
 namespace {
+
+// One piece of an operand as f32: 16 KiB, which stay in the first-level cache.
+using Buffer = std::array<float, kElementwiseChunk>;
+
+// Pieces [begin, end) of at most kElementwiseChunk elements.
+template <class Body>
+void for_each_small_piece(int threads, int64_t n, const Body& body) {
+  parallel_for(threads, n, kElementwiseChunk, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; at += kElementwiseChunk)
+      body(at, std::min(kElementwiseChunk, end - at));
+  });
+}
 
 // The parts [begin, end) of n elements.
 template <class Body>
@@ -27,12 +40,15 @@ std::unique_ptr<Kernel> create_unary(const NodeSpec& spec, const CpuContext& con
   const std::string& op = *spec.op->name;
   const UnaryRow row = find_unary_row(op, op == "gelu" ? spec.attrs.text("approximate") : "");
   const float factor = op == "scale" ? static_cast<float>(spec.attrs.real("factor")) : 1.0F;
+  const FloatRows rows(spec.outputs[0].dtype);
   return make_kernel(
       [=, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
-        const float* x = input<float>(launch, 0);
-        auto* y = output<float>(launch);
-        for_each_chunk(threads, n, [&](int64_t begin, int64_t end) {
-          row(x + begin, y + begin, end - begin, factor);
+        for_each_small_piece(threads, n, [&](int64_t at, int64_t count) {
+          Buffer buffer;
+          const float* x = rows.read(launch.inputs[0], at, count, buffer.data());
+          float* y = rows.place(launch.outputs[0], at, buffer.data());
+          row(x, y, count, factor);
+          rows.write(y, launch.outputs[0], at, count);
         });
         return ErrorCode::ok;
       });
@@ -41,13 +57,17 @@ std::unique_ptr<Kernel> create_unary(const NodeSpec& spec, const CpuContext& con
 std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
   const std::string& op = *spec.op->name;
   const GradRow row = find_grad_row(op, op == "gelu_grad" ? spec.attrs.text("approximate") : "");
+  const FloatRows rows(spec.outputs[0].dtype);
   return make_kernel(
       [=, n = element_count(spec.outputs[0]), threads = context.threads](const Launch& launch) {
-        const float* saved = input<float>(launch, 0);
-        const float* dy = input<float>(launch, 1);
-        auto* dx = output<float>(launch);
-        for_each_chunk(threads, n, [&](int64_t begin, int64_t end) {
-          row(saved + begin, dy + begin, dx + begin, end - begin);
+        for_each_small_piece(threads, n, [&](int64_t at, int64_t count) {
+          Buffer first;
+          Buffer second;
+          const float* saved = rows.read(launch.inputs[0], at, count, first.data());
+          const float* dy = rows.read(launch.inputs[1], at, count, second.data());
+          float* dx = rows.place(launch.outputs[0], at, first.data());
+          row(saved, dy, dx, count);
+          rows.write(dx, launch.outputs[0], at, count);
         });
         return ErrorCode::ok;
       });
@@ -55,12 +75,20 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
 
 std::unique_ptr<Kernel> create_binary(const NodeSpec& spec, const CpuContext& context) {
   const BinaryRow row = find_binary_row(*spec.op->name);
-  return make_kernel([row, plan = plan_of(spec), threads = context.threads](const Launch& launch) {
-    const float* a = input<float>(launch, 0);
-    const float* b = input<float>(launch, 1);
-    auto* y = output<float>(launch);
+  const FloatRows rows(spec.outputs[0].dtype);
+  return make_kernel([=, plan = plan_of(spec), threads = context.threads](const Launch& launch) {
     for_each_piece(plan, threads, [&](const auto& offsets, int64_t at, int64_t n) {
-      row(a + offsets[0], plan.step(0), b + offsets[1], plan.step(1), y + at, n);
+      Buffer first;
+      Buffer second;
+      const auto operand = [&](size_t i, Buffer& buffer) {
+        return rows.read(launch.inputs[i], offsets[i], plan.step(i) == 0 ? 1 : n, buffer.data());
+      };
+      const float* a = operand(0, first);
+      const float* b = operand(1, second);
+      // A single number is still read while the row is written.
+      float* y = rows.place(launch.outputs[0], at, (plan.step(0) == 0 ? second : first).data());
+      row(a, plan.step(0), b, plan.step(1), y, n);
+      rows.write(y, launch.outputs[0], at, n);
     });
     return ErrorCode::ok;
   });
@@ -114,6 +142,8 @@ std::unique_ptr<Kernel> create_where(const NodeSpec& spec, const CpuContext& con
   switch (element_bytes(spec.outputs[0].dtype)) {
     case 1:
       return where_kernel<uint8_t>(spec, context);
+    case 2:
+      return where_kernel<uint16_t>(spec, context);
     case 8:
       return where_kernel<uint64_t>(spec, context);
     default:
@@ -199,27 +229,69 @@ std::unique_ptr<Kernel> create_fill(const NodeSpec& spec, const CpuContext& cont
 
 }  // namespace
 
+constexpr const char* kWhere =
+    "bool f32|bf16|f16|i32|i64|bool f32|bf16|f16|i32|i64|bool -> f32|bf16|f16|i32|i64|bool";
+constexpr const char* kOne = "f32 -> f32";
+constexpr const char* kOneBf16 = "bf16 -> bf16";
+constexpr const char* kOneF16 = "f16 -> f16";
+constexpr const char* kTwo = "f32 f32 -> f32";
+constexpr const char* kTwoBf16 = "bf16 bf16 -> bf16";
+constexpr const char* kTwoF16 = "f16 f16 -> f16";
+
 std::span<const CpuKernelDef> elementwise_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"add", "simd:add", "f32 f32 -> f32", broadcast_reason, no_scratch, create_binary},
-      {"sub", "simd:sub", "f32 f32 -> f32", broadcast_reason, no_scratch, create_binary},
-      {"mul", "simd:mul", "f32 f32 -> f32", broadcast_reason, no_scratch, create_binary},
-      {"div", "simd:div", "f32 f32 -> f32", broadcast_reason, no_scratch, create_binary},
-      {"neg", "simd:neg", "f32 -> f32", always, no_scratch, create_unary},
-      {"exp", "simd:exp", "f32 -> f32", always, no_scratch, create_unary},
-      {"log", "simd:log", "f32 -> f32", always, no_scratch, create_unary},
-      {"sqrt", "simd:sqrt", "f32 -> f32", always, no_scratch, create_unary},
-      {"rsqrt", "simd:rsqrt", "f32 -> f32", always, no_scratch, create_unary},
-      {"tanh", "simd:tanh", "f32 -> f32", always, no_scratch, create_unary},
-      {"erf", "simd:erf", "f32 -> f32", always, no_scratch, create_unary},
-      {"sigmoid", "simd:sigmoid", "f32 -> f32", always, no_scratch, create_unary},
-      {"relu", "simd:relu", "f32 -> f32", always, no_scratch, create_unary},
-      {"gelu", "simd:gelu", "f32 -> f32", always, no_scratch, create_unary},
-      {"relu_grad", "simd:relu_grad", "f32 f32 -> f32", always, no_scratch, create_grad},
-      {"gelu_grad", "simd:gelu_grad", "f32 f32 -> f32", always, no_scratch, create_grad},
-      {"scale", "simd:scale", "f32 -> f32", always, no_scratch, create_unary},
-      {"where", "plain:where", "bool f32|i32|i64|bool f32|i32|i64|bool -> f32|i32|i64|bool",
-       broadcast_reason, no_scratch, create_where},
+      {"add", "simd:add", kTwo, broadcast_reason, no_scratch, create_binary},
+      {"add", "simd:add_bf16", kTwoBf16, broadcast_reason, no_scratch, create_binary},
+      {"add", "simd:add_f16", kTwoF16, broadcast_reason, no_scratch, create_binary},
+      {"sub", "simd:sub", kTwo, broadcast_reason, no_scratch, create_binary},
+      {"sub", "simd:sub_bf16", kTwoBf16, broadcast_reason, no_scratch, create_binary},
+      {"sub", "simd:sub_f16", kTwoF16, broadcast_reason, no_scratch, create_binary},
+      {"mul", "simd:mul", kTwo, broadcast_reason, no_scratch, create_binary},
+      {"mul", "simd:mul_bf16", kTwoBf16, broadcast_reason, no_scratch, create_binary},
+      {"mul", "simd:mul_f16", kTwoF16, broadcast_reason, no_scratch, create_binary},
+      {"div", "simd:div", kTwo, broadcast_reason, no_scratch, create_binary},
+      {"div", "simd:div_bf16", kTwoBf16, broadcast_reason, no_scratch, create_binary},
+      {"div", "simd:div_f16", kTwoF16, broadcast_reason, no_scratch, create_binary},
+      {"neg", "simd:neg", kOne, always, no_scratch, create_unary},
+      {"neg", "simd:neg_bf16", kOneBf16, always, no_scratch, create_unary},
+      {"neg", "simd:neg_f16", kOneF16, always, no_scratch, create_unary},
+      {"exp", "simd:exp", kOne, always, no_scratch, create_unary},
+      {"exp", "simd:exp_bf16", kOneBf16, always, no_scratch, create_unary},
+      {"exp", "simd:exp_f16", kOneF16, always, no_scratch, create_unary},
+      {"log", "simd:log", kOne, always, no_scratch, create_unary},
+      {"log", "simd:log_bf16", kOneBf16, always, no_scratch, create_unary},
+      {"log", "simd:log_f16", kOneF16, always, no_scratch, create_unary},
+      {"sqrt", "simd:sqrt", kOne, always, no_scratch, create_unary},
+      {"sqrt", "simd:sqrt_bf16", kOneBf16, always, no_scratch, create_unary},
+      {"sqrt", "simd:sqrt_f16", kOneF16, always, no_scratch, create_unary},
+      {"rsqrt", "simd:rsqrt", kOne, always, no_scratch, create_unary},
+      {"rsqrt", "simd:rsqrt_bf16", kOneBf16, always, no_scratch, create_unary},
+      {"rsqrt", "simd:rsqrt_f16", kOneF16, always, no_scratch, create_unary},
+      {"tanh", "simd:tanh", kOne, always, no_scratch, create_unary},
+      {"tanh", "simd:tanh_bf16", kOneBf16, always, no_scratch, create_unary},
+      {"tanh", "simd:tanh_f16", kOneF16, always, no_scratch, create_unary},
+      {"erf", "simd:erf", kOne, always, no_scratch, create_unary},
+      {"erf", "simd:erf_bf16", kOneBf16, always, no_scratch, create_unary},
+      {"erf", "simd:erf_f16", kOneF16, always, no_scratch, create_unary},
+      {"sigmoid", "simd:sigmoid", kOne, always, no_scratch, create_unary},
+      {"sigmoid", "simd:sigmoid_bf16", kOneBf16, always, no_scratch, create_unary},
+      {"sigmoid", "simd:sigmoid_f16", kOneF16, always, no_scratch, create_unary},
+      {"relu", "simd:relu", kOne, always, no_scratch, create_unary},
+      {"relu", "simd:relu_bf16", kOneBf16, always, no_scratch, create_unary},
+      {"relu", "simd:relu_f16", kOneF16, always, no_scratch, create_unary},
+      {"gelu", "simd:gelu", kOne, always, no_scratch, create_unary},
+      {"gelu", "simd:gelu_bf16", kOneBf16, always, no_scratch, create_unary},
+      {"gelu", "simd:gelu_f16", kOneF16, always, no_scratch, create_unary},
+      {"relu_grad", "simd:relu_grad", kTwo, always, no_scratch, create_grad},
+      {"relu_grad", "simd:relu_grad_bf16", kTwoBf16, always, no_scratch, create_grad},
+      {"relu_grad", "simd:relu_grad_f16", kTwoF16, always, no_scratch, create_grad},
+      {"gelu_grad", "simd:gelu_grad", kTwo, always, no_scratch, create_grad},
+      {"gelu_grad", "simd:gelu_grad_bf16", kTwoBf16, always, no_scratch, create_grad},
+      {"gelu_grad", "simd:gelu_grad_f16", kTwoF16, always, no_scratch, create_grad},
+      {"scale", "simd:scale", kOne, always, no_scratch, create_unary},
+      {"scale", "simd:scale_bf16", kOneBf16, always, no_scratch, create_unary},
+      {"scale", "simd:scale_f16", kOneF16, always, no_scratch, create_unary},
+      {"where", "plain:where", kWhere, broadcast_reason, no_scratch, create_where},
       {"cast", "plain:cast", "f32|i32|bool -> f32|i32|bool", always, no_scratch, create_cast},
       {"cast", "simd:cast", "f32 -> bf16|f16", always, no_scratch, create_half_cast},
       {"cast", "simd:cast", "bf16|f16 -> f32", always, no_scratch, create_half_cast},

@@ -28,11 +28,6 @@ using GradRow = void (*)(const float* saved, const float* dy, float* dx, int64_t
 using BinaryRow = void (*)(const float* a, int64_t a_step, const float* b, int64_t b_step, float* y,
                            int64_t n);
 
-/// y[i] = x[i] in another type: f32 and one of 16 bits.
-using CastRow = void (*)(const std::byte* x, std::byte* y, int64_t n);
-/// Null where neither or both are f32.
-[[nodiscard]] CastRow find_cast_row(DType from, DType to);
-
 /// Null for a name that is not one of them.
 [[nodiscard]] UnaryRow find_unary_row(const std::string& op, const std::string& approximate);
 [[nodiscard]] GradRow find_grad_row(const std::string& op, const std::string& approximate);

@@ -267,7 +267,7 @@ void add_cast_and_fill(Cases& cases) {
                    .name = "of_i32",
                    .inputs = {i32_between({3}, 0, 1)},
                    .error = ErrorCode::shape_mismatch,
-                   .error_text = "x must be f32, not i32[3]"});
+                   .error_text = "x must be f32, bf16 or f16, not i32[3]"});
 }
 
 }  // namespace

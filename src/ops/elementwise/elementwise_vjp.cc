@@ -104,13 +104,17 @@ Values scale(const VjpArgs& args) {
 Values where(const VjpArgs& args) {
   GraphBuilder& b = args.builder;
   Values result(3, kNone);
-  const ValueId zero = snug::fill(b, 0, {});
+  ValueId zero = snug::fill(b, 0, {});
+  const DType dtype = args.type(args.dy[0]).dtype;
+  if (dtype != DType::f32) zero = snug::cast(b, zero, dtype);
   if (args.wants[1]) result[1] = to_operand(args, 1, snug::where(b, args.in(0), args.dy[0], zero));
   if (args.wants[2]) result[2] = to_operand(args, 2, snug::where(b, args.in(0), zero, args.dy[0]));
   return result;
 }
 
+// A gradient that is of x's type already, as sums over a batch are, is handed on.
 Values cast(const VjpArgs& args) {
+  if (args.type(args.dy[0]).dtype == args.type(args.in(0)).dtype) return {args.dy[0]};
   return {snug::cast(args.builder, args.dy[0], args.type(args.in(0)).dtype)};
 }
 

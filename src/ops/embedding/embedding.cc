@@ -15,12 +15,7 @@ std::vector<TensorType> infer_forward(const InferArgs& args) {
   require_dtype(args, 1, DType::i32, "ids");
   Shape shape = args.inputs[1].shape;
   shape.push_back(args.inputs[0].shape[1]);
-  const std::string& to = args.attrs.text("to");
-  const std::optional<DType> dtype = dtype_of(to);
-  if (!dtype || !is_floating(*dtype))
-    throw Error(ErrorCode::invalid_graph, args.where,
-                "to must be f32, bf16 or f16, not '" + to + "'");
-  return {{*dtype, std::move(shape)}};
+  return {{floating_to(args), std::move(shape)}};
 }
 
 // Checks ids (input `ids`) against dy (the next input) and returns H.
@@ -143,7 +138,8 @@ std::span<const OpDef> embedding_ops() {
        .cost = cost_forward,
        .alias = never_in_place(),
        .timing = {.finds = Finds::unwarmed, .probes = embedding_probes},
-       .row_flow = row_flow_of_rows},
+       .row_flow = row_flow_of_rows,
+       .precision = {Paint::clear, [](const InputTypes&) { return 0U; }, true}},
       {.name = "embedding_grad",
        .inputs = std::vector<InputSpec>{"ids", "dy"},
        .is_variadic = false,

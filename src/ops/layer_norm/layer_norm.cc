@@ -9,7 +9,7 @@ namespace {
 
 // The shape of the statistics of x; checks that x has a last axis of at least one element.
 Shape rows_shape(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
+  require_floating(args, 0, "x");
   const Shape& x = args.inputs[0].shape;
   if (x.empty() || x.back() == 0)
     shape_error(args, "x " + to_string(x) + " has no last axis to normalise");
@@ -30,7 +30,8 @@ std::vector<TensorType> infer_forward(const InferArgs& args) {
 std::vector<TensorType> infer_grad(const InferArgs& args) {
   const Shape rows = rows_shape(args);
   const Shape width = {args.inputs[0].shape.back()};
-  for (size_t i = 1; i < 5; ++i) require_dtype(args, i, DType::f32, "every input");
+  for (size_t i = 1; i < 4; ++i) require_dtype(args, i, DType::f32, "gamma, mean and rstd");
+  require_dtype(args, 4, args.inputs[0].dtype, "dy");
   require_shape(args, 1, width, "gamma");
   require_shape(args, 2, rows, "mean");
   require_shape(args, 3, rows, "rstd");
@@ -90,7 +91,8 @@ std::span<const OpDef> layer_norm_ops() {
        .cost = cost_forward,
        .alias = may_overwrite({{0, 0}}),
        .timing = {.probes = norm_probes},
-       .row_flow = row_flow::all_but_last},
+       .row_flow = row_flow::all_but_last,
+       .precision = {Paint::infer, [](const InputTypes&) { return 0b001U; }}},
       {.name = "layer_norm_grad",
        .inputs = std::vector<InputSpec>{"x", "gamma", "mean", "rstd", "dy"},
        .is_variadic = false,

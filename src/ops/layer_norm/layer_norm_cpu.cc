@@ -87,6 +87,7 @@ HWY_AFTER_NAMESPACE();
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/half_rows.h"
 #include "backend/cpu/kernel.h"
 #include "base/threads.h"
 
@@ -101,6 +102,7 @@ constexpr int64_t kWorthAThreadElements = 8192;
 constexpr int64_t kMinBlockRows = 32;
 constexpr int64_t kMaxBlocks = 32;
 constexpr int64_t kCacheLineFloats = 16;
+constexpr auto kFloatBytes = static_cast<int64_t>(sizeof(float));
 
 struct Norm {
   int64_t rows = 0;
@@ -119,31 +121,50 @@ Norm norm_of(const NodeSpec& spec) {
   return norm;
 }
 
+int64_t row_grain(const Norm& norm) {
+  return std::max<int64_t>(1, kWorthAThreadElements / norm.columns);
+}
+
+// Rows in 16 bits are copied to f32, one a thread.
+int64_t forward_scratch(const NodeSpec& spec, const CpuContext& context) {
+  if (!FloatRows(spec.inputs[0].dtype).is_half()) return 0;
+  const Norm norm = norm_of(spec);
+  return parallel_parts(context.threads, norm.rows, row_grain(norm)) * norm.columns * kFloatBytes;
+}
+
 std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& context) {
   const Norm norm = norm_of(spec);
   const double eps = spec.attrs.real("eps");
   const auto row_fn = HWY_DYNAMIC_DISPATCH(layer_norm_row);
+  const FloatRows rows(spec.inputs[0].dtype);
   return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const float* x = input<float>(launch, 0);
     const float* gamma = input<float>(launch, 1);
     const float* beta = input<float>(launch, 2);
-    auto* y = output<float>(launch, 0);
     auto* mean = output<float>(launch, 1);
     auto* rstd = output<float>(launch, 2);
-    const int64_t grain = std::max<int64_t>(1, kWorthAThreadElements / norm.columns);
-    parallel_for(threads, norm.rows, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t at = row * norm.columns;
-        row_fn(x + at, gamma, beta, y + at, mean + row, rstd + row, norm.columns, eps);
-      }
-    });
+    parallel_parts_for(threads, norm.rows, row_grain(norm),
+                       [&](int part, int64_t begin, int64_t end) {
+                         float* buffer = nullptr;
+                         if (rows.is_half())
+                           buffer = scratch_at<float>(launch) + part * norm.columns;
+                         for (int64_t row = begin; row < end; ++row) {
+                           const int64_t at = row * norm.columns;
+                           const float* x = rows.read(launch.inputs[0], at, norm.columns, buffer);
+                           float* y = rows.place(launch.outputs[0], at, buffer);
+                           row_fn(x, gamma, beta, y, mean + row, rstd + row, norm.columns, eps);
+                           rows.write(y, launch.outputs[0], at, norm.columns);
+                         }
+                       });
     return ErrorCode::ok;
   });
 }
 
-int64_t grad_scratch(const NodeSpec& spec, const CpuContext&) {
+// Partial sums of all blocks, then a row of x and one of dy a thread where they are in 16 bits.
+int64_t grad_scratch(const NodeSpec& spec, const CpuContext& context) {
   const Norm norm = norm_of(spec);
-  return norm.blocks * 2 * norm.columns * static_cast<int64_t>(sizeof(float));
+  const bool is_half = FloatRows(spec.inputs[0].dtype).is_half();
+  const int64_t copies = is_half ? parallel_parts(context.threads, norm.blocks, 1) : 0;
+  return (norm.blocks + copies) * 2 * norm.columns * kFloatBytes;
 }
 
 // dst = sum over blocks of partials[block * 2 * columns + ...], columns [begin, end).
@@ -158,24 +179,29 @@ void sum_blocks(const Norm& norm, const float* partials, float* dst, int64_t beg
 std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
   const Norm norm = norm_of(spec);
   const auto row_fn = HWY_DYNAMIC_DISPATCH(layer_norm_grad_row);
+  const FloatRows rows(spec.inputs[0].dtype);
   return make_kernel([=, threads = context.threads](const Launch& launch) {
-    const float* x = input<float>(launch, 0);
     const float* gamma = input<float>(launch, 1);
     const float* mean = input<float>(launch, 2);
     const float* rstd = input<float>(launch, 3);
-    const float* dy = input<float>(launch, 4);
-    auto* dx = output<float>(launch, 0);
     auto* partials = scratch_at<float>(launch);
     const int64_t columns = norm.columns;
-    parallel_for(threads, norm.blocks, 1, [&](int64_t begin, int64_t end) {
+    float* copies = partials + norm.blocks * 2 * columns;
+    parallel_parts_for(threads, norm.blocks, 1, [&](int part, int64_t begin, int64_t end) {
+      const int64_t copy = rows.is_half() ? part * 2 * columns : 0;
+      float* copy_of_x = copies + copy;
+      float* copy_of_dy = copies + copy + (rows.is_half() ? columns : 0);
       for (int64_t block = begin; block < end; ++block) {
         float* dgamma = partials + block * 2 * columns;
         std::memset(dgamma, 0, static_cast<size_t>(2 * columns) * sizeof(float));
         const int64_t last = std::min(norm.rows, (block + 1) * norm.block_rows);
         for (int64_t row = block * norm.block_rows; row < last; ++row) {
           const int64_t at = row * columns;
-          row_fn(x + at, gamma, mean[row], rstd[row], dy + at, dx + at, dgamma, dgamma + columns,
-                 columns);
+          const float* x = rows.read(launch.inputs[0], at, columns, copy_of_x);
+          const float* dy = rows.read(launch.inputs[4], at, columns, copy_of_dy);
+          float* dx = rows.place(launch.outputs[0], at, copy_of_dy);
+          row_fn(x, gamma, mean[row], rstd[row], dy, dx, dgamma, dgamma + columns, columns);
+          rows.write(dx, launch.outputs[0], at, columns);
         }
       }
     });
@@ -195,9 +221,17 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> layer_norm_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"layer_norm", "simd:layer_norm", "f32 f32 f32 -> f32 f32 f32", always, no_scratch,
+      {"layer_norm", "simd:layer_norm", "f32 f32 f32 -> f32 f32 f32", always, forward_scratch,
+       create_forward},
+      {"layer_norm", "simd:layer_norm_bf16", "bf16 f32 f32 -> bf16 f32 f32", always,
+       forward_scratch, create_forward},
+      {"layer_norm", "simd:layer_norm_f16", "f16 f32 f32 -> f16 f32 f32", always, forward_scratch,
        create_forward},
       {"layer_norm_grad", "simd:layer_norm_grad", "f32 f32 f32 f32 f32 -> f32 f32 f32", always,
+       grad_scratch, create_grad},
+      {"layer_norm_grad", "simd:layer_norm_grad_bf16", "bf16 f32 f32 f32 bf16 -> bf16 f32 f32",
+       always, grad_scratch, create_grad},
+      {"layer_norm_grad", "simd:layer_norm_grad_f16", "f16 f32 f32 f32 f16 -> f16 f32 f32", always,
        grad_scratch, create_grad},
   };
   return kernels;

@@ -126,7 +126,8 @@ OpDef target_op(const char* name, Gradient gradient, CostFn cost) {
           .gradient = std::move(gradient),
           .keeps = Keeps{.inputs = 0b1111},
           .cost = cost,
-          .alias = never_in_place()};
+          .alias = never_in_place(),
+          .precision = {Paint::deny}};
 }
 OpDef target_grad_op(const char* name, CostFn cost) {
   return {.name = name,
@@ -203,7 +204,8 @@ std::span<const OpDef> loss_ops() {
        .keeps = Keeps{.inputs = 0b1111, .outputs = 0b10},
        .cost = cost_cross_entropy,
        .alias = never_in_place(),
-       .timing = {.finds = Finds::unwarmed, .probes = cross_entropy_probes<false>}},
+       .timing = {.finds = Finds::unwarmed, .probes = cross_entropy_probes<false>},
+       .precision = {Paint::deny}},
       {.name = "softmax_cross_entropy_grad",
        .inputs =
            std::vector<InputSpec>{"logits", "labels", "row_weights", "inv_total", "lse", "dloss"},

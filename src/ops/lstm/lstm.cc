@@ -7,9 +7,10 @@
 namespace snug {
 namespace {
 
-// Checks gates, c and mask (at input `mask`); returns the type of a state.
+// Checks gates, c and mask (at input `mask`); returns the type of c, which is f32: it is a sum over
+// the steps. Gates and h may be stored in 16 bits.
 TensorType require_operands(const InferArgs& args, size_t mask) {
-  require_dtype(args, 0, DType::f32, "gates");
+  require_floating(args, 0, "gates");
   require_rank(args, 0, 2, "gates");
   const Shape& gates = args.inputs[0].shape;
   if (gates[1] % 4 != 0) {
@@ -25,19 +26,20 @@ TensorType require_operands(const InferArgs& args, size_t mask) {
 
 std::vector<TensorType> infer_forward(const InferArgs& args) {
   const TensorType state = require_operands(args, 3);
-  require_dtype(args, 2, DType::f32, "h");
-  require_shape(args, 2, state.shape, "h");
-  return {state, state};
+  const TensorType h{args.inputs[0].dtype, state.shape};
+  require_dtype(args, 2, h.dtype, "h");
+  require_shape(args, 2, h.shape, "h");
+  return {h, state};
 }
 
 std::vector<TensorType> infer_grad(const InferArgs& args) {
   const TensorType state = require_operands(args, 2);
   for (const size_t i : {size_t{3}, size_t{4}}) {
     const char* name = i == 3 ? "dh_next" : "dc_next";
-    require_dtype(args, i, DType::f32, name);
+    require_dtype(args, i, i == 3 ? args.inputs[0].dtype : DType::f32, name);
     require_shape(args, i, state.shape, name);
   }
-  return {args.inputs[0], state, state};
+  return {args.inputs[0], state, {args.inputs[0].dtype, state.shape}};
 }
 
 std::vector<ValueId> vjp(const VjpArgs& args) {
@@ -85,7 +87,8 @@ std::span<const OpDef> lstm_ops() {
        .cost = cost_forward,
        .alias = may_overwrite({{0, 2}, {1, 1}}),
        .timing = {.finds = Finds::unwarmed, .probes = cell_probes<false>},
-       .row_flow = row_flow::leading},
+       .row_flow = row_flow::leading,
+       .precision = {Paint::allow, [](const InputTypes&) { return 0b101U; }}},
       {.name = "lstm_cell_grad",
        .inputs = std::vector<InputSpec>{"gates", "c", "mask", optional_input("dh_next"),
                                         optional_input("dc_next")},

@@ -2,6 +2,7 @@
 #include "ops/matmul/matmul.h"
 
 #include <algorithm>
+#include <array>
 
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
@@ -15,8 +16,8 @@ Shape product_shape(const InferArgs& args, size_t first) {
   const Shape& b = args.inputs[first + 1].shape;
   const bool transpose_a = args.attrs.boolean("transpose_a");
   const bool transpose_b = args.attrs.boolean("transpose_b");
-  require_dtype(args, first, DType::f32, "a");
-  require_dtype(args, first + 1, DType::f32, "b");
+  require_floating(args, first, "a");
+  require_dtype(args, first + 1, args.inputs[first].dtype, "b");
   const std::string both = "a " + to_string(a) + " and b " + to_string(b);
   if (a.size() < 2 || b.size() < 2) shape_error(args, both + " must have rank 2 or more");
   const bool is_batched = b.size() > 2;
@@ -44,11 +45,15 @@ Shape product_shape(const InferArgs& args, size_t first) {
 }
 
 std::vector<TensorType> infer_matmul(const InferArgs& args) {
-  Shape out = product_shape(args, 0);
-  require_dtype(args, 2, DType::f32, "bias");
-  if (args.inputs.has(2) && args.inputs[2].shape != out)
-    require_shape(args, 2, {out.back()}, "bias");
-  return {{DType::f32, std::move(out)}};
+  TensorType out{DType::f32, product_shape(args, 0)};
+  out.dtype = args.attrs.text("to").empty() ? args.inputs[0].dtype : floating_to(args);
+  if (args.inputs.has(2) && args.inputs[2].shape == out.shape) {
+    require_dtype(args, 2, out.dtype, "bias");
+  } else {
+    require_dtype(args, 2, DType::f32, "bias");
+    require_shape(args, 2, {out.shape.back()}, "bias");
+  }
+  return {std::move(out)};
 }
 
 std::vector<TensorType> infer_accumulate(const InferArgs& args) {
@@ -76,6 +81,10 @@ std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
   const ValueId dy = args.dy[0];
   const bool transpose_a = args.node.attrs.boolean("transpose_a");
   const bool transpose_b = args.node.attrs.boolean("transpose_b");
+  const auto stored = [&](ValueId operand) {
+    const bool is_wide = args.type(operand).dtype != DType::f32 && args.is_of_weights(operand);
+    return std::string(is_wide ? to_string(DType::f32) : "");
+  };
   std::vector<ValueId> gradients(3, kNone);
   if (args.wants[2] && args.type(args.in(2)).shape.size() > 1) {
     gradients[2] = dy;
@@ -89,14 +98,17 @@ std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
     const bool sums_over_rows = args.type(b).shape.size() == 2;
     const ValueId a_rows = sums_over_rows ? as_rows(builder, a) : a;
     const ValueId dy_rows = sums_over_rows ? as_rows(builder, dy) : dy;
-    gradients[1] = transpose_b ? matmul(builder, dy_rows, a_rows,
-                                        {.transpose_a = true, .transpose_b = transpose_a})
-                               : matmul(builder, a_rows, dy_rows, {.transpose_a = !transpose_a});
+    const std::string to = stored(b);
+    gradients[1] = transpose_b
+                       ? matmul(builder, dy_rows, a_rows,
+                                {.transpose_a = true, .transpose_b = transpose_a, .to = to})
+                       : matmul(builder, a_rows, dy_rows, {.transpose_a = !transpose_a, .to = to});
   }
   if (args.wants[0]) {
-    gradients[0] = transpose_a
-                       ? matmul(builder, b, dy, {.transpose_a = transpose_b, .transpose_b = true})
-                       : matmul(builder, dy, b, {.transpose_b = !transpose_b});
+    const std::string to = stored(a);
+    gradients[0] = transpose_a ? matmul(builder, b, dy,
+                                        {.transpose_a = transpose_b, .transpose_b = true, .to = to})
+                               : matmul(builder, dy, b, {.transpose_b = !transpose_b, .to = to});
   }
   return gradients;
 }
@@ -125,7 +137,13 @@ constexpr UsualRate kUsualRate{.per_call = 5e-6, .per_flop = 1.0 / 280e9, .per_b
 std::string kind_of_product(const CostArgs& args) {
   const bool has_first_across = args.attrs.boolean("transpose_a");
   const bool has_second_across = args.attrs.boolean("transpose_b");
-  return has_first_across ? "matmul.tn" : has_second_across ? "matmul" : "matmul.nn";
+  const DType operands = args.inputs[1].dtype;
+  if (operands == DType::f32)
+    return has_first_across ? "matmul.tn" : has_second_across ? "matmul" : "matmul.nn";
+  const char* kind = has_first_across    ? "matmul.tn_"
+                     : has_second_across ? "matmul.nt_"
+                                         : "matmul.nn_";
+  return std::string(kind) + to_string(operands);
 }
 
 // Shapes of encoders and, with few rows, of recurrent nets.
@@ -158,6 +176,17 @@ std::vector<RateProbe> product_probes() {
   add(b_across, {f32({4, 2048}), f32({1024, 2048}), f32({1024})});
   add({}, {f32({4, 1024}), f32({1024, 2048}), kAbsent});
   add(a_across, {f32({4, 1024}), f32({4, 2048}), kAbsent});
+  const auto bf16 = [](Shape shape) { return TensorType{DType::bf16, std::move(shape)}; };
+  const Attrs to_weights = {{"transpose_a", true}, {"to", std::string("f32")}};
+  for (const auto& [m, k, n] : {std::array<int64_t, 3>{512, 768, 768},
+                                {512, 1024, 256},
+                                {64, 768, 768},
+                                {32, 512, 2048},
+                                {8, 256, 256}}) {
+    add(b_across, {bf16({m, k}), bf16({n, k}), f32({n})});
+    add({}, {bf16({m, n}), bf16({n, k}), kAbsent});
+    add(to_weights, {bf16({m, n}), bf16({m, k}), kAbsent});
+  }
   return all;
 }
 std::vector<RateProbe> accumulate_probes() {
@@ -171,7 +200,14 @@ std::optional<AccumulatingForm> accumulating_form(const InputTypes& inputs, cons
   const bool is_plain =
       !inputs.has(2) && inputs[0].shape.size() == 2 && inputs[1].shape.size() == 2;
   if (!is_plain) return std::nullopt;
-  return AccumulatingForm{"matmul_accumulate", attrs};
+  return AccumulatingForm{"matmul_accumulate",
+                          {{"transpose_a", attrs.boolean("transpose_a")},
+                           {"transpose_b", attrs.boolean("transpose_b")}}};
+}
+
+// A bias of one row stays in f32; another product is stored as this one.
+uint32_t narrow_inputs(const InputTypes& inputs) {
+  return inputs.has(2) && inputs[2].shape.size() > 1 ? 0b111 : 0b011;
 }
 
 // Rows may be an axis of separate products, the rows of a, or the columns of b; never what is
@@ -204,13 +240,15 @@ MatmulDims matmul_dims(const Shape& a, const Shape& b, bool transpose_a, bool tr
   return dims;
 }
 
-ValueId matmul(GraphBuilder& builder, ValueId a, ValueId b, MatmulOptions options) {
+ValueId matmul(GraphBuilder& builder, ValueId a, ValueId b, const MatmulOptions& options) {
   return builder.op1("matmul", {a, b, options.bias},
-                     {{"transpose_a", options.transpose_a}, {"transpose_b", options.transpose_b}});
+                     {{"transpose_a", options.transpose_a},
+                      {"transpose_b", options.transpose_b},
+                      {"to", options.to}});
 }
 
 ValueId matmul_accumulate(GraphBuilder& builder, ValueId acc, ValueId a, ValueId b,
-                          MatmulOptions options) {
+                          const MatmulOptions& options) {
   if (options.bias != kNone)
     throw Error(ErrorCode::invalid_graph, "matmul_accumulate", "it takes no bias");
   return builder.op1("matmul_accumulate", {acc, a, b},
@@ -224,7 +262,9 @@ std::span<const OpDef> matmul_ops() {
        .inputs = std::vector<InputSpec>{"a", "b", optional_input("bias")},
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y"},
-       .attrs = attrs,
+       .attrs =
+           std::vector<AttrSpec>{
+               {"transpose_a", false}, {"transpose_b", false}, {"to", std::string()}},
        .infer = infer_matmul,
        .gradient = Gradient(vjp_matmul),
        .keeps = Keeps{.inputs = 0b011},
@@ -236,7 +276,8 @@ std::span<const OpDef> matmul_ops() {
                   .usual = &kUsualRate,
                   .is_expensive = true},
        .accumulating_form = accumulating_form,
-       .row_flow = row_flow_of_product},
+       .row_flow = row_flow_of_product,
+       .precision = {Paint::allow, narrow_inputs}},
       {.name = "matmul_accumulate",
        .inputs = std::vector<InputSpec>{"acc", "a", "b"},
        .is_variadic = false,

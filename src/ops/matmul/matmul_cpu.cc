@@ -12,6 +12,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/onednn.h"
@@ -40,6 +41,8 @@ struct Product {
   size_t sum_input = 0;      // that one
   bool b_is_shared = true;   // rank 2: leading dimensions of a are rows
   size_t a_input = 0;        // b follows a, bias follows b
+  DType operands = DType::f32;
+  DType stored = DType::f32;  // dst, and what it is summed onto
 };
 
 Product product_of(const NodeSpec& spec) {
@@ -62,15 +65,26 @@ Product product_of(const NodeSpec& spec) {
   p.n = dims.n;
   p.k = dims.k;
   p.b_is_shared = b.size() == 2;
+  p.operands = spec.inputs[p.a_input].dtype;
+  p.stored = spec.outputs[0].dtype;
   return p;
 }
 
-// A (B, rows, cols) operand as oneDNN sees it; `transposed` says how the last two dimensions lie in
+dnnl::memory::data_type onednn_type(DType dtype) {
+  using Type = dnnl::memory::data_type;
+  return dtype == DType::bf16 ? Type::bf16 : dtype == DType::f16 ? Type::f16 : Type::f32;
+}
+
+// A (B, rows, cols) matrix as oneDNN sees it; `transposed` says how the last two dimensions lie in
 // memory.
-Desc matrix(const Product& p, int64_t rows, int64_t cols, bool transposed) {
+Desc matrix(const Product& p, DType dtype, int64_t rows, int64_t cols, bool transposed) {
   const Dims strides = transposed ? Dims{1, rows} : Dims{cols, 1};
-  if (p.b_is_shared) return {{rows, cols}, kF32, strides};
-  return {{p.batches, rows, cols}, kF32, {rows * cols, strides[0], strides[1]}};
+  const auto type = onednn_type(dtype);
+  if (p.b_is_shared) return {{rows, cols}, type, strides};
+  return {{p.batches, rows, cols}, type, {rows * cols, strides[0], strides[1]}};
+}
+Desc operand(const Product& p, int64_t rows, int64_t cols, bool transposed) {
+  return matrix(p, p.operands, rows, cols, transposed);
 }
 
 Desc bias_desc(const Product& p) {
@@ -85,13 +99,14 @@ enum class Form { plain_operands, packed_b, transposed };
 std::optional<dnnl::matmul::primitive_desc> describe_product(const Product& p, Form form,
                                                              const Onednn& onednn) {
   if (p.batches * p.m * p.n * p.k == 0) return std::nullopt;
-  const Desc a = form == Form::transposed ? matrix(p, p.n, p.k, !p.transpose_b)
-                                          : matrix(p, p.m, p.k, p.transpose_a);
-  Desc b = form == Form::transposed ? matrix(p, p.k, p.m, !p.transpose_a)
-                                    : matrix(p, p.k, p.n, p.transpose_b);
-  if (form == Form::packed_b) b = Desc(b.dims(), kF32, dnnl::memory::format_tag::any);
-  const Desc dst =
-      form == Form::transposed ? matrix(p, p.n, p.m, false) : matrix(p, p.m, p.n, false);
+  const Desc a = form == Form::transposed ? operand(p, p.n, p.k, !p.transpose_b)
+                                          : operand(p, p.m, p.k, p.transpose_a);
+  Desc b = form == Form::transposed ? operand(p, p.k, p.m, !p.transpose_a)
+                                    : operand(p, p.k, p.n, p.transpose_b);
+  if (form == Form::packed_b)
+    b = Desc(b.dims(), onednn_type(p.operands), dnnl::memory::format_tag::any);
+  const Desc dst = form == Form::transposed ? matrix(p, p.stored, p.n, p.m, false)
+                                            : matrix(p, p.stored, p.m, p.n, false);
   dnnl::primitive_attr attributes = onednn_attributes();
   if (p.accumulates && form != Form::transposed) {
     dnnl::post_ops sum;
@@ -123,7 +138,7 @@ bool has_wide_rows(int64_t n, bool b_is_transposed) {
 // meet them at once.
 bool has_many_pages(const Product& p) {
   constexpr int64_t kPagesBytes = int64_t{8} << 20;
-  return p.k * p.n * element_bytes(DType::f32) > kPagesBytes && !p.transpose_a &&
+  return p.k * p.n * element_bytes(p.operands) > kPagesBytes && !p.transpose_a &&
          !copies_b(p.n, p.transpose_b);
 }
 
@@ -134,7 +149,8 @@ std::optional<Form> special_form(const Product& p) {
   if (has_wide_rows(p.n, p.transpose_b)) {
     // A gradient of weights: both operands are read along K. Swapping their roles makes the narrow
     // one "b".
-    const bool can_swap = p.transpose_a && !p.has_bias && p.k >= 256 && !has_wide_rows(p.m, false);
+    const bool can_swap = p.transpose_a && !p.has_bias && p.stored == DType::f32 && p.k >= 256 &&
+                          !has_wide_rows(p.m, false);
     return can_swap ? Form::transposed : Form::packed_b;
   }
   if (has_many_pages(p) && p.m >= 256) return Form::packed_b;
@@ -143,7 +159,7 @@ std::optional<Form> special_form(const Product& p) {
 
 dnnl::reorder::primitive_desc describe_packing(const Product& p, const Desc& packed,
                                                const Onednn& onednn) {
-  return {onednn.engine, matrix(p, p.k, p.n, p.transpose_b), onednn.engine, packed,
+  return {onednn.engine, operand(p, p.k, p.n, p.transpose_b), onednn.engine, packed,
           onednn_attributes()};
 }
 
@@ -185,14 +201,14 @@ class OnednnMatmul final : public Kernel {
 
   [[nodiscard]] ErrorCode run(const Launch& launch) const noexcept override {
     set_library_threads(threads_);
-    const float* a = input<float>(launch, product_.a_input);
-    const float* b = input<float>(launch, product_.a_input + 1);
-    auto* dst = output<float>(launch);
+    const std::byte* a = launch.inputs[product_.a_input];
+    const std::byte* b = launch.inputs[product_.a_input + 1];
+    std::byte* dst = launch.outputs[0];
     if (product_.accumulates) {
       const int64_t elements = product_.batches * product_.m * product_.n;
-      copy_overwritten(launch, 0, product_.sum_input, elements * element_bytes(DType::f32));
+      copy_overwritten(launch, 0, product_.sum_input, elements * element_bytes(product_.stored));
     }
-    auto* second = scratch_at<float>(launch, scratch_offset_);  // packed b, or dst^T
+    auto* second = scratch_at<std::byte>(launch, scratch_offset_);  // packed b, or dst^T
     if (form_ == Form::packed_b) {
       pack_.set(pack_from_, b);
       pack_.set(pack_to_, second);
@@ -209,7 +225,8 @@ class OnednnMatmul final : public Kernel {
       product_primitive_.set(bias_, input<float>(launch, product_.a_input + 2));
     if (const ErrorCode code = product_primitive_.execute(); code != ErrorCode::ok) return code;
     if (swaps)
-      transpose_matrix(threads_, second, dst, product_.n, product_.m, product_.accumulates);
+      transpose_matrix(threads_, reinterpret_cast<const float*>(second), output<float>(launch),
+                       product_.n, product_.m, product_.accumulates);
     return ErrorCode::ok;
   }
 
@@ -236,6 +253,7 @@ class OnednnMatmul final : public Kernel {
 template <Form form>
 std::string onednn_accepts(const NodeSpec& spec, const CpuContext& context) {
   const Product p = product_of(spec);
+  if (p.operands == DType::bf16 && !has_bf16_products()) return "no bf16 instructions here";
   if (form != Form::plain_operands && special_form(p) != form) return "not faster for this shape";
   if (!describe_product(p, form, *context.onednn))
     return "oneDNN has no blocked implementation for it";
@@ -300,12 +318,17 @@ std::unique_ptr<Kernel> plain_create(const NodeSpec& spec, const CpuContext& con
 }
 
 // a, b and a bias; or the sum, a and b.
-constexpr const char* kTypes = "f32 f32 f32 -> f32";
+constexpr const char* kF32Types = "f32 f32 f32 -> f32";
+constexpr const char* kBf16Types = "bf16 bf16 f32|bf16 -> f32|bf16";
+constexpr const char* kF16Types = "f16 f16 f32|f16 -> f32|f16";
+constexpr const char* kBf16Summed = "f32 bf16 bf16 -> f32";
+constexpr const char* kF16Summed = "f32 f16 f16 -> f32";
 
-constexpr CpuKernelDef onednn_def(const char* op, const char* kernel, auto form) {
+constexpr CpuKernelDef onednn_def(const char* op, const char* kernel, const char* types,
+                                  auto form) {
   return {.op = op,
           .kernel = kernel,
-          .types = kTypes,
+          .types = types,
           .accepts = onednn_accepts<decltype(form)::value>,
           .scratch_bytes = onednn_scratch<decltype(form)::value>,
           .create = onednn_create<decltype(form)::value>};
@@ -316,16 +339,20 @@ using FormTag = std::integral_constant<Form, form>;
 }  // namespace
 
 std::span<const CpuKernelDef> matmul_cpu_kernels() {
-  static const CpuKernelDef kernels[] = {
-      onednn_def("matmul", "onednn:matmul_transposed", FormTag<Form::transposed>()),
-      onednn_def("matmul", "onednn:matmul_packed", FormTag<Form::packed_b>()),
-      onednn_def("matmul", "onednn:matmul", FormTag<Form::plain_operands>()),
-      {"matmul", "plain:matmul", kTypes, always, no_scratch, plain_create},
-      onednn_def("matmul_accumulate", "onednn:matmul_transposed", FormTag<Form::transposed>()),
-      onednn_def("matmul_accumulate", "onednn:matmul_packed", FormTag<Form::packed_b>()),
-      onednn_def("matmul_accumulate", "onednn:matmul", FormTag<Form::plain_operands>()),
-      {"matmul_accumulate", "plain:matmul", kTypes, always, no_scratch, plain_create},
-  };
+  static const std::vector<CpuKernelDef> kernels = [] {
+    std::vector<CpuKernelDef> all;
+    const auto add = [&](const char* op, const char* types) {
+      using Packed = FormTag<Form::packed_b>;
+      all.push_back(onednn_def(op, "onednn:matmul_transposed", types, FormTag<Form::transposed>()));
+      all.push_back(onednn_def(op, "onednn:matmul_packed", types, Packed()));
+      all.push_back(onednn_def(op, "onednn:matmul", types, FormTag<Form::plain_operands>()));
+    };
+    for (const char* types : {kF32Types, kBf16Types, kF16Types}) add("matmul", types);
+    for (const char* types : {kF32Types, kBf16Summed, kF16Summed}) add("matmul_accumulate", types);
+    for (const char* op : {"matmul", "matmul_accumulate"})
+      all.push_back({op, "plain:matmul", kF32Types, always, no_scratch, plain_create});
+    return all;
+  }();
   return kernels;
 }
 

@@ -8,7 +8,7 @@ namespace snug {
 namespace {
 
 Shape checked_output(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
+  require_floating(args, 0, "x");
   require_rank(args, 0, 4, "x");
   const auto kernel = window_pair(args, "kernel", 1);
   const auto padding = window_pair(args, "padding", 0);
@@ -28,11 +28,11 @@ Shape checked_output(const InferArgs& args) {
 }
 
 std::vector<TensorType> infer_forward(const InferArgs& args) {
-  return {{DType::f32, checked_output(args)}};
+  return {{args.inputs[0].dtype, checked_output(args)}};
 }
 
 std::vector<TensorType> infer_grad(const InferArgs& args) {
-  require_dtype(args, 1, DType::f32, "dy");
+  require_dtype(args, 1, args.inputs[0].dtype, "dy");
   require_shape(args, 1, checked_output(args), "dy");
   return {args.inputs[0]};
 }
@@ -109,7 +109,8 @@ std::span<const OpDef> pool_ops() {
        .cost = cost_forward,
        .alias = never_in_place(),
        .timing = {.finds = Finds::most, .probes = pool_probes<false>},
-       .row_flow = row_flow::leading_of_first},
+       .row_flow = row_flow::leading_of_first,
+       .precision = {Paint::clear}},
       {.name = "max_pool2d_grad",
        .inputs = std::vector<InputSpec>{"x", "dy"},
        .is_variadic = false,

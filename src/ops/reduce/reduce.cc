@@ -12,8 +12,9 @@
 namespace snug {
 namespace {
 
+// Of what is stored in 16 bits the result is f32: sums over many elements are.
 std::vector<TensorType> infer_sum(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
+  require_floating(args, 0, "x");
   const Shape& x = args.inputs[0].shape;
   const std::vector<int64_t>& axes = args.attrs.ints("axes");
   IdVector<bool> is_reduced(x.size(), false);
@@ -118,7 +119,8 @@ OpDef reduce_op(const char* name, InferFn infer, VjpFn vjp, Keeps keeps, Timing 
           .cost = cost_reduce,
           .alias = never_in_place(),
           .timing = timing,
-          .row_flow = row_flow_of_reduction};
+          .row_flow = row_flow_of_reduction,
+          .precision = {Paint::deny}};
 }
 
 OpDef sum_squares_op() {

@@ -25,9 +25,10 @@ std::unique_ptr<Kernel> create_sum(const NodeSpec& spec, const CpuContext& conte
   const Reduction plan = reduction_of(spec);
   const double scale =
       *spec.op->name == "reduce_mean" ? 1.0 / static_cast<double>(plan.reduced) : 1.0;
-  return make_kernel([plan, scale, threads = context.threads](const Launch& launch) {
-    reduce_sum_f32(threads, plan, input<float>(launch, 0), output<float>(launch), scale,
-                   launch.scratch);
+  const DType dtype = spec.inputs[0].dtype;
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    reduce_sum(threads, plan, dtype, launch.inputs[0], output<float>(launch), scale,
+               launch.scratch);
     return ErrorCode::ok;
   });
 }
@@ -58,8 +59,9 @@ std::unique_ptr<Kernel> create_squares(const NodeSpec& spec, const CpuContext& c
 
 std::span<const CpuKernelDef> reduce_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"reduce_sum", "simd:reduce_sum", "f32 -> f32", always, reduce_scratch, create_sum},
-      {"reduce_mean", "simd:reduce_mean", "f32 -> f32", always, reduce_scratch, create_sum},
+      {"reduce_sum", "simd:reduce_sum", "f32|bf16|f16 -> f32", always, reduce_scratch, create_sum},
+      {"reduce_mean", "simd:reduce_mean", "f32|bf16|f16 -> f32", always, reduce_scratch,
+       create_sum},
       {"reduce_max", "plain:reduce_max", "f32 -> f32", always, no_scratch, create_max},
       {"sum_squares", "simd:sum_squares", "f32 -> f32", always, squares_scratch, create_squares},
   };

@@ -83,7 +83,7 @@ std::vector<OpCase> reduce_cases() {
                    .inputs = {i32_between({3}, 0, 4)},
                    .attrs = {{"axes", std::vector<int64_t>{0}}},
                    .error = ErrorCode::shape_mismatch,
-                   .error_text = "x must be f32, not i32[3]"});
+                   .error_text = "x must be f32, bf16 or f16, not i32[3]"});
   cases.push_back({.op = "sum_squares",
                    .name = "of_i32",
                    .inputs = {i32_between({3}, 0, 4)},

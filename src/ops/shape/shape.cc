@@ -129,7 +129,7 @@ std::vector<TensorType> infer_broadcast_to(const InferArgs& args) {
 }
 
 std::vector<TensorType> infer_sum_to(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
+  require_floating(args, 0, "x");  // a sum: f32
   TensorType y{DType::f32, args.attrs.ints("shape")};
   check_broadcast(args, y.shape, args.inputs[0].shape);
   return {std::move(y)};
@@ -308,13 +308,20 @@ OpDef move_op(const char* name, std::vector<AttrSpec> attrs, InferFn infer, VjpF
           .cost = cost,
           .alias = never_in_place(),
           .timing = timing,
-          .row_flow = row_flow};
+          .row_flow = row_flow,
+          .precision = {Paint::clear}};
 }
 
 OpDef reshape_op(const AttrSpec& shape) {
   OpDef op =
       move_op("reshape", {shape}, infer_reshape, vjp_reshape, cost_view, row_flow_of_reshape, {});
   op.alias = view_of_input();
+  return op;
+}
+OpDef sum_to_op(const AttrSpec& shape) {
+  OpDef op = move_op("sum_to", {shape}, infer_sum_to, vjp_sum_to, cost_sum, row_flow_of_sum_to,
+                     {.finds = Finds::most, .probes = sum_probes});
+  op.precision = {Paint::deny};
   return op;
 }
 OpDef concat_op(const AttrSpec& axis) {
@@ -343,8 +350,7 @@ std::span<const OpDef> shape_ops() {
       concat_op(whole("axis")),
       move_op("broadcast_to", {ints("shape")}, infer_broadcast_to, vjp_broadcast_to, cost_move,
               row_flow::elementwise, {.probes = broadcast_probes}),
-      move_op("sum_to", {ints("shape")}, infer_sum_to, vjp_sum_to, cost_sum, row_flow_of_sum_to,
-              {.finds = Finds::most, .probes = sum_probes}),
+      sum_to_op(ints("shape")),
   };
   return ops;
 }

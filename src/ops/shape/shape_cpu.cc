@@ -218,6 +218,8 @@ std::unique_ptr<Kernel> create_transpose(const NodeSpec& spec, const CpuContext&
   switch (element_bytes(spec.inputs[0].dtype)) {
     case 1:
       return create_transpose_of<uint8_t>(p, context.threads);
+    case 2:
+      return create_transpose_of<uint16_t>(p, context.threads);
     case 8:
       return create_transpose_of<uint64_t>(p, context.threads);
     default:
@@ -276,6 +278,8 @@ std::unique_ptr<Kernel> create_broadcast(const NodeSpec& spec, const CpuContext&
   switch (element_bytes(spec.inputs[0].dtype)) {
     case 1:
       return create_broadcast_of<uint8_t>(spec, context.threads);
+    case 2:
+      return create_broadcast_of<uint16_t>(spec, context.threads);
     case 8:
       return create_broadcast_of<uint64_t>(spec, context.threads);
     default:
@@ -296,12 +300,11 @@ int64_t sum_to_scratch(const NodeSpec& spec, const CpuContext&) {
   return reduction_scratch_bytes(sum_to_reduction(spec));
 }
 std::unique_ptr<Kernel> create_sum_to(const NodeSpec& spec, const CpuContext& context) {
-  return make_kernel(
-      [plan = sum_to_reduction(spec), threads = context.threads](const Launch& launch) {
-        reduce_sum_f32(threads, plan, input<float>(launch, 0), output<float>(launch), 1.0,
-                       launch.scratch);
-        return ErrorCode::ok;
-      });
+  return make_kernel([plan = sum_to_reduction(spec), dtype = spec.inputs[0].dtype,
+                      threads = context.threads](const Launch& launch) {
+    reduce_sum(threads, plan, dtype, launch.inputs[0], output<float>(launch), 1.0, launch.scratch);
+    return ErrorCode::ok;
+  });
 }
 
 // A view: the runtime binds the same bytes and calls nothing. Where a caller binds separate bytes
@@ -317,17 +320,18 @@ std::unique_ptr<Kernel> create_reshape(const NodeSpec& spec, const CpuContext& c
 
 }  // namespace
 
+// One type, of 1, 2, 4 or 8 bytes.
+constexpr const char* kMoved = "f32|bf16|f16|i32|i64|bool -> f32|bf16|f16|i32|i64|bool";
+
 std::span<const CpuKernelDef> shape_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"reshape", "plain:reshape", "* -> *", always, no_scratch, create_reshape},
-      {"transpose", "plain:transpose", "f32|i32|i64|bool -> f32|i32|i64|bool", always, no_scratch,
-       create_transpose},
+      {"transpose", "plain:transpose", kMoved, always, no_scratch, create_transpose},
       {"slice", "plain:slice", "* -> *", always, no_scratch, create_slice},
       {"pad", "plain:pad", "* -> *", always, no_scratch, create_pad},
       {"concat", "plain:concat", "*... -> *", always, no_scratch, create_concat},
-      {"broadcast_to", "plain:broadcast_to", "f32|i32|i64|bool -> f32|i32|i64|bool", always,
-       no_scratch, create_broadcast},
-      {"sum_to", "simd:sum_to", "f32 -> f32", always, sum_to_scratch, create_sum_to},
+      {"broadcast_to", "plain:broadcast_to", kMoved, always, no_scratch, create_broadcast},
+      {"sum_to", "simd:sum_to", "f32|bf16|f16 -> f32", always, sum_to_scratch, create_sum_to},
   };
   return kernels;
 }

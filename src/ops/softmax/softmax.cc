@@ -13,13 +13,13 @@ void require_axis(const InferArgs& args) {
 }
 
 std::vector<TensorType> infer_softmax(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
+  require_floating(args, 0, "x");
   require_axis(args);
   return {args.inputs[0]};
 }
 
 std::vector<TensorType> infer_masked(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "x");
+  require_floating(args, 0, "x");
   require_dtype(args, 1, DType::boolean, "mask");
   const Shape& x = args.inputs[0].shape;
   const Shape& mask = args.inputs[1].shape;
@@ -31,8 +31,8 @@ std::vector<TensorType> infer_masked(const InferArgs& args) {
 }
 
 std::vector<TensorType> infer_grad(const InferArgs& args) {
-  require_dtype(args, 0, DType::f32, "y");
-  require_dtype(args, 1, DType::f32, "dy");
+  require_floating(args, 0, "y");
+  require_dtype(args, 1, args.inputs[0].dtype, "dy");
   require_axis(args);
   require_shape(args, 1, args.inputs[0].shape, "dy");
   return {args.inputs[0]};
@@ -95,7 +95,8 @@ std::span<const OpDef> softmax_ops() {
        .cost = cost_forward,
        .alias = may_overwrite({{0, 0}}),
        .timing = {.probes = probes::of_matrices<1>},
-       .row_flow = row_flow_of_softmax},
+       .row_flow = row_flow_of_softmax,
+       .precision = {Paint::infer}},
       {.name = "masked_softmax",
        .inputs = std::vector<InputSpec>{"x", "mask"},
        .is_variadic = false,
@@ -107,7 +108,8 @@ std::span<const OpDef> softmax_ops() {
        .cost = cost_forward,
        .alias = may_overwrite({{0, 0}}),
        .timing = {.probes = masked_probes},
-       .row_flow = row_flow_of_masked},
+       .row_flow = row_flow_of_masked,
+       .precision = {Paint::infer}},
       {.name = "softmax_grad",
        .inputs = std::vector<InputSpec>{"y", "dy"},
        .is_variadic = false,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row functions between f32 and the types of 16 bits, compiled once a Highway target.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "ops/elementwise/elementwise_cast_cpu.cc"
+#define HWY_TARGET_INCLUDE "backend/cpu/half_rows.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
@@ -34,7 +34,7 @@ void f16_to_f32_row(const std::byte* x, std::byte* y, int64_t n) { cast_row<F16,
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "ops/elementwise/elementwise_cpu.h"
+#include "backend/cpu/half_rows.h"
 
 namespace snug {
 

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/mixed_precision.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/stop.h"
+#include "base/wildcard.h"
+#include "graph/builder.h"
+#include "ops/elementwise/elementwise.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+constexpr const char* kOption = "precision_overrides";
+
+// Whether input i is stored in 16 bits where the node is.
+bool is_narrow(const Graph& graph, const Node& node, size_t i) {
+  if (node.inputs[i] == kNone || !is_floating(graph.type(node.inputs[i]).dtype)) return false;
+  const auto mask = node.op->precision.narrow;
+  return mask == nullptr || (mask(input_types(graph, node)) >> i & 1U) != 0;
+}
+
+// The one type of 16 bits.
+DType half_of(const MixedPrecision& precision) {
+  DType half = precision.dtype;
+  for (const PrecisionOverride& rule : precision.overrides) {
+    if (rule.dtype == DType::f32 || rule.dtype == half) continue;
+    if (half != DType::f32)
+      throw Error(ErrorCode::bad_config, kOption,
+                  "'" + rule.match + "' asks for " + to_string(rule.dtype) + ", the rest is " +
+                      to_string(half),
+                  "a network has one type of 16 bits");
+    half = rule.dtype;
+  }
+  return half;
+}
+
+/// The four steps.
+class Painter {
+ public:
+  Painter(const Graph& graph, const MixedPrecision& precision)
+      : graph_(graph),
+        next_(graph.nodes.size()),
+        before_(graph.nodes.size()),
+        is_denied_(graph.nodes.size(), false),
+        is_painted_(graph.nodes.size(), false) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i)
+      paints_.push_back(graph.nodes[i].op->precision.paint);
+    if (precision.dtype == DType::f32) forbid_allowed();
+    take_overrides(precision.overrides, precision.refuses_unused);
+    connect();
+  }
+
+  IdVector<bool> run() {
+    paint_allowed();
+    deny_what_follows();
+    paint_between();
+    paint_clear();
+    return std::move(is_painted_);
+  }
+
+ private:
+  using Nodes = IdVector<std::vector<NodeId>>;
+
+  [[nodiscard]] bool is(NodeId id, Paint paint) const { return paints_[id] == paint; }
+  [[nodiscard]] bool may_be_painted(NodeId id) const {
+    return !is_denied_[id] && (is(id, Paint::infer) || is(id, Paint::clear));
+  }
+  [[nodiscard]] NodeId count() const { return static_cast<NodeId>(graph_.nodes.size()); }
+
+  // Without a type for all, nothing is in 16 bits but what an override asks for.
+  void forbid_allowed() {
+    for (NodeId id = 0; id < count(); ++id) {
+      if (is(id, Paint::allow)) paints_[id] = Paint::infer;
+    }
+  }
+
+  void take_overrides(const std::vector<PrecisionOverride>& rules, bool refuses_unused) {
+    std::vector<bool> is_used(rules.size(), false);
+    for (NodeId id = 0; id < count(); ++id) {
+      stop_point();
+      const Node& node = graph_.node(id);
+      const std::string& scope = node.scope.str();
+      const std::string full = (scope.empty() ? "" : scope + ".") + *node.op->name;
+      const auto rule = std::find_if(rules.begin(), rules.end(), [&](const auto& each) {
+        return matches_wildcard(each.match, scope) || matches_wildcard(each.match, full);
+      });
+      if (rule == rules.end() || is(id, Paint::none)) continue;
+      const bool denies = rule->dtype == DType::f32;
+      if (!denies && is(id, Paint::deny)) continue;
+      paints_[id] = denies ? Paint::deny : Paint::allow;
+      is_used[static_cast<size_t>(rule - rules.begin())] = true;
+    }
+    for (size_t i = 0; refuses_unused && i < rules.size(); ++i) {
+      if (is_used[i]) continue;
+      throw Error(
+          ErrorCode::bad_config, kOption,
+          "'" + rules[i].match + "' matches nothing that could be " + to_string(rules[i].dtype),
+          "`snug explain --stages` shows the scopes, for example '" + an_example() + "'");
+    }
+  }
+  [[nodiscard]] std::string an_example() const {
+    for (const Node& node : graph_.nodes) {
+      if (!node.scope.empty() && node.op->precision.paint == Paint::allow)
+        return node.scope.str() + "." + *node.op->name;
+    }
+    return "*";
+  }
+
+  void connect() {
+    for (NodeId id = 0; id < count(); ++id) {
+      stop_point();
+      const Node& node = graph_.node(id);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] == kNone) continue;
+        const NodeId producer = graph_.value(node.inputs[i]).producer;
+        if (producer == kNone || !is_narrow(graph_, node, i)) continue;
+        next_[producer].push_back(id);
+        before_[id].push_back(producer);
+      }
+    }
+  }
+
+  // Every node that is reached from `starts` by `edges` through nodes that may be entered.
+  template <class MayEnter>
+  [[nodiscard]] IdVector<bool> reach(std::vector<NodeId> starts,
+                                     const std::vector<const Nodes*>& edges,
+                                     const MayEnter& may_enter) const {
+    IdVector<bool> is_reached(graph_.nodes.size(), false);
+    while (!starts.empty()) {
+      const NodeId id = starts.back();
+      starts.pop_back();
+      for (const Nodes* direction : edges) {
+        for (const NodeId other : (*direction)[id]) {
+          if (is_reached[other] || !may_enter(other)) continue;
+          is_reached[other] = true;
+          starts.push_back(other);
+        }
+      }
+    }
+    return is_reached;
+  }
+  template <class Test>
+  [[nodiscard]] std::vector<NodeId> nodes_where(const Test& test) const {
+    std::vector<NodeId> found;
+    for (NodeId id = 0; id < count(); ++id) {
+      if (test(id)) found.push_back(id);
+    }
+    return found;
+  }
+  [[nodiscard]] std::vector<NodeId> painted() const {
+    return nodes_where([&](NodeId id) { return is_painted_[id]; });
+  }
+  void paint_all(const IdVector<bool>& nodes) {
+    for (NodeId id = 0; id < count(); ++id) is_painted_[id] = is_painted_[id] || nodes[id];
+  }
+
+  void paint_allowed() {
+    for (NodeId id = 0; id < count(); ++id) is_painted_[id] = is(id, Paint::allow);
+  }
+
+  void deny_what_follows() {
+    const std::vector<NodeId> counting =
+        nodes_where([&](NodeId id) { return is(id, Paint::deny) || is(id, Paint::infer); });
+    const IdVector<bool> leads_to_one =
+        reach(counting, {&before_}, [&](NodeId id) { return is(id, Paint::clear); });
+    const std::vector<NodeId> denied = nodes_where([&](NodeId id) { return is(id, Paint::deny); });
+    is_denied_ = reach(denied, {&next_}, [&](NodeId id) {
+      return is(id, Paint::infer) || (is(id, Paint::clear) && leads_to_one[id]);
+    });
+    for (const NodeId id : denied) is_denied_[id] = true;
+  }
+
+  void paint_between() {
+    const IdVector<bool> behind =
+        reach(painted(), {&next_}, [&](NodeId id) { return may_be_painted(id); });
+    paint_all(
+        reach(painted(), {&before_}, [&](NodeId id) { return may_be_painted(id) && behind[id]; }));
+  }
+
+  void paint_clear() {
+    paint_all(reach(painted(), {&before_, &next_}, [&](NodeId id) {
+      return is(id, Paint::clear) && may_be_painted(id) && !is_painted_[id];
+    }));
+  }
+
+  const Graph& graph_;
+  IdVector<Paint> paints_;
+  Nodes next_;    // readers of what the node makes, along operands that may be in 16 bits
+  Nodes before_;  // the same edges the other way
+  IdVector<bool> is_denied_;
+  IdVector<bool> is_painted_;
+};
+
+/// Builds the graph again, with casts.
+class Rewriter {
+ public:
+  Rewriter(const Graph& graph, DType half, const OpRegistry& registry)
+      : graph_(graph),
+        half_(half),
+        builder_(registry, graph.name),
+        values_(graph.values.size(), kNone),
+        is_of_weights_(graph.values.size(), false) {}
+
+  Repainted run(const IdVector<bool>& is_painted) && {
+    for (size_t i = 0; i < graph_.values.size(); ++i) copy_resident(static_cast<ValueId>(i));
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      stop_point();
+      copy_node(graph_.nodes[i], is_painted[static_cast<NodeId>(i)]);
+    }
+    builder_.set_scope({});
+    builder_.set_parts({});
+    for (const ValueId id : graph_.outputs) {
+      values_[id] = stored_as(values_[id], DType::f32, false);
+      builder_.mark_output(values_[id], graph_.value(id).name);
+    }
+    return {builder_.take(), std::move(values_)};
+  }
+
+ private:
+  void copy_resident(ValueId id) {
+    const Value& value = graph_.value(id);
+    is_of_weights_[id] = value.kind == ValueKind::parameter;
+    switch (value.kind) {
+      case ValueKind::input:
+        values_[id] = builder_.input(value.name, value.type);
+        break;
+      case ValueKind::parameter:
+        values_[id] = builder_.parameter(value.name, value.type);
+        break;
+      case ValueKind::buffer:
+        values_[id] = builder_.buffer(value.name, value.type);
+        break;
+      case ValueKind::state:
+        values_[id] = builder_.state(value.name, value.type);
+        break;
+      default:
+        break;
+    }
+  }
+
+  void copy_node(const Node& node, bool is_half_node) {
+    builder_.set_scope(node.scope);
+    builder_.set_parts(node.parts);
+    const PhaseGuard phase(builder_, node.phase);
+    std::vector<ValueId> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId id = node.inputs[i];
+      inputs.push_back(id == kNone ? kNone : operand(node, i, is_half_node));
+    }
+    Attrs attrs = node.attrs;
+    if (is_half_node && node.op->precision.has_to) attrs.set("to", std::string(to_string(half_)));
+    const std::vector<ValueId> outputs = builder_.op(*node.op->name, inputs, std::move(attrs));
+    const bool is_made_of_weights =
+        node.phase == Phase::prologue ||
+        (node.op->alias->kind == AliasKind::view && is_of_weights_[node.inputs[0]]);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const ValueId old = node.outputs[i];
+      const Value& value = graph_.value(old);
+      values_[old] = outputs[i];
+      is_of_weights_[old] = is_made_of_weights;
+      if (value.is_marked) builder_.mark_kept(outputs[i]);
+      const bool is_output =
+          std::find(graph_.outputs.begin(), graph_.outputs.end(), old) != graph_.outputs.end();
+      if (!value.name.empty() && !is_output) builder_.set_name(outputs[i], value.name);
+    }
+  }
+
+  ValueId operand(const Node& node, size_t i, bool is_half_node) {
+    const ValueId id = node.inputs[i];
+    if (!is_floating(graph_.type(id).dtype)) return values_[id];
+    // What was in 16 bits before stays so: the network says that itself.
+    const DType wanted = is_half_node && is_narrow(graph_, node, i) ? half_ : graph_.type(id).dtype;
+    return stored_as(values_[id], wanted, is_of_weights_[id]);
+  }
+
+  // One cast of a value for all that read it, within what is run again together.
+  ValueId stored_as(ValueId id, DType dtype, bool is_of_weights) {
+    if (builder_.type(id).dtype == dtype) return id;
+    const auto [at, is_new] = casts_.try_emplace({id, dtype, builder_.parts()}, kNone);
+    if (is_new) {
+      const PhaseGuard phase(builder_, is_of_weights ? Phase::prologue : builder_.phase());
+      at->second = cast(builder_, id, dtype);
+    }
+    return at->second;
+  }
+
+  const Graph& graph_;
+  DType half_;
+  GraphBuilder builder_;
+  IdVector<ValueId> values_;
+  IdVector<bool> is_of_weights_;
+  std::map<std::tuple<ValueId, DType, std::vector<int32_t>>, ValueId> casts_;
+};
+
+}  // namespace
+
+IdVector<bool> paint(const Graph& graph, const MixedPrecision& precision) {
+  return Painter(graph, precision).run();
+}
+
+Repainted apply_mixed_precision(const Graph& graph, const MixedPrecision& precision,
+                                const OpRegistry& registry) {
+  const DType half = half_of(precision);
+  return Rewriter(graph, half, registry).run(paint(graph, precision));
+}
+
+}  // namespace snug

@@ -1,0 +1,100 @@
+"""Mixed precision: equal bits under every budget and after a kill, less memory, losses beside float32's, evaluation, refusals."""
+import json
+
+from common import Case, main, options, run, sha256
+
+MINI = dict(model="bert-mini", train_batch_size=8, learning_rate=1e-3)
+
+
+class Precision(Case):
+    def refused(self, verb, text, **keys):
+        done = run(verb, *options(**keys))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(text, done.stderr)
+
+    def losses(self, out):
+        return [json.loads(line)["loss"] for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+    def check_bits(self, name, **keys):
+        keys = dict(keys, max_steps=4, save_steps=1)
+        whole = self.train(f"whole-{name}", **keys)
+        smallest = self.plan(**self.base(**keys))["smallest_budget_bytes"]
+        tight = self.train(f"tight-{name}", **dict(keys, memory=smallest))
+        cut = self.base(**dict(keys, output_dir=self.folder / f"cut-{name}"))
+        self.kill_after_a_checkpoint(**cut)
+        self.ok("train", **dict(cut, resume=True))
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            wanted = sha256(whole / "last" / file)
+            self.assertEqual(sha256(tight / "last" / file), wanted, name)
+            self.assertEqual(sha256(cut["output_dir"] / "last" / file), wanted, name)
+        for out in (whole, tight):
+            summary = self.summary(out)
+            self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
+        self.assert_resident_within(self.summary(tight), smallest)
+
+    def test_bits_are_equal_under_every_budget_and_after_a_kill(self):
+        self.check_bits("bf16", **MINI, micro_batch_size=8, bf16=True)
+        self.check_bits("bf16-split", **MINI, micro_batch_size=4, bf16=True)
+        self.check_bits("fp16", **MINI, micro_batch_size=4, fp16=True)
+
+    def test_every_family_trains(self):
+        for model in ("distilbert-tiny", "lstm", "mlp"):
+            for switch in ("bf16", "fp16"):
+                out = self.train(f"{model}-{switch}", model=model, max_steps=2, **{switch: True})
+                self.assertTrue(all(loss < 10 for loss in self.losses(out)), model)
+
+    def test_activations_take_about_half(self):
+        keys = dict(model="bert-mini", train_batch_size=32, micro_batch_size=32, recompute="none", max_seq_length=128)
+        plain = self.plan(**self.base(**keys))["arena_bytes"]
+        for switch in ("bf16", "fp16"):
+            half = self.plan(**self.base(**keys, **{switch: True}))["arena_bytes"]
+            self.assertLess(half, 0.65 * plain, switch)
+
+    def test_losses_stay_beside_those_of_float32(self):
+        keys = dict(MINI, max_steps=20, logging_steps=1)
+        plain = self.losses(self.train("f32", **keys))
+        for switch, bound in (("bf16", 0.05), ("fp16", 0.02)):
+            found = self.losses(self.train(switch, **keys, **{switch: True}))
+            self.assertEqual(len(found), 20)
+            self.assertNotEqual(found, plain)
+            for step, (loss, other) in enumerate(zip(found, plain)):
+                self.assertLessEqual(abs(loss - other), bound * max(1, other), f"{switch}, update {step + 1}")
+
+    def test_evaluation_and_prediction_in_16_bits(self):
+        best = self.train("run", **MINI, max_steps=20) / "best"
+        keys = dict(model=best, validation_file=self.valid_file)
+        plain = json.loads(self.ok("eval", **keys).stdout)
+        for switch in ("bf16", "bf16_full_eval", "fp16_full_eval"):
+            half = json.loads(self.ok("eval", **keys, **{switch: True}).stdout)
+            self.assertNotEqual(half["loss"], plain["loss"], switch)
+            self.assertAlmostEqual(half["loss"], plain["loss"], delta=0.03, msg=switch)
+        trained = self.train("full", **MINI, max_steps=2, bf16_full_eval=True)
+        self.assertEqual(sha256(trained / "last/model.safetensors"),
+                         sha256(self.train("plain", **MINI, max_steps=2) / "last/model.safetensors"))
+
+    def test_overrides_by_scope(self):
+        keys = dict(model="bert-mini", train_batch_size=8, micro_batch_size=8, recompute="none", max_seq_length=128)
+        arena = lambda **more: self.plan(**self.base(**keys, **more))["arena_bytes"]
+        half, plain = arena(bf16=True), arena()
+        rules = json.dumps([{"match": "bert.encoder.layer.0*", "dtype": "float32"}])
+        some = arena(bf16=True, precision_overrides=rules)
+        self.assertTrue(half < some < plain, (half, some, plain))
+        only = json.dumps([{"match": "bert.encoder.layer.0*", "dtype": "bfloat16"}])
+        self.assertTrue(half < arena(precision_overrides=only) < plain)
+
+    def test_what_cannot_be_is_refused(self):
+        self.refused("plan", "both are asked for", **self.base(**MINI, bf16=True, fp16=True))
+        nothing = json.dumps([{"match": "no.such.scope", "dtype": "float32"}])
+        self.refused("plan", "matches nothing that could be f32", **self.base(**MINI, bf16=True, precision_overrides=nothing))
+        mixed = json.dumps([{"match": "*.layer.0*", "dtype": "float16"}])
+        self.refused("plan", "one type of 16 bits", **self.base(**MINI, bf16=True, precision_overrides=mixed))
+        typo = json.dumps([{"match": "*", "dtype": "half"}])
+        self.refused("plan", "float32, bfloat16 or float16", **self.base(**MINI, precision_overrides=typo))
+
+    def test_a_run_keeps_its_precision(self):
+        out = self.train("kept", **MINI, max_steps=1, bf16=True)
+        self.refused("train", "bf16", **self.base(**MINI, output_dir=out, max_steps=2, resume=True))
+
+
+if __name__ == "__main__":
+    main()
