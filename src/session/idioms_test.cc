@@ -138,7 +138,7 @@ TEST(Gradients, refuse_what_would_be_ignored_and_what_saves_nothing) {
   clipped.max_grad_norm = 1;
   expect_in(refusal([&] { (void)gradients(plain(), {}, "memory", clipped); }), "max_grad_norm");
   const Network shallow("shallow", [](NetworkBuilder& b) { head(b, b.input("x", {kWidth})); });
-  expect_in(refusal([&] { (void)gradients(shallow, {}, "memory", small()); }), "finds nothing");
+  expect_in(refusal([&] { (void)gradients(shallow, {}, "speed", small()); }), "finds nothing");
   const Batch batch;
   Session trains(plain(), small());
   expect_in(refusal([&] { (void)trains.gradients(batch.rows); }), "only_gradients");
