@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""One fp32 training step of BERT, Snug beside PyTorch (eager and compiled): same model, batch, threads, optimizer.
+"""One training step of BERT in fp32 or bf16, Snug beside PyTorch (eager and compiled): same model, batch, threads, optimizer.
 
-usage: compare_pytorch.py [--model bert-base --batch 16 --length 128 --rounds 3] [--no-compile]
+usage: compare_pytorch.py [--model bert-base --batch 16 --length 128 --rounds 3] [--bf16] [--no-compile]
 Needs torch and transformers (pip install torch transformers). Both sides take their turns in rounds; the figures are medians of steps.
 Prints seconds a step, GFLOP/s of matrix products, the share of this machine's measured oneDNN rate, and the ratios.
 """
@@ -30,10 +30,10 @@ def step_flops(layers, width, batch, length):
     return 3 * (dense + attention)
 
 
-def matmul_rate():
+def matmul_rate(dtype):
     """GFLOP/s of the best oneDNN product that the kernel benchmark finds here."""
     program = ROOT / "build/release/bench/snug_bench_kernels"
-    out = subprocess.run([program, "--benchmark_filter=matmul/forward/2048", "--benchmark_format=json", "--benchmark_min_time=0.3"],
+    out = subprocess.run([program, f"--benchmark_filter=matmul/forward/{dtype}/2048", "--benchmark_format=json", "--benchmark_min_time=0.3"],
                          capture_output=True, text=True, check=True).stdout
     rates = []
     for item in json.loads(out[out.index("{"):])["benchmarks"]:
@@ -61,7 +61,7 @@ class Snug:
         words = dict(model=self.args.model, train_file=self.folder / "train.jsonl", validation_split=0, vocab_size=VOCAB,
                      max_seq_length=self.args.length, train_batch_size=self.args.batch, micro_batch_size=self.args.batch,
                      recompute="none", memory="16GiB", max_steps=STEPS, logging_steps=1, save_steps=0, output_dir=out,
-                     threads=self.args.threads, weight_decay=0.01)
+                     threads=self.args.threads, weight_decay=0.01, bf16=str(self.args.bf16).lower())
         command = [ROOT / "build/release/snug", "train", *sum(([f"--{k}", str(v)] for k, v in words.items()), [])]
         subprocess.run(command, check=True, capture_output=True)
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
@@ -80,6 +80,7 @@ class PyTorch:
         config = transformers.BertConfig(vocab_size=VOCAB, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
                                          intermediate_size=4 * width, num_labels=2)
         self.torch = torch
+        self.is_bf16 = args.bf16
         self.model = transformers.BertForSequenceClassification(config).train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=5e-5, weight_decay=0.01, fused=True)
         self.forward = torch.compile(self.model) if compiled else self.model
@@ -88,7 +89,8 @@ class PyTorch:
         self.labels = torch.randint(0, 2, (args.batch,))
 
     def step(self):
-        loss = self.forward(input_ids=self.ids, attention_mask=self.mask, labels=self.labels).loss
+        with self.torch.autocast("cpu", dtype=self.torch.bfloat16, enabled=self.is_bf16):
+            loss = self.forward(input_ids=self.ids, attention_mask=self.mask, labels=self.labels).loss
         loss.backward()
         self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
@@ -110,6 +112,7 @@ def main():
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--no-compile", action="store_true")
     args = parser.parse_args()
     layers, width, _ = SIZES[args.model]
@@ -120,11 +123,11 @@ def main():
     times = {name: [] for name in sides}
     rates = []
     for _ in range(args.rounds):
-        rates.append(matmul_rate())
+        rates.append(matmul_rate("bf16" if args.bf16 else "f32"))
         for name, side in sides.items():
             times[name] += side.steps()
     rate = statistics.median(rates)
-    print(f"{args.model}, batch {args.batch}, length {args.length}, fp32, {args.threads} threads, {args.rounds} rounds, "
+    print(f"{args.model}, batch {args.batch}, length {args.length}, {'bf16' if args.bf16 else 'fp32'}, {args.threads} threads, {args.rounds} rounds, "
           f"best oneDNN product {rate:.0f} GFLOP/s")
     base = statistics.median(times["snug"])
     for name, found in times.items():

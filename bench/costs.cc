@@ -202,21 +202,22 @@ int run(const std::vector<std::string>& words) {
   const int threads = available_threads();
   const auto backend =
       make_cpu_backend({.threads = threads, .profile = load_or_measure_profile(profile, threads)});
+  const SessionOptions options = train::training_options(config, 0);
   std::vector<Case> cases;
   for (const std::string& budget : budgets) {
-    cases.emplace_back(
-        train::make_run_plan({.network = describe_network(train::network_of(model), {}).def,
-                              .recipe = recipe_of(train::training_options(config, 0)),
-                              .global_batch = batch,
-                              .micro_batch = batch,
-                              .lengths = {std::stoll(words[2])},
-                              .strategy = config.recompute.strategy,
-                              .allow_coupled_split = false,
-                              .budget_bytes = resolve_memory(parse_memory(budget)),
-                              .process_bytes = 0,
-                              .startup_bytes = 0,
-                              .trains = true},
-                             *backend));
+    cases.emplace_back(train::make_run_plan(
+        {.network = changed_network(describe_network(train::network_of(model), {}).def, options),
+         .recipe = recipe_of(options),
+         .global_batch = batch,
+         .micro_batch = batch,
+         .lengths = {std::stoll(words[2])},
+         .strategy = config.recompute.strategy,
+         .allow_coupled_split = false,
+         .budget_bytes = resolve_memory(parse_memory(budget)),
+         .process_bytes = 0,
+         .startup_bytes = 0,
+         .trains = true},
+        *backend));
   }
   for (Case& each : cases) {
     each.engine = std::make_unique<train::Engine>(each.plan, *backend);
