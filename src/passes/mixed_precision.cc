@@ -17,11 +17,17 @@ namespace {
 
 constexpr const char* kOption = "precision_overrides";
 
-// Whether input i is stored in 16 bits where the node is.
-bool is_narrow(const Graph& graph, const Node& node, size_t i) {
-  if (node.inputs[i] == kNone || !is_floating(graph.type(node.inputs[i]).dtype)) return false;
-  const auto mask = node.op->precision.narrow;
-  return mask == nullptr || (mask(input_types(graph, node)) >> i & 1U) != 0;
+// Which inputs are stored in 16 bits where the node is.
+std::vector<bool> narrow_inputs(const Graph& graph, const Node& node) {
+  const auto rule = node.op->precision.narrow;
+  const uint32_t mask = rule == nullptr ? 0 : rule(input_types(graph, node));
+  std::vector<bool> is_narrow(node.inputs.size(), false);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId id = node.inputs[i];
+    if (id == kNone || !is_floating(graph.type(id).dtype)) continue;
+    is_narrow[i] = rule == nullptr || (mask >> i & 1U) != 0;
+  }
+  return is_narrow;
 }
 
 // The one type of 16 bits.
@@ -115,10 +121,11 @@ class Painter {
     for (NodeId id = 0; id < count(); ++id) {
       stop_point();
       const Node& node = graph_.node(id);
+      const std::vector<bool> is_narrow = narrow_inputs(graph_, node);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (node.inputs[i] == kNone) continue;
+        if (!is_narrow[i]) continue;
         const NodeId producer = graph_.value(node.inputs[i]).producer;
-        if (producer == kNone || !is_narrow(graph_, node, i)) continue;
+        if (producer == kNone) continue;
         next_[producer].push_back(id);
         before_[id].push_back(producer);
       }
@@ -247,11 +254,11 @@ class Rewriter {
     builder_.set_scope(node.scope);
     builder_.set_parts(node.parts);
     const PhaseGuard phase(builder_, node.phase);
+    std::vector<bool> is_narrow(node.inputs.size(), false);
+    if (is_half_node) is_narrow = narrow_inputs(graph_, node);
     std::vector<ValueId> inputs;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const ValueId id = node.inputs[i];
-      inputs.push_back(id == kNone ? kNone : operand(node, i, is_half_node));
-    }
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      inputs.push_back(operand(node.inputs[i], is_narrow[i]));
     Attrs attrs = node.attrs;
     if (is_half_node && node.op->precision.has_to) attrs.set("to", std::string(to_string(half_)));
     const std::vector<ValueId> outputs = builder_.op(*node.op->name, inputs, std::move(attrs));
@@ -270,12 +277,11 @@ class Rewriter {
     }
   }
 
-  ValueId operand(const Node& node, size_t i, bool is_half_node) {
-    const ValueId id = node.inputs[i];
-    if (!is_floating(graph_.type(id).dtype)) return values_[id];
-    // What was in 16 bits before stays so: the network says that itself.
-    const DType wanted = is_half_node && is_narrow(graph_, node, i) ? half_ : graph_.type(id).dtype;
-    return stored_as(values_[id], wanted, is_of_weights_[id]);
+  // What was in 16 bits before stays so: the network says that itself.
+  ValueId operand(ValueId id, bool is_narrow) {
+    if (id == kNone) return kNone;
+    const DType own = graph_.type(id).dtype;
+    return stored_as(values_[id], is_narrow ? half_ : own, is_of_weights_[id]);
   }
 
   // One cast of a value for all that read it, within what is run again together.

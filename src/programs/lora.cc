@@ -168,10 +168,9 @@ class Adapters {
     const ValueId b = builder_.parameter(names.b, {DType::f32, {out, lora_.r}});
     return weights_[weight] = {a, b};
   }
-  // The network's own where it draws, too.
+  // Looked for once: there are as many adapters as products.
   ValueId random_key() {
-    if (rng_ == kNone) rng_ = builder_.graph().find(kRandomKeyName);
-    if (rng_ == kNone) rng_ = builder_.input(kRandomKeyName, {DType::i64, {3}});
+    if (rng_ == kNone) rng_ = random_key_of(builder_);
     return rng_;
   }
 

@@ -9,4 +9,9 @@ const OpRegistry& ops_of(const NetworkDef& network) {
   return network.ops != nullptr ? *network.ops : op_registry();
 }
 
+ValueId random_key_of(GraphBuilder& builder) {
+  const ValueId own = builder.graph().find(kRandomKeyName);
+  return own != kNone ? own : builder.input(kRandomKeyName, {DType::i64, {3}});
+}
+
 }  // namespace snug

@@ -47,5 +47,7 @@ struct NetworkDef {
 
 /// Those that it may have.
 [[nodiscard]] const OpRegistry& ops_of(const NetworkDef& network);
+/// The value that ops which draw are fed: the network's own where it draws, too, else a new input.
+[[nodiscard]] ValueId random_key_of(GraphBuilder& builder);
 
 }  // namespace snug

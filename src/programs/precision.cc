@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "ops/registry.h"
-
 namespace snug::train {
 namespace {
 
@@ -16,17 +14,17 @@ bool changes_nothing(const MixedPrecision& precision) {
 
 NetworkDef with_precision(NetworkDef network, const Precision& precision) {
   if (changes_nothing(precision.training) && changes_nothing(precision.evaluation)) return network;
-  network.build = [build = std::move(network.build), ops = network.ops, precision](
-                      GraphBuilder& builder, const BuildRequest& request) {
+  NetworkDef mixed = network;
+  mixed.build = [network, precision](GraphBuilder& builder, const BuildRequest& request) {
     const MixedPrecision& chosen = request.training ? precision.training : precision.evaluation;
-    const ValueId loss = build(builder, request);
+    const ValueId loss = network.build(builder, request);
     if (changes_nothing(chosen)) return loss;
-    const OpRegistry& registry = ops != nullptr ? *ops : op_registry();
-    Repainted repainted = apply_mixed_precision(builder.graph(), chosen, registry);
-    builder = GraphBuilder(registry, std::move(repainted.graph));
+    const OpRegistry& ops = ops_of(network);
+    Repainted repainted = apply_mixed_precision(builder.graph(), chosen, ops);
+    builder = GraphBuilder(ops, std::move(repainted.graph));
     return loss == kNone ? kNone : repainted.values[loss];
   };
-  return network;
+  return mixed;
 }
 
 }  // namespace snug::train

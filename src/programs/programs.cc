@@ -52,10 +52,9 @@ class Updates {
   }
 
  private:
-  // The network's own where it draws, too.
+  // Looked for once: there are as many updates as weights.
   ValueId random_key() {
-    if (rng_ == kNone) rng_ = builder_.graph().find(kRandomKeyName);
-    if (rng_ == kNone) rng_ = builder_.input(kRandomKeyName, {DType::i64, {3}});
+    if (rng_ == kNone) rng_ = random_key_of(builder_);
     return rng_;
   }
 

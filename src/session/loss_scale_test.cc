@@ -82,15 +82,6 @@ SessionOptions options_of(const std::string& loss_scale, int64_t micro_batch = k
           .threads = 1};
 }
 
-std::string bytes_of(const Session& session) {
-  std::string all;
-  for (const TensorInfo& tensor : session.tensors()) {
-    const auto bytes = session.view_bytes(tensor.name);
-    all.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-  return all;
-}
-
 std::string trained(const Network& network, const SessionOptions& options, int updates = 3) {
   Session session(network, options);
   for (int i = 0; i < updates; ++i) (void)session.step(Data(i).all());

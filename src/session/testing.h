@@ -8,6 +8,7 @@
 #include <string>
 
 #include "snug/error.h"
+#include "snug/session.h"
 
 namespace snug {
 
@@ -22,6 +23,16 @@ inline std::string refusal(const std::function<void()>& call,
   }
   ADD_FAILURE() << "nothing was refused";
   return {};
+}
+
+/// Everything that a session keeps, to be compared.
+inline std::string bytes_of(const Session& session) {
+  std::string all;
+  for (const TensorInfo& tensor : session.tensors()) {
+    const auto bytes = session.view_bytes(tensor.name);
+    all.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return all;
 }
 
 }  // namespace snug

@@ -71,15 +71,6 @@ SessionOptions options_of(std::optional<bool> two_pass_clip, double max_grad_nor
           .threads = 1};
 }
 
-std::string bytes_of(const Session& session) {
-  std::string all;
-  for (const TensorInfo& tensor : session.tensors()) {
-    const auto bytes = session.view_bytes(tensor.name);
-    all.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-  return all;
-}
-
 struct Trained {
   std::string bytes;
   std::vector<double> losses, norms;

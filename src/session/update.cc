@@ -88,8 +88,7 @@ UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateSt
   if (!is_finite || has_two_passes) kept.restore(engine);
   if (!has_two_passes || !is_finite || options.is_skipped) return result;
   // The same batch, whose inputs are still there, with what is now known.
-  engine.write<float>(kClipFactorName)[0] =
-      *reinterpret_cast<const float*>(program.data(kFoundFactorName));
+  engine.write<float>(kClipFactorName)[0] = static_cast<float>(scalar(program, kFoundFactorName));
   feed_rates(engine, start.counts, rule, options, false);
   engine.run(program);
   return result;

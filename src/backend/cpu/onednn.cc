@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/onednn.h"
 
+#include <string_view>
+
 #include "base/check.h"
 
 namespace snug {
@@ -14,6 +16,18 @@ dnnl::primitive_attr onednn_attributes() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
+}
+
+std::optional<dnnl::matmul::primitive_desc> find_blocked_product(
+    const dnnl::matmul::desc& product, const dnnl::primitive_attr& attributes,
+    const Onednn& onednn) {
+  try {
+    dnnl::matmul::primitive_desc result(product, attributes, onednn.engine);
+    if (std::string_view(result.impl_info_str()).substr(0, 4) == "brg:") return result;
+  } catch (const dnnl::error&) {
+    // No implementation: the list's next kernel takes the node.
+  }
+  return std::nullopt;
 }
 
 bool has_bf16_products() {

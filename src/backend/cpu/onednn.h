@@ -7,6 +7,7 @@
 #include <array>
 #include <dnnl.hpp>
 #include <memory>
+#include <optional>
 
 #include "snug/error.h"
 
@@ -23,6 +24,12 @@ struct Onednn {
 
 /// Scratchpad in the caller's memory.
 [[nodiscard]] dnnl::primitive_attr onednn_attributes();
+
+/// oneDNN's blocked ("brgemm") implementation of a product; nothing where only one that allocates
+/// its own packing buffers, or the reference loop, would take it.
+[[nodiscard]] std::optional<dnnl::matmul::primitive_desc> find_blocked_product(
+    const dnnl::matmul::desc& product, const dnnl::primitive_attr& attributes,
+    const Onednn& onednn);
 
 /// Whether products of bf16 run on instructions for them; emulated ones are slower than f32.
 [[nodiscard]] bool has_bf16_products();

@@ -80,10 +80,9 @@ std::unique_ptr<Kernel> create_dropout(const NodeSpec& spec, const CpuContext& c
 }  // namespace
 
 std::span<const CpuKernelDef> dropout_cpu_kernels() {
-  static const CpuKernelDef kernels[] = {
-      {"dropout", "simd:dropout", "f32 i64 -> f32", always, no_scratch, create_dropout},
-      {"dropout", "simd:dropout_bf16", "bf16 i64 -> bf16", always, no_scratch, create_dropout},
-      {"dropout", "simd:dropout_f16", "f16 i64 -> f16", always, no_scratch, create_dropout}};
+  static const CpuKernelDef kernels[] = {{"dropout", "simd:dropout",
+                                          "f32|bf16|f16 i64 -> f32|bf16|f16", always, no_scratch,
+                                          create_dropout}};
   return kernels;
 }
 

@@ -231,66 +231,29 @@ std::unique_ptr<Kernel> create_fill(const NodeSpec& spec, const CpuContext& cont
 
 constexpr const char* kWhere =
     "bool f32|bf16|f16|i32|i64|bool f32|bf16|f16|i32|i64|bool -> f32|bf16|f16|i32|i64|bool";
-constexpr const char* kOne = "f32 -> f32";
-constexpr const char* kOneBf16 = "bf16 -> bf16";
-constexpr const char* kOneF16 = "f16 -> f16";
-constexpr const char* kTwo = "f32 f32 -> f32";
-constexpr const char* kTwoBf16 = "bf16 bf16 -> bf16";
-constexpr const char* kTwoF16 = "f16 f16 -> f16";
+// All of one type.
+constexpr const char* kOne = "f32|bf16|f16 -> f32|bf16|f16";
+constexpr const char* kTwo = "f32|bf16|f16 f32|bf16|f16 -> f32|bf16|f16";
 
 std::span<const CpuKernelDef> elementwise_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"add", "simd:add", kTwo, broadcast_reason, no_scratch, create_binary},
-      {"add", "simd:add_bf16", kTwoBf16, broadcast_reason, no_scratch, create_binary},
-      {"add", "simd:add_f16", kTwoF16, broadcast_reason, no_scratch, create_binary},
       {"sub", "simd:sub", kTwo, broadcast_reason, no_scratch, create_binary},
-      {"sub", "simd:sub_bf16", kTwoBf16, broadcast_reason, no_scratch, create_binary},
-      {"sub", "simd:sub_f16", kTwoF16, broadcast_reason, no_scratch, create_binary},
       {"mul", "simd:mul", kTwo, broadcast_reason, no_scratch, create_binary},
-      {"mul", "simd:mul_bf16", kTwoBf16, broadcast_reason, no_scratch, create_binary},
-      {"mul", "simd:mul_f16", kTwoF16, broadcast_reason, no_scratch, create_binary},
       {"div", "simd:div", kTwo, broadcast_reason, no_scratch, create_binary},
-      {"div", "simd:div_bf16", kTwoBf16, broadcast_reason, no_scratch, create_binary},
-      {"div", "simd:div_f16", kTwoF16, broadcast_reason, no_scratch, create_binary},
       {"neg", "simd:neg", kOne, always, no_scratch, create_unary},
-      {"neg", "simd:neg_bf16", kOneBf16, always, no_scratch, create_unary},
-      {"neg", "simd:neg_f16", kOneF16, always, no_scratch, create_unary},
       {"exp", "simd:exp", kOne, always, no_scratch, create_unary},
-      {"exp", "simd:exp_bf16", kOneBf16, always, no_scratch, create_unary},
-      {"exp", "simd:exp_f16", kOneF16, always, no_scratch, create_unary},
       {"log", "simd:log", kOne, always, no_scratch, create_unary},
-      {"log", "simd:log_bf16", kOneBf16, always, no_scratch, create_unary},
-      {"log", "simd:log_f16", kOneF16, always, no_scratch, create_unary},
       {"sqrt", "simd:sqrt", kOne, always, no_scratch, create_unary},
-      {"sqrt", "simd:sqrt_bf16", kOneBf16, always, no_scratch, create_unary},
-      {"sqrt", "simd:sqrt_f16", kOneF16, always, no_scratch, create_unary},
       {"rsqrt", "simd:rsqrt", kOne, always, no_scratch, create_unary},
-      {"rsqrt", "simd:rsqrt_bf16", kOneBf16, always, no_scratch, create_unary},
-      {"rsqrt", "simd:rsqrt_f16", kOneF16, always, no_scratch, create_unary},
       {"tanh", "simd:tanh", kOne, always, no_scratch, create_unary},
-      {"tanh", "simd:tanh_bf16", kOneBf16, always, no_scratch, create_unary},
-      {"tanh", "simd:tanh_f16", kOneF16, always, no_scratch, create_unary},
       {"erf", "simd:erf", kOne, always, no_scratch, create_unary},
-      {"erf", "simd:erf_bf16", kOneBf16, always, no_scratch, create_unary},
-      {"erf", "simd:erf_f16", kOneF16, always, no_scratch, create_unary},
       {"sigmoid", "simd:sigmoid", kOne, always, no_scratch, create_unary},
-      {"sigmoid", "simd:sigmoid_bf16", kOneBf16, always, no_scratch, create_unary},
-      {"sigmoid", "simd:sigmoid_f16", kOneF16, always, no_scratch, create_unary},
       {"relu", "simd:relu", kOne, always, no_scratch, create_unary},
-      {"relu", "simd:relu_bf16", kOneBf16, always, no_scratch, create_unary},
-      {"relu", "simd:relu_f16", kOneF16, always, no_scratch, create_unary},
       {"gelu", "simd:gelu", kOne, always, no_scratch, create_unary},
-      {"gelu", "simd:gelu_bf16", kOneBf16, always, no_scratch, create_unary},
-      {"gelu", "simd:gelu_f16", kOneF16, always, no_scratch, create_unary},
       {"relu_grad", "simd:relu_grad", kTwo, always, no_scratch, create_grad},
-      {"relu_grad", "simd:relu_grad_bf16", kTwoBf16, always, no_scratch, create_grad},
-      {"relu_grad", "simd:relu_grad_f16", kTwoF16, always, no_scratch, create_grad},
       {"gelu_grad", "simd:gelu_grad", kTwo, always, no_scratch, create_grad},
-      {"gelu_grad", "simd:gelu_grad_bf16", kTwoBf16, always, no_scratch, create_grad},
-      {"gelu_grad", "simd:gelu_grad_f16", kTwoF16, always, no_scratch, create_grad},
       {"scale", "simd:scale", kOne, always, no_scratch, create_unary},
-      {"scale", "simd:scale_bf16", kOneBf16, always, no_scratch, create_unary},
-      {"scale", "simd:scale_f16", kOneF16, always, no_scratch, create_unary},
       {"where", "plain:where", kWhere, broadcast_reason, no_scratch, create_where},
       {"cast", "plain:cast", "f32|i32|bool -> f32|i32|bool", always, no_scratch, create_cast},
       {"cast", "simd:cast", "f32 -> bf16|f16", always, no_scratch, create_half_cast},

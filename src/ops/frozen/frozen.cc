@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/matmul/matmul.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
@@ -59,14 +60,7 @@ std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
   std::vector<ValueId> gradients(4, kNone);
   if (args.wants[1])
     throw Error(ErrorCode::invalid_graph, "frozen_matmul", "a frozen weight has no gradient");
-  if (args.wants[3] && args.type(args.in(3)).shape.size() > 1) {
-    gradients[3] = dy;
-  } else if (args.wants[3]) {
-    std::vector<int64_t> axes;
-    for (int64_t i = 0; i + 1 < static_cast<int64_t>(args.type(dy).shape.size()); ++i)
-      axes.push_back(i);
-    gradients[3] = builder.op1("reduce_sum", {dy}, {{"axes", axes}});
-  }
+  if (args.wants[3]) gradients[3] = bias_gradient(builder, args.in(3), dy);
   if (args.wants[0])
     gradients[0] = builder.op1("frozen_matmul", {dy, args.in(1), args.in(2), kNone},
                                {{"transpose_b", !args.node.attrs.boolean("transpose_b")}});

@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <string_view>
 #include <vector>
 
+#include "backend/cpu/half_rows.h"
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/onednn.h"
-#include "base/half.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "ops/frozen/frozen.h"
@@ -32,15 +31,14 @@ constexpr int64_t kWorthAThreadElements = 8192;
 struct FrozenWeight {
   int64_t rows = 0;
   int64_t columns = 0;
-  const Bf16* halves = nullptr;
+  const std::byte* halves = nullptr;
   const uint8_t* codes = nullptr;
   const float* scales = nullptr;
 
   void decode_row(int64_t row, float* dst) const {
     const auto width = static_cast<size_t>(columns);
     if (codes == nullptr) {
-      const Bf16* from = halves + row * columns;
-      std::transform(from, from + columns, dst, [](Bf16 x) { return to_f32(x); });
+      (void)FloatRows(DType::bf16).read(halves, row * columns, columns, dst);
       return;
     }
     const int64_t blocks = frozen_blocks(columns);
@@ -52,7 +50,7 @@ struct FrozenWeight {
 FrozenWeight weight_of(const Launch& launch, const TensorType& type, size_t weight, size_t scales) {
   FrozenWeight found{.rows = type.shape[0], .columns = type.shape[1]};
   if (type.dtype == DType::bf16) {
-    found.halves = input<Bf16>(launch, weight);
+    found.halves = launch.inputs[weight];
   } else {
     found.codes = input<uint8_t>(launch, weight);
     found.scales = input<float>(launch, scales);
@@ -136,13 +134,7 @@ std::optional<dnnl::matmul::primitive_desc> describe(const Product& p, int64_t c
     sum.append_sum(1.0F);
     attributes.set_post_ops(sum);
   }
-  try {
-    dnnl::matmul::primitive_desc result(dnnl::matmul::desc(a, b, y), attributes, onednn.engine);
-    if (std::string_view(result.impl_info_str()).substr(0, 4) == "brg:") return result;
-  } catch (const dnnl::error&) {
-    // No implementation: the list's next kernel takes the node.
-  }
-  return std::nullopt;
+  return find_blocked_product({a, b, y}, attributes, onednn);
 }
 
 // Of whole panels, and of the last where it is smaller.

@@ -221,18 +221,11 @@ std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> layer_norm_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"layer_norm", "simd:layer_norm", "f32 f32 f32 -> f32 f32 f32", always, forward_scratch,
-       create_forward},
-      {"layer_norm", "simd:layer_norm_bf16", "bf16 f32 f32 -> bf16 f32 f32", always,
+      {"layer_norm", "simd:layer_norm", "f32|bf16|f16 f32 f32 -> f32|bf16|f16 f32 f32", always,
        forward_scratch, create_forward},
-      {"layer_norm", "simd:layer_norm_f16", "f16 f32 f32 -> f16 f32 f32", always, forward_scratch,
-       create_forward},
-      {"layer_norm_grad", "simd:layer_norm_grad", "f32 f32 f32 f32 f32 -> f32 f32 f32", always,
-       grad_scratch, create_grad},
-      {"layer_norm_grad", "simd:layer_norm_grad_bf16", "bf16 f32 f32 f32 bf16 -> bf16 f32 f32",
-       always, grad_scratch, create_grad},
-      {"layer_norm_grad", "simd:layer_norm_grad_f16", "f16 f32 f32 f32 f16 -> f16 f32 f32", always,
-       grad_scratch, create_grad},
+      {"layer_norm_grad", "simd:layer_norm_grad",
+       "f32|bf16|f16 f32 f32 f32 f32|bf16|f16 -> f32|bf16|f16 f32 f32", always, grad_scratch,
+       create_grad},
   };
   return kernels;
 }

@@ -86,14 +86,7 @@ std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
     return std::string(is_wide ? to_string(DType::f32) : "");
   };
   std::vector<ValueId> gradients(3, kNone);
-  if (args.wants[2] && args.type(args.in(2)).shape.size() > 1) {
-    gradients[2] = dy;
-  } else if (args.wants[2]) {
-    std::vector<int64_t> axes;
-    for (int64_t i = 0; i + 1 < static_cast<int64_t>(args.type(dy).shape.size()); ++i)
-      axes.push_back(i);
-    gradients[2] = builder.op1("reduce_sum", {dy}, {{"axes", axes}});
-  }
+  if (args.wants[2]) gradients[2] = bias_gradient(builder, args.in(2), dy);
   if (args.wants[1]) {
     const bool sums_over_rows = args.type(b).shape.size() == 2;
     const ValueId a_rows = sums_over_rows ? as_rows(builder, a) : a;
@@ -253,6 +246,14 @@ ValueId matmul_accumulate(GraphBuilder& builder, ValueId acc, ValueId a, ValueId
     throw Error(ErrorCode::invalid_graph, "matmul_accumulate", "it takes no bias");
   return builder.op1("matmul_accumulate", {acc, a, b},
                      {{"transpose_a", options.transpose_a}, {"transpose_b", options.transpose_b}});
+}
+
+ValueId bias_gradient(GraphBuilder& builder, ValueId bias, ValueId dy) {
+  if (builder.shape(bias).size() > 1) return dy;
+  std::vector<int64_t> axes;
+  for (int64_t i = 0; i + 1 < static_cast<int64_t>(builder.shape(dy).size()); ++i)
+    axes.push_back(i);
+  return builder.op1("reduce_sum", {dy}, {{"axes", axes}});
 }
 
 std::span<const OpDef> matmul_ops() {

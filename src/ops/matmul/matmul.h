@@ -34,6 +34,10 @@ struct MatmulOptions {
 [[nodiscard]] ValueId matmul_accumulate(GraphBuilder& builder, ValueId acc, ValueId a, ValueId b,
                                         const MatmulOptions& options = {});
 
+/// The gradient by the bias of a product whose gradient is `dy`: of a row the sum over all rows, of
+/// one of the product's shape `dy` itself.
+[[nodiscard]] ValueId bias_gradient(GraphBuilder& builder, ValueId bias, ValueId dy);
+
 /// The sizes of one product; shared by the shape rule, the cost and the kernels.
 struct MatmulDims {
   int64_t batch = 1;  // separate products

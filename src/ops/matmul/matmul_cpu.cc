@@ -11,7 +11,6 @@
 #include <bit>
 #include <cstring>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "backend/cpu/kernel.h"
@@ -115,13 +114,7 @@ std::optional<dnnl::matmul::primitive_desc> describe_product(const Product& p, F
   }
   const dnnl::matmul::desc desc =
       p.has_bias ? dnnl::matmul::desc(a, b, bias_desc(p), dst) : dnnl::matmul::desc(a, b, dst);
-  try {
-    dnnl::matmul::primitive_desc result(desc, attributes, onednn.engine);
-    if (std::string_view(result.impl_info_str()).substr(0, 4) == "brg:") return result;
-  } catch (const dnnl::error&) {
-    // No implementation: the list's next kernel takes the node.
-  }
-  return std::nullopt;
+  return find_blocked_product(desc, attributes, onednn);
 }
 
 // Whether oneDNN copies b block by block anyway: where it is transposed, and where its rows are a
