@@ -30,6 +30,7 @@ struct ProcessNeeds {
   int threads = 1;
   bool trains = true;
   bool learns_vocabulary = false;
+  bool has_16_bits = false;  // mixed precision, in training or evaluation
 };
 
 /// What is known of a model, its tokens and the configuration. `rows` 0: not known. Threads and

@@ -35,7 +35,8 @@ class Precision(Case):
     def test_bits_are_equal_under_every_budget_and_after_a_kill(self):
         self.check_bits("bf16", **MINI, micro_batch_size=8, bf16=True)
         self.check_bits("bf16-split", **MINI, micro_batch_size=4, bf16=True)
-        self.check_bits("fp16", **MINI, micro_batch_size=4, fp16=True)
+        self.check_bits("fp16", **MINI, micro_batch_size=8, fp16=True)
+        self.check_bits("fp16-split", **MINI, micro_batch_size=4, fp16=True)
 
     def test_every_family_trains(self):
         for model in ("distilbert-tiny", "lstm", "mlp"):
