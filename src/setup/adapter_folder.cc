@@ -75,12 +75,15 @@ AdapterConfig read_adapter_config(const std::string& folder) {
   return read;
 }
 
-bool is_of_adapter_folder(const Model& model, const TensorInfo& weight) {
+bool is_in_no_base(const Model& model, const std::string& weight) {
   const auto is_among = [&](const std::vector<std::string>& names) {
-    return std::find(names.begin(), names.end(), weight.name) != names.end();
+    return std::find(names.begin(), names.end(), weight) != names.end();
   };
-  return weight.is_trained || is_adapter_name(weight.name) || is_among(model.fresh) ||
-         is_among(model.beside);
+  return is_among(model.fresh) || is_among(model.beside);
+}
+
+bool is_of_adapter_folder(const Model& model, const TensorInfo& weight) {
+  return weight.is_trained || is_adapter_name(weight.name) || is_in_no_base(model, weight.name);
 }
 
 std::string adapter_key(const Model& model, const std::string& parameter) {

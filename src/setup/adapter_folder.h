@@ -31,6 +31,8 @@ struct AdapterConfig {
 /// Of a run: the tensors that a session saves, by their names in the file, and the base's path.
 [[nodiscard]] std::string adapter_config_json(const Model& model, const Session& session);
 
+/// Whether the folder of the base model does not have this weight.
+[[nodiscard]] bool is_in_no_base(const Model& model, const std::string& weight);
 /// Whether a weight is a part of the folder: an adapter, what is trained beside them, and what no
 /// base has.
 [[nodiscard]] bool is_of_adapter_folder(const Model& model, const TensorInfo& weight);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/frozen_source.h"
 
-#include <algorithm>
-
 #include "setup/model_weights.h"
 #include "snug/error.h"
 
@@ -11,11 +9,7 @@ namespace snug::train {
 void require_frozen_sources(const Model& model, const Session& session) {
   for (const TensorInfo& weight : session.tensors()) {
     if (!weight.is_coded()) continue;
-    const auto is_among = [&](const std::vector<std::string>& names) {
-      return std::find(names.begin(), names.end(), weight.name) != names.end();
-    };
-    if (!model.weights_folder.empty() && !is_among(model.fresh) && !is_among(model.beside))
-      continue;
+    if (!model.weights_folder.empty() && !is_in_no_base(model, weight.name)) continue;
     throw Error(ErrorCode::bad_config, "frozen_dtype",
                 "'" + weight.name +
                     "' is frozen and in no folder of a model: stored in fewer "
