@@ -31,7 +31,7 @@ TensorToWrite tensor_of(const std::string& name, const TensorType& type,
       .name = name, .dtype = stored_type(type.dtype), .shape = type.shape, .data = bytes.data()};
 }
 
-void read_exactly(const SafetensorsFile& file, const TensorInfo* found, const std::string& name,
+void read_exactly(const TensorFile& file, const TensorInfo* found, const std::string& name,
                   const TensorType& type, std::span<std::byte> bytes) {
   if (found == nullptr)
     throw Error(ErrorCode::bad_data, file.path(), "the checkpoint has no '" + name + "'");

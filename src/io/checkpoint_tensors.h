@@ -17,7 +17,7 @@ namespace snug::io {
 
 /// Reads the file's tensor `found` (null: there is none) of what a session calls `name`. Throws
 /// Error{bad_data} for one that is absent or of another shape or type.
-void read_exactly(const SafetensorsFile& file, const TensorInfo* found, const std::string& name,
+void read_exactly(const TensorFile& file, const TensorInfo* found, const std::string& name,
                   const TensorType& type, std::span<std::byte> bytes);
 
 }  // namespace snug::io

@@ -2,7 +2,6 @@
 #include "io/safetensors_header.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -17,34 +16,6 @@ namespace {
 
 constexpr size_t kMaxRank = 64;
 constexpr std::string_view kMetadataKey = "__metadata__";
-
-struct TypeRow {
-  StoredType type;
-  std::string_view name;
-  int64_t bytes;
-};
-constexpr std::array<TypeRow, 15> kTypes = {{{StoredType::f64, "F64", 8},
-                                             {StoredType::f32, "F32", 4},
-                                             {StoredType::f16, "F16", 2},
-                                             {StoredType::bf16, "BF16", 2},
-                                             {StoredType::f8_e4m3, "F8_E4M3", 1},
-                                             {StoredType::f8_e5m2, "F8_E5M2", 1},
-                                             {StoredType::i64, "I64", 8},
-                                             {StoredType::i32, "I32", 4},
-                                             {StoredType::i16, "I16", 2},
-                                             {StoredType::i8, "I8", 1},
-                                             {StoredType::u64, "U64", 8},
-                                             {StoredType::u32, "U32", 4},
-                                             {StoredType::u16, "U16", 2},
-                                             {StoredType::u8, "U8", 1},
-                                             {StoredType::boolean, "BOOL", 1}}};
-
-const TypeRow& row_of(StoredType type) {
-  for (const TypeRow& row : kTypes) {
-    if (row.type == type) return row;
-  }
-  SNUG_CHECK(false, "a type of the table");
-}
 
 // Receives the JSON parser's events without building a tree, so a hostile header costs no more
 // memory than its text. The only legal form: {"name": {"dtype": text, "shape": [n, ...],
@@ -86,14 +57,10 @@ class HeaderReader final : public JsonEvents {
       return true;
     }
     if (state_ != State::dtype) return stop("a text stands where none belongs");
-    for (const TypeRow& row : kTypes) {
-      if (row.name == text) {
-        tensor_.dtype = row.type;
-        state_ = State::tensor;
-        return true;
-      }
-    }
-    return stop("the dtype " + quote_json(text) + " is unknown");
+    if (!parse_stored_type(text, tensor_.dtype))
+      return stop("the dtype " + quote_json(text) + " is unknown");
+    state_ = State::tensor;
+    return true;
   }
 
   bool key(std::string& text) override {
@@ -252,17 +219,6 @@ void check_ranges(const std::vector<TensorInfo>& tensors, int64_t data_bytes,
 }
 
 }  // namespace
-
-std::string_view to_string(StoredType type) { return row_of(type).name; }
-int64_t bytes_of(StoredType type) { return row_of(type).bytes; }
-
-bool tensor_bytes(StoredType type, std::span<const int64_t> shape, int64_t& bytes) {
-  bytes = bytes_of(type);
-  for (const int64_t dim : shape) {
-    if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) return false;
-  }
-  return true;
-}
 
 void throw_bad_safetensors(const std::string& path, const std::string& what) {
   throw Error(ErrorCode::bad_data, path, "not a valid safetensors file: " + what,

@@ -30,9 +30,6 @@ struct SafetensorsHeader {
 [[nodiscard]] std::string safetensors_header_text(std::span<const TensorToWrite> tensors,
                                                   const SafetensorsNotes& notes = {});
 
-/// Bytes of a tensor; false if the product does not fit 63 bits or a dimension is negative.
-[[nodiscard]] bool tensor_bytes(StoredType type, std::span<const int64_t> shape, int64_t& bytes);
-
 [[noreturn]] void throw_bad_safetensors(const std::string& path, const std::string& what);
 
 }  // namespace snug::io

@@ -11,6 +11,7 @@
 #include "base/philox.h"
 #include "io/sha256.h"
 #include "io/test_folder.h"
+#include "io/weight_files.h"
 
 namespace snug::io {
 namespace {
@@ -259,7 +260,7 @@ TEST(Safetensors, truncations_are_refused_and_byte_flips_never_overread) {
   EXPECT_GT(refused, 1500);
 }
 
-TEST(SafetensorsModel, file_folder_and_shards_look_the_same) {
+TEST(WeightFiles, file_folder_and_shards_look_the_same) {
   const TestFolder folder;
   const std::vector<float> one = {1};
   const std::vector<float> two = {2};
@@ -278,7 +279,7 @@ TEST(SafetensorsModel, file_folder_and_shards_look_the_same) {
                                                      {"a", StoredType::f32, {1}, bytes_in(one)}});
   for (const std::string& path :
        {folder / "sharded", index, folder / "single", folder / "single/model.safetensors"}) {
-    const SafetensorsModel model(path);
+    const WeightFiles model(path);
     ASSERT_EQ(model.tensors().size(), 2u);
     EXPECT_EQ(model.tensors()[0].name, "a");
     EXPECT_NE(model.find("b"), nullptr);
@@ -291,21 +292,17 @@ TEST(SafetensorsModel, file_folder_and_shards_look_the_same) {
     EXPECT_ERROR((void)model.file_of("c"), "bad_data: ");
   }
   write_file(index, R"({"weight_map":{"b":"../single/model.safetensors"}})");
-  EXPECT_ERROR(SafetensorsModel(folder / "sharded"),
-               "must be the name of a file in the same folder");
+  EXPECT_ERROR(WeightFiles(folder / "sharded"), "must be the name of a file in the same folder");
   write_file(index, R"({"weight_map":{"b":"s2.safetensors"}})");
-  EXPECT_ERROR(SafetensorsModel(folder / "sharded"),
+  EXPECT_ERROR(WeightFiles(folder / "sharded"),
                "\"weight_map.b\" names the shard \"s2.safetensors\", which lacks this tensor");
   write_file(index, R"({"weight_map":{"b":"s3.safetensors"}})");
-  EXPECT_ERROR(SafetensorsModel(folder / "sharded"), "io: ");
+  EXPECT_ERROR(WeightFiles(folder / "sharded"), "io: ");
   write_file(index, R"({"weight_map":["b"]})");
-  EXPECT_ERROR(SafetensorsModel(folder / "sharded"),
+  EXPECT_ERROR(WeightFiles(folder / "sharded"),
                "\"weight_map\" must be an object, found a list of 1");
-  make_folders(folder / "torch");
-  write_file(folder / "torch/pytorch_model.bin", "");
-  EXPECT_ERROR(SafetensorsModel(folder / "torch"),
-               "holds no model.safetensors and no model.safetensors.index.json\nhint: it holds "
-               "pytorch_model.bin");
+  make_folders(folder / "none");
+  EXPECT_ERROR(WeightFiles(folder / "none"), "holds no model.safetensors and no pytorch_model.bin");
 }
 
 }  // namespace

@@ -10,23 +10,11 @@
 
 #include "io/safetensors.h"
 #include "io/sha256.h"
+#include "setup/adapter_config.h"
 #include "setup/model.h"
 #include "snug/session.h"
 
 namespace snug::train {
-
-inline constexpr const char* kAdapterConfig = "adapter_config.json";
-
-/// Whether there are adapters in the folder.
-[[nodiscard]] bool is_adapter_folder(const std::string& folder);
-
-/// What adapter_config.json says. Throws Error{bad_config} naming file and key for another kind of
-/// adapter, and for what asks for other mathematics.
-struct AdapterConfig {
-  LoraOptions lora;  // without `match`: the tensors say it
-  std::string base;  // base_model_name_or_path
-};
-[[nodiscard]] AdapterConfig read_adapter_config(const std::string& folder);
 
 /// Of a run: the tensors that a session saves, by their names in the file, and the base's path.
 [[nodiscard]] std::string adapter_config_json(const Model& model, const Session& session);

@@ -14,7 +14,7 @@
 namespace snug::train {
 namespace {
 
-std::vector<float> read(const io::SafetensorsFile& file, const io::TensorInfo& tensor) {
+std::vector<float> read(const io::TensorFile& file, const io::TensorInfo& tensor) {
   std::vector<float> values(static_cast<size_t>(tensor.elements()));
   file.read_f32(tensor.name, values);
   return values;
@@ -63,7 +63,7 @@ class MergedWeights {
   }
 
   const Model& model_;
-  io::SafetensorsModel base_;
+  io::WeightFiles base_;
   AdapterFile adapters_;
   BaseDigest digest_;
 };

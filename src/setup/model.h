@@ -18,9 +18,6 @@ namespace snug::train {
 
 using models::ModelFacts;
 
-/// Of a folder of adapters (adapter_folder.h).
-inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
-
 struct Model {
   std::string name;                             // as the user wrote it
   const models::ModelFamily* family = nullptr;  // of `config`

@@ -83,8 +83,8 @@ std::string hint_for(const std::string& folder, const std::vector<std::string>& 
   };
   if (has("model", ".safetensors"))
     return "model.safetensors.index.json, which says what is in which file, is missing: add it";
-  if (has("pytorch_model", ".bin") || has("pytorch_model", ".bin.index.json"))
-    return conversion(folder, "");
+  if (has("pytorch_model", ".bin"))
+    return "pytorch_model.bin.index.json, which says what is in which file, is missing: add it";
   if (has("tf_model", ".h5")) return conversion(folder, ", from_tf=True");
   if (has("flax_model", ".msgpack")) return conversion(folder, ", from_flax=True");
   return "save the model as model.safetensors (save_pretrained(FOLDER, safe_serialization=True) of "
@@ -139,21 +139,22 @@ void refuse_mismatch(const Mismatch& found, const std::string& folder) {
 }  // namespace
 
 bool is_model_folder(const std::string& model) {
-  return io::is_folder(model) && (io::file_exists(model + "/model.safetensors") ||
-                                  io::file_exists(model + "/model.safetensors.index.json"));
+  return io::is_folder(model) && !io::weight_entries(model).empty();
 }
 
 void refuse_other_weights(const std::string& folder) {
   if (!io::is_folder(folder) || is_model_folder(folder)) return;
   const std::vector<std::string> files = weight_files(folder);
   if (files.empty()) return;
-  throw Error(ErrorCode::bad_data, folder,
-              "the folder has no model.safetensors, and the weights that it has cannot be read: " +
-                  first_of(files),
-              hint_for(folder, files));
+  throw Error(
+      ErrorCode::bad_data, folder,
+      "the folder has neither model.safetensors nor pytorch_model.bin, and the weights that "
+      "it has cannot be read: " +
+          first_of(files),
+      hint_for(folder, files));
 }
 
-const io::TensorInfo* find_weight(const io::SafetensorsModel& file, const Model& model,
+const io::TensorInfo* find_weight(const io::WeightFiles& file, const Model& model,
                                   const std::string& parameter) {
   for (const std::string& spelling : model.spellings(parameter)) {
     if (const io::TensorInfo* found = file.find(spelling)) return found;
@@ -170,7 +171,7 @@ std::vector<std::string> head_weights(const Model& model) {
 }
 
 WeightMatch match_weights(const Model& model) {
-  const io::SafetensorsModel file(model.weights_folder);
+  const io::WeightFiles file(model.weights_folder);
   Mismatch mismatch;
   std::vector<std::string> head;
   std::vector<std::string> pooler;
@@ -273,7 +274,7 @@ void check_places(const Model& model, const Session& session) {
 
 }  // namespace
 
-void for_parts(const io::SafetensorsFile& file, const io::TensorInfo& tensor,
+void for_parts(const io::TensorFile& file, const io::TensorInfo& tensor,
                const std::function<void(int64_t row, std::span<const float>)>& take) {
   constexpr int64_t kBufferElements = 1 << 16;
   const int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0];
@@ -287,7 +288,7 @@ void for_parts(const io::SafetensorsFile& file, const io::TensorInfo& tensor,
   }
 }
 
-void read_weight(const io::SafetensorsFile& file, const std::string& name, const TensorInfo& weight,
+void read_weight(const io::TensorFile& file, const std::string& name, const TensorInfo& weight,
                  Session& session, BaseDigest* digest) {
   if (weight.is_coded()) {
     for_parts(file, *file.find(name), [&](int64_t row, std::span<const float> values) {
@@ -302,7 +303,7 @@ void read_weight(const io::SafetensorsFile& file, const std::string& name, const
 }
 
 std::string initialize_weights(const Model& model, Session& session) {
-  std::optional<io::SafetensorsModel> file;
+  std::optional<io::WeightFiles> file;
   std::optional<AdapterFile> adapters;
   if (!model.weights_folder.empty()) file.emplace(model.weights_folder);
   if (!model.adapter_folder.empty()) adapters.emplace(model.adapter_folder);

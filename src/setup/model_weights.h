@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "io/safetensors.h"
+#include "io/weight_files.h"
 #include "setup/adapter_folder.h"
 #include "setup/model.h"
 #include "snug/session.h"
@@ -38,8 +38,8 @@ struct WeightMatch {
 [[nodiscard]] std::vector<std::string> head_weights(const Model& model);
 
 /// Null where the file has no such weight under any of the names that it may have.
-[[nodiscard]] const io::TensorInfo* find_weight(const io::SafetensorsModel& file,
-                                                const Model& model, const std::string& parameter);
+[[nodiscard]] const io::TensorInfo* find_weight(const io::WeightFiles& file, const Model& model,
+                                                const std::string& parameter);
 
 /// Every weight of a trained model must be there: nothing is known of a fresh one. Throws
 /// Error{bad_data}.
@@ -50,11 +50,11 @@ void refuse_fresh_weights(const Model& model);
 void check_weight_files(const Model& model);
 
 /// A tensor of a file as f32, a few whole rows at a time.
-void for_parts(const io::SafetensorsFile& file, const io::TensorInfo& tensor,
+void for_parts(const io::TensorFile& file, const io::TensorInfo& tensor,
                const std::function<void(int64_t row, std::span<const float> values)>& take);
 /// Reads the tensor `name` into a weight of the same shape, whatever it is stored in. `digest` may
 /// be null.
-void read_weight(const io::SafetensorsFile& file, const std::string& name, const TensorInfo& weight,
+void read_weight(const io::TensorFile& file, const std::string& name, const TensorInfo& weight,
                  Session& session, BaseDigest* digest = nullptr);
 
 /// Fills the session's weights: from the adapters' folder what is there, from the model's the rest,

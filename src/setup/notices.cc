@@ -7,6 +7,7 @@
 #include <map>
 
 #include "io/file.h"
+#include "io/weight_files.h"
 #include "setup/listed.h"
 #include "setup/model_network.h"
 #include "snug/session.h"
@@ -63,7 +64,14 @@ std::vector<std::string> model_notices(const Model& model) {
   if (!model.unused.empty()) {
     notices.push_back("not used of " + model.weights_folder + ": " + joined(model.unused, kListed));
   }
-  if (!model.weights_folder.empty()) return notices;
+  if (!model.weights_folder.empty()) {
+    const std::vector<std::string> entries = io::weight_entries(model.weights_folder);
+    if (entries.size() > 1)
+      notices.push_back("weights are read from " + entries.front() + " of " + model.weights_folder +
+                        ", not from " +
+                        joined({entries.begin() + 1, entries.end()}, entries.size()));
+    return notices;
+  }
   std::vector<std::string> names;
   for (const TensorInfo& tensor : tensors_of(network_of(model))) {
     if (tensor.kind == TensorKind::parameter) names.push_back(tensor.name);

@@ -6,6 +6,8 @@
 #include "base/units.h"
 #include "data/sampler.h"
 #include "io/safetensors.h"
+#include "io/weight_files.h"
+#include "setup/adapter_config.h"
 #include "text/vocabulary.h"
 
 namespace snug::train {
@@ -67,10 +69,10 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
   for (const std::string& label : model.labels)
     needs.label_bytes += static_cast<int64_t>(label.size());
   if (!model.weights_folder.empty())
-    needs.header_bytes = io::safetensors_header_bytes(model.weights_folder);
+    needs.header_bytes = io::WeightFiles(model.weights_folder).table_bytes();
   if (!model.adapter_folder.empty())
     needs.header_bytes +=
-        io::SafetensorsFile::header_bytes(model.adapter_folder + "/" + kAdapterWeights);
+        io::SafetensorsFile(model.adapter_folder + "/" + kAdapterWeights).table_bytes();
   if (model.adapters > 0) {
     const int64_t parts = model.adapters / kAdaptersPerPart + 1;
     needs.program_parts += parts * needs.buckets;

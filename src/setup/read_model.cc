@@ -226,7 +226,7 @@ std::string base_of(const RunConfig& config, const std::string& adapters) {
   const std::string base = is_given ? config.model : read_adapter_config(adapters).base;
   if (adapters.empty() || is_model_folder(base)) return base;
   throw Error(ErrorCode::bad_config, is_given ? "model" : adapters + "/" + kAdapterConfig,
-              "the base of the adapters, '" + base + "', is no folder with model.safetensors",
+              "the base of the adapters, '" + base + "', is no folder with weights",
               "give --model BASE --lora_adapter " + adapters);
 }
 

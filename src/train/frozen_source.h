@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "io/safetensors.h"
+#include "io/weight_files.h"
 #include "setup/adapter_folder.h"
 #include "setup/model.h"
 #include "snug/session.h"
@@ -25,7 +26,7 @@ class FrozenSource {
 
  private:
   const Model& model_;
-  std::optional<io::SafetensorsModel> folder_;
+  std::optional<io::WeightFiles> folder_;
   BaseDigest digest_;
 };
 

@@ -51,7 +51,7 @@ RunConfig with_trained_model(const RunConfig& config) {
   }
   throw Error(ErrorCode::bad_config, "model",
               config.output_dir.empty()
-                  ? "'" + config.model + "' is not a folder with model.safetensors"
+                  ? "'" + config.model + "' is not a folder with trained weights"
                   : config.output_dir + " holds no trained model (best/ or last/)",
               "train first, or set model to a trained folder");
 }

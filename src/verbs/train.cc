@@ -33,7 +33,7 @@ void refuse_without_base(const train::Model& model) {
   if (!model.lora.is_on() || !model.weights_folder.empty()) return;
   throw Error(ErrorCode::bad_config, "lora",
               "'" + model.name + "' has no trained weights: its adapters would belong to nothing",
-              "set model to a folder with model.safetensors");
+              "set model to a folder with model.safetensors or pytorch_model.bin");
 }
 
 train::PlannedRun plan_for(const RunConfig& config, const RunOptions& options,

@@ -235,19 +235,19 @@ class Weights(FolderCase):
 
     def test_weights_in_another_format_are_refused_with_the_line_that_converts(self):
         best = self.train("run") / "best"
-        for name, line in (("pytorch_model.bin", "AutoModel as M; M.from_pretrained('"),
-                           ("pytorch_model.bin.index.json", "safe_serialization=True"), ("tf_model.h5", "from_tf=True"),
-                           ("flax_model.msgpack", "from_flax=True"), ("bert_model.ckpt.index", "save_pretrained"),
-                           ("model.onnx", "save_pretrained"), ("model-00001-of-00002.safetensors", "index.json")):
+        for name, line in (("pytorch_model.bin", "call it model.safetensors"), ("tf_model.h5", "AutoModel as M; M.from_pretrained('"),
+                           ("pytorch_model-00001-of-00002.bin", "index.json"), ("flax_model.msgpack", "from_flax=True"),
+                           ("bert_model.ckpt.index", "save_pretrained"), ("model.onnx", "save_pretrained"),
+                           ("model-00001-of-00002.safetensors", "index.json")):
             folder = self.copy_of(best, "other-" + name)
             (folder / "model.safetensors").rename(folder / name)
-            if name.startswith("pytorch_model"):
+            if name.startswith("tf_model"):
                 edit_config(folder, architectures=None)
             self.refused(name, line, model=folder, vocab_size=None)
             self.refused(name, line, verb="plan", model=folder, vocab_size=None, output_dir=None)
             self.refused(name, line, verb="eval", model=folder, vocab_size=None)
         edit_config(folder, architectures=["BertForMaskedLM"])
-        (folder / "model-00001-of-00002.safetensors").rename(folder / "pytorch_model.bin")
+        (folder / "model-00001-of-00002.safetensors").rename(folder / "tf_model.h5")
         self.refused("from transformers import BertForMaskedLM as M", model=folder, vocab_size=None)
 
     def test_fields_that_are_not_understood_are_said(self):

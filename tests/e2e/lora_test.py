@@ -165,7 +165,7 @@ class Lora(Case):
         (changed / "adapter_config.json").write_text(json.dumps(config))
         done = run("predict", *options(model=changed, test_file=self.valid_file))
         self.assertEqual(done.returncode, 1)
-        self.assertIn("is no folder with model.safetensors", done.stderr)
+        self.assertIn("is no folder with weights", done.stderr)
 
     def test_what_cannot_be_is_refused_by_name(self):
         for lora, text in (({"match": "zz*"}, "the pattern 'zz*' matches no weight"), ({"match": "classifier.*"}, "belongs to the head"),

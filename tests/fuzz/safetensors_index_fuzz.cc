@@ -3,7 +3,7 @@
 #include <string>
 
 #include "fuzz/fuzz.h"
-#include "io/safetensors.h"
+#include "io/weight_files.h"
 
 namespace snug::fuzz {
 
@@ -13,7 +13,7 @@ void read_safetensors_index(std::string_view input) {
   const auto length = static_cast<uint64_t>(header.size());
   (void)write_file("s.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) +
                                         header + std::string(8, '\0'));
-  const io::SafetensorsModel model(write_file("model.safetensors.index.json", input));
+  const io::WeightFiles model(write_file("model.safetensors.index.json", input));
   for (const io::TensorInfo& tensor : model.tensors())
     require(model.file_of(tensor.name).find(tensor.name) != nullptr, "a shard holds its tensors");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's weights behind one name: single file, sharded index, or the folder that holds either.
+#include "io/weight_files.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -7,26 +8,24 @@
 #include "io/json_tree.h"
 #include "io/nearest.h"
 #include "io/safetensors.h"
+#include "io/torch_file.h"
 #include "snug/error.h"
 
 namespace snug::io {
 namespace {
 
-constexpr const char* kSingleName = "model.safetensors";
-constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr const char* kEntries[] = {"model.safetensors", "model.safetensors.index.json",
+                                    "pytorch_model.bin", "pytorch_model.bin.index.json"};
 constexpr int64_t kMaxIndexBytes = int64_t{64} << 20;
 
 // The file to open for a path that may be a folder.
 std::string entry_of(const std::string& path) {
   if (!is_folder(path)) return path;
-  for (const char* name : {kSingleName, kIndexName}) {
-    if (file_exists(path + "/" + name)) return path + "/" + name;
-  }
-  const bool has_torch = file_exists(path + "/pytorch_model.bin");
+  const std::vector<std::string> entries = weight_entries(path);
+  if (!entries.empty()) return path + "/" + entries.front();
   throw Error(ErrorCode::bad_data, path,
-              std::string("the folder holds no ") + kSingleName + " and no " + kIndexName,
-              has_torch ? "it holds pytorch_model.bin: convert it to safetensors"
-                        : "give the folder of a saved model");
+              "the folder holds no model.safetensors and no pytorch_model.bin, nor an index of one",
+              "give the folder of a saved model");
 }
 
 // A shard must lie beside its index: a foreign file may not name other places.
@@ -37,13 +36,29 @@ bool is_plain_name(const std::string& name) {
 
 }  // namespace
 
-SafetensorsModel::SafetensorsModel(const std::string& path) : path_(entry_of(path)) {
+std::vector<std::string> weight_entries(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const char* name : kEntries) {
+    if (file_exists(folder + "/" + name)) found.emplace_back(name);
+  }
+  return found;
+}
+
+TensorFile open_tensors(const std::string& path) {
+  for (const char* suffix : {".bin", ".pt", ".pth"}) {
+    if (path.ends_with(suffix)) return TorchFile(path);
+  }
+  return SafetensorsFile(path);
+}
+
+WeightFiles::WeightFiles(const std::string& path) : path_(entry_of(path)) {
   if (!path_.ends_with(".json")) {
-    files_.emplace_back(path_);
+    files_.push_back(open_tensors(path_));
     tensors_ = files_[0].tensors();
     for (const TensorInfo& tensor : tensors_) file_of_name_.emplace(tensor.name, 0);
   } else {
     const JsonValue map = load_json(path_, kMaxIndexBytes).at("weight_map");
+    index_bytes_ = stamp_of(path_).bytes;
     std::map<std::string, size_t> opened;
     for (const std::string& name : map.keys()) {
       const JsonValue field = map.at(name);
@@ -51,7 +66,7 @@ SafetensorsModel::SafetensorsModel(const std::string& path) : path_(entry_of(pat
       if (!is_plain_name(shard))
         field.fail("must be the name of a file in the same folder, found " + quote_json(shard));
       const auto [entry, is_new] = opened.emplace(shard, files_.size());
-      if (is_new) files_.emplace_back(parent_folder(path_) + "/" + shard);
+      if (is_new) files_.push_back(open_tensors(parent_folder(path_) + "/" + shard));
       const TensorInfo* tensor = files_[entry->second].find(name);
       if (tensor == nullptr)
         field.fail("names the shard " + quote_json(shard) + ", which lacks this tensor");
@@ -63,14 +78,14 @@ SafetensorsModel::SafetensorsModel(const std::string& path) : path_(entry_of(pat
             [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
 }
 
-const TensorInfo* SafetensorsModel::find(std::string_view name) const {
+const TensorInfo* WeightFiles::find(std::string_view name) const {
   const auto found = std::lower_bound(
       tensors_.begin(), tensors_.end(), name,
       [](const TensorInfo& tensor, std::string_view key) { return tensor.name < key; });
   return found != tensors_.end() && found->name == name ? &*found : nullptr;
 }
 
-const SafetensorsFile& SafetensorsModel::file_of(std::string_view name) const {
+const TensorFile& WeightFiles::file_of(std::string_view name) const {
   const auto found = file_of_name_.find(name);
   if (found != file_of_name_.end()) return files_[found->second];
   std::vector<std::string> names;
@@ -82,15 +97,9 @@ const SafetensorsFile& SafetensorsModel::file_of(std::string_view name) const {
                               : "there is " + quote_json(nearest));
 }
 
-int64_t safetensors_header_bytes(const std::string& folder) {
-  if (file_exists(folder + "/" + kSingleName))
-    return SafetensorsFile::header_bytes(folder + "/" + kSingleName);
-  const std::string index = folder + "/" + kIndexName;
-  if (!file_exists(index)) return 0;
-  int64_t bytes = File::open_read(index).size_bytes();
-  for (const std::string& name : list_folder(folder)) {
-    if (name.ends_with(".safetensors")) bytes += SafetensorsFile::header_bytes(folder + "/" + name);
-  }
+int64_t WeightFiles::table_bytes() const {
+  int64_t bytes = index_bytes_;
+  for (const TensorFile& file : files_) bytes += file.table_bytes();
   return bytes;
 }
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights of a model behind one name, in any form that transformers has written: one file, an
+// index with its shards, or the folder that holds either.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/tensor_file.h"
+
+namespace snug::io {
+
+/// The names under which weights lie in the folder, those that are read first: safetensors before
+/// torch.save's form and one file before shards, as transformers does.
+[[nodiscard]] std::vector<std::string> weight_entries(const std::string& folder);
+
+/// Opens one file of tensors: of torch.save where it is called so (.bin, .pt, .pth), else of
+/// safetensors.
+[[nodiscard]] TensorFile open_tensors(const std::string& path);
+
+class WeightFiles {
+ public:
+  explicit WeightFiles(const std::string& path);
+
+  /// All tensors, sorted by name. `begin` and `end` are offsets in their own shard.
+  [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  [[nodiscard]] const TensorInfo* find(std::string_view name) const;
+  /// The file that holds the tensor; a missing one is Error{bad_data} with the nearest names.
+  [[nodiscard]] const TensorFile& file_of(std::string_view name) const;
+  void read_f32(std::string_view name, std::span<float> dst) const {
+    file_of(name).read_f32(name, dst);
+  }
+  /// Of all files, and the index.
+  [[nodiscard]] int64_t table_bytes() const;
+
+ private:
+  std::string path_;
+  int64_t index_bytes_ = 0;
+  std::vector<TensorFile> files_;
+  std::vector<TensorInfo> tensors_;
+  std::map<std::string, size_t, std::less<>> file_of_name_;
+};
+
+}  // namespace snug::io

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/adapter_config.h"
+
+#include <utility>
+
+#include "io/file.h"
+#include "io/json_file.h"
+#include "snug/error.h"
+
+namespace snug::train {
+namespace {
+
+constexpr int64_t kMaxConfigBytes = 16 << 20;
+
+// What PEFT's configuration may ask for that these adapters are not: the value that asks nothing.
+void refuse_other_mathematics(const io::JsonValue& config) {
+  const auto refuse = [&](const io::JsonValue& value, const char* what) {
+    throw Error(ErrorCode::bad_config, config.file(),
+                "\"" + value.path() + "\" " + value.dump() + " asks for " + what,
+                "train adapters without it");
+  };
+  for (const auto& [key, what] :
+       {std::pair<const char*, const char*>{"use_dora", "weights by magnitude and direction"},
+        {"use_rslora", "another scale than alpha / r"},
+        {"use_qalora", "quantized groups"},
+        {"use_bdlora", "blocks"},
+        {"lora_bias", "biases in B"},
+        {"alora_invocation_tokens", "adapters that begin at a token"},
+        {"arrow_config", "a choice among adapters"},
+        {"layer_replication", "layers that are repeated"},
+        {"target_parameters", "adapters of weights that are no layers"},
+        {"trainable_token_indices", "rows of embeddings"},
+        {"megatron_config", "another library's layers"}}) {
+    const auto value = config.find(key);
+    if (!value || (value->is_bool() && !value->as_bool())) continue;
+    if ((value->is_array() || value->is_object()) && value->size() == 0) continue;
+    refuse(*value, what);
+  }
+  for (const char* key : {"rank_pattern", "alpha_pattern"}) {
+    const auto value = config.find(key);
+    if (value && value->size() > 0) refuse(*value, "ranks or scales that differ from map to map");
+  }
+  const auto bias = config.find("bias");
+  if (bias && bias->as_string() != "none") refuse(*bias, "trained biases");
+}
+
+}  // namespace
+
+bool is_adapter_folder(const std::string& folder) {
+  return io::is_folder(folder) && io::file_exists(folder + "/" + kAdapterConfig);
+}
+
+AdapterConfig read_adapter_config(const std::string& folder) {
+  const std::string path = folder + "/" + kAdapterConfig;
+  const io::JsonValue config = io::load_json(path, kMaxConfigBytes);
+  const std::string type = config.get_string("peft_type", "");
+  if (type != "LORA")
+    throw Error(ErrorCode::bad_config, path, "\"peft_type\" is '" + type + "'", "LORA is read");
+  refuse_other_mathematics(config);
+  AdapterConfig read;
+  read.lora.r = config.get_positive("r");
+  read.lora.alpha = config.get_double("lora_alpha", read.lora.alpha);
+  read.lora.dropout = config.get_double("lora_dropout", read.lora.dropout);
+  read.base = config.get_string("base_model_name_or_path", "");
+  if (!io::file_exists(folder + "/" + kAdapterWeights))
+    throw Error(ErrorCode::bad_data, folder, std::string("there is no ") + kAdapterWeights,
+                "save the adapters with save_pretrained(FOLDER, safe_serialization=True) of peft");
+  return read;
+}
+
+}  // namespace snug::train

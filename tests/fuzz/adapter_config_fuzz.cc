@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// adapter_config.json of a folder of PEFT's.
+#include "fuzz/fuzz.h"
+#include "io/file.h"
+#include "setup/adapter_config.h"
+
+namespace snug::fuzz {
+
+void read_adapter_config(std::string_view input) {
+  (void)write_file("adapter_model.safetensors", "");
+  const std::string folder = io::parent_folder(write_file(train::kAdapterConfig, input));
+  require(train::is_adapter_folder(folder), "the file makes the folder one of adapters");
+  const train::AdapterConfig config = train::read_adapter_config(folder);
+  require(config.lora.r > 0, "a rank is positive");
+}
+
+}  // namespace snug::fuzz
