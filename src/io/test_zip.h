@@ -27,7 +27,9 @@ inline std::string make_zip(const ZipToMake& zip) {
   constexpr uint64_t kAlignment = 64;
   std::string out;
   std::string directory;
-  for (const auto& [name, bytes] : zip.entries) {
+  for (const auto& entry : zip.entries) {
+    const std::string& name = entry.first;
+    const std::string& bytes = entry.second;
     const uint64_t header = out.size();
     const auto size = static_cast<uint32_t>(bytes.size());
     const uint64_t unpadded = header + 30 + name.size() + 4;
