@@ -60,6 +60,8 @@ int inspect_verb(const std::vector<std::string>& words);
 int explain_verb(const std::vector<std::string>& words);
 int verify_verb(const std::vector<std::string>& words);
 int merge_verb(const std::vector<std::string>& words);
+int convert_verb(const std::vector<std::string>& words);
+int export_verb(const std::vector<std::string>& words);
 int solve_verb(const std::vector<std::string>& words);
 
 }  // namespace snug::cli

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the program `snug` does, as functions: plan_run, train_model, evaluate_model, predict_rows,
-// inspect_run, explain_run, verify_run, merge_adapters. Nothing is global and nothing is printed:
-// progress and logs go to callbacks, every failure is a snug::Error. Calls in different threads do
-// not disturb each other as long as their output folders differ. Work is done by the threads of the
-// process's OpenMP; where other processes want the cores too, set OMP_WAIT_POLICY=passive in the
-// environment before the process starts (on_message says when).
+// inspect_run, explain_run, verify_run, merge_adapters, convert_weights, export_model. Nothing is
+// global and nothing is printed: progress and logs go to callbacks, every failure is a snug::Error.
+// Calls in different threads do not disturb each other as long as their output folders differ. Work
+// is done by the threads of the process's OpenMP; where other processes want the cores too, set
+// OMP_WAIT_POLICY=passive in the environment before the process starts (on_message says when).
 #pragma once
 
 #include <atomic>
@@ -187,5 +187,18 @@ struct VerifyReport {
 /// Error{bad_data} where the adapters do not belong to the model.
 void merge_adapters(const std::string& model, const std::string& adapters,
                     const std::string& output, const RunOptions& options = {});
+
+/// Writes the tensors of a file (pytorch_model.bin, an index of shards, or a folder that holds
+/// either) as one file of safetensors: the same names, types and bits. Tensors that share their
+/// bytes are written each for itself, which on_message says. Throws Error{bad_data}.
+void convert_weights(const std::string& file, const std::string& output,
+                     const RunOptions& options = {});
+
+/// Writes a model's folder anew as transformers reads it: one model.safetensors, config.json and
+/// the files of its tokenizer. `dtype` is float32, bfloat16, float16, or empty: weights stay as
+/// they are stored. Throws Error{bad_config} for a folder of adapters, Error{numeric} for a weight
+/// that the type cannot hold.
+void export_model(const std::string& model, const std::string& output, const std::string& dtype,
+                  const RunOptions& options = {});
 
 }  // namespace snug

@@ -113,14 +113,7 @@ AtomicFolder::AtomicFolder(std::string target, AtomicFolderOptions options)
   }
   const std::string parent = parent_folder(target_);
   make_folders(parent);
-  const int64_t free_bytes = free_disk_bytes(parent);
-  if (free_bytes < options_.expected_bytes) {
-    throw Error(ErrorCode::io, target_,
-                "cannot write: " + format_bytes(options_.expected_bytes) + " (" +
-                    std::to_string(options_.expected_bytes) + " bytes) are needed and " +
-                    format_bytes(free_bytes) + " are free",
-                "free some space or choose another disk; what was complete before is still there");
-  }
+  require_free_disk(target_, options_.expected_bytes);
   make_folders(temporary_);
 }
 

@@ -115,6 +115,8 @@ void make_folders(const std::string& path);
 void remove_all(const std::string& path);
 /// Bytes that an ordinary user can still write on the path's file system.
 [[nodiscard]] int64_t free_disk_bytes(const std::string& path);
+/// Throws Error{io} for `target` where its folder's disk has less free space.
+void require_free_disk(const std::string& target, int64_t bytes);
 /// The path from the root, with the working directory in front of a relative one.
 [[nodiscard]] std::string absolute_path(const std::string& path);
 /// "a/b" of "a/b/c" and "." of "c"; trailing slashes do not count.

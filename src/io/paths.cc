@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/interrupted.h"
+#include "base/units.h"
 #include "io/file.h"
 #include "snug/error.h"
 
@@ -57,6 +58,15 @@ bool anything_at(const std::string& path) {
   if (::lstat(path.c_str(), &status) == 0) return true;
   if (!means_missing(errno)) throw_system_error(path, "look at it", errno);
   return false;
+}
+
+void require_free_disk(const std::string& target, int64_t bytes) {
+  const int64_t free_bytes = free_disk_bytes(parent_folder(target));
+  if (free_bytes >= bytes) return;
+  throw Error(ErrorCode::io, target,
+              "cannot write: " + format_bytes(bytes) + " (" + std::to_string(bytes) +
+                  " bytes) are needed and " + format_bytes(free_bytes) + " are free",
+              "free some space or choose another disk; what was complete before is still there");
 }
 
 std::string absolute_path(const std::string& path) {

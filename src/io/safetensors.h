@@ -28,9 +28,8 @@ struct TensorToWrite {
   StoredType dtype = StoredType::f32;
   std::vector<int64_t> shape;
   const std::byte* data = nullptr;  // not owned; size follows from dtype and shape
-  /// In place of `data`: puts the elements of a tensor of F32, part by part, when its turn has
-  /// come.
-  using Put = std::function<void(std::span<const float> values)>;
+  /// In place of `data`: puts the tensor's bytes, part by part, when its turn has come.
+  using Put = std::function<void(std::span<const std::byte> bytes)>;
   std::function<void(const Put& put)> make = {};
 };
 

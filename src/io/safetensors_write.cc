@@ -96,9 +96,9 @@ std::string write_safetensors(const std::string& path, std::span<const TensorToW
       continue;
     }
     int64_t bytes = 0;
-    tensor.make([&](std::span<const float> values) {
-      bytes += static_cast<int64_t>(values.size_bytes());
-      writer.write(values.data(), static_cast<int64_t>(values.size_bytes()));
+    tensor.make([&](std::span<const std::byte> part) {
+      bytes += static_cast<int64_t>(part.size());
+      writer.write(part.data(), static_cast<int64_t>(part.size()));
     });
     SNUG_CHECK(bytes == size_of(tensor), tensor.name);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/stop.h"
 #include "io/json_file.h"
 #include "io/json_tree.h"
 #include "io/nearest.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr const char* kEntries[] = {"model.safetensors", "model.safetensors.index.json",
                                     "pytorch_model.bin", "pytorch_model.bin.index.json"};
+constexpr int64_t kPartBytes = 256 << 10;
 constexpr int64_t kMaxIndexBytes = int64_t{64} << 20;
 
 // The file to open for a path that may be a folder.
@@ -49,6 +51,23 @@ TensorFile open_tensors(const std::string& path) {
     if (path.ends_with(suffix)) return TorchFile(path);
   }
   return SafetensorsFile(path);
+}
+
+TensorToWrite same_tensor(const TensorFile& file, const TensorInfo& tensor, std::string name) {
+  return {.name = std::move(name),
+          .dtype = tensor.dtype,
+          .shape = tensor.shape,
+          .make = [&file, &tensor](const TensorToWrite::Put& put) {
+            std::vector<std::byte> part(kPartBytes);
+            const int64_t size = bytes_of(tensor.dtype);
+            const int64_t at_once = kPartBytes / size;
+            for (int64_t first = 0; first < tensor.elements(); first += at_once) {
+              stop_point();
+              const int64_t count = std::min(at_once, tensor.elements() - first);
+              file.read(tensor, first, count, part.data());
+              put({part.data(), static_cast<size_t>(count * size)});
+            }
+          }};
 }
 
 WeightFiles::WeightFiles(const std::string& path) : path_(entry_of(path)) {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/tensor_file.h"
+#include "io/safetensors.h"
 
 namespace snug::io {
 
@@ -20,6 +20,10 @@ namespace snug::io {
 /// Opens one file of tensors: of torch.save where it is called so (.bin, .pt, .pth), else of
 /// safetensors.
 [[nodiscard]] TensorFile open_tensors(const std::string& path);
+
+/// The tensor as it is stored, for another file, read a few bytes at a time. Refers to both.
+[[nodiscard]] TensorToWrite same_tensor(const TensorFile& file, const TensorInfo& tensor,
+                                        std::string name);
 
 class WeightFiles {
  public:

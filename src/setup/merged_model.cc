@@ -85,7 +85,9 @@ void write_merged_model(const std::string& folder, const Model& model,
     tensors.push_back({.name = model.stored_name(weight.name),
                        .dtype = io::StoredType::f32,
                        .shape = weight.shape,
-                       .make = [&weights, weight](const auto& put) { put(weights.make(weight)); }});
+                       .make = [&weights, weight](const auto& put) {
+                         put(std::as_bytes(std::span<const float>(weights.make(weight))));
+                       }});
   }
   io::AtomicFolder target(folder,
                           {.expected_bytes = io::safetensors_file_bytes(tensors), .on_step = {}});

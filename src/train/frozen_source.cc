@@ -32,7 +32,7 @@ io::TensorToWrite FrozenSource::tensor(const TensorInfo& weight, const std::stri
             for_parts(folder_->file_of(found->name), *found,
                       [&](int64_t, std::span<const float> values) {
                         digest_.add(weight.name, values);
-                        put(values);
+                        put(std::as_bytes(values));
                       });
           }};
 }

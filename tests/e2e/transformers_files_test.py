@@ -1,0 +1,131 @@
+"""Folders of transformers in every form and type that it has written, against its own probabilities; and what snug export writes,
+loaded there. Listed as not run where torch or transformers is missing."""
+import json
+import shutil
+
+from common import Case, CIFAR_NAMES, main, not_run, write_cifar
+
+try:
+    import torch
+    import transformers
+except ImportError as missing:
+    torch, reason = None, f"Python has no {missing.name}"
+
+LABELS = ["animal", "food", "tool"]
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+class Transformers(Case):
+    rows = 16
+
+    def setUp(self):
+        super().setUp()
+        if torch is None:
+            not_run(self, reason)
+        torch.manual_seed(8)
+
+    def tokenizer(self):
+        return transformers.BertTokenizerFast.from_pretrained(self.train("tokens", max_steps=1, num_labels=3) / "best")
+
+    def text_models(self, size):
+        labels = dict(id2label=dict(enumerate(LABELS)), label2id={name: i for i, name in enumerate(LABELS)})
+        yield transformers.BertForSequenceClassification(transformers.BertConfig(
+            vocab_size=size, hidden_size=48, num_hidden_layers=2, num_attention_heads=3, intermediate_size=96,
+            max_position_embeddings=40, **labels))
+        yield transformers.DistilBertForSequenceClassification(transformers.DistilBertConfig(
+            vocab_size=size, dim=32, n_layers=2, n_heads=2, hidden_dim=64, max_position_embeddings=40, **labels))
+
+    def forms(self, model, tokenizer):
+        """A folder for every form and type; the weights of a type are the same in all its forms."""
+        for dtype in DTYPES:
+            model = model.to(getattr(torch, dtype))
+            whole = self.folder / f"safetensors-{dtype}"
+            model.save_pretrained(whole)
+            shards = self.folder / f"shards-{dtype}"
+            model.save_pretrained(shards, max_shard_size="20KB")
+            self.assertTrue((shards / "model.safetensors.index.json").exists())
+            state = model.state_dict()
+            for name, protocol in (("torch", 2), ("torch5", 5)):
+                folder = self.folder / f"{name}-{dtype}"
+                model.config.save_pretrained(folder)
+                torch.save(state, folder / "pytorch_model.bin", pickle_protocol=protocol)
+            pieces = self.folder / f"pieces-{dtype}"
+            model.config.save_pretrained(pieces)
+            names = list(state)
+            index = {"metadata": {}, "weight_map": {}}
+            for number, own in enumerate((names[::2], names[1::2]), 1):
+                shard = f"pytorch_model-0000{number}-of-00002.bin"
+                torch.save({name: state[name] for name in own}, pieces / shard)
+                index["weight_map"].update(dict.fromkeys(own, shard))
+            (pieces / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+            for name in ("safetensors", "shards", "torch", "torch5", "pieces"):
+                tokenizer.save_pretrained(self.folder / f"{name}-{dtype}")
+                yield dtype, self.folder / f"{name}-{dtype}"
+
+    def probabilities(self, folder, tokenizer, dtype):
+        """transformers', and that it loads without a key too many or too few."""
+        model, loading = transformers.AutoModelForSequenceClassification.from_pretrained(folder, dtype=dtype, output_loading_info=True)
+        for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+            self.assertFalse(loading[problem], (folder, problem))
+        if dtype == "auto":
+            self.assertEqual(str(model.dtype), "torch." + json.loads((folder / "config.json").read_text()).get("dtype"))
+        texts = [json.loads(line)["text"] for line in self.train_file.read_text().splitlines()]
+        inputs = tokenizer(texts, padding=True, truncation=True, max_length=32, return_tensors="pt")
+        with torch.no_grad():
+            return model.float().eval()(**inputs).logits.softmax(-1)
+
+    def test_text_models_of_every_form_and_type(self):
+        tokenizer = self.tokenizer()
+        for model in self.text_models(len(tokenizer)):
+            for parameter in model.parameters():
+                torch.nn.init.normal_(parameter, std=0.3)
+            for dtype, folder in self.forms(model, tokenizer):
+                wanted = self.probabilities(folder if "torch" not in folder.name and "pieces" not in folder.name
+                                            else self.folder / f"safetensors-{dtype}", tokenizer, torch.float32)
+                done = self.ok("predict", model=folder, test_file=self.train_file, threads=2, memory="1GiB", max_seq_length=32)
+                found = torch.tensor([[json.loads(line)["scores"][name] for name in LABELS] for line in done.stdout.splitlines()])
+                self.assertLess((found - wanted).abs().max().item(), 1e-5, folder)
+                exported = self.folder / "exported"
+                self.ok("export", model=folder, output=exported)
+                self.assertTrue(torch.equal(self.probabilities(exported, tokenizer, "auto"), wanted), folder)
+                self.ok("export", model=folder, output=exported, dtype="bfloat16")
+                model_16 = transformers.AutoModelForSequenceClassification.from_pretrained(exported, dtype="auto")
+                theirs = transformers.AutoModelForSequenceClassification.from_pretrained(
+                    self.folder / f"safetensors-{dtype}", dtype=torch.bfloat16)
+                for name, value in model_16.state_dict().items():
+                    self.assertTrue(torch.equal(value, theirs.state_dict()[name]), name)
+                pipe = transformers.pipeline("text-classification", model=str(exported), tokenizer=str(exported))
+                self.assertIn(pipe("cat dog")[0]["label"], LABELS)
+            for folder in self.folder.glob("*-*"):
+                shutil.rmtree(folder)
+
+    def test_an_image_model(self):
+        test = write_cifar(self.folder / "cifar", data_batch_1=20)
+        data = write_cifar(self.folder / "train", data_batch_1=40)
+        base = transformers.ResNetForImageClassification(transformers.ResNetConfig(
+            embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", num_labels=10,
+            id2label=dict(enumerate(CIFAR_NAMES)), label2id={name: i for i, name in enumerate(CIFAR_NAMES)}))
+        whole, other = self.folder / "whole", self.folder / "other"
+        base.save_pretrained(whole)
+        for folder in (whole, other):
+            base.config.save_pretrained(folder)
+            (folder / "preprocessor_config.json").write_text(json.dumps(dict(
+                image_processor_type="ConvNextImageProcessor", do_resize=True, size={"shortest_edge": 32}, crop_pct=1.0,
+                do_normalize=True, image_mean=[0.5] * 3, image_std=[0.25] * 3, do_rescale=True, rescale_factor=1 / 255)))
+        torch.save(base.state_dict(), other / "pytorch_model.bin")
+        values = [self.ok("predict", model=folder, test_file=test, threads=2, memory="1GiB", image_size=32).stdout for folder in (whole, other)]
+        self.assertEqual(values[0], values[1])
+        out = self.folder / "run"
+        self.ok("train", model=other, train_file=data, validation_file=test, train_batch_size=20, max_steps=1, threads=2, image_size=32,
+                memory="1GiB", output_dir=out)
+        self.ok("export", model=out / "last", output=self.folder / "exported")
+        model, loading = transformers.AutoModelForImageClassification.from_pretrained(self.folder / "exported", output_loading_info=True)
+        for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+            self.assertFalse(loading[problem], problem)
+        ours = self.ok("predict", model=self.folder / "exported", test_file=test, threads=2, memory="1GiB", image_size=32).stdout
+        self.assertEqual(ours, self.ok("predict", model=out / "last", test_file=test, threads=2, memory="1GiB", image_size=32).stdout)
+        self.assertEqual(len(model.config.id2label), 10)
+
+
+if __name__ == "__main__":
+    main()
