@@ -76,7 +76,8 @@ enum class WeightRole : uint8_t { body, pooler, head };
 struct WeightNames {
   /// In files that Snug writes.
   Required<std::string (*)(const FamilyConfig&, const std::string& parameter)> stored;
-  /// Further names in files that others wrote, the likeliest first.
+  /// Further names in files that others wrote, the likeliest first; a norm's old names (gamma,
+  /// beta) go without saying.
   Required<std::vector<std::string> (*)(const std::string& parameter)> others;
   Required<WeightRole (*)(const std::string& parameter)> role;
   /// A tensor of a file, of no use to the network, whose name is one of this family's encoder or

@@ -62,9 +62,12 @@ AdapterConfig read_adapter_config(const std::string& folder) {
   read.lora.alpha = config.get_double("lora_alpha", read.lora.alpha);
   read.lora.dropout = config.get_double("lora_dropout", read.lora.dropout);
   read.base = config.get_string("base_model_name_or_path", "");
-  if (!io::file_exists(folder + "/" + kAdapterWeights))
+  if (const std::string weights = folder + "/" + kAdapterWeights; !io::file_exists(weights)) {
+    const std::string old = folder + "/adapter_model.bin";
     throw Error(ErrorCode::bad_data, folder, std::string("there is no ") + kAdapterWeights,
-                "save the adapters with save_pretrained(FOLDER, safe_serialization=True) of peft");
+                io::file_exists(old) ? "snug convert " + old + " --output " + weights
+                                     : "save the adapters with save_pretrained(FOLDER) of peft");
+  }
   return read;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "setup/model.h"
 
+#include <string_view>
+#include <utility>
+
 #include "snug/error.h"
 
 namespace snug::train {
@@ -14,6 +17,17 @@ void check_length(const RunConfig& config, const Model& model) {
                   " is more than the model's position table has rows (" + std::to_string(most) +
                   ")",
               "set max_seq_length to at most " + std::to_string(most));
+}
+
+// Files of the first years call a layer norm's weight gamma and its bias beta: TensorFlow's names.
+// Of every family and of no other norm, as transformers reads them. Empty: there is no such name.
+std::string old_norm_name(const std::string& name) {
+  for (const auto& [today, old] :
+       {std::pair<std::string_view, std::string_view>{"weight", "gamma"}, {"bias", "beta"}}) {
+    if (name.ends_with("LayerNorm." + std::string(today)))
+      return name.substr(0, name.size() - today.size()) + std::string(old);
+  }
+  return {};
 }
 
 }  // namespace
@@ -30,6 +44,10 @@ std::vector<std::string> Model::spellings(const std::string& parameter) const {
   std::vector<std::string> names{stored_name(parameter), parameter};
   const std::vector<std::string> others = (*family->weights->others)(parameter);
   names.insert(names.end(), others.begin(), others.end());
+  for (size_t i = 0, count = names.size(); i < count; ++i) {
+    const std::string old = old_norm_name(names[i]);
+    if (!old.empty()) names.push_back(old);
+  }
   return names;
 }
 

@@ -87,6 +87,13 @@ std::string hint_for(const std::string& folder, const std::vector<std::string>& 
     return "pytorch_model.bin.index.json, which says what is in which file, is missing: add it";
   if (has("tf_model", ".h5")) return conversion(folder, ", from_tf=True");
   if (has("flax_model", ".msgpack")) return conversion(folder, ", from_flax=True");
+  for (const std::string& name : files) {
+    for (const char* suffix : {".pt", ".pth", ".bin"}) {
+      if (name.ends_with(suffix) && name != "training_args.bin")
+        return "where " + name + " is its state_dict: snug convert " + folder + "/" + name +
+               " --output " + folder + "/model.safetensors";
+    }
+  }
   return "save the model as model.safetensors (save_pretrained(FOLDER, safe_serialization=True) of "
          "transformers); for fresh weights give the path of config.json itself";
 }

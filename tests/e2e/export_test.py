@@ -105,6 +105,22 @@ class Export(Case):
         self.ok("export", model=folder, output=self.folder / "new")
         self.assertEqual(read_raw(self.folder / "new/model.safetensors"), dict(wanted, **extra))
 
+    def test_adapters_in_the_old_form_are_converted_by_the_line_that_is_said(self):
+        out = self.train("lora", model=MODEL, vocab_size=None, max_seq_length=16, max_steps=2, learning_rate=0.1,
+                         lora=json.dumps({"match": "*.q_lin.weight", "r": 2}))
+        adapters = self.folder / "adapters"
+        shutil.copytree(out / "last", adapters)
+        machine = dict(test_file=MODEL / "texts.jsonl", memory="1GiB", threads=2)
+        wanted = self.ok("predict", model=adapters, **machine).stdout
+        write_torch(adapters / "adapter_model.bin", read_raw(adapters / "adapter_model.safetensors"))
+        (adapters / "adapter_model.safetensors").unlink()
+        (adapters / ".snug.complete").unlink()
+        done = common.run("predict", *common.options(model=adapters, **machine))
+        line = next(line for line in done.stderr.splitlines() if "snug convert" in line)
+        done = common.run(*line.split("snug ")[1].split())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.ok("predict", model=adapters, **machine).stdout, wanted)
+
     def test_what_is_no_model_is_refused(self):
         self.refused("'float64' is no type of weights", model=MODEL, output=self.folder / "x", dtype="float64")
         self.refused("is what is exported", model=MODEL, output=MODEL)

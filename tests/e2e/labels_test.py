@@ -237,7 +237,7 @@ class Weights(FolderCase):
         best = self.train("run") / "best"
         for name, line in (("pytorch_model.bin", "call it model.safetensors"), ("tf_model.h5", "AutoModel as M; M.from_pretrained('"),
                            ("pytorch_model-00001-of-00002.bin", "index.json"), ("flax_model.msgpack", "from_flax=True"),
-                           ("bert_model.ckpt.index", "save_pretrained"), ("model.onnx", "save_pretrained"),
+                           ("bert_model.ckpt.index", "save_pretrained"), ("weights.pt", "snug convert "), ("model.onnx", "save_pretrained"),
                            ("model-00001-of-00002.safetensors", "index.json")):
             folder = self.copy_of(best, "other-" + name)
             (folder / "model.safetensors").rename(folder / name)

@@ -85,6 +85,15 @@ class TorchFiles(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn('data.pkl, byte 2: the pickle names "os.system"', done.stderr)
 
+    def test_old_names_are_those_of_today(self):
+        tensors = read_raw(MODEL / "model.safetensors")
+        old = {}
+        for name, value in tensors.items():
+            name = name.removeprefix("distilbert.")
+            old[name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")] = value
+        self.assertIn("embeddings.LayerNorm.gamma", old)
+        self.assertEqual(self.predictions(self.single("old", old)), self.predictions(MODEL))
+
     def test_what_does_not_belong_is_refused_by_name(self):
         tensors = read_raw(MODEL / "model.safetensors")
         name = next(key for key, (_, shape, _) in tensors.items() if len(shape) == 2)

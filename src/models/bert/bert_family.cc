@@ -39,17 +39,11 @@ ModelTraits traits(const FamilyConfig& any) {
           .head = config.head};
 }
 
-// Published files leave the prefix away where they hold an encoder alone; old ones call a layer
-// norm's weight gamma and its bias beta.
+// A file that holds an encoder alone leaves the prefix away.
 std::vector<std::string> other_names(const std::string& parameter) {
-  std::vector<std::string> names;
-  if (parameter.starts_with("bert.")) names.push_back(parameter.substr(5));
-  for (const std::string& name : {parameter, names.empty() ? parameter : names.front()}) {
-    const size_t norm = name.find("LayerNorm.");
-    if (norm == std::string::npos) continue;
-    names.push_back(name.substr(0, norm + 10) + (name.ends_with("weight") ? "gamma" : "beta"));
-  }
-  return names;
+  constexpr std::string_view kPrefix = "bert.";
+  if (!parameter.starts_with(kPrefix)) return {};
+  return {parameter.substr(kPrefix.size())};
 }
 
 WeightRole role(const std::string& parameter) {
