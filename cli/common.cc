@@ -83,6 +83,9 @@ bool read_arguments(const std::string& verb, const std::string& summary,
                    "Write its planned schedule for `snug solve check`");
     app.add_option("--html", arguments.html_file,
                    "Write one page: memory over time, the arena's map, the price list");
+    app.add_flag("--levers", arguments.has_levers,
+                 "What each lever (precision, state bits, freezing, LoRA, ...) would change in "
+                 "bytes and time, alone and together (docs/levers.md)");
   }
   if (verb == "inspect")
     app.add_flag("--weights", arguments.lists_weights, "Every weight, not layers alone");

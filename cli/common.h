@@ -28,6 +28,7 @@ struct Arguments {
   std::string save_problem_file;   // plan
   std::string save_schedule_file;  // plan
   std::string html_file;           // plan
+  bool has_levers = false;         // plan
   bool lists_weights = false;      // inspect
   bool has_stages = false;         // explain
 };

@@ -23,6 +23,14 @@ int plan_verb(const std::vector<std::string>& words) {
     reporter.clear();
     leave_interrupted(stop);
   };
+  if (arguments.has_levers) {
+    const std::vector<LeverPlan> plans = plan_levers(arguments.config, options);
+    reporter.clear();
+    print(arguments.is_json ? to_json(plans) + "\n"
+                            : to_text(plans, resolve_memory(arguments.config.memory)),
+          arguments.is_json);
+    return kDone;
+  }
   const PlanReport report = plan_run(arguments.config, options);
   reporter.clear();
   if (!arguments.html_file.empty()) write_text(arguments.html_file, report.to_html());

@@ -106,6 +106,7 @@ struct RunConfig {
   bool allow_new_split = false;
   bool allow_batch_norm_split = false;
   std::optional<bool> two_pass_clip;  // unset: by the budget
+  std::vector<std::string> allow;     // levers that the planner may take
   int64_t threads = 0;                // 0: every core this process may use
 
   // Optimizer and schedule.

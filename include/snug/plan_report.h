@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "snug/lengths.h"
+#include "snug/levers.h"
 
 namespace snug {
 
@@ -134,6 +135,7 @@ struct PlanReport {
   double run_seconds = 0;  // of the whole run, by length buckets; 0 where it is not known
   std::vector<MemoryComponent> components;
   std::vector<StateReport> states;  // in order of weight
+  LeverKeys levers_taken;           // of those that the run allows; empty: none
   std::vector<PriceRow> prices;
   std::vector<PeakTensor> peak_tensors;  // of the chosen plan's peak, largest first
   std::vector<BlockTreatment> blocks;

@@ -21,6 +21,7 @@
 #include "snug/config.h"
 #include "snug/error.h"
 #include "snug/explain.h"
+#include "snug/levers.h"
 #include "snug/plan_report.h"
 
 namespace snug {
@@ -117,6 +118,11 @@ struct RunOptions {
 /// Plans without training. Without data keys: the full batch at max_seq_length. Throws
 /// Error{out_of_budget} with the proof.
 [[nodiscard]] PlanReport plan_run(const RunConfig& config, const RunOptions& options = {});
+
+/// What levers would change in this run (docs/levers.md): each line is what plan_run says with its
+/// keys, in bytes and in time.
+[[nodiscard]] std::vector<LeverPlan> plan_levers(const RunConfig& config,
+                                                 const RunOptions& options = {});
 
 enum class RunStatus : uint8_t { completed, early_stopped, interrupted };
 

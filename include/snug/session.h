@@ -24,6 +24,7 @@
 
 #include "snug/config.h"
 #include "snug/lengths.h"
+#include "snug/levers.h"
 #include "snug/lora.h"
 #include "snug/loss_scale.h"
 #include "snug/memory.h"
@@ -56,6 +57,8 @@ struct SessionSizes {
   int64_t process_bytes = 0;
   int64_t startup_bytes = 0;
 };
+
+struct ChangedRun;
 
 /// Names, meanings and defaults are those of the run configuration's keys (docs/configuration.md)
 /// where it has them.
@@ -136,12 +139,21 @@ struct SessionOptions {
   /// A refusal tries shorter rows and smaller batches: what the options that depend on them are
   /// then. Empty: lengths above the longest go, bytes of the process stay.
   std::function<SessionSizes(const Lengths& longest, int64_t batch_rows)> resized = {};
+  /// The run with these keys of its configuration set, and itself so that more may be set. Throws
+  /// Error{bad_config} where they may not be. Empty: the fields of the same names.
+  std::function<ChangedRun(const LeverKeys& keys)> changed = {};
   /// A refusal says what would help as options of the program `snug`, not as fields of this struct.
   bool has_command_line_hints = false;
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
   std::string profile_folder = {};
   /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.
   bool wants_picture = false;
+};
+
+/// A run with keys of its configuration set.
+struct ChangedRun {
+  Network network;
+  SessionOptions options;
 };
 
 /// A place to fill: `rows` rows of one input, one after the other, each of `row_shape` (padded to
@@ -292,6 +304,17 @@ struct TensorInfo {
 /// Plans without training: the report, with its price list. Throws Error{out_of_budget} with the
 /// proof, the smallest budget and the cheapest ways to fit.
 [[nodiscard]] PlanReport plan_network(const Network& network, const SessionOptions& options = {});
+
+/// What levers (docs/levers.md) would change: first the run as it is asked for, then each lever
+/// alone, then together those that lead to other weights; of them those that `allow` names, where
+/// it names any.
+[[nodiscard]] std::vector<LeverPlan> plan_levers(const Network& network,
+                                                 const SessionOptions& options = {},
+                                                 const std::vector<std::string>& allow = {});
+/// The keys of the fastest combination of these levers (kLeverWords) that fits, fewest levers first
+/// where times are equal. Empty where no lever is faster, and where nothing fits.
+[[nodiscard]] LeverKeys fastest_levers(const Network& network, const SessionOptions& options,
+                                       const std::vector<std::string>& allow);
 
 /// Weights, buffers and whether they are trained, in the order of the network, without a plan.
 /// Throws Error{bad_config} for a pattern of `freeze`, `lora` or `param_groups` that matches

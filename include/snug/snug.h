@@ -10,6 +10,7 @@
 #include "snug/idioms.h"       // IWYU pragma: export
 #include "snug/layers.h"       // IWYU pragma: export
 #include "snug/lengths.h"      // IWYU pragma: export
+#include "snug/levers.h"       // IWYU pragma: export
 #include "snug/memory.h"       // IWYU pragma: export
 #include "snug/models.h"       // IWYU pragma: export
 #include "snug/network.h"      // IWYU pragma: export

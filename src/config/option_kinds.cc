@@ -257,6 +257,24 @@ Option texts_option(About about, std::vector<std::string> RunConfig::*field) {
   return option;
 }
 
+Option words_option(About about, std::vector<std::string> RunConfig::*field,
+                    const std::vector<std::string>& words) {
+  Option option = texts_option(std::move(about), field);
+  option.info.range = "any of " + join(words, ", ");
+  option.set = [field, words](RunConfig& config, std::string_view text) {
+    const std::vector<std::string> given =
+        text.empty() ? std::vector<std::string>() : split_list(text);
+    for (const std::string& word : given) {
+      if (std::find(words.begin(), words.end(), word) == words.end())
+        throw BadValue("there is no '" + word + "'", "give any of " + join(words, ", "));
+      if (std::count(given.begin(), given.end(), word) > 1)
+        throw BadValue("'" + word + "' is given twice", "give it once");
+    }
+    config.*field = given;
+  };
+  return option;
+}
+
 namespace {
 
 double rate_of(const io::JsonValue& group, const std::string& key) {

@@ -53,6 +53,9 @@ struct About {
 [[nodiscard]] Option integers_option(About about, std::vector<int64_t> RunConfig::*field,
                                      Range range, bool may_be_empty);
 [[nodiscard]] Option texts_option(About about, std::vector<std::string> RunConfig::*field);
+/// A list of some of these words, none of them twice.
+[[nodiscard]] Option words_option(About about, std::vector<std::string> RunConfig::*field,
+                                  const std::vector<std::string>& words);
 /// JSON lists of objects.
 [[nodiscard]] Option groups_option(About about, std::vector<ParameterGroup> RunConfig::*field);
 [[nodiscard]] Option bits_option(About about, std::vector<StateBits> RunConfig::*field);

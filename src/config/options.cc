@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "config/option_kinds.h"
 #include "models/registry.h"
+#include "snug/levers.h"
 #include "tasks/registry.h"
 
 namespace snug::config {
@@ -195,6 +196,12 @@ void add_memory(std::vector<Option>& all) {
            "that none has to wait for max_grad_norm or a dynamic loss_scale; the result is the "
            "same; auto: where that is the fastest that fits"},
           &RunConfig::two_pass_clip)),
+      may_change(words_option(
+          {"allow",
+           "levers that lead to other weights and that the planner may take, separated by commas: "
+           "the fastest combination of them that fits is taken, said and kept on resume "
+           "(docs/levers.md); empty: none is ever taken"},
+          &RunConfig::allow, {kLeverWords.begin(), kLeverWords.end()})),
       may_change(integer_or_auto_option(
           {"threads",
            "worker threads; auto: every core this process may use, no more than its CPU quota"},

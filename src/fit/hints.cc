@@ -11,10 +11,10 @@
 namespace snug::train {
 namespace {
 
-constexpr int32_t kMostSearches = 6;       // frontiers from scratch
+constexpr int32_t kMostSearches = 10;      // frontiers from scratch
 constexpr int64_t kBuiltShare = 3;         // of the ops of the request's own splits
 constexpr int64_t kBuiltAlways = 200'000;  // about a second
-constexpr size_t kMostSingles = 5;
+constexpr size_t kMostSingles = 8;
 constexpr size_t kMostPairs = 2;
 constexpr size_t kMostExact = 2;  // settings from the first on that seemed to fit
 
@@ -57,6 +57,23 @@ class Trials {
 
   /// Whether no bound says that the request cannot fit.
   bool is_possible(const RunPlanRequest& request) { return !possible_splits(request).empty(); }
+
+  /// Nothing where the words would be refused.
+  static std::optional<RunPlanRequest> applied(const RunPlanRequest& request,
+                                               const Lever::Setting& setting) {
+    try {
+      return setting.apply(request);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::bad_config) throw;
+      return std::nullopt;
+    }
+  }
+  /// The request with this setting.
+  std::optional<Found> fitting(const RunPlanRequest& request, const Lever::Setting& setting,
+                               Planning planning) {
+    const auto changed = applied(request, setting);
+    return changed ? fitting(*changed, planning) : std::nullopt;
+  }
 
  private:
   // The splits that are the smallest of most runs, those alone whose bound is within the budget;
@@ -153,18 +170,19 @@ Hint hint_of(const Lever& lever, size_t setting, const Found& found) {
 std::optional<Hint> first_fitting(const RunPlanRequest& request, const Lever& lever,
                                   Trials& trials) {
   const auto& settings = lever.settings;
-  if (!trials.is_possible(settings.back().apply(request))) return std::nullopt;
+  const auto last = Trials::applied(request, settings.back());
+  if (!last || !trials.is_possible(*last)) return std::nullopt;
   size_t first = 0;
   for (size_t end = settings.size(); first + 1 < settings.size() && first < end;) {
     const size_t middle = (first + end) / 2;
-    if (trials.fitting(settings[middle].apply(request), Trials::Planning::by_likeness)) {
+    if (trials.fitting(request, settings[middle], Trials::Planning::by_likeness)) {
       end = middle;
     } else {
       first = middle + 1;
     }
   }
   for (size_t i = first; i < std::min(settings.size(), first + kMostExact); ++i) {
-    const auto found = trials.fitting(settings[i].apply(request), Trials::Planning::as_run);
+    const auto found = trials.fitting(request, settings[i], Trials::Planning::as_run);
     if (found) return hint_of(lever, i, *found);
   }
   return std::nullopt;
@@ -175,20 +193,13 @@ std::optional<Hint> first_fitting(const RunPlanRequest& request, const Lever& le
 std::optional<Hint> both_fitting(const RunPlanRequest& request, const Lever& first,
                                  const Lever& second, Trials& trials) {
   const Lever::Setting& setting = first.settings[first.settings.size() / 2];
-  std::optional<Hint> hint = first_fitting(setting.apply(request), second, trials);
+  const auto changed = Trials::applied(request, setting);
+  if (!changed) return std::nullopt;
+  std::optional<Hint> hint = first_fitting(*changed, second, trials);
   if (!hint) return std::nullopt;
   hint->words = setting.words + " " + hint->words;
   hint->changes_result = hint->changes_result || first.changes_result;
   return hint;
-}
-
-// Of the same key there can be one only.
-bool have_same_key(const Lever& a, const Lever& b) {
-  const auto key_of = [](const Lever& lever) {
-    const std::string& words = lever.settings.front().words;
-    return words.substr(0, words.find(' '));
-  };
-  return key_of(a) == key_of(b);
 }
 
 }  // namespace
@@ -200,6 +211,7 @@ std::vector<Hint> hints_for(const RunPlanRequest& request, const std::vector<Can
   std::vector<Hint> hints;
   std::vector<const Lever*> insufficient;
   for (const Lever& lever : levers) {
+    if (!lever.is_hint) continue;
     std::optional<Hint> hint;
     if (hints.size() < kMostSingles) hint = first_fitting(request, lever, trials);
     if (hint) hints.push_back(std::move(*hint));
@@ -208,7 +220,7 @@ std::vector<Hint> hints_for(const RunPlanRequest& request, const std::vector<Can
   if (!hints.empty()) return hints;
   for (size_t j = 1; j < insufficient.size(); ++j) {
     for (size_t i = 0; i < j && hints.size() < kMostPairs; ++i) {
-      if (have_same_key(*insufficient[i], *insufficient[j])) continue;
+      if (insufficient[i]->part == insufficient[j]->part) continue;
       auto hint = both_fitting(request, *insufficient[i], *insufficient[j], trials);
       if (hint) hints.push_back(std::move(*hint));
     }

@@ -18,7 +18,7 @@ struct Hint {
   bool changes_result = false;
 };
 
-/// `candidates`: of the request itself, none of which fits. At most six, first those that do not
+/// `candidates`: of the request itself, none of which fits. At most eight, first those that do not
 /// change the result. Takes about as long as planning a few splits: levers whose bound exceeds the
 /// budget are not planned, and after kMostSearches (hints.cc) nothing more is searched.
 [[nodiscard]] std::vector<Hint> hints_for(const RunPlanRequest& request,

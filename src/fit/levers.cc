@@ -8,6 +8,7 @@
 
 #include "fit/splits.h"
 #include "ops/optimizer/optimizers.h"
+#include "programs/lora.h"
 #include "programs/programs.h"
 #include "snug/error.h"
 
@@ -18,14 +19,35 @@ constexpr int64_t kShortestLength = 8;  // and lengths are multiples of it
 
 using Request = RunPlanRequest;
 
-template <class Change>
-Lever simple(std::string words, bool changes_result, Change change) {
-  const auto apply = [change](const Request& request) {
-    Request other = request;
-    change(other);
-    return other;
-  };
-  return {{{std::move(words), apply}}, changes_result};
+bool is_switch(const std::string& key) {
+  return key == "bf16" || key == "fp16" || key == "allow_batch_norm_split";
+}
+
+std::string words_of(const Request& request, const LeverKeys& keys) {
+  std::string words;
+  for (const auto& [key, value] : keys) {
+    const bool is_quoted = value.find_first_of("*{") != std::string::npos;
+    const std::string text = is_switch(key) ? "" : is_quoted ? "'" + value + "'" : value;
+    words += (words.empty() ? "" : " ") + option_words(request.words, key, text);
+  }
+  return words;
+}
+
+Lever::Setting setting_of(const Request& request, const LeverKeys& keys) {
+  return {words_of(request, keys), keys,
+          [keys](const Request& from) { return from.changed(keys); }};
+}
+
+Lever exact(const Request& request, const std::string& part, const LeverKeys& keys) {
+  return {.settings = {setting_of(request, keys)}, .part = part};
+}
+
+Lever other_result(const Request& request, const std::string& part, const std::string& word,
+                   const LeverKeys& keys) {
+  Lever lever = exact(request, part, keys);
+  lever.changes_result = true;
+  lever.word = word;
+  return lever;
 }
 
 // The names up to their first dot, in the order of the model, but those that hold the head; empty
@@ -46,29 +68,27 @@ std::string all_but_the_head(const NetworkDef& network, const std::vector<Value>
   return patterns;
 }
 
-std::vector<std::string> split_at_commas(const std::string& text) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-void add_freezing(const Request& request, std::vector<Lever>& levers) {
+// What is trained: less of the weights, or adapters in place of them.
+void add_trained(const Request& request, std::vector<Lever>& levers) {
   const std::vector<Value> parameters = parameters_of(request.network);
-  const auto add = [&](const std::string& patterns) {
-    levers.push_back(
-        simple(option_words(request.words, "freeze", "'" + patterns + "'"), true,
-               [patterns](Request& other) { other.recipe.freeze = split_at_commas(patterns); }));
+  const auto add = [&](const std::string& word, const LeverKeys& keys) {
+    levers.push_back(other_result(request, "trained", word, keys));
   };
   const bool has_embeddings = std::any_of(
       parameters.begin(), parameters.end(),
       [](const Value& value) { return value.name.find("embeddings") != std::string::npos; });
-  if (has_embeddings) add("*embeddings*");
+  if (has_embeddings) add("freeze", {{"freeze", "*embeddings*"}});
   if (const std::string patterns = all_but_the_head(request.network, parameters); !patterns.empty())
-    add(patterns);
+    add("freeze", {{"freeze", patterns}});
+  if (!request.network.coupling.empty()) return;  // running statistics belong to no adapter
+  const std::vector<std::string> maps = linear_map_patterns(request.network);
+  if (maps.empty()) return;
+  std::string list;
+  for (const std::string& map : maps) list += (list.empty() ? "\"" : ",\"") + map + "\"";
+  const std::string lora = "{\"match\":[" + list + "]}";
+  add("lora", {{"lora", lora}});
+  add("", {{"lora", lora}, {"frozen_dtype", "int8"}});
+  levers.back().is_hint = false;
 }
 
 // Nothing where these hyper-parameters do not go together in that optimizer.
@@ -81,13 +101,15 @@ std::optional<optim::Options> options_of(const Optimizer& optimizer, const Recip
   }
 }
 
-// The other form, where the request allows one alone.
+// Whether gradients wait for their norm in memory or are made twice.
 void add_two_passes(const Request& request, std::vector<Lever>& levers) {
-  if (!request.two_pass_clip || !request.recipe.waits_for_norm()) return;
-  const bool other_form = !*request.two_pass_clip;
-  levers.push_back(
-      simple(option_words(request.words, "two_pass_clip", other_form ? "true" : "false"), false,
-             [other_form](Request& other) { other.two_pass_clip = other_form; }));
+  if (!request.recipe.waits_for_norm()) return;
+  for (const bool has_two_passes : {true, false}) {
+    if (request.two_pass_clip == has_two_passes) continue;
+    levers.push_back(
+        exact(request, "two_pass_clip", {{"two_pass_clip", has_two_passes ? "true" : "false"}}));
+    levers.back().is_hint = request.two_pass_clip.has_value();
+  }
 }
 
 // States in 8 bits, where the optimizer has any of a weight's size.
@@ -98,11 +120,26 @@ void add_state_bits(const Request& request, std::vector<Lever>& levers) {
   optim::StateStorage storage = recipe.states;
   storage.bits = 8;
   if (!optim::codec_for(storage, recipe.optimizer, "", {kAnySize, kAnySize}, false)) return;
-  levers.push_back(simple(option_words(request.words, "optim_bits", "8"), true,
-                          [](Request& other) { other.recipe.states.bits = 8; }));
+  levers.push_back(other_result(request, "states", "adam8bit", {{"optim_bits", "8"}}));
 }
 
-// Those without states, where they take what the user set.
+void add_precision(const Request& request, std::vector<Lever>& levers) {
+  if (request.has_16_bits) return;
+  for (const char* word : {"bf16", "fp16"})
+    levers.push_back(other_result(request, "precision", word, {{word, "true"}}));
+  levers.back().is_hint = false;  // the bytes of bf16
+}
+
+// Of a weight.
+int64_t state_elements(const optim::Options& options) {
+  constexpr int64_t kAnySize = 64;
+  int64_t elements = 0;
+  for (const auto& state : optim::states_of(options, "any", {kAnySize, kAnySize}))
+    elements += element_count(state.type);
+  return elements;
+}
+
+// Those with fewer states, where they take what the user set; a refusal names those without any.
 void add_optimizers(const Request& request, std::vector<Lever>& levers) {
   const Recipe& recipe = request.recipe;
   for (const Optimizer* each : optimizers()) {
@@ -113,9 +150,9 @@ void add_optimizers(const Request& request, std::vector<Lever>& levers) {
     };
     if (!std::all_of(recipe.given.begin(), recipe.given.end(), takes)) continue;
     const std::optional<optim::Options> options = options_of(*each, recipe);
-    if (!options || !optim::states_of(*options, "any", {1, 1}).empty()) continue;
-    levers.push_back(simple(option_words(request.words, "optim", *each->name), true,
-                            [options](Request& other) { other.recipe.optimizer = *options; }));
+    if (!options || state_elements(*options) >= state_elements(recipe.optimizer)) continue;
+    levers.push_back(other_result(request, "optim", "optim", {{"optim", *each->name}}));
+    levers.back().is_hint = state_elements(*options) == 0;
   }
 }
 
@@ -141,20 +178,21 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
   const bool is_whole = micro_batches_of(request) == std::vector{request.global_batch};
   if (is_whole && request.global_batch > 1 && (request.micro_batch == 0 || !request.trains)) {
     const std::string key = request.trains ? "train_batch_size" : "eval_batch_size";
-    Lever batch{{}, request.trains};
+    Lever batch{.changes_result = request.trains, .part = key, .is_compared = false};
     for (int64_t size = request.global_batch - 1; size > 0; --size) {
       batch.settings.push_back(
-          {option_words(request.words, key, std::to_string(size)),
-           [size](const Request& from) { return from.resized(from, from.lengths.back(), size); }});
+          {option_words(request.words, key, std::to_string(size)), {}, [size](const Request& from) {
+             return from.resized(from, from.lengths.back(), size);
+           }});
     }
     levers.push_back(std::move(batch));
   }
   if (request.network.shortest.empty()) return;
   for (const auto& [name, longest] : request.lengths.back().by_name()) {
-    Lever length{{}, true};
+    Lever length{.changes_result = true, .part = "length " + name, .is_compared = false};
     for (const int64_t each : shorter_lengths(longest)) {
       length.settings.push_back(
-          {length_words(request.words, name, each), [name = name, each](const Request& from) {
+          {length_words(request.words, name, each), {}, [name = name, each](const Request& from) {
              return from.resized(from, Lengths(from.lengths.back()).set(name, each),
                                  from.global_batch);
            }});
@@ -163,38 +201,77 @@ void add_sizes(const Request& request, std::vector<Lever>& levers) {
   }
 }
 
+// How the batch is split, and what is recomputed: free again where the request fixes them, and
+// fixed, for the table.
+void add_plan_choices(const Request& request, std::vector<Lever>& levers) {
+  const std::pair<std::string, std::string> free_split = {"micro_batch_size", "auto"};
+  const std::pair<std::string, std::string> free_strategy = {"recompute", "auto"};
+  const bool is_split_fixed = request.micro_batch > 0 && request.global_batch > 1;
+  const bool is_strategy_fixed = !request.strategy.empty();
+  if (is_split_fixed) levers.push_back(exact(request, free_split.first, {free_split}));
+  if (is_strategy_fixed) levers.push_back(exact(request, free_strategy.first, {free_strategy}));
+  if (is_split_fixed && is_strategy_fixed)
+    levers.push_back(exact(request, free_split.first, {free_split, free_strategy}));
+  const auto add_compared = [&](const std::string& key, const std::string& value) {
+    levers.push_back(exact(request, key, {{key, value}}));
+    levers.back().is_hint = false;
+  };
+  const std::vector<int64_t> sizes = micro_batches_of(request);
+  if (!is_split_fixed && sizes.size() > 1) {
+    add_compared(free_split.first, std::to_string(sizes.front()));
+    add_compared(free_split.first, std::to_string(sizes.back()));
+  }
+  if (is_strategy_fixed) return;
+  for (const char* strategy : {"none", "all"}) add_compared(free_strategy.first, strategy);
+}
+
 }  // namespace
 
 std::vector<Lever> levers_of(const RunPlanRequest& request) {
   std::vector<Lever> levers;
   if (request.saved != nullptr) return levers;  // a saved plan has the one budget that it needs
-  const bool is_whole = request.trains && !request.network.coupling.empty();
-  const std::string micro_batch = option_words(request.words, "micro_batch_size", "auto");
-  const std::string recompute = option_words(request.words, "recompute", "auto");
-  if (request.micro_batch > 0 && request.trains && request.global_batch > 1)
-    levers.push_back(simple(micro_batch, false, [](Request& other) { other.micro_batch = 0; }));
-  if (!request.strategy.empty())
-    levers.push_back(simple(recompute, false, [](Request& other) { other.strategy.clear(); }));
-  if (levers.size() == 2) {
-    levers.push_back(simple(micro_batch + " " + recompute, false, [](Request& other) {
-      other.micro_batch = 0;
-      other.strategy.clear();
-    }));
+  if (!request.trains || !request.changed) {
+    add_sizes(request, levers);
+    return levers;
   }
-  if (is_whole && !request.allow_coupled_split && request.global_batch > 1)
-    levers.push_back(simple(option_words(request.words, "allow_batch_norm_split", ""), true,
-                            [](Request& other) { other.allow_coupled_split = true; }));
-  if (request.trains) add_two_passes(request, levers);
-  if (request.trains) add_state_bits(request, levers);
-  if (request.trains) add_optimizers(request, levers);
+  add_plan_choices(request, levers);
+  add_two_passes(request, levers);
+  if (!request.network.coupling.empty() && !request.allow_coupled_split && request.global_batch > 1)
+    levers.push_back(other_result(request, "split", "", {{"allow_batch_norm_split", "true"}}));
+  add_state_bits(request, levers);
+  add_precision(request, levers);
+  add_optimizers(request, levers);
   const bool waits_anyway = request.recipe.scaling == optim::LossScaling::dynamic;
-  if (request.trains && request.recipe.max_grad_norm > 0 && !waits_anyway)
-    levers.push_back(simple(option_words(request.words, "max_grad_norm", "0"), true,
-                            [](Request& other) { other.recipe.max_grad_norm = 0; }));
-  add_sizes(request, levers);
-  if (request.trains && request.recipe.freeze.empty() && !request.network.is_frozen)
-    add_freezing(request, levers);
+  if (request.recipe.max_grad_norm > 0 && !waits_anyway)
+    levers.push_back(other_result(request, "clip", "", {{"max_grad_norm", "0"}}));
+  if (request.recipe.freeze.empty() && !request.network.is_frozen) add_trained(request, levers);
+  add_sizes(request, levers);  // last: they go into whatever the others made of the request
   return levers;
+}
+
+std::vector<LeverChoice> choices_among(const std::vector<const Lever*>& levers) {
+  std::vector<std::string> parts;
+  for (const Lever* lever : levers) {
+    if (std::find(parts.begin(), parts.end(), lever->part) == parts.end())
+      parts.push_back(lever->part);
+  }
+  std::vector<LeverChoice> choices = {{}};
+  for (const std::string& part : parts) {
+    const std::vector<LeverChoice> without = choices;
+    for (const Lever* lever : levers) {
+      if (lever->part != part) continue;
+      for (LeverChoice choice : without) {
+        const LeverKeys& keys = lever->settings.front().keys;
+        choice.keys.insert(choice.keys.end(), keys.begin(), keys.end());
+        choice.changes_result |= lever->changes_result;
+        ++choice.levers;
+        choices.push_back(std::move(choice));
+      }
+    }
+  }
+  std::stable_sort(choices.begin(), choices.end(),
+                   [](const auto& a, const auto& b) { return a.levers < b.levers; });
+  return choices;
 }
 
 }  // namespace snug::train

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ways in which a run can need less memory than it asks for: the one list of them. Each is data:
-// words for the command line, and what they make of the request. Which of them help is not decided
-// here; hints.h plans them.
+// Levers: changes of a run that change what it needs. The one list of them; each is data: keys of
+// the configuration with values, and what they make of the request. Which of them help is not
+// decided here: hints.h plans them for a refusal, session/levers.cc for a table and for what a run
+// is allowed.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +14,32 @@
 
 namespace snug::train {
 
-/// One way, or a series of them: the same key with falling values, each of which needs less.
+/// One lever, or a series of them: the same key with falling values, each of which needs less.
 struct Lever {
   struct Setting {
-    std::string words;  // to append to the command: "--optim sgd"
-    std::function<RunPlanRequest(const RunPlanRequest&)> apply;
+    std::string words;    // to append to the command: "--optim sgd"
+    LeverKeys keys = {};  // the same as data
+    std::function<RunPlanRequest(const RunPlanRequest&)> apply;  // throws Error{bad_config}
   };
-  std::vector<Setting> settings;  // not empty
-  bool changes_result = false;    // other weights at the end than those of the run as asked for
+  std::vector<Setting> settings = {};  // not empty
+  bool changes_result = false;  // other weights at the end than those of the run as asked for
+  std::string part = {};        // of the run; of one part there can be one lever only
+  std::string word = {};        // of kLeverWords, under which a run may take it; empty: never
+  bool is_hint = true;          // a way to need less that a refusal tries
+  bool is_compared = true;      // in the table
 };
 
 /// Those that change something in this request, first those that do not change the result.
 [[nodiscard]] std::vector<Lever> levers_of(const RunPlanRequest& request);
+
+/// Levers that are set together.
+struct LeverChoice {
+  LeverKeys keys;
+  bool changes_result = false;
+  size_t levers = 0;
+};
+/// Every choice of at most one lever (its first setting) of each part, fewest levers first: the
+/// first is none.
+[[nodiscard]] std::vector<LeverChoice> choices_among(const std::vector<const Lever*>& levers);
 
 }  // namespace snug::train

@@ -10,6 +10,7 @@
 
 #include "programs/network_def.h"
 #include "programs/recipe.h"
+#include "snug/levers.h"
 
 namespace snug::train {
 
@@ -40,9 +41,11 @@ struct RunPlanRequest {
   int64_t budget_bytes = 0;   // of resident + arena + process_bytes
   int64_t process_bytes = 0;  // 0 inside somebody else's process
   int64_t startup_bytes =
-      0;               // what the steps before training need at least (learning a vocabulary)
-  bool trains = true;  // false: evaluation alone
+      0;                     // what the steps before training need at least (learning a vocabulary)
+  bool trains = true;        // false: evaluation alone
+  bool has_16_bits = false;  // mixed precision
   const SavedPlan* saved = nullptr;  // replayed; then micro_batch is its own
+  bool takes_smallest = false;       // a plan for the smallest budget in place of a refusal
   OptionWords words = OptionWords::command_line;
   bool wants_picture = false;  // curves and placed tensors in the report
   /// `phase` is what is being done: "building the graph", "placement". May be empty.
@@ -52,6 +55,9 @@ struct RunPlanRequest {
   std::function<RunPlanRequest(const RunPlanRequest& from, const Lengths& longest,
                                int64_t global_batch)>
       resized = {};
+  /// The request of this run with these keys of its configuration set, as a run with them makes it.
+  /// Throws Error{bad_config} where they may not be. Empty: the keys cannot be changed.
+  std::function<RunPlanRequest(const LeverKeys& keys)> changed = {};
 };
 
 }  // namespace snug::train

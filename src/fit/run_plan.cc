@@ -281,11 +281,16 @@ PlannedProgram plan_program(Graph graph, const Lengths& length, const Backend& b
   return planned_program(std::move(graph), length, backend, strategy);
 }
 
-RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend) {
-  SNUG_CHECK(!request.lengths.empty() && request.global_batch > 0, "an empty request");
+RunPlan make_run_plan(const RunPlanRequest& given, const Backend& backend) {
+  SNUG_CHECK(!given.lengths.empty() && given.global_batch > 0, "an empty request");
+  RunPlanRequest request = given;
   const std::vector<Split> splits = make_splits(request, backend);
   const std::vector<Candidate> candidates = candidates_of(splits, request);
-  const auto chosen = best_within(candidates, request);
+  auto chosen = best_within(candidates, request);
+  if (!chosen && request.takes_smallest) {
+    request.budget_bytes = round_up(smallest_of(candidates, request).peak_bytes, kPageBytes);
+    chosen = best_within(candidates, request);
+  }
   if (!chosen) throw refusal_of(request, candidates, backend);
 
   RunPlan run;

@@ -12,7 +12,7 @@
 namespace snug::train {
 
 /// Throws Error{out_of_budget} whose text has the proof, the smallest budget and the cheapest ways
-/// to fit.
+/// to fit, unless the request takes its smallest plan then.
 [[nodiscard]] RunPlan make_run_plan(const RunPlanRequest& request, const Backend& backend);
 
 /// The plan of one program with a named strategy ("keep-all", "recompute-all", "sqrt", "every:2");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -258,6 +259,56 @@ NetworkDef with_lora(NetworkDef network, const LoraOptions& lora) {
     return !is_adapter_name(parameter) && !is_head(parameter);
   };
   return adapted;
+}
+
+namespace {
+
+// What a product reads, before it was cast.
+ValueId uncast(const Graph& graph, ValueId id) {
+  const NodeId producer = graph.value(id).producer;
+  const bool is_cast = producer != kNone && *graph.node(producer).op->name == "cast";
+  return is_cast ? graph.node(producer).inputs[0] : id;
+}
+
+std::set<std::string> linear_maps(const Graph& graph, const NetworkDef& network) {
+  std::set<std::string> maps;
+  for (const Node& node : graph.nodes) {
+    if (*node.op->name != "matmul") continue;
+    const Value& value = graph.value(uncast(graph, node.inputs[1]));
+    if (value.kind == ValueKind::parameter && value.type.shape.size() == 2 &&
+        !network.is_head(value.name))
+      maps.insert(value.name);
+  }
+  return maps;
+}
+
+// *.LAST.weight of a name that ends so, else the name.
+std::string pattern_of(const std::string& name) {
+  const size_t weight = name.rfind('.');
+  const size_t last =
+      weight == std::string::npos || weight == 0 ? std::string::npos : name.rfind('.', weight - 1);
+  return last == std::string::npos ? name : "*" + name.substr(last);
+}
+
+}  // namespace
+
+std::vector<std::string> linear_map_patterns(const NetworkDef& network) {
+  GraphBuilder builder(ops_of(network), "linear maps");
+  (void)network.build(builder, {.rows = 1, .lengths = network.shortest, .training = false});
+  const Graph graph = builder.take();
+  const std::set<std::string> maps = linear_maps(graph, network);
+  const auto matches_maps_alone = [&](const std::string& pattern) {
+    return std::all_of(graph.values.begin(), graph.values.end(), [&](const Value& value) {
+      return value.kind != ValueKind::parameter || value.type.shape.size() < 2 ||
+             !matches_wildcard(pattern, value.name) || maps.count(value.name) != 0;
+    });
+  };
+  std::set<std::string> patterns;
+  for (const std::string& map : maps) {
+    const std::string pattern = pattern_of(map);
+    patterns.insert(matches_maps_alone(pattern) ? pattern : map);
+  }
+  return {patterns.begin(), patterns.end()};
 }
 
 }  // namespace train

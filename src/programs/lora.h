@@ -21,4 +21,8 @@ namespace snug::train {
 /// a weight that is none or belongs to the head.
 [[nodiscard]] NetworkDef with_lora(NetworkDef network, const LoraOptions& lora);
 
+/// Patterns for LoraOptions::match that together match all linear maps but the head, and nothing
+/// else; few where names are alike. Empty where there is none.
+[[nodiscard]] std::vector<std::string> linear_map_patterns(const NetworkDef& network);
+
 }  // namespace snug::train

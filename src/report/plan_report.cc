@@ -118,6 +118,8 @@ std::string PlanReport::to_json() const {
                               {"codec", state.codec},
                               {"bytes", state.bytes}});
   }
+  json["levers_taken"] = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : levers_taken) json["levers_taken"][key] = value;
   json["prices"] = nlohmann::ordered_json::array();
   for (const PriceRow& row : prices) {
     json["prices"].push_back({{"budget_bytes", row.budget_bytes},
@@ -198,6 +200,7 @@ std::string PlanReport::to_text() const {
                        format_bytes(dying_gradient_bytes),
                        two_pass_clip ? "; forward and backward run twice, first for the norm" : "");
   out += states_text(states);
+  if (!levers_taken.empty()) out += "  levers      " + to_words(levers_taken) + "\n";
   if (!row_coupling.empty())
     out += fmt::format("  rows        coupled: the network {}\n", row_coupling);
   out += fmt::format("  recompute   {}: {} time (in these bytes at least {})\n", strategy,

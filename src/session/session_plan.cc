@@ -240,6 +240,8 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptio
       .process_bytes = options.process_bytes,
       .startup_bytes = options.startup_bytes,
       .trains = !options.only_evaluation};
+  const MixedPrecision training = precision_of(options).training;
+  request.has_16_bits = training.dtype != DType::f32 || !training.overrides.empty();
   request.words = options.has_command_line_hints ? train::OptionWords::command_line
                                                  : train::OptionWords::fields;
   request.wants_picture = options.wants_picture;
@@ -261,10 +263,11 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptio
 
 namespace {
 
-train::RunPlan planned(const NetworkDef& network, const SessionOptions& options,
+train::RunPlan planned(const Network& network, const NetworkDef& def, const SessionOptions& options,
                        int64_t micro_batch, const Backend& backend) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
-  train::RunPlanRequest request = plan_request(network, options, micro_batch);
+  train::RunPlanRequest request = plan_request(def, options, micro_batch);
+  request.changed = [&](const LeverKeys& keys) { return request_with(network, options, keys); };
   std::optional<train::SavedPlan> saved;
   if (!options.plan_file.empty()) {
     saved = train::read_saved_plan(options.plan_file);
@@ -298,7 +301,7 @@ SessionPlan::Impl::Impl(const Network& network, const SessionOptions& given, int
         train::trainable_names(train::parameter_names(def), options.freeze, def.is_frozen);
     trained.insert(names.begin(), names.end());
   }
-  plan = planned(def, options, micro_batch, *machine.impl().backend);
+  plan = planned(network, def, options, micro_batch, *machine.impl().backend);
   plan.report.model = name;
 }
 

@@ -23,6 +23,11 @@ namespace snug {
                                                  const SessionOptions& options,
                                                  int64_t micro_batch);
 
+/// The same of the run with these keys set (SessionOptions::changed). Throws Error{bad_config}.
+[[nodiscard]] train::RunPlanRequest request_with(const Network& network,
+                                                 const SessionOptions& options,
+                                                 const LeverKeys& keys);
+
 struct SessionPlan::Impl {
   /// `micro_batch` 0: the planner's choice.
   Impl(const Network& network, const SessionOptions& given, int64_t micro_batch);

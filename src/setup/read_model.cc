@@ -230,8 +230,8 @@ std::string base_of(const RunConfig& config, const std::string& adapters) {
               "give --model BASE --lora_adapter " + adapters);
 }
 
-/// Throws Error{bad_config} for patterns that match no linear map, and where running statistics
-/// would move.
+}  // namespace
+
 void take_adapters(const RunConfig& config, Model& model) {
   if (!model.adapter_folder.empty()) {
     if (config.lora.is_on())
@@ -243,6 +243,7 @@ void take_adapters(const RunConfig& config, Model& model) {
   } else {
     model.lora = config.lora;
   }
+  model.adapters = 0;
   if (!model.lora.is_on()) return;
   if (model.traits.has_batch_statistics)
     refuse_key("lora", config.model,
@@ -253,8 +254,6 @@ void take_adapters(const RunConfig& config, Model& model) {
                     [](const TensorInfo& weight) { return is_adapter_name(weight.name); }) /
       2;
 }
-
-}  // namespace
 
 Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
   Model model;

@@ -16,4 +16,9 @@ using TaskOfLabels = std::function<const tasks::Task&()>;
 /// Throws Error{bad_config|bad_data}. fit_model comes next.
 [[nodiscard]] Model read_model(const RunConfig& config, const TaskOfLabels& of_labels = {});
 
+/// The adapters that the configuration asks for, in place of those that the model has. Throws
+/// Error{bad_config} for patterns that match no linear map, and where running statistics would
+/// move.
+void take_adapters(const RunConfig& config, Model& model);
+
 }  // namespace snug::train

@@ -58,6 +58,7 @@ std::string TrainState::to_json() const {
                           {"clean_updates", loss_scale->clean_updates},
                           {"overflows", loss_scale->overflows}};
   }
+  for (const auto& [key, value] : levers) json["levers_taken"][key] = value;
   if (best_metric) {
     json["best_metric"] = *best_metric;
     json["best_metric_bits"] = bits_of(*best_metric);
@@ -87,7 +88,13 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
                    .loss_count = count(json, "loss_count"),
                    .metrics_bytes = count(json, "metrics_bytes"),
                    .is_finished = json.get_bool("is_finished"),
+                   .levers = {},
                    .config_json = json.at("config").dump()};
+  if (json.has("levers_taken")) {
+    const io::JsonValue levers = json.at("levers_taken");
+    for (const std::string& key : levers.keys())
+      state.levers.emplace_back(key, levers.get_string(key));
+  }
   if (json.has("loss_scale")) {
     const io::JsonValue scale = json.at("loss_scale");
     state.loss_scale = {.value = finite_real(scale, "value_bits"),

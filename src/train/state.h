@@ -29,6 +29,7 @@ struct TrainState {
   int64_t loss_count = 0;
   int64_t metrics_bytes = 0;  // length of metrics.jsonl
   bool is_finished = false;
+  LeverKeys levers;  // that the planner took; their keys are in the configuration, too
   std::string config_json;
 
   [[nodiscard]] UpdateCounts counts() const { return {step, schedule_step, optimizer_step}; }

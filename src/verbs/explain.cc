@@ -10,8 +10,9 @@
 
 namespace snug {
 
-Explanation explain_run(const RunConfig& config, const RunOptions& options) {
+Explanation explain_run(const RunConfig& given, const RunOptions& options) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  RunConfig config = given;
   config.require({"model"});
   Explanation all;
   auto start = std::chrono::steady_clock::now();
@@ -29,7 +30,8 @@ Explanation explain_run(const RunConfig& config, const RunOptions& options) {
   const Machine machine(config.threads, options.profile_folder);
   end("machine", fmt::format("the {} backend, {} threads", machine.backend(), machine.threads()));
 
-  const train::RunSetup setup = train::open_setup(config, options, work, {});
+  train::RunSetup setup = train::open_setup(config, options, work, {});
+  (void)train::take_levers(config, options, machine, setup);
   const SessionOptions session =
       train::session_options(config, options, setup, machine, config.micro_batch_size);
   Stage& read = end("model and data",

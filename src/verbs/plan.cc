@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan_run: the plan of a run, with or without its data.
+// plan_run and plan_levers: the plan of a run, with or without its data, and what would change it.
 #include "base/stop.h"
 #include "verbs/budget_check.h"
 #include "verbs/prepare.h"
 
 namespace snug {
+namespace {
 
-PlanReport plan_run(const RunConfig& config, const RunOptions& options) {
+// Opens the run and calls `made` with it, leaving nothing behind where it is cancelled.
+template <class Made>
+auto with_setup(const RunConfig& given, const RunOptions& options, const Made& made) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  RunConfig config = given;
   config.require({"model"});
   (void)train::checked_budget(config, options, train::AboveLimit::is_said);
   train::WorkFolder work(config);
   const Machine machine(config.threads, options.profile_folder);
-  const train::RunSetup setup = train::open_setup(config, options, work, {});
+  train::RunSetup setup = train::open_setup(config, options, work, {});
   const std::function<void(const Error&)> leave = [&](const Error& heard) {
     work.remove();
     options.callbacks.on_cancelled(heard);
@@ -20,7 +24,30 @@ PlanReport plan_run(const RunConfig& config, const RunOptions& options) {
   const StopScope planning({.cancel = options.cancel,
                             .deadline = {},
                             .on_cancel = options.callbacks.on_cancelled ? &leave : nullptr});
-  return train::plan_setup(config, options, setup, machine, config.micro_batch_size).report;
+  return made(config, setup, machine);
+}
+
+}  // namespace
+
+PlanReport plan_run(const RunConfig& given, const RunOptions& options) {
+  return with_setup(
+      given, options, [&](RunConfig& config, train::RunSetup& setup, const Machine& machine) {
+        LeverKeys levers = train::take_levers(config, options, machine, setup);
+        PlanReport report =
+            train::plan_setup(config, options, setup, machine, config.micro_batch_size).report;
+        report.levers_taken = std::move(levers);
+        return report;
+      });
+}
+
+std::vector<LeverPlan> plan_levers(const RunConfig& given, const RunOptions& options) {
+  return with_setup(
+      given, options, [&](const RunConfig& config, train::RunSetup& setup, const Machine& machine) {
+        SessionOptions session =
+            train::session_options(config, options, setup, machine, config.micro_batch_size);
+        session.on_planning = train::planning_sink(options);
+        return plan_levers(*setup.network, session, config.allow);
+      });
 }
 
 }  // namespace snug

@@ -11,6 +11,7 @@
 #include "setup/process_memory.h"
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
+#include "snug/error.h"
 #include "text/vocabulary.h"
 #include "train/trainer.h"
 
@@ -101,11 +102,33 @@ void take_sizes(const SessionSizes& sizes, SessionOptions& options) {
   options.startup_bytes = sizes.startup_bytes;
 }
 
-SessionOptions session_options(const RunConfig& config, const RunOptions& options,
-                               const RunSetup& setup, const Machine& machine, int64_t micro_batch) {
+namespace {
+
+bool has_key(const LeverKeys& keys, const std::string& name) {
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](const auto& each) { return each.first == name; });
+}
+
+// The model of the run and its configuration, with keys of levers set.
+struct Variant {
+  RunConfig config;
+  Model model;
+};
+
+Variant variant_of(const RunConfig& config, const Model& model, const LeverKeys& keys) {
+  Variant variant{config, model};
+  set_levers(keys, variant.config);
+  variant.config.validate();
+  if (variant.config.lora != config.lora) take_adapters(variant.config, variant.model);
+  return variant;
+}
+
+SessionOptions options_for(const RunConfig& config, const RunOptions& options,
+                           const RunSetup& setup, const Model& model, const Machine& machine,
+                           int64_t micro_batch) {
   SessionOptions session = training_options(config, total_steps(config, setup.batches_per_epoch));
   session.micro_batch_size = micro_batch;
-  session.lora = setup.model.lora;
+  session.lora = model.lora;
   session.has_initial_values = false;
   session.machine = machine;
   session.block = options.memory;
@@ -121,11 +144,62 @@ SessionOptions session_options(const RunConfig& config, const RunOptions& option
       facts.rows = setup.data->train->rows();
       facts.evaluated_rows = setup.data->validation_part.size();
     }
-    reserve_process(config, options, setup.model, facts, machine.threads(), true, sizes);
+    reserve_process(config, options, model, facts, machine.threads(), true, sizes);
     return sizes;
+  };
+  session.changed = [&, micro_batch](const LeverKeys& keys) {
+    // The options refer to the variant, which lives as long as they do.
+    const auto variant = std::make_shared<const Variant>(variant_of(config, model, keys));
+    SessionOptions changed = options_for(
+        variant->config, options, setup, variant->model, machine,
+        has_key(keys, "micro_batch_size") ? variant->config.micro_batch_size : micro_batch);
+    changed.changed = [variant, further = changed.changed](const LeverKeys& more) {
+      return further(more);
+    };
+    return ChangedRun{network_of(variant->model), std::move(changed)};
   };
   take_sizes(session.resized(setup.lengths.back(), config.train_batch_size), session);
   return session;
+}
+
+}  // namespace
+
+SessionOptions session_options(const RunConfig& config, const RunOptions& options,
+                               const RunSetup& setup, const Machine& machine, int64_t micro_batch) {
+  return options_for(config, options, setup, setup.model, machine, micro_batch);
+}
+
+std::function<void(int64_t done, int64_t total, const char* phase)> planning_sink(
+    const RunOptions& options) {
+  return [&options, begin = StopClock::now()](int64_t done, int64_t total, const char* phase) {
+    if (options.callbacks.on_progress && StopClock::now() - begin > kQuietPlanning)
+      options.callbacks.on_progress({"planning", done, total, phase});
+  };
+}
+
+void set_levers(const LeverKeys& levers, RunConfig& config) {
+  for (const auto& [key, value] : levers) config.set(key, value);
+}
+
+LeverKeys take_levers(RunConfig& config, const RunOptions& options, const Machine& machine,
+                      RunSetup& setup) {
+  std::vector<std::string> allow = config.allow;
+  if (allow.empty()) return {};
+  if (!options.plan_file.empty())
+    throw Error(ErrorCode::bad_config, "allow", "a plan that is replayed takes no levers",
+                "give the keys of the levers that it was made with");
+  if (setup.model.weights_folder.empty() && std::erase(allow, "lora") > 0)
+    say(options, "the lever lora is not taken: '" + setup.model.name + "' has no trained weights");
+  SessionOptions session =
+      session_options(config, options, setup, machine, config.micro_batch_size);
+  session.on_planning = planning_sink(options);
+  const LeverKeys levers = fastest_levers(*setup.network, session, allow);
+  Variant variant = variant_of(config, setup.model, levers);
+  config = std::move(variant.config);
+  setup.model = std::move(variant.model);
+  setup.network = network_of(setup.model);
+  say(options, levers.empty() ? "no lever is taken" : "levers taken: " + to_words(levers));
+  return levers;
 }
 
 namespace {
@@ -152,11 +226,7 @@ PlannedRun plan_setup(const RunConfig& config, const RunOptions& options, const 
   SessionOptions session = session_options(config, options, setup, machine, micro_batch);
   session.wants_picture = options.wants_picture;
   session.plan_file = options.plan_file;
-  session.on_planning = [&options, begin = StopClock::now()](int64_t done, int64_t total,
-                                                             const char* phase) {
-    if (options.callbacks.on_progress && StopClock::now() - begin > kQuietPlanning)
-      options.callbacks.on_progress({"planning", done, total, phase});
-  };
+  session.on_planning = planning_sink(options);
   const SessionPlan plan(*setup.network, session);
   PlannedRun run{.plan = plan, .report = plan.report()};
   PlanReport& report = run.report;

@@ -32,6 +32,17 @@ struct RunSetup {
 [[nodiscard]] SessionOptions session_options(const RunConfig& config, const RunOptions& options,
                                              const RunSetup& setup, const Machine& machine,
                                              int64_t micro_batch);
+/// The levers that the run allows and the planner takes; their keys are set in the configuration
+/// and in the model, and said.
+[[nodiscard]] LeverKeys take_levers(RunConfig& config, const RunOptions& options,
+                                    const Machine& machine, RunSetup& setup);
+/// The same with levers that were taken before.
+void set_levers(const LeverKeys& levers, RunConfig& config);
+
+/// Tells on_progress of planning that takes a while.
+[[nodiscard]] std::function<void(int64_t done, int64_t total, const char* phase)> planning_sink(
+    const RunOptions& options);
+
 struct PlannedRun {
   SessionPlan plan;
   PlanReport report;  // with what only the data knows: updates and the duration of the whole run

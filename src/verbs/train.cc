@@ -66,6 +66,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   RunConfig before = config;
   std::vector<train::KeyChange> changes;
   if (state) {
+    train::set_levers(state->levers, config);  // a resumed run keeps its own
     before = RunConfig::from_json(state->config_json, folder.last() + "/trainer_state.json");
     if (config.task == "auto") config.task = before.task;  // what the labels looked like then
     changes = train::changed_keys(before, config);
@@ -73,7 +74,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
 
   const train::WorkFolder work(config);
   const Machine machine(config.threads, options.profile_folder);
-  const train::RunSetup setup =
+  train::RunSetup setup =
       train::open_setup(config, options, work, state ? folder.last() : std::string());
   refuse_without_base(setup.model);
   const train::RunData& data = *setup.data;
@@ -94,7 +95,11 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   } else if (!setup.model.weights_folder.empty()) {
     train::check_weight_files(setup.model);
   }
-  const train::PlannedRun planned = plan_for(config, options, setup, machine, state);
+  const LeverKeys levers =
+      state ? state->levers : train::take_levers(config, options, machine, setup);
+  if (state && !levers.empty()) train::say(options, "levers taken: " + to_words(levers));
+  train::PlannedRun planned = plan_for(config, options, setup, machine, state);
+  planned.report.levers_taken = levers;
   if (options.callbacks.on_plan) options.callbacks.on_plan(planned.report);
   io::replace_file(folder.file("plan.json"), planned.report.to_json() + "\n");
 
@@ -111,6 +116,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   }
   train::note_data(data, *state);
   state->micro_batch = planned.report.micro_batch;
+  state->levers = levers;
   state->config_json = config.to_json();
 
   data::TrainSampler sampler = train::train_sampler(config, data);

@@ -154,15 +154,17 @@ VerifyCheck check_splits(const Case& it, const SessionPlan& chosen, const train:
 
 }  // namespace
 
-VerifyReport verify_run(const RunConfig& config, const RunOptions& options) {
+VerifyReport verify_run(const RunConfig& given, const RunOptions& options) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  RunConfig config = given;
   config.require({"model", "train_file"});
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   RunConfig scratch = config;
   scratch.output_dir.clear();
   const train::WorkFolder work(scratch);
   const Machine machine(config.threads, options.profile_folder);
-  const train::RunSetup setup = train::open_setup(config, options, work, {});
+  train::RunSetup setup = train::open_setup(config, options, work, {});
+  (void)train::take_levers(config, options, machine, setup);
   const Case it{config, options, setup, machine};
   const train::PlannedRun planned =
       train::plan_setup(config, options, setup, machine, config.micro_batch_size);

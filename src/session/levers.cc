@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Levers of a run, each planned as a run with its keys would be.
+#include "fit/levers.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "base/stop.h"
+#include "io/json_file.h"
+#include "session/machine.h"
+#include "session/session_plan.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+using train::Lever;
+using train::LeverChoice;
+using train::RunPlanRequest;
+
+LoraOptions lora_of(const std::string& text) {
+  LoraOptions lora;
+  lora.match = io::parse_json(text, "lora").at("match").as_strings();
+  return lora;
+}
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+// The keys of levers as fields.
+void set_field(SessionOptions& options, const std::string& key, const std::string& value) {
+  if (key == "bf16") options.bf16 = value == "true";
+  if (key == "fp16") options.fp16 = value == "true";
+  if (key == "allow_batch_norm_split") options.allow_coupled_split = value == "true";
+  if (key == "two_pass_clip") options.two_pass_clip = value == "true";
+  if (key == "optim_bits") options.optim_bits = std::stoll(value);
+  if (key == "optim") options.optim = value;
+  if (key == "max_grad_norm") options.max_grad_norm = std::stod(value);
+  if (key == "micro_batch_size") options.micro_batch_size = value == "auto" ? 0 : std::stoll(value);
+  if (key == "recompute")
+    options.recompute = value == "none" ? "keep-all" : value == "all" ? "recompute-all" : value;
+  if (key == "freeze") options.freeze = split_at_commas(value);
+  if (key == "lora") options.lora = lora_of(value);
+  if (key == "frozen_dtype") options.frozen_dtype = value;
+}
+
+ChangedRun changed_run(const Network& network, const SessionOptions& options,
+                       const LeverKeys& keys) {
+  if (options.changed) return options.changed(keys);
+  ChangedRun run{network, options};
+  for (const auto& [key, value] : keys) set_field(run.options, key, value);
+  return run;
+}
+
+/// `run` lives as long as the request, which refers to its options: `changed` holds it.
+RunPlanRequest request_of(const std::shared_ptr<const ChangedRun>& run) {
+  const NetworkDef def =
+      changed_network(describe_network(run->network, run->options.lengths).def, run->options);
+  RunPlanRequest request = plan_request(def, run->options, run->options.micro_batch_size);
+  request.changed = [run](const LeverKeys& keys) {
+    return request_with(run->network, run->options, keys);
+  };
+  return request;
+}
+
+std::optional<LeverPlan> planned(const RunPlanRequest& base, const LeverChoice& choice,
+                                 const Backend& backend) {
+  try {
+    RunPlanRequest request = choice.keys.empty() ? base : base.changed(choice.keys);
+    request.takes_smallest = true;
+    request.on_progress = {};
+    const PlanReport report = train::make_run_plan(request, backend).report;
+    return LeverPlan{.keys = choice.keys,
+                     .planned_peak_bytes = report.planned_peak_bytes,
+                     .smallest_budget_bytes = report.smallest_budget_bytes,
+                     .step_seconds = report.step_seconds,
+                     .changes_result = choice.changes_result,
+                     .fits = report.planned_peak_bytes <= base.budget_bytes};
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_config || choice.keys.empty()) throw;
+    return std::nullopt;  // the keys do not go together with the run's
+  }
+}
+
+class Comparison {
+ public:
+  Comparison(const Network& network, const SessionOptions& options)
+      : options_(options),
+        machine_(machine_of(options)),
+        base_(request_of(std::make_shared<const ChangedRun>(ChangedRun{network, options}))),
+        levers_(train::levers_of(base_)) {}
+
+  [[nodiscard]] const std::vector<Lever>& levers() const { return levers_; }
+
+  std::vector<LeverPlan> plan(const std::vector<LeverChoice>& choices) const {
+    std::vector<LeverPlan> plans;
+    for (size_t i = 0; i < choices.size(); ++i) {
+      stop_point();
+      if (options_.on_planning)
+        options_.on_planning(static_cast<int64_t>(i), static_cast<int64_t>(choices.size()),
+                             "comparing levers");
+      if (auto found = planned(base_, choices[i], *machine_.impl().backend))
+        plans.push_back(std::move(*found));
+    }
+    return plans;
+  }
+
+ private:
+  const SessionOptions& options_;
+  Machine machine_;
+  RunPlanRequest base_;
+  std::vector<Lever> levers_;
+};
+
+bool is_in(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+train::RunPlanRequest request_with(const Network& network, const SessionOptions& options,
+                                   const LeverKeys& keys) {
+  return request_of(std::make_shared<const ChangedRun>(changed_run(network, options, keys)));
+}
+
+std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions& options,
+                                   const std::vector<std::string>& allow) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  const Comparison comparison(network, options);
+  std::vector<LeverChoice> choices = {{}};
+  std::vector<const Lever*> together;
+  for (const Lever& lever : comparison.levers()) {
+    if (!lever.is_compared) continue;
+    choices.push_back({lever.settings.front().keys, lever.changes_result, 1});
+    // Without a word from the user: one precision, and the optimizer that was asked for.
+    const bool is_together =
+        allow.empty() ? lever.word != "optim" && lever.word != "fp16" : is_in(allow, lever.word);
+    if (!lever.word.empty() && is_together) together.push_back(&lever);
+  }
+  for (LeverChoice& choice : train::choices_among(together)) {
+    if (choice.levers > 1) choices.push_back(std::move(choice));
+  }
+  return comparison.plan(choices);
+}
+
+LeverKeys fastest_levers(const Network& network, const SessionOptions& options,
+                         const std::vector<std::string>& allow) {
+  if (allow.empty()) return {};
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  const Comparison comparison(network, options);
+  std::vector<const Lever*> allowed;
+  for (const Lever& lever : comparison.levers()) {
+    if (is_in(allow, lever.word)) allowed.push_back(&lever);
+  }
+  // Fewest levers first: of equal times what changes less is taken.
+  const LeverPlan* fastest = nullptr;
+  const std::vector<LeverPlan> plans = comparison.plan(train::choices_among(allowed));
+  for (const LeverPlan& plan : plans) {
+    if (plan.fits && (fastest == nullptr || plan.step_seconds < fastest->step_seconds))
+      fastest = &plan;
+  }
+  return fastest == nullptr ? LeverKeys() : fastest->keys;
+}
+
+}  // namespace snug
