@@ -15,8 +15,6 @@ void take_labels(const ModelFacts& facts, int64_t& num_labels, std::vector<std::
 
 std::string own_name(const FamilyConfig&, const std::string& parameter) { return parameter; }
 
-std::vector<std::string> no_other_names(const std::string&) { return {}; }
-
 WeightRole role_by_classifier(const std::string& parameter) {
   return parameter.starts_with("classifier.") ? WeightRole::head : WeightRole::body;
 }

@@ -76,9 +76,9 @@ enum class WeightRole : uint8_t { body, pooler, head };
 struct WeightNames {
   /// In files that Snug writes.
   Required<std::string (*)(const FamilyConfig&, const std::string& parameter)> stored;
-  /// Further names in files that others wrote, the likeliest first; a norm's old names (gamma,
-  /// beta) go without saying.
-  Required<std::vector<std::string> (*)(const std::string& parameter)> others;
+  /// What the encoder's names in files begin with ("bert."); a file that holds an encoder alone
+  /// leaves it away. Empty: there is no such file.
+  Required<std::string> prefix;
   Required<WeightRole (*)(const std::string& parameter)> role;
   /// A tensor of a file, of no use to the network, whose name is one of this family's encoder or
   /// classifier: the file is another network's.
@@ -118,9 +118,8 @@ struct ModelFamily {
   Required<WeightNames> weights;
 };
 
-/// `parameter` itself, and no further names: what most families answer.
+/// `parameter` itself: what most families answer.
 [[nodiscard]] std::string own_name(const FamilyConfig&, const std::string& parameter);
-[[nodiscard]] std::vector<std::string> no_other_names(const std::string& parameter);
 /// The head is called "classifier".
 [[nodiscard]] WeightRole role_by_classifier(const std::string& parameter);
 /// Nobody else writes files for the family: every tensor of one is its own.

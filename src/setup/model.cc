@@ -42,8 +42,9 @@ std::string Model::stored_name(const std::string& parameter) const {
 
 std::vector<std::string> Model::spellings(const std::string& parameter) const {
   std::vector<std::string> names{stored_name(parameter), parameter};
-  const std::vector<std::string> others = (*family->weights->others)(parameter);
-  names.insert(names.end(), others.begin(), others.end());
+  const std::string& prefix = *family->weights->prefix;
+  if (!prefix.empty() && names[0].starts_with(prefix))
+    names.push_back(names[0].substr(prefix.size()));
   for (size_t i = 0, count = names.size(); i < count; ++i) {
     const std::string old = old_norm_name(names[i]);
     if (!old.empty()) names.push_back(old);

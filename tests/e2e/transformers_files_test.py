@@ -99,6 +99,35 @@ class Transformers(Case):
             for folder in self.folder.glob("*-*"):
                 shutil.rmtree(folder)
 
+    def test_every_head_is_exported_as_it_is(self):
+        of = transformers
+        bert = dict(vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48)
+        distil = dict(vocab_size=60, dim=32, n_layers=2, n_heads=2, hidden_dim=48)
+        image = dict(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", num_labels=10)
+        cases = [(kind, of.BertConfig(**bert)) for kind in (
+            of.BertModel, of.BertForMaskedLM, of.BertForPreTraining, of.BertForMultipleChoice, of.BertForQuestionAnswering,
+            of.BertForTokenClassification, of.BertForNextSentencePrediction)]
+        cases += [(of.BertForSequenceClassification, of.BertConfig(num_labels=1, **bert))]
+        cases += [(kind, of.DistilBertConfig(**distil)) for kind in (
+            of.DistilBertModel, of.DistilBertForMaskedLM, of.DistilBertForMultipleChoice, of.DistilBertForQuestionAnswering,
+            of.DistilBertForTokenClassification)]
+        cases += [(kind, of.ResNetConfig(**image)) for kind in (of.ResNetModel, of.ResNetForImageClassification)]
+        for number, (kind, config) in enumerate(cases):
+            model = kind(config)
+            whole, other = self.folder / f"whole-{number}", self.folder / f"other-{number}"
+            model.save_pretrained(whole)
+            model.config.save_pretrained(other)
+            shutil.copy(whole / "config.json", other)
+            torch.save(model.state_dict(), other / "pytorch_model.bin")
+            for folder in (whole, other):
+                out = self.folder / f"{folder.name}-exported"
+                self.ok("export", model=folder, output=out)
+                theirs, loading = kind.from_pretrained(out, output_loading_info=True)
+                for problem in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+                    self.assertFalse(loading[problem], (kind, problem))
+                for name, value in model.state_dict().items():
+                    self.assertTrue(torch.equal(value, theirs.state_dict()[name]), (kind, name))
+
     def test_an_image_model(self):
         test = write_cifar(self.folder / "cifar", data_batch_1=20)
         data = write_cifar(self.folder / "train", data_batch_1=40)

@@ -39,13 +39,6 @@ ModelTraits traits(const FamilyConfig& any) {
           .head = config.head};
 }
 
-// A file that holds an encoder alone leaves the prefix away.
-std::vector<std::string> other_names(const std::string& parameter) {
-  constexpr std::string_view kPrefix = "bert.";
-  if (!parameter.starts_with(kPrefix)) return {};
-  return {parameter.substr(kPrefix.size())};
-}
-
 WeightRole role(const std::string& parameter) {
   const bool is_pooler = parameter.starts_with("bert.pooler.") || parameter.starts_with("pooler.");
   return is_pooler ? WeightRole::pooler : role_by_classifier(parameter);
@@ -92,7 +85,7 @@ const ModelFamily& bert_family() {
       .init_rule = [](const FamilyConfig& config, const std::string& parameter,
                       const Shape&) { return bert_init_rule(of(config), parameter); },
       .weights =
-          WeightNames{.stored = own_name, .others = other_names, .role = role, .is_own = is_own}};
+          WeightNames{.stored = own_name, .prefix = "bert.", .role = role, .is_own = is_own}};
   return family;
 }
 

@@ -49,13 +49,6 @@ ModelTraits traits(const FamilyConfig& any) {
           .head = config.head};
 }
 
-// A file that holds an encoder alone leaves the prefix away.
-std::vector<std::string> other_names(const std::string& parameter) {
-  constexpr std::string_view kPrefix = "distilbert.";
-  if (!parameter.starts_with(kPrefix)) return {};
-  return {parameter.substr(kPrefix.size())};
-}
-
 WeightRole role(const std::string& parameter) {
   return parameter.starts_with("pre_classifier.") ? WeightRole::head
                                                   : role_by_classifier(parameter);
@@ -104,7 +97,7 @@ const ModelFamily& distilbert_family() {
             return distilbert_init_rule(of(config), parameter, shape);
           },
       .weights =
-          WeightNames{.stored = own_name, .others = other_names, .role = role, .is_own = is_own}};
+          WeightNames{.stored = own_name, .prefix = "distilbert.", .role = role, .is_own = is_own}};
   return family;
 }
 

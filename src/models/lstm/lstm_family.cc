@@ -82,7 +82,7 @@ const ModelFamily& lstm_family() {
       .init_rule = [](const FamilyConfig& config, const std::string& parameter,
                       const Shape& shape) { return lstm_init_rule(of(config), parameter, shape); },
       .weights = WeightNames{.stored = own_name,
-                             .others = no_other_names,
+                             .prefix = "",
                              .role = role_by_classifier,
                              .is_own = every_tensor_is_own}};
   return family;

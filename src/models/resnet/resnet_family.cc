@@ -89,7 +89,7 @@ const ModelFamily& resnet_family() {
             return resnet_init_rule(of(config), parameter, shape);
           },
       .weights = WeightNames{.stored = stored_name,
-                             .others = no_other_names,
+                             .prefix = "resnet.",
                              .role = role,
                              .is_own = every_tensor_is_own}};
   return family;

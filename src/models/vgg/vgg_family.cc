@@ -73,10 +73,9 @@ const ModelFamily& vgg_family() {
           },
       .init_rule = [](const FamilyConfig& config, const std::string& parameter,
                       const Shape& shape) { return vgg_init_rule(of(config), parameter, shape); },
-      .weights = WeightNames{.stored = own_name,
-                             .others = no_other_names,
-                             .role = role,
-                             .is_own = every_tensor_is_own}};
+      .weights =
+          WeightNames{
+              .stored = own_name, .prefix = "", .role = role, .is_own = every_tensor_is_own}};
   return family;
 }
 
