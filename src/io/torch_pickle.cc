@@ -26,10 +26,10 @@ constexpr uint32_t kNone = 0xffffffff;  // no value, no entry
 enum class Kind : uint8_t { none, boolean, integer, text, tuple, dict, global, storage, tensor };
 
 constexpr const char* name_of(Kind kind) {
-  constexpr std::array<const char*, 9> names = {"None",     "a truth value", "a number",
-                                                "a text",   "a tuple",       "a dict",
-                                                "a global", "a storage",     "a tensor"};
-  return names[static_cast<size_t>(kind)];
+  constexpr std::array<const char*, 9> kNames = {"None",     "a truth value", "a number",
+                                                 "a text",   "a tuple",       "a dict",
+                                                 "a global", "a storage",     "a tensor"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 /// What a pickle of tensors may name.
@@ -72,42 +72,40 @@ struct Entry {
 };
 
 // The operations that torch's files have, of protocols 2 to 5 (pickletools.opcodes).
-enum Op : uint8_t {
-  kMark = '(',
-  kStop = '.',
-  kPop = '0',
-  kPopMark = '1',
-  kNewNone = 'N',
-  kBinInt = 'J',
-  kBinInt1 = 'K',
-  kBinInt2 = 'M',
-  kReduce = 'R',
-  kBinUnicode = 'X',
-  kBuild = 'b',
-  kGlobal = 'c',
-  kEmptyDict = '}',
-  kBinGet = 'h',
-  kLongBinGet = 'j',
-  kBinPut = 'q',
-  kLongBinPut = 'r',
-  kSetItem = 's',
-  kTuple = 't',
-  kEmptyTuple = ')',
-  kSetItems = 'u',
-  kBinPersId = 'Q',
-  kProto = 0x80,
-  kTuple1 = 0x85,
-  kTuple2 = 0x86,
-  kTuple3 = 0x87,
-  kNewTrue = 0x88,
-  kNewFalse = 0x89,
-  kLong1 = 0x8a,
-  kShortBinUnicode = 0x8c,
-  kBinUnicode8 = 0x8d,
-  kStackGlobal = 0x93,
-  kMemoize = 0x94,
-  kFrame = 0x95,
-};
+constexpr uint8_t kMark = '(';
+constexpr uint8_t kStop = '.';
+constexpr uint8_t kPop = '0';
+constexpr uint8_t kPopMark = '1';
+constexpr uint8_t kNewNone = 'N';
+constexpr uint8_t kBinInt = 'J';
+constexpr uint8_t kBinInt1 = 'K';
+constexpr uint8_t kBinInt2 = 'M';
+constexpr uint8_t kReduce = 'R';
+constexpr uint8_t kBinUnicode = 'X';
+constexpr uint8_t kBuild = 'b';
+constexpr uint8_t kGlobal = 'c';
+constexpr uint8_t kEmptyDict = '}';
+constexpr uint8_t kBinGet = 'h';
+constexpr uint8_t kLongBinGet = 'j';
+constexpr uint8_t kBinPut = 'q';
+constexpr uint8_t kLongBinPut = 'r';
+constexpr uint8_t kSetItem = 's';
+constexpr uint8_t kTuple = 't';
+constexpr uint8_t kEmptyTuple = ')';
+constexpr uint8_t kSetItems = 'u';
+constexpr uint8_t kBinPersId = 'Q';
+constexpr uint8_t kProto = 0x80;
+constexpr uint8_t kTuple1 = 0x85;
+constexpr uint8_t kTuple2 = 0x86;
+constexpr uint8_t kTuple3 = 0x87;
+constexpr uint8_t kNewTrue = 0x88;
+constexpr uint8_t kNewFalse = 0x89;
+constexpr uint8_t kLong1 = 0x8a;
+constexpr uint8_t kShortBinUnicode = 0x8c;
+constexpr uint8_t kBinUnicode8 = 0x8d;
+constexpr uint8_t kStackGlobal = 0x93;
+constexpr uint8_t kMemoize = 0x94;
+constexpr uint8_t kFrame = 0x95;
 
 /// What other operations make; none of it belongs to a tensor.
 struct Foreign {
