@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "io/safetensors.h"
 #include "io/test_folder.h"
 #include "io/test_zip.h"
@@ -58,8 +60,12 @@ std::string tensor_op(const Written& tensor) {
 
 class TorchFiles : public testing::Test {
  protected:
+  // Not forced to the disk: there are a thousand of them.
+  void put(const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
+  }
   std::string write(const ZipToMake& zip) {
-    write_file(path_, make_zip(zip));
+    put(make_zip(zip));
     return path_;
   }
   ZipToMake archive(const std::string& pickle) {
@@ -109,14 +115,14 @@ TEST_F(TorchFiles, older_forms_are_refused_with_the_line_that_converts) {
   EXPECT_ERROR(TorchFile(kGolden + "legacy.bin"),
                "hint: python3 -c \"import torch; f='" + kGolden +
                    "legacy.bin'; torch.save(torch.load(f, map_location='cpu', weights_only=True)");
-  write_file(path_, std::string(257, 'x') + "ustar" + std::string(300, '\0'));
+  put(std::string(257, 'x') + "ustar" + std::string(300, '\0'));
   EXPECT_ERROR(TorchFile{path_}, "it is a tar file");
   EXPECT_ERROR(TorchFile{path_}, "only where you trust it");
-  write_file(path_, "version https://git-lfs.github.com/spec/v1\n");
+  put("version https://git-lfs.github.com/spec/v1\n");
   EXPECT_ERROR(TorchFile{path_}, "git lfs pull");
-  write_file(path_, std::string("\x02\0\0\0\0\0\0\0{}", 10));
+  put(std::string("\x02\0\0\0\0\0\0\0{}", 10));
   EXPECT_ERROR(TorchFile{path_}, "call it model.safetensors");
-  write_file(path_, "");
+  put("");
   EXPECT_ERROR(TorchFile{path_}, "it does not begin as one");
 }
 
@@ -159,24 +165,24 @@ TEST_F(TorchFiles, archives_that_are_more_than_that_are_refused) {
   expect([](ZipToMake& zip) { zip.entries[0].first = "a/\xff"; }, "no UTF-8");
   const std::string text = make_zip(good);
   for (size_t bytes = 0; bytes < text.size(); ++bytes) {  // nothing but the whole is taken
-    write_file(path_, text.substr(0, bytes));
+    put(text.substr(0, bytes));
     EXPECT_ERROR(TorchFile{path_}, "not a readable archive of torch.save");
   }
   for (const size_t at : {text.find("PK\3\4", 4), text.find("PK\1\2"), text.find("PK\6\6")}) {
     std::string broken = text;
     broken[at + 2] = '\x55';
-    write_file(path_, broken);
+    put(broken);
     EXPECT_ERROR(TorchFile{path_}, "not a readable archive of torch.save");
   }
   std::string renamed = text;
   renamed[text.find("a/data/0")] = 'b';
-  write_file(path_, renamed);
+  put(renamed);
   EXPECT_ERROR(TorchFile{path_}, "has another header than the directory says");
   std::string moved = text;  // both entries at one place
   const size_t second = text.find("PK\1\2", text.find("PK\1\2") + 4);
   moved.replace(second + 42, 4, std::string(4, '\0'));
   moved.replace(second + 46, 8, "a/data.p");
-  write_file(path_, moved);
+  put(moved);
   EXPECT_ERROR(TorchFile{path_}, "has another header than the directory says");
 }
 
