@@ -65,6 +65,27 @@ def strategies(option, generator):
     return filled
 
 
+def draw_levers(generator):
+    """What takes fewer bits or trains less, each rather often and any of them together; what is refused is dropped as other keys are."""
+    values = {}
+    chosen = lambda: generator.random() < 0.35
+    if chosen():
+        values[generator.choice(("bf16", "fp16"))] = "true"
+    if chosen():
+        values.update(optim_bits="8", optim_codec=generator.choice(("default", "bnb")))
+    if chosen():
+        values["loss_scale"] = generator.choice(("dynamic", "dynamic_paddle", "1024", "none"))
+    if chosen():
+        values["two_pass_clip"] = generator.choice(("true", "false"))
+    if chosen():
+        values["frozen_dtype"] = generator.choice(("bfloat16", "int8"))
+        values["freeze"] = generator.choice(("embeddings", "first:1", "embeddings,first:1"))
+    if chosen():
+        values["lora"] = json.dumps({"match": generator.choice(("*.query.weight", "*.dense.weight", "*lin*.weight")),
+                                     "r": generator.randint(1, 9), "dropout": generator.choice((0, 0.1))})
+    return values
+
+
 def draw(options, models, generator):
     """One configuration as a dict of texts, and beside it the data it wants."""
     values = {"model": generator.choice(models)}
@@ -74,6 +95,7 @@ def draw(options, models, generator):
         value = draw_value(option, generator)
         if value is not None:
             values[name] = value
+    values.update(draw_levers(generator))
     values.update(train_batch_size=str(generator.choice([1, 2, 3, 4, 6, 8, 12])), max_steps=str(generator.randint(2, 5)),
                   save_steps=str(generator.randint(1, 3)), eval_steps=str(generator.randint(0, 3)), logging_steps="1",
                   threads=str(generator.randint(1, 2)), seed=str(generator.randint(0, 99)))
