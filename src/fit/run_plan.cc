@@ -143,7 +143,7 @@ void fill_keep_all(const RunPlanRequest& request, const std::vector<Candidate>& 
                                          })
                             ->split;
   const int64_t arena_bytes =
-      std::max(split.frontier->keep_all().arena_bytes, split.update_arena_bytes);
+      std::max(split.frontier->keep_all().arena_bytes, split.other_arena_bytes);
   report.keep_all_peak_bytes =
       request.process_bytes + split.resident_bytes + round_up(arena_bytes, kPageBytes);
   report.keep_all_micro_batch = split.micro_batch;

@@ -55,7 +55,7 @@ double seconds_of_steps(const plan::Problem& problem) {
 }
 
 int64_t peak_bytes(const Split& split, int64_t arena_bytes, const RunPlanRequest& request) {
-  const int64_t arena = std::max(arena_bytes, split.update_arena_bytes);
+  const int64_t arena = std::max(arena_bytes, split.other_arena_bytes);
   return std::max(request.process_bytes + split.resident_bytes + round_up(arena, kPageBytes),
                   request.startup_bytes);
 }
@@ -195,7 +195,7 @@ Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
               .accumulation_steps = (request.global_batch + micro_batch - 1) / micro_batch,
               .has_two_passes = form.has_two_passes,
               .resident_bytes = 0,
-              .update_arena_bytes = 0,
+              .other_arena_bytes = 0,
               .clipped_gradients = {},
               .update_seconds = 0,
               .has_prologue = false,
@@ -213,8 +213,15 @@ Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
   if (split.has_prologue || (request.trains && accumulates && request.recipe.updates)) {
     if (!update.is_made) update = update_programs(request, split.has_prologue, backend);
     residents.add(update.residents, backend);
-    split.update_arena_bytes = update.arena_bytes;
+    split.other_arena_bytes = update.arena_bytes;
     split.update_seconds = update.seconds;
+  }
+  // A part of what training makes, unless it is in a type of its own.
+  if (request.trains && request.has_own_evaluation) {
+    const Graph eval = build_eval_graph(request.network, shape, split.has_prologue);
+    const plan::Problem problem = lower(eval, backend).problem;
+    split.other_arena_bytes =
+        std::max(split.other_arena_bytes, plan::plan_strategy(problem, "keep-all").arena_bytes);
   }
   if (request.trains) residents.add(kept_buffers(graph, recipe), backend);
   split.resident_bytes = residents.place(backend.alignment());
@@ -349,7 +356,7 @@ PlacedCandidate placed(const Candidate& candidate, const RunPlanRequest& request
   return {.split = candidate.split,
           .plan = &plan,
           .step_seconds = candidate.step_seconds,
-          .arena_bytes = std::max(plan.arena_bytes, candidate.split->update_arena_bytes),
+          .arena_bytes = std::max(plan.arena_bytes, candidate.split->other_arena_bytes),
           .peak_bytes = peak_bytes(*candidate.split, plan.arena_bytes, request)};
 }
 

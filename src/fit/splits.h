@@ -20,7 +20,7 @@ struct Split {
   int64_t accumulation_steps = 0;
   bool has_two_passes = false;  // Recipe
   int64_t resident_bytes = 0;
-  int64_t update_arena_bytes = 0;
+  int64_t other_arena_bytes = 0;  // of what runs beside the training program
   /// Gradients in the arena that all live until the global clip; see PlanReport::arena_bytes.
   std::vector<plan::StorageId> clipped_gradients;
   /// Of gradients in the arena that die as they are used.

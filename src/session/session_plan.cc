@@ -242,6 +242,7 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptio
       .trains = !options.only_evaluation};
   const MixedPrecision training = precision_of(options).training;
   request.has_16_bits = training.dtype != DType::f32 || !training.overrides.empty();
+  request.has_own_evaluation = options.bf16_full_eval || options.fp16_full_eval;
   request.words = options.has_command_line_hints ? train::OptionWords::command_line
                                                  : train::OptionWords::fields;
   request.wants_picture = options.wants_picture;

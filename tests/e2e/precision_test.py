@@ -73,6 +73,14 @@ class Precision(Case):
         self.assertEqual(sha256(trained / "last/model.safetensors"),
                          sha256(self.train("plain", **MINI, max_steps=2) / "last/model.safetensors"))
 
+    def test_evaluation_in_other_types_than_training_is_in_the_budget(self):
+        base = self.train("base", **MINI, max_steps=1) / "last"
+        keys = dict(model=base, vocab_size=None, max_seq_length=8, train_batch_size=2, max_steps=1, eval_steps=1,
+                    lora=json.dumps({"match": "*.dense.weight", "r": 1}), fp16_full_eval=True)
+        smallest = self.plan(**self.base(**keys))["smallest_budget_bytes"]
+        summary = self.summary(self.train("tight", **keys, memory=smallest))
+        self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
+
     def test_overrides_by_scope(self):
         keys = dict(model="bert-mini", train_batch_size=8, micro_batch_size=8, recompute="none", max_seq_length=128)
         arena = lambda **more: self.plan(**self.base(**keys, **more))["arena_bytes"]

@@ -212,7 +212,7 @@ def settle(harness, case, folder):
 
 
 def with_base(harness, case, values):
-    """The case on trained weights: adapters belong to some. What describes a model is in its folder then."""
+    """The case on trained weights: adapters and what is stored in fewer bits belong to some. What describes a model is in its folder then."""
     base = harness.folder / "base"
     if values["model"] == str(base / "last"):
         return
@@ -233,7 +233,7 @@ def check(harness, case):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     values = settle(harness, case, folder)
-    if "lora" in values:
+    if "lora" in values or values.get("frozen_dtype", "float32") != "float32":
         with_base(harness, case, values)
         values = settle(harness, case, folder)
     generator = random.Random(case["moment"])
