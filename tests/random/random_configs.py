@@ -154,7 +154,7 @@ class Harness:
                 key = tokens.pop(0).rstrip(",:;")
                 words.append(key)
                 option = self.options.get(key[2:])
-                if option and not option["is_switch"] and tokens:
+                if option and tokens and (not option["is_switch"] or tokens[0] in ("true", "false", "auto")):
                     words.append(tokens.pop(0).rstrip(",:;"))
             yield words
 
