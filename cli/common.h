@@ -63,6 +63,7 @@ int verify_verb(const std::vector<std::string>& words);
 int merge_verb(const std::vector<std::string>& words);
 int convert_verb(const std::vector<std::string>& words);
 int export_verb(const std::vector<std::string>& words);
+int tokenize_verb(const std::vector<std::string>& words);
 int solve_verb(const std::vector<std::string>& words);
 
 }  // namespace snug::cli

@@ -32,6 +32,7 @@ constexpr Verb kVerbs[] = {
     {"merge", "write a model and its adapters as one model folder", merge_verb},
     {"convert", "write pytorch_model.bin as safetensors", convert_verb},
     {"export", "write a model's folder for transformers, in another type if wanted", export_verb},
+    {"tokenize", "lines of text as lists of ids", tokenize_verb},
     {"solve", "the planner alone on a problem file", solve_verb, false},
 };
 
@@ -96,8 +97,8 @@ int run(const std::vector<std::string>& words) {
     return verb.run({words.begin() + 1, words.end()});
   }
   throw Error(ErrorCode::bad_config, words[0], "there is no such verb",
-              "inspect, plan, train, eval, predict, explain, verify, merge, convert, export and "
-              "solve are; `snug --help` explains");
+              "inspect, plan, train, eval, predict, explain, verify, merge, convert, export, "
+              "tokenize and solve are; `snug --help` explains");
 }
 
 int run_and_report(const std::vector<std::string>& words) {

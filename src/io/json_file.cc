@@ -67,10 +67,10 @@ JsonValue::JsonValue(std::shared_ptr<const Document> document, const void* node)
     : document_(std::move(document)), node_(node) {}
 
 JsonValue parse_json(std::string_view text, const std::string& name, const JsonBounds& bounds,
-                     const JsonEntries& entries) {
+                     const JsonTaken& taken) {
   auto document = std::make_shared<JsonValue::Document>();
   document->name = name;
-  document->root = parse_json_tree(text, name, bounds, entries);
+  document->root = parse_json_tree(text, name, bounds, taken);
   const JsonNode* root = &document->root;
   return JsonValue(std::move(document), root);
 }

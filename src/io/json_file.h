@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,23 @@ struct JsonEntries {
   std::vector<std::string> path = {};  // the keys that lead to the object
   /// A value that is no integer is none, and ends the reading.
   std::function<void(const std::string& key, std::optional<int64_t> value)> take = {};
+};
+
+/// Items of one list that go to the caller in the same way: texts and numbers, or rows of them.
+struct JsonRows {
+  std::vector<std::string> path = {};
+  struct Cell {
+    bool is_number = false;
+    std::string text;  // of a number, too: as it stands in the file
+  };
+  /// A false answer ends the reading: the row is not of the form that the caller knows.
+  std::function<bool(std::span<const Cell> row)> take = {};
+};
+
+/// What goes to the caller and not into the document.
+struct JsonTaken {
+  JsonEntries entries = {};
+  std::vector<JsonRows> rows = {};
 };
 
 /// A place in a document. Cheap to copy; keeps the document alive. Getters throw Error{bad_data}.
@@ -93,7 +111,7 @@ class JsonValue {
  private:
   struct Document;
   friend JsonValue parse_json(std::string_view text, const std::string& name,
-                              const JsonBounds& bounds, const JsonEntries& entries);
+                              const JsonBounds& bounds, const JsonTaken& taken);
   JsonValue(std::shared_ptr<const Document> document, const void* node);
   [[noreturn]] void wrong_type(std::string_view wanted) const;
 
@@ -104,7 +122,7 @@ class JsonValue {
 /// Parses a text; `name` stands for it in errors. Invalid UTF-8, duplicate keys and more than the
 /// bounds are Error{bad_data}.
 [[nodiscard]] JsonValue parse_json(std::string_view text, const std::string& name,
-                                   const JsonBounds& bounds = {}, const JsonEntries& entries = {});
+                                   const JsonBounds& bounds = {}, const JsonTaken& taken = {});
 /// Loads a file of at most `max_bytes`.
 [[nodiscard]] JsonValue load_json(const std::string& path, int64_t max_bytes = int64_t{16} << 20);
 

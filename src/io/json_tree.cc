@@ -17,8 +17,12 @@ namespace {
 // Returning false stops the parser; `message` then says why.
 class TreeBuilder final : public JsonEvents {
  public:
-  TreeBuilder(JsonNode& root, const JsonBounds& bounds, const JsonEntries& entries)
-      : root_(root), bounds_(bounds), entries_(entries) {}
+  TreeBuilder(JsonNode& root, const JsonBounds& bounds, const JsonTaken& taken)
+      : root_(root),
+        bounds_(bounds),
+        entries_(taken.entries),
+        rows_(taken.rows),
+        follows_path_(taken.entries.take || !taken.rows.empty()) {}
 
   std::string message;
 
@@ -30,6 +34,7 @@ class TreeBuilder final : public JsonEvents {
   }
   bool number_integer(int64_t value) override {
     if (is_entry()) return take_entry(value);
+    if (list_ != nullptr) return take_cell({true, std::to_string(value)});
     JsonNode* node = add(JsonNode::Kind::integer);
     if (node == nullptr) return false;
     node->integer = value;
@@ -39,6 +44,7 @@ class TreeBuilder final : public JsonEvents {
   bool number_unsigned(uint64_t value) override {
     if (value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
       return number_integer(static_cast<int64_t>(value));
+    if (list_ != nullptr) return take_cell({true, std::to_string(value)});
     JsonNode* node = add(JsonNode::Kind::number);
     if (node == nullptr) return false;
     node->number = static_cast<double>(value);
@@ -46,24 +52,31 @@ class TreeBuilder final : public JsonEvents {
     node->integer = static_cast<int64_t>(value);
     return true;
   }
-  bool number_float(double value, const std::string&) override {
+  bool number_float(double value, const std::string& text) override {
+    if (list_ != nullptr) return take_cell({true, text});
     JsonNode* node = add(JsonNode::Kind::number);
     if (node != nullptr) node->number = value;
     return node != nullptr;
   }
   bool string(std::string& value) override {
+    if (list_ != nullptr) return take_cell({false, std::move(value)});
     JsonNode* node = add(JsonNode::Kind::string);
     if (node != nullptr) node->text = std::make_unique<std::string>(std::move(value));
     return node != nullptr;
   }
   bool start_object() override { return open(JsonNode::Kind::object); }
-  bool start_array() override { return open(JsonNode::Kind::array); }
+  bool start_array() override {
+    if (list_ == nullptr) return open(JsonNode::Kind::array);
+    if (is_in_row_) return refuse_row();
+    is_in_row_ = true;
+    return true;
+  }
   bool key(std::string& name) override {
     if (is_entry()) {
       entry_ = std::move(name);
       return true;
     }
-    if (entries_.take) path_.back() = name;
+    if (follows_path_) path_.back() = name;
     stack_.back()->children->keys.push_back(std::move(name));
     return true;
   }
@@ -84,6 +97,11 @@ class TreeBuilder final : public JsonEvents {
     return true;
   }
   bool end_array() override {
+    if (is_in_row_) {
+      is_in_row_ = false;
+      return take_row();
+    }
+    list_ = nullptr;
     leave();
     return true;
   }
@@ -93,6 +111,10 @@ class TreeBuilder final : public JsonEvents {
   // A parent's vector may move its children when it grows, but open nodes are always the last of
   // theirs, and a parent grows only when its child is closed; so pointers on the stack stay valid.
   JsonNode* add(JsonNode::Kind kind) {
+    if (list_ != nullptr) {
+      (void)refuse_row();
+      return nullptr;
+    }
     if (is_entry()) {
       (void)take_entry(std::nullopt);
       return nullptr;
@@ -114,15 +136,19 @@ class TreeBuilder final : public JsonEvents {
     if (node == nullptr) return false;
     node->children = std::make_unique<JsonNode::Children>();
     stack_.push_back(node);
-    if (!entries_.take) return true;
-    if (kind == JsonNode::Kind::object && path_ == entries_.path) entries_depth_ = stack_.size();
+    if (!follows_path_) return true;
+    if (entries_.take && kind == JsonNode::Kind::object && path_ == entries_.path)
+      entries_depth_ = stack_.size();
+    for (const JsonRows& rows : rows_) {
+      if (kind == JsonNode::Kind::array && path_ == rows.path) list_ = &rows;
+    }
     path_.emplace_back();
     return true;
   }
   void leave() {
     if (stack_.size() == entries_depth_) entries_depth_ = 0;
     stack_.pop_back();
-    if (entries_.take) path_.pop_back();
+    if (follows_path_) path_.pop_back();
   }
 
   /// In the object whose entries the caller takes.
@@ -133,14 +159,36 @@ class TreeBuilder final : public JsonEvents {
     return value.has_value();
   }
 
+  /// In a list whose items the caller takes.
+  bool take_cell(JsonRows::Cell cell) {
+    constexpr size_t kMostCells = 16;
+    if (row_.size() >= kMostCells) return refuse_row();
+    row_.push_back(std::move(cell));
+    return is_in_row_ || take_row();
+  }
+  bool take_row() {
+    const bool is_known = list_->take(row_);
+    row_.clear();
+    return is_known || refuse_row();
+  }
+  bool refuse_row() {
+    message = quote_json(list_->path.back()) + " has an item of another form";
+    return false;
+  }
+
   JsonNode& root_;
   JsonBounds bounds_;
   const JsonEntries& entries_;
+  const std::vector<JsonRows>& rows_;
+  bool follows_path_;
   int64_t nodes_ = 0;
   std::vector<JsonNode*> stack_;
-  std::vector<std::string> path_;  // keys of the values around the parser, where entries are taken
+  std::vector<std::string> path_;  // keys of the values around the parser, where some are taken
   size_t entries_depth_ = 0;
   std::string entry_;
+  const JsonRows* list_ = nullptr;
+  std::vector<JsonRows::Cell> row_;
+  bool is_in_row_ = false;
 };
 
 void dump(const JsonNode& node, std::string& text) {
@@ -193,9 +241,9 @@ const JsonNode* JsonNode::find(std::string_view key) const {
 }
 
 JsonNode parse_json_tree(std::string_view text, const std::string& name, const JsonBounds& bounds,
-                         const JsonEntries& entries) {
+                         const JsonTaken& taken) {
   JsonNode root;
-  TreeBuilder builder(root, bounds, entries);
+  TreeBuilder builder(root, bounds, taken);
   if (!read_json_events(text, builder)) {
     throw Error(ErrorCode::bad_data, name, "broken JSON: " + builder.message,
                 "correct the file at this place, or get it again");

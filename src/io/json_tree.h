@@ -43,7 +43,7 @@ struct JsonNode::Children {
 
 /// Parses or throws Error{bad_data} with `name` and the line.
 [[nodiscard]] JsonNode parse_json_tree(std::string_view text, const std::string& name,
-                                       const JsonBounds& bounds, const JsonEntries& entries);
+                                       const JsonBounds& bounds, const JsonTaken& taken);
 /// Compact JSON.
 [[nodiscard]] std::string dump_json_tree(const JsonNode& node);
 /// A quoted JSON string; bytes that are no UTF-8 become U+FFFD.

@@ -65,7 +65,7 @@ class ImageInput final : public Input {
     model.normalization = read_normalization(folder);
   }
   [[nodiscard]] std::vector<std::string> notices(const Model& model) const override;
-  void write_folder(const Model& model, const WordPieceTokenizer*, bool,
+  void write_folder(const Model& model, const Tokenizer*, bool,
                     io::AtomicFolder& target) const override {
     target.write(kImageProcessorFile, image_processor_json(model));
   }
@@ -73,20 +73,20 @@ class ImageInput final : public Input {
   [[nodiscard]] int64_t longest(const RunConfig&, const Model& model) const override {
     return model.traits.image_size;
   }
-  [[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_tokenizer_alone(
+  [[nodiscard]] std::unique_ptr<const Tokenizer> open_tokenizer_alone(
       const RunConfig&, const RunOptions&, const Model&, const std::string&) const override {
     return nullptr;
   }
   void open_training(const RunConfig& config, const RunOptions& options, const Model& model,
                      const std::string& tokenizer_folder, const WorkFolder& work,
                      RunData& run) const override;
-  [[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_trained(
-      RunConfig&, const RunOptions& options, const Model& model) const override {
+  [[nodiscard]] std::unique_ptr<const Tokenizer> open_trained(RunConfig&, const RunOptions& options,
+                                                              const Model& model) const override {
     say(options, notices(model));
     return nullptr;
   }
   [[nodiscard]] TrainedRows open_rows(const RunConfig& config, const RunOptions& options,
-                                      const Model& model, const WordPieceTokenizer* tokenizer,
+                                      const Model& model, const Tokenizer* tokenizer,
                                       const std::string& file, data::LabelUse use,
                                       const std::string& cache_path) const override;
   [[nodiscard]] Inspection inspect(const InspectRequest& request) const override;
@@ -117,8 +117,8 @@ void ImageInput::open_training(const RunConfig& config, const RunOptions& option
 
 // Labels are not read in a prediction, but these files hold them.
 TrainedRows ImageInput::open_rows(const RunConfig&, const RunOptions&, const Model& model,
-                                  const WordPieceTokenizer*, const std::string& file,
-                                  data::LabelUse use, const std::string&) const {
+                                  const Tokenizer*, const std::string& file, data::LabelUse use,
+                                  const std::string&) const {
   const data::LabelRule rule = use == data::LabelUse::known ? model.label_rule : data::LabelRule{};
   return {.rows = open_images(model, file, rule),
           .buckets = {static_cast<int32_t>(model.traits.image_size)}};

@@ -55,15 +55,15 @@ class Input {
   virtual void read_folder(const std::string& folder, Model& model) const = 0;
   [[nodiscard]] virtual std::vector<std::string> notices(const Model& model) const = 0;
   /// Writes it beside the weights. `tokenizer` may be null.
-  virtual void write_folder(const Model& model, const WordPieceTokenizer* tokenizer,
-                            bool has_type_ids, io::AtomicFolder& target) const = 0;
+  virtual void write_folder(const Model& model, const Tokenizer* tokenizer, bool has_type_ids,
+                            io::AtomicFolder& target) const = 0;
 
   /// Whether rows have lengths, so that shorter ones take less memory.
   [[nodiscard]] virtual bool has_lengths() const = 0;
   /// The length of a row where there are no data.
   [[nodiscard]] virtual int64_t longest(const RunConfig& config, const Model& model) const = 0;
   /// The tokenizer that training would read, where there are no data; null where there is none.
-  [[nodiscard]] virtual std::unique_ptr<const WordPieceTokenizer> open_tokenizer_alone(
+  [[nodiscard]] virtual std::unique_ptr<const Tokenizer> open_tokenizer_alone(
       const RunConfig& config, const RunOptions& options, const Model& model,
       const std::string& folder) const = 0;
 
@@ -73,11 +73,11 @@ class Input {
                              RunData& run) const = 0;
 
   /// The tokenizer of a trained model (may be null); sets keys that its folder decides.
-  [[nodiscard]] virtual std::unique_ptr<const WordPieceTokenizer> open_trained(
-      RunConfig& config, const RunOptions& options, const Model& model) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<const Tokenizer> open_trained(RunConfig& config,
+                                                                      const RunOptions& options,
+                                                                      const Model& model) const = 0;
   [[nodiscard]] virtual TrainedRows open_rows(const RunConfig& config, const RunOptions& options,
-                                              const Model& model,
-                                              const WordPieceTokenizer* tokenizer,
+                                              const Model& model, const Tokenizer* tokenizer,
                                               const std::string& file, data::LabelUse use,
                                               const std::string& cache_path) const = 0;
 

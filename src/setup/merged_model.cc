@@ -76,8 +76,7 @@ bool reads(const Network& network, const std::string& input) {
 
 }  // namespace
 
-void write_merged_model(const std::string& folder, const Model& model,
-                        const WordPieceTokenizer* tokenizer) {
+void write_merged_model(const std::string& folder, const Model& model, const Tokenizer* tokenizer) {
   const Network network = network_of(model);
   MergedWeights weights(model);
   std::vector<io::TensorToWrite> tensors;

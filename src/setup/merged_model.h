@@ -5,7 +5,7 @@
 #include <string>
 
 #include "setup/model.h"
-#include "text/wordpiece.h"
+#include "text/tokenizer.h"
 
 namespace snug::train {
 
@@ -13,7 +13,6 @@ namespace snug::train {
 /// config.json, every weight in f32, tokenizer (null: it reads images) or preprocessor. The folder
 /// appears whole or not at all; one weight at a time is in memory. Throws Error{bad_data} where the
 /// adapters were trained on another base.
-void write_merged_model(const std::string& folder, const Model& model,
-                        const WordPieceTokenizer* tokenizer);
+void write_merged_model(const std::string& folder, const Model& model, const Tokenizer* tokenizer);
 
 }  // namespace snug::train

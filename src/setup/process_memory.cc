@@ -30,6 +30,7 @@ constexpr int64_t kCopiesOfConfig = 16;     // as text, as values, in the checkp
 
 constexpr int64_t kBytesPerToken = 192;  // hash table; tokenizer.json while it is written
 constexpr int64_t kCopiesOfTokens = 4;
+constexpr int64_t kCopiesOfTables = 2;        // as text while tokenizer.json is written
 constexpr int64_t kBytesPerLabel = 2 * kKiB;  // names, maps and counters; a report as JSON
 constexpr int64_t kCopiesOfLabels = 12;
 constexpr int64_t kBytesPerHeaderByte = 12;  // names, shapes and places of tensors
@@ -44,8 +45,8 @@ constexpr int64_t kPlanningBytesForward = 96 * kKiB;  // of a part without a bac
 
 int64_t table_bytes(const ProcessNeeds& needs) {
   return kBytesPerToken * needs.vocab_size + kCopiesOfTokens * needs.vocab_bytes +
-         kCopiesOfConfig * needs.config_bytes + kBytesPerLabel * needs.labels +
-         kCopiesOfLabels * needs.label_bytes;
+         kCopiesOfTables * needs.tokenizer_bytes + kCopiesOfConfig * needs.config_bytes +
+         kBytesPerLabel * needs.labels + kCopiesOfLabels * needs.label_bytes;
 }
 
 }  // namespace
@@ -100,8 +101,9 @@ int64_t startup_reservation(const ProcessNeeds& needs) {
   return round_up(kPreparationBytes + std::max({reading, planning, learning}), kMiB);
 }
 
-int64_t affordable_row_bytes(int64_t budget) {
-  return std::max(kLeastRowBytes, (budget - kPreparationBytes) / kBytesPerRowByte);
+int64_t affordable_row_bytes(int64_t budget, int64_t model_bytes) {
+  const int64_t bytes = kBytesPerRowByte + model_bytes;
+  return std::max(kLeastRowBytes * kBytesPerRowByte / bytes, (budget - kPreparationBytes) / bytes);
 }
 
 }  // namespace snug::train

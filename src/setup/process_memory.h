@@ -16,7 +16,8 @@ namespace snug::train {
 
 struct ProcessNeeds {
   int64_t vocab_size = 0;
-  int64_t vocab_bytes = 0;  // of all tokens
+  int64_t vocab_bytes = 0;      // of all tokens
+  int64_t tokenizer_bytes = 0;  // merges, scores and the like beside the tokens
   int64_t labels = 0;
   int64_t label_bytes = 0;    // of all names
   int64_t header_bytes = 0;   // of the weights' files
@@ -47,7 +48,8 @@ struct ProcessNeeds {
 [[nodiscard]] int64_t startup_reservation(const ProcessNeeds& needs);
 
 /// The longest row that may be read within a budget: reading, normalising and cutting it into
-/// tokens takes eight times its bytes.
-[[nodiscard]] int64_t affordable_row_bytes(int64_t budget);
+/// tokens takes eight times its bytes, and `model_bytes` for each byte of a word, which may be all
+/// of it.
+[[nodiscard]] int64_t affordable_row_bytes(int64_t budget, int64_t model_bytes);
 
 }  // namespace snug::train

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "io/file.h"
-#include "io/sha256.h"
 #include "setup/data_notices.h"
 #include "setup/process_memory.h"
 #include "snug/error.h"
@@ -18,17 +17,20 @@
 namespace snug::train {
 namespace {
 
+/// `tokenizer` may be null: rows are not cut into tokens.
 data::RowSchema schema_of(const RunConfig& config, const RunOptions& options, bool needs_label,
-                          const data::RowForm& form) {
+                          const data::RowForm& form, const Tokenizer* tokenizer) {
+  const int64_t model_bytes = tokenizer != nullptr ? tokenizer->bytes_per_word_byte() : 0;
   return {.text_column = config.text_column,
           .text_pair_column = config.text_pair_column,
           .label_column = config.label_column,
           .needs_label = needs_label,
           .text_form = form.has_words ? data::TextForm::words : data::TextForm::text,
-          .affordable_bytes = options.budgets_whole_process
-                                  ? std::min(data::kMaxRowBytes,
-                                             affordable_row_bytes(resolve_memory(config.memory)))
-                                  : data::kMaxRowBytes};
+          .affordable_bytes =
+              options.budgets_whole_process
+                  ? std::min(data::kMaxRowBytes,
+                             affordable_row_bytes(resolve_memory(config.memory), model_bytes))
+                  : data::kMaxRowBytes};
 }
 
 data::BadRows policy_of(const RunConfig& config) {
@@ -37,21 +39,18 @@ data::BadRows policy_of(const RunConfig& config) {
 
 std::string model_tokenizer_folder(const RunConfig& config) {
   if (!io::is_folder(config.model)) return {};
-  const bool has_tokenizer = io::file_exists(config.model + "/tokenizer.json") ||
-                             io::file_exists(config.model + "/vocab.txt");
-  return has_tokenizer ? config.model : std::string();
+  return Tokenizer::is_in(config.model) ? config.model : std::string();
 }
 
-std::unique_ptr<const WordPieceTokenizer> learn_tokenizer(const RunConfig& config,
-                                                          const RunOptions& options,
-                                                          const data::RowForm& form) {
+std::unique_ptr<const Tokenizer> learn_tokenizer(const RunConfig& config, const RunOptions& options,
+                                                 const data::RowForm& form) {
   config.require({"train_file"});
   VocabularyLearner learner({.vocab_size = config.vocab_size,
                              .seed = static_cast<uint64_t>(config.seed),
                              .lowercase = true});
   data::BadRowLog log{.policy = policy_of(config)};
   const auto reader =
-      data::open_rows(config.train_file, schema_of(config, options, false, form), log);
+      data::open_rows(config.train_file, schema_of(config, options, false, form, nullptr), log);
   data::Row row;
   int64_t count = 0;
   while (reader->next(row)) {
@@ -71,26 +70,10 @@ std::unique_ptr<const WordPieceTokenizer> learn_tokenizer(const RunConfig& confi
     throw Error(ErrorCode::bad_data, config.train_file, "the file has no rows",
                 "give a file with at least one labelled row");
   say(options, "learning a vocabulary of at most " + std::to_string(config.vocab_size) + " tokens");
-  return std::make_unique<const WordPieceTokenizer>(
-      WordPieceTokenizer::from_tokens(learner.learn(), {}));
+  return std::make_unique<const Tokenizer>(Tokenizer::from_tokens(learner.learn(), {}));
 }
 
-std::string fingerprint(const WordPieceTokenizer& tokenizer) {
-  io::Sha256 hash;
-  for (int64_t i = 0; i < tokenizer.vocab_size(); ++i) {
-    const std::string line = std::string(tokenizer.token(i)) + "\n";
-    hash.update(line.data(), static_cast<int64_t>(line.size()));
-  }
-  const BertNormalizerOptions& options = tokenizer.normalizer_options();
-  const std::string flags =
-      std::string(options.lowercase ? "l" : "-") + (options.strips_accents() ? "s" : "-") +
-      (options.clean_text ? "c" : "-") + (options.handle_chinese_chars ? "h" : "-");
-  hash.update(flags.data(), static_cast<int64_t>(flags.size()));
-  return hash.finish();
-}
-
-data::EncodeFn encoder(const WordPieceTokenizer& tokenizer, int64_t max_length,
-                       const data::RowForm& form) {
+data::EncodeFn encoder(const Tokenizer& tokenizer, int64_t max_length, const data::RowForm& form) {
   return [&tokenizer, max_length, has_words = form.has_words, scratch = EncodeScratch(),
           encoding = Encoding()](const data::RowText& row, data::EncodedRow& out) mutable {
     if (has_words) {
@@ -132,23 +115,23 @@ bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_fol
          model_tokenizer_folder(config).empty();
 }
 
-std::unique_ptr<const WordPieceTokenizer> open_tokenizer(const RunConfig& config,
-                                                         const RunOptions& options,
-                                                         const std::string& tokenizer_folder,
-                                                         const data::RowForm& form) {
+std::unique_ptr<const Tokenizer> open_tokenizer(const RunConfig& config, const RunOptions& options,
+                                                const std::string& tokenizer_folder,
+                                                const data::RowForm& form) {
   if (learns_vocabulary(config, tokenizer_folder)) return learn_tokenizer(config, options, form);
   std::string path = tokenizer_folder;
   if (path.empty()) path = config.tokenizer;
   if (path.empty()) path = model_tokenizer_folder(config);
-  return std::make_unique<const WordPieceTokenizer>(WordPieceTokenizer::load(path));
+  return std::make_unique<const Tokenizer>(Tokenizer::load(path));
 }
 
 data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
-                           const WordPieceTokenizer& tokenizer, const std::string& file,
+                           const Tokenizer& tokenizer, const std::string& file,
                            const FileLabels& labels, const std::string& cache_path) {
   const data::CacheSpec spec{
       .files = {file},
-      .schema = schema_of(config, options, labels.use != data::LabelUse::ignore, *labels.form),
+      .schema = schema_of(config, options, labels.use != data::LabelUse::ignore, *labels.form,
+                          &tokenizer),
       .form = labels.form,
       .width = labels.width,
       .bad_rows = policy_of(config),
@@ -157,7 +140,7 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
       .known_labels = labels.known,
       .max_seq_length = static_cast<int32_t>(config.max_seq_length),
       .vocab_size = static_cast<int32_t>(tokenizer.vocab_size()),
-      .tokenizer_fingerprint = fingerprint(tokenizer)};
+      .tokenizer_fingerprint = tokenizer.fingerprint()};
   data::BuildHooks hooks{.progress = {}, .cancel = options.cancel};
   if (options.callbacks.on_progress) {
     hooks.progress = [&](const data::BuildProgress& progress) {
@@ -172,17 +155,17 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
 }
 
 const tasks::Task& task_of_labels(const RunConfig& config, const RunOptions& options) {
-  const tasks::Task& task = tasks::task_of_labels(
-      data::survey_labels(config.train_file, schema_of(config, options, true, data::one_label()),
-                          policy_of(config), options.cancel));
+  const tasks::Task& task = tasks::task_of_labels(data::survey_labels(
+      config.train_file, schema_of(config, options, true, data::one_label(), nullptr),
+      policy_of(config), options.cancel));
   say(options,
       "the task is " + *task.name + ": what the labels of " + config.train_file + " look like");
   return task;
 }
 
-void check_tokenizer(const RunConfig& config, const WordPieceTokenizer& own) {
+void check_tokenizer(const RunConfig& config, const Tokenizer& own) {
   if (config.tokenizer.empty()) return;
-  if (fingerprint(WordPieceTokenizer::load(config.tokenizer)) == fingerprint(own)) return;
+  if (Tokenizer::load(config.tokenizer).fingerprint() == own.fingerprint()) return;
   throw Error(
       ErrorCode::bad_config, "tokenizer",
       config.tokenizer + " has other tokens than the run in " + config.output_dir + " began with",
@@ -193,7 +176,7 @@ void read_first_row(const RunConfig& config, const RunOptions& options, const st
                     const data::RowForm& form) {
   data::BadRowLog log{.policy = policy_of(config)};
   data::Row row;
-  (void)data::open_rows(file, schema_of(config, options, true, form), log)->next(row);
+  (void)data::open_rows(file, schema_of(config, options, true, form, nullptr), log)->next(row);
 }
 
 data::TrainSampler train_sampler(const RunConfig& config, const RunData& run) {

@@ -14,7 +14,7 @@
 #include "data/token_cache.h"
 #include "snug/run.h"
 #include "tasks/task.h"
-#include "text/wordpiece.h"
+#include "text/tokenizer.h"
 
 namespace snug::train {
 
@@ -35,7 +35,7 @@ class WorkFolder {
 };
 
 struct RunData {
-  std::unique_ptr<const WordPieceTokenizer> tokenizer;  // null where rows are no texts
+  std::unique_ptr<const Tokenizer> tokenizer;  // null where rows are no texts
   data::Labels labels;
   int64_t num_labels = 0;  // where labels have no names: how many numbers a row's has
   std::unique_ptr<const data::RowStore> train;
@@ -56,9 +56,10 @@ struct RunData {
 /// Where the tokenizer comes from: `tokenizer_folder` (a checkpoint) if not empty, else the
 /// configuration's tokenizer, else the model's folder, else it is learned from the training text,
 /// whose rows have this form.
-[[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_tokenizer(
-    const RunConfig& config, const RunOptions& options, const std::string& tokenizer_folder,
-    const data::RowForm& form);
+[[nodiscard]] std::unique_ptr<const Tokenizer> open_tokenizer(const RunConfig& config,
+                                                              const RunOptions& options,
+                                                              const std::string& tokenizer_folder,
+                                                              const data::RowForm& form);
 /// True where open_tokenizer would have to learn a vocabulary.
 [[nodiscard]] bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_folder);
 
@@ -66,7 +67,7 @@ struct RunData {
 [[nodiscard]] const tasks::Task& task_of_labels(const RunConfig& config, const RunOptions& options);
 /// Throws Error{bad_config} where the configuration names other tokens than a resumed run's own: it
 /// keeps them.
-void check_tokenizer(const RunConfig& config, const WordPieceTokenizer& own);
+void check_tokenizer(const RunConfig& config, const Tokenizer& own);
 /// A file that cannot be opened, or has no such columns, is to be known before a vocabulary is
 /// learned.
 void read_first_row(const RunConfig& config, const RunOptions& options, const std::string& file,
@@ -85,8 +86,7 @@ struct FileLabels {
 };
 /// One file of text. Says which rows are left out.
 [[nodiscard]] data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
-                                         const WordPieceTokenizer& tokenizer,
-                                         const std::string& file, const FileLabels& labels,
-                                         const std::string& cache_path);
+                                         const Tokenizer& tokenizer, const std::string& file,
+                                         const FileLabels& labels, const std::string& cache_path);
 
 }  // namespace snug::train

@@ -19,7 +19,7 @@ void take_max_length(RunConfig& config, int64_t max_positions, const RunOptions&
   const RunConfig defaults;
   const bool is_given = config.source_of("max_seq_length") != ConfigSource::default_value ||
                         config.max_seq_length != defaults.max_seq_length;
-  const std::optional<int64_t> saved = WordPieceTokenizer::saved_max_length(config.model);
+  const std::optional<int64_t> saved = Tokenizer::saved_max_length(config.model);
   const auto tokens = [&] { return std::to_string(config.max_seq_length); };
   if (!saved) {
     if (!is_given)
@@ -91,7 +91,7 @@ class TextInput final : public Input {
   [[nodiscard]] std::span<const char* const> foreign_keys() const override { return {}; }
   void read_folder(const std::string&, Model&) const override {}
   [[nodiscard]] std::vector<std::string> notices(const Model& model) const override;
-  void write_folder(const Model& model, const WordPieceTokenizer* tokenizer, bool has_type_ids,
+  void write_folder(const Model& model, const Tokenizer* tokenizer, bool has_type_ids,
                     io::AtomicFolder& target) const override {
     if (tokenizer != nullptr) tokenizer->save(target.path(), model.max_seq_length, has_type_ids);
   }
@@ -99,7 +99,7 @@ class TextInput final : public Input {
   [[nodiscard]] int64_t longest(const RunConfig& config, const Model&) const override {
     return config.max_seq_length;
   }
-  [[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_tokenizer_alone(
+  [[nodiscard]] std::unique_ptr<const Tokenizer> open_tokenizer_alone(
       const RunConfig& config, const RunOptions& options, const Model& model,
       const std::string& folder) const override {
     return learns_vocabulary(config, folder)
@@ -109,13 +109,14 @@ class TextInput final : public Input {
   void open_training(const RunConfig& config, const RunOptions& options, const Model& model,
                      const std::string& tokenizer_folder, const WorkFolder& work,
                      RunData& run) const override;
-  [[nodiscard]] std::unique_ptr<const WordPieceTokenizer> open_trained(
-      RunConfig& config, const RunOptions& options, const Model& model) const override {
+  [[nodiscard]] std::unique_ptr<const Tokenizer> open_trained(RunConfig& config,
+                                                              const RunOptions& options,
+                                                              const Model& model) const override {
     take_max_length(config, model.traits.max_positions, options);
     return open_tokenizer(config, options, {}, *model.task->rows);
   }
   [[nodiscard]] TrainedRows open_rows(const RunConfig& config, const RunOptions& options,
-                                      const Model& model, const WordPieceTokenizer* tokenizer,
+                                      const Model& model, const Tokenizer* tokenizer,
                                       const std::string& file, data::LabelUse use,
                                       const std::string& cache_path) const override;
   [[nodiscard]] Inspection inspect(const InspectRequest& request) const override;
@@ -124,7 +125,7 @@ class TextInput final : public Input {
 // Where training cuts texts at another length than the folder was made for.
 std::vector<std::string> TextInput::notices(const Model& model) const {
   if (model.weights_folder.empty()) return {};
-  const auto saved = WordPieceTokenizer::saved_max_length(model.weights_folder);
+  const auto saved = Tokenizer::saved_max_length(model.weights_folder);
   if (!saved || *saved == model.max_seq_length) return {};
   return {"texts are cut at " + std::to_string(model.max_seq_length) +
           " tokens (max_seq_length); model_max_length of " + model.weights_folder + " is " +
@@ -166,7 +167,7 @@ void TextInput::open_training(const RunConfig& config, const RunOptions& options
 }
 
 TrainedRows TextInput::open_rows(const RunConfig& config, const RunOptions& options,
-                                 const Model& model, const WordPieceTokenizer* tokenizer,
+                                 const Model& model, const Tokenizer* tokenizer,
                                  const std::string& file, data::LabelUse use,
                                  const std::string& cache_path) const {
   FileLabels labels{.form = &*model.task->rows,

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "text/test_support.h"
-#include "text/wordpiece.h"
+#include "text/tokenizer.h"
 
 namespace snug {
 namespace {
@@ -137,7 +137,7 @@ TEST(AddedTokens, have_limits) {
     test::write_file(folder.path() / "tokenizer_config.json",
                      R"({"added_tokens_decoder": {)" + added + "}}");
     test::write_file(folder.path() / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
-    return test::error_of([&] { (void)WordPieceTokenizer::load(folder.path()); });
+    return test::error_of([&] { (void)Tokenizer::load(folder.path()); });
   };
   const auto token = [](int id, char last) {
     return "\"" + std::to_string(id) + R"(": {"content": ")" + std::to_string(id) +

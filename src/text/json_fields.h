@@ -31,7 +31,7 @@ class JsonFields {
   [[nodiscard]] const std::string& where() const { return where_; }
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(ErrorCode::unsupported, where_, name_ + " " + what,
-                "Snug reads BERT's WordPiece tokenizers");
+                "docs/files.md says what is read of tokenizers");
   }
   /// A field may be there and null.
   [[nodiscard]] bool has(const std::string& key) const {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "text/test_support.h"
-#include "text/wordpiece.h"
+#include "text/tokenizer.h"
 
 namespace snug {
 namespace {
@@ -62,11 +62,11 @@ Json complete() {
 
 class TokenizerJsonFields : public ::testing::Test {
  protected:
-  WordPieceTokenizer load(const Change& change) {
+  Tokenizer load(const Change& change) {
     Json file = complete();
     change(file);
     test::write_file(folder_.path() / "tokenizer.json", file.dump());
-    return WordPieceTokenizer::load(folder_.path());
+    return Tokenizer::load(folder_.path());
   }
   /// The ids of "É ee [MASK]", cut to seven tokens, with those around them.
   std::vector<int32_t> ids(const Change& change) {

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/utf8.h"
 #include "snug/error.h"
+#include "text/categories.h"
 
 namespace snug {
 namespace {
@@ -19,14 +20,13 @@ constexpr uint32_t kPunctuationMask = U_GC_P_MASK;
 
 UChar32 icu(char32_t c) { return static_cast<UChar32>(c); }
 
-/// True where the code point was assigned in edition `major`.0 of Unicode or earlier.
+}  // namespace
+
 bool existed_in(int major, char32_t c) {
   UVersionInfo age;
   u_charAge(icu(c), age);
   return age[0] < major || (age[0] == major && age[1] == 0);
 }
-
-}  // namespace
 
 void check_utf8(std::string_view text, std::string_view where) {
   const std::optional<size_t> bad = first_invalid_utf8(text);
@@ -126,9 +126,22 @@ bool is_nonspacing_mark(char32_t c) {
 }
 
 bool is_word_character(char32_t c) {
-  constexpr uint32_t kMask = U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK;
-  return u_hasBinaryProperty(icu(c), UCHAR_ALPHABETIC) || (U_GET_GC_MASK(icu(c)) & kMask) != 0 ||
+  constexpr uint32_t kMask = U_GC_L_MASK | U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK;
+  return (category_bit(c) & kMask) != 0 || u_hasBinaryProperty(icu(c), UCHAR_ALPHABETIC) ||
          u_hasBinaryProperty(icu(c), UCHAR_JOIN_CONTROL);
+}
+
+bool is_mark(char32_t c) {
+  if (c < 0x300) return false;
+  if (c == 0x1CF2 || c == 0x1CF3) return true;  // letters after 9.0
+  if (c == 0x111C9) return false;               // a mark only after 9.0
+  return (U_GET_GC_MASK(icu(c)) & U_GC_M_MASK) != 0 && existed_in(9, c);
+}
+
+bool is_number(char32_t c) {
+  if (c < 0x80) return c >= '0' && c <= '9';
+  const bool is_of_17 = (c >= 0x11DE0 && c <= 0x11DE9) || (c >= 0x16FF4 && c <= 0x16FF6);
+  return is_of_17 || (category_bit(c) & U_GC_N_MASK) != 0;
 }
 
 uint8_t combining_class(char32_t c) {

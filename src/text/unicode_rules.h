@@ -38,6 +38,12 @@ void append_utf8(char32_t c, std::string& out);
 [[nodiscard]] bool is_nonspacing_mark(char32_t c);
 /// A character of \w in regular expressions: letters, marks, decimal digits, connectors, joiners.
 [[nodiscard]] bool is_word_character(char32_t c);
+/// A mark of any kind: what StripAccents drops.
+[[nodiscard]] bool is_mark(char32_t c);
+/// A number of any kind: what Digits splits at.
+[[nodiscard]] bool is_number(char32_t c);
+/// True where the code point was assigned in edition `major`.0 of Unicode or earlier.
+[[nodiscard]] bool existed_in(int major, char32_t c);
 /// Canonical combining class.
 [[nodiscard]] uint8_t combining_class(char32_t c);
 

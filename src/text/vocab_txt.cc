@@ -5,7 +5,7 @@
 #include "base/units.h"
 #include "io/text_file.h"
 #include "snug/error.h"
-#include "text/wordpiece_spec.h"
+#include "text/tokenizer_spec.h"
 
 namespace snug {
 namespace {
@@ -25,7 +25,7 @@ bool serves_bert_text(std::string_view name) {
 
 }  // namespace
 
-void add_vocabulary_token(WordPieceSpec& spec, std::string_view token, const std::string& line) {
+void add_vocabulary_token(TokenizerSpec& spec, std::string_view token, const std::string& line) {
   if (token.empty()) {
     throw Error(ErrorCode::bad_data, spec.where,
                 line + " is empty; a vocabulary has one token each", "remove it");
@@ -45,8 +45,16 @@ void add_vocabulary_token(WordPieceSpec& spec, std::string_view token, const std
   }
 }
 
-void add_role_tokens(WordPieceSpec& spec) {
-  const TokenRoles& roles = spec.roles;
+int32_t TokenizerSpec::find(std::string_view token) const {
+  if (token.empty()) return -1;
+  if (const int32_t id = vocabulary.find(token); id >= 0) return id;
+  for (const AddedToken& one : added) {
+    if (one.content == token) return one.id;
+  }
+  return -1;
+}
+
+void add_role_tokens(TokenizerSpec& spec, const TokenRoles& roles) {
   for (const std::string* name : {&roles.pad, &roles.unk, &roles.cls, &roles.sep, &roles.mask}) {
     bool is_known = false;
     for (const AddedToken& token : spec.added) is_known = is_known || token.content == *name;
@@ -59,7 +67,7 @@ void add_role_tokens(WordPieceSpec& spec) {
   }
 }
 
-void check_added_tokens(const WordPieceSpec& spec) {
+void check_added_tokens(const TokenizerSpec& spec) {
   size_t bytes = 0;
   for (const AddedToken& token : spec.added) {
     if (std::ssize(token.content) > kMaxTokenBytes) {
@@ -80,25 +88,20 @@ void check_added_tokens(const WordPieceSpec& spec) {
   }
 }
 
-WordPieceSpec read_vocab_txt(const std::string& file, const TokenizerConfig& config) {
-  WordPieceSpec spec;
+TokenizerSpec read_vocab_txt(const std::string& file, const TokenizerConfig& config) {
+  TokenizerSpec spec;
   spec.where = file;
   if (!serves_bert_text(config.tokenizer_class)) {
     throw Error(ErrorCode::unsupported, config.where,
                 "tokenizer_class '" + config.tokenizer_class + "' is not BERT's",
                 "use a folder with a tokenizer.json");
   }
-  spec.roles = config.roles;
-  spec.normalizer.lowercase = config.lowercase.value_or(true);
-  spec.normalizer.strip_accents = config.strip_accents;
-  spec.normalizer.handle_chinese_chars = config.handle_chinese_chars.value_or(true);
-
   io::TextFile source(file);
   if (source.total_bytes() > kMaxTokenizerFileBytes)
     throw Error(ErrorCode::bad_data, file,
                 "the file has " + format_bytes(source.total_bytes()) + "; at most " +
                     format_bytes(kMaxTokenizerFileBytes) + " are read here",
-                "name a WordPiece tokenizer");
+                "name a vocab.txt with one token a line");
   std::string line;
   // A byte order mark stays: it is a part of the first token to the `tokenizers` package, too.
   for (int64_t number = 1; source.read_line(line, kMaxTokenBytes + 2) != io::TextFile::Line::end;
@@ -121,7 +124,20 @@ WordPieceSpec read_vocab_txt(const std::string& file, const TokenizerConfig& con
     }
     spec.added.push_back(token);
   }
-  add_role_tokens(spec);
+  // What tokenizer_config.json does not name is BERT's.
+  spec.roles = bert_roles();
+  const auto name = [](std::string& role, const std::string& named) {
+    if (!named.empty()) role = named;
+  };
+  name(spec.roles.pad, config.roles.pad);
+  name(spec.roles.unk, config.roles.unk);
+  name(spec.roles.cls, config.roles.cls);
+  name(spec.roles.sep, config.roles.sep);
+  name(spec.roles.mask, config.roles.mask);
+  add_role_tokens(spec, spec.roles);
+  set_bert_pipeline(spec, {.handle_chinese_chars = config.handle_chinese_chars.value_or(true),
+                           .strip_accents = config.strip_accents,
+                           .lowercase = config.lowercase.value_or(true)});
   return spec;
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/philox.h"
 #include "text/test_support.h"
-#include "text/wordpiece.h"
+#include "text/tokenizer.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SNUG_TEST_MEASURES_MEMORY false
@@ -116,7 +116,7 @@ TEST(Vocabulary, vocab_size_is_kept_and_the_text_has_no_unknown_word) {
   for (int64_t size : {120, 300, 2000}) {
     const auto tokens = learn(rows, {.vocab_size = size});
     EXPECT_EQ(static_cast<int64_t>(tokens.size()), size);
-    const auto tokenizer = WordPieceTokenizer::from_tokens(tokens, {});
+    const auto tokenizer = Tokenizer::from_tokens(tokens, {});
     std::vector<int32_t> ids;
     for (const std::string& row : rows) tokenizer.encode(row, ids);
     EXPECT_EQ(std::count(ids.begin(), ids.end(), tokenizer.unk_id()), 0);

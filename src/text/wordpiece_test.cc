@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Token for token against what the `tokenizers` package made of hard and random Unicode
 // (tools/golden/wordpiece.py).
-#include "text/wordpiece.h"
+#include "text/tokenizer.h"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ Json read_json(const std::string& name) {
   return Json::parse(in);
 }
 
-Ids encode(const WordPieceTokenizer& tokenizer, std::string_view text) {
+Ids encode(const Tokenizer& tokenizer, std::string_view text) {
   Ids ids;
   tokenizer.encode(text, ids);
   return ids;
@@ -54,7 +54,7 @@ TEST(WordPiece, random_and_hard_unicode_equals_the_package) {
   const auto texts = golden["texts"].get<std::vector<std::string>>();
   ASSERT_GT(texts.size(), 1500u);
   for (const auto& [name, variant] : golden["variants"].items()) {
-    const auto tokenizer = WordPieceTokenizer::from_tokens(vocabulary, options_of(variant));
+    const auto tokenizer = Tokenizer::from_tokens(vocabulary, options_of(variant));
     int64_t known = 0;
     for (size_t i = 0; i < texts.size(); ++i) {
       const Ids ids = encode(tokenizer, texts[i]);
@@ -101,7 +101,7 @@ TEST(WordPiece, every_code_point_becomes_what_the_package_makes_of_it) {
 }
 
 TEST(WordPiece, tokenizer_json_of_the_package_gives_its_tokens) {
-  const auto tokenizer = WordPieceTokenizer::load(test::data_file("package_tokenizer.json"));
+  const auto tokenizer = Tokenizer::load(test::data_file("package_tokenizer.json"));
   const Json golden = read_json("package_golden.json");
   for (size_t i = 0; i < golden["texts"].size(); ++i) {
     EXPECT_EQ(encode(tokenizer, golden["texts"][i].get<std::string>()), golden["ids"][i].get<Ids>())
@@ -122,11 +122,11 @@ TEST(WordPiece, tokenizer_json_of_the_package_gives_its_tokens) {
 
 TEST(WordPiece, a_model_without_token_types_gets_a_tokenizer_that_makes_none) {
   const auto tokenizer =
-      WordPieceTokenizer::from_tokens({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"}, {});
+      Tokenizer::from_tokens({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"}, {});
   const test::TemporaryFolder folder;
   const auto names_of = [&](bool has_type_ids) {
     tokenizer.save(folder.path(), 0, has_type_ids);
-    EXPECT_EQ(WordPieceTokenizer::load(folder.path()).vocab_size(), 6);
+    EXPECT_EQ(Tokenizer::load(folder.path()).vocab_size(), 6);
     return Json::parse(test::read_file(folder.path() / "tokenizer_config.json"))
         .value("model_input_names", Json());
   };
@@ -139,10 +139,10 @@ TEST(WordPiece, save_and_load_give_the_same_tokenizer) {
   const auto vocabulary = golden["vocabulary"].get<std::vector<std::string>>();
   const test::TemporaryFolder folder;
   for (const auto& [name, variant] : golden["variants"].items()) {
-    const auto tokenizer = WordPieceTokenizer::from_tokens(vocabulary, options_of(variant));
+    const auto tokenizer = Tokenizer::from_tokens(vocabulary, options_of(variant));
     const auto saved = folder.path() / name;
     tokenizer.save(saved);
-    const auto again = WordPieceTokenizer::load(saved);
+    const auto again = Tokenizer::load(saved);
     again.save(saved / "second");
     for (const char* file : {"vocab.txt", "tokenizer.json", "tokenizer_config.json"}) {
       EXPECT_EQ(test::read_file(saved / file), test::read_file(saved / "second" / file))
@@ -153,7 +153,7 @@ TEST(WordPiece, save_and_load_give_the_same_tokenizer) {
     const bool is_plain =
         options_of(variant).clean_text;  // vocab.txt alone cannot say clean_text: false
     if (is_plain) std::filesystem::remove(saved / "tokenizer.json");
-    const auto from_lines = WordPieceTokenizer::load(saved);
+    const auto from_lines = Tokenizer::load(saved);
     for (const Json& text : golden["texts"]) {
       const auto expected = encode(tokenizer, text.get<std::string>());
       ASSERT_EQ(encode(again, text.get<std::string>()), expected) << name << text;
@@ -161,9 +161,9 @@ TEST(WordPiece, save_and_load_give_the_same_tokenizer) {
     }
   }
   // Added tokens of every kind survive too.
-  const auto package = WordPieceTokenizer::load(test::data_file("package_tokenizer.json"));
+  const auto package = Tokenizer::load(test::data_file("package_tokenizer.json"));
   package.save(folder.path() / "package");
-  const auto again = WordPieceTokenizer::load(folder.path() / "package");
+  const auto again = Tokenizer::load(folder.path() / "package");
   EXPECT_EQ(again.vocab_size(), package.vocab_size());
   EXPECT_EQ(again.token(again.vocab_size() - 1), "[NEW]");
   const Json inputs = read_json("package_golden.json");
@@ -178,7 +178,7 @@ TEST(WordPiece, approximate_bytes_is_what_the_heap_holds) {
   for (int i = 0; i < 30517; ++i)
     tokens.push_back((i % 3 == 0 ? "token" : "##piece") + std::to_string(i));
   const int64_t before = test::live_heap_bytes();
-  const auto tokenizer = WordPieceTokenizer::from_tokens(tokens, {});
+  const auto tokenizer = Tokenizer::from_tokens(tokens, {});
   const int64_t held = test::live_heap_bytes() - before;
   EXPECT_NEAR(static_cast<double>(tokenizer.approximate_bytes()), static_cast<double>(held),
               4096.0);
@@ -186,7 +186,7 @@ TEST(WordPiece, approximate_bytes_is_what_the_heap_holds) {
 }
 
 TEST(WordPiece, warm_encoding_allocates_nothing) {
-  const auto tokenizer = WordPieceTokenizer::load(test::data_file("package_tokenizer.json"));
+  const auto tokenizer = Tokenizer::load(test::data_file("package_tokenizer.json"));
   EncodeScratch scratch;
   Encoding encoding;
   const std::string text =

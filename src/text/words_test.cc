@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "snug/error.h"
-#include "text/wordpiece.h"
+#include "text/tokenizer.h"
 
 namespace snug {
 namespace {
@@ -15,7 +15,7 @@ TEST(Words, ids_and_first_tokens_are_those_of_transformers) {
   std::ifstream file(SNUG_SOURCE_DIR "/tests/golden/words.json");
   const nlohmann::json golden = nlohmann::json::parse(file);
   const auto tokenizer =
-      WordPieceTokenizer::from_tokens(golden.at("vocabulary").get<std::vector<std::string>>(), {});
+      Tokenizer::from_tokens(golden.at("vocabulary").get<std::vector<std::string>>(), {});
   Encoding encoding;
   EncodeScratch scratch;
   std::vector<int32_t> first_tokens;

@@ -95,7 +95,7 @@ std::vector<std::pair<int64_t, std::string>> archives_in(const RunFolder& folder
 }  // namespace
 
 std::string save_checkpoint(const std::string& folder, const Session& session, const Model& model,
-                            const WordPieceTokenizer* tokenizer, const std::string& base_sha256,
+                            const Tokenizer* tokenizer, const std::string& base_sha256,
                             const TrainState* state) {
   const io::SafetensorsNotes notes = model.lora.is_on()
                                          ? io::SafetensorsNotes{{kBaseDigestKey, base_sha256}}

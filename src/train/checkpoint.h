@@ -9,7 +9,7 @@
 
 #include "setup/model.h"
 #include "snug/session.h"
-#include "text/wordpiece.h"
+#include "text/tokenizer.h"
 #include "train/state.h"
 
 namespace snug::train {
@@ -25,7 +25,7 @@ struct RunFolder {
 /// that resuming needs. `base_sha256` is what initialize_weights returned. Returns the SHA-256 of
 /// the file of weights. Throws Error{io}; then the former folder is still there.
 std::string save_checkpoint(const std::string& folder, const Session& session, const Model& model,
-                            const WordPieceTokenizer* tokenizer, const std::string& base_sha256,
+                            const Tokenizer* tokenizer, const std::string& base_sha256,
                             const TrainState* state);
 
 /// Copies last/, which is of update `step`, to checkpoint-N.

@@ -22,9 +22,9 @@ struct Training {
   const RunOptions* options = nullptr;
   Session* session = nullptr;
   const Model* model = nullptr;
-  const WordPieceTokenizer* tokenizer = nullptr;  // null for images
-  std::string base_sha256;                        // of what adapters leave as it is
-  FeedContext feed;                               // of the training rows
+  const Tokenizer* tokenizer = nullptr;  // null for images
+  std::string base_sha256;               // of what adapters leave as it is
+  FeedContext feed;                      // of the training rows
   data::TrainSampler* sampler = nullptr;
   int64_t total_steps = 0;
   EvalPass validation;  // an empty part: no evaluation

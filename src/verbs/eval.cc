@@ -58,7 +58,7 @@ RunConfig with_trained_model(const RunConfig& config) {
 
 /// A trained model, its tokenizer (none for images), rows and the run that evaluates it.
 struct Trained {
-  std::unique_ptr<const WordPieceTokenizer> tokenizer;
+  std::unique_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<const data::RowStore> rows;
   std::vector<int32_t> buckets;
   train::Model model;

@@ -11,13 +11,6 @@
 #include "snug/run.h"
 
 namespace snug {
-namespace {
-
-bool has_tokenizer(const std::string& folder) {
-  return io::file_exists(folder + "/tokenizer.json") || io::file_exists(folder + "/vocab.txt");
-}
-
-}  // namespace
 
 void merge_adapters(const std::string& model, const std::string& adapters,
                     const std::string& output, const RunOptions& options) {
@@ -33,10 +26,9 @@ void merge_adapters(const std::string& model, const std::string& adapters,
   train::check_weight_files(merged);
   train::refuse_fresh_weights(merged);
   // As the adapters were trained, where their folder says it.
-  if (has_tokenizer(adapters)) config.tokenizer = adapters;
+  if (Tokenizer::is_in(adapters)) config.tokenizer = adapters;
   for (const std::string& folder : {model, adapters}) {
-    if (const auto saved = WordPieceTokenizer::saved_max_length(folder))
-      config.max_seq_length = *saved;
+    if (const auto saved = Tokenizer::saved_max_length(folder)) config.max_seq_length = *saved;
   }
   const auto tokenizer = train::input_of(merged).open_trained(config, {}, merged);
   train::fit_model(merged, config, {.vocab_size = tokenizer ? tokenizer->vocab_size() : 0});

@@ -59,7 +59,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
     return setup;
   }
   setup.data.emplace(open_training_data(config, options, setup.model, checkpoint, work));
-  const WordPieceTokenizer* tokenizer = setup.data->tokenizer.get();
+  const Tokenizer* tokenizer = setup.data->tokenizer.get();
   fit_model(setup.model, config,
             {.vocab_size = tokenizer != nullptr ? tokenizer->vocab_size() : 0,
              .labels = setup.data->labels.names(),
@@ -87,6 +87,7 @@ void reserve_process(const RunConfig& config, const RunOptions& options, const M
   ProcessNeeds needs =
       process_needs(config, model, facts.tokenizer != nullptr ? facts.tokenizer->token_bytes() : 0,
                     sizes.lengths, sizes.batch_rows, facts.rows);
+  if (facts.tokenizer != nullptr) needs.tokenizer_bytes = facts.tokenizer->table_bytes();
   needs.metric_bytes = (*model.task->bytes_per_row)(model.traits.num_labels) * facts.evaluated_rows;
   needs.threads = threads;
   needs.trains = trains;

@@ -53,8 +53,8 @@ struct PlannedRun {
 
 /// What a plan's bytes beside resident values and arena depend on, apart from the request itself.
 struct ProcessFacts {
-  const WordPieceTokenizer* tokenizer = nullptr;  // null: images, or not known yet
-  int64_t rows = 0;                               // 0: not known
+  const Tokenizer* tokenizer = nullptr;  // null: images, or not known yet
+  int64_t rows = 0;                      // 0: not known
   int64_t evaluated_rows = 0;
   bool learns_vocabulary = false;
 };

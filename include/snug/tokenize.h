@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts as the ids that a model is fed: the tokenizer of a folder as training uses it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace snug {
+
+/// Not for several threads at once.
+class TextEncoder {
+ public:
+  /// `model`: a folder with a tokenizer, or one of its files (docs/files.md). Throws Error{io},
+  /// {bad_data} or {unsupported}.
+  explicit TextEncoder(const std::string& model);
+  ~TextEncoder();
+  TextEncoder(const TextEncoder&) = delete;
+  TextEncoder& operator=(const TextEncoder&) = delete;
+
+  /// The ids of a text with the tokens around it, uncut. Valid until the next call.
+  [[nodiscard]] const std::vector<int32_t>& encode(std::string_view text);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace snug

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tokens <0x00> to <0xFF>, which stand for the bytes of what is unknown.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string_view>
+
+#include "text/token_table.h"
+
+namespace snug {
+
+class BytePieces {
+ public:
+  explicit BytePieces(const TokenTable& vocabulary) {
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      char name[8];
+      std::snprintf(name, sizeof name, "<0x%02X>", byte);
+      ids_[byte] = vocabulary.find(name);
+    }
+  }
+  /// -1 where the vocabulary has none.
+  [[nodiscard]] int32_t id(char byte) const { return ids_[static_cast<unsigned char>(byte)]; }
+  [[nodiscard]] bool has_all(std::string_view text) const {
+    return std::all_of(text.begin(), text.end(), [&](char byte) { return id(byte) >= 0; });
+  }
+
+ private:
+  std::array<int32_t, 256> ids_{};
+};
+
+}  // namespace snug

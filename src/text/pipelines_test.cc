@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokenizers of every kind, token for token against the `tokenizers` package on hard and random
+// Unicode (tools/golden/pipelines.py); and what they are when they were saved and read again.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "text/test_support.h"
+#include "text/tokenizer.h"
+
+namespace snug {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Ids = std::vector<int32_t>;
+
+Json read_json(const std::string& name) {
+  std::ifstream in(test::data_file(name));
+  return Json::parse(in);
+}
+
+struct Golden {
+  Json pipelines = read_json("pipelines_golden.json");
+  std::vector<std::string> texts = pipelines["hard"].get<std::vector<std::string>>();
+
+  Golden() {
+    const Json more = read_json("wordpiece_golden.json");
+    for (const Json& text : more["texts"]) texts.push_back(text.get<std::string>());
+  }
+};
+
+const Golden& golden() {
+  static const Golden golden;
+  return golden;
+}
+
+uint32_t hash_of(const std::string& text) {
+  uint32_t hash = 0x811C9DC5u;
+  for (char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x01000193u;
+  return hash;
+}
+
+std::string line_of(const Ids& ids) {
+  std::string text;
+  for (int32_t id : ids) text += (text.empty() ? "" : ",") + std::to_string(id);
+  return text;
+}
+
+void expect_ids(const Tokenizer& tokenizer, const Json& golden_case, const std::string& name) {
+  const std::vector<std::string>& texts = golden().texts;
+  const auto block = golden().pipelines["block"].get<size_t>();
+  EncodeScratch scratch;
+  Encoding encoding;
+  for (size_t begin = 0; begin < texts.size(); begin += block) {
+    std::string lines;
+    for (size_t i = begin; i < std::min(begin + block, texts.size()); ++i) {
+      tokenizer.encode(texts[i], std::nullopt, 1 << 20, encoding, scratch);
+      lines += (i == begin ? "" : ";") + line_of(encoding.ids);
+    }
+    ASSERT_EQ(hash_of(lines), golden_case["hashes"][begin / block].get<uint32_t>())
+        << name << " texts from " << begin;
+  }
+}
+
+TEST(Pipelines, hard_and_random_unicode_equals_the_package) {
+  const test::TemporaryFolder folder;
+  for (const auto& [name, one] : golden().pipelines["cases"].items()) {
+    test::write_file(folder.path() / "tokenizer.json", one["file"].dump());
+    const Tokenizer tokenizer = Tokenizer::load(folder.path());
+    expect_ids(tokenizer, one, name);
+    for (const Json& pair : one["pairs"]) {
+      std::optional<std::string> second;
+      if (!pair["pair"].is_null()) second = pair["pair"].get<std::string>();
+      const Encoding encoding =
+          tokenizer.encode(pair["text"].get<std::string>(), second, pair["length"].get<int64_t>());
+      EXPECT_EQ(encoding.ids, pair["ids"].get<Ids>()) << name << pair;
+      EXPECT_EQ(encoding.type_ids, pair["type_ids"].get<Ids>()) << name << pair;
+    }
+  }
+}
+
+TEST(Pipelines, a_saved_tokenizer_is_the_same) {
+  const test::TemporaryFolder folder;
+  for (const auto& [name, one] : golden().pipelines["cases"].items()) {
+    const auto file = folder.path() / (name + ".json");
+    test::write_file(file, one["file"].dump());
+    const Tokenizer tokenizer = Tokenizer::load(file);
+    const auto saved = folder.path() / name;
+    tokenizer.save(saved);
+    const Tokenizer again = Tokenizer::load(saved);
+    EXPECT_EQ(again.fingerprint(), tokenizer.fingerprint()) << name;
+    EXPECT_EQ(again.vocab_size(), tokenizer.vocab_size()) << name;
+    EXPECT_EQ(again.pad_id(), tokenizer.pad_id()) << name;
+    EXPECT_EQ(again.mask_id(), tokenizer.mask_id()) << name;
+    EXPECT_EQ(again.token(again.pad_id()), "<pad>");
+    expect_ids(again, one, name);
+    again.save(saved / "second");
+    EXPECT_EQ(test::read_file(saved / "tokenizer.json"),
+              test::read_file(saved / "second" / "tokenizer.json"))
+        << name;
+  }
+}
+
+TEST(Pipelines, words_with_the_tokens_of_the_template_around_them) {
+  const test::TemporaryFolder folder;
+  const Json& one = golden().pipelines["cases"]["roberta_words"];
+  test::write_file(folder.path() / "tokenizer.json", one["file"].dump());
+  const Tokenizer tokenizer = Tokenizer::load(folder.path());
+  Ids parts = {tokenizer.encode("", std::nullopt, 8).ids.front()};
+  const std::vector<std::string> words = {"hello", "", "x1"};
+  std::vector<int32_t> places;
+  for (const std::string& word : words) {
+    const size_t begin = parts.size();
+    tokenizer.encode(word, parts);
+    places.push_back(parts.size() > begin ? static_cast<int32_t>(begin) : -1);
+  }
+  parts.push_back(tokenizer.encode("", std::nullopt, 8).ids.back());
+  Encoding encoding;
+  EncodeScratch scratch;
+  std::vector<int32_t> first;
+  tokenizer.encode_words(words, 64, encoding, first, scratch);
+  EXPECT_EQ(encoding.ids, parts);
+  EXPECT_EQ(first, places);
+  EXPECT_EQ(first[1], -1);
+}
+
+TEST(Pipelines, a_scratch_serves_several_tokenizers) {
+  const test::TemporaryFolder folder;
+  EncodeScratch scratch;
+  Encoding encoding;
+  for (int round = 0; round < 2; ++round) {
+    for (const char* name : {"gpt2", "llama3", "xlmr"}) {
+      test::write_file(folder.path() / "tokenizer.json",
+                       golden().pipelines["cases"][name]["file"].dump());
+      const Tokenizer tokenizer = Tokenizer::load(folder.path());
+      tokenizer.encode("hello world hello", std::nullopt, 64, encoding, scratch);
+      EXPECT_EQ(encoding.ids, tokenizer.encode("hello world hello", std::nullopt, 64).ids) << name;
+    }
+  }
+}
+
+TEST(Pipelines, a_long_word_takes_time_in_proportion_and_little_memory) {
+  const test::TemporaryFolder folder;
+  const std::string text(size_t{1} << 20, 'a');
+  for (const char* name : {"gpt2", "llama_unknown", "metaspace_never", "prefixed"}) {
+    test::write_file(folder.path() / "tokenizer.json",
+                     golden().pipelines["cases"][name]["file"].dump());
+    const Tokenizer tokenizer = Tokenizer::load(folder.path());
+    EncodeScratch scratch;
+    std::vector<int32_t> ids;
+    const int64_t before = test::live_heap_bytes();
+    tokenizer.encode(text, ids, scratch);
+    const int64_t held = test::live_heap_bytes() - before;
+    EXPECT_GT(ids.size(), text.size() / 64) << name;
+    EXPECT_LT(held,
+              static_cast<int64_t>(text.size()) * (8 + tokenizer.bytes_per_word_byte()) + (1 << 20))
+        << name;
+  }
+}
+
+TEST(Pipelines, bytes_are_what_the_heap_holds) {
+  const test::TemporaryFolder folder;
+  for (const auto& [name, one] : golden().pipelines["cases"].items()) {
+    test::write_file(folder.path() / "tokenizer.json", one["file"].dump());
+    const int64_t before = test::live_heap_bytes();
+    const Tokenizer tokenizer = Tokenizer::load(folder.path());
+    const int64_t held = test::live_heap_bytes() - before;
+    EXPECT_NEAR(static_cast<double>(tokenizer.approximate_bytes()), static_cast<double>(held),
+                12'288.0)
+        << name;
+  }
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a tokenizer is made of, as data, and the files it is read from and written to. Whatever the
+// files are, it is said as tokenizer.json says it: the pipeline is text of that file, the
+// vocabulary and the merges are tables. Reading is strict: what would change the tokens and is not
+// supported is an error that names it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text/added_tokens.h"
+#include "text/bert_normalizer.h"
+#include "text/bpe_model.h"
+#include "text/token_table.h"
+
+namespace snug {
+
+/// Names of the tokens with a role; empty where there is none.
+struct TokenRoles {
+  std::string pad, unk, cls, sep, mask;
+  friend bool operator==(const TokenRoles&, const TokenRoles&) = default;
+};
+/// BERT's.
+[[nodiscard]] inline TokenRoles bert_roles() {
+  return {.pad = "[PAD]", .unk = "[UNK]", .cls = "[CLS]", .sep = "[SEP]", .mask = "[MASK]"};
+}
+
+struct TokenizerSpec {
+  TokenTable vocabulary;          ///< the model's tokens; ids count from 0
+  std::vector<double> scores;     ///< of Unigram: one for each token
+  std::vector<BpeMerge> merges;   ///< of BPE
+  std::vector<AddedToken> added;  ///< their ids lie in the vocabulary, or follow it without gaps
+  TokenRoles roles;               ///< as far as other files than the pipeline say them
+  std::string pipeline;           ///< {"normalizer", "pre_tokenizer", "post_processor", "decoder"}
+  std::string model;              ///< the object "model" without vocab and merges
+  std::string where;              ///< the file, for messages
+
+  /// The id of a token of the vocabulary, or of an added one; -1 where there is none.
+  [[nodiscard]] int32_t find(std::string_view token) const;
+};
+
+/// What tokenizer_config.json says, as far as it changes tokens.
+struct TokenizerConfig {
+  bool exists = false;
+  TokenRoles roles;  ///< those that are named
+  std::optional<bool> lowercase;
+  std::optional<bool> strip_accents;
+  std::optional<bool> handle_chinese_chars;
+  std::vector<AddedToken> added;  ///< added_tokens_decoder
+  std::string tokenizer_class;
+  std::optional<int64_t> model_max_length;  ///< in tokens
+  std::string where;
+};
+
+/// Of a file; published vocabularies of half a million tokens take 20 MB.
+inline constexpr int64_t kMaxTokenizerFileBytes = int64_t{32} << 20;
+/// Of a JSON file, its vocabulary apart.
+inline constexpr int64_t kMaxTokenizerValues = 100'000;
+
+/// Reads tokenizer_config.json, and special_tokens_map.json beside it for roles that it does not
+/// name; missing files say nothing.
+[[nodiscard]] TokenizerConfig read_tokenizer_config(const std::string& file);
+/// Reads one token a line; the id is the line.
+[[nodiscard]] TokenizerSpec read_vocab_txt(const std::string& file, const TokenizerConfig& config);
+/// Reads Hugging Face's tokenizer.json.
+[[nodiscard]] TokenizerSpec read_tokenizer_json(const std::string& file,
+                                                const TokenizerConfig& config);
+/// The pipeline and the model of BERT's tokenizer over the vocabulary that is there.
+void set_bert_pipeline(TokenizerSpec& spec, const BertNormalizerOptions& normalizer);
+
+/// Writes tokenizer.json, tokenizer_config.json and, for WordPiece, vocab.txt into an existing
+/// folder; model_max_length where it is above 0, model_input_names where there are no type ids.
+void write_tokenizer_files(const TokenizerSpec& spec, const std::string& folder,
+                           int64_t model_max_length, bool has_type_ids);
+
+/// Adds one token to a vocabulary under construction; `line` names it in messages.
+void add_vocabulary_token(TokenizerSpec& spec, std::string_view token, const std::string& line);
+/// Makes the tokens with a role added tokens, where they are not yet.
+void add_role_tokens(TokenizerSpec& spec, const TokenRoles& roles);
+/// Refuses added tokens that are too long or too many: searching for them takes memory in
+/// proportion to their bytes.
+void check_added_tokens(const TokenizerSpec& spec);
+
+}  // namespace snug

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snug/tokenize.h"
+
+#include <limits>
+
+#include "text/tokenizer.h"
+
+namespace snug {
+
+struct TextEncoder::State {
+  Tokenizer tokenizer;
+  EncodeScratch scratch = {};
+  Encoding encoding = {};
+};
+
+TextEncoder::TextEncoder(const std::string& model)
+    : state_(std::make_unique<State>(State{.tokenizer = Tokenizer::load(model)})) {}
+
+TextEncoder::~TextEncoder() = default;
+
+const std::vector<int32_t>& TextEncoder::encode(std::string_view text) {
+  state_->tokenizer.encode(text, std::nullopt, std::numeric_limits<int32_t>::max(),
+                           state_->encoding, state_->scratch);
+  return state_->encoding.ids;
+}
+
+}  // namespace snug
