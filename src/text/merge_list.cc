@@ -21,12 +21,9 @@ bool MergeList::add_line(std::string_view line) {
   return add(line.substr(0, space), line.substr(space + 1));
 }
 
-std::vector<BpeMerge> MergeList::resolve(const TokenizerSpec& spec, const JsonFields& model) const {
+std::vector<BpeMerge> MergeList::resolve(const TokenizerSpec& spec, std::string_view prefix) const {
   std::vector<BpeMerge> merges;
   if (ends_.empty()) return merges;
-  const std::string prefix = model.has_value("continuing_subword_prefix")
-                                 ? model.required_string("continuing_subword_prefix")
-                                 : std::string();
   const std::string_view texts = texts_;
   const auto text = [&](size_t i) {
     const size_t begin = i == 0 ? 0 : ends_[i - 1];

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "text/json_fields.h"
 #include "text/tokenizer_spec.h"
 
 namespace snug {
@@ -19,9 +18,9 @@ class MergeList {
   bool add(std::string_view left, std::string_view right);
   /// "left right".
   bool add_line(std::string_view line);
-  /// The merges as ids. `model` says the prefix of continuing pieces.
+  /// The merges as ids; `prefix` is that of continuing pieces.
   [[nodiscard]] std::vector<BpeMerge> resolve(const TokenizerSpec& spec,
-                                              const JsonFields& model) const;
+                                              std::string_view prefix) const;
 
  private:
   std::string texts_;

@@ -102,6 +102,40 @@ TEST(Pipelines, a_saved_tokenizer_is_the_same) {
   }
 }
 
+TEST(Pipelines, vocab_json_and_merges_txt_are_roberta) {
+  const test::TemporaryFolder folder;
+  const Json& one = golden().pipelines["cases"]["roberta"];
+  const Json& model = one["file"]["model"];
+  std::string merges = "#version: 0.2\n";
+  for (const Json& merge : model["merges"])
+    merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
+  const auto file = folder.path() / "vocab.json";
+  test::write_file(file, model["vocab"].dump());
+  const auto error = [&] { return test::error_of([&] { (void)Tokenizer::load(folder.path()); }); };
+  EXPECT_NE(error().find("merges.txt"), std::string::npos) << error();
+  test::write_file(folder.path() / "merges.txt", merges);
+  const Tokenizer tokenizer = Tokenizer::load(folder.path());
+  expect_ids(tokenizer, one, "vocab.json");
+  EXPECT_EQ(tokenizer.encode("a", "b", 64).type_ids, std::vector<int32_t>(6, 0));
+  tokenizer.save(folder.path() / "saved");
+  expect_ids(Tokenizer::load(folder.path() / "saved"), one, "saved");
+
+  test::write_file(folder.path() / "merges.txt", merges + "a b c\n");
+  EXPECT_NE(error().find("is no merge of two tokens"), std::string::npos) << error();
+  test::write_file(folder.path() / "merges.txt", merges + "zz zz\n");
+  EXPECT_NE(error().find("needs the token 'zz', which the vocabulary lacks"), std::string::npos)
+      << error();
+  test::write_file(folder.path() / "merges.txt", merges);
+  test::write_file(folder.path() / "tokenizer_config.json",
+                   R"({"tokenizer_class":"CLIPTokenizer"})");
+  EXPECT_NE(error().find("'CLIPTokenizer' is neither RoBERTa's nor GPT-2's"), std::string::npos)
+      << error();
+  test::write_file(file, R"({"<s>": 0, "a": "b"})");
+  EXPECT_NE(error().find("the vocabulary gives 'a' an id that is no whole number"),
+            std::string::npos)
+      << error();
+}
+
 TEST(Pipelines, words_with_the_tokens_of_the_template_around_them) {
   const test::TemporaryFolder folder;
   const Json& one = golden().pipelines["cases"]["roberta_words"];

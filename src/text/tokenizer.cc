@@ -127,15 +127,29 @@ void Tokenizer::find_roles() {
   }
 }
 
+namespace {
+
+// In the order of preference.
+constexpr const char* kFiles[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
+
+/// The first of them that the folder has; empty where it has none.
+std::string file_in(const std::filesystem::path& folder) {
+  for (const char* name : kFiles) {
+    if (io::file_exists(folder / name)) return folder / name;
+  }
+  return {};
+}
+
+}  // namespace
+
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   std::string file = path.string();
   if (io::is_folder(file)) {
-    file = path / "tokenizer.json";
-    if (!io::file_exists(file)) file = path / "vocab.txt";
-    if (!io::file_exists(file)) {
+    file = file_in(path);
+    if (file.empty()) {
       throw Error(ErrorCode::io, path.string(),
-                  "the folder has neither tokenizer.json nor vocab.txt",
-                  "name a folder of a model, a vocab.txt or a tokenizer.json");
+                  "the folder has neither tokenizer.json nor vocab.txt nor vocab.json",
+                  "name a folder of a model, or a file of a tokenizer");
     }
   } else if (!io::file_exists(file)) {
     throw Error(ErrorCode::io, file, "there is no such file or folder",
@@ -143,17 +157,17 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   }
   const std::string folder = io::parent_folder(file);
   const TokenizerConfig config = read_tokenizer_config(folder + "/tokenizer_config.json");
-  if (file.ends_with(".json")) return Tokenizer(read_tokenizer_json(file, config));
+  const bool is_bpe = file.ends_with("vocab.json");
+  if (file.ends_with(".json") && !is_bpe) return Tokenizer(read_tokenizer_json(file, config));
   if (io::file_exists(folder + "/added_tokens.json")) {
     throw Error(ErrorCode::unsupported, folder, "added_tokens.json is not supported",
                 "save the tokenizer again with transformers, which writes tokenizer.json");
   }
-  return Tokenizer(read_vocab_txt(file, config));
+  return Tokenizer(is_bpe ? read_bpe_files(file, folder + "/merges.txt", config)
+                          : read_vocab_txt(file, config));
 }
 
-bool Tokenizer::is_in(const std::filesystem::path& folder) {
-  return io::file_exists(folder / "tokenizer.json") || io::file_exists(folder / "vocab.txt");
-}
+bool Tokenizer::is_in(const std::filesystem::path& folder) { return !file_in(folder).empty(); }
 
 Tokenizer Tokenizer::from_tokens(const std::vector<std::string>& tokens,
                                  const BertNormalizerOptions& options) {

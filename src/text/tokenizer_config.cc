@@ -77,6 +77,7 @@ TokenizerConfig read_tokenizer_config(const std::string& file) {
   config.lowercase = fields.boolean("do_lower_case");
   config.strip_accents = fields.boolean("strip_accents");
   config.handle_chinese_chars = fields.boolean("tokenize_chinese_chars");
+  config.add_prefix_space = fields.boolean("add_prefix_space");
   if (fields.has_value("tokenizer_class")) {
     config.tokenizer_class = fields.required_string("tokenizer_class");
   }

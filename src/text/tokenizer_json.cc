@@ -16,6 +16,7 @@
 #include "text/json_fields.h"
 #include "text/merge_list.h"
 #include "text/tokenizer_spec.h"
+#include "text/vocabulary_entries.h"
 
 namespace snug {
 namespace {
@@ -23,15 +24,10 @@ namespace {
 using io::JsonValue;
 using Cell = io::JsonRows::Cell;
 
-struct VocabularyEntry {
-  int64_t id;
-  std::string token;
-};
-
 /// What the parser hands over instead of putting it into the document.
 struct Tables {
-  std::vector<VocabularyEntry> entries;  // of an object
-  std::vector<double> scores;            // of a list of tokens and scores
+  VocabularyEntries entries;
+  std::vector<double> scores;  // of a list of tokens and scores
   MergeList merges;
 };
 
@@ -72,14 +68,6 @@ double read_score(const std::string& text) {
 }
 
 JsonValue parse_file(const std::string& file, Tables& tables, TokenizerSpec& spec) {
-  const auto take_entry = [&](const std::string& token, std::optional<int64_t> id) {
-    if (!id || *id < 0 || *id >= (int64_t{1} << 31)) {
-      throw Error(ErrorCode::bad_data, file,
-                  "model.vocab gives '" + token + "' an id that is no whole number from 0",
-                  "write the file again");
-    }
-    tables.entries.push_back({*id, token});
-  };
   const auto take_scored = [&](std::span<const Cell> row) {
     if (row.size() != 2 || row[0].is_number || !row[1].is_number) return false;
     add_vocabulary_token(spec, row[0].text, "id " + std::to_string(spec.vocabulary.size()));
@@ -96,40 +84,27 @@ JsonValue parse_file(const std::string& file, Tables& tables, TokenizerSpec& spe
   };
   return io::parse_json(io::read_all(file, kMaxTokenizerFileBytes), file,
                         {.max_values = kMaxTokenizerValues},
-                        {.entries = {.path = {"model", "vocab"}, .take = take_entry},
+                        {.entries = tables.entries.taken({"model", "vocab"}),
                          .rows = {{.path = {"model", "vocab"}, .take = take_scored},
                                   {.path = {"model", "merges"}, .take = take_merge}}});
 }
 
 void read_vocabulary(const JsonValue& document, Tables& tables, TokenizerSpec& spec) {
-  std::vector<VocabularyEntry>& entries = tables.entries;
   if (!tables.scores.empty()) {
     spec.scores = std::move(tables.scores);
     return;
   }
-  if (entries.empty()) {
-    throw Error(ErrorCode::bad_data, spec.where, "model.vocab is empty or missing",
-                "name a tokenizer with a vocabulary");
+  if (const std::optional<JsonValue> model = document.find("model");
+      tables.entries.empty() || !model || !model->is_object() || !model->find("vocab")) {
+    tables.entries.add_to(spec);  // it says so
+    return;
   }
   if (const JsonValue vocabulary = document.at("model").at("vocab");
       !vocabulary.is_object() || vocabulary.size() != 0) {
     throw Error(ErrorCode::bad_data, spec.where, "model.vocab is not an object of tokens and ids",
                 "write the file again");
   }
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const auto& a, const auto& b) { return a.id < b.id; });
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const auto id = static_cast<int64_t>(i);
-    if (entries[i].id != id) {
-      const bool is_twice = entries[i].id < id;
-      throw Error(ErrorCode::bad_data, spec.where,
-                  is_twice ? "model.vocab gives id " + std::to_string(entries[i].id) + " to '" +
-                                 entries[i - 1].token + "' and '" + entries[i].token + "'"
-                           : "model.vocab has no token with id " + std::to_string(id),
-                  "ids must count from 0 without gaps");
-    }
-    add_vocabulary_token(spec, entries[i].token, "id " + std::to_string(id));
-  }
+  tables.entries.add_to(spec);
 }
 
 void read_added_tokens(const JsonValue& document, TokenizerSpec& spec) {
@@ -240,7 +215,7 @@ TokenizerSpec read_tokenizer_json(const std::string& file, const TokenizerConfig
   TokenizerSpec spec;
   spec.where = file;
   spec.roles = config.roles;
-  Tables tables;
+  Tables tables{.entries = {file, "model.vocab"}, .scores = {}, .merges = {}};
   const JsonValue document = parse_file(file, tables, spec);
   const JsonFields fields(document, spec.where, "tokenizer");
   fields.allow_only({"version", "truncation", "padding", "added_tokens", "normalizer",
@@ -250,7 +225,9 @@ TokenizerSpec read_tokenizer_json(const std::string& file, const TokenizerConfig
   read_vocabulary(document, tables, spec);
   spec.pipeline = pipeline_of(fields);
   spec.model = text_of(model, {"vocab", "merges"});
-  spec.merges = tables.merges.resolve(spec, model);
+  spec.merges = tables.merges.resolve(spec, model.has_value("continuing_subword_prefix")
+                                                ? model.required_string("continuing_subword_prefix")
+                                                : std::string());
   check_truncation(document, spec.where);
   read_padding(document, spec);
   read_added_tokens(document, spec);

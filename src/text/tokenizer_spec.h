@@ -48,6 +48,7 @@ struct TokenizerConfig {
   std::optional<bool> lowercase;
   std::optional<bool> strip_accents;
   std::optional<bool> handle_chinese_chars;
+  std::optional<bool> add_prefix_space;
   std::vector<AddedToken> added;  ///< added_tokens_decoder
   std::string tokenizer_class;
   std::optional<int64_t> model_max_length;  ///< in tokens
@@ -67,6 +68,9 @@ inline constexpr int64_t kMaxTokenizerValues = 100'000;
 /// Reads Hugging Face's tokenizer.json.
 [[nodiscard]] TokenizerSpec read_tokenizer_json(const std::string& file,
                                                 const TokenizerConfig& config);
+/// Reads vocab.json and merges.txt: RoBERTa's and GPT-2's.
+[[nodiscard]] TokenizerSpec read_bpe_files(const std::string& vocabulary, const std::string& merges,
+                                           const TokenizerConfig& config);
 /// The pipeline and the model of BERT's tokenizer over the vocabulary that is there.
 void set_bert_pipeline(TokenizerSpec& spec, const BertNormalizerOptions& normalizer);
 
@@ -79,6 +83,8 @@ void write_tokenizer_files(const TokenizerSpec& spec, const std::string& folder,
 void add_vocabulary_token(TokenizerSpec& spec, std::string_view token, const std::string& line);
 /// Makes the tokens with a role added tokens, where they are not yet.
 void add_role_tokens(TokenizerSpec& spec, const TokenRoles& roles);
+/// Refuses added tokens whose ids neither lie in the vocabulary nor follow it; `where` says them.
+void check_added_ids(const TokenizerSpec& spec, const std::string& where);
 /// Refuses added tokens that are too long or too many: searching for them takes memory in
 /// proportion to their bytes.
 void check_added_tokens(const TokenizerSpec& spec);

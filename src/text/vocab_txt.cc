@@ -67,6 +67,21 @@ void add_role_tokens(TokenizerSpec& spec, const TokenRoles& roles) {
   }
 }
 
+void check_added_ids(const TokenizerSpec& spec, const std::string& where) {
+  int64_t next = spec.vocabulary.size();
+  for (const AddedToken& token : spec.added) {
+    const int32_t known = spec.vocabulary.find(token.content);
+    const int64_t expected = known >= 0 ? known : next++;
+    if (token.id != expected) {
+      throw Error(ErrorCode::bad_data, where,
+                  "added_tokens_decoder gives '" + token.content + "' id " +
+                      std::to_string(token.id) + "; by the vocabulary it is " +
+                      std::to_string(expected),
+                  "make the two files agree");
+    }
+  }
+}
+
 void check_added_tokens(const TokenizerSpec& spec) {
   size_t bytes = 0;
   for (const AddedToken& token : spec.added) {
@@ -111,19 +126,8 @@ TokenizerSpec read_vocab_txt(const std::string& file, const TokenizerConfig& con
     throw Error(ErrorCode::bad_data, spec.where, "the vocabulary is empty",
                 "name a vocab.txt with one token a line");
   }
-  int64_t next = spec.vocabulary.size();
-  for (const AddedToken& token : config.added) {
-    const int32_t known = spec.vocabulary.find(token.content);
-    const int64_t expected = known >= 0 ? known : next++;
-    if (token.id != expected) {
-      throw Error(ErrorCode::bad_data, config.where,
-                  "added_tokens_decoder gives '" + token.content + "' id " +
-                      std::to_string(token.id) + "; by the vocabulary it is " +
-                      std::to_string(expected),
-                  "make the two files agree");
-    }
-    spec.added.push_back(token);
-  }
+  spec.added = config.added;
+  check_added_ids(spec, config.where);
   // What tokenizer_config.json does not name is BERT's.
   spec.roles = bert_roles();
   const auto name = [](std::string& role, const std::string& named) {
