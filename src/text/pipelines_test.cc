@@ -136,6 +136,48 @@ TEST(Pipelines, vocab_json_and_merges_txt_are_roberta) {
       << error();
 }
 
+TEST(Pipelines, sentencepiece_models_equal_sentencepiece) {
+  const Json golden_models = read_json("sentencepiece_golden.json");
+  const auto block = golden_models["block"].get<size_t>();
+  const test::TemporaryFolder folder;
+  for (const auto& [name, one] : golden_models["models"].items()) {
+    const Tokenizer tokenizer = Tokenizer::load(test::data_file(name));
+    const auto saved = folder.path() / name;
+    tokenizer.save(saved, 64);
+    const Tokenizer again = Tokenizer::load(saved);
+    EXPECT_EQ(again.fingerprint(), tokenizer.fingerprint());
+    EXPECT_EQ(Tokenizer::saved_max_length(saved), 64);
+    const auto places = one["texts"].get<std::vector<size_t>>();
+    for (size_t begin = 0; begin < places.size(); begin += block) {
+      std::string lines;
+      for (size_t i = begin; i < std::min(begin + block, places.size()); ++i) {
+        Ids ids;
+        (i % 2 == 0 ? tokenizer : again).encode(golden().texts[places[i]], ids);
+        lines += (i == begin ? "" : ";") + line_of(ids);
+      }
+      ASSERT_EQ(hash_of(lines), one["hashes"][begin / block].get<uint32_t>())
+          << name << " texts from " << begin;
+    }
+    EXPECT_EQ(tokenizer.mask_id(), tokenizer.vocab_size() - 1) << name;
+    const std::string bytes = test::read_file(test::data_file(name));
+    for (size_t size = 0; size < bytes.size(); size += 97) {
+      test::write_file(saved / name, bytes.substr(0, size));
+      EXPECT_FALSE(
+          test::error_of([&] { (void)Tokenizer::load(saved / name); }).starts_with("internal"))
+          << size;
+    }
+  }
+  const Tokenizer deberta = Tokenizer::load(test::data_file("spm.model"));
+  const Encoding pair = deberta.encode("a", "a", 64);
+  EXPECT_EQ(pair.ids.front(), 1);
+  EXPECT_EQ(pair.ids.back(), 2);
+  EXPECT_EQ(pair.type_ids.back(), 1);
+  const Encoding xlmr =
+      Tokenizer::load(test::data_file("sentencepiece.bpe.model")).encode("a", "a", 64);
+  EXPECT_EQ(std::count(xlmr.ids.begin(), xlmr.ids.end(), 2), 3);
+  EXPECT_EQ(std::count(xlmr.type_ids.begin(), xlmr.type_ids.end(), 0), std::ssize(xlmr.ids));
+}
+
 TEST(Pipelines, words_with_the_tokens_of_the_template_around_them) {
   const test::TemporaryFolder folder;
   const Json& one = golden().pipelines["cases"]["roberta_words"];

@@ -130,7 +130,8 @@ void Tokenizer::find_roles() {
 namespace {
 
 // In the order of preference.
-constexpr const char* kFiles[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
+constexpr const char* kFiles[] = {"tokenizer.json", "vocab.txt", "vocab.json", "spm.model",
+                                  "sentencepiece.bpe.model"};
 
 /// The first of them that the folder has; empty where it has none.
 std::string file_in(const std::filesystem::path& folder) {
@@ -148,7 +149,8 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     file = file_in(path);
     if (file.empty()) {
       throw Error(ErrorCode::io, path.string(),
-                  "the folder has neither tokenizer.json nor vocab.txt nor vocab.json",
+                  "the folder has neither tokenizer.json nor vocab.txt, vocab.json, spm.model or "
+                  "sentencepiece.bpe.model",
                   "name a folder of a model, or a file of a tokenizer");
     }
   } else if (!io::file_exists(file)) {
@@ -163,6 +165,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     throw Error(ErrorCode::unsupported, folder, "added_tokens.json is not supported",
                 "save the tokenizer again with transformers, which writes tokenizer.json");
   }
+  if (file.ends_with(".model")) return Tokenizer(read_sentencepiece(file, config));
   return Tokenizer(is_bpe ? read_bpe_files(file, folder + "/merges.txt", config)
                           : read_vocab_txt(file, config));
 }
@@ -311,7 +314,10 @@ void Tokenizer::save(const std::filesystem::path& folder, int64_t model_max_leng
 int64_t Tokenizer::table_bytes() const {
   return static_cast<int64_t>(spec_->scores.capacity() * sizeof(double) +
                               spec_->merges.capacity() * sizeof(BpeMerge) +
-                              spec_->pipeline.capacity() + spec_->model.capacity()) +
+                              spec_->pipeline.capacity() + spec_->model.capacity() +
+                              (spec_->sentencepiece ? spec_->sentencepiece->file.capacity() +
+                                                          spec_->sentencepiece->kinds.capacity()
+                                                    : 0)) +
          pipeline_.normalizer.heap_bytes() + pipeline_.pre_tokenizer.heap_bytes() +
          pipeline_.model->heap_bytes();
 }
@@ -352,6 +358,8 @@ std::string Tokenizer::fingerprint() const {
   const std::string_view tokens = pipeline.substr(0, pipeline.rfind(",\"decoder\":"));
   add(tokens.data(), tokens.size());
   add(spec_->model.data(), spec_->model.size());
+  if (spec_->sentencepiece)
+    add(spec_->sentencepiece->file.data(), spec_->sentencepiece->file.size());
   return hash.finish();
 }
 

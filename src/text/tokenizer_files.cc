@@ -147,6 +147,36 @@ std::string tokenizer_json_of(const TokenizerSpec& spec) {
   return text + "}\n}\n";
 }
 
+void name_roles(const TokenizerSpec& spec, Json& config) {
+  const auto name = [&](const char* key, const std::string& token) {
+    if (spec.find(token) >= 0) config[key] = token;
+  };
+  name("pad_token", spec.roles.pad);
+  name("unk_token", spec.roles.unk);
+  name("cls_token", spec.roles.cls);
+  name("sep_token", spec.roles.sep);
+  name("mask_token", spec.roles.mask);
+}
+
+void write_config(Json config, const std::string& folder, int64_t model_max_length,
+                  bool has_type_ids) {
+  if (model_max_length > 0) config["model_max_length"] = model_max_length;
+  if (!has_type_ids) config["model_input_names"] = {"input_ids", "attention_mask"};
+  io::write_file(folder + "/tokenizer_config.json", config.dump(2) + "\n");
+}
+
+/// The model as it was read.
+void write_sentencepiece(const TokenizerSpec& spec, const std::string& folder,
+                         int64_t model_max_length, bool has_type_ids) {
+  const SentencePieceSpec& model = *spec.sentencepiece;
+  const bool is_deberta = model.tokenizer_class == "DebertaV2Tokenizer";
+  io::write_file(folder + (is_deberta ? "/spm.model" : "/sentencepiece.bpe.model"), model.file);
+  Json config{{"tokenizer_class", model.tokenizer_class}};
+  name_roles(spec, config);
+  if (is_deberta) config["do_lower_case"] = false;
+  write_config(std::move(config), folder, model_max_length, has_type_ids);
+}
+
 std::string lines_of(const TokenTable& vocabulary) {
   std::string lines;
   for (int64_t id = 0; id < vocabulary.size(); ++id) {
@@ -185,6 +215,7 @@ void set_bert_pipeline(TokenizerSpec& spec, const BertNormalizerOptions& normali
 
 void write_tokenizer_files(const TokenizerSpec& spec, const std::string& folder,
                            int64_t model_max_length, bool has_type_ids) {
+  if (spec.sentencepiece) return write_sentencepiece(spec, folder, model_max_length, has_type_ids);
   if (kind_of(spec) == "WordPiece")
     io::write_file(folder + "/vocab.txt", lines_of(spec.vocabulary));
   io::write_file(folder + "/tokenizer.json", tokenizer_json_of(spec));
@@ -198,17 +229,8 @@ void write_tokenizer_files(const TokenizerSpec& spec, const std::string& folder,
         normalizer.has("strip_accents") ? Json(normalizer.get_bool("strip_accents")) : Json();
     config["tokenize_chinese_chars"] = normalizer.get_bool("handle_chinese_chars");
   }
-  const auto name = [&](const char* key, const std::string& token) {
-    if (spec.find(token) >= 0) config[key] = token;
-  };
-  name("pad_token", spec.roles.pad);
-  name("unk_token", spec.roles.unk);
-  name("cls_token", spec.roles.cls);
-  name("sep_token", spec.roles.sep);
-  name("mask_token", spec.roles.mask);
-  if (model_max_length > 0) config["model_max_length"] = model_max_length;
-  if (!has_type_ids) config["model_input_names"] = {"input_ids", "attention_mask"};
-  io::write_file(folder + "/tokenizer_config.json", config.dump(2) + "\n");
+  name_roles(spec, config);
+  write_config(std::move(config), folder, model_max_length, has_type_ids);
 }
 
 }  // namespace snug

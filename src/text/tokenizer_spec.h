@@ -14,6 +14,7 @@
 #include "text/bert_normalizer.h"
 #include "text/bpe_model.h"
 #include "text/token_table.h"
+#include "text/unigram_model.h"
 
 namespace snug {
 
@@ -27,6 +28,17 @@ struct TokenRoles {
   return {.pad = "[PAD]", .unk = "[UNK]", .cls = "[CLS]", .sep = "[SEP]", .mask = "[MASK]"};
 }
 
+/// A sentencepiece model beside the tables: its normalisation, and the kinds of its pieces.
+struct SentencePieceSpec {
+  std::string file;              ///< as it was read; it is written again
+  std::string_view charsmap;     ///< lies in the file
+  std::vector<PieceKind> kinds;  ///< one for each token
+  std::string tokenizer_class;   ///< transformers' name
+  int32_t unk = -1;
+  bool byte_fallback = false;
+  bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
+};
+
 struct TokenizerSpec {
   TokenTable vocabulary;          ///< the model's tokens; ids count from 0
   std::vector<double> scores;     ///< of Unigram: one for each token
@@ -36,6 +48,7 @@ struct TokenizerSpec {
   std::string pipeline;           ///< {"normalizer", "pre_tokenizer", "post_processor", "decoder"}
   std::string model;              ///< the object "model" without vocab and merges
   std::string where;              ///< the file, for messages
+  std::optional<SentencePieceSpec> sentencepiece;  ///< in place of normalizer, splitter and model
 
   /// The id of a token of the vocabulary, or of an added one; -1 where there is none.
   [[nodiscard]] int32_t find(std::string_view token) const;
@@ -71,6 +84,9 @@ inline constexpr int64_t kMaxTokenizerValues = 100'000;
 /// Reads vocab.json and merges.txt: RoBERTa's and GPT-2's.
 [[nodiscard]] TokenizerSpec read_bpe_files(const std::string& vocabulary, const std::string& merges,
                                            const TokenizerConfig& config);
+/// Reads a sentencepiece model: DeBERTa's or XLM-R's.
+[[nodiscard]] TokenizerSpec read_sentencepiece(const std::string& file,
+                                               const TokenizerConfig& config);
 /// The pipeline and the model of BERT's tokenizer over the vocabulary that is there.
 void set_bert_pipeline(TokenizerSpec& spec, const BertNormalizerOptions& normalizer);
 

@@ -123,9 +123,6 @@ class SentencePieceUnigram final : public WordModel {
       if (kinds[at] == PieceKind::normal || kinds[at] == PieceKind::user_defined)
         pieces.emplace_back(vocabulary.token(i), static_cast<int32_t>(i));
     }
-    for (size_t at = 0; at < kinds.size(); ++at) {
-      if (kinds[at] == PieceKind::normal) greatest_ = std::max(greatest_, scores[at]);
-    }
     trie_ = PieceTrie(std::move(pieces));
     unk_score_ = least - 10.0F;
   }
@@ -135,7 +132,7 @@ class SentencePieceUnigram final : public WordModel {
     find_paths(trie_, word, options_.unk, unk_score_, scratch.short_paths,
                [&](int32_t id, size_t bytes) {
                  return is_user_defined_[static_cast<size_t>(id)]
-                            ? static_cast<float>(bytes) * greatest_ - 0.1F
+                            ? static_cast<float>(0.1 * static_cast<double>(bytes - 1))
                             : scores_[id];
                });
     auto& found = scratch.backwards;
@@ -170,7 +167,6 @@ class SentencePieceUnigram final : public WordModel {
   BytePieces bytes_;
   PieceTrie trie_;
   float unk_score_ = 0;
-  float greatest_ = std::numeric_limits<float>::lowest();
 };
 
 }  // namespace

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sentencepiece model, whose own bytes are the text to encode with it.
+#include <string>
+
+#include "base/utf8.h"
+#include "fuzz/fuzz.h"
+#include "text/tokenizer.h"
+
+namespace snug::fuzz {
+
+void read_sentencepiece(std::string_view input) {
+  const auto tokenizer = Tokenizer::load(write_file("spm.model", input));
+  const std::string_view text = input.substr(0, first_invalid_utf8(input).value_or(input.size()));
+  const Encoding encoding = tokenizer.encode(text, "a [MASK] b", 64);
+  for (const int32_t id : encoding.ids)
+    require(id >= 0 && id < tokenizer.vocab_size(), "an id is a token's");
+}
+
+}  // namespace snug::fuzz
