@@ -79,6 +79,7 @@ struct RunConfig {
   LoraOptions lora;
   std::string lora_adapter;              // a folder; empty: adapters are fresh
   std::string frozen_dtype = "float32";  // of frozen weights: float32, bfloat16, int8
+  std::string weight_dtype = "float32";  // of trained weights: float32, bf16x8, bfloat16
 
   // Task.
   std::string task = "auto";

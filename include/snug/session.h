@@ -117,6 +117,10 @@ struct SessionOptions {
   /// How frozen linear maps and tables of embeddings are stored: "float32", "bfloat16" or "int8"
   /// (docs/lora.md).
   std::string frozen_dtype = "float32";
+  /// How trained weights of two dimensions and 4096 elements or more are stored: "float32",
+  /// "bf16x8" (24 bits) or "bfloat16". In fewer bits an update rounds them stochastically
+  /// (docs/precision.md).
+  std::string weight_dtype = "float32";
   ScheduleKind lr_scheduler_type = ScheduleKind::constant;
   int64_t warmup_steps = 0;
   int64_t max_steps = 0;  // updates after which a falling schedule is at 0; needed for one
@@ -291,7 +295,7 @@ enum class TensorKind : uint8_t { parameter, buffer, optimizer_state, scales };
 struct TensorInfo {
   std::string name;  // states are called ROLE.PARAMETER, in 8 bits with .codes and .scales behind
   Shape shape;
-  DType dtype = DType::f32;  // u8 of codes, bf16 of frozen weights in 16 bits
+  DType dtype = DType::f32;  // u8 of codes, bf16 and bf16x8 of weights in 16 and 24 bits
   TensorKind kind = TensorKind::parameter;
   bool is_trained = false;  // a parameter that no pattern freezes
   [[nodiscard]] bool is_weight() const { return kind != TensorKind::optimizer_state; }  // or buffer
@@ -299,6 +303,7 @@ struct TensorInfo {
   [[nodiscard]] bool is_coded() const {
     return kind == TensorKind::parameter && dtype != DType::f32;
   }
+  [[nodiscard]] bool is_frozen_code() const { return is_coded() && !is_trained; }
 };
 
 /// Plans without training: the report, with its price list. Throws Error{out_of_budget} with the
@@ -397,14 +402,15 @@ class Session {
 
   /// Weights, buffers and optimizer states, in order of name.
   [[nodiscard]] std::vector<TensorInfo> tensors() const;
-  /// Codes of states in 8 bits are whole numbers from 0 to 255. Frozen weights that are stored in
-  /// fewer bits are decoded, and coded where they are written.
+  /// Codes of states in 8 bits are whole numbers from 0 to 255. Weights that are stored in fewer
+  /// bits are decoded, and coded where they are written (rounded to the nearest).
   /// Throw Error{bad_config} for a name that there is not or another number of elements, write()
   /// also for values that are not finite.
   void read(const std::string& name, std::span<float> values) const;
   [[nodiscard]] std::vector<float> read(const std::string& name) const;
   void write(const std::string& name, std::span<const float> values);
   /// Whole rows of a weight or buffer from this one, for weights that are not in memory as f32.
+  void read_rows(const std::string& name, int64_t first_row, std::span<float> values) const;
   void write_rows(const std::string& name, int64_t first_row, std::span<const float> values);
   /// The tensor's own elements, without a copy; valid until the next call that changes the session.
   /// What is written through edit() is not checked.

@@ -14,12 +14,14 @@ namespace snug {
 
 /// How the elements of a tensor are stored. boolean is one byte, 0 or 1. i64 carries keys of random
 /// numbers (seed, update, slot), not data. bf16 and f16 are stored so; sums over them are f32. u8
-/// are codes, whose meaning their op knows.
-enum class DType : uint8_t { f32, i32, i64, boolean, bf16, f16, u8 };
+/// are codes, whose meaning their op knows. bf16x8 is how a weight may be stored: 24 bits, those of
+/// a bf16 and 8 more (base/half.h).
+enum class DType : uint8_t { f32, i32, i64, boolean, bf16, f16, u8, bf16x8 };
 
 /// What gradients flow through.
 [[nodiscard]] inline bool is_floating(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16 ||
+         dtype == DType::bf16x8;
 }
 
 struct TensorType {

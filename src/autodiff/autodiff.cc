@@ -18,6 +18,11 @@ namespace {
 
 constexpr const char* kCast = "cast";
 
+// One and the same number in another type, or in fewer bits.
+bool is_conversion(const Node& node) {
+  return *node.op->name == kCast || *node.op->name == "upper_half";
+}
+
 // Nodes that the rule builds for these wants, counted on a graph of this one node.
 size_t count_nodes(const GraphBuilder& builder, const Node& node, const std::vector<bool>& has_dy,
                    const std::vector<bool>& wants) {
@@ -105,7 +110,7 @@ class ReverseMode {
   // of the weight itself, so that its uses are summed where the weight's are.
   void find_copies() {
     for (const Node& node : builder_.graph().nodes) {
-      if (*node.op->name != kCast || wrt_.count(node.inputs[0]) == 0) continue;
+      if (!is_conversion(node) || wrt_.count(node.inputs[0]) == 0) continue;
       const ValueId copy = node.outputs[0];
       const bool is_asked_for = wrt_.count(copy) != 0 || copy == output_;
       if (!is_asked_for && is_floating(builder_.type(copy).dtype)) original_[copy] = node.inputs[0];
@@ -240,11 +245,12 @@ class ReverseMode {
     return builder_.op1(kCast, {id}, {{"to", std::string(to_string(dtype))}});
   }
 
-  // Gradients of what is differentiated by are of its type; others may be f32 for a value in 16
-  // bits, and then their sum is.
+  // Gradients of what is differentiated by are of its type, those of a weight f32 whatever it is
+  // stored as; others may be f32 for a value in 16 bits, and then their sum is.
   void add_contribution(ValueId input, ValueId gradient) {
-    const DType own = builder_.type(input).dtype;
-    if (wrt_.count(input) != 0) gradient = as_type(gradient, own);
+    const bool is_weight = builder_.graph().value(input).kind == ValueKind::parameter;
+    if (wrt_.count(input) != 0)
+      gradient = as_type(gradient, is_weight ? DType::f32 : builder_.type(input).dtype);
     const auto sum = accumulators_.find(input);
     if (sum != accumulators_.end()) {
       sum->second = builder_.op1("accumulate", {sum->second, gradient});

@@ -13,6 +13,7 @@ namespace {
 std::vector<DType> types_of(const std::string& words) {
   std::vector<DType> types;
   if (words == "*") return types;
+  if (words == "weight") return {DType::f32, DType::bf16, DType::bf16x8};
   std::istringstream stream(words);
   for (std::string word; std::getline(stream, word, '|');) {
     const auto type = dtype_of(word);

@@ -4,6 +4,7 @@
 //
 //   f32 i32 -> f32        a table and ids give rows
 //   f32|i32 f32... -> *   either; all inputs that follow alike; any type
+//   weight -> f32         what weights are stored as: f32, bf16 or bf16x8
 //
 // Element types are how operands are stored. What a kernel computes in is its own affair: one that
 // takes 16-bit floats computes in f32 and converts rows as it loads and stores them

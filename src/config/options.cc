@@ -117,6 +117,10 @@ void add_model(std::vector<Option>& all) {
                    "how frozen linear maps and tables of embeddings of 4096 elements or more are "
                    "stored: in fewer bits they are decoded in the kernel (docs/lora.md)"},
                   &RunConfig::frozen_dtype, {"float32", "bfloat16", "int8"}),
+      word_option({"weight_dtype",
+                   "how trained weights of two dimensions and 4096 elements or more are stored: in "
+                   "24 or 16 bits an update rounds them stochastically (docs/precision.md)"},
+                  &RunConfig::weight_dtype, {"float32", "bf16x8", "bfloat16"}),
   };
 }
 

@@ -14,9 +14,9 @@ const TensorType& VjpArgs::type(ValueId id) const { return builder.type(id); }
 
 bool VjpArgs::is_of_weights(ValueId id) const {
   const Graph& graph = builder.graph();
-  const NodeId producer = graph.value(id).producer;
-  return producer == kNone ? graph.value(id).kind == ValueKind::parameter
-                           : graph.node(producer).phase == Phase::prologue;
+  const Value& value = graph.value(storage_of(graph, id));  // behind views
+  return value.producer == kNone ? value.kind == ValueKind::parameter
+                                 : graph.node(value.producer).phase == Phase::prologue;
 }
 
 GraphBuilder::GraphBuilder(const OpRegistry& registry, std::string name) : registry_(&registry) {

@@ -24,13 +24,15 @@ const char* to_string(DType dtype) {
       return "f16";
     case DType::u8:
       return "u8";
+    case DType::bf16x8:
+      return "bf16x8";
   }
   return "?";
 }
 
 std::optional<DType> dtype_of(std::string_view name) {
-  for (const DType dtype :
-       {DType::f32, DType::i32, DType::i64, DType::boolean, DType::bf16, DType::f16, DType::u8}) {
+  for (const DType dtype : {DType::f32, DType::i32, DType::i64, DType::boolean, DType::bf16,
+                            DType::f16, DType::u8, DType::bf16x8}) {
     if (name == to_string(dtype)) return dtype;
   }
   return std::nullopt;
@@ -49,6 +51,8 @@ int64_t element_bytes(DType dtype) {
     case DType::bf16:
     case DType::f16:
       return 2;
+    case DType::bf16x8:
+      return 3;
   }
   return 0;
 }

@@ -1,11 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint_tensors.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "base/check.h"
 #include "snug/error.h"
 
 namespace snug::io {
 namespace {
+
+/// Of a tensor that is read or written a few rows at a time.
+struct Rows {
+  int64_t count = 0;
+  int64_t columns = 0;
+  int64_t at_once = 0;
+
+  explicit Rows(std::span<const int64_t> shape) : count(shape.empty() ? 1 : shape[0]) {
+    constexpr int64_t kBufferElements = 1 << 16;
+    columns = 1;
+    for (size_t i = 1; i < shape.size(); ++i) columns *= shape[i];
+    at_once = columns == 0 ? count : std::max<int64_t>(1, kBufferElements / columns);
+  }
+  // Calls use(first, values), with room for whole rows.
+  template <class Use>
+  void for_each(Use use) const {
+    std::vector<float> values;
+    for (int64_t first = 0; first < count; first += at_once) {
+      values.resize(static_cast<size_t>(std::min(at_once, count - first) * columns));
+      use(first, std::span(values));
+    }
+  }
+};
 
 StoredType stored_type(DType dtype) {
   if (dtype == DType::bf16) return StoredType::bf16;
@@ -43,6 +70,28 @@ void read_exactly(const TensorFile& file, const TensorInfo* found, const std::st
                 "resume with the model configuration that the run began with");
   }
   file.read(found->name, bytes.data(), found->size_bytes());
+}
+
+TensorToWrite tensor_of_rows(const std::string& name, const Shape& shape,
+                             std::function<void(int64_t row, std::span<float> values)> read) {
+  return {.name = name,
+          .dtype = StoredType::f32,
+          .shape = shape,
+          .make = [rows = Rows(shape), read = std::move(read)](const TensorToWrite::Put& put) {
+            rows.for_each([&](int64_t first, std::span<float> values) {
+              read(first, values);
+              put(std::as_bytes(std::span<const float>(values)));
+            });
+          }};
+}
+
+void for_rows(const TensorFile& file, const TensorInfo& tensor,
+              const std::function<void(int64_t row, std::span<const float>)>& take) {
+  const Rows rows(tensor.shape);
+  rows.for_each([&](int64_t first, std::span<float> values) {
+    file.read_f32(tensor.name, first * rows.columns, values);
+    take(first, values);
+  });
 }
 
 }  // namespace snug::io

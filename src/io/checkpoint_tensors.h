@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors of a checkpoint, f32, bf16 or codes of 8 bits: straight from the memory that they are
-// used in and back, without any conversion.
+// used in and back, without any conversion; or in f32, a few rows at a time, where memory has them
+// in another form.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 
@@ -19,5 +21,13 @@ namespace snug::io {
 /// Error{bad_data} for one that is absent or of another shape or type.
 void read_exactly(const TensorFile& file, const TensorInfo* found, const std::string& name,
                   const TensorType& type, std::span<std::byte> bytes);
+
+/// A tensor of F32 whose rows `read` gives when its turn has come.
+[[nodiscard]] TensorToWrite tensor_of_rows(
+    const std::string& name, const Shape& shape,
+    std::function<void(int64_t row, std::span<float> values)> read);
+/// Calls take(row, values) for whole rows of the file's tensor, as f32, from the first to the last.
+void for_rows(const TensorFile& file, const TensorInfo& tensor,
+              const std::function<void(int64_t row, std::span<const float>)>& take);
 
 }  // namespace snug::io

@@ -44,6 +44,13 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+// Random numbers of its own for a weight, whichever program updates it: FNV-1a of the name.
+int64_t stream_of(const std::string& name) {
+  uint32_t hash = 2166136261u;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return hash;
+}
+
 [[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) {
   throw Error(ErrorCode::bad_config, "optim", what, hint);
 }
@@ -132,7 +139,7 @@ std::vector<ValueId> append_update(GraphBuilder& builder, ValueId parameter, Val
   std::vector<ValueId> inputs = {parameter, gradient};
   for (const NamedState& state : states_of(options, name, type.shape, form.codec))
     inputs.push_back(builder.state(state.name, state.type));
-  if (form.codec) inputs.push_back(form.rng);
+  inputs.push_back(form.rng);
   inputs.push_back(hyper);
   inputs.push_back(coefficient);
   const bool is_vector = type.shape.size() < 2;  // a bias or a norm's scale, whatever its name
@@ -146,6 +153,7 @@ std::vector<ValueId> append_update(GraphBuilder& builder, ValueId parameter, Val
     step.op = coded_step(step.op);
     step.attrs.set(kCodecAttr, std::string(to_string(*form.codec)));
   }
+  if (type.dtype != DType::f32) step.attrs.set(kStreamAttr, stream_of(name));
   const PhaseGuard phase(builder, Phase::update);
   return builder.op(step.op, inputs, step.attrs);
 }

@@ -48,7 +48,7 @@ inline constexpr const char* kScalesSuffix = ".scales";
 struct UpdateForm {
   std::optional<double> weight_decay = {};  // of its group; unset: the options', where it decays
   std::optional<StateCodec> codec = {};     // of its states; unset: they are f32
-  ValueId rng = kNone;                      // i64[3], which a codec needs
+  ValueId rng = kNone;                      // i64[3], which they need, and a weight in fewer bits
 };
 /// Appends the update of one parameter and declares its states. `hyper` is f32[4] (fed_values),
 /// `coefficient` f32[] or kNone (append_clip). Returns the values that hold the new parameter and

@@ -46,9 +46,12 @@ class Updates {
     const optim::GroupMember& member = groups_.members.at(name);
     const std::optional<StateCodec> codec = optim::codec_for(
         recipe_.states, recipe_.optimizer, name, builder_.shape(weight), tables_.count(name) != 0);
-    (void)optim::append_update(
-        builder_, weight, gradient, hypers_.at(member.rate), coefficient, recipe_.optimizer,
-        {.weight_decay = member.weight_decay, .codec = codec, .rng = codec ? random_key() : kNone});
+    const bool is_drawn = codec || builder_.type(weight).dtype != DType::f32;
+    (void)optim::append_update(builder_, weight, gradient, hypers_.at(member.rate), coefficient,
+                               recipe_.optimizer,
+                               {.weight_decay = member.weight_decay,
+                                .codec = codec,
+                                .rng = is_drawn ? random_key() : kNone});
   }
 
  private:

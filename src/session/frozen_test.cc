@@ -6,7 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "ops/frozen/frozen.h"
+#include "ops/coded/coded.h"
 #include "session/testing.h"
 #include "snug/layers.h"
 #include "snug/session.h"
@@ -110,8 +110,8 @@ TEST_P(Frozen, weights_are_near_their_values_and_few_bytes) {
     const std::vector<float> wanted = plain.read(tensor.name);
     const size_t columns = static_cast<size_t>(tensor.shape[1]);
     for (size_t i = 0; i < values.size(); ++i) {
-      const size_t block = i - i % columns % kFrozenBlock;
-      const size_t end = std::min(block + kFrozenBlock, i - i % columns + columns);
+      const size_t block = i - i % columns % kCodedBlock;
+      const size_t end = std::min(block + kCodedBlock, i - i % columns + columns);
       float most = 0;
       for (size_t j = block; j < end; ++j) most = std::max(most, std::abs(wanted[j]));
       const float bound = is_int8 ? most / 254 * 1.0001F : std::abs(wanted[i]) / 256;

@@ -11,8 +11,8 @@
 #include <limits>
 #include <utility>
 
+#include "session/coded_weight.h"
 #include "session/finite.h"
-#include "session/frozen_weight.h"
 #include "session/session_impl.h"
 #include "snug/error.h"
 
@@ -73,7 +73,7 @@ Session::Impl::Impl(std::shared_ptr<const SessionPlan::Impl> plan)
   engine->rehearse_peak();
   if (!planned->options.has_initial_values) return;
   for (const auto& [name, entry] : run.residents.entries()) {
-    if (is_of_model(entry.kind) && !train::is_frozen_scales(*engine, name)) initialize(name, entry);
+    if (is_of_model(entry.kind) && !train::is_scales(*engine, name)) initialize(name, entry);
   }
 }
 
@@ -82,18 +82,18 @@ void Session::Impl::initialize(const std::string& weight, const ResidentLayout::
   const auto seed = static_cast<uint64_t>(planned->options.seed);
   const int threads = planned->machine.threads();
   has_prologue = false;
-  if (!train::is_frozen_code(*engine, weight)) {
+  if (!train::is_coded_weight(*engine, weight)) {
     nn::initialize(engine->write<float>(weight), entry.type.shape, rule, weight, seed, threads);
     return;
   }
   // A few rows at a time: the weight is never in memory as f32.
-  const int64_t columns = entry.type.shape[1];
+  const int64_t columns = element_count(entry.type) / entry.type.shape[0];
   const int64_t rows = rows_at_once(columns);
   std::vector<float> values;
   for (int64_t first = 0; first < entry.type.shape[0]; first += rows) {
     values.resize(static_cast<size_t>(std::min(rows, entry.type.shape[0] - first) * columns));
     nn::initialize(values, entry.type.shape, rule, weight, seed, threads, first * columns);
-    train::write_frozen_rows(*engine, weight, first, values);
+    train::write_coded_rows(*engine, weight, first, values);
   }
 }
 
@@ -314,14 +314,29 @@ const ResidentLayout::Entry& Session::Impl::entry(const std::string& tensor) con
   return planned->plan.residents.at(tensor);
 }
 
+int64_t Session::Impl::columns_of(const std::string& weight, int64_t first_row,
+                                  int64_t elements) const {
+  const ResidentLayout::Entry& tensor = entry(weight);
+  const Shape& shape = tensor.type.shape;
+  const int64_t columns = shape.empty() || shape[0] == 0 ? 0 : element_count(shape) / shape[0];
+  const bool is_whole = columns > 0 && elements % columns == 0;
+  const bool is_inside = is_whole && first_row >= 0 && first_row + elements / columns <= shape[0];
+  if (!is_of_model(tensor.kind) || !is_inside)
+    throw Error(ErrorCode::bad_config, weight,
+                std::to_string(elements) + " elements from row " + std::to_string(first_row) +
+                    " are no rows of a weight " + to_string(shape),
+                "give whole rows of a weight or buffer");
+  return columns;
+}
+
 std::vector<TensorInfo> Session::tensors() const {
   std::vector<TensorInfo> found;
   for (const auto& [name, entry] : impl_->planned->plan.residents.entries()) {
     if (!is_kept(entry.kind) || name.starts_with(train::kGradientPrefix)) continue;
-    const TensorKind kind = entry.kind == ValueKind::parameter ? TensorKind::parameter
-                            : entry.kind == ValueKind::state   ? TensorKind::optimizer_state
-                            : train::is_frozen_scales(*impl_->engine, name) ? TensorKind::scales
-                                                                            : TensorKind::buffer;
+    const TensorKind kind = entry.kind == ValueKind::parameter       ? TensorKind::parameter
+                            : entry.kind == ValueKind::state         ? TensorKind::optimizer_state
+                            : train::is_scales(*impl_->engine, name) ? TensorKind::scales
+                                                                     : TensorKind::buffer;
     found.push_back({.name = name,
                      .shape = entry.type.shape,
                      .dtype = entry.type.dtype,
@@ -384,8 +399,8 @@ void Session::read(const std::string& name, std::span<float> values) const {
   const auto copy = [&values](const auto& own) {
     std::copy(own.begin(), own.end(), values.begin());
   };
-  if (train::is_frozen_code(*impl_->engine, name))
-    return train::read_frozen_rows(*impl_->engine, name, 0, values);
+  if (train::is_coded_weight(*impl_->engine, name))
+    return train::read_coded_rows(*impl_->engine, name, 0, values);
   if (type.dtype == DType::u8) return copy(impl_->engine->read<uint8_t>(name));
   copy(view(name));
 }
@@ -400,7 +415,7 @@ void Session::write(const std::string& name, std::span<const float> values) {
   const TensorType& type = impl_->entry(name).type;
   check_size(name, values, element_count(type));
   check_finite(name, values, 0);
-  if (train::is_frozen_code(*impl_->engine, name)) return write_rows(name, 0, values);
+  if (train::is_coded_weight(*impl_->engine, name)) return write_rows(name, 0, values);
   if (type.dtype != DType::u8) {
     std::copy(values.begin(), values.end(), edit(name).begin());
     return;
@@ -416,30 +431,28 @@ void Session::write(const std::string& name, std::span<const float> values) {
                  [](float value) { return static_cast<uint8_t>(value); });
 }
 
+void Session::read_rows(const std::string& name, int64_t first_row, std::span<float> values) const {
+  const int64_t columns = impl_->columns_of(name, first_row, std::ssize(values));
+  if (train::is_coded_weight(*impl_->engine, name))
+    return train::read_coded_rows(*impl_->engine, name, first_row, values);
+  const std::span<const float> own = view(name);
+  std::copy_n(own.begin() + first_row * columns, values.size(), values.begin());
+}
+
 void Session::write_rows(const std::string& name, int64_t first_row,
                          std::span<const float> values) {
-  const ResidentLayout::Entry& entry = impl_->entry(name);
-  const Shape& shape = entry.type.shape;
-  const int64_t columns = shape.empty() || shape[0] == 0 ? 0 : element_count(shape) / shape[0];
-  const bool is_whole = columns > 0 && std::ssize(values) % columns == 0;
-  const bool is_inside =
-      is_whole && first_row >= 0 && first_row + std::ssize(values) / columns <= shape[0];
-  if (!is_of_model(entry.kind) || !is_inside)
-    throw Error(ErrorCode::bad_config, name,
-                std::to_string(values.size()) + " elements from row " + std::to_string(first_row) +
-                    " are no rows of a weight " + to_string(shape),
-                "give whole rows of a weight or buffer");
+  const int64_t columns = impl_->columns_of(name, first_row, std::ssize(values));
   check_finite(name, values, first_row * columns);
   impl_->has_prologue = false;
-  if (train::is_frozen_code(*impl_->engine, name))
-    return train::write_frozen_rows(*impl_->engine, name, first_row, values);
+  if (train::is_coded_weight(*impl_->engine, name))
+    return train::write_coded_rows(*impl_->engine, name, first_row, values);
   const std::span<float> own = edit(name);
   std::copy(values.begin(), values.end(), own.begin() + first_row * columns);
 }
 
 void Session::initialize(const std::string& name) {
   const ResidentLayout::Entry& entry = impl_->entry(name);
-  if (train::is_frozen_scales(*impl_->engine, name))
+  if (train::is_scales(*impl_->engine, name))
     throw Error(ErrorCode::bad_config, name, "it is a part of a weight in 8 bits",
                 "name the weight");
   if (!is_of_model(entry.kind))

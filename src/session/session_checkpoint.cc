@@ -65,6 +65,7 @@ Json deciding_options(const SessionOptions& options) {
           {"precision_overrides", precisions},
           {"freeze", options.freeze},
           {"frozen_dtype", options.frozen_dtype},
+          {"weight_dtype", options.weight_dtype},
           {"lora",
            {{"match", options.lora.match},
             {"r", options.lora.r},
@@ -122,9 +123,15 @@ Saved read_state(const std::string& path, const std::string& network,
 std::vector<io::TensorToWrite> stored(const Session& session, bool is_model) {
   std::vector<io::TensorToWrite> tensors;
   for (const TensorInfo& tensor : session.tensors()) {
-    if (tensor.is_weight() == is_model)
-      tensors.push_back(io::tensor_of(tensor.name, {tensor.dtype, tensor.shape},
-                                      session.view_bytes(tensor.name)));
+    if (tensor.is_weight() != is_model) continue;
+    if (tensor.dtype == DType::bf16x8) {  // which files do not have
+      tensors.push_back(io::tensor_of_rows(
+          tensor.name, tensor.shape,
+          [&session, name = tensor.name](auto row, auto to) { session.read_rows(name, row, to); }));
+      continue;
+    }
+    tensors.push_back(
+        io::tensor_of(tensor.name, {tensor.dtype, tensor.shape}, session.view_bytes(tensor.name)));
   }
   return tensors;
 }
@@ -135,7 +142,14 @@ void load(const std::string& path, bool is_model, Session& session) {
   for (const TensorInfo& tensor : session.tensors()) {
     if (tensor.is_weight() != is_model) continue;
     ++wanted;
-    io::read_exactly(file, file.find(tensor.name), tensor.name, {tensor.dtype, tensor.shape},
+    const io::TensorInfo* found = file.find(tensor.name);
+    if (tensor.dtype == DType::bf16x8 && found != nullptr && found->shape == tensor.shape) {
+      io::for_rows(file, *found, [&](int64_t row, std::span<const float> values) {
+        session.write_rows(tensor.name, row, values);
+      });
+      continue;
+    }
+    io::read_exactly(file, found, tensor.name, {tensor.dtype, tensor.shape},
                      session.edit_bytes(tensor.name));
   }
   if (file.tensors().size() != wanted)

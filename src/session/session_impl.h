@@ -33,6 +33,9 @@ class Session::Impl {
   void initialize(const std::string& weight, const ResidentLayout::Entry& entry);
   /// Throws Error{bad_config} for a name that there is not.
   [[nodiscard]] const ResidentLayout::Entry& entry(const std::string& tensor) const;
+  /// Of a weight or buffer that these elements are whole rows of; throws Error{bad_config}.
+  [[nodiscard]] int64_t columns_of(const std::string& weight, int64_t first_row,
+                                   int64_t elements) const;
 
   std::shared_ptr<const SessionPlan::Impl> planned;
   std::unique_ptr<train::Engine> engine;

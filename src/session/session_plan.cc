@@ -9,9 +9,9 @@
 #include "fit/saved_plan.h"
 #include "fit/splits.h"
 #include "io/file.h"
-#include "programs/frozen_storage.h"
 #include "programs/lora.h"
 #include "programs/precision.h"
+#include "programs/weight_storage.h"
 #include "snug/error.h"
 #include "solve/remat_write.h"
 
@@ -171,9 +171,11 @@ train::Recipe recipe_of(const SessionOptions& options) {
 
 NetworkDef changed_network(NetworkDef network, const SessionOptions& options) {
   network = train::with_lora(std::move(network), options.lora);
-  network = train::with_frozen_storage(std::move(network), options.freeze,
-                                       train::frozen_storage_of(options.frozen_dtype));
-  return train::with_precision(std::move(network), precision_of(options));
+  const train::WeightStorage storage =
+      train::make_weight_storage(options.freeze, options.frozen_dtype, options.weight_dtype);
+  network = train::with_weight_storage(std::move(network), storage);
+  network = train::with_precision(std::move(network), precision_of(options));
+  return train::with_direct_reads(std::move(network), storage);
 }
 
 Machine machine_of(const SessionOptions& options) {
@@ -358,7 +360,7 @@ std::vector<TensorInfo> tensors_of(const Network& network, const SessionOptions&
   const std::vector<Value> weights = train::weights_of(def);
   std::set<std::string> scales;
   for (const Value& value : weights) {
-    if (train::is_frozen_code(value.kind, value.type.dtype))
+    if (train::is_coded_weight(value.kind, value.type.dtype))
       scales.insert(value.name + train::kScalesSuffix);
   }
   std::vector<TensorInfo> found;

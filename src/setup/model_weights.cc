@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "io/checkpoint_tensors.h"
 #include "io/folder_marker.h"
 #include "io/json_file.h"
 #include "setup/adapter_folder.h"
@@ -281,24 +282,10 @@ void check_places(const Model& model, const Session& session) {
 
 }  // namespace
 
-void for_parts(const io::TensorFile& file, const io::TensorInfo& tensor,
-               const std::function<void(int64_t row, std::span<const float>)>& take) {
-  constexpr int64_t kBufferElements = 1 << 16;
-  const int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0];
-  const int64_t columns = rows == 0 ? 0 : tensor.elements() / rows;
-  const int64_t at_once = columns == 0 ? rows : std::max<int64_t>(1, kBufferElements / columns);
-  std::vector<float> values;
-  for (int64_t first = 0; first < rows; first += at_once) {
-    values.resize(static_cast<size_t>(std::min(at_once, rows - first) * columns));
-    file.read_f32(tensor.name, first * columns, values);
-    take(first, values);
-  }
-}
-
 void read_weight(const io::TensorFile& file, const std::string& name, const TensorInfo& weight,
                  Session& session, BaseDigest* digest) {
   if (weight.is_coded()) {
-    for_parts(file, *file.find(name), [&](int64_t row, std::span<const float> values) {
+    io::for_rows(file, *file.find(name), [&](int64_t row, std::span<const float> values) {
       session.write_rows(weight.name, row, values);
       if (digest != nullptr) digest->add(weight.name, values);
     });

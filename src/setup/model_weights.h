@@ -49,9 +49,6 @@ void refuse_fresh_weights(const Model& model);
 /// written. Throws Error{bad_data}.
 void check_weight_files(const Model& model);
 
-/// A tensor of a file as f32, a few whole rows at a time.
-void for_parts(const io::TensorFile& file, const io::TensorInfo& tensor,
-               const std::function<void(int64_t row, std::span<const float> values)>& take);
 /// Reads the tensor `name` into a weight of the same shape, whatever it is stored in. `digest` may
 /// be null.
 void read_weight(const io::TensorFile& file, const std::string& name, const TensorInfo& weight,

@@ -149,6 +149,7 @@ SessionOptions training_options(const RunConfig& config, int64_t total_steps) {
       .freeze = config.freeze,
       .lora = config.lora,
       .frozen_dtype = config.frozen_dtype,
+      .weight_dtype = config.weight_dtype,
       .lr_scheduler_type = config.lr_scheduler_type,
       .warmup_steps = optim::resolve_warmup(config.warmup_steps, config.warmup_ratio, total_steps),
       .max_steps = std::max<int64_t>(total_steps, 1),

@@ -36,6 +36,14 @@ std::string weights_file(const Model& model) {
   return model.lora.is_on() ? kAdapterWeights : "model.safetensors";
 }
 
+// As f32, which holds what is stored in fewer bits exactly.
+io::TensorToWrite of_rows(const Session& session, const TensorInfo& weight,
+                          const std::string& name) {
+  return io::tensor_of_rows(name, weight.shape, [&session, own = weight.name](auto row, auto to) {
+    session.read_rows(own, row, to);
+  });
+}
+
 /// The weights under the names that other programs read; or states, under their own.
 std::vector<io::TensorToWrite> stored(const Session& session, const Model& model, bool is_model,
                                       FrozenSource& frozen) {
@@ -46,9 +54,10 @@ std::vector<io::TensorToWrite> stored(const Session& session, const Model& model
     const std::string name = !is_model            ? tensor.name
                              : model.lora.is_on() ? adapter_key(model, tensor.name)
                                                   : model.stored_name(tensor.name);
-    tensors.push_back(tensor.is_coded() ? frozen.tensor(tensor, name)
-                                        : io::tensor_of(name, {tensor.dtype, tensor.shape},
-                                                        session.view_bytes(tensor.name)));
+    tensors.push_back(tensor.is_frozen_code() ? frozen.tensor(tensor, name)
+                      : tensor.is_coded()     ? of_rows(session, tensor, name)
+                                              : io::tensor_of(name, {tensor.dtype, tensor.shape},
+                                                              session.view_bytes(tensor.name)));
     const std::string statistic = ".running_var";
     if (!is_model || !name.ends_with(statistic)) continue;
     counters.push_back(
@@ -70,7 +79,7 @@ void read_values(const std::string& path, Session& session, const Model& model, 
     if (found == nullptr && model.lora.is_on()) found = file.find(adapter_key(model, tensor.name));
     if (found == nullptr) found = file.find(tensor.name);  // an older checkpoint, too
     if (tensor.is_coded() && found != nullptr && found->shape == tensor.shape) {
-      read_weight(file, found->name, tensor, session, &frozen);
+      read_weight(file, found->name, tensor, session, tensor.is_trained ? nullptr : &frozen);
       continue;
     }
     io::read_exactly(file, found, tensor.name, {tensor.dtype, tensor.shape},

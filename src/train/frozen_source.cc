@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/frozen_source.h"
 
+#include "io/checkpoint_tensors.h"
 #include "setup/model_weights.h"
 #include "snug/error.h"
 
@@ -8,7 +9,7 @@ namespace snug::train {
 
 void require_frozen_sources(const Model& model, const Session& session) {
   for (const TensorInfo& weight : session.tensors()) {
-    if (!weight.is_coded()) continue;
+    if (!weight.is_frozen_code()) continue;
     if (!model.weights_folder.empty() && !is_in_no_base(model, weight.name)) continue;
     throw Error(ErrorCode::bad_config, "frozen_dtype",
                 "'" + weight.name +
@@ -29,11 +30,11 @@ io::TensorToWrite FrozenSource::tensor(const TensorInfo& weight, const std::stri
               throw Error(ErrorCode::bad_data, model_.weights_folder,
                           "the weights changed since the run began: '" + weight.name + "'",
                           "put the folder back as it was and resume");
-            for_parts(folder_->file_of(found->name), *found,
-                      [&](int64_t, std::span<const float> values) {
-                        digest_.add(weight.name, values);
-                        put(std::as_bytes(values));
-                      });
+            io::for_rows(folder_->file_of(found->name), *found,
+                         [&](int64_t, std::span<const float> values) {
+                           digest_.add(weight.name, values);
+                           put(std::as_bytes(values));
+                         });
           }};
 }
 

@@ -96,6 +96,7 @@ void open_session(const RunConfig& config, const RunOptions& options, Trained& t
       .lora = trained.model.lora,
       .only_evaluation = true,
       .frozen_dtype = config.frozen_dtype,
+      .weight_dtype = config.weight_dtype,
       .seed = config.seed,
       .has_initial_values = false,
       .machine = machine,

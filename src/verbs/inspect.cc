@@ -24,6 +24,7 @@ using Json = nlohmann::ordered_json;
 Json model_json(const train::Model& model, SessionOptions options) {
   options.lora = model.lora;
   options.frozen_dtype = "float32";
+  options.weight_dtype = "float32";
   Json json = {{"name", model.name},
                {"vocab_size", model.traits.vocab_size},
                {"labels", model.labels.size()}};

@@ -42,7 +42,7 @@ void run_and_store(RefFn run, const RefArgs& args) {
   run(args);
   for (const RefTensor& output : args.outputs) {
     const DType dtype = output.type.dtype;
-    if (dtype != DType::bf16 && dtype != DType::f16) continue;
+    if (!is_floating(dtype) || dtype == DType::f32) continue;
     for (int64_t i = 0; i < output.size(); ++i) output.data[i] = as_stored(dtype, output.data[i]);
   }
 }
@@ -121,6 +121,7 @@ double as_stored(DType dtype, double x) {
   const auto number = static_cast<float>(x);
   if (dtype == DType::bf16) return static_cast<double>(to_f32(to_bf16(number)));
   if (dtype == DType::f16) return static_cast<double>(to_f32(to_f16(number)));
+  if (dtype == DType::bf16x8) return static_cast<double>(to_f32(to_bf16x8(number)));
   return x;
 }
 

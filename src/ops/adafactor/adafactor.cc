@@ -2,13 +2,14 @@
 // Adafactor (Shazeer and Stern, 2018) as transformers' Adafactor with the given learning rate:
 // without a first moment, relative steps and the scale of the parameter.
 //
-// adafactor(w, g, row, col, hyper, coefficient?) {eps, clip_threshold, weight_decay} -> w, row, col
+// adafactor(w, g, row, col, rng?, hyper, coefficient?) {eps, clip_threshold, weight_decay} -> w,
+// row, col
 //   w: (..., R, C), row: (..., R), col: (..., C); hyper = {lr, t^-decay_rate, 0, skip}
 //   g *= coefficient; share = hyper[1];
 //   row = (1 - share) row + share mean(g^2 + eps over C); col likewise over R;
 //   u = g / sqrt(row / mean(row over R)) / sqrt(col); u /= max(1, rms(u) / clip_threshold);
 //   w -= lr * weight_decay * w + lr * u, where rms is that of the whole weight
-// adafactor_vector(w, g, v, hyper, coefficient?) {eps, clip_threshold, weight_decay} -> w, v
+// adafactor_vector(w, g, v, rng?, hyper, coefficient?) {eps, clip_threshold, weight_decay} -> w, v
 //   v = (1 - share) v + share (g^2 + eps); u = g / sqrt(v); the rest as above
 #include <cmath>
 
@@ -36,11 +37,10 @@ std::vector<TensorType> infer_adafactor(const InferArgs& args) {
   require_attrs(args);
   const Shape& shape = args.inputs[0].shape;
   if (!is_factored(shape)) shape_error(args, "w must have rank 2 or more, not " + to_string(shape));
-  require_dtype(args, 0, DType::f32, "w");
-  require_f32(args, 1, shape, "g");
+  require_weight(args, 4);
   require_f32(args, 2, without(shape, 1), "row");
   require_f32(args, 3, without(shape, 2), "col");
-  require_hyper(args, 4);
+  require_hyper(args, 5);
   return {args.inputs[0], args.inputs[2], args.inputs[3]};
 }
 

@@ -47,7 +47,8 @@ class MatrixStep {
         columns_(spec.inputs[0].shape.back()),
         all_rows_(element_count(spec.inputs[2])),
         all_columns_(element_count(spec.inputs[3])),
-        threads_(threads) {}
+        threads_(threads),
+        storage_(spec) {}
 
   [[nodiscard]] int64_t scratch_bytes() const {
     return all_rows_ * static_cast<int64_t>(sizeof(double)) +
@@ -87,12 +88,17 @@ class MatrixStep {
     const Step by = step_of(attributes_, operands, squares, all_rows_ * columns_);
     parallel_for(threads_, all_rows_, grain, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const float* const g = operands.src[1] + r * columns_;
-        const float* const w = operands.src[0] + r * columns_;
-        float* const dst = operands.dst[0] + r * columns_;
-        const float* const factors = column_factor + r / rows_ * columns_;
         const float row = row_factor[r] * fraction * by.step;
-        for (int64_t c = 0; c < columns_; ++c) dst[c] = w[c] * by.keep - g[c] * factors[c] * row;
+        for (int64_t first = 0; first < columns_; first += kStateBlock) {
+          const int64_t width = std::min(kStateBlock, columns_ - first);
+          const float* const g = operands.src[1] + r * columns_ + first;
+          const float* const factors = column_factor + r / rows_ * columns_ + first;
+          storage_.for_weights(launch, r * columns_ + first, width,
+                               [&](const float* w, float* dst) {
+                                 for (int64_t c = 0; c < width; ++c)
+                                   dst[c] = w[c] * by.keep - g[c] * factors[c] * row;
+                               });
+        }
       }
     });
   }
@@ -154,6 +160,7 @@ class MatrixStep {
   Attributes attributes_;
   int64_t rows_, columns_, all_rows_, all_columns_;
   int threads_;
+  StepStorage storage_;
 };
 
 int64_t matrix_scratch(const NodeSpec& spec, const CpuContext& context) {
@@ -171,7 +178,8 @@ int64_t vector_scratch(const NodeSpec& spec, const CpuContext&) {
 std::unique_ptr<Kernel> create_vector(const NodeSpec& spec, const CpuContext& context) {
   return make_step_kernel(
       spec, [attributes = Attributes(spec), count = element_count(spec.inputs[0]),
-             threads = context.threads](const StepOperands& operands, const Launch& launch) {
+             threads = context.threads,
+             storage = StepStorage(spec)](const StepOperands& operands, const Launch& launch) {
         if (count == 0) return;
         auto* const sums = scratch_at<double>(launch);
         const auto scale = static_cast<double>(operands.gradient_scale);
@@ -194,9 +202,12 @@ std::unique_ptr<Kernel> create_vector(const NodeSpec& spec, const CpuContext& co
         for (int64_t block = 0; block < blocks_of(count); ++block) squares += sums[block];
         const Step by = step_of(attributes, operands, squares, count);
         parallel_for(threads, count, kBlock, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            operands.dst[0][i] =
-                operands.src[0][i] * by.keep - static_cast<float>(update_at(i)) * by.step;
+          for (int64_t at = begin; at < end; at += kStateBlock) {
+            const int64_t n = std::min(kStateBlock, end - at);
+            storage.for_weights(launch, at, n, [&](const float* w, float* dst) {
+              for (int64_t i = 0; i < n; ++i)
+                dst[i] = w[i] * by.keep - static_cast<float>(update_at(at + i)) * by.step;
+            });
           }
         });
       });
@@ -206,10 +217,10 @@ std::unique_ptr<Kernel> create_vector(const NodeSpec& spec, const CpuContext& co
 
 std::span<const CpuKernelDef> adafactor_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"adafactor", "plain:adafactor", "f32 f32 f32 f32 f32 f32 -> f32 f32 f32", always,
+      {"adafactor", "plain:adafactor", "weight f32 f32 f32 i64 f32 f32 -> weight f32 f32", always,
        matrix_scratch, create_matrix},
-      {"adafactor_vector", "plain:adafactor_vector", "f32 f32 f32 f32 f32 -> f32 f32", always,
-       vector_scratch, create_vector},
+      {"adafactor_vector", "plain:adafactor_vector", "weight f32 f32 i64 f32 f32 -> weight f32",
+       always, vector_scratch, create_vector},
   };
   return kernels;
 }

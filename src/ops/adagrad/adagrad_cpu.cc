@@ -66,10 +66,10 @@ std::unique_ptr<Kernel> create_adagrad(const NodeSpec& spec, const CpuContext& c
 
 std::span<const CpuKernelDef> adagrad_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"adagrad", "simd:adagrad", "f32 f32 f32 f32 f32 -> f32 f32", always, no_scratch,
+      {"adagrad", "simd:adagrad", "weight f32 f32 i64 f32 f32 -> weight f32", always, no_scratch,
        create_adagrad},
-      {"adagrad_8bit", "simd:adagrad_8bit", "f32 f32 u8 f32 i64 f32 f32 -> f32 u8 f32", always,
-       no_scratch, create_adagrad},
+      {"adagrad_8bit", "simd:adagrad_8bit", "weight f32 u8 f32 i64 f32 f32 -> weight u8 f32",
+       always, no_scratch, create_adagrad},
   };
   return kernels;
 }

@@ -216,6 +216,17 @@ std::unique_ptr<Kernel> create_half_cast(const NodeSpec& spec, const CpuContext&
   });
 }
 
+// Of a weight that is stored in 24 bits.
+std::unique_ptr<Kernel> create_weight_cast(const NodeSpec& spec, const CpuContext& context) {
+  return make_kernel([rows = WeightRows(spec.inputs[0]), n = element_count(spec.outputs[0]),
+                      threads = context.threads](const Launch& launch) {
+    for_each_chunk(threads, n, [&](int64_t begin, int64_t end) {
+      (void)rows.read(launch.inputs[0], begin, end - begin, output<float>(launch) + begin);
+    });
+    return ErrorCode::ok;
+  });
+}
+
 std::unique_ptr<Kernel> create_fill(const NodeSpec& spec, const CpuContext& context) {
   const auto value = static_cast<float>(spec.attrs.real("value"));
   return make_kernel(
@@ -258,6 +269,7 @@ std::span<const CpuKernelDef> elementwise_cpu_kernels() {
       {"cast", "plain:cast", "f32|i32|bool -> f32|i32|bool", always, no_scratch, create_cast},
       {"cast", "simd:cast", "f32 -> bf16|f16", always, no_scratch, create_half_cast},
       {"cast", "simd:cast", "bf16|f16 -> f32", always, no_scratch, create_half_cast},
+      {"cast", "simd:cast", "bf16x8 -> f32", always, no_scratch, create_weight_cast},
       {"equal", "plain:equal", "f32|i32 f32|i32 -> bool", broadcast_reason, no_scratch,
        create_comparison<std::equal_to>},
       {"not_equal", "plain:not_equal", "f32|i32 f32|i32 -> bool", broadcast_reason, no_scratch,

@@ -122,6 +122,7 @@ void run_cast(const RefArgs& args) {
     case DType::i64:
     case DType::bf16:
     case DType::f16:
+    case DType::bf16x8:
     case DType::u8:
       return unary<same>(args);
   }

@@ -118,8 +118,13 @@ std::set<std::string> embedding_tables(const Graph& graph) {
   std::set<std::string> names;
   for (const Node& node : graph.nodes) {
     const bool is_of_positions = *node.op->name == "slice" && node.attrs.int64("axis") == 0;
-    if (*node.op->name != "embedding" && !is_of_positions) continue;
-    const Value& table = graph.value(node.inputs[0]);
+    const bool is_gather = *node.op->name == "embedding" || *node.op->name == "coded_embedding";
+    if (!is_gather && !is_of_positions) continue;
+    ValueId id = node.inputs[0];
+    while (graph.value(id).producer != kNone &&
+           *graph.node(graph.value(id).producer).op->name == "cast")
+      id = graph.node(graph.value(id).producer).inputs[0];
+    const Value& table = graph.value(id);
     if (table.kind == ValueKind::parameter) names.insert(table.name);
   }
   return names;

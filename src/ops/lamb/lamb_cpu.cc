@@ -103,7 +103,7 @@ class LambStep {
         eps_(spec.attrs.real("eps")),
         decay_(spec.attrs.real("weight_decay")),
         adapts_(spec.attrs.boolean("adapts")),
-        states_(spec),
+        storage_(spec),
         count_(element_count(spec.inputs[0])),
         threads_(threads) {}
 
@@ -127,13 +127,13 @@ class LambStep {
     parallel_for(threads_, count_, kChunk, [&](int64_t begin, int64_t end) {
       alignas(64) float u[kChunk];
       for (int64_t at = begin; at < end; at += kChunk) {
-        states_.for_each_part(operands, launch, at, std::min(at + kChunk, end), true,
-                              [&](const StepOperands& part, int64_t, int64_t n) {
-                                // Coded moments were not kept by the pass before.
-                                if (states_.is_coded()) moments(factors, part, 0, n);
-                                changed(factors, part, 0, n, u);
-                                subtract(part.dst[0], part.src[0], u, factor, n);
-                              });
+        storage_.for_each_part(operands, launch, at, std::min(at + kChunk, end), true,
+                               [&](const StepOperands& part, int64_t, int64_t n) {
+                                 // Coded moments were not kept by the pass before.
+                                 if (storage_.has_codes()) moments(factors, part, 0, n);
+                                 changed(factors, part, 0, n, u);
+                                 subtract(part.dst[0], part.src[0], u, factor, n);
+                               });
       }
     });
   }
@@ -163,14 +163,14 @@ class LambStep {
         changes[block] = 0;
         const int64_t end = std::min(count_, (block + 1) * kSquaresBlock);
         for (int64_t at = block * kSquaresBlock; at < end; at += kChunk) {
-          states_.for_each_part(operands, launch, at, std::min(at + kChunk, end), false,
-                                [&](const StepOperands& part, int64_t, int64_t n) {
-                                  moments(factors, part, 0, n);
-                                  changed(factors, part, 0, n, u);
-                                  double sum = 0;
-                                  weights[block] += sum_squares_f32(1, part.src[0], n, &sum);
-                                  changes[block] += sum_squares_f32(1, u, n, &sum);
-                                });
+          storage_.for_each_part(operands, launch, at, std::min(at + kChunk, end), false,
+                                 [&](const StepOperands& part, int64_t, int64_t n) {
+                                   moments(factors, part, 0, n);
+                                   changed(factors, part, 0, n, u);
+                                   double sum = 0;
+                                   weights[block] += sum_squares_f32(1, part.src[0], n, &sum);
+                                   changes[block] += sum_squares_f32(1, u, n, &sum);
+                                 });
         }
       }
     });
@@ -178,7 +178,7 @@ class LambStep {
 
   double beta1_, beta2_, eps_, decay_;
   bool adapts_;
-  StepStates states_;
+  StepStorage storage_;
   int64_t count_;
   int threads_;
 };
@@ -191,10 +191,11 @@ std::unique_ptr<Kernel> create_lamb(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> lamb_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"lamb", "simd:lamb", "f32 f32 f32 f32 f32 f32 -> f32 f32 f32", always, lamb_scratch,
+      {"lamb", "simd:lamb", "weight f32 f32 f32 i64 f32 f32 -> weight f32 f32", always,
+       lamb_scratch, create_lamb},
+      {"lamb_8bit", "simd:lamb_8bit",
+       "weight f32 u8 f32 u8 f32 i64 f32 f32 -> weight u8 f32 u8 f32", always, lamb_scratch,
        create_lamb},
-      {"lamb_8bit", "simd:lamb_8bit", "f32 f32 u8 f32 u8 f32 i64 f32 f32 -> f32 u8 f32 u8 f32",
-       always, lamb_scratch, create_lamb},
   };
   return kernels;
 }

@@ -70,12 +70,12 @@ class LarsStep {
         decay_(spec.attrs.real("weight_decay")),
         nesterov_(spec.attrs.boolean("nesterov")),
         adapts_(spec.attrs.boolean("adapts")),
-        states_(spec),
+        storage_(spec),
         count_(element_count(spec.inputs[0])),
         threads_(threads) {}
 
   void operator()(const StepOperands& operands, const Launch& launch) const {
-    const double local = adapts_ ? local_rate(operands, scratch_at<double>(launch)) : 1;
+    const double local = adapts_ ? local_rate(operands, launch) : 1;
     const auto scale = static_cast<double>(operands.gradient_scale);
     const LarsFactors factors{.gradient_scale = static_cast<float>(scale * local),
                               .decay = static_cast<float>(decay_ * local),
@@ -84,15 +84,16 @@ class LarsStep {
                               .nesterov = nesterov_};
     const auto run = HWY_DYNAMIC_DISPATCH(lars_range);
     parallel_for(threads_, count_, kStepGrain, [&](int64_t begin, int64_t end) {
-      states_.for_each_part(
+      storage_.for_each_part(
           operands, launch, begin, end, true,
           [&](const StepOperands& part, int64_t, int64_t n) { run(factors, part, 0, n); });
     });
   }
 
  private:
-  [[nodiscard]] double local_rate(const StepOperands& operands, double* scratch) const {
-    const double w = std::sqrt(sum_squares_f32(threads_, operands.src[0], count_, scratch));
+  [[nodiscard]] double local_rate(const StepOperands& operands, const Launch& launch) const {
+    auto* const scratch = scratch_at<double>(launch);
+    const double w = std::sqrt(storage_.squares_of_weights(threads_, launch, count_, scratch));
     const double g = std::sqrt(sum_squares_f32(threads_, operands.src[1], count_, scratch)) *
                      static_cast<double>(operands.gradient_scale);
     return w == 0 || g == 0 ? 1 : trust_ * w / (g + decay_ * w + eps_);
@@ -100,7 +101,7 @@ class LarsStep {
 
   double momentum_, trust_, eps_, decay_;
   bool nesterov_, adapts_;
-  StepStates states_;
+  StepStorage storage_;
   int64_t count_;
   int threads_;
 };
@@ -113,8 +114,9 @@ std::unique_ptr<Kernel> create_lars(const NodeSpec& spec, const CpuContext& cont
 
 std::span<const CpuKernelDef> lars_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"lars", "simd:lars", "f32 f32 f32 f32 f32 -> f32 f32", always, lars_scratch, create_lars},
-      {"lars_8bit", "simd:lars_8bit", "f32 f32 u8 f32 i64 f32 f32 -> f32 u8 f32", always,
+      {"lars", "simd:lars", "weight f32 f32 i64 f32 f32 -> weight f32", always, lars_scratch,
+       create_lars},
+      {"lars_8bit", "simd:lars_8bit", "weight f32 u8 f32 i64 f32 f32 -> weight u8 f32", always,
        lars_scratch, create_lars},
   };
   return kernels;

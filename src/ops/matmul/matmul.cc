@@ -64,15 +64,6 @@ std::vector<TensorType> infer_accumulate(const InferArgs& args) {
   return {args.inputs[0]};
 }
 
-// (..., C) as (rows, C): a view.
-ValueId as_rows(GraphBuilder& builder, ValueId x) {
-  const Shape shape = builder.shape(x);
-  if (shape.size() == 2) return x;
-  int64_t rows = 1;
-  for (size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
-  return builder.op1("reshape", {x}, {{"shape", std::vector<int64_t>{rows, shape.back()}}});
-}
-
 // Gradients of b and bias come first: a dies with them, before the memory of da is needed.
 std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
   GraphBuilder& builder = args.builder;
@@ -221,6 +212,14 @@ int row_flow_of_product(const RowFlowArgs& args) {
 }
 
 }  // namespace
+
+ValueId as_rows(GraphBuilder& builder, ValueId x) {
+  const Shape shape = builder.shape(x);
+  if (shape.size() == 2) return x;
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
+  return builder.op1("reshape", {x}, {{"shape", std::vector<int64_t>{rows, shape.back()}}});
+}
 
 MatmulDims matmul_dims(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
   const size_t last = a.size() - 1;

@@ -49,4 +49,7 @@ struct MatmulDims {
 [[nodiscard]] MatmulDims matmul_dims(const Shape& a, const Shape& b, bool transpose_a,
                                      bool transpose_b);
 
+/// (..., C) as (rows, C): a view.
+[[nodiscard]] ValueId as_rows(GraphBuilder& builder, ValueId x);
+
 }  // namespace snug

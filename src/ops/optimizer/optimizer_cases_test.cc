@@ -20,7 +20,7 @@ CaseInput scales_for(const Shape& shape) {
 
 OpCase coded_case(const OpCase& plain, StateCodec codec) {
   constexpr size_t kFirstState = 2;
-  constexpr size_t kBehind = 2;  // hyper, coefficient
+  constexpr size_t kBehind = 3;  // rng, hyper, coefficient
   OpCase coded = plain;
   coded.op = coded_step(plain.op);
   coded.name = plain.name + "_" + std::string(to_string(codec));
@@ -31,9 +31,17 @@ OpCase coded_case(const OpCase& plain, StateCodec codec) {
     coded.inputs.push_back(codes_like(shape));
     coded.inputs.push_back(scales_for(shape));
   }
-  coded.inputs.push_back(rng_input());
   coded.inputs.insert(coded.inputs.end(), plain.inputs.end() - kBehind, plain.inputs.end());
+  coded.inputs[coded.inputs.size() - kBehind] = rng_input();
   return coded;
+}
+
+OpCase with_weight_in(OpCase stored, DType dtype) {
+  stored.name += "_" + std::string(to_string(dtype));
+  stored.inputs[0].type.dtype = dtype;
+  stored.inputs[stored.inputs.size() - 3] = rng_input();
+  stored.attrs.set(kStreamAttr, int64_t{7});
+  return stored;
 }
 
 }  // namespace
@@ -41,11 +49,24 @@ OpCase coded_case(const OpCase& plain, StateCodec codec) {
 std::vector<OpCase> with_coded_states(std::vector<OpCase> cases) {
   std::vector<OpCase> all;
   for (OpCase& plain : cases) {
-    const bool has_states = plain.inputs.size() > 4;
+    const bool has_states = plain.inputs.size() > 5;
     const bool is_error = plain.error != ErrorCode::ok;
     if (has_states && !is_error) {
       for (const StateCodec codec : {StateCodec::adaptive, StateCodec::bnb})
         all.push_back(coded_case(plain, codec));
+      all.push_back(with_weight_in(all.back(), DType::bf16));
+    }
+    all.push_back(std::move(plain));
+  }
+  return with_coded_weights(std::move(all));
+}
+
+std::vector<OpCase> with_coded_weights(std::vector<OpCase> cases) {
+  std::vector<OpCase> all;
+  for (OpCase& plain : cases) {
+    if (plain.error == ErrorCode::ok && plain.inputs[0].type.dtype == DType::f32) {
+      for (const DType dtype : {DType::bf16, DType::bf16x8})
+        all.push_back(with_weight_in(plain, dtype));
     }
     all.push_back(std::move(plain));
   }

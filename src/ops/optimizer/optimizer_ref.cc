@@ -99,7 +99,7 @@ void step_coded(const RefArgs& args, RefFn step) {
     inputs.push_back({args.inputs[0].type, before[s].data()});
     outputs.push_back({args.inputs[0].type, after[s].data()});
   }
-  inputs.insert(inputs.end(), args.inputs.end() - 2, args.inputs.end());
+  inputs.insert(inputs.end(), args.inputs.end() - 3, args.inputs.end());
   step({inputs, outputs, args.attrs});
   const auto update = static_cast<int64_t>(args.inputs[2 + 2 * states].data[1]);
   for (size_t s = 0; s < states; ++s)

@@ -33,6 +33,7 @@ std::vector<AttrSpec> attrs_of(const StepOp& step) {
   std::vector<AttrSpec> attrs;
   for (const std::string& number : step.numbers) attrs.push_back(required_attr(number, 0.0));
   for (const std::string& flag : step.flags) attrs.emplace_back(flag, false);
+  attrs.push_back(neutral({kStreamAttr, int64_t{0}}));
   return attrs;
 }
 
@@ -56,6 +57,7 @@ OpDef make_op(std::string name, StepOperandNames names, std::vector<AttrSpec> at
 OpDef plain_op(const StepOp& step) {
   StepOperandNames names;
   for (const StepState& state : step.states) names.add_state(state.name);
+  names.inputs.push_back(optional_input("rng"));
   InferFn infer = step.infer;
   if (!infer) {
     infer = [check = step.check, states = step.states](const InferArgs& args) {
@@ -67,9 +69,9 @@ OpDef plain_op(const StepOp& step) {
 }
 
 std::vector<TensorType> infer_coded(const InferArgs& args, const std::vector<StepState>& states) {
-  require_dtype(args, 0, DType::f32, "w");
+  const size_t rng = 2 + 2 * states.size();
+  require_weight(args, rng);
   const Shape& shape = args.inputs[0].shape;
-  require_f32(args, 1, shape, "g");
   const Shape blocks = {state_blocks(element_count(shape))};
   std::vector<TensorType> types = {args.inputs[0]};
   for (size_t i = 0; i < states.size(); ++i) {
@@ -81,9 +83,7 @@ std::vector<TensorType> infer_coded(const InferArgs& args, const std::vector<Ste
     types.push_back(args.inputs[codes]);
     types.push_back(args.inputs[codes + 1]);
   }
-  const size_t rng = 2 + 2 * states.size();
-  require_dtype(args, rng, DType::i64, "rng");
-  require_shape(args, rng, {3}, "rng");
+  if (!args.inputs.has(rng)) shape_error(args, "coded states need rng");
   require_hyper(args, rng + 1);
   return types;
 }
@@ -132,12 +132,24 @@ void require_f32(const InferArgs& args, size_t input, const Shape& shape, const 
 }
 
 std::vector<TensorType> infer_step(const InferArgs& args, const std::vector<StepState>& states) {
-  require_dtype(args, 0, DType::f32, "w");
-  require_f32(args, 1, args.inputs[0].shape, "g");
-  for (size_t i = 0; i < states.size(); ++i)
-    require_f32(args, i + 2, args.inputs[0].shape, states[i].name);
-  require_hyper(args, states.size() + 2);
-  return std::vector<TensorType>(states.size() + 1, args.inputs[0]);
+  const TensorType& weight = args.inputs[0];
+  require_weight(args, states.size() + 2);
+  for (size_t i = 0; i < states.size(); ++i) require_f32(args, i + 2, weight.shape, states[i].name);
+  require_hyper(args, states.size() + 3);
+  std::vector<TensorType> types(states.size() + 1, {DType::f32, weight.shape});
+  types[0] = weight;
+  return types;
+}
+
+void require_weight(const InferArgs& args, size_t rng) {
+  const TensorType& weight = args.inputs[0];
+  const bool is_coded = weight.dtype == DType::bf16 || weight.dtype == DType::bf16x8;
+  if (!is_coded) require_dtype(args, 0, DType::f32, "w");
+  require_f32(args, 1, weight.shape, "g");
+  if (is_coded && !args.inputs.has(rng))
+    shape_error(args, "w in " + std::string(to_string(weight.dtype)) + " needs rng");
+  require_dtype(args, rng, DType::i64, "rng");
+  require_shape(args, rng, {3}, "rng");
 }
 
 void require_hyper(const InferArgs& args, size_t input) {

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CPU kernels of optimizers' steps have in common: their inputs, the skipped update, and
-// the kernel of a step whose elements do not know one another. Its loop is in step_range-inl.h.
+// What the CPU kernels of optimizers' steps have in common: their inputs, the skipped update, how
+// weights and states are stored, and the kernel of a step whose elements do not know one another.
+// Its loop is in step_range-inl.h.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
 #include "backend/cpu/kernel.h"
+#include "backend/cpu/reduction.h"
+#include "backend/cpu/weight_rows.h"
 #include "base/check.h"
 #include "base/threads.h"
 #include "ops/optimizer/codec_cpu.h"
@@ -19,7 +23,8 @@ namespace snug {
 inline constexpr size_t kMostStates = 2;
 inline constexpr int64_t kStepGrain = 8192;  // elements; whole blocks of states
 
-/// w, g and the states; w and the states after the step. Null where there is no such state.
+/// w, g and the states; w and the states after the step. Null where there is no such state, and
+/// where it is stored in fewer bits.
 struct StepOperands {
   std::array<const float*, kMostStates + 2> src = {};
   std::array<float*, kMostStates + 1> dst = {};
@@ -27,24 +32,14 @@ struct StepOperands {
   float gradient_scale = 1;  // the clipping coefficient
 };
 
-[[nodiscard]] inline StepOperands operands_of(const Launch& launch, bool is_coded) {
-  StepOperands operands;
-  const size_t hyper = launch.inputs.size() - 2;
-  const size_t inputs = is_coded ? 2 : hyper;
-  const size_t outputs = is_coded ? 1 : launch.outputs.size();
-  for (size_t i = 0; i < inputs; ++i) operands.src[i] = input<float>(launch, i);
-  for (size_t i = 0; i < outputs; ++i) operands.dst[i] = output<float>(launch, i);
-  operands.hyper = input<float>(launch, hyper);
-  const auto* coefficient = input<float>(launch, hyper + 1);
-  if (coefficient != nullptr) operands.gradient_scale = *coefficient;
-  return operands;
-}
-
-/// Brings the states of a step to a loop over its elements, whatever they are stored as.
-class StepStates {
+/// Brings w and the states of a step to a loop over its elements, whatever they are stored as.
+class StepStorage {
  public:
-  explicit StepStates(const NodeSpec& spec) {
-    if (spec.inputs.size() < 5 || spec.inputs[2].dtype != DType::u8) {
+  explicit StepStorage(const NodeSpec& spec)
+      : rng_(spec.inputs.size() - 3),
+        weights_(spec.inputs[0]),
+        stream_(static_cast<uint32_t>(spec.attrs.int64(kStreamAttr))) {
+    if (spec.outputs.size() < 2 || spec.outputs[1].dtype != DType::u8) {
       states_ = spec.outputs.size() - 1;
       return;
     }
@@ -53,67 +48,142 @@ class StepStates {
     const std::vector<int64_t>& squares = spec.attrs.ints(kSquaresAttr);
     for (size_t s = 0; s < states_; ++s)
       coders_[s] = state_coder({.codec = codec, .is_square = squares[s] != 0});
-    is_coded_ = true;
+    has_codes_ = true;
   }
-  [[nodiscard]] bool is_coded() const { return is_coded_; }
+  /// Whether the states that a pass forms and does not write are lost with its part.
+  [[nodiscard]] bool has_codes() const { return has_codes_; }
+
+  [[nodiscard]] StepOperands operands_of(const Launch& launch) const {
+    StepOperands operands;
+    if (!weights_.is_coded()) {
+      operands.src[0] = input<float>(launch, 0);
+      operands.dst[0] = output<float>(launch, 0);
+    }
+    operands.src[1] = input<float>(launch, 1);
+    for (size_t s = 0; s < states_ && !has_codes_; ++s) {
+      operands.src[s + 2] = input<float>(launch, s + 2);
+      operands.dst[s + 1] = output<float>(launch, s + 1);
+    }
+    operands.hyper = input<float>(launch, rng_ + 1);
+    const auto* coefficient = input<float>(launch, rng_ + 2);
+    if (coefficient != nullptr) operands.gradient_scale = *coefficient;
+    return operands;
+  }
 
   /// Calls run(part, begin, count) for parts of [first, last), which begins with a whole block.
-  /// Operands of a part begin at its first element. Where states are coded they are decoded for
+  /// Operands of a part begin at its first element. What is stored in fewer bits is decoded for
   /// it, and coded again behind it if `writes`.
   template <class Run>
   void for_each_part(const StepOperands& whole, const Launch& launch, int64_t first, int64_t last,
                      bool writes, Run run) const {
     StepOperands part = whole;
     const auto move_to = [&](int64_t begin) {
-      for (size_t i = 0; i < 2; ++i) part.src[i] = whole.src[i] + begin;
-      part.dst[0] = whole.dst[0] + begin;
-    };
-    if (!is_coded_) {
-      move_to(first);
-      for (size_t s = 0; s < states_; ++s) {
-        part.src[s + 2] = whole.src[s + 2] + first;
-        part.dst[s + 1] = whole.dst[s + 1] + first;
+      part.src[1] = whole.src[1] + begin;
+      if (!weights_.is_coded()) {
+        part.src[0] = whole.src[0] + begin;
+        part.dst[0] = whole.dst[0] + begin;
       }
+      for (size_t s = 0; s < states_ && !has_codes_; ++s) {
+        part.src[s + 2] = whole.src[s + 2] + begin;
+        part.dst[s + 1] = whole.dst[s + 1] + begin;
+      }
+    };
+    if (!is_coded()) {
+      move_to(first);
       return run(part, first, last - first);
     }
     alignas(64) std::array<std::array<float, kStateBlock>, kMostStates> values;
-    for (size_t s = 0; s < states_; ++s) part.src[s + 2] = part.dst[s + 1] = values[s].data();
-    const int64_t update = input<int64_t>(launch, 2 + 2 * states_)[1];
+    alignas(64) std::array<float, kStateBlock> weights;
+    if (weights_.is_coded()) part.src[0] = part.dst[0] = weights.data();
+    for (size_t s = 0; s < states_ && has_codes_; ++s)
+      part.src[s + 2] = part.dst[s + 1] = values[s].data();
     for (int64_t begin = first; begin < last; begin += kStateBlock) {
       const int64_t count = std::min(kStateBlock, last - begin);
-      const int64_t block = begin / kStateBlock;
       move_to(begin);
-      for (size_t s = 0; s < states_; ++s)
-        coders_[s].decode(input<float>(launch, 3 + 2 * s)[block],
-                          input<uint8_t>(launch, 2 + 2 * s) + begin, count, values[s].data());
+      (void)weights_.read(launch.inputs[0], begin, count, weights.data());
+      if (has_codes_) decode_states_of(launch, begin, count, values);
       run(part, begin, count);
       if (!writes) continue;
-      for (size_t s = 0; s < states_; ++s) {
-        const uint32_t dither = state_dither(update, static_cast<uint32_t>(s)) +
-                                static_cast<uint32_t>(begin) * kDitherElement;
-        output<float>(launch, 2 + 2 * s)[block] = coders_[s].encode(
-            values[s].data(), count, dither, output<uint8_t>(launch, 1 + 2 * s) + begin);
-      }
+      weights_.round(weights.data(), key_of(launch), launch.outputs[0], begin, count);
+      if (has_codes_) encode_states_of(launch, begin, count, values);
     }
   }
 
+  /// The sum of w^2; `scratch` is that of reduction.h.
+  [[nodiscard]] double squares_of_weights(int threads, const Launch& launch, int64_t count,
+                                          double* scratch) const {
+    if (!weights_.is_coded())
+      return sum_squares_f32(threads, input<float>(launch, 0), count, scratch);
+    const int64_t blocks = (count + kSquaresBlock - 1) / kSquaresBlock;
+    parallel_for(threads, blocks, 1, [&](int64_t first, int64_t last) {
+      alignas(64) std::array<float, kStateBlock> buffer;
+      for (int64_t block = first; block < last; ++block) {
+        scratch[block] = 0;
+        const int64_t end = std::min(count, (block + 1) * kSquaresBlock);
+        for (int64_t at = block * kSquaresBlock; at < end; at += kStateBlock) {
+          const int64_t n = std::min(kStateBlock, end - at);
+          double unused = 0;
+          scratch[block] +=
+              sum_squares_f32(1, weights_.read(launch.inputs[0], at, n, buffer.data()), n, &unused);
+        }
+      }
+    });
+    return std::accumulate(scratch, scratch + blocks, 0.0);
+  }
+
+  /// Calls run(src, dst) for elements [begin, begin + count) of w, at most a block.
+  template <class Run>
+  void for_weights(const Launch& launch, int64_t begin, int64_t count, Run run) const {
+    alignas(64) std::array<float, kStateBlock> buffer;
+    const float* const src = weights_.read(launch.inputs[0], begin, count, buffer.data());
+    run(src, weights_.place(launch.outputs[0], begin, buffer.data()));
+    weights_.round(buffer.data(), key_of(launch), launch.outputs[0], begin, count);
+  }
+
  private:
+  [[nodiscard]] bool is_coded() const { return has_codes_ || weights_.is_coded(); }
+
+  using States = std::array<std::array<float, kStateBlock>, kMostStates>;
+
+  void decode_states_of(const Launch& launch, int64_t begin, int64_t count, States& values) const {
+    for (size_t s = 0; s < states_; ++s)
+      coders_[s].decode(input<float>(launch, 3 + 2 * s)[begin / kStateBlock],
+                        input<uint8_t>(launch, 2 + 2 * s) + begin, count, values[s].data());
+  }
+  void encode_states_of(const Launch& launch, int64_t begin, int64_t count, States& values) const {
+    const int64_t update = input<int64_t>(launch, rng_)[1];
+    for (size_t s = 0; s < states_; ++s) {
+      const uint32_t dither = state_dither(update, static_cast<uint32_t>(s)) +
+                              static_cast<uint32_t>(begin) * kDitherElement;
+      output<float>(launch, 2 + 2 * s)[begin / kStateBlock] = coders_[s].encode(
+          values[s].data(), count, dither, output<uint8_t>(launch, 1 + 2 * s) + begin);
+    }
+  }
+  [[nodiscard]] RoundingKey key_of(const Launch& launch) const {
+    const auto* const rng = input<int64_t>(launch, rng_);
+    if (rng == nullptr) return {};
+    return {static_cast<uint64_t>(rng[0]), static_cast<uint32_t>(rng[1]), stream_};
+  }
+
+  size_t rng_;  // which input; hyper and the coefficient are behind it
+  WeightRows weights_;
+  uint32_t stream_;
   std::array<StateCoder, kMostStates> coders_ = {};
   size_t states_ = 0;
-  bool is_coded_ = false;
+  bool has_codes_ = false;
 };
 
 /// A kernel from `void step(const StepOperands&, const Launch&)`, which is not called where the
-/// update is skipped: by `hyper`, or by the coefficient of a norm that is not finite. Coded states
-/// are no operands: StepStates brings them.
+/// update is skipped: by `hyper`, or by the coefficient of a norm that is not finite. What is
+/// stored in fewer bits is no operand: StepStorage brings it.
 template <class Step>
 [[nodiscard]] std::unique_ptr<Kernel> make_step_kernel(const NodeSpec& spec, Step step) {
   constexpr size_t kMostOutputs = 2 * kMostStates + 1;
   SNUG_CHECK(spec.outputs.size() <= kMostOutputs, "a step with more states than kMostStates");
   std::array<int64_t, kMostOutputs> bytes = {};
   for (size_t i = 0; i < spec.outputs.size(); ++i) bytes[i] = byte_count(spec.outputs[i]);
-  return make_kernel([=, is_coded = StepStates(spec).is_coded()](const Launch& launch) {
-    const StepOperands operands = operands_of(launch, is_coded);
+  return make_kernel([=, storage = StepStorage(spec)](const Launch& launch) {
+    const StepOperands operands = storage.operands_of(launch);
     if (operands.hyper[3] != 1 && !std::isnan(operands.gradient_scale)) {
       step(operands, launch);
       return ErrorCode::ok;
@@ -131,12 +201,12 @@ template <class MakeFactors, class Range>
                                                         const CpuContext& context,
                                                         MakeFactors factors, Range range) {
   return make_step_kernel(
-      spec, [=, states = StepStates(spec), count = element_count(spec.inputs[0]),
+      spec, [=, storage = StepStorage(spec), count = element_count(spec.inputs[0]),
              threads = context.threads](const StepOperands& operands, const Launch& launch) {
         const auto values = factors(operands);
         const auto run = range();
         parallel_for(threads, count, kStepGrain, [&](int64_t begin, int64_t end) {
-          states.for_each_part(
+          storage.for_each_part(
               operands, launch, begin, end, true,
               [&](const StepOperands& part, int64_t, int64_t n) { run(values, part, 0, n); });
         });

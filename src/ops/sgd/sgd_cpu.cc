@@ -96,11 +96,11 @@ std::unique_ptr<Kernel> create_sgd_momentum(const NodeSpec& spec, const CpuConte
 
 std::span<const CpuKernelDef> sgd_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"sgd", "simd:sgd", "f32 f32 f32 f32 -> f32", always, no_scratch, create_sgd},
-      {"sgd_momentum", "simd:sgd_momentum", "f32 f32 f32 f32 f32 -> f32 f32", always, no_scratch,
-       create_sgd_momentum},
-      {"sgd_momentum_8bit", "simd:sgd_momentum_8bit", "f32 f32 u8 f32 i64 f32 f32 -> f32 u8 f32",
-       always, no_scratch, create_sgd_momentum},
+      {"sgd", "simd:sgd", "weight f32 i64 f32 f32 -> weight", always, no_scratch, create_sgd},
+      {"sgd_momentum", "simd:sgd_momentum", "weight f32 f32 i64 f32 f32 -> weight f32", always,
+       no_scratch, create_sgd_momentum},
+      {"sgd_momentum_8bit", "simd:sgd_momentum_8bit",
+       "weight f32 u8 f32 i64 f32 f32 -> weight u8 f32", always, no_scratch, create_sgd_momentum},
   };
   return kernels;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/frozen/frozen.h"
+#include "ops/coded/coded.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
@@ -19,14 +20,15 @@ constexpr double kRowsOfDecoding = 64;
 void check_weight(const InferArgs& args, size_t weight, size_t scales) {
   require_rank(args, weight, 2, "weight");
   const TensorType& type = args.inputs[weight];
-  if (type.dtype == DType::bf16) {
-    if (args.inputs.has(scales)) shape_error(args, "a weight in bf16 has no scales");
+  if (is_floating(type.dtype) && type.dtype != DType::f32) {
+    if (args.inputs.has(scales))
+      shape_error(args, std::string("a weight in ") + to_string(type.dtype) + " has no scales");
     return;
   }
   require_dtype(args, weight, DType::u8, "weight");
   if (!args.inputs.has(scales)) shape_error(args, "a weight in 8 bits needs its scales");
   require_dtype(args, scales, DType::f32, "scales");
-  require_shape(args, scales, {type.shape[0], frozen_blocks(type.shape[1])}, "scales");
+  require_shape(args, scales, {type.shape[0], coded_blocks(type.shape[1])}, "scales");
 }
 
 std::vector<TensorType> infer_matmul(const InferArgs& args) {
@@ -51,20 +53,40 @@ std::vector<TensorType> infer_embedding(const InferArgs& args) {
   require_dtype(args, 1, DType::i32, "ids");
   Shape shape = args.inputs[1].shape;
   shape.push_back(args.inputs[0].shape[1]);
-  return {{DType::f32, std::move(shape)}};
+  return {{floating_to(args), std::move(shape)}};
+}
+
+std::vector<TensorType> infer_upper_half(const InferArgs& args) {
+  require_dtype(args, 0, DType::bf16x8, "weight");
+  return {{DType::bf16, args.inputs[0].shape}};
 }
 
 std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
   GraphBuilder& builder = args.builder;
   const ValueId dy = args.dy[0];
   std::vector<ValueId> gradients(4, kNone);
-  if (args.wants[1])
-    throw Error(ErrorCode::invalid_graph, "frozen_matmul", "a frozen weight has no gradient");
+  const bool transpose_b = args.node.attrs.boolean("transpose_b");
   if (args.wants[3]) gradients[3] = bias_gradient(builder, args.in(3), dy);
+  if (args.wants[1]) {
+    const ValueId a = as_rows(builder, args.in(0));
+    const ValueId dy_rows = as_rows(builder, dy);
+    gradients[1] = transpose_b ? matmul(builder, dy_rows, a, {.transpose_a = true})
+                               : matmul(builder, a, dy_rows, {.transpose_a = true});
+  }
   if (args.wants[0])
-    gradients[0] = builder.op1("frozen_matmul", {dy, args.in(1), args.in(2), kNone},
-                               {{"transpose_b", !args.node.attrs.boolean("transpose_b")}});
+    gradients[0] = builder.op1("coded_matmul", {dy, args.in(1), args.in(2), kNone},
+                               {{"transpose_b", !transpose_b}});
   return gradients;
+}
+
+std::vector<ValueId> vjp_embedding(const VjpArgs& args) {
+  const int64_t rows = args.type(args.in(0)).shape[0];
+  return {args.builder.op1("embedding_grad", {args.in(1), args.dy[0]}, {{"rows", rows}}), kNone,
+          kNone};
+}
+
+std::vector<ValueId> vjp_upper_half(const VjpArgs& args) {
+  return {cast(args.builder, args.dy[0], DType::f32)};
 }
 
 // Decoding an element takes as long as some 64 rows take to use it.
@@ -107,10 +129,10 @@ int row_flow_of_rows(const RowFlowArgs& args) {
 
 }  // namespace
 
-void encode_frozen_row(std::span<const float> row, std::span<uint8_t> codes,
-                       std::span<float> scales) {
-  for (size_t begin = 0, block = 0; begin < row.size(); begin += kFrozenBlock, ++block) {
-    const size_t end = std::min(row.size(), begin + kFrozenBlock);
+void encode_coded_row(std::span<const float> row, std::span<uint8_t> codes,
+                      std::span<float> scales) {
+  for (size_t begin = 0, block = 0; begin < row.size(); begin += kCodedBlock, ++block) {
+    const size_t end = std::min(row.size(), begin + kCodedBlock);
     float most = 0;
     for (size_t i = begin; i < end; ++i) most = std::max(most, std::fabs(row[i]));
     scales[block] = most / kMostCode;
@@ -121,19 +143,19 @@ void encode_frozen_row(std::span<const float> row, std::span<uint8_t> codes,
   }
 }
 
-void decode_frozen_row(std::span<const uint8_t> codes, std::span<const float> scales,
-                       std::span<float> row) {
-  for (size_t begin = 0, block = 0; begin < row.size(); begin += kFrozenBlock, ++block) {
-    const size_t end = std::min(row.size(), begin + kFrozenBlock);
+void decode_coded_row(std::span<const uint8_t> codes, std::span<const float> scales,
+                      std::span<float> row) {
+  for (size_t begin = 0, block = 0; begin < row.size(); begin += kCodedBlock, ++block) {
+    const size_t end = std::min(row.size(), begin + kCodedBlock);
     const float scale = scales[block];
     for (size_t i = begin; i < end; ++i)
       row[i] = scale * static_cast<float>(static_cast<int>(codes[i]) - kZeroCode);
   }
 }
 
-std::span<const OpDef> frozen_ops() {
+std::span<const OpDef> coded_ops() {
   static const OpDef ops[] = {
-      {.name = "frozen_matmul",
+      {.name = "coded_matmul",
        .inputs =
            std::vector<InputSpec>{"a", "weight", optional_input("scales"), optional_input("bias")},
        .is_variadic = false,
@@ -141,23 +163,34 @@ std::span<const OpDef> frozen_ops() {
        .attrs = std::vector<AttrSpec>{{"transpose_b", false}},
        .infer = infer_matmul,
        .gradient = Gradient(vjp_matmul),
-       .keeps = Keeps{.inputs = 0b0110},
+       .keeps = Keeps{.inputs = 0b0111},
        .cost = cost_matmul,
        .alias = never_in_place(),
        .timing = {.finds = Finds::most, .probes = product_probes, .is_expensive = true},
        .row_flow = row_flow_of_product},
-      {.name = "frozen_embedding",
+      {.name = "coded_embedding",
        .inputs = std::vector<InputSpec>{"weight", "ids", optional_input("scales")},
        .is_variadic = false,
        .outputs = std::vector<std::string>{"y"},
-       .attrs = std::vector<AttrSpec>{},
+       .attrs = std::vector<AttrSpec>{{"to", std::string("f32")}},
        .infer = infer_embedding,
-       .gradient = not_differentiable("its table is frozen"),
-       .keeps = Keeps{},
+       .gradient = Gradient(vjp_embedding),
+       .keeps = Keeps{.inputs = 0b010},
        .cost = cost_embedding,
        .alias = never_in_place(),
        .timing = {.finds = Finds::unwarmed},
        .row_flow = row_flow_of_rows},
+      {.name = "upper_half",
+       .inputs = std::vector<InputSpec>{"weight"},
+       .is_variadic = false,
+       .outputs = std::vector<std::string>{"y"},
+       .attrs = std::vector<AttrSpec>{},
+       .infer = infer_upper_half,
+       .gradient = Gradient(vjp_upper_half),
+       .keeps = Keeps{},
+       .cost = [](const CostArgs&) { return Cost{}; },
+       .alias = view_of_input(),
+       .row_flow = row_flow::elementwise},
   };
   return ops;
 }

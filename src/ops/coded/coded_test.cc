@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/frozen/frozen.h"
+#include "ops/coded/coded.h"
 
 #include "ops/op_case.h"
 
 namespace snug {
 
-std::vector<OpCase> frozen_cases() {
+std::vector<OpCase> coded_cases() {
   const Attrs tb = {{"transpose_b", true}};
   const auto codes = [](Shape shape) {
     return CaseInput{
         .domain = Domain::integers, .type = {DType::u8, std::move(shape)}, .low = 1, .high = 255};
   };
-  const auto halves = [](Shape shape) {
-    return without_gradient({.type = {DType::bf16, std::move(shape)}});
+  const auto halves = [](Shape shape, DType dtype = DType::bf16) {
+    return CaseInput{.type = {dtype, std::move(shape)}};
   };
+  constexpr DType k24 = DType::bf16x8;
   const auto scales = [](Shape shape) {
     return without_gradient(f32_positive(std::move(shape), 0.005, 0.02));
   };
   const auto product = [](std::string name, CaseInput a, CaseInput weight, CaseInput scale,
                           CaseInput bias, Attrs attrs = {}) {
-    return OpCase{.op = "frozen_matmul",
+    return OpCase{.op = "coded_matmul",
                   .name = std::move(name),
                   .inputs = {std::move(a), std::move(weight), std::move(scale), std::move(bias)},
                   .attrs = std::move(attrs)};
@@ -32,7 +33,7 @@ std::vector<OpCase> frozen_cases() {
     return refused;
   };
   const auto rows = [](std::string name, CaseInput weight, CaseInput ids, CaseInput scale) {
-    return OpCase{.op = "frozen_embedding",
+    return OpCase{.op = "coded_embedding",
                   .name = std::move(name),
                   .inputs = {std::move(weight), std::move(ids), std::move(scale)}};
   };
@@ -49,6 +50,8 @@ std::vector<OpCase> frozen_cases() {
               f32_normal({3, 5}), tb),
       product("halves", f32_normal({3, 5}), halves({4, 5}), absent(), f32_normal({4}), tb),
       product("halves_across", f32_normal({3, 5}), halves({5, 4}), absent(), absent()),
+      product("24_bits", f32_normal({2, 3, 5}), halves({4, 5}, k24), absent(), f32_normal({4}), tb),
+      product("24_bits_across", f32_normal({3, 5}), halves({5, 4}, k24), absent(), absent()),
       product("several_panels", f32_normal({33, 130}), halves({2200, 130}), absent(),
               f32_normal({2200}), tb),
       product("several_panels_across", f32_normal({5, 2200}), halves({2200, 130}), absent(),
@@ -59,6 +62,8 @@ std::vector<OpCase> frozen_cases() {
       bad("summed_dims_differ", codes({4, 2}), scales({4, 1}), "differ"),
       rows("rows", codes({5, 300}), i32_between({2, 3}, 0, 4), scales({5, 2})),
       rows("rows_of_halves", halves({5, 3}), i32_between({4}, 0, 4), absent()),
+      rows("rows_of_24_bits", halves({5, 300}, k24), i32_between({4}, 0, 4), absent()),
+      {.op = "upper_half", .name = "of_24_bits", .inputs = {halves({3, 300}, k24)}},
   };
   OpCase outside = rows("outside", halves({5, 3}), i32_values({1}, {5}), absent());
   outside.error = ErrorCode::bad_data;

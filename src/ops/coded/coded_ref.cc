@@ -3,21 +3,22 @@
 #include <vector>
 
 #include "backend/reference/reference.h"
-#include "ops/frozen/frozen.h"
+#include "base/half.h"
+#include "ops/coded/coded.h"
 
 namespace snug {
 namespace {
 
 constexpr double kZeroCode = 128;
 
-// bf16 values are there as they are.
+// bf16 and bf16x8 are there as they are.
 std::vector<double> decoded(const RefTensor& weight, const RefTensor& scales) {
   std::vector<double> values(weight.data, weight.data + weight.size());
   if (scales.data == nullptr) return values;
   const int64_t columns = weight.type.shape[1];
-  const int64_t blocks = frozen_blocks(columns);
+  const int64_t blocks = coded_blocks(columns);
   for (int64_t i = 0; i < weight.size(); ++i) {
-    const double scale = scales.data[i / columns * blocks + i % columns / kFrozenBlock];
+    const double scale = scales.data[i / columns * blocks + i % columns / kCodedBlock];
     values[static_cast<size_t>(i)] = scale * (values[static_cast<size_t>(i)] - kZeroCode);
   }
   return values;
@@ -51,18 +52,26 @@ void run_embedding(const RefArgs& args) {
   for (int64_t i = 0; i < ids.size(); ++i) {
     const auto id = static_cast<int64_t>(ids.data[i]);
     if (id < 0 || id >= table.type.shape[0])
-      throw Error(ErrorCode::bad_data, "frozen_embedding",
+      throw Error(ErrorCode::bad_data, "coded_embedding",
                   "id " + std::to_string(id) + " is outside the table of " +
                       std::to_string(table.type.shape[0]) + " rows");
     std::copy_n(rows.begin() + id * width, width, args.outputs[0].data + i * width);
   }
 }
 
+void run_upper_half(const RefArgs& args) {
+  for (int64_t i = 0; i < args.inputs[0].size(); ++i) {
+    const Bf16x8 both = to_bf16x8(static_cast<float>(args.inputs[0].data[i]));
+    args.outputs[0].data[i] = static_cast<double>(to_f32(Bf16{both.high}));
+  }
+}
+
 }  // namespace
 
-std::span<const RefKernelDef> frozen_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"frozen_matmul", run_matmul},
-                                         {"frozen_embedding", run_embedding}};
+std::span<const RefKernelDef> coded_ref_kernels() {
+  static const RefKernelDef kernels[] = {{"coded_matmul", run_matmul},
+                                         {"coded_embedding", run_embedding},
+                                         {"upper_half", run_upper_half}};
   return kernels;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU kernels of frozen weights. A panel of the weight's rows is decoded into scratch of at most
-// about 1 MiB, then multiplied; the weight as f32 is nowhere.
-//   onednn:frozen_matmul   oneDNN's product on each panel
-//   plain:frozen_matmul    whatever oneDNN refuses
+// CPU kernels of weights in fewer bits. A panel of the weight's rows is decoded into scratch of at
+// most about 1 MiB, then multiplied; the weight as f32 is nowhere.
+//   onednn:coded_matmul   oneDNN's product on each panel
+//   plain:coded_matmul    whatever oneDNN refuses
 // Legend: M rows of a, R rows and C columns of the weight.
 #include <algorithm>
 #include <cstring>
@@ -12,9 +12,10 @@
 #include "backend/cpu/half_rows.h"
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/weight_rows.h"
 #include "base/threads.h"
 #include "base/units.h"
-#include "ops/frozen/frozen.h"
+#include "ops/coded/coded.h"
 
 namespace snug {
 namespace {
@@ -28,31 +29,33 @@ constexpr int64_t kScratchAlignment = 64;
 constexpr int64_t kWorthAThreadElements = 8192;
 
 /// A weight in memory, whichever type it has.
-struct FrozenWeight {
+struct CodedWeight {
   int64_t rows = 0;
   int64_t columns = 0;
-  const std::byte* halves = nullptr;
-  const uint8_t* codes = nullptr;
+  std::optional<WeightRows> floats = {};
+  const std::byte* data = nullptr;
   const float* scales = nullptr;
 
-  void decode_row(int64_t row, float* dst) const {
-    const auto width = static_cast<size_t>(columns);
-    if (codes == nullptr) {
-      (void)FloatRows(DType::bf16).read(halves, row * columns, columns, dst);
+  void decode_row(int64_t row, float* dst) const { decode_piece(row, 0, columns, dst); }
+  /// Elements [first, first + n) of a row; `first` begins a block.
+  void decode_piece(int64_t row, int64_t first, int64_t n, float* dst) const {
+    const int64_t at = row * columns + first;
+    if (floats) {
+      (void)floats->read(data, at, n, dst);
       return;
     }
-    const int64_t blocks = frozen_blocks(columns);
-    decode_frozen_row({codes + row * columns, width},
-                      {scales + row * blocks, static_cast<size_t>(blocks)}, {dst, width});
+    const auto* const codes = reinterpret_cast<const uint8_t*>(data);
+    const float* const own = scales + row * coded_blocks(columns) + first / kCodedBlock;
+    decode_coded_row({codes + at, static_cast<size_t>(n)},
+                     {own, static_cast<size_t>(coded_blocks(n))}, {dst, static_cast<size_t>(n)});
   }
 };
 
-FrozenWeight weight_of(const Launch& launch, const TensorType& type, size_t weight, size_t scales) {
-  FrozenWeight found{.rows = type.shape[0], .columns = type.shape[1]};
-  if (type.dtype == DType::bf16) {
-    found.halves = launch.inputs[weight];
+CodedWeight weight_of(const Launch& launch, const TensorType& type, size_t weight, size_t scales) {
+  CodedWeight found{.rows = type.shape[0], .columns = type.shape[1], .data = launch.inputs[weight]};
+  if (is_floating(type.dtype)) {
+    found.floats.emplace(type);
   } else {
-    found.codes = input<uint8_t>(launch, weight);
     found.scales = input<float>(launch, scales);
   }
   return found;
@@ -91,7 +94,7 @@ Product product_of(const NodeSpec& spec) {
   return p;
 }
 
-void decode_panel(int threads, const Product& p, const FrozenWeight& weight, int64_t first,
+void decode_panel(int threads, const Product& p, const CodedWeight& weight, int64_t first,
                   int64_t count, float* dst) {
   const int64_t grain = 1 + kWorthAThreadElements / (p.columns + 1);
   parallel_for(threads, count, grain, [&](int64_t begin, int64_t end) {
@@ -144,9 +147,9 @@ std::vector<int64_t> panel_sizes(const Product& p) {
   return sizes;
 }
 
-class OnednnFrozenMatmul final : public Kernel {
+class OnednnCodedMatmul final : public Kernel {
  public:
-  OnednnFrozenMatmul(const Product& product, const CpuContext& context)
+  OnednnCodedMatmul(const Product& product, const CpuContext& context)
       : product_(product), threads_(context.threads) {
     for (const int64_t size : panel_sizes(product)) {
       const auto desc = describe(product, size, *context.onednn);
@@ -162,7 +165,7 @@ class OnednnFrozenMatmul final : public Kernel {
   [[nodiscard]] ErrorCode run(const Launch& launch) const noexcept override {
     set_library_threads(threads_);
     const Product& p = product_;
-    const FrozenWeight weight = weight_of(launch, p.weight, 1, 2);
+    const CodedWeight weight = weight_of(launch, p.weight, 1, 2);
     const float* a = input<float>(launch, 0);
     auto* y = output<float>(launch);
     auto* decoded = scratch_at<float>(launch);
@@ -206,10 +209,10 @@ int64_t onednn_scratch(const NodeSpec& spec, const CpuContext& context) {
   return p.panel_bytes() + round_up(static_cast<int64_t>(scratchpad), kScratchAlignment);
 }
 std::unique_ptr<Kernel> onednn_create(const NodeSpec& spec, const CpuContext& context) {
-  return std::make_unique<OnednnFrozenMatmul>(product_of(spec), context);
+  return std::make_unique<OnednnCodedMatmul>(product_of(spec), context);
 }
 
-// ---- plain:frozen_matmul ----
+// ---- plain:coded_matmul ----
 
 void multiply_panel(const Product& p, int64_t first, int64_t count, const float* panel,
                     const float* a, float* y) {
@@ -232,7 +235,7 @@ int64_t plain_scratch(const NodeSpec& spec, const CpuContext&) {
 }
 std::unique_ptr<Kernel> plain_create(const NodeSpec& spec, const CpuContext& context) {
   return make_kernel([p = product_of(spec), threads = context.threads](const Launch& launch) {
-    const FrozenWeight weight = weight_of(launch, p.weight, 1, 2);
+    const CodedWeight weight = weight_of(launch, p.weight, 1, 2);
     const float* a = input<float>(launch, 0);
     auto* y = output<float>(launch);
     auto* decoded = scratch_at<float>(launch);
@@ -251,16 +254,26 @@ std::unique_ptr<Kernel> plain_create(const NodeSpec& spec, const CpuContext& con
 
 std::unique_ptr<Kernel> create_embedding(const NodeSpec& spec, const CpuContext& context) {
   return make_kernel([type = spec.inputs[0], count = element_count(spec.inputs[1]),
+                      to = FloatRows(spec.outputs[0].dtype),
                       threads = context.threads](const Launch& launch) {
-    const FrozenWeight weight = weight_of(launch, type, 0, 2);
+    const CodedWeight weight = weight_of(launch, type, 0, 2);
     const auto* ids = input<int32_t>(launch, 1);
-    auto* y = output<float>(launch);
+    std::byte* const y = launch.outputs[0];
     bool is_valid = true;
     for (int64_t i = 0; i < count; ++i) is_valid &= ids[i] >= 0 && ids[i] < weight.rows;
     if (!is_valid) return ErrorCode::bad_data;
     const int64_t grain = 1 + kWorthAThreadElements / (weight.columns + 1);
     parallel_for(threads, count, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) weight.decode_row(ids[i], y + i * weight.columns);
+      float buffer[kCodedBlock];
+      for (int64_t i = begin; i < end; ++i) {
+        for (int64_t first = 0; first < weight.columns; first += kCodedBlock) {
+          const int64_t n = std::min(kCodedBlock, weight.columns - first);
+          const int64_t at = i * weight.columns + first;
+          float* const row = to.place(y, at, buffer);
+          weight.decode_piece(ids[i], first, n, row);
+          to.write(row, y, at, n);
+        }
+      }
     });
     return ErrorCode::ok;
   });
@@ -268,14 +281,14 @@ std::unique_ptr<Kernel> create_embedding(const NodeSpec& spec, const CpuContext&
 
 }  // namespace
 
-std::span<const CpuKernelDef> frozen_cpu_kernels() {
+std::span<const CpuKernelDef> coded_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"frozen_matmul", "onednn:frozen_matmul", "f32 u8|bf16 f32 f32 -> f32", onednn_accepts,
+      {"coded_matmul", "onednn:coded_matmul", "f32 u8|bf16|bf16x8 f32 f32 -> f32", onednn_accepts,
        onednn_scratch, onednn_create},
-      {"frozen_matmul", "plain:frozen_matmul", "f32 u8|bf16 f32 f32 -> f32", always, plain_scratch,
-       plain_create},
-      {"frozen_embedding", "plain:frozen_embedding", "u8|bf16 i32 f32 -> f32", always, no_scratch,
-       create_embedding},
+      {"coded_matmul", "plain:coded_matmul", "f32 u8|bf16|bf16x8 f32 f32 -> f32", always,
+       plain_scratch, plain_create},
+      {"coded_embedding", "plain:coded_embedding", "u8|bf16|bf16x8 i32 f32 -> f32|bf16|f16", always,
+       no_scratch, create_embedding},
   };
   return kernels;
 }
