@@ -113,8 +113,8 @@ CaseGraph build_case(const OpCase& op_case, double magnitude, Fill fill) {
     }
     for (double& x : data) x = as_stored(type.dtype, x);
     const std::string name = "input" + std::to_string(i);
-    graph.inputs.push_back(type.dtype == DType::f32 ? graph.builder.parameter(name, type)
-                                                    : graph.builder.input(name, type));
+    graph.inputs.push_back(is_differentiated(type.dtype) ? graph.builder.parameter(name, type)
+                                                         : graph.builder.input(name, type));
     graph.feeds[graph.inputs.back()] = std::move(data);
   }
   graph.outputs = graph.builder.op(op_case.op, graph.inputs, op_case.attrs);

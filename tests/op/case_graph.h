@@ -11,6 +11,11 @@
 
 namespace snug {
 
+/// Inputs of the types that weights with gradients have: they are parameters.
+[[nodiscard]] inline bool is_differentiated(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16x8;
+}
+
 struct CaseGraph {
   GraphBuilder builder;
   NodeId node = 0;

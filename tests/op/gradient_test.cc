@@ -32,7 +32,7 @@ std::vector<ValueId> differentiable_inputs(const OpCase& c, const CaseGraph& gra
   std::vector<ValueId> wrt;
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const ValueId id = graph.inputs[i];
-    if (id != kNone && c.inputs[i].has_gradient && is_floating(graph.builder.type(id).dtype))
+    if (id != kNone && c.inputs[i].has_gradient && is_differentiated(graph.builder.type(id).dtype))
       wrt.push_back(id);
   }
   return wrt;

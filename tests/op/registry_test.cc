@@ -31,7 +31,7 @@ void differentiate(const OpCase& c, CaseGraph& graph) {
   std::vector<ValueId> wrt;
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const ValueId id = graph.inputs[i];
-    if (id != kNone && c.inputs[i].has_gradient && graph.builder.type(id).dtype == DType::f32)
+    if (id != kNone && c.inputs[i].has_gradient && is_differentiated(graph.builder.type(id).dtype))
       wrt.push_back(id);
   }
   for (int index : c.differentiated_outputs) {

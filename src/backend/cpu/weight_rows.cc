@@ -22,10 +22,9 @@ constexpr uint64_t kRoundingSeed = 0x5EED0F0DDB175AFEu;
 void draw_words(RoundingKey key, uint64_t first, int64_t blocks, uint32_t* words) {
 #if HWY_TARGET == HWY_SCALAR
   for (int64_t b = 0; b < blocks; ++b) {
-    const PhiloxCounter four =
-        philox4x32({static_cast<uint32_t>(first + static_cast<uint64_t>(b)), 0, key.update,
-                    key.stream},
-                   key.seed ^ kRoundingSeed);
+    const PhiloxCounter four = philox4x32(
+        {static_cast<uint32_t>(first + static_cast<uint64_t>(b)), 0, key.update, key.stream},
+        key.seed ^ kRoundingSeed);
     for (size_t i = 0; i < 4; ++i) words[4 * b + static_cast<int64_t>(i)] = four[i];
   }
 #else

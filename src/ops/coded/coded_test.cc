@@ -33,9 +33,11 @@ std::vector<OpCase> coded_cases() {
     return refused;
   };
   const auto rows = [](std::string name, CaseInput weight, CaseInput ids, CaseInput scale) {
-    return OpCase{.op = "coded_embedding",
-                  .name = std::move(name),
-                  .inputs = {std::move(weight), std::move(ids), std::move(scale)}};
+    OpCase made{.op = "coded_embedding",
+                .name = std::move(name),
+                .inputs = {std::move(weight), std::move(ids), std::move(scale)}};
+    if (made.inputs[0].type.dtype != k24) made.differentiated_outputs = {};
+    return made;
   };
   std::vector<OpCase> cases = {
       product("plain", f32_normal({3, 5}), codes({5, 2}), scales({5, 1}), absent()),

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "backend/cpu/half_rows.h"
+#include "backend/cpu/weight_rows.h"
 #include "ops/elementwise/elementwise_cpu.h"
 
 namespace snug {

@@ -54,7 +54,6 @@ std::vector<OpCase> with_coded_states(std::vector<OpCase> cases) {
     if (has_states && !is_error) {
       for (const StateCodec codec : {StateCodec::adaptive, StateCodec::bnb})
         all.push_back(coded_case(plain, codec));
-      all.push_back(with_weight_in(all.back(), DType::bf16));
     }
     all.push_back(std::move(plain));
   }

@@ -24,7 +24,7 @@ std::vector<OpCase> sgd_cases() {
        .attrs = sgd_attrs(0)},
       {.op = "sgd",
        .name = "bad_hyper",
-       .inputs = {f32_normal({3}), f32_normal({3}), f32_normal({3}), absent()},
+       .inputs = {f32_normal({3}), f32_normal({3}), absent(), f32_normal({3}), absent()},
        .attrs = sgd_attrs(0),
        .error = ErrorCode::shape_mismatch,
        .error_text = "hyper must have shape [4], not [3]"},
