@@ -15,8 +15,8 @@ namespace snug {
 using LeverKeys = std::vector<std::pair<std::string, std::string>>;
 
 /// What a run may be allowed (`allow`): levers that lead to other weights.
-inline constexpr std::array<const char*, 6> kLeverWords = {"bf16",   "fp16", "adam8bit",
-                                                           "freeze", "lora", "optim"};
+inline constexpr std::array<const char*, 8> kLeverWords = {
+    "bf16", "fp16", "bf16x8", "bfloat16", "adam8bit", "freeze", "lora", "optim"};
 
 /// A run with these keys set, planned.
 struct LeverPlan {

@@ -130,6 +130,15 @@ void add_precision(const Request& request, std::vector<Lever>& levers) {
   levers.back().is_hint = false;  // the bytes of bf16
 }
 
+// Trained weights in 24 or 16 bits.
+void add_weights(const Request& request, std::vector<Lever>& levers) {
+  if (request.has_coded_weights) return;
+  for (const char* word : {"bf16x8", "bfloat16"}) {
+    levers.push_back(other_result(request, "weights", word, {{"weight_dtype", word}}));
+    levers.back().is_hint = false;  // 8 bits of the states are worth more
+  }
+}
+
 // Of a weight.
 int64_t state_elements(const optim::Options& options) {
   constexpr int64_t kAnySize = 64;
@@ -240,6 +249,7 @@ std::vector<Lever> levers_of(const RunPlanRequest& request) {
     levers.push_back(other_result(request, "split", "", {{"allow_batch_norm_split", "true"}}));
   add_state_bits(request, levers);
   add_precision(request, levers);
+  add_weights(request, levers);
   add_optimizers(request, levers);
   const bool waits_anyway = request.recipe.scaling == optim::LossScaling::dynamic;
   if (request.recipe.max_grad_norm > 0 && !waits_anyway)

@@ -50,6 +50,7 @@ void set_field(SessionOptions& options, const std::string& key, const std::strin
   if (key == "freeze") options.freeze = split_at_commas(value);
   if (key == "lora") options.lora = lora_of(value);
   if (key == "frozen_dtype") options.frozen_dtype = value;
+  if (key == "weight_dtype") options.weight_dtype = value;
 }
 
 ChangedRun changed_run(const Network& network, const SessionOptions& options,

@@ -243,6 +243,7 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptio
       .startup_bytes = options.startup_bytes,
       .trains = !options.only_evaluation};
   const MixedPrecision training = precision_of(options).training;
+  request.has_coded_weights = options.weight_dtype != "float32";
   request.has_16_bits = training.dtype != DType::f32 || !training.overrides.empty();
   request.has_own_evaluation = options.bf16_full_eval || options.fp16_full_eval;
   request.words = options.has_command_line_hints ? train::OptionWords::command_line

@@ -2,6 +2,7 @@
 #include "op/cpu_kernels.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -85,6 +86,12 @@ std::vector<std::byte> encode(DType dtype, const std::vector<double>& data) {
       return encode_halves(data, [](float x) { return to_bf16(x).bits; });
     case DType::f16:
       return encode_halves(data, [](float x) { return to_f16(x).bits; });
+    case DType::bf16x8: {
+      std::vector<std::byte> bytes = encode_halves(data, [](float x) { return to_bf16x8(x).high; });
+      for (const double x : data)
+        bytes.push_back(std::bit_cast<std::byte>(to_bf16x8(static_cast<float>(x)).low));
+      return bytes;
+    }
   }
   return {};
 }
@@ -123,6 +130,17 @@ std::vector<double> decode(const TensorType& type, const std::vector<std::byte>&
       return decode_halves(bytes, [](uint16_t bits) { return to_f32(Bf16{bits}); });
     case DType::f16:
       return decode_halves(bytes, [](uint16_t bits) { return to_f32(F16{bits}); });
+    case DType::bf16x8: {
+      const size_t count = bytes.size() / 3;
+      std::vector<double> data(count);
+      for (size_t i = 0; i < count; ++i) {
+        Bf16x8 both;
+        std::memcpy(&both.high, bytes.data() + 2 * i, 2);
+        std::memcpy(&both.low, bytes.data() + 2 * count + i, 1);
+        data[i] = static_cast<double>(to_f32(both));
+      }
+      return data;
+    }
   }
   return {};
 }

@@ -105,6 +105,8 @@ void store(const std::vector<double>& values, DType dtype, std::byte* to) {
       case DType::f16:
         reinterpret_cast<F16*>(to)[i] = to_f16(static_cast<float>(values[i]));
         break;
+      case DType::bf16x8:
+        FAIL() << "no case here stores weights";
     }
   }
 }

@@ -83,6 +83,12 @@ inline std::vector<std::byte> encode(const TensorType& type, const std::vector<d
       case DType::f16:
         put(to_f16(static_cast<float>(values[i])));
         break;
+      case DType::bf16x8: {
+        const Bf16x8 both = to_bf16x8(static_cast<float>(values[i]));
+        std::memcpy(bytes.data() + 2 * i, &both.high, 2);
+        std::memcpy(bytes.data() + 2 * values.size() + i, &both.low, 1);
+        break;
+      }
     }
   }
   return bytes;

@@ -12,7 +12,8 @@
 //   dy^T a or its transpose, f32. Keeps the weight, and a where the weight is trained.
 // coded_embedding(weight, ids, scales?) {to} -> (..., C): rows of the weight by id. Gradient: that
 //   of embedding.
-// upper_half(weight) -> bf16: a view of the bf16 that a bf16x8 begins with, the nearest to it. Autodiff
+// upper_half(weight) -> bf16: a view of the bf16 that a bf16x8 begins with, the nearest to it.
+// Autodiff
 //   takes it for its weight.
 #pragma once
 
