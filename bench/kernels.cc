@@ -130,14 +130,15 @@ std::vector<BenchSpec> all_specs() {
   const TensorType w = f32({3072, 768});
   specs.push_back({"ffn",
                    "adamw",
-                   {w, w, w, w, f32({4}), f32({})},
+                   {w, w, w, w, kAbsent, f32({4}), f32({})},
                    {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}}});
   // Several times a last cache: what updates of a whole model run at.
   const Attrs adamw = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.01}};
   const TensorType large = f32({24576, 1024});
   const TensorType codes = {DType::u8, large.shape};
   const TensorType scales = f32({element_count(large) / 256});
-  specs.push_back({"large", "adamw", {large, large, large, large, f32({4}), f32({})}, adamw});
+  specs.push_back(
+      {"large", "adamw", {large, large, large, large, kAbsent, f32({4}), f32({})}, adamw});
   for (const char* codec : {"adaptive", "bnb"}) {
     Attrs coded = adamw;
     coded.set("codec", std::string(codec));
@@ -149,7 +150,7 @@ std::vector<BenchSpec> all_specs() {
   }
   specs.push_back({"ffn",
                    "sgd_momentum",
-                   {w, w, w, f32({4}), kAbsent},
+                   {w, w, w, kAbsent, f32({4}), kAbsent},
                    {{"momentum", 0.9}, {"weight_decay", 0.0}}});
   specs.push_back({"ffn", "accumulate", {w, w}});
   specs.push_back({"ffn", "set_zero", {w}});

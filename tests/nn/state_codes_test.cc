@@ -252,7 +252,7 @@ TEST(State_codes, fifty_updates_correlate_with_those_of_f32) {
     OneKernel one("adamw", attrs);
     one.add({DType::f32, shape}, plain[0]).add({DType::f32, shape}, gradient);
     one.add({DType::f32, shape}, plain[1]).add({DType::f32, shape}, plain[2]);
-    plain = run_on_cpu(one.add({DType::f32, {4}}, hyper).add_absent(), 2);
+    plain = run_on_cpu(one.add_absent().add({DType::f32, {4}}, hyper).add_absent(), 2);
     OneKernel other("adamw_8bit", coded_attrs);
     other.add({DType::f32, shape}, coded[0]).add({DType::f32, shape}, gradient);
     for (size_t i = 1; i < coded.size(); i += 2)

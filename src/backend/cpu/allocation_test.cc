@@ -103,7 +103,7 @@ TEST(Allocations, Own_kernels_allocate_nothing) {
                 .blocks,
             0);
   EXPECT_EQ(count_runs("accumulate", {w, w}, {}, 3).blocks, 0);
-  EXPECT_EQ(count_runs("adamw", {w, w, w, w, f32({4}), absent()},
+  EXPECT_EQ(count_runs("adamw", {w, w, w, w, absent(), f32({4}), absent()},
                        {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.0}}, 3)
                 .blocks,
             0);

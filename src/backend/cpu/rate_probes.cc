@@ -29,6 +29,7 @@ ProbedNode step_node(const Optimizer& optimizer, const Settings& settings, const
   InputTypes operands = {w, w};
   for (const StateSpec& state : (*optimizer.states)(settings, w.shape))
     operands.add(probes::f32(state.shape));
+  operands.add(probes::kAbsent);
   operands.add(probes::f32({4}));
   operands.add(probes::kAbsent);
   StepNode step = (*optimizer.step)(settings, {.shape = w.shape, .weight_decay = 0.01});
