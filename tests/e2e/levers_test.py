@@ -51,7 +51,7 @@ class Levers(Case):
     def test_the_table_has_every_lever_alone_and_together(self):
         lines = [line["keys"] for line in self.table(model="bert-tiny", train_batch_size=4, memory="1GiB")]
         named = {key for keys in lines if len(keys) == 1 for key in keys}
-        wanted = {"micro_batch_size", "recompute", "two_pass_clip", "optim_bits", "bf16", "fp16", "optim", "max_grad_norm", "freeze", "lora"}
+        wanted = {"micro_batch_size", "recompute", "two_pass_clip", "optim_bits", "bf16", "fp16", "optim", "max_grad_norm", "freeze", "lora", "weight_dtype"}
         self.assertEqual(named, wanted)
         self.assertIn({"optim_bits": "8", "bf16": "true", "freeze": "*embeddings*"}, lines)
         text = self.ok("plan", levers=True, model="bert-tiny", train_batch_size=4, memory="1GiB").stdout

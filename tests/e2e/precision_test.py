@@ -38,6 +38,13 @@ class Precision(Case):
         self.check_bits("fp16", **MINI, micro_batch_size=8, fp16=True)
         self.check_bits("fp16-split", **MINI, micro_batch_size=4, fp16=True)
 
+    def test_weights_in_fewer_bits_keep_their_bits(self):
+        self.check_bits("weights-16", **MINI, micro_batch_size=8, weight_dtype="bfloat16", optim_bits=8)
+        self.check_bits("weights-24", **MINI, micro_batch_size=4, weight_dtype="bf16x8", bf16=True)
+        for model in ("distilbert-tiny", "lstm", "mlp"):
+            out = self.train(f"{model}-weights", model=model, max_steps=2, weight_dtype="bfloat16")
+            self.assertTrue(all(loss < 10 for loss in self.losses(out)), model)
+
     def test_every_family_trains(self):
         for model in ("distilbert-tiny", "lstm", "mlp"):
             for switch in ("bf16", "fp16"):
