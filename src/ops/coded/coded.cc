@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/embedding/embedding.h"
 #include "ops/matmul/matmul.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
@@ -79,9 +80,7 @@ std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
 }
 
 std::vector<ValueId> vjp_embedding(const VjpArgs& args) {
-  const int64_t rows = args.type(args.in(0)).shape[0];
-  return {args.builder.op1("embedding_grad", {args.in(1), args.dy[0]}, {{"rows", rows}}), kNone,
-          kNone};
+  return {table_gradient(args), kNone, kNone};
 }
 
 // Decoding an element takes as long as some 64 rows take to use it.
@@ -117,9 +116,6 @@ int row_flow_of_product(const RowFlowArgs& args) {
   const bool has_other =
       std::any_of(args.axes.begin() + 1, args.axes.end(), [](int axis) { return axis >= 0; });
   return has_other || args.axes[0] == last ? kCoupledRows : args.axes[0];
-}
-int row_flow_of_rows(const RowFlowArgs& args) {
-  return args.axes[0] >= 0 ? kCoupledRows : args.axes[1];
 }
 
 }  // namespace
@@ -174,7 +170,7 @@ std::span<const OpDef> coded_ops() {
        .cost = cost_embedding,
        .alias = never_in_place(),
        .timing = {.finds = Finds::unwarmed},
-       .row_flow = row_flow_of_rows},
+       .row_flow = row_flow_of_gather},
       {.name = "upper_half",
        .inputs = std::vector<InputSpec>{"weight"},
        .is_variadic = false,

@@ -44,10 +44,7 @@ std::vector<TensorType> infer_accumulate(const InferArgs& args) {
   return {args.inputs[0]};
 }
 
-std::vector<ValueId> vjp(const VjpArgs& args) {
-  const int64_t rows = args.type(args.in(0)).shape[0];
-  return {args.builder.op1("embedding_grad", {args.in(1), args.dy[0]}, {{"rows", rows}}), kNone};
-}
+std::vector<ValueId> vjp(const VjpArgs& args) { return {table_gradient(args), kNone}; }
 
 // Only the rows that ids name are read.
 Cost cost_forward(const CostArgs& args) {
@@ -103,12 +100,16 @@ std::optional<AccumulatingForm> accumulating_form(const InputTypes&, const Attrs
   return AccumulatingForm{"embedding_grad_accumulate", {}};
 }
 
-// Each id by itself, from a table that is the same for all.
-int row_flow_of_rows(const RowFlowArgs& args) {
-  return args.axes[0] >= 0 ? kCoupledRows : args.axes[1];
+}  // namespace
+
+ValueId table_gradient(const VjpArgs& args) {
+  const int64_t rows = args.type(args.in(0)).shape[0];
+  return args.builder.op1("embedding_grad", {args.in(1), args.dy[0]}, {{"rows", rows}});
 }
 
-}  // namespace
+int row_flow_of_gather(const RowFlowArgs& args) {
+  return args.axes[0] >= 0 ? kCoupledRows : args.axes[1];
+}
 
 ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids, DType to) {
   return builder.op1("embedding", {table, ids}, {{"to", std::string(to_string(to))}});
@@ -143,7 +144,7 @@ std::span<const OpDef> embedding_ops() {
        .cost = cost_forward,
        .alias = never_in_place(),
        .timing = {.finds = Finds::unwarmed, .probes = embedding_probes},
-       .row_flow = row_flow_of_rows,
+       .row_flow = row_flow_of_gather,
        .precision = {Paint::clear, [](const InputTypes&) { return 0U; }, true}},
       {.name = "embedding_grad",
        .inputs = std::vector<InputSpec>{"ids", "dy"},

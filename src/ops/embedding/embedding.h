@@ -19,6 +19,11 @@ namespace snug {
 [[nodiscard]] ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids,
                                 DType to = DType::f32);
 
+/// The gradient of the table, for an op (table, ids, ...) that gives rows by id.
+[[nodiscard]] ValueId table_gradient(const VjpArgs& args);
+/// Each id by itself, from a table that is the same for all.
+[[nodiscard]] int row_flow_of_gather(const RowFlowArgs& args);
+
 /// The parameters that are tables of embeddings, by name: their rows are gathered by id, or they
 /// are of positions and the first of their rows are taken.
 [[nodiscard]] std::set<std::string> embedding_tables(const Graph& graph);
