@@ -35,6 +35,8 @@ function(snug_test name)
   endforeach()
   target_link_libraries(${name}_test PRIVATE snug_warnings GTest::gtest GTest::gtest_main ${ARG_LIBS})
   target_compile_definitions(${name}_test PRIVATE SNUG_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  # What a test says itself takes no time; a third of the whole build was optimising it.
+  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
   add_test(NAME ${name} COMMAND ${name}_test)
   set(timeout 900)
   if(SNUG_SANITIZE)
