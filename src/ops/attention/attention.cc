@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/attention/attention.h"
 
+#include "ops/attention/attention_rules.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
@@ -23,41 +24,12 @@ void require_random_attrs(const InferArgs& args, size_t rng) {
   require_shape(args, rng, {3}, "rng");
 }
 
-// Checks q, k, v, mask (at input `mask`) and rng after it; returns the type of lse.
-TensorType require_operands(const InferArgs& args, size_t mask) {
-  require_floating(args, 0, "q");
-  require_rank(args, 0, 3, "q");
-  const Shape& q = args.inputs[0].shape;
-  for (size_t i = 1; i <= 2; ++i) {
-    require_dtype(args, i, args.inputs[0].dtype, i == 1 ? "k" : "v");
-    require_shape(args, i, q, i == 1 ? "k" : "v");
-  }
-  const int64_t heads = args.attrs.int64("heads");
-  if (heads < 1 || heads > kMaxHeads || q[2] % heads != 0 || q[2] == 0) {
-    shape_error(args,
-                std::to_string(heads) + " heads do not divide the width " + std::to_string(q[2]));
-  }
-  if (q[1] > kMaxTokens) shape_error(args, "q has more than 65536 tokens: " + to_string(q));
-  require_dtype(args, mask, DType::boolean, "mask");
-  require_shape(args, mask, {q[0], q[1]}, "mask");
-  require_random_attrs(args, mask + 1);
-  return {DType::f32, {q[0], heads, q[1]}};
-}
-
 std::vector<TensorType> infer_forward(const InferArgs& args) {
-  const TensorType lse = require_operands(args, 3);
+  const TensorType lse = require_attention_operands(args, 3);
   return {args.inputs[0], lse};
 }
-
 std::vector<TensorType> infer_grad(const InferArgs& args) {
-  const TensorType lse = require_operands(args, 6);
-  require_dtype(args, 3, args.inputs[0].dtype, "o");
-  require_dtype(args, 4, DType::f32, "lse");
-  require_dtype(args, 5, args.inputs[0].dtype, "do");
-  require_shape(args, 3, args.inputs[0].shape, "o");
-  require_shape(args, 4, lse.shape, "lse");
-  require_shape(args, 5, args.inputs[0].shape, "do");
-  return {args.inputs[0], args.inputs[0], args.inputs[0]};
+  return require_attention_gradient(args, 6);
 }
 
 std::vector<ValueId> vjp(const VjpArgs& args) {
@@ -73,20 +45,10 @@ std::vector<ValueId> vjp(const VjpArgs& args) {
   return {gradients[0], gradients[1], gradients[2], kNone, kNone};
 }
 
-// `products` matrix products of T x T x D a head, and what is done to each score.
-Cost cost_of(const CostArgs& args, double products) {
-  const Shape& q = args.inputs[0].shape;
-  const auto pairs =
-      static_cast<double>(q[0]) * static_cast<double>(q[1]) * static_cast<double>(q[1]);
-  const auto heads = static_cast<double>(args.attrs.int64("heads"));
-  const double per_score = args.attrs.real("rate") > 0 ? 36 : 16;
-  return streaming_cost(
-      args, 2 * products * pairs * static_cast<double>(q[2]) + per_score * pairs * heads);
+Cost cost_forward(const CostArgs& args) {
+  return attention_cost(args, 2 * pair_product_flops(args));
 }
-Cost cost_forward(const CostArgs& args) { return cost_of(args, 2); }
-Cost cost_grad(const CostArgs& args) { return cost_of(args, 5); }
-
-constexpr UsualRate kUsualRate{.per_call = 5e-6, .per_flop = 1.0 / 60e9, .per_byte = 1.0 / 15e9};
+Cost cost_grad(const CostArgs& args) { return attention_cost(args, 5 * pair_product_flops(args)); }
 
 template <bool kIsGradient>
 std::vector<RateProbe> attention_probes() {
@@ -106,6 +68,51 @@ std::vector<RateProbe> attention_probes() {
 }
 
 }  // namespace
+
+TensorType require_attention_operands(const InferArgs& args, size_t mask) {
+  require_floating(args, 0, "q");
+  require_rank(args, 0, 3, "q");
+  const Shape& q = args.inputs[0].shape;
+  for (size_t i = 1; i <= 2; ++i) {
+    require_dtype(args, i, args.inputs[0].dtype, i == 1 ? "k" : "v");
+    require_shape(args, i, q, i == 1 ? "k" : "v");
+  }
+  const int64_t heads = args.attrs.int64("heads");
+  if (heads < 1 || heads > kMaxHeads || q[2] % heads != 0 || q[2] == 0) {
+    shape_error(args,
+                std::to_string(heads) + " heads do not divide the width " + std::to_string(q[2]));
+  }
+  if (q[1] > kMaxTokens) shape_error(args, "q has more than 65536 tokens: " + to_string(q));
+  require_dtype(args, mask, DType::boolean, "mask");
+  require_shape(args, mask, {q[0], q[1]}, "mask");
+  require_random_attrs(args, mask + 1);
+  return {DType::f32, {q[0], heads, q[1]}};
+}
+
+std::vector<TensorType> require_attention_gradient(const InferArgs& args, size_t mask) {
+  const TensorType lse = require_attention_operands(args, mask);
+  require_dtype(args, 3, args.inputs[0].dtype, "o");
+  require_dtype(args, 4, DType::f32, "lse");
+  require_dtype(args, 5, args.inputs[0].dtype, "do");
+  require_shape(args, 3, args.inputs[0].shape, "o");
+  require_shape(args, 4, lse.shape, "lse");
+  require_shape(args, 5, args.inputs[0].shape, "do");
+  return {args.inputs[0], args.inputs[0], args.inputs[0]};
+}
+
+double pair_product_flops(const CostArgs& args) {
+  const Shape& q = args.inputs[0].shape;
+  const auto tokens = static_cast<double>(q[1]);
+  return 2 * static_cast<double>(q[0]) * tokens * tokens * static_cast<double>(q[2]);
+}
+
+Cost attention_cost(const CostArgs& args, double product_flops) {
+  const Shape& q = args.inputs[0].shape;
+  const auto tokens = static_cast<double>(q[1]);
+  const auto scores = static_cast<double>(q[0] * args.attrs.int64("heads")) * tokens * tokens;
+  const double per_score = args.attrs.real("rate") > 0 ? 36 : 16;
+  return streaming_cost(args, product_flops + per_score * scores);
+}
 
 AttentionOutputs attention(GraphBuilder& builder, ValueId q, ValueId k, ValueId v,
                            const AttentionOptions& options) {
@@ -132,7 +139,9 @@ std::span<const OpDef> attention_ops() {
        .keeps = Keeps{.inputs = 0b11111, .outputs = 0b11},
        .cost = cost_forward,
        .alias = never_in_place(),
-       .timing = {.probes = attention_probes<false>, .usual = &kUsualRate, .is_expensive = true},
+       .timing = {.probes = attention_probes<false>,
+                  .usual = &kUsualAttentionRate,
+                  .is_expensive = true},
        .row_flow = row_flow::leading_rows_alone,
        .precision = {Paint::allow}},
       {.name = "attention_grad",
@@ -146,7 +155,7 @@ std::span<const OpDef> attention_ops() {
        .keeps = Keeps{},
        .cost = cost_grad,
        .alias = never_in_place(),
-       .timing = {.probes = attention_probes<true>, .usual = &kUsualRate}},
+       .timing = {.probes = attention_probes<true>, .usual = &kUsualAttentionRate}},
   };
   return ops;
 }
