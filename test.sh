@@ -18,10 +18,11 @@ mkdir -p build
 step() { printf '\n== %s\n' "$*"; }
 
 tools/install_packages.sh
-step "rules: includes, families, tasks, files, sizes, format"
+step "rules: includes, families, tasks, traps, files, sizes, format"
 python3 tools/check_includes.py
 python3 tools/check_families.py
 python3 tools/check_tasks.py
+python3 tools/check_traps.py
 python3 tools/check_files.py --test
 python3 tools/check_files.py
 python3 tools/check_sizes.py

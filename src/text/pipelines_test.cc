@@ -162,8 +162,9 @@ TEST(Pipelines, sentencepiece_models_equal_sentencepiece) {
     const std::string bytes = test::read_file(test::data_file(name));
     for (size_t size = 0; size < bytes.size(); size += 97) {
       test::write_file(saved / name, bytes.substr(0, size));
-      EXPECT_FALSE(
-          test::error_of([&] { (void)Tokenizer::load(saved / name); }).starts_with("internal"))
+      EXPECT_FALSE(test::error_of([&, file = saved / name] {
+                     (void)Tokenizer::load(file);
+                   }).starts_with("internal"))
           << size;
     }
   }
