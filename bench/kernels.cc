@@ -88,6 +88,26 @@ void append_rows(std::vector<BenchSpec>& specs, DType dtype) {
                    of_heads});
 }
 
+// DeBERTa-v3-base at its full length.
+void append_relative(std::vector<BenchSpec>& specs, DType dtype) {
+  const std::string name = std::string("deberta/") + to_string(dtype);
+  const TensorType heads{dtype, {8, 512, 768}};
+  const TensorType table{dtype, {512, 768}};
+  const TensorType mask{DType::boolean, {8, 512}};
+  const TensorType rng{DType::i64, {3}};
+  const Attrs attrs = {{"heads", int64_t{12}},
+                       {"rate", 0.1},
+                       {"ordinal", int64_t{0}},
+                       {"buckets", int64_t{256}},
+                       {"max_distance", int64_t{512}}};
+  specs.push_back(
+      {name, "disentangled_attention", {heads, heads, heads, table, table, mask, rng}, attrs});
+  specs.push_back({name,
+                   "disentangled_attention_grad",
+                   {heads, heads, heads, heads, f32({8, 12, 512}), heads, table, table, mask, rng},
+                   attrs});
+}
+
 std::vector<BenchSpec> all_specs() {
   std::vector<BenchSpec> specs;
   // BERT-base at batch 16 x 128 and a small micro-batch, BERT-mini at 64 x 128.
@@ -101,6 +121,7 @@ std::vector<BenchSpec> all_specs() {
     append_layer(specs, 8192, 256, 1024, dtype);
     append_layer(specs, 8192, 1024, 256, dtype);
     append_rows(specs, dtype);
+    append_relative(specs, dtype);
   }
 
   using Ints = std::vector<int64_t>;

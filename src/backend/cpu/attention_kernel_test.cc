@@ -57,34 +57,16 @@ OneKernel backward(const OneKernel& one, const KernelOutputs& outputs,
   return grad;
 }
 
-// || found - want || / || want ||, or the norm of the difference where want is 0.
-double distance(const std::vector<double>& found, const std::vector<double>& want) {
-  double difference = 0;
-  double norm = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    difference += (found[i] - want[i]) * (found[i] - want[i]);
-    norm += want[i] * want[i];
-  }
-  return std::sqrt(norm > 0 ? difference / norm : difference);
-}
-
-void expect_close(const OneKernel& one, const KernelOutputs& found) {
-  const KernelOutputs want = run_on_reference(one);
-  ASSERT_EQ(found.size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i)
-    EXPECT_LT(distance(found[i], want[i]), 3e-6) << one.op << " output " << i;
-}
-
 void check(const Size& size, double rate, const std::vector<double>& mask) {
   SCOPED_TRACE(std::to_string(size.tokens) + " tokens, " + std::to_string(size.columns) +
                " columns");
   const OneKernel one = forward(size, rate, mask);
   const KernelOutputs outputs = run_on_cpu(one, 2);
-  expect_close(one, outputs);
+  expect_close(one, outputs, 3e-6);
   const OneKernel grad =
       backward(one, outputs, OneKernel("").add_normal(one.types[0].shape).data[0]);
   const KernelOutputs gradients = run_on_cpu(grad, 2);
-  expect_close(grad, gradients);
+  expect_close(grad, gradients, 3e-6);
   for (const int threads : {1, 3}) {
     EXPECT_TRUE(run_on_cpu(one, threads) == outputs) << threads << " threads";
     EXPECT_TRUE(run_on_cpu(grad, threads) == gradients) << threads << " threads";

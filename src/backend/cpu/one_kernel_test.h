@@ -3,8 +3,10 @@
 // processor targets that can be tried here.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -162,6 +164,25 @@ inline KernelOutputs run_on_reference(const OneKernel& one) {
   for (auto& values : result) outputs.push_back(reinterpret_cast<std::byte*>(values.data()));
   if (kernel->run({inputs, outputs, nullptr}) != ErrorCode::ok) return {};
   return result;
+}
+
+/// || found - want || / || want ||, or the norm of the difference where want is 0.
+inline double distance(const std::vector<double>& found, const std::vector<double>& want) {
+  double difference = 0;
+  double norm = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    difference += (found[i] - want[i]) * (found[i] - want[i]);
+    norm += want[i] * want[i];
+  }
+  return std::sqrt(norm > 0 ? difference / norm : difference);
+}
+
+/// Every output of the reference within `bound` of its norm.
+inline void expect_close(const OneKernel& one, const KernelOutputs& found, double bound) {
+  const KernelOutputs want = run_on_reference(one);
+  ASSERT_EQ(found.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_LT(distance(found[i], want[i]), bound) << one.op << " output " << i;
 }
 
 /// Runs body(name) once for every instruction set that kernels are compiled for and this processor

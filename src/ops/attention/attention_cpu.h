@@ -27,6 +27,8 @@ struct AttentionShape {
   uint32_t ordinal = 0;
   /// Operands and results of one head alone, dense: copies of rows in 16 bits.
   bool is_one_head = false;
+  /// The mask hides queries too: they see nothing and nothing flows from them.
+  bool hides_queries = false;
 
   [[nodiscard]] int64_t width() const { return heads * columns; }
   /// From one token's row of a head to the next.
@@ -77,7 +79,10 @@ struct AttentionBlocks {
   int64_t keys = 0;     // in a block
   int64_t queries = 0;  // of one unit (forward) or in a block (gradient)
   int64_t tile = 0;     // queries whose scores are held at once
+  int64_t part = 0;     // queries that meet a block of keys together (gradient): whole blocks
+  int64_t score_rows = 0;
   int64_t score_stride = 0;
+  int64_t score_margin = 0;  // floats before the first row
   int64_t padded_columns = 0;
 };
 
@@ -90,6 +95,7 @@ inline constexpr int64_t kAttentionTile = 24;
   return {.keys = keys,
           .queries = std::min<int64_t>(is_wide ? 128 : 256, shape.tokens),
           .tile = kAttentionTile,
+          .score_rows = kAttentionTile,
           .score_stride = keys + kAttentionPad,
           .padded_columns = round_up(shape.columns, kAttentionPad)};
 }
@@ -101,6 +107,8 @@ inline constexpr int64_t kAttentionTile = 24;
   return {.keys = keys,
           .queries = queries,
           .tile = queries,
+          .part = std::max<int64_t>(shape.tokens, 1),
+          .score_rows = queries,
           .score_stride = keys + kAttentionPad,
           .padded_columns = round_up(shape.columns, kAttentionPad)};
 }
@@ -115,6 +123,11 @@ class AttentionScratch {
     used_ += round_up(floats, kAttentionPad);
     return part;
   }
+  /// With room before it.
+  [[nodiscard]] float* take_scores(const AttentionBlocks& blocks) {
+    float* part = take(blocks.score_margin + blocks.score_rows * blocks.score_stride);
+    return part == nullptr ? nullptr : part + blocks.score_margin;
+  }
   [[nodiscard]] int64_t used_floats() const { return used_; }
 
  private:
@@ -123,8 +136,8 @@ class AttentionScratch {
 };
 
 struct ForwardScratch {
-  ForwardScratch(const AttentionShape& shape, float* memory)
-      : ForwardScratch(shape, forward_blocks(shape), AttentionScratch(memory)) {}
+  ForwardScratch(const AttentionShape& shape, const AttentionBlocks& b, float* memory)
+      : ForwardScratch(shape, b, AttentionScratch(memory)) {}
   AttentionBlocks blocks;
   float* keys;     // K^T / sqrt(D), packed
   float* values;   // V, packed
@@ -141,7 +154,7 @@ struct ForwardScratch {
         keys(part.take(shape.columns * b.keys)),
         values(part.take(b.keys * b.padded_columns)),
         limits(part.take(b.keys)),
-        scores(part.take(b.tile * b.score_stride)),
+        scores(part.take_scores(b)),
         sums(part.take(b.queries * b.padded_columns)),
         largest(part.take(b.queries)),
         totals(part.take(b.queries)),
@@ -149,8 +162,8 @@ struct ForwardScratch {
 };
 
 struct GradScratch {
-  GradScratch(const AttentionShape& shape, float* memory)
-      : GradScratch(shape, grad_blocks(shape), AttentionScratch(memory)) {}
+  GradScratch(const AttentionShape& shape, const AttentionBlocks& b, float* memory)
+      : GradScratch(shape, b, AttentionScratch(memory)) {}
   AttentionBlocks blocks;
   float* keys_transposed;    // K^T / sqrt(D), packed
   float* values_transposed;  // V^T, packed
@@ -179,8 +192,8 @@ struct GradScratch {
         ones(part.take(b.keys)),
         queries(part.take(b.queries * b.padded_columns)),
         diff_o(part.take(b.queries * b.padded_columns)),
-        scores(part.take(b.queries * b.score_stride)),
-        diff_scores(part.take(b.queries * b.score_stride)),
+        scores(part.take_scores(b)),
+        diff_scores(part.take_scores(b)),
         diff_k(part.take(b.keys * b.padded_columns)),
         diff_v(part.take(b.keys * b.padded_columns)),
         diff_q(part.take(b.queries * b.padded_columns)),
@@ -203,6 +216,34 @@ struct VisibleKeys {
   while (begin < end && mask[begin] == 0) ++begin;
   return {begin / kAttentionKeyStep * kAttentionKeyStep, end};
 }
+
+/// Which of `count` queries from `first` on may be visible, relative to `first`.
+struct QueryRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+[[nodiscard]] inline QueryRange queries_in(const VisibleKeys& visible, int64_t first,
+                                           int64_t count) {
+  const int64_t begin = std::clamp<int64_t>(visible.begin - first, 0, count);
+  return {begin, std::clamp(visible.end - first, begin, count)};
+}
+
+/// Attention alone: nothing beside the products of queries and keys.
+struct NoExtraScores {
+  /// Before the tiles of queries [first, end): keys [key, key + keys) are packed and scaled, K^T.
+  void start_keys(const float* /*packed_keys*/, int64_t /*key*/, int64_t /*keys*/,
+                  int64_t /*first*/, int64_t /*end*/) {}
+  /// Writes what is added to the scores of `rows` queries; false where that is nothing.
+  bool put_scores(const float* /*q*/, int64_t /*stride*/, int64_t /*query*/, int64_t /*rows*/,
+                  float* /*scores*/) {
+    return false;
+  }
+  /// dS of the same queries, their packed rows, and dq so far.
+  void add_gradients(float* /*diff_scores*/, int64_t /*query*/, int64_t /*rows*/,
+                     const float* /*packed_queries*/, float* /*diff_q*/) {}
+  /// After the tiles: the packed and scaled rows of the keys, and dk so far, to be scaled.
+  void finish_keys(const float* /*packed_keys*/, float* /*diff_k*/) {}
+};
 
 /// Copies in f32 of one head of tensors in 16 bits, for one unit of work: parts of its scratch.
 class HeadCopies {

@@ -139,6 +139,12 @@ HWY_INLINE void pack_rows(const float* src, int64_t stride, int64_t depth, int64
 
 #if HWY_TARGET == HWY_SCALAR
 
+/// put(v, p) for p < depth: v is rows[0][p].
+template <class Put>
+HWY_INLINE void transpose_rows(const float* const* rows, int64_t depth, const Put& put) {
+  for (int64_t p = 0; p < depth; ++p) put(hn::Set(F32(), rows[0][p]), p);
+}
+
 HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t columns, int64_t depth,
                                 float scale, float* dst) {
   for (int64_t first = 0; first < columns; first += kTileVectors) {
@@ -164,12 +170,33 @@ HWY_INLINE hn::Vec<D> load_blocks(D d, const float* const* rows, int64_t at) {
   }
 }
 
-/// B = scale * src^T, with src (columns, depth) in rows `stride` apart: one vector of columns and
-/// four rows of B at a time, as transpositions of 4 x 4 blocks.
+/// put(v, p) for p < depth, a multiple of 4: lane i of v is rows[i][p]. One vector of rows and four
+/// p at a time, as transpositions of 4 x 4 blocks.
+template <class Put>
+HWY_INLINE void transpose_rows(const float* const* rows, int64_t depth, const Put& put) {
+  const F32 d;
+  const hn::RepartitionToWide<F32> pairs;
+  for (int64_t p = 0; p < depth; p += 4) {
+    // Block i of row_j holds row 4 i + j.
+    const V32 row0 = load_blocks(d, rows, p);
+    const V32 row1 = load_blocks(d, rows + 1, p);
+    const V32 row2 = load_blocks(d, rows + 2, p);
+    const V32 row3 = load_blocks(d, rows + 3, p);
+    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, row0, row1));
+    const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, row2, row3));
+    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, row0, row1));
+    const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, row2, row3));
+    put(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), p);
+    put(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), p + 1);
+    put(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), p + 2);
+    put(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), p + 3);
+  }
+}
+
+/// B = scale * src^T, with src (columns, depth) in rows `stride` apart.
 HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t columns, int64_t depth,
                                 float scale, float* dst) {
   const F32 d;
-  const hn::RepartitionToWide<F32> pairs;
   const int64_t lanes = lanes_f32();
   const int64_t vectors = vectors_of(columns);
   const V32 factor = hn::Set(d, scale);
@@ -183,26 +210,11 @@ HWY_INLINE void pack_transposed(const float* src, int64_t stride, int64_t column
     const float* rows[hn::MaxLanes(F32())];
     for (int64_t i = 0; i < lanes; ++i)
       rows[i] = src + (vector * lanes + std::min(i, present - 1)) * stride;
-    const auto put = [&](V32 v, int64_t p) HWY_ATTR {
+    const int64_t whole = depth / 4 * 4;
+    transpose_rows(rows, whole, [=](V32 v, int64_t p) HWY_ATTR {
       hn::StoreU(hn::IfThenElseZero(is_present, hn::Mul(v, factor)), d, to + p * width);
-    };
-    int64_t p = 0;
-    for (; p + 4 <= depth; p += 4) {
-      // Block i of row_j holds row 4 i + j.
-      const V32 row0 = load_blocks(d, rows, p);
-      const V32 row1 = load_blocks(d, rows + 1, p);
-      const V32 row2 = load_blocks(d, rows + 2, p);
-      const V32 row3 = load_blocks(d, rows + 3, p);
-      const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, row0, row1));
-      const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, row2, row3));
-      const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, row0, row1));
-      const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, row2, row3));
-      put(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), p);
-      put(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), p + 1);
-      put(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), p + 2);
-      put(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), p + 3);
-    }
-    for (; p < depth; ++p) {
+    });
+    for (int64_t p = whole; p < depth; ++p) {
       for (int64_t i = 0; i < lanes; ++i) to[p * width + i] = i < present ? scale * rows[i][p] : 0;
     }
   }

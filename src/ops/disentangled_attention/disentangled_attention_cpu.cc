@@ -1,193 +1,224 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU kernels: one query at a time, with rows of T scores. A unit of work is one head of all
-// samples in order, so that sums over samples have one order.
-#include <algorithm>
+// CPU kernel of disentangled_attention. A unit of work is a block of queries of one head of one
+// sample; it is computed by one thread, so bits do not depend on their number.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/disentangled_attention/disentangled_attention_cpu.cc"
+#include "ops/disentangled_attention/disentangled_attention_cpu.h"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "ops/attention/attention_unit-inl.h"
+#include "ops/disentangled_attention/relative_scores-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace snug {
+namespace HWY_NAMESPACE {
+
+void disentangled_unit(const RelativeShape& shape, const AttentionData& data,
+                       const RelativeTables& tables, int64_t sample, int64_t head, int64_t first,
+                       int64_t count, float* memory) {
+  const AttentionBlocks blocks = relative_forward_blocks(shape.pairs);
+  const ForwardScratch scratch(shape.pairs, blocks, memory);
+  AttentionScratch rest(memory + scratch.floats);
+  const TableScratch table_scratch(shape, blocks, rest);
+  RelativeScores scores(shape.pairs, blocks, tables, table_scratch);
+  const int64_t next =
+      count == shape.pairs.tokens ? next_head_offset(shape.pairs, sample, head) : -1;
+  run_attention_unit(shape.pairs, scratch, data, sample, head, first, count, next, scores);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace snug
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 #include <cmath>
-#include <limits>
 
 #include "backend/cpu/kernel.h"
 #include "base/threads.h"
-#include "base/units.h"
-#include "ops/attention/attention.h"
-#include "ops/attention/attention_cpu.h"
-#include "ops/disentangled_attention/disentangled_attention.h"
 
 namespace snug {
-namespace {
 
-struct Pairs {
-  AttentionShape shape;
-  RelativeRows rows;
-  const float* q = nullptr;
-  const float* k = nullptr;
-  const float* pos_key = nullptr;
-  const float* pos_query = nullptr;
-  const uint8_t* mask = nullptr;
-  const int64_t* rng = nullptr;
+HWY_EXPORT(disentangled_unit);
 
-  [[nodiscard]] bool is_visible(int64_t sample, int64_t query, int64_t key) const {
-    const uint8_t* of_sample = mask + sample * shape.tokens;
-    return mask == nullptr || (of_sample[query] != 0 && of_sample[key] != 0);
-  }
-  [[nodiscard]] float dot(const float* a, const float* b) const {
-    float sum = 0;
-    for (int64_t d = 0; d < shape.columns; ++d) sum += a[d] * b[d];
-    return sum;
-  }
-  [[nodiscard]] int64_t row(int64_t query, int64_t key, int64_t head) const {
-    return rows.row(query - key) * shape.width() + head * shape.columns;
-  }
-  [[nodiscard]] float score(int64_t sample, int64_t query, int64_t key, int64_t head) const {
-    const float* qi = q + shape.head_offset(sample, head) + query * shape.width();
-    const float* kj = k + shape.head_offset(sample, head) + key * shape.width();
-    float sum = dot(qi, kj);
-    if (pos_key != nullptr) sum += dot(qi, pos_key + row(query, key, head));
-    if (pos_query != nullptr) sum += dot(kj, pos_query + row(query, key, head));
-    return sum * shape.scale;
-  }
-  [[nodiscard]] float factor(int64_t sample, int64_t query, int64_t key, int64_t head) const {
-    if (!shape.has_dropout) return 1;
-    const PhiloxCounter words = dropout_words(attention_quad(query, key), rng[2] + sample, rng[1],
-                                              attention_ordinal(shape.ordinal, head), rng[0]);
-    return words[static_cast<size_t>(key % 4)] >= shape.threshold ? shape.keep_scale : 0;
-  }
-};
-
-Pairs pairs_of(const NodeSpec& spec, size_t tables) {
-  Pairs pairs;
-  pairs.shape = attention_shape(spec);
+RelativeShape relative_shape(const NodeSpec& spec, size_t tables) {
+  RelativeShape shape;
+  shape.pairs = attention_shape(spec);
+  shape.dtype = spec.inputs[0].dtype;
+  shape.rows.buckets = spec.attrs.int64("buckets");
+  shape.rows.max_distance = spec.attrs.int64("max_distance");
+  shape.has_pos_key = spec.inputs.has(tables);
+  shape.has_pos_query = spec.inputs.has(tables + 1);
   int64_t terms = 1;
   for (const size_t i : {tables, tables + 1}) {
     if (!spec.inputs.has(i)) continue;
     ++terms;
-    pairs.rows.span = spec.inputs[i].shape[0] / 2;
+    shape.table_rows = spec.inputs[i].shape[0];
+    shape.rows.span = shape.table_rows / 2;
   }
-  pairs.rows.buckets = spec.attrs.int64("buckets");
-  pairs.rows.max_distance = spec.attrs.int64("max_distance");
-  pairs.shape.scale =
-      static_cast<float>(1 / std::sqrt(static_cast<double>(pairs.shape.columns * terms)));
-  return pairs;
+  shape.pairs.scale =
+      static_cast<float>(1 / std::sqrt(static_cast<double>(shape.pairs.columns * terms)));
+  shape.pairs.hides_queries = true;
+  shape.pairs.is_one_head = shape.dtype != DType::f32;
+  return shape;
 }
 
-void bind(Pairs& pairs, const Launch& launch, size_t tables) {
-  pairs.q = input<float>(launch, 0);
-  pairs.k = input<float>(launch, 1);
-  pairs.pos_key = input<float>(launch, tables);
-  pairs.pos_query = input<float>(launch, tables + 1);
-  pairs.mask = input<uint8_t>(launch, tables + 2);
-  pairs.rng = input<int64_t>(launch, tables + 3);
+int64_t relative_row_floats(const RelativeShape& shape) {
+  return round_up(2 * shape.pairs.tokens, kAttentionPad);
 }
 
-int64_t row_bytes(const AttentionShape& shape) {
-  return round_up(shape.tokens, kAttentionPad) * static_cast<int64_t>(sizeof(float));
-}
-int64_t scratch_of(const NodeSpec& spec, const CpuContext& context) {
-  const AttentionShape shape = attention_shape(spec);
-  return parallel_parts(context.threads, shape.heads, 1) * row_bytes(shape);
-}
-
-void forward_query(const Pairs& p, const Launch& launch, int64_t sample, int64_t head,
-                   int64_t query, float* scores) {
-  const AttentionShape& shape = p.shape;
-  const int64_t base = shape.head_offset(sample, head);
-  const float* v = input<float>(launch, 2) + base;
-  float* o = output<float>(launch, 0) + base + query * shape.width();
-  float& lse = output<float>(launch, 1)[(sample * shape.heads + head) * shape.tokens + query];
-  std::fill_n(o, shape.columns, 0.0F);
-  float largest = -std::numeric_limits<float>::infinity();
-  for (int64_t key = 0; key < shape.tokens; ++key) {
-    scores[key] = p.is_visible(sample, query, key) ? p.score(sample, query, key, head)
-                                                   : -std::numeric_limits<float>::infinity();
-    largest = std::max(largest, scores[key]);
-  }
-  lse = 0;
-  if (largest == -std::numeric_limits<float>::infinity()) return;
-  float sum = 0;
-  for (int64_t key = 0; key < shape.tokens; ++key) sum += std::exp(scores[key] - largest);
-  lse = largest + std::log(sum);
-  for (int64_t key = 0; key < shape.tokens; ++key) {
-    const float w = std::exp(scores[key] - largest) / sum * p.factor(sample, query, key, head);
-    for (int64_t d = 0; d < shape.columns; ++d) o[d] += w * v[key * shape.width() + d];
-  }
+const int32_t* put_relative_rows(const RelativeShape& shape, float* scratch) {
+  auto* middle = reinterpret_cast<int32_t*>(scratch) + shape.pairs.tokens;
+  for (int64_t distance = 1 - shape.pairs.tokens; distance < shape.pairs.tokens; ++distance)
+    middle[distance] = static_cast<int32_t>(shape.rows.row(distance));
+  return middle;
 }
 
-void grad_query(const Pairs& p, const Launch& launch, int64_t sample, int64_t head, int64_t query) {
-  const AttentionShape& shape = p.shape;
-  const int64_t base = shape.head_offset(sample, head);
-  const int64_t at_query = base + query * shape.width();
-  const float* v = input<float>(launch, 2);
-  const float lse = input<float>(launch, 4)[(sample * shape.heads + head) * shape.tokens + query];
-  const float* d_o = input<float>(launch, 5) + at_query;
-  const float delta = p.dot(d_o, input<float>(launch, 3) + at_query);
-  for (int64_t key = 0; key < shape.tokens; ++key) {
-    if (!p.is_visible(sample, query, key)) continue;
-    const int64_t at_key = base + key * shape.width();
-    const int64_t row = p.row(query, key, head);
-    const float w = std::exp(p.score(sample, query, key, head) - lse);
-    const float factor = p.factor(sample, query, key, head);
-    const float ds = w * (factor * p.dot(d_o, v + at_key) - delta) * shape.scale;
-    for (int64_t d = 0; d < shape.columns; ++d) {
-      output<float>(launch, 0)[at_query + d] += ds * p.k[at_key + d];
-      output<float>(launch, 1)[at_key + d] += ds * p.q[at_query + d];
-      output<float>(launch, 2)[at_key + d] += w * factor * d_o[d];
-      if (p.pos_key != nullptr) {
-        output<float>(launch, 0)[at_query + d] += ds * p.pos_key[row + d];
-        output<float>(launch, 3)[row + d] += ds * p.q[at_query + d];
-      }
-      if (p.pos_query != nullptr) {
-        output<float>(launch, 1)[at_key + d] += ds * p.pos_query[row + d];
-        output<float>(launch, 4)[row + d] += ds * p.k[at_key + d];
-      }
-    }
+namespace {
+
+constexpr size_t kTables = 3;
+
+// Units of work: blocks of queries of every head.
+int64_t query_blocks(const RelativeShape& shape) {
+  if (shape.pairs.tokens == 0) return 0;
+  const int64_t queries = relative_forward_blocks(shape.pairs).queries;
+  return (shape.pairs.tokens + queries - 1) / queries;
+}
+
+// Of one thread; in 16 bits also q and o of one unit, k, v and the tables of its head.
+int64_t unit_floats(const RelativeShape& shape) {
+  const AttentionBlocks blocks = relative_forward_blocks(shape.pairs);
+  AttentionScratch part(nullptr);
+  (void)part.take(ForwardScratch(shape.pairs, blocks, nullptr).floats);
+  const TableScratch tables(shape, blocks, part);
+  if (shape.dtype != DType::f32) {
+    (void)part.take(copied_floats(shape.pairs, 4));
+    for (int i = 0; i < 2; ++i) (void)part.take(shape.table_rows * shape.pairs.columns);
   }
+  return part.used_floats();
+}
+
+int64_t forward_scratch(const NodeSpec& spec, const CpuContext& context) {
+  const RelativeShape shape = relative_shape(spec, kTables);
+  const int64_t units = shape.pairs.samples * shape.pairs.heads * query_blocks(shape);
+  const int64_t floats =
+      relative_row_floats(shape) + parallel_parts(context.threads, units, 1) * unit_floats(shape);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+using Unit = decltype(&HWY_STATIC_DISPATCH(disentangled_unit));
+
+struct Place {
+  int64_t sample;
+  int64_t head;
+  int64_t first;
+  int64_t count;
+};
+
+void run_f32(const RelativeShape& shape, Unit unit, const Launch& launch, const int32_t* row_of,
+             const Place& at, float* memory) {
+  const AttentionData data{.q = input<float>(launch, 0),
+                           .k = input<float>(launch, 1),
+                           .v = input<float>(launch, 2),
+                           .mask = input<uint8_t>(launch, kTables + 2),
+                           .rng = input<int64_t>(launch, kTables + 3),
+                           .dst = output<float>(launch, 0),
+                           .dst_lse = output<float>(launch, 1)};
+  const RelativeTables tables = relative_tables(shape, at.head, input<float>(launch, kTables),
+                                                input<float>(launch, kTables + 1), row_of);
+  unit(shape, data, tables, at.sample, at.head, at.first, at.count, memory);
+}
+
+// Rows in 16 bits: a unit works on copies of its head.
+void run_half(const RelativeShape& shape, Unit unit, const Launch& launch, const int32_t* row_of,
+              const Place& at, float* memory) {
+  HeadCopies copies(shape.pairs, shape.dtype, memory);
+  const float* q = copies.read(launch.inputs[0], at.sample, at.head, at.first, at.count);
+  const float* k = copies.read(launch.inputs[1], at.sample, at.head, 0, shape.pairs.tokens);
+  const float* v = copies.read(launch.inputs[2], at.sample, at.head, 0, shape.pairs.tokens);
+  float* o = copies.take(at.count);
+  const RelativeTables tables = copied_tables(shape, at.head, launch, kTables, row_of, copies);
+  // Units name their rows from the first of the head on.
+  const int64_t skipped = at.first * shape.pairs.columns;
+  const AttentionData data{.q = q - skipped,
+                           .k = k,
+                           .v = v,
+                           .mask = input<uint8_t>(launch, kTables + 2),
+                           .rng = input<int64_t>(launch, kTables + 3),
+                           .dst = o - skipped,
+                           .dst_lse = output<float>(launch, 1)};
+  unit(shape, data, tables, at.sample, at.head, at.first, at.count, copies.rest());
+  copies.write(o, launch.outputs[0], at.sample, at.head, at.first, at.count);
 }
 
 std::unique_ptr<Kernel> create_forward(const NodeSpec& spec, const CpuContext& context) {
-  return make_kernel([pairs = pairs_of(spec, 3), threads = context.threads](const Launch& launch) {
-    Pairs p = pairs;
-    bind(p, launch, 3);
-    parallel_parts_for(threads, p.shape.heads, 1, [&](int part, int64_t begin, int64_t end) {
-      auto* scores = scratch_at<float>(launch, part * row_bytes(p.shape));
-      for (int64_t head = begin; head < end; ++head) {
-        for (int64_t i = 0; i < p.shape.samples * p.shape.tokens; ++i)
-          forward_query(p, launch, i / p.shape.tokens, head, i % p.shape.tokens, scores);
-      }
-    });
-    return ErrorCode::ok;
-  });
-}
-
-std::unique_ptr<Kernel> create_grad(const NodeSpec& spec, const CpuContext& context) {
-  return make_kernel([pairs = pairs_of(spec, 6), threads = context.threads](const Launch& launch) {
-    Pairs p = pairs;
-    bind(p, launch, 6);
-    const int64_t tokens = p.shape.samples * p.shape.tokens;
-    for (size_t i = 0; i < 3; ++i)
-      std::fill_n(output<float>(launch, i), tokens * p.shape.width(), 0.0F);
-    const int64_t in_table = 2 * p.rows.span * p.shape.width();
-    if (p.pos_key != nullptr) std::fill_n(output<float>(launch, 3), in_table, 0.0F);
-    if (p.pos_query != nullptr) std::fill_n(output<float>(launch, 4), in_table, 0.0F);
-    parallel_parts_for(threads, p.shape.heads, 1, [&](int, int64_t begin, int64_t end) {
-      for (int64_t head = begin; head < end; ++head) {
-        for (int64_t i = 0; i < tokens; ++i)
-          grad_query(p, launch, i / p.shape.tokens, head, i % p.shape.tokens);
-      }
-    });
+  const RelativeShape shape = relative_shape(spec, kTables);
+  const int64_t blocks = query_blocks(shape);
+  const int64_t queries = relative_forward_blocks(shape.pairs).queries;
+  const int64_t floats = unit_floats(shape);
+  const auto unit_fn = HWY_DYNAMIC_DISPATCH(disentangled_unit);
+  const auto run_unit = shape.dtype == DType::f32 ? run_f32 : run_half;
+  return make_kernel([=, threads = context.threads](const Launch& launch) {
+    auto* scratch = scratch_at<float>(launch);
+    const int32_t* row_of = put_relative_rows(shape, scratch);
+    float* memory = scratch + relative_row_floats(shape);
+    parallel_parts_for(threads, shape.pairs.samples * shape.pairs.heads * blocks, 1,
+                       [&](int part, int64_t begin, int64_t end) {
+                         for (int64_t unit = begin; unit < end; ++unit) {
+                           const int64_t head = unit / blocks;
+                           const int64_t first = unit % blocks * queries;
+                           run_unit(shape, unit_fn, launch, row_of,
+                                    {head / shape.pairs.heads, head % shape.pairs.heads, first,
+                                     std::min(queries, shape.pairs.tokens - first)},
+                                    memory + part * floats);
+                         }
+                       });
     return ErrorCode::ok;
   });
 }
 
 }  // namespace
 
+RelativeTables relative_tables(const RelativeShape& shape, int64_t head, const float* pos_key,
+                               const float* pos_query, const int32_t* row_of) {
+  const int64_t offset = head * shape.pairs.columns;
+  return {.pos_key = pos_key == nullptr ? nullptr : pos_key + offset,
+          .pos_query = pos_query == nullptr ? nullptr : pos_query + offset,
+          .stride = shape.pairs.width(),
+          .row_of = row_of};
+}
+
+RelativeTables copied_tables(const RelativeShape& shape, int64_t head, const Launch& launch,
+                             size_t tables, const int32_t* row_of, HeadCopies& copies) {
+  const auto copy_of = [&](size_t i) {
+    const std::byte* data = launch.inputs[i];
+    return data == nullptr ? nullptr : copies.read(data, 0, head, 0, shape.table_rows);
+  };
+  return {.pos_key = copy_of(tables),
+          .pos_query = copy_of(tables + 1),
+          .stride = shape.pairs.columns,
+          .row_of = row_of};
+}
+
 std::span<const CpuKernelDef> disentangled_attention_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
-      {"disentangled_attention", "rows:disentangled_attention",
-       "f32 f32 f32 f32 f32 bool i64 -> f32 f32", always, scratch_of, create_forward},
-      {"disentangled_attention_grad", "rows:disentangled_attention_grad",
-       "f32 f32 f32 f32 f32 f32 f32 f32 bool i64 -> f32 f32 f32 f32 f32", always, no_scratch,
-       create_grad},
+      {"disentangled_attention", "simd:disentangled_attention",
+       "f32 f32 f32 f32 f32 bool i64 -> f32 f32", always, forward_scratch, create_forward},
+      {"disentangled_attention", "simd:disentangled_attention_bf16",
+       "bf16 bf16 bf16 bf16 bf16 bool i64 -> bf16 f32", always, forward_scratch, create_forward},
+      {"disentangled_attention", "simd:disentangled_attention_f16",
+       "f16 f16 f16 f16 f16 bool i64 -> f16 f32", always, forward_scratch, create_forward},
+      {"disentangled_attention_grad", "simd:disentangled_attention_grad",
+       "f32 f32 f32 f32 f32 f32 f32 f32 bool i64 -> f32 f32 f32 f32 f32", always,
+       disentangled_grad_scratch, create_disentangled_grad},
+      {"disentangled_attention_grad", "simd:disentangled_attention_grad_bf16",
+       "bf16 bf16 bf16 bf16 f32 bf16 bf16 bf16 bool i64 -> bf16 bf16 bf16 f32 f32", always,
+       disentangled_grad_scratch, create_disentangled_grad},
+      {"disentangled_attention_grad", "simd:disentangled_attention_grad_f16",
+       "f16 f16 f16 f16 f32 f16 f16 f16 bool i64 -> f16 f16 f16 f32 f32", always,
+       disentangled_grad_scratch, create_disentangled_grad},
   };
   return kernels;
 }
 
 }  // namespace snug
+#endif  // HWY_ONCE
