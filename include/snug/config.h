@@ -75,6 +75,9 @@ struct RunConfig {
   bool fresh_head = false;                             // a new classifier for a trained model
   std::optional<double> hidden_dropout_prob;           // unset: the model's own
   std::optional<double> attention_probs_dropout_prob;  // unset: the model's own
+  std::string pooling = "auto";      // the model's own head, or first, mean, max, attention
+  int64_t pooling_layers = 0;        // 0: the model's own
+  int64_t multi_sample_dropout = 0;  // 0: the model's own
   std::vector<std::string> freeze;
   LoraOptions lora;
   std::string lora_adapter;              // a folder; empty: adapters are fresh

@@ -99,6 +99,20 @@ void add_model(std::vector<Option>& all) {
       number_or_auto_option(
           {"attention_probs_dropout_prob", "dropout of attention weights; auto: the model's own"},
           &RunConfig::attention_probs_dropout_prob, below_one()),
+      word_option({"pooling",
+                   "how the tokens of a text become the vector that the classifier reads: the "
+                   "first of them, their mean or maximum, or their mean by learned attention "
+                   "(docs/heads.md); auto: the model's own head"},
+                  &RunConfig::pooling, {"auto", "first", "mean", "max", "attention"}),
+      integer_or_auto_option({"pooling_layers",
+                              "how many of the last layers' hidden states the classifier reads, "
+                              "side by side; auto: the model's own",
+                              "layers"},
+                             &RunConfig::pooling_layers, between(1, 1 << 10)),
+      integer_or_auto_option({"multi_sample_dropout",
+                              "dropout masks before the classifier, of whose logits the mean is "
+                              "trained; auto: the model's own"},
+                             &RunConfig::multi_sample_dropout, between(1, 64)),
       texts_option({"freeze",
                     "weights that are not trained, separated by commas: name patterns (* matches "
                     "any text), embeddings, first:N (the first N layers, without the embeddings)"},

@@ -15,6 +15,11 @@ void take_labels(const ModelFacts& facts, int64_t& num_labels, std::vector<std::
 
 std::string own_name(const FamilyConfig&, const std::string& parameter) { return parameter; }
 
+WeightRole role_of(const ModelFamily& family, const std::string& parameter) {
+  if (parameter.starts_with(std::string(kSnugHead) + ".")) return WeightRole::head;
+  return (*family.weights->role)(parameter);
+}
+
 WeightRole role_by_classifier(const std::string& parameter) {
   return parameter.starts_with("classifier.") ? WeightRole::head : WeightRole::body;
 }

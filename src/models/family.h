@@ -41,6 +41,7 @@ struct ModelTraits {
   int64_t num_labels = 0;
   std::vector<std::string> labels{};  // by id; empty: none are given
   Head head{};
+  TextHead text_head{};
   bool has_batch_statistics = false;  // a row's result depends on the other rows (batch norm)
 };
 
@@ -120,6 +121,8 @@ struct ModelFamily {
 
 /// `parameter` itself: what most families answer.
 [[nodiscard]] std::string own_name(const FamilyConfig&, const std::string& parameter);
+/// Of any weight of the family's networks: what its `role` says, or a part of Snug's own head.
+[[nodiscard]] WeightRole role_of(const ModelFamily& family, const std::string& parameter);
 /// The head is called "classifier".
 [[nodiscard]] WeightRole role_by_classifier(const std::string& parameter);
 /// Nobody else writes files for the family: every tensor of one is its own.

@@ -40,6 +40,20 @@ struct Head {
   bool operator==(const Head&) const = default;
 };
 
+/// How the tokens of a text become one vector. own: as the family's head does.
+enum class Pooling : uint8_t { own, first, mean, max, attention };
+
+/// What text_head.h puts between the layers of a text model and its logits.
+struct TextHead {
+  Pooling pooling = Pooling::own;
+  int64_t pooling_layers = 1;        // of which the hidden states are read, the last ones
+  int64_t multi_sample_dropout = 1;  // masks whose logits are averaged
+  bool operator==(const TextHead&) const = default;
+  /// Whether it is a head that the family does not have.
+  [[nodiscard]] bool is_snugs() const { return pooling != Pooling::own || pooling_layers > 1; }
+};
+inline constexpr const char* kSnugHead = "snug_head";  // its scope, and its field of config.json
+
 /// Training adds dropout.
 struct BuildOptions {
   bool training = true;

@@ -53,7 +53,7 @@ std::vector<std::string> Model::spellings(const std::string& parameter) const {
 }
 
 models::WeightRole Model::role(const std::string& parameter) const {
-  return (*family->weights->role)(parameter);
+  return models::role_of(*family, parameter);
 }
 
 InitRule Model::init_rule(const std::string& parameter, const Shape& shape) const {

@@ -73,7 +73,7 @@ Network network_of(const Model& model) {
                                           ? std::set(model.fresh.begin(), model.fresh.end())
                                           : std::set<std::string>();
   known.is_head = [family = model.family, fresh](const std::string& parameter) {
-    return (*family->weights->role)(parameter) == models::WeightRole::head ||
+    return models::role_of(*family, parameter) == models::WeightRole::head ||
            fresh.count(parameter) != 0;
   };
   return with_known_facts(Network(model.name, build), std::move(known));

@@ -239,10 +239,11 @@ WeightMatch match_weights(const Model& model) {
     if (used.count(tensor.name) != 0 || of_other_head.count(tensor.name) != 0 ||
         is_counter(tensor.name))
       continue;
-    // A pooler, or what belongs to the other head, is no sign of another network.
+    // A pooler, or what belongs to another head, is no sign of another network.
     const WeightRole role = model.role(tensor.name);
+    const bool has_other_head = !other_head.empty() || model.traits.text_head.is_snugs();
     const bool is_spare =
-        role == WeightRole::pooler || (role == WeightRole::head && !other_head.empty());
+        role == WeightRole::pooler || (role == WeightRole::head && has_other_head);
     const bool is_foreign = (*model.family->weights->is_own)(tensor.name) && !is_spare;
     (is_foreign ? mismatch.foreign : match.unused).push_back(tensor.name);
   }

@@ -54,8 +54,17 @@ std::vector<std::string> ranges_of(const std::vector<std::string>& names) {
 
 }  // namespace
 
+std::string head_notice(const Model& model) {
+  if (!model.traits.text_head.is_snugs()) return {};
+  return "the head is Snug's own (snug_head in config.json): snug reads it; of transformers "
+         "AutoModel reads the layers below it, AutoModelFor" +
+         std::string(model.traits.head.kind == models::HeadKind::token ? "Token" : "Sequence") +
+         "Classification would begin a head of its own";
+}
+
 std::vector<std::string> model_notices(const Model& model) {
   std::vector<std::string> notices;
+  if (const std::string notice = head_notice(model); !notice.empty()) notices.push_back(notice);
   if (!model.ignored.empty()) {
     notices.push_back("not understood and without effect in " + model.config_file + ": " +
                       joined(model.ignored, kListed));

@@ -14,6 +14,8 @@ namespace snug::train {
 /// Fields of config.json that are not understood, every weight that starts fresh, the tensors of
 /// the folder that are not used, and which of several forms of its weights is read.
 [[nodiscard]] std::vector<std::string> model_notices(const Model& model);
+/// Which of transformers' classes read a model whose head transformers does not have.
+[[nodiscard]] std::string head_notice(const Model& model);
 /// The tokenizer has fewer tokens than the embedding of a model folder has rows.
 [[nodiscard]] std::string spare_rows_warning(const Model& model, int64_t tokens);
 /// The learning rate rises for as many updates as the run has, or for more.

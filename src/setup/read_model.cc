@@ -8,6 +8,7 @@
 #include "io/file.h"
 #include "io/json_file.h"
 #include "models/registry.h"
+#include "models/text_head.h"
 #include "setup/adapter_folder.h"
 #include "setup/input.h"
 #include "setup/model_network.h"
@@ -30,6 +31,30 @@ void read_config(Model& model) {
                 models::names_of(models::model_families()) + " are");
   }
   model.config = (*model.family->read)(text, path, &model.ignored);
+  for (const std::string& field : model.ignored) {
+    if (field == models::kSnugHead)
+      throw Error(ErrorCode::bad_config, path,
+                  field + " describes a head that " + *model.family->name + " does not have",
+                  "use the config.json that was saved with these weights");
+  }
+}
+
+/// The keys of the run; a trained head has its own pooling.
+void apply_keys(const RunConfig& config, Model& model) {
+  const models::TextHead own = model.traits.text_head;
+  (*model.family->apply_keys)(model.config, config);
+  model.check_sizes();
+  const models::TextHead& asked = model.traits.text_head;
+  const bool is_other = asked.pooling != own.pooling || asked.pooling_layers != own.pooling_layers;
+  if (!is_other || !own.is_snugs() || model.weights_folder.empty() || config.fresh_head) return;
+  const auto text = [](const models::TextHead& head) {
+    return "pooling " + std::string(models::pooling_name(head.pooling)) + " of " +
+           std::to_string(head.pooling_layers) + " layers";
+  };
+  throw Error(
+      ErrorCode::bad_config, asked.pooling != own.pooling ? "pooling" : "pooling_layers",
+      "the trained head of " + model.weights_folder + " has " + text(own) + ", not " + text(asked),
+      "leave pooling and pooling_layers away, or set fresh_head to train a new head");
 }
 
 void take_preset(const RunConfig& config, Model& model) {
@@ -275,8 +300,7 @@ Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
   if (!model.config_file.empty()) input_of(model).read_folder(config.model, model);
   check_keys(config, model);
   take_task(config, of_labels, model);
-  (*model.family->apply_keys)(model.config, config);
-  model.check_sizes();
+  apply_keys(config, model);
   if (model.config_file.empty()) {
     model.label_rule.count = config.num_labels;
   } else {

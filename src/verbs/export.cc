@@ -5,6 +5,7 @@
 #include "setup/adapter_config.h"
 #include "setup/exported_model.h"
 #include "setup/model_weights.h"
+#include "setup/notices.h"
 #include "setup/read_model.h"
 #include "snug/error.h"
 #include "snug/run.h"
@@ -43,6 +44,8 @@ void export_model(const std::string& model, const std::string& output, const std
   config.fresh_head = true;  // whatever its own is for, it is copied
   const train::Model read = train::read_model(config);
   train::check_weight_files(read);
+  if (const std::string notice = train::head_notice(read); !notice.empty())
+    train::say(options, notice);
   train::write_exported_model(output, read, type);
 }
 

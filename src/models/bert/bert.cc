@@ -3,6 +3,8 @@
 // its names.
 #include "models/bert/bert.h"
 
+#include "models/text_head.h"
+
 #include "nn/layers.h"
 #include "ops/attention/attention.h"
 #include "ops/elementwise/elementwise.h"
@@ -32,28 +34,32 @@ class BertGraph {
     model_.token_type_ids = b_.input(kTokenTypeIds, ids);
     model_.attention_mask = b_.input(kAttentionMask, {DType::boolean, ids.shape});
     const bool is_random = config_.hidden_dropout_prob > 0 ||
-                           config_.attention_probs_dropout_prob > 0 || classifier_rate() > 0;
+                           config_.attention_probs_dropout_prob > 0 ||
+                           config_.classifier_rate() > 0;
     if (training_ && is_random) model_.rng = b_.input(kRng, {DType::i64, {3}});
-    ValueId x = kNone;
+    std::vector<ValueId> layers;
     {
       const ScopeGuard bert(b_, "bert");
-      x = embeddings();
+      ValueId x = embeddings();
       for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
         const ScopeGuard layer(b_, "encoder.layer." + std::to_string(i));
-        x = feed_forward(attention_block(x));
+        x = layers.emplace_back(feed_forward(attention_block(x)));
       }
-      if (config_.head.kind == HeadKind::row) x = pooler(x);
     }
-    x = nn::dropout(b_, x, model_.rng, classifier_rate());
-    model_.logits = nn::linear(b_, "classifier", x, config_.num_labels);
+    model_.logits = text_head(b_, {.head = config_.text_head,
+                                   .kind = config_.head.kind,
+                                   .num_labels = config_.num_labels,
+                                   .layers = layers,
+                                   .attention_mask = model_.attention_mask,
+                                   .rng = model_.rng,
+                                   .dropout = config_.classifier_rate(),
+                                   .own = [this](ValueId x) {
+                                     return config_.head.kind == HeadKind::row ? pooler(x) : x;
+                                   }});
     return model_;
   }
 
  private:
-  [[nodiscard]] double classifier_rate() const {
-    return config_.classifier_dropout.value_or(config_.hidden_dropout_prob);
-  }
-
   // Words plus types plus positions 0 ... T - 1, the same rows for every sample.
   ValueId embeddings() {
     const ScopeGuard scope(b_, "embeddings");
@@ -107,7 +113,7 @@ class BertGraph {
   }
 
   ValueId pooler(ValueId x) {
-    const ScopeGuard scope(b_, "pooler");
+    const ScopeGuard scope(b_, "bert.pooler");
     const ValueId first = slice(b_, x, 1, 0, 1);
     const ValueId rows = reshape(b_, first, {shape_.micro_batch, config_.hidden_size});
     return tanh(b_, nn::linear(b_, "dense", rows, config_.hidden_size));

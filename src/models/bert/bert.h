@@ -34,7 +34,11 @@ struct BertConfig {
   int64_t num_labels = 2;
   std::vector<std::string> labels;  // by id; empty: LABEL_0, LABEL_1, ... when written
   Head head;
+  TextHead text_head{};
   bool operator==(const BertConfig&) const = default;
+  [[nodiscard]] double classifier_rate() const {
+    return classifier_dropout.value_or(hidden_dropout_prob);
+  }
 };
 
 /// "bert-tiny", "-mini", "-small", "-medium", "-base", "-large". Throws Error{bad_config}.

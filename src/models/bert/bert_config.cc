@@ -5,6 +5,7 @@
 
 #include "models/bert/bert.h"
 #include "models/config_reader.h"
+#include "models/text_head.h"
 #include "nn/layers.h"
 #include "snug/error.h"
 
@@ -88,6 +89,8 @@ void validate(const BertConfig& config, const std::string& where) {
   if (!(config.initializer_range >= 0)) refuse("initializer_range must not be negative");
   check_pad_token(config.pad_token_id, config.vocab_size, where);
   check_labels(config.num_labels, config.labels, where);
+  check_text_head(config.text_head, config.head.kind, config.num_hidden_layers,
+                  config.classifier_rate());
 }
 
 BertConfig bert_config_from_json(std::string_view json, const std::string& file,
@@ -122,6 +125,7 @@ BertConfig bert_config_from_json(std::string_view json, const std::string& file,
   }
   reader.read_labels(config.num_labels, config.labels);
   reader.read_head(config.head, config.num_labels);
+  read_text_head(reader, config.text_head, config.head);
   reader.expect({"transformers_version", "torch_dtype", "dtype", "use_cache",
                  "gradient_checkpointing", "chunk_size_feed_forward", "tie_word_embeddings",
                  "output_attentions", "output_hidden_states", "return_dict", "_name_or_path"});
@@ -155,6 +159,7 @@ std::string bert_config_to_json(const BertConfig& config) {
   if (config.classifier_dropout) json["classifier_dropout"] = *config.classifier_dropout;
   append_head(json, config.head);
   append_labels(json, config.labels, config.num_labels);
+  append_text_head(json, config.text_head, config.head, "BertModel");
   return json.dump(2) + "\n";
 }
 

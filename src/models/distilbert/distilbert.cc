@@ -2,6 +2,7 @@
 // B rows, T tokens. The scopes are Hugging Face's module names, so parameters get its names.
 #include "models/distilbert/distilbert.h"
 
+#include "models/text_head.h"
 #include "nn/layers.h"
 #include "ops/attention/attention.h"
 #include "ops/elementwise/elementwise.h"
@@ -27,27 +28,29 @@ class DistilbertGraph {
     const Shape ids = {shape_.micro_batch, shape_.length};
     model_.input_ids = b_.input(kInputIds, {DType::i32, ids});
     model_.attention_mask = b_.input(kAttentionMask, {DType::boolean, ids});
-    const bool is_random = config_.dropout > 0 || config_.attention_dropout > 0 ||
-                           (config_.head.kind == HeadKind::row && config_.seq_classif_dropout > 0);
+    const bool is_random =
+        config_.dropout > 0 || config_.attention_dropout > 0 || config_.classifier_rate() > 0;
     if (training_ && is_random) model_.rng = b_.input(kRng, {DType::i64, {3}});
-    ValueId x = kNone;
+    std::vector<ValueId> layers;
     {
       const ScopeGuard distilbert(b_, "distilbert");
-      x = embeddings();
+      ValueId x = embeddings();
       for (int64_t i = 0; i < config_.n_layers; ++i) {
         const ScopeGuard layer(b_, "transformer.layer." + std::to_string(i));
-        x = feed_forward(attention_block(x));
+        x = layers.emplace_back(feed_forward(attention_block(x)));
       }
     }
-    if (config_.head.kind == HeadKind::row) {
-      const ValueId first = slice(b_, x, 1, 0, 1);
-      x = nn::linear(b_, "pre_classifier", reshape(b_, first, {shape_.micro_batch, config_.dim}),
-                     config_.dim);
-      x = nn::dropout(b_, relu(b_, x), model_.rng, config_.seq_classif_dropout);
-    } else {
-      x = nn::dropout(b_, x, model_.rng, config_.dropout);
-    }
-    model_.logits = nn::linear(b_, "classifier", x, config_.num_labels);
+    model_.logits =
+        text_head(b_, {.head = config_.text_head,
+                       .kind = config_.head.kind,
+                       .num_labels = config_.num_labels,
+                       .layers = layers,
+                       .attention_mask = model_.attention_mask,
+                       .rng = model_.rng,
+                       .dropout = config_.classifier_rate(),
+                       .own = [this](ValueId x) {
+                         return config_.head.kind == HeadKind::row ? pre_classifier(x) : x;
+                       }});
     return model_;
   }
 
@@ -91,6 +94,11 @@ class DistilbertGraph {
       y = nn::dropout(b_, nn::linear(b_, "lin2", y, config_.dim), model_.rng, config_.dropout);
     }
     return nn::layer_norm(b_, "output_layer_norm", add(b_, y, x), kNormEps);
+  }
+
+  ValueId pre_classifier(ValueId x) {
+    const ValueId first = reshape(b_, slice(b_, x, 1, 0, 1), {shape_.micro_batch, config_.dim});
+    return relu(b_, nn::linear(b_, "pre_classifier", first, config_.dim));
   }
 
   GraphBuilder& b_;

@@ -35,7 +35,12 @@ struct DistilbertConfig {
   int64_t num_labels = 2;
   std::vector<std::string> labels;  // by id; empty: LABEL_0, LABEL_1, ... when written
   Head head;
+  TextHead text_head{};
   bool operator==(const DistilbertConfig&) const = default;
+  /// Before the classifier.
+  [[nodiscard]] double classifier_rate() const {
+    return head.kind == HeadKind::row ? seq_classif_dropout : dropout;
+  }
 };
 
 /// Reads a config.json; `file` stands for it in errors. A field of a wrong type or value, or one

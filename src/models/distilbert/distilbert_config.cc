@@ -5,6 +5,7 @@
 
 #include "models/config_reader.h"
 #include "models/distilbert/distilbert.h"
+#include "models/text_head.h"
 #include "nn/layers.h"
 #include "snug/error.h"
 
@@ -58,6 +59,7 @@ void validate(const DistilbertConfig& config, const std::string& where) {
   if (!(config.initializer_range >= 0)) refuse("initializer_range must not be negative");
   check_pad_token(config.pad_token_id, config.vocab_size, where);
   check_labels(config.num_labels, config.labels, where);
+  check_text_head(config.text_head, config.head.kind, config.n_layers, config.classifier_rate());
 }
 
 DistilbertConfig distilbert_config_from_json(std::string_view json, const std::string& file,
@@ -86,6 +88,7 @@ DistilbertConfig distilbert_config_from_json(std::string_view json, const std::s
   }
   reader.read_labels(config.num_labels, config.labels);
   reader.read_head(config.head, config.num_labels);
+  read_text_head(reader, config.text_head, config.head);
   // qa_dropout and the tied weights belong to other heads.
   reader.expect({"transformers_version", "torch_dtype", "dtype", "qa_dropout", "tie_weights_",
                  "tie_word_embeddings", "bos_token_id", "eos_token_id", "gradient_checkpointing",
@@ -118,6 +121,7 @@ std::string distilbert_config_to_json(const DistilbertConfig& config) {
   if (config.pad_token_id < 0) json["pad_token_id"] = nullptr;
   append_head(json, config.head);
   append_labels(json, config.labels, config.num_labels);
+  append_text_head(json, config.text_head, config.head, "DistilBertModel");
   return json.dump(2) + "\n";
 }
 

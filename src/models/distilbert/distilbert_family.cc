@@ -2,6 +2,7 @@
 // DistilBERT as a family: its place in the program and its names in files.
 #include "models/distilbert/distilbert.h"
 #include "models/family.h"
+#include "models/text_head.h"
 
 namespace snug::models {
 namespace {
@@ -31,6 +32,7 @@ void apply_keys(FamilyConfig& any, const RunConfig& run) {
   }
   if (run.attention_probs_dropout_prob)
     config.attention_dropout = *run.attention_probs_dropout_prob;
+  apply_text_head_keys(run, config.text_head);
 }
 
 void apply_facts(FamilyConfig& any, const ModelFacts& facts) {
@@ -46,7 +48,8 @@ ModelTraits traits(const FamilyConfig& any) {
           .max_positions = config.max_position_embeddings,
           .num_labels = config.num_labels,
           .labels = config.labels,
-          .head = config.head};
+          .head = config.head,
+          .text_head = config.text_head};
 }
 
 WeightRole role(const std::string& parameter) {
@@ -74,7 +77,7 @@ const ModelFamily& distilbert_family() {
       .heads = std::vector{HeadKind::row, HeadKind::token},
       .presets_help = "distilbert-tiny, distilbert-base",
       .keys =
-          std::vector<ModelKey>{{"hidden_dropout_prob", ""}, {"attention_probs_dropout_prob", ""}},
+          with_text_head_keys({{"hidden_dropout_prob", ""}, {"attention_probs_dropout_prob", ""}}),
       .preset = preset,
       .read = [](std::string_view json, const std::string& file, std::vector<std::string>* ignored)
           -> FamilyConfig { return distilbert_config_from_json(json, file, ignored); },
