@@ -217,7 +217,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile(good.substr(0, good.size() / 2), "this machine", read));
   EXPECT_FALSE(read_profile("[1, 2]", "this machine", read));
   const std::string head =
-      R"({"format": 9, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
+      R"({"format": 10, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
   EXPECT_FALSE(read_profile(head + "}}", "this machine", read));
   const auto with = [&](const std::string& per_call, const std::string& more) {
     return head + R"("": {"per_call": )" + per_call +
@@ -233,7 +233,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   other.replace(other.find("1000"), 4, "   0");
   EXPECT_FALSE(read_profile(other, "this machine", read));
   std::string older = with("0", rest);
-  older.replace(older.find("9"), 1, "8");
+  older.replace(older.find("10"), 2, " 9");
   EXPECT_FALSE(read_profile(older, "this machine", read));
 }
 

@@ -98,15 +98,25 @@ Cost cost_embedding(const CostArgs& args) {
           .bytes_written = bytes};
 }
 
+// Each way of decoding has a rate of its own.
+std::string kind_of_product(const CostArgs& args) {
+  const DType dtype = args.inputs[1].dtype;
+  return dtype == DType::u8 ? "coded_matmul" : std::string("coded_matmul.") + to_string(dtype);
+}
+
 std::vector<RateProbe> product_probes() {
   using probes::f32;
   using probes::kAbsent;
   std::vector<RateProbe> all;
-  for (const bool transpose_b : {true, false}) {
-    for (const int64_t rows : {16, 512})
-      all.push_back({{f32({rows, 768}), TensorType{DType::u8, {768, 768}}, f32({768, 3}), kAbsent},
-                     {{"transpose_b", transpose_b}},
-                     RateBasis::both});
+  for (const DType dtype : {DType::u8, DType::bf16, DType::bf16x8}) {
+    InputTypes::Given scales = kAbsent;
+    if (dtype == DType::u8) scales = f32({768, coded_blocks(768)});
+    for (const bool transpose_b : {true, false}) {
+      for (const int64_t rows : {16, 512})
+        all.push_back({{f32({rows, 768}), TensorType{dtype, {768, 768}}, scales, kAbsent},
+                       {{"transpose_b", transpose_b}},
+                       RateBasis::both});
+    }
   }
   return all;
 }
@@ -157,7 +167,10 @@ std::span<const OpDef> coded_ops() {
        .keeps = Keeps{.inputs = 0b0111},
        .cost = cost_matmul,
        .alias = never_in_place(),
-       .timing = {.finds = Finds::most, .probes = product_probes, .is_expensive = true},
+       .timing = {.finds = Finds::most,
+                  .probes = product_probes,
+                  .kind = kind_of_product,
+                  .is_expensive = true},
        .row_flow = row_flow_of_product},
       {.name = "coded_embedding",
        .inputs = std::vector<InputSpec>{"weight", "ids", optional_input("scales")},
