@@ -27,8 +27,11 @@ std::vector<double> prefix_mask(const Size& size, int64_t visible) {
   return mask;
 }
 
-OneKernel forward(const Size& size, double rate, const std::vector<double>& mask) {
-  OneKernel one("attention", {{"heads", size.heads}, {"rate", rate}, {"ordinal", int64_t{3}}});
+OneKernel forward(const Size& size, double rate, const std::vector<double>& mask,
+                  int64_t window = 0) {
+  OneKernel one(
+      "attention",
+      {{"heads", size.heads}, {"rate", rate}, {"ordinal", int64_t{3}}, {"window", window}});
   const Shape shape{size.samples, size.tokens, size.heads * size.columns};
   one.add_normal(shape).add_normal(shape).add_normal(shape);
   if (mask.empty()) {
@@ -57,10 +60,10 @@ OneKernel backward(const OneKernel& one, const KernelOutputs& outputs,
   return grad;
 }
 
-void check(const Size& size, double rate, const std::vector<double>& mask) {
+void check(const Size& size, double rate, const std::vector<double>& mask, int64_t window = 0) {
   SCOPED_TRACE(std::to_string(size.tokens) + " tokens, " + std::to_string(size.columns) +
                " columns");
-  const OneKernel one = forward(size, rate, mask);
+  const OneKernel one = forward(size, rate, mask, window);
   const KernelOutputs outputs = run_on_cpu(one, 2);
   expect_close(one, outputs, 3e-6);
   const OneKernel grad =
@@ -85,6 +88,17 @@ TEST(Attention_kernel, Agrees_with_the_reference_across_blocks) {
     const Size wide{1, 135, 1, 200};
     check(wide, 0.5, {});
     check({3, 2, 2, 64}, 0, {});
+  });
+}
+
+TEST(Attention_kernel, Windows_agree_with_the_reference_across_blocks) {
+  for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    const Size several_blocks{2, 600, 1, 8};
+    for (const int64_t window : {1, 64, 100, 700}) {
+      check(several_blocks, 0, {}, window);
+      check(several_blocks, 0.1, prefix_mask(several_blocks, 410), window);
+    }
   });
 }
 
@@ -114,15 +128,15 @@ std::vector<double> resize(const std::vector<double>& x, const Size& from, int64
   return y;
 }
 
-TEST(Attention_kernel, Padding_changes_no_bit) {
+void check_padding(int64_t window) {
   const Size tight{1, 37, 2, 20};
   for (const int64_t padded_tokens : {48, 128, 300}) {
     SCOPED_TRACE(padded_tokens);
     const Size padded{1, padded_tokens, 2, 20};
-    const OneKernel one = forward(tight, 0.1, {});
+    const OneKernel one = forward(tight, 0.1, {}, window);
     std::vector<double> mask(static_cast<size_t>(padded_tokens), 0);
     std::fill_n(mask.begin(), tight.tokens, 1.0);
-    OneKernel longer = forward(padded, 0.1, mask);
+    OneKernel longer = forward(padded, 0.1, mask, window);
     for (size_t i = 0; i < 3; ++i) longer.data[i] = resize(one.data[i], tight, padded_tokens);
     const KernelOutputs outputs = run_on_cpu(one, 1);
     const KernelOutputs longer_outputs = run_on_cpu(longer, 1);
@@ -136,6 +150,10 @@ TEST(Attention_kernel, Padding_changes_no_bit) {
           << "gradient " << i;
     }
   }
+}
+
+TEST(Attention_kernel, Padding_changes_no_bit) {
+  for (const int64_t window : {0, 9, 80}) check_padding(window);
 }
 
 TEST(Attention_kernel, Not_a_number_is_not_hidden) {

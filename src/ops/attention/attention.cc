@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/attention/attention.h"
 
+#include <algorithm>
+
 #include "ops/attention/attention_rules.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
@@ -24,11 +26,17 @@ void require_random_attrs(const InferArgs& args, size_t rng) {
   require_shape(args, rng, {3}, "rng");
 }
 
+void require_window(const InferArgs& args) {
+  if (args.attrs.int64("window") < 0) shape_error(args, "window must not be negative");
+}
+
 std::vector<TensorType> infer_forward(const InferArgs& args) {
+  require_window(args);
   const TensorType lse = require_attention_operands(args, 3);
   return {args.inputs[0], lse};
 }
 std::vector<TensorType> infer_grad(const InferArgs& args) {
+  require_window(args);
   return require_attention_gradient(args, 6);
 }
 
@@ -43,6 +51,14 @@ std::vector<ValueId> vjp(const VjpArgs& args) {
                        args.in(3), args.in(4)},
                       args.node.attrs);
   return {gradients[0], gradients[1], gradients[2], kNone, kNone};
+}
+
+// Pairs of one head whose scores are computed: behind a window whole blocks of keys are.
+double computed_pairs(const CostArgs& args) {
+  const int64_t tokens = args.inputs[0].shape[1];
+  const int64_t window = args.attrs.has("window") ? args.attrs.int64("window") : 0;
+  const int64_t keys = window > 0 ? std::min(tokens, 3 * window + 1) : tokens;
+  return static_cast<double>(tokens) * static_cast<double>(keys);
 }
 
 Cost cost_forward(const CostArgs& args) {
@@ -102,14 +118,13 @@ std::vector<TensorType> require_attention_gradient(const InferArgs& args, size_t
 
 double pair_product_flops(const CostArgs& args) {
   const Shape& q = args.inputs[0].shape;
-  const auto tokens = static_cast<double>(q[1]);
-  return 2 * static_cast<double>(q[0]) * tokens * tokens * static_cast<double>(q[2]);
+  return 2 * static_cast<double>(q[0]) * computed_pairs(args) * static_cast<double>(q[2]);
 }
 
 Cost attention_cost(const CostArgs& args, double product_flops) {
   const Shape& q = args.inputs[0].shape;
-  const auto tokens = static_cast<double>(q[1]);
-  const auto scores = static_cast<double>(q[0] * args.attrs.int64("heads")) * tokens * tokens;
+  const double scores =
+      static_cast<double>(q[0] * args.attrs.int64("heads")) * computed_pairs(args);
   const double per_score = args.attrs.real("rate") > 0 ? 36 : 16;
   return streaming_cost(args, product_flops + per_score * scores);
 }
@@ -120,13 +135,18 @@ AttentionOutputs attention(GraphBuilder& builder, ValueId q, ValueId k, ValueId 
   const int64_t ordinal = is_random ? builder.next_random_ordinal() : 0;
   const std::vector<ValueId> outputs =
       builder.op("attention", {q, k, v, options.mask, is_random ? options.rng : kNone},
-                 {{"heads", options.heads}, {"rate", options.rate}, {"ordinal", ordinal}});
+                 {{"heads", options.heads},
+                  {"rate", options.rate},
+                  {"ordinal", ordinal},
+                  {"window", options.window}});
   return {outputs[0], outputs[1]};
 }
 
 std::span<const OpDef> attention_ops() {
-  static const std::vector<AttrSpec> attrs = {
-      required_attr("heads", int64_t{1}), {"rate", 0.0}, neutral({"ordinal", int64_t{0}})};
+  static const std::vector<AttrSpec> attrs = {required_attr("heads", int64_t{1}),
+                                              {"rate", 0.0},
+                                              neutral({"ordinal", int64_t{0}}),
+                                              {"window", int64_t{0}}};
   static const OpDef ops[] = {
       {.name = "attention",
        .inputs =

@@ -2,11 +2,13 @@
 // Multi-head attention without a stored T x T matrix. B samples, T tokens, E = heads * D columns;
 // head h owns the columns [h D, (h + 1) D).
 //
-// attention(q, k, v (B, T, E), mask? bool(B, T), rng? i64[3]) {heads, rate=0, ordinal=0} -> o (B,
-// T, E), lse (B, heads, T)
+// attention(q, k, v (B, T, E), mask? bool(B, T), rng? i64[3]) {heads, rate=0, ordinal=0, window=0}
+// -> o (B, T, E), lse (B, heads, T)
 //   For each sample and head: S = q k^T / sqrt(D), p = softmax(S) over the keys whose mask is true
 //   (all without a mask), o = dropout(p) v, lse = log(sum(exp(S))) over the same keys. Where every
-//   key is masked, o = 0 and lse = 0. Dropout draws for (query, key) of head h in sample b the word
+//   key is masked, o = 0 and lse = 0. A window w > 0 also hides keys further than w tokens from
+//   the query (sliding-window attention: Beltagy et al. 2020, section 3.1), at the cost of the
+//   keys that are seen. Dropout draws for (query, key) of head h in sample b the word
 //     philox4x32({query * 16384 + key / 4, first_slot + b, update, ordinal | h << 20}, seed)[key %
 //     4]
 //   and keeps p, times 1 / (1 - rate), iff word >= floor(rate 2^32). rng = {seed, update,
@@ -29,6 +31,7 @@ struct AttentionOptions {
   ValueId mask = kNone;
   ValueId rng = kNone;  // with a rate above 0
   double rate = 0;      // above 0: takes the builder's next random ordinal
+  int64_t window = 0;   // tokens to either side that a query sees; 0: all
 };
 struct AttentionOutputs {
   ValueId o = kNone;

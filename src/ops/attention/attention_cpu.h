@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/half_rows.h"
@@ -25,6 +26,7 @@ struct AttentionShape {
   uint32_t threshold = 0;  // words below it are dropped
   float keep_scale = 1;    // 1 / (1 - rate)
   uint32_t ordinal = 0;
+  int64_t window = 0;  // tokens to either side that a query sees; 0: all
   /// Operands and results of one head alone, dense: copies of rows in 16 bits.
   bool is_one_head = false;
   /// The mask hides queries too: they see nothing and nothing flows from them.
@@ -88,10 +90,14 @@ struct AttentionBlocks {
 
 inline constexpr int64_t kAttentionTile = 24;
 
+/// Keys of a block: all blocks that a window touches are computed whole, so they are about as long.
+[[nodiscard]] inline int64_t keys_of_block(const AttentionShape& shape, int64_t most) {
+  if (shape.window > 0) most = std::min(most, round_up(shape.window, kAttentionKeyStep));
+  return std::min(most, round_up(std::max<int64_t>(shape.tokens, 1), kAttentionPad));
+}
 [[nodiscard]] inline AttentionBlocks forward_blocks(const AttentionShape& shape) {
   const bool is_wide = shape.columns > 128;
-  const int64_t keys = std::min<int64_t>(
-      is_wide ? 128 : 256, round_up(std::max<int64_t>(shape.tokens, 1), kAttentionPad));
+  const int64_t keys = keys_of_block(shape, is_wide ? 128 : 256);
   return {.keys = keys,
           .queries = std::min<int64_t>(is_wide ? 128 : 256, shape.tokens),
           .tile = kAttentionTile,
@@ -101,8 +107,7 @@ inline constexpr int64_t kAttentionTile = 24;
 }
 [[nodiscard]] inline AttentionBlocks grad_blocks(const AttentionShape& shape) {
   const bool is_wide = shape.columns > 128;
-  const int64_t keys = std::min<int64_t>(
-      is_wide ? 64 : 128, round_up(std::max<int64_t>(shape.tokens, 1), kAttentionPad));
+  const int64_t keys = keys_of_block(shape, is_wide ? 64 : 128);
   const int64_t queries = std::min<int64_t>(64, shape.tokens);
   return {.keys = keys,
           .queries = queries,
@@ -215,6 +220,31 @@ struct VisibleKeys {
   int64_t begin = 0;
   while (begin < end && mask[begin] == 0) ++begin;
   return {begin / kAttentionKeyStep * kAttentionKeyStep, end};
+}
+
+/// Of them those that a window lets any of the queries [first, end) see.
+[[nodiscard]] inline VisibleKeys keys_in_window(const AttentionShape& shape, VisibleKeys visible,
+                                                int64_t first, int64_t end) {
+  if (shape.window == 0) return visible;
+  const int64_t begin = std::max<int64_t>(first - shape.window, 0);
+  return {std::max(visible.begin, begin / kAttentionKeyStep * kAttentionKeyStep),
+          std::min(visible.end, end + shape.window)};
+}
+/// Whether a window hides all keys [key, key + keys) from all queries [first, first + rows).
+[[nodiscard]] inline bool is_outside(const AttentionShape& shape, int64_t key, int64_t keys,
+                                     int64_t first, int64_t rows) {
+  return shape.window > 0 &&
+         (key > first + rows - 1 + shape.window || key + keys - 1 < first - shape.window);
+}
+/// Hides scores of keys [key, key + keys) that are further from the query than the window.
+inline void hide_outside(const AttentionShape& shape, int64_t query, int64_t key, int64_t keys,
+                         float* scores) {
+  if (shape.window == 0) return;
+  constexpr float kHidden = -std::numeric_limits<float>::infinity();
+  const int64_t begin = std::clamp<int64_t>(query - shape.window - key, 0, keys);
+  const int64_t end = std::clamp<int64_t>(query + shape.window + 1 - key, begin, keys);
+  std::fill_n(scores, begin, kHidden);
+  std::fill_n(scores + end, keys - end, kHidden);
 }
 
 /// Which of `count` queries from `first` on may be visible, relative to `first`.

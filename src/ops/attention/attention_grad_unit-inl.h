@@ -81,6 +81,16 @@ HWY_INLINE void prefetch_grad_query(const AttentionShape& shape, const Attention
     prefetch_row(result + offset, shape.columns);
 }
 
+HWY_INLINE void put_deltas(const GradUnit& unit, int64_t first, int64_t rows) {
+  const int64_t at = unit.base + first * unit.shape.stride();
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t row = at + i * unit.shape.stride();
+    unit.scratch.delta[first + i] =
+        sum_row(unit.data.diff_o + row, unit.data.o + row, unit.shape.columns,
+                [](V32 a, V32 b) HWY_ATTR { return hn::Mul(a, b); });
+  }
+}
+
 // All queries [first, first + rows) against the packed keys [key, key + keys). `is_first`: they are
 // the first that meet these keys.
 template <class Extra>
@@ -93,13 +103,7 @@ HWY_NOINLINE void grad_tile(const GradUnit& unit, int64_t key, int64_t keys, boo
   const int64_t score_stride = scratch.blocks.score_stride;
   const float* q = unit.data.q + at;
   const float* diff_o = unit.data.diff_o + at;
-  if (is_first_key) {
-    for (int64_t i = 0; i < rows; ++i) {
-      scratch.delta[first + i] =
-          sum_row(diff_o + i * width, unit.data.o + at + i * width, shape.columns,
-                  [](V32 a, V32 b) HWY_ATTR { return hn::Mul(a, b); });
-    }
-  }
+  if (is_first_key) put_deltas(unit, first, rows);
   pack_rows(q, width, rows, shape.columns, 1.0F, scratch.queries);
   pack_rows(diff_o, width, rows, shape.columns, 1.0F, scratch.diff_o);
   const bool has_scores = extra.put_scores(q, width, first, rows, scratch.scores);
@@ -115,6 +119,7 @@ HWY_NOINLINE void grad_tile(const GradUnit& unit, int64_t key, int64_t keys, boo
       const auto counter = static_cast<uint64_t>(attention_quad(first + i, key));
       dropout_row(unit.random, rule, counter, scratch.ones, scratch.factors, keys);
     }
+    hide_outside(shape, first + i, key, keys, scratch.scores + i * score_stride);
     grad_block_row(scratch.scores + i * score_stride, scratch.diff_scores + i * score_stride,
                    scratch.limits, shape.has_dropout ? scratch.factors : scratch.ones,
                    vectors_of(keys), unit.data.lse[unit.lse_base + first + i],
@@ -172,19 +177,29 @@ HWY_INLINE void run_attention_grad_unit(const AttentionShape& shape, const GradS
   const VisibleKeys visible = visible_keys(mask, shape.tokens);
   const QueryRange queries =
       shape.hides_queries ? queries_in(visible, 0, shape.tokens) : QueryRange{0, shape.tokens};
+  // Behind a window the first keys are not the first of every query.
+  const bool is_windowed = shape.window > 0;
+  if (is_windowed) {
+    put_deltas(unit, 0, shape.tokens);
+    zero_rows(unit, data.diff_q, 0, shape.tokens);
+  }
   for (int64_t key = visible.begin; key < visible.end; key += blocks.keys) {
     const int64_t keys = std::min(blocks.keys, visible.end - key);
+    const QueryRange seeing = is_windowed
+                                  ? QueryRange{std::max(queries.begin, key - shape.window),
+                                               std::min(queries.end, key + keys + shape.window)}
+                                  : queries;
     const int64_t at = unit.base + key * width;
     fill_limits(mask == nullptr ? nullptr : mask + key, keys, scratch.limits);
     pack_transposed(data.k + at, width, keys, shape.columns, shape.scale, scratch.keys_transposed);
     pack_transposed(data.v + at, width, keys, shape.columns, 1.0F, scratch.values_transposed);
     pack_rows(data.k + at, width, keys, shape.columns, shape.scale, scratch.keys);
-    for (int64_t part = queries.begin; part < queries.end; part += blocks.part) {
-      const int64_t end = std::min(part + blocks.part, queries.end);
+    for (int64_t part = seeing.begin; part < seeing.end; part += blocks.part) {
+      const int64_t end = std::min(part + blocks.part, seeing.end);
       extra.start_keys(scratch.keys_transposed, key, keys, part, end);
       for (int64_t first = part; first < end; first += blocks.queries) {
-        grad_tile(unit, key, keys, key == visible.begin, first,
-                  std::min(blocks.queries, end - first), first == queries.begin, extra);
+        grad_tile(unit, key, keys, key == visible.begin && !is_windowed, first,
+                  std::min(blocks.queries, end - first), first == seeing.begin, extra);
       }
       extra.finish_keys(scratch.keys, scratch.diff_k);
     }

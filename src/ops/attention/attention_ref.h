@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "backend/reference/reference.h"
@@ -27,6 +28,7 @@ class AttentionHead {
     width = q[2];
     columns = width / args.attrs.int64("heads");
     rate_ = args.attrs.real("rate");
+    window_ = args.attrs.has("window") ? args.attrs.int64("window") : 0;
     scale = 1 / std::sqrt(static_cast<double>(columns));
   }
 
@@ -42,7 +44,9 @@ class AttentionHead {
   [[nodiscard]] bool is_there(int64_t token) const {
     return mask_ == nullptr || mask_[sample_ * tokens + token] != 0;
   }
-  [[nodiscard]] bool is_visible(int64_t /*query*/, int64_t key) const { return is_there(key); }
+  [[nodiscard]] bool is_visible(int64_t query, int64_t key) const {
+    return is_there(key) && (window_ == 0 || std::abs(query - key) <= window_);
+  }
   /// Of D columns.
   [[nodiscard]] double dot(const double* a, const double* b) const {
     double sum = 0;
@@ -74,6 +78,7 @@ class AttentionHead {
   int64_t sample_;
   int64_t head_;
   double rate_ = 0;
+  int64_t window_ = 0;
 };
 
 /// Outputs o and lse of one query.

@@ -7,6 +7,9 @@ namespace {
 Attrs heads(int64_t count, double rate = 0, int64_t ordinal = 0) {
   return {{"heads", count}, {"rate", rate}, {"ordinal", ordinal}};
 }
+Attrs windowed(int64_t window, double rate = 0) {
+  return {{"heads", int64_t{2}}, {"rate", rate}, {"ordinal", int64_t{7}}, {"window", window}};
+}
 CaseInput tokens(int64_t samples, int64_t length, int64_t width) {
   return f32_normal({samples, length, width});
 }
@@ -65,6 +68,12 @@ std::vector<OpCase> grad_cases() {
       masked_grad("one_sample_fully_masked", 2, 3, 4, heads(2),
                   bool_values({2, 3}, {1, 0, 1, 0, 0, 0}), absent()),
       masked_grad("dropout", 2, 5, 6, heads(3, 0.3, 4), absent(), rng_input()),
+      {.op = "attention_grad",
+       .name = "window",
+       .inputs = grad_inputs(2, 7, 4, windowed(2)),
+       .attrs = windowed(2)},
+      masked_grad("window_of_a_long_text", 2, 150, 8, windowed(20, 0.2), bool_random({2, 150}, 0.7),
+                  rng_input()),
       masked_grad("long_with_dropout_and_mask", 2, 67, 16, heads(2, 0.2, 9),
                   bool_random({2, 67}, 0.7), rng_input()),
   };
@@ -107,6 +116,15 @@ std::vector<OpCase> forward_cases() {
        .name = "longer_than_a_tile",
        .inputs = qkv(1, 67, 16, bool_random({1, 67}, 0.8), rng_input()),
        .attrs = heads(2, 0.1, 5)},
+      {.op = "attention", .name = "window", .inputs = qkv(2, 7, 4), .attrs = windowed(2)},
+      {.op = "attention",
+       .name = "window_and_left_padding",
+       .inputs = qkv(1, 6, 4, bool_values({1, 6}, {0, 0, 0, 0, 1, 1})),
+       .attrs = windowed(1)},
+      {.op = "attention",
+       .name = "window_of_a_long_text",
+       .inputs = qkv(1, 150, 8, bool_random({1, 150}, 0.7), rng_input()),
+       .attrs = windowed(20, 0.1)},
       {.op = "attention", .name = "bert_sized", .inputs = qkv(2, 33, 64), .attrs = heads(1)},
   };
 }
@@ -155,6 +173,12 @@ std::vector<OpCase> error_cases() {
        .attrs = heads(2, 0.5, int64_t{1} << 20),
        .error = ErrorCode::shape_mismatch,
        .error_text = "is not in [0, 2^20)"},
+      {.op = "attention",
+       .name = "negative_window",
+       .inputs = qkv(1, 2, 4),
+       .attrs = windowed(-1),
+       .error = ErrorCode::shape_mismatch,
+       .error_text = "window must not be negative"},
       {.op = "attention_grad",
        .name = "bad_lse",
        .inputs = {tokens(1, 2, 4), tokens(1, 2, 4), tokens(1, 2, 4), tokens(1, 2, 4),

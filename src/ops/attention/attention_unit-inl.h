@@ -97,12 +97,17 @@ HWY_INLINE void run_attention_unit(const AttentionShape& shape, const ForwardScr
   const int64_t width = shape.stride();
   const int64_t base = shape.head_offset(sample, head);
   const uint8_t* mask = data.mask == nullptr ? nullptr : data.mask + sample * shape.tokens;
-  const VisibleKeys visible = visible_keys(mask, shape.tokens);
+  const VisibleKeys visible =
+      keys_in_window(shape, visible_keys(mask, shape.tokens), first, first + count);
   const int64_t column_vectors = vectors_of(shape.columns);
   const int64_t sum_stride = column_vectors * lanes_f32();
   std::fill_n(scratch.totals, count, 0.0F);
   std::fill_n(scratch.largest, count, 0.0F);
-  if (visible.begin == visible.end) std::fill_n(scratch.sums, count * sum_stride, 0.0F);
+  // Behind a window the first keys of the unit are not the first of every query.
+  const bool is_windowed = shape.window > 0;
+  if (is_windowed) std::fill_n(scratch.largest, count, -std::numeric_limits<float>::infinity());
+  if (is_windowed || visible.begin >= visible.end)
+    std::fill_n(scratch.sums, count * sum_stride, 0.0F);
   const QueryRange queries =
       shape.hides_queries ? queries_in(visible, first, count) : QueryRange{0, count};
   PhiloxRow random{};
@@ -116,7 +121,7 @@ HWY_INLINE void run_attention_unit(const AttentionShape& shape, const ForwardScr
   for (int64_t key = visible.begin; key < visible.end; key += blocks.keys) {
     const int64_t keys = std::min(blocks.keys, visible.end - key);
     const int64_t score_vectors = vectors_of(keys);
-    const bool is_first = key == visible.begin;
+    const bool is_first = key == visible.begin && !is_windowed;
     fill_limits(mask == nullptr ? nullptr : mask + key, keys, scratch.limits);
     pack_transposed(data.k + base + key * width, width, keys, shape.columns, shape.scale,
                     scratch.keys);
@@ -124,6 +129,7 @@ HWY_INLINE void run_attention_unit(const AttentionShape& shape, const ForwardScr
     extra.start_keys(scratch.keys, key, keys, first + queries.begin, first + queries.end);
     for (int64_t tile = queries.begin; tile < queries.end; tile += blocks.tile) {
       const int64_t rows = std::min(blocks.tile, queries.end - tile);
+      if (is_outside(shape, key, keys, first + tile, rows)) continue;
       const float* q = data.q + base + (first + tile) * width;
       float* sums = scratch.sums + tile * sum_stride;
       const bool has_scores = extra.put_scores(q, width, first + tile, rows, scratch.scores);
@@ -132,6 +138,7 @@ HWY_INLINE void run_attention_unit(const AttentionShape& shape, const ForwardScr
       for (int64_t i = 0; i < rows; ++i) {
         float* scores = scratch.scores + i * blocks.score_stride;
         if (is_first && next >= 0) prefetch_query(shape, data, next + (tile + i) * width);
+        hide_outside(shape, first + tile + i, key, keys, scores);
         softmax_block_row(scores, scratch.limits, score_vectors, is_first,
                           scratch.largest + tile + i, scratch.totals + tile + i,
                           sums + i * sum_stride, column_vectors);
