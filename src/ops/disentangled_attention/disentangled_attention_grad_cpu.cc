@@ -24,10 +24,9 @@ void disentangled_grad_unit(const RelativeShape& shape, const AttentionData& dat
   const TableGradScratch table_scratch(shape, blocks, rest);
   RelativeGradients gradients(shape.pairs, blocks, tables, table_scratch);
   const bool is_last = sample + 1 == shape.pairs.samples;
-  const int64_t next =
-      is_last || shape.pairs.is_one_head ? -1 : shape.pairs.head_offset(sample + 1, head);
+  constexpr int64_t kNoNext = -1;  // the second-level cache is full
   if (sample == 0) gradients.clear_sums(shape.table_rows);
-  run_attention_grad_unit(shape.pairs, scratch, data, sample, head, next, gradients);
+  run_attention_grad_unit(shape.pairs, scratch, data, sample, head, kNoNext, gradients);
   if (is_last) gradients.write_sums(shape.table_rows);
 }
 

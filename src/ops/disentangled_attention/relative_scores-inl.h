@@ -45,27 +45,39 @@ HWY_INLINE RelativeTile relative_tile(const int32_t* row_of, int64_t query, int6
   return {row_of, query - (key + keys - 1), query + rows - 1 - key, rows, keys};
 }
 
-// body(first query, distance of lane 0 and vector 0, first column) for every block of lanes x lanes
-// pairs; vector c of a block has distance - c, and its lane i the column c + i - (lanes - 1) from
-// the first.
-template <class Body>
-HWY_INLINE void for_each_diagonal_block(const RelativeTile& tile, const Body& body) {
-  const int64_t lanes = lanes_f32();
-  const int64_t distance = tile.nearest + tile.keys - 1;  // of the first query and key
-  for (int64_t i = 0; i < tile.rows; i += lanes) {
-    for (int64_t column = 0; column < tile.keys + lanes - 1; column += lanes)
-      body(i, distance + i + lanes - 1 - column, column);
-  }
-}
-
 /// Products with rows of a table from `first_row` on, `stride` apart.
 template <class Float>
 struct TableProducts {
   Float* data;
   int64_t first_row;
   int64_t stride;
-  [[nodiscard]] Float* row(int64_t row) const { return data + (row - first_row) * stride; }
+  [[nodiscard]] int64_t offset(int64_t row) const { return (row - first_row) * stride; }
 };
+
+// Blocks of lanes x lanes pairs: vector c of a block has one distance less than vector c - 1, and
+// its lane k is the pair of query i + k and column shift + c + k. body(query_rows, key_rows, i,
+// shift) with the offsets of every vector's rows; blocks of the same rows follow one another.
+template <class Float, class Body>
+HWY_INLINE void for_each_diagonal_block(const RelativeTile& tile,
+                                        const TableProducts<Float>& by_query,
+                                        const TableProducts<Float>& by_key, const Body& body) {
+  const int64_t lanes = lanes_f32();
+  constexpr size_t kLanes = hn::MaxLanes(F32());
+  int64_t query_rows[kLanes];
+  int64_t key_rows[kLanes];
+  const int64_t last = (tile.rows - 1) / lanes * lanes;
+  const int64_t columns = tile.keys + lanes - 1;
+  for (int64_t first = -last; first < columns; first += lanes) {
+    const int64_t distance = tile.nearest + columns - 1 - first;
+    for (int64_t c = 0; c < lanes; ++c) {
+      const int64_t row = tile.row(distance - c);
+      query_rows[c] = by_query.offset(row);
+      key_rows[c] = by_key.offset(row);
+    }
+    for (int64_t i = std::max<int64_t>(0, -first); i < tile.rows && first + i < columns; i += lanes)
+      body(query_rows, key_rows, i, first + i - (lanes - 1));
+  }
+}
 
 // scores(i, j) = by_query(row(i - j), i) + by_key(row(i - j), j) of those that are there.
 template <bool kHasPosKey, bool kHasPosQuery>
@@ -79,19 +91,20 @@ HWY_NOINLINE void put_diagonals(const RelativeTile& tile,
   HWY_ALIGN float block[kLanes * kLanes];
   const float* rows[kLanes];
   for (int64_t c = 0; c < lanes; ++c) rows[c] = block + c * lanes;
-  for_each_diagonal_block(tile, [&](int64_t i, int64_t distance, int64_t column) HWY_ATTR {
-    const int64_t shift = column - (lanes - 1);
-    for (int64_t c = 0; c < lanes; ++c) {
-      const int64_t row = tile.row(distance - c);
-      V32 sum = hn::Zero(d);
-      if constexpr (kHasPosKey) sum = hn::LoadU(d, by_query.row(row) + i);
-      if constexpr (kHasPosQuery) sum = hn::Add(sum, hn::LoadU(d, by_key.row(row) + shift + c));
-      hn::Store(sum, d, block + c * lanes);
-    }
-    float* to = scores + i * stride + shift;
-    transpose_rows(rows, lanes,
-                   [=](V32 v, int64_t k) HWY_ATTR { hn::StoreU(v, d, to + k * (stride + 1)); });
-  });
+  for_each_diagonal_block(
+      tile, by_query, by_key,
+      [&](const int64_t* query_rows, const int64_t* key_rows, int64_t i, int64_t shift) HWY_ATTR {
+        for (int64_t c = 0; c < lanes; ++c) {
+          V32 sum = hn::Zero(d);
+          if constexpr (kHasPosKey) sum = hn::LoadU(d, by_query.data + query_rows[c] + i);
+          if constexpr (kHasPosQuery)
+            sum = hn::Add(sum, hn::LoadU(d, by_key.data + key_rows[c] + shift + c));
+          hn::Store(sum, d, block + c * lanes);
+        }
+        float* to = scores + i * stride + shift;
+        transpose_rows(rows, lanes,
+                       [=](V32 v, int64_t k) HWY_ATTR { hn::StoreU(v, d, to + k * (stride + 1)); });
+      });
 }
 
 // by_query(row(i - j), i) += diff_scores(i, j), and by_key(row(i - j), j). Pairs outside of the
@@ -103,21 +116,22 @@ HWY_NOINLINE void add_diagonals(const RelativeTile& tile, const float* diff_scor
   const F32 d;
   const int64_t lanes = lanes_f32();
   const float* rows[hn::MaxLanes(F32())];
-  for_each_diagonal_block(tile, [&](int64_t i, int64_t distance, int64_t column) HWY_ATTR {
-    const int64_t shift = column - (lanes - 1);
-    for (int64_t k = 0; k < lanes; ++k) rows[k] = diff_scores + (i + k) * stride + k + shift;
-    transpose_rows(rows, lanes, [&](V32 v, int64_t c) HWY_ATTR {
-      const int64_t row = tile.row(distance - c);
-      if constexpr (kHasPosKey) {
-        float* to = by_query.row(row) + i;
-        hn::StoreU(hn::Add(hn::LoadU(d, to), v), d, to);
-      }
-      if constexpr (kHasPosQuery) {
-        float* to = by_key.row(row) + shift + c;
-        hn::StoreU(hn::Add(hn::LoadU(d, to), v), d, to);
-      }
-    });
-  });
+  for_each_diagonal_block(
+      tile, by_query, by_key,
+      [&](const int64_t* query_rows, const int64_t* key_rows, int64_t i, int64_t shift) HWY_ATTR {
+        const float* from = diff_scores + i * stride + shift;
+        for (int64_t k = 0; k < lanes; ++k) rows[k] = from + k * (stride + 1);
+        transpose_rows(rows, lanes, [=](V32 v, int64_t c) HWY_ATTR {
+          if constexpr (kHasPosKey) {
+            float* to = by_query.data + query_rows[c] + i;
+            hn::StoreU(hn::Add(hn::LoadU(d, to), v), d, to);
+          }
+          if constexpr (kHasPosQuery) {
+            float* to = by_key.data + key_rows[c] + shift + c;
+            hn::StoreU(hn::Add(hn::LoadU(d, to), v), d, to);
+          }
+        });
+      });
 }
 
 /// Scores of position for one unit of attention.
