@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ops of neural networks against PyTorch in float64 (tests/golden/nn_ops.txt,
-// written by tools/golden/ops.py), on the reference backend. Shapes, errors and gradients of single
-// ops are the op harness's.
+// written by tools/golden/ops.py), DeBERTa's attention against transformers, on the reference
+// backend. Shapes, errors and gradients of single ops are the op harness's.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 
 #include "nn/ref_graph.h"
 #include "ops/attention/attention.h"
+#include "ops/disentangled_attention/disentangled_attention.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/loss/loss.h"
 #include "ops/optimizer/optimizer.h"
@@ -71,6 +72,44 @@ INSTANTIATE_TEST_SUITE_P(Cases, Attention_golden,
                                          std::pair{"one_sample_masked", 2},
                                          std::pair{"one_visible_key", 1},
                                          std::pair{"one_token", 2}));
+
+class Disentangled_attention_golden
+    : public testing::TestWithParam<std::pair<const char*, int64_t>> {};
+
+TEST_P(Disentangled_attention_golden, equals_transformers) {
+  const auto [name, heads] = GetParam();
+  const std::string prefix = "disentangled_attention." + std::string(name) + ".";
+  const auto golden = [&](const std::string& key) -> const GoldenTensor& {
+    return goldens().at(prefix + key);
+  };
+  const std::string all = name;
+  const bool has_all = all == "buckets" || all == "every_distance";
+  RefGraph graph;
+  std::map<std::string, ValueId> given;
+  for (const char* key : {"q", "k", "v"}) given[key] = graph.parameter(golden(key));
+  if (has_all || all == "c2p") given["pos_key"] = graph.parameter(golden("pos_key"));
+  if (has_all || all == "p2c") given["pos_query"] = graph.parameter(golden("pos_query"));
+  const auto table = [&](const char* key) { return given.count(key) == 0 ? kNone : given[key]; };
+  const ValueId o = disentangled_attention(
+      graph.builder, given["q"], given["k"], given["v"],
+      {.heads = heads,
+       .pos_key = table("pos_key"),
+       .pos_query = table("pos_query"),
+       .buckets = static_cast<int64_t>(golden("buckets").data[0]),
+       .max_distance = static_cast<int64_t>(golden("max_distance").data[0]),
+       .mask = graph.input(DType::boolean, golden("mask").shape, golden("mask").data)});
+  std::vector<ValueId> wrt;
+  for (const auto& [key, id] : given) wrt.push_back(id);
+  const auto gradients = differentiate(graph, o, golden("do"), wrt);
+  expect_close(graph.value(o), golden("o").data, "o");
+  for (const auto& [key, id] : given)
+    expect_close(graph.value(gradients.at(id)), golden("d" + key).data, "d" + key);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Disentangled_attention_golden,
+                         testing::Values(std::pair{"buckets", 2}, std::pair{"every_distance", 1},
+                                         std::pair{"c2p", 1}, std::pair{"p2c", 1},
+                                         std::pair{"no_terms", 2}));
 
 TEST(Attention, without_mask_equals_a_mask_of_ones) {
   const GoldenTensor& q = goldens().at("attention.plain.q");

@@ -9,7 +9,8 @@
 //     S(i, j) = (q_i . k_j + q_i . pos_key_r + k_j . pos_query_r) / sqrt(D * (1 + tables given)),
 //     p = softmax(S), o = dropout(p) v, lse = log(sum(exp(S))).
 //   pos_key is content to position (c2p), pos_query is position to content (p2c); without a table
-//   its term is left out. Tables are weights' alone: the same for every sample.
+//   its term is left out. Tables are weights' alone: the same for every sample. (transformers
+//   takes the divisor's root in float32, also where it computes in float64.)
 //   row(d) = clamp(bucket(d) + span, 0, 2 span - 1). bucket(d) = d where buckets is 0, or
 //   |d| <= m = buckets / 2; further away it is, with the sign of d,
 //     m + ceil(log(|d| / m) / log((max_distance - 1) / m) * (m - 1)),
