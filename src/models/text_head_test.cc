@@ -123,6 +123,7 @@ TEST(Text_head, every_family_with_its_keys_writes_and_reads_every_head) {
     keys.pooling = "attention";
     keys.pooling_layers = 2;
     keys.multi_sample_dropout = 5;
+    keys.hidden_dropout_prob = 0.1;  // some families have none of their own
     (*family->apply_keys)(config, keys);
     const std::string text = (*family->write)(config);
     std::vector<std::string> ignored;
