@@ -34,6 +34,10 @@ class Transformers(Case):
             max_position_embeddings=40, **labels))
         yield transformers.DistilBertForSequenceClassification(transformers.DistilBertConfig(
             vocab_size=size, dim=32, n_layers=2, n_heads=2, hidden_dim=64, max_position_embeddings=40, **labels))
+        yield transformers.ModernBertForSequenceClassification(transformers.ModernBertConfig(
+            vocab_size=size, hidden_size=36, intermediate_size=40, num_hidden_layers=4, num_attention_heads=3,
+            max_position_embeddings=40, local_attention=6, pad_token_id=0, bos_token_id=2, cls_token_id=2, eos_token_id=3,
+            sep_token_id=3, **labels))
 
     def forms(self, model, tokenizer):
         """A folder for every form and type; the weights of a type are the same in all its forms."""
