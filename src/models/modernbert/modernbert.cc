@@ -99,14 +99,13 @@ class ModernbertGraph {
   }
 
   ValueId feed_forward(ValueId x) {
-    const ValueId read = norm("mlp_norm", x);
-    const ScopeGuard scope(b_, "mlp");
-    const ValueId both = linear("Wi", read, 2 * config_.intermediate_size, config_.mlp_bias);
+    const ValueId both =
+        linear("mlp.Wi", norm("mlp_norm", x), 2 * config_.intermediate_size, config_.mlp_bias);
     const bool is_tanh =
         *nn::find_activation(config_.hidden_activation) == nn::Activation::gelu_tanh;
     const ValueId inner = nn::dropout(b_, geglu(b_, both, is_tanh ? "tanh" : "none"), model_.rng,
                                       config_.mlp_dropout);
-    return add(b_, x, linear("Wo", inner, config_.hidden_size, config_.mlp_bias));
+    return add(b_, x, linear("mlp.Wo", inner, config_.hidden_size, config_.mlp_bias));
   }
 
   // Of a row's first token or their mean; of every token where tokens have labels.
