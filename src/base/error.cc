@@ -72,6 +72,7 @@ std::string_view to_string(ErrorCode code) {
   return "internal";
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): callers hand over what they made
 Error::Error(ErrorCode code, std::string where, const std::string& message, std::string hint)
     : std::runtime_error(compose(printable(where), printable(message), printable(hint))),
       code_(code),

@@ -8,6 +8,7 @@
 
 // What a parallel region becomes: called by name because GCC's and LLVM's runtimes both have it,
 // and the program `snug` defines it (cli/openmp.cc).
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 
 #ifdef __SANITIZE_THREAD__

@@ -445,7 +445,7 @@ Option number_of_option(About about, int64_t RunConfig::*field, std::vector<int6
   return choice_option_of(
       std::move(about), words, {},
       [field, numbers](RunConfig& config, size_t i) { config.*field = numbers[i]; },
-      [field, numbers](const RunConfig& config) {
+      [field, numbers = std::move(numbers)](const RunConfig& config) {
         return static_cast<size_t>(std::find(numbers.begin(), numbers.end(), config.*field) -
                                    numbers.begin());
       });

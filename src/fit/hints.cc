@@ -132,7 +132,7 @@ class Trials {
     return Found{smallest_of(candidates, request).peak_bytes, found->step_seconds};
   }
 
-  const Split* equal_split(const RunPlanRequest& request, const Split& split) const {
+  [[nodiscard]] const Split* equal_split(const RunPlanRequest& request, const Split& split) const {
     if (!request.strategy.empty()) return nullptr;
     for (const Split* known : known_) {
       if (known->frontier->points().size() > 1 && known->has_two_passes == split.has_two_passes &&
@@ -142,8 +142,8 @@ class Trials {
     return nullptr;
   }
 
-  const Split* alike_split(const RunPlanRequest& request, const Split& split,
-                           Planning planning) const {
+  [[nodiscard]] const Split* alike_split(const RunPlanRequest& request, const Split& split,
+                                         Planning planning) const {
     if (planning == Planning::as_run || !request.strategy.empty()) return nullptr;
     for (const Split* known : known_) {
       if (known->frontier->points().size() > 1 &&

@@ -104,7 +104,8 @@ WithPrologue split_prologue(Graph graph) {
     graph.values[i].kind = ValueKind::cached;
     graph.values[i].name = recipes.of(static_cast<ValueId>(i));
   }
-  WithPrologue out{.main = graph, .prologue = std::move(graph)};
+  WithPrologue out{.main = graph, .prologue = {}};
+  out.prologue = std::move(graph);
   out.main.nodes = std::move(main);
   for (Value& value : out.main.values) {
     if (value.kind == ValueKind::cached) value.producer = kNone;

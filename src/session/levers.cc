@@ -101,7 +101,7 @@ class Comparison {
 
   [[nodiscard]] const std::vector<Lever>& levers() const { return levers_; }
 
-  std::vector<LeverPlan> plan(const std::vector<LeverChoice>& choices) const {
+  [[nodiscard]] std::vector<LeverPlan> plan(const std::vector<LeverChoice>& choices) const {
     std::vector<LeverPlan> plans;
     for (size_t i = 0; i < choices.size(); ++i) {
       stop_point();

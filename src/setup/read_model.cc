@@ -248,7 +248,7 @@ std::string adapter_folder(const RunConfig& config) {
 // The model that adapters belong to, as the folder of the one that is run.
 std::string base_of(const RunConfig& config, const std::string& adapters) {
   const bool is_given = adapters.empty() || adapters != config.model;
-  const std::string base = is_given ? config.model : read_adapter_config(adapters).base;
+  std::string base = is_given ? config.model : read_adapter_config(adapters).base;
   if (adapters.empty() || is_model_folder(base)) return base;
   throw Error(ErrorCode::bad_config, is_given ? "model" : adapters + "/" + kAdapterConfig,
               "the base of the adapters, '" + base + "', is no folder with weights",

@@ -194,7 +194,7 @@ LeverKeys take_levers(RunConfig& config, const RunOptions& options, const Machin
   SessionOptions session =
       session_options(config, options, setup, machine, config.micro_batch_size);
   session.on_planning = planning_sink(options);
-  const LeverKeys levers = fastest_levers(*setup.network, session, allow);
+  LeverKeys levers = fastest_levers(*setup.network, session, allow);
   Variant variant = variant_of(config, setup.model, levers);
   config = std::move(variant.config);
   setup.model = std::move(variant.model);

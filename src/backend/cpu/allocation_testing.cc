@@ -26,11 +26,13 @@ void count_block(size_t bytes) {
 }  // namespace
 
 extern "C" {
-void* __libc_malloc(size_t bytes);  // NOLINT(bugprone-reserved-identifier): glibc's own
-void* __libc_memalign(size_t alignment, size_t bytes);  // NOLINT(bugprone-reserved-identifier)
-void* __libc_calloc(size_t count, size_t bytes);        // NOLINT(bugprone-reserved-identifier)
-void* __libc_realloc(void* block, size_t bytes);        // NOLINT(bugprone-reserved-identifier)
-void __libc_free(void* block);                          // NOLINT(bugprone-reserved-identifier)
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): glibc's own
+void* __libc_malloc(size_t bytes);
+void* __libc_memalign(size_t alignment, size_t bytes);
+void* __libc_calloc(size_t count, size_t bytes);
+void* __libc_realloc(void* block, size_t bytes);
+void __libc_free(void* block);
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 void* malloc(size_t bytes) {
   count_block(bytes);

@@ -139,7 +139,7 @@ OpDef unary(const char* name, VjpFn vjp, Keeps keeps, CostFn cost, Paint paint =
           .infer = infer_unary,
           .gradient = Gradient(std::move(vjp)),
           .keeps = keeps,
-          .cost = cost,
+          .cost = std::move(cost),
           .alias = may_overwrite({{0, 0}}),
           .timing = {.probes = probes::of_matrices<1>},
           .row_flow = row_flow::elementwise,
@@ -203,7 +203,7 @@ OpDef grad_op(const char* name, const char* saved, CostFn cost) {
           .infer = infer_grad,
           .gradient = not_differentiable("second derivatives are not built"),
           .keeps = Keeps{},
-          .cost = cost,
+          .cost = std::move(cost),
           .alias = may_overwrite({{0, 0}, {0, 1}}),
           .timing = {.probes = probes::of_matrices<2>}};
 }

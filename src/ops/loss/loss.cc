@@ -125,7 +125,7 @@ OpDef target_op(const char* name, Gradient gradient, CostFn cost) {
           .infer = infer_squared,
           .gradient = std::move(gradient),
           .keeps = Keeps{.inputs = 0b1111},
-          .cost = cost,
+          .cost = std::move(cost),
           .alias = never_in_place(),
           .precision = {Paint::deny}};
 }
@@ -138,7 +138,7 @@ OpDef target_grad_op(const char* name, CostFn cost) {
           .infer = infer_squared_grad,
           .gradient = not_differentiable("it is a gradient"),
           .keeps = Keeps{},
-          .cost = cost,
+          .cost = std::move(cost),
           .alias = may_overwrite({{0, 0}, {0, 1}})};
 }
 

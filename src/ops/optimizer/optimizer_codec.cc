@@ -117,6 +117,7 @@ const NearestCodes& nearest_codes(bool is_signed) {
 }
 
 uint8_t nearest_code(const NearestCodes& codes, float x) {
+  // NOLINTNEXTLINE(bugprone-incorrect-rounding): the package rounds so
   return codes[static_cast<size_t>((x + 1.0F) * 0.5F * kLastPlace + 0.5F)];
 }
 

@@ -113,7 +113,7 @@ OpDef reduce_op(const char* name, InferFn infer, VjpFn vjp, Keeps keeps, Timing 
           .outputs = std::vector<std::string>{"y"},
           .attrs = std::vector<AttrSpec>{required_attr("axes", std::vector<int64_t>{}),
                                          {"keep_dims", false}},
-          .infer = infer,
+          .infer = std::move(infer),
           .gradient = Gradient(std::move(vjp)),
           .keeps = keeps,
           .cost = cost_reduce,
