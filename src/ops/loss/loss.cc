@@ -27,6 +27,9 @@ int64_t require_classification(const InferArgs& args) {
   require_scalar(args, 3, "inv_total");
   const double smoothing = args.attrs.real("label_smoothing");
   if (!(smoothing >= 0 && smoothing <= 1)) shape_error(args, "label_smoothing must be in [0, 1]");
+  const double gamma = args.attrs.real("focal_gamma");
+  if (!(gamma >= 0)) shape_error(args, "focal_gamma must be at least 0");
+  if (gamma > 0 && smoothing > 0) shape_error(args, "focal_gamma goes without label_smoothing");
   return rows;
 }
 
@@ -97,7 +100,8 @@ std::vector<ValueId> vjp_binary(const VjpArgs& args) {
   std::vector<ValueId> gradients(4, kNone);
   if (args.wants[0]) {
     gradients[0] = args.builder.op1("binary_cross_entropy_grad",
-                                    {args.in(0), args.in(1), args.in(2), args.in(3), args.dy[0]});
+                                    {args.in(0), args.in(1), args.in(2), args.in(3), args.dy[0]},
+                                    args.node.attrs);
   }
   return gradients;
 }
@@ -116,12 +120,13 @@ Cost cost_binary(const CostArgs& args) {
 }
 
 /// A loss of predictions and targets of one shape, or its gradient.
-OpDef target_op(const char* name, Gradient gradient, CostFn cost) {
+OpDef target_op(const char* name, Gradient gradient, CostFn cost,
+                std::vector<AttrSpec> attrs = {}) {
   return {.name = name,
           .inputs = std::vector<InputSpec>{"pred", "target", "row_weights", "inv_total"},
           .is_variadic = false,
           .outputs = std::vector<std::string>{"loss"},
-          .attrs = std::vector<AttrSpec>{},
+          .attrs = std::move(attrs),
           .infer = infer_squared,
           .gradient = std::move(gradient),
           .keeps = Keeps{.inputs = 0b1111},
@@ -129,12 +134,12 @@ OpDef target_op(const char* name, Gradient gradient, CostFn cost) {
           .alias = never_in_place(),
           .precision = {Paint::deny}};
 }
-OpDef target_grad_op(const char* name, CostFn cost) {
+OpDef target_grad_op(const char* name, CostFn cost, std::vector<AttrSpec> attrs = {}) {
   return {.name = name,
           .inputs = std::vector<InputSpec>{"pred", "target", "row_weights", "inv_total", "dloss"},
           .is_variadic = false,
           .outputs = std::vector<std::string>{"dpred"},
-          .attrs = std::vector<AttrSpec>{},
+          .attrs = std::move(attrs),
           .infer = infer_squared_grad,
           .gradient = not_differentiable("it is a gradient"),
           .keeps = Keeps{},
@@ -169,9 +174,11 @@ std::vector<RateProbe> cross_entropy_probes() {
 CrossEntropyOutputs softmax_cross_entropy(GraphBuilder& builder, ValueId logits, ValueId labels,
                                           ValueId row_weights, ValueId inv_total,
                                           CrossEntropyOptions options) {
-  const std::vector<ValueId> outputs = builder.op(
-      "softmax_cross_entropy", {logits, labels, row_weights, inv_total},
-      {{"ignore_index", options.ignore_index}, {"label_smoothing", options.label_smoothing}});
+  const std::vector<ValueId> outputs =
+      builder.op("softmax_cross_entropy", {logits, labels, row_weights, inv_total},
+                 {{"ignore_index", options.ignore_index},
+                  {"label_smoothing", options.label_smoothing},
+                  {"focal_gamma", options.focal_gamma}});
   return {outputs[0], outputs[1]};
 }
 
@@ -186,13 +193,14 @@ ValueId smooth_l1(GraphBuilder& builder, ValueId pred, ValueId target, ValueId r
 }
 
 ValueId binary_cross_entropy(GraphBuilder& builder, ValueId logits, ValueId target,
-                             ValueId row_weights, ValueId inv_total) {
-  return builder.op1("binary_cross_entropy", {logits, target, row_weights, inv_total});
+                             ValueId row_weights, ValueId inv_total, double focal_gamma) {
+  return builder.op1("binary_cross_entropy", {logits, target, row_weights, inv_total},
+                     {{"focal_gamma", focal_gamma}});
 }
 
 std::span<const OpDef> loss_ops() {
-  static const std::vector<AttrSpec> attrs = {{"ignore_index", kIgnoreIndex},
-                                              {"label_smoothing", 0.0}};
+  static const std::vector<AttrSpec> attrs = {
+      {"ignore_index", kIgnoreIndex}, {"label_smoothing", 0.0}, {"focal_gamma", 0.0}};
   static const OpDef ops[] = {
       {.name = "softmax_cross_entropy",
        .inputs = std::vector<InputSpec>{"logits", "labels", "row_weights", "inv_total"},
@@ -222,8 +230,8 @@ std::span<const OpDef> loss_ops() {
       target_grad_op("mean_squared_error_grad", cost_squared),
       target_op("smooth_l1", Gradient(vjp_smooth_l1), cost_squared),
       target_grad_op("smooth_l1_grad", cost_squared),
-      target_op("binary_cross_entropy", Gradient(vjp_binary), cost_binary),
-      target_grad_op("binary_cross_entropy_grad", cost_binary),
+      target_op("binary_cross_entropy", Gradient(vjp_binary), cost_binary, {{"focal_gamma", 0.0}}),
+      target_grad_op("binary_cross_entropy_grad", cost_binary, {{"focal_gamma", 0.0}}),
   };
   return ops;
 }

@@ -114,6 +114,7 @@ struct Classes {
   int64_t classes = 1;
   int64_t ignore_index = 0;
   double smoothing = 0;
+  double gamma = 0;
 
   [[nodiscard]] bool are_valid(const int32_t* labels) const {
     bool valid = true;
@@ -135,7 +136,16 @@ Classes classes_of(const NodeSpec& spec) {
   return {.rows = logits[0],
           .classes = logits[1],
           .ignore_index = spec.attrs.int64("ignore_index"),
-          .smoothing = spec.attrs.real("label_smoothing")};
+          .smoothing = spec.attrs.real("label_smoothing"),
+          .gamma = spec.attrs.real("focal_gamma")};
+}
+
+// Of a row's loss l: (1 - exp(-l))^gamma l, and its slope.
+double focal(double loss, double gamma) { return std::pow(-std::expm1(-loss), gamma) * loss; }
+double focal_slope(double loss, double gamma) {
+  const double wrong = -std::expm1(-loss);
+  if (wrong == 0) return 0;
+  return std::pow(wrong, gamma) * (1 + gamma * (1 - wrong) * loss / wrong);
 }
 
 // One double a row.
@@ -170,6 +180,10 @@ std::unique_ptr<Kernel> create_cross_entropy(const NodeSpec& spec, const CpuCont
         terms[row] = 0;
         if (!c.counts(labels[row], weights[row])) continue;
         const double at_label = (static_cast<double>(top) - z[labels[row]]) + above;
+        if (c.gamma > 0) {
+          terms[row] = weights[row] * focal(at_label, c.gamma);
+          continue;
+        }
         const double everywhere = above + distances / static_cast<double>(c.classes);
         terms[row] = weights[row] * ((1 - c.smoothing) * at_label + c.smoothing * everywhere);
       }
@@ -183,6 +197,7 @@ std::unique_ptr<Kernel> create_cross_entropy(const NodeSpec& spec, const CpuCont
 std::unique_ptr<Kernel> create_cross_entropy_grad(const NodeSpec& spec, const CpuContext& context) {
   const Classes c = classes_of(spec);
   const auto row_fn = HWY_DYNAMIC_DISPATCH(cross_entropy_grad_row);
+  const auto loss_fn = HWY_DYNAMIC_DISPATCH(log_sum_exp_row);
   const auto smoothing = static_cast<float>(c.smoothing);
   const auto uniform = static_cast<float>(c.smoothing / static_cast<double>(c.classes));
   return make_kernel([=, threads = context.threads](const Launch& launch) {
@@ -200,8 +215,17 @@ std::unique_ptr<Kernel> create_cross_entropy_grad(const NodeSpec& spec, const Cp
           std::fill_n(dz, c.classes, 0.0F);
           continue;
         }
-        row_fn(logits + row * c.classes, lse[row], labels[row],
-               static_cast<float>(scale * weights[row]), uniform, smoothing, dz, c.classes);
+        const float* z = logits + row * c.classes;
+        double factor = scale * weights[row];
+        if (c.gamma > 0) {  // lse has too few digits for the loss of a confident row
+          float top = 0;
+          double above = 0;
+          double distances = 0;
+          loss_fn(z, c.classes, false, &top, &above, &distances);
+          factor *= focal_slope((static_cast<double>(top) - z[labels[row]]) + above, c.gamma);
+        }
+        row_fn(z, lse[row], labels[row], static_cast<float>(factor), uniform, smoothing, dz,
+               c.classes);
       }
     });
     return ErrorCode::ok;
@@ -273,6 +297,7 @@ std::unique_ptr<Kernel> create_squared_grad(const NodeSpec& spec, const CpuConte
 
 // Losses of few elements a row, in double: one element's loss and slope.
 struct SmoothL1 {
+  explicit SmoothL1(const Attrs&) {}
   static double loss(double pred, double target) {
     const double distance = std::abs(pred - target);
     return distance < 1 ? distance * distance / 2 : distance - 0.5;
@@ -280,18 +305,34 @@ struct SmoothL1 {
   static double slope(double pred, double target) { return std::clamp(pred - target, -1.0, 1.0); }
 };
 struct Binary {
-  static double loss(double z, double target) {
-    return std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)));
+  explicit Binary(const Attrs& attrs) : gamma(attrs.real("focal_gamma")) {}
+  [[nodiscard]] double loss(double z, double target) const {
+    const double plain = std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)));
+    return gamma == 0 ? plain : std::pow(wrong(z, target), gamma) * plain;
   }
-  static double slope(double z, double target) {
+  [[nodiscard]] double slope(double z, double target) const {
     const double small = std::exp(-std::abs(z)) / (1 + std::exp(-std::abs(z)));
-    return z < 0 ? small - target : (1 - target) - small;
+    const double plain = z < 0 ? small - target : (1 - target) - small;
+    if (gamma == 0) return plain;
+    const double far = wrong(z, target);
+    if (far == 0) return 0;
+    const double loss = std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)));
+    return std::pow(far, gamma) *
+           (plain + gamma * loss / far * small * (1 - small) * (1 - 2 * target));
   }
+  // 1 - p of what is right.
+  static double wrong(double z, double target) {
+    const double large = 1 / (1 + std::exp(-std::abs(z)));
+    const double small = std::exp(-std::abs(z)) * large;
+    return z < 0 ? small * (1 - target) + large * target : large * (1 - target) + small * target;
+  }
+  double gamma;
 };
 
 template <class Element>
 std::unique_ptr<Kernel> create_targets(const NodeSpec& spec, const CpuContext& context) {
   const Targets t = targets_of(spec);
+  const Element element(spec.attrs);
   return make_kernel([=, threads = context.threads](const Launch& launch) {
     const float* pred = input<float>(launch, 0);
     const float* target = input<float>(launch, 1);
@@ -303,7 +344,7 @@ std::unique_ptr<Kernel> create_targets(const NodeSpec& spec, const CpuContext& c
         if (weights[row] == 0 || t.row_size == 0) continue;
         double sum = 0;
         for (int64_t i = row * t.row_size; i < (row + 1) * t.row_size; ++i)
-          sum += Element::loss(pred[i], target[i]);
+          sum += element.loss(pred[i], target[i]);
         terms[row] = weights[row] * sum / static_cast<double>(t.row_size);
       }
     });
@@ -316,6 +357,7 @@ std::unique_ptr<Kernel> create_targets(const NodeSpec& spec, const CpuContext& c
 template <class Element>
 std::unique_ptr<Kernel> create_targets_grad(const NodeSpec& spec, const CpuContext& context) {
   const Targets t = targets_of(spec);
+  const Element element(spec.attrs);
   return make_kernel([=, threads = context.threads](const Launch& launch) {
     const float* pred = input<float>(launch, 0);
     const float* target = input<float>(launch, 1);
@@ -328,7 +370,7 @@ std::unique_ptr<Kernel> create_targets_grad(const NodeSpec& spec, const CpuConte
       for (int64_t row = begin; row < end; ++row) {
         const double factor = scale * weights[row];
         for (int64_t i = row * t.row_size; i < (row + 1) * t.row_size; ++i) {
-          const double slope = weights[row] == 0 ? 0 : Element::slope(pred[i], target[i]);
+          const double slope = weights[row] == 0 ? 0 : element.slope(pred[i], target[i]);
           dpred[i] = static_cast<float>(factor * slope);
         }
       }

@@ -13,6 +13,7 @@ struct Rows {
       : classes(args.inputs[0].type.shape[1]),
         ignore_index(args.attrs.int64("ignore_index")),
         smoothing(args.attrs.real("label_smoothing")),
+        gamma(args.attrs.real("focal_gamma")),
         labels(args.inputs[1].data) {}
 
   /// The label of a row, or -1 where it is ignored.
@@ -30,8 +31,20 @@ struct Rows {
   int64_t classes;
   int64_t ignore_index;
   double smoothing;
+  double gamma;
   const double* labels;
 };
+
+// Of a row's loss l: (1 - exp(-l))^gamma l, and its slope.
+double focal(double loss, double gamma) {
+  return gamma == 0 ? loss : std::pow(-std::expm1(-loss), gamma) * loss;
+}
+double focal_slope(double loss, double gamma) {
+  if (gamma == 0) return 1;
+  const double wrong = -std::expm1(-loss);
+  if (wrong == 0) return 0;
+  return std::pow(wrong, gamma) * (1 + gamma * (1 - wrong) * loss / wrong);
+}
 
 double sum_exp(const double* z, int64_t classes, double shift, int64_t left_out) {
   double sum = 0;
@@ -51,6 +64,10 @@ void run_cross_entropy(const RefArgs& args) {
     const int64_t label = rows.label(row);
     const double weight = args.inputs[2].data[row];
     if (label < 0 || weight == 0) continue;
+    if (rows.gamma > 0) {
+      total += weight * focal((z[top] - z[label]) + above_top, rows.gamma);
+      continue;
+    }
     double over_classes = 0;
     for (int64_t c = 0; c < rows.classes; ++c) over_classes += (z[top] - z[c]) + above_top;
     total += weight * ((1 - rows.smoothing) * ((z[top] - z[label]) + above_top) +
@@ -70,7 +87,11 @@ void run_cross_entropy_grad(const RefArgs& args) {
     const int64_t label = rows.label(row);
     std::fill_n(dz, rows.classes, 0.0);
     if (label < 0 || weight == 0) continue;
-    const double factor = args.inputs[5].data[0] * args.inputs[3].data[0] * weight;
+    const double factor =
+        args.inputs[5].data[0] * args.inputs[3].data[0] * weight *
+        (rows.gamma == 0
+             ? 1
+             : focal_slope(std::log1p(sum_exp(z, rows.classes, z[label], label)), rows.gamma));
     for (int64_t c = 0; c < rows.classes; ++c) {
       dz[c] = c == label ? rows.smoothing - uniform - sum_exp(z, rows.classes, lse, label)
                          : std::exp(z[c] - lse) - uniform;
@@ -81,10 +102,12 @@ void run_cross_entropy_grad(const RefArgs& args) {
 
 // Of one element: the loss and its slope.
 struct Squared {
+  explicit Squared(const RefArgs&) {}
   static double loss(double pred, double target) { return (pred - target) * (pred - target); }
   static double slope(double pred, double target) { return 2 * (pred - target); }
 };
 struct SmoothL1 {
+  explicit SmoothL1(const RefArgs&) {}
   static double loss(double pred, double target) {
     const double distance = std::abs(pred - target);
     return distance < 1 ? distance * distance / 2 : distance - 0.5;
@@ -92,25 +115,41 @@ struct SmoothL1 {
   static double slope(double pred, double target) { return std::clamp(pred - target, -1.0, 1.0); }
 };
 struct Binary {
-  static double loss(double z, double target) {
-    return std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)));
+  explicit Binary(const RefArgs& args) : gamma(args.attrs.real("focal_gamma")) {}
+  [[nodiscard]] double loss(double z, double target) const {
+    const double plain = std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)));
+    return gamma == 0 ? plain : std::pow(wrong(z, target), gamma) * plain;
   }
-  static double slope(double z, double target) {
+  [[nodiscard]] double slope(double z, double target) const {
     // The smaller of sigmoid and 1 - sigmoid keeps its digits.
     const double small = std::exp(-std::abs(z)) / (1 + std::exp(-std::abs(z)));
-    return z < 0 ? small - target : (1 - target) - small;
+    const double plain = z < 0 ? small - target : (1 - target) - small;
+    const double far = wrong(z, target);
+    if (gamma == 0) return plain;
+    if (far == 0) return 0;
+    const double loss = std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)));
+    const double far_slope = small * (1 - small) * (1 - 2 * target);
+    return std::pow(far, gamma) * (plain + gamma * loss / far * far_slope);
   }
+  // 1 - p of what is right.
+  static double wrong(double z, double target) {
+    const double small = std::exp(-std::abs(z)) / (1 + std::exp(-std::abs(z)));
+    const double large = 1 / (1 + std::exp(-std::abs(z)));
+    return z < 0 ? small * (1 - target) + large * target : large * (1 - target) + small * target;
+  }
+  double gamma;
 };
 
 template <class Element>
 void run_targets(const RefArgs& args) {
   const int64_t rows = args.inputs[2].size();
+  const Element element(args);
   double total = 0;
   for (int64_t i = 0; i < args.inputs[0].size(); ++i) {
     const int64_t row_size = args.inputs[0].size() / rows;
     const double weight = args.inputs[2].data[i / row_size];
     if (weight == 0) continue;
-    total += weight * Element::loss(args.inputs[0].data[i], args.inputs[1].data[i]) /
+    total += weight * element.loss(args.inputs[0].data[i], args.inputs[1].data[i]) /
              static_cast<double>(row_size);
   }
   args.outputs[0].data[0] = args.inputs[3].data[0] * total;
@@ -119,11 +158,12 @@ void run_targets(const RefArgs& args) {
 template <class Element>
 void run_targets_grad(const RefArgs& args) {
   const int64_t rows = args.inputs[2].size();
+  const Element element(args);
   for (int64_t i = 0; i < args.inputs[0].size(); ++i) {
     const int64_t row_size = args.inputs[0].size() / rows;
     const double weight = args.inputs[2].data[i / row_size];
     const double factor = args.inputs[4].data[0] * args.inputs[3].data[0] * weight;
-    const double slope = Element::slope(args.inputs[0].data[i], args.inputs[1].data[i]);
+    const double slope = element.slope(args.inputs[0].data[i], args.inputs[1].data[i]);
     args.outputs[0].data[i] = weight == 0 ? 0 : factor * slope / static_cast<double>(row_size);
   }
 }

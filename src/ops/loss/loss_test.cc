@@ -10,6 +10,7 @@ CaseInput weights(std::vector<double> values) {
 }
 CaseInput scalar(double value) { return without_gradient(f32_values({}, {value})); }
 Attrs smoothing(double value) { return {{"label_smoothing", value}}; }
+Attrs focal(double gamma) { return {{"focal_gamma", gamma}}; }
 
 std::vector<OpCase> cross_entropy_cases() {
   const Attrs ignore_2 = {{"ignore_index", int64_t{2}}};
@@ -47,6 +48,21 @@ std::vector<OpCase> cross_entropy_cases() {
        .inputs = {f32_normal({2, 1}), i32_values({2}, {0, 0}), weights({1, 1}), scalar(1)},
        .zero_gradient = true},
       {.op = "softmax_cross_entropy",
+       .name = "focal",
+       .inputs = {f32_normal({4, 5}), i32_values({4}, {4, 0, -100, 2}), weights({0.5, 2, 1, 1}),
+                  scalar(0.4)},
+       .attrs = focal(2)},
+      {.op = "softmax_cross_entropy",
+       .name = "focal_below_one",
+       .inputs = {f32_normal({3, 2}), i32_values({3}, {1, 0, 1}), weights({1, 1, 0}), scalar(0.5)},
+       .attrs = focal(0.5)},
+      {.op = "softmax_cross_entropy",
+       .name = "focal_and_smoothing",
+       .inputs = {f32_normal({1, 3}), i32_values({1}, {0}), weights({1}), scalar(1)},
+       .attrs = {{"focal_gamma", 1.0}, {"label_smoothing", 0.1}},
+       .error = ErrorCode::shape_mismatch,
+       .error_text = "focal_gamma goes without label_smoothing"},
+      {.op = "softmax_cross_entropy",
        .name = "label_too_large",
        .inputs = {f32_normal({2, 3}), i32_values({2}, {0, 3}), weights({1, 1}), scalar(1)},
        .error = ErrorCode::bad_data,
@@ -73,6 +89,12 @@ std::vector<OpCase> cross_entropy_cases() {
                   f32_values({}, {0.4}), derived("softmax_cross_entropy", {0, 1, 2, 3}, {}, 1),
                   f32_normal({})},
        .attrs = smoothing(0.1)},
+      {.op = "softmax_cross_entropy_grad",
+       .name = "focal",
+       .inputs = {f32_normal({3, 5}), i32_values({3}, {4, -100, 2}), f32_values({3}, {0.5, 2, 1}),
+                  f32_values({}, {0.4}), derived("softmax_cross_entropy", {0, 1, 2, 3}, {}, 1),
+                  f32_normal({})},
+       .attrs = focal(2)},
       {.op = "softmax_cross_entropy_grad",
        .name = "label_too_large",
        .inputs = {f32_normal({1, 3}), i32_values({1}, {3}), f32_values({1}, {1}),
@@ -141,6 +163,15 @@ std::vector<OpCase> binary_cases() {
       {.op = "binary_cross_entropy",
        .name = "matrix",
        .inputs = {f32_normal({3, 2}), target, weights({1, 0.5, 2}), scalar(0.3)}},
+      {.op = "binary_cross_entropy",
+       .name = "focal",
+       .inputs = {f32_normal({3, 2}), target, weights({1, 0.5, 2}), scalar(0.3)},
+       .attrs = focal(2)},
+      {.op = "binary_cross_entropy_grad",
+       .name = "focal",
+       .inputs = {f32_normal({3, 2}), target, f32_values({3}, {1, 0, 2}), f32_values({}, {0.3}),
+                  f32_normal({})},
+       .attrs = focal(1.5)},
       {.op = "binary_cross_entropy",
        .name = "large_logits",
        .inputs = {f32_values({3, 2}, {-30, 30, 9, -7, 0.5, 12}), target, weights({1, 1, 1}),
