@@ -113,29 +113,56 @@ class CacheBuilder {
       ++report_.unlabelled;
       return;
     }
+    int64_t window = 0;
+    do {
+      encode(row, window);
+      if (!is_prediction && encoded_.ids.empty()) {
+        ++report_.dropped_empty;
+        return;
+      }
+      if (encoded_.truncated && spec_.overlong == Overlong::error) refuse_length(row, file);
+      if (encoded_.truncated && spec_.overlong == Overlong::drop) {
+        ++report_.dropped_long;
+        return;
+      }
+      try {
+        form_columns(row, window, io::place_of(spec_.files[file], row.line));
+      } catch (const RowError& error) {
+        ++label_errors_;
+        log_.report(error);
+        return;
+      }
+      write_row(row, file);
+      report_.windowed += window == 1 ? 1 : 0;
+      report_.more_windows += window > 0 ? 1 : 0;
+      ++window;
+    } while (encoded_.has_more);
+  }
+
+  void encode(const Row& row, int64_t window) {
     encoded_.ids.clear();
     encoded_.type_ids.clear();
     encoded_.words.clear();
     encoded_.truncated = false;
+    encoded_.has_more = false;
     const bool has_pair = !spec_.schema.text_pair_column.empty();
-    encode_({.text = row.text, .words = row.words, .pair = has_pair ? &row.pair : nullptr},
+    encode_({.text = row.text,
+             .words = row.words,
+             .pair = has_pair ? &row.pair : nullptr,
+             .window = window},
             encoded_);
-    if (!is_prediction && encoded_.ids.empty()) {
-      ++report_.dropped_empty;
-      return;
-    }
-    try {
-      form_columns(row, io::place_of(spec_.files[file], row.line));
-    } catch (const RowError& error) {
-      ++label_errors_;
-      log_.report(error);
-      return;
-    }
-    write_row(row, file);
+  }
+
+  [[noreturn]] void refuse_length(const Row& row, uint32_t file) const {
+    throw Error(ErrorCode::bad_data, io::place_of(spec_.files[file], row.line),
+                "the text has more than max_seq_length " + std::to_string(spec_.max_seq_length) +
+                    " tokens, and overlong is error",
+                "raise max_seq_length, shorten the text, or set overlong to truncate, drop, "
+                "head_tail or window");
   }
 
   // The columns as words of the file, in words_.
-  void form_columns(const Row& row, const std::string& where) {
+  void form_columns(const Row& row, int64_t window, const std::string& where) {
     for (ColumnDraft& draft : drafts_) {
       draft.names.clear();
       draft.integers.clear();
@@ -154,6 +181,9 @@ class CacheBuilder {
       if (column.is_of_label && spec_.label_use == LabelUse::ignore) continue;
       append_column(column, drafts_[i], where);
     }
+    if (!spec_.schema.weight_column.empty()) words_.push_back(std::bit_cast<uint32_t>(row.weight));
+    if (spec_.overlong == Overlong::window) words_.push_back(static_cast<uint32_t>(window));
+    if (window > 0) return;  // its labels are counted
     for (const int32_t id : seen_) ++report_.label_counts[id];
   }
 
@@ -274,6 +304,8 @@ class CacheBuilder {
                        std::to_string(report_.unlabelled) + " have no label, " +
                        std::to_string(report_.dropped_empty) + " are empty and " +
                        std::to_string(report_.bad) + " are bad";
+    if (report_.dropped_long > 0)
+      text += ", " + std::to_string(report_.dropped_long) + " are too long (overlong: drop)";
     if (!report_.bad_examples.empty()) text += ", such as " + report_.bad_examples.front();
     throw Error(ErrorCode::bad_data, where, text, "check text_column and label_column");
   }

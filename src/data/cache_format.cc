@@ -104,6 +104,9 @@ std::string cache_key(const CacheSpec& spec) {
   append_field(text, spec.schema.text_column);
   append_field(text, spec.schema.text_pair_column);
   append_field(text, spec.schema.label_column);
+  append_field(text, spec.schema.weight_column);
+  append_field(text,
+               std::to_string(static_cast<int>(spec.overlong)) + "," + std::to_string(spec.stride));
   append_field(text, std::to_string(static_cast<int>(spec.bad_rows)) + "," +
                          std::to_string(static_cast<int>(spec.label_use)) + "," +
                          std::to_string(spec.max_seq_length) + "," +
@@ -146,6 +149,9 @@ std::string to_json(const CacheMetadata& metadata) {
                                  {"kept", report.kept},
                                  {"truncated", report.truncated},
                                  {"dropped_empty", report.dropped_empty},
+                                 {"dropped_long", report.dropped_long},
+                                 {"windowed", report.windowed},
+                                 {"more_windows", report.more_windows},
                                  {"unlabelled", report.unlabelled},
                                  {"bad", report.bad},
                                  {"tokens", report.tokens},
@@ -177,6 +183,9 @@ CacheMetadata metadata_from_json(const std::string& text, const std::string& whe
     report.kept = count_at(in, "kept");
     report.truncated = count_at(in, "truncated");
     report.dropped_empty = count_at(in, "dropped_empty");
+    report.dropped_long = count_at(in, "dropped_long");
+    report.windowed = count_at(in, "windowed");
+    report.more_windows = count_at(in, "more_windows");
     report.unlabelled = count_at(in, "unlabelled");
     report.bad = count_at(in, "bad");
     report.tokens = count_at(in, "tokens");
@@ -196,6 +205,10 @@ std::vector<ColumnSpec> columns_of(const CacheSpec& spec) {
   for (const ColumnSpec& column : spec.form->columns) {
     if (!column.is_of_label || spec.label_use != LabelUse::ignore) columns.push_back(column);
   }
+  if (!spec.schema.weight_column.empty())
+    columns.push_back({.name = kWeightColumn, .type = ColumnType::real, .is_of_label = false});
+  if (spec.overlong == Overlong::window)
+    columns.push_back({.name = kWindowColumn, .type = ColumnType::integer, .is_of_label = false});
   return columns;
 }
 

@@ -67,6 +67,12 @@ std::span<const int32_t> RowColumns::integers(size_t column) const {
   return std::span(integers_).subspan(range.begin, range.count);
 }
 
+std::span<int32_t> RowColumns::edit_integers(size_t column) {
+  const Range& range = columns_.at(column);
+  SNUG_CHECK(!range.is_real, "a column of reals");
+  return std::span(integers_).subspan(range.begin, range.count);
+}
+
 std::span<const float> RowColumns::reals(size_t column) const {
   const Range& range = columns_.at(column);
   SNUG_CHECK(range.is_real, "a column of integers");

@@ -28,12 +28,26 @@ struct ColumnSpec {
   bool operator==(const ColumnSpec&) const = default;
 };
 
+// Columns that a run asks for, behind those of the task.
+inline constexpr const char* kWeightColumn = "row weight";      // f32: how much a row counts
+inline constexpr const char* kWindowColumn = "window of text";  // i32: its place among a text's
+
+/// What a text of more than max_seq_length tokens becomes.
+enum class Overlong : uint8_t {
+  truncate,   // its first tokens
+  error,      // the end of the run
+  drop,       // nothing: it is counted
+  head_tail,  // the first and the last half of the tokens that there is room for
+  window      // several rows
+};
+
 /// One row as token ids, special tokens included. The encoder has truncated it to max_seq_length.
 struct EncodedRow {
   std::vector<int32_t> ids;
   std::vector<int32_t> type_ids;  // empty (all 0), or as long as ids: zeros, then ones
   std::vector<int32_t> words;     // of a list of words: each one's first token; -1: none is left
   bool truncated = false;
+  bool has_more = false;  // windows of the text behind this one
 };
 
 /// What a row gives a column; its memory is reused. The type of the column decides which is read.
@@ -42,6 +56,9 @@ struct ColumnDraft {
   std::vector<int32_t> integers;
   std::vector<float> reals;
 };
+
+/// The place of each word's first token, in a form of words.
+inline constexpr size_t kWordColumn = 0;
 
 /// What rows of a task look like.
 struct RowForm {
@@ -69,6 +86,7 @@ class RowColumns {
   [[nodiscard]] size_t size() const { return columns_.size(); }
   [[nodiscard]] std::span<const int32_t> integers(size_t column) const;  // ids of labels, too
   [[nodiscard]] std::span<const float> reals(size_t column) const;
+  [[nodiscard]] std::span<int32_t> edit_integers(size_t column);
 
  private:
   struct Range {

@@ -64,6 +64,8 @@ class DelimitedReader final : public RowReader {
     if (!schema_.text_pair_column.empty())
       pair_ = find(schema_.text_pair_column, "text_pair_column", true);
     label_ = find(schema_.label_column, "label_column", schema_.needs_label);
+    if (!schema_.weight_column.empty())
+      weight_ = find(schema_.weight_column, "weight_column", true);
   }
 
   size_t find(const std::string& name, const char* key, bool is_needed) {
@@ -93,6 +95,9 @@ class DelimitedReader final : public RowReader {
     row.label.reset();
     if (label_ != kNoColumn && !record_.field(label_).empty())
       row.label = RowLabel{.items = {std::string(record_.field(label_))}};
+    if (weight_ != kNoColumn)
+      row.weight =
+          parse_weight(record_.field(weight_), schema_.weight_column, place(record_.line()));
     row.line = record_.line();
   }
 
@@ -148,6 +153,7 @@ class DelimitedReader final : public RowReader {
   size_t text_ = kNoColumn;
   size_t pair_ = kNoColumn;
   size_t label_ = kNoColumn;
+  size_t weight_ = kNoColumn;
 };
 
 }  // namespace

@@ -35,6 +35,7 @@ class RowHandler final : public io::JsonEvents {
   bool has_text = false;
   bool has_pair = false;
   bool has_label = false;
+  std::string weight;  // as text; empty: there is none
 
   bool null() override { return take("null", nullptr, /*is_null=*/true); }
   bool boolean(bool value) override { return scalar("a boolean", value ? "true" : "false"); }
@@ -88,6 +89,8 @@ class RowHandler final : public io::JsonEvents {
     }
     if (!schema_.label_column.empty() && name == schema_.label_column)
       return begin(Column::label, has_label, name);
+    if (!schema_.weight_column.empty() && name == schema_.weight_column)
+      return begin(Column::weight, has_weight_, name);
     column_ = Column::other;
     return true;
   }
@@ -100,7 +103,7 @@ class RowHandler final : public io::JsonEvents {
   }
 
  private:
-  enum class Column : uint8_t { other, text, pair, label };
+  enum class Column : uint8_t { other, text, pair, label, weight };
 
   bool fail(std::string text, const char* fix = kLineHint) {
     problem = std::move(text);
@@ -120,9 +123,14 @@ class RowHandler final : public io::JsonEvents {
   [[nodiscard]] const std::string& column_name() const {
     return column_ == Column::label  ? schema_.label_column
            : column_ == Column::text ? schema_.text_column
-                                     : schema_.text_pair_column;
+           : column_ == Column::pair ? schema_.text_pair_column
+                                     : schema_.weight_column;
   }
   bool number(std::string text, bool has_fraction) {
+    if (column_ == Column::weight && depth_ == 1) {
+      weight = std::move(text);
+      return true;
+    }
     if (column_ != Column::label || depth_ == 0 || (depth_ > 1 && !is_in_list()))
       return take("a number", nullptr, false);
     if (depth_ == 1) row_.label = RowLabel{};
@@ -166,6 +174,13 @@ class RowHandler final : public io::JsonEvents {
       return fail(std::string(kind) + " where a JSON object is expected", kObjectHint);
     if (is_in_list()) return take_item(kind, text);
     if (depth_ != 1 || column_ == Column::other) return true;
+    if (column_ == Column::weight) {
+      if (text == nullptr)
+        return fail("the column '" + schema_.weight_column + "' is " + kind + ", not a number",
+                    "give the row a weight, or set bad_rows to skip");
+      weight = *text;
+      return true;
+    }
     if (column_ == Column::label) {
       if (is_null) return true;
       if (text == nullptr)
@@ -193,6 +208,7 @@ class RowHandler final : public io::JsonEvents {
   std::vector<std::string>* columns_;
   Column column_ = Column::other;
   int64_t depth_ = 0;
+  bool has_weight_ = false;
 };
 
 class JsonlReader final : public RowReader {
@@ -241,6 +257,11 @@ class JsonlReader final : public RowReader {
       throw RowError(ErrorCode::bad_data, place(), handler.problem, handler.hint);
     }
     check_columns(handler, is_first);
+    if (!schema_.weight_column.empty()) {
+      if (is_first && handler.weight.empty())
+        throw missing_column(place(), schema_.weight_column, "weight_column", columns_);
+      row.weight = parse_weight(handler.weight, schema_.weight_column, place());
+    }
     const auto check = [&](const std::string& field) {
       if (field.find('\0') != std::string::npos) fail_nul();
     };

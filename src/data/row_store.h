@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "data/columns.h"
 #include "data/labels.h"
@@ -48,6 +50,9 @@ class RowStore {
   /// The row's columns in the order of their RowForm. Allocates nothing where `out` was reserved
   /// for most_values().
   virtual void read_columns(int64_t row, RowColumns& out) const = 0;
+  /// The place of a column that the run asked for (kWeightColumn, kWindowColumn); none: it is not
+  /// there.
+  [[nodiscard]] virtual std::optional<size_t> find_column(std::string_view) const { return {}; }
   /// Lengths in tokens; 1 for an image.
   virtual void read_lengths(std::span<const int64_t> rows, std::span<int32_t> lengths) const = 0;
   /// Fills the buffers; allocates nothing. Throws Error{bad_data} or Error{io} where a file no

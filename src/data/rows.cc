@@ -2,6 +2,9 @@
 // Chooses the reader of a file by its suffix, and keeps the log of bad rows.
 #include "data/rows.h"
 
+#include <charconv>
+#include <cmath>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -17,9 +20,10 @@ void check_distinct(const RowSchema& schema) {
   const std::pair<const char*, const std::string*> columns[] = {
       {"text_column", &schema.text_column},
       {"text_pair_column", &schema.text_pair_column},
-      {"label_column", &schema.label_column}};
-  for (size_t i = 0; i < 3; ++i) {
-    for (size_t j = i + 1; j < 3; ++j) {
+      {"label_column", &schema.label_column},
+      {"weight_column", &schema.weight_column}};
+  for (size_t i = 0; i < std::size(columns); ++i) {
+    for (size_t j = i + 1; j < std::size(columns); ++j) {
       if (columns[j].second->empty() || *columns[i].second != *columns[j].second) continue;
       throw Error(
           ErrorCode::bad_config, columns[j].first,
@@ -45,6 +49,19 @@ void BadRowLog::report(const Error& error) {
   const size_t end = error.hint().empty() ? text.size() : text.find("\nhint: ");
   examples.push_back(error.where() + ": " +
                      clip_text(text.substr(from, end - from), kMaxExampleBytes));
+}
+
+float parse_weight(std::string_view text, const std::string& column, const std::string& where) {
+  double value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto weight = static_cast<float>(value);
+  const bool is_number = status == std::errc() && end == text.data() + text.size();
+  if (is_number && weight >= 0 && std::isfinite(weight)) return weight;
+  throw RowError(ErrorCode::bad_data, where,
+                 text.empty() ? "there is no weight in the column '" + column + "'"
+                              : "the weight '" + clip_text(std::string(text), 40) +
+                                    "' of the column '" + column + "' is no number of at least 0",
+                 "give the row a weight, or set bad_rows to skip");
 }
 
 std::unique_ptr<RowReader> open_rows(const std::string& file, const RowSchema& schema,

@@ -26,7 +26,8 @@ struct RowSchema {
   std::string text_column = "text";
   std::string text_pair_column{};  // empty: no pair
   std::string label_column = "label";
-  bool needs_label = true;  // false: the label column may be absent
+  std::string weight_column{};  // empty: rows have no weight
+  bool needs_label = true;      // false: the label column may be absent
   TextForm text_form = TextForm::text;
   int64_t affordable_bytes = kMaxRowBytes;  // of a row; more is Error{out_of_budget}, never skipped
   bool operator==(const RowSchema&) const = default;
@@ -45,7 +46,8 @@ struct Row {
   std::string text;
   std::vector<std::string> words;  // the text, where it is a list of words
   bool has_words = false;
-  std::string pair;               // empty unless the schema names a pair column
+  std::string pair;  // empty unless the schema names a pair column
+  float weight = 1;
   std::optional<RowLabel> label;  // none: null, missing or empty
   int64_t line = 0;               // 1-based line of the file where the row begins
 };
@@ -81,6 +83,11 @@ class RowReader {
   [[nodiscard]] virtual int64_t bytes_read() const = 0;
   [[nodiscard]] virtual int64_t total_bytes() const = 0;
 };
+
+/// The weight of a row, whose column is called `column`. Throws RowError for what is no number of
+/// at least 0.
+[[nodiscard]] float parse_weight(std::string_view text, const std::string& column,
+                                 const std::string& where);
 
 /// Opens a file; its suffix decides: .jsonl or .json (one object a line), .tsv (header line, no
 /// quoting), .csv (RFC 4180 with a header). `log` outlives the reader. Throws Error{io} or

@@ -211,6 +211,14 @@ int64_t TokenCache::most_values() const {
   return static_cast<int64_t>(state_->most_column_bytes / sizeof(uint32_t));
 }
 
+std::optional<size_t> TokenCache::find_column(std::string_view name) const {
+  const std::vector<ColumnSpec>& columns = state_->metadata.columns;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].name == name) return i;
+  }
+  return {};
+}
+
 namespace {
 
 RowInfo info_of(const IndexRecord& record) {

@@ -33,6 +33,7 @@ struct RowText {
   std::string_view text;
   std::span<const std::string> words;  // in place of the text, where the form has words
   const std::string* pair = nullptr;   // null where the schema has no pair column
+  int64_t window = 0;  // of the row's text, which is that of the call before where it is above 0
 };
 /// Tokenises one row. Overwrites `out`, whose memory is reused.
 using EncodeFn = std::function<void(const RowText& row, EncodedRow& out)>;
@@ -54,19 +55,26 @@ struct CacheSpec {
   int64_t width = 0;  // values that a vector column must have; 0: as many as in the first row
   BadRows bad_rows = BadRows::stop;
   LabelUse label_use = LabelUse::find;
-  LabelRule rule{};                     // with LabelUse::find
-  Labels known_labels{};                // with LabelUse::known
-  int32_t max_seq_length = 0;           // at most 1,048,576
-  int32_t vocab_size = 0;               // ids are below it
-  std::string tokenizer_fingerprint{};  // any text that changes when the tokenizer does
+  LabelRule rule{};                        // with LabelUse::find
+  Labels known_labels{};                   // with LabelUse::known
+  Overlong overlong = Overlong::truncate;  // the encoder knows it, too
+  int64_t stride = 0;                      // of windows
+  int32_t max_seq_length = 0;              // at most 1,048,576
+  int32_t vocab_size = 0;                  // ids are below it
+  std::string tokenizer_fingerprint{};     // any text that changes when the tokenizer does
 };
 
-/// Where every row went: rows_read = kept + dropped_empty + unlabelled + bad.
+/// Where every row went: rows_read = kept - more_windows + dropped_empty + dropped_long +
+/// unlabelled
+/// + bad.
 struct DataReport {
   int64_t rows_read = 0;
   int64_t kept = 0;
   int64_t truncated = 0;  // of those kept
   int64_t dropped_empty = 0;
+  int64_t dropped_long = 0;  // Overlong::drop
+  int64_t windowed = 0;      // texts that are several rows here: windows
+  int64_t more_windows = 0;  // rows beyond the first of their text
   int64_t unlabelled = 0;
   int64_t bad = 0;
   int64_t tokens = 0;                       // of the rows kept, special tokens included
@@ -121,6 +129,7 @@ class TokenCache final : public RowStore {
   /// Values of a vector column; 0 where there is none.
   [[nodiscard]] int64_t width() const;
   [[nodiscard]] int64_t most_values() const override;
+  [[nodiscard]] std::optional<size_t> find_column(std::string_view name) const override;
   void read_columns(int64_t row, RowColumns& out) const override;
 
   /// Throws Error{bad_data} where the file no longer holds what open() saw, Error{io}.

@@ -79,6 +79,49 @@ void fill(const std::vector<Template::Piece>& pieces, std::span<const int32_t> f
   }
 }
 
+// Leaves `kept` ids: all but the last ones, or all but those in the middle.
+void cut_ids(std::vector<int32_t>& ids, size_t kept, Cut cut) {
+  if (cut == Cut::middle && kept < ids.size())
+    std::copy_n(ids.end() - static_cast<std::ptrdiff_t>(kept / 2), kept / 2,
+                ids.begin() + static_cast<std::ptrdiff_t>((kept + 1) / 2));
+  ids.resize(kept);
+}
+
+// Where the id at `at` of `count` is after that; -1: nowhere.
+int64_t place_after_cut(size_t at, size_t count, size_t kept, Cut cut) {
+  if (kept == count || (cut == Cut::end && at < kept)) return static_cast<int64_t>(at);
+  if (cut == Cut::end) return -1;
+  if (at < (kept + 1) / 2) return static_cast<int64_t>(at);
+  return at >= count - kept / 2 ? static_cast<int64_t>(at - (count - kept)) : -1;
+}
+
+int32_t tokens_before(const std::vector<Template::Piece>& pieces) {
+  const auto text = std::find_if(pieces.begin(), pieces.end(), [](const Template::Piece& piece) {
+    return piece.kind == Template::Piece::Kind::first;
+  });
+  return static_cast<int32_t>(text - pieces.begin());
+}
+
+// Ids of a text in a window, and how far the next one's begin from this one's.
+struct WindowStep {
+  int64_t room = 0;
+  int64_t step = 0;
+};
+WindowStep window_step(int64_t max_length, int64_t around, int64_t stride) {
+  check_room(max_length, around);
+  const int64_t room = max_length - around;
+  if (stride < room) return {.room = room, .step = room - stride};
+  throw Error(ErrorCode::bad_config, "stride",
+              std::to_string(stride) + " tokens are all that a window of max_seq_length " +
+                  std::to_string(max_length) + " holds of a text (" + std::to_string(room) + ")",
+              "give less than " + std::to_string(room));
+}
+
+int64_t count_windows(const WindowStep& window, size_t ids) {
+  const int64_t rest = static_cast<int64_t>(ids) - window.room;
+  return rest <= 0 ? 1 : 1 + (rest + window.step - 1) / window.step;
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(TokenizerSpec spec)
@@ -240,7 +283,8 @@ Encoding Tokenizer::encode(std::string_view text, std::optional<std::string_view
 }
 
 void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pair,
-                       int64_t max_length, Encoding& encoding, EncodeScratch& scratch) const {
+                       int64_t max_length, Encoding& encoding, EncodeScratch& scratch,
+                       Cut cut) const {
   const std::vector<Template::Piece>& pieces =
       pair ? pipeline_.around.pair : pipeline_.around.single;
   const int64_t around = Template::around(pieces);
@@ -262,33 +306,94 @@ void Tokenizer::encode(std::string_view text, std::optional<std::string_view> pa
   } else if (encoding.truncated) {
     a = room;
   }
-  fill(pieces, std::span(scratch.first).first(a), std::span(scratch.second).first(b), encoding);
+  cut_ids(scratch.first, a, cut);
+  cut_ids(scratch.second, b, cut);
+  fill(pieces, scratch.first, scratch.second, encoding);
 }
 
-void Tokenizer::encode_words(std::span<const std::string> words, int64_t max_length,
-                             Encoding& encoding, std::vector<int32_t>& first_tokens,
+void Tokenizer::append_words(std::span<const std::string> words, std::vector<int32_t>& begins,
                              EncodeScratch& scratch) const {
-  const std::vector<Template::Piece>& pieces = pipeline_.around.single;
-  const int64_t around = Template::around(pieces);
-  check_room(max_length, around);
-  const auto text = std::find_if(pieces.begin(), pieces.end(), [](const Template::Piece& piece) {
-    return piece.kind == Template::Piece::Kind::first;
-  });
-  const auto before = static_cast<int32_t>(text - pieces.begin());
   scratch.first.clear();
-  first_tokens.clear();
-  const auto room = static_cast<size_t>(max_length - around);
+  begins.clear();
   for (const std::string& word : words) {
     check_utf8(word, "word");
     const size_t begin = scratch.first.size();
     append(word, scratch.first, scratch);
-    const bool is_there = scratch.first.size() > begin && begin < room;
-    first_tokens.push_back(is_there ? static_cast<int32_t>(begin) + before : -1);
+    begins.push_back(scratch.first.size() > begin ? static_cast<int32_t>(begin) : -1);
   }
-  const size_t kept = std::min(scratch.first.size(), room);
-  encoding.untruncated_length = static_cast<int64_t>(scratch.first.size()) + around;
-  encoding.truncated = kept < scratch.first.size();
-  fill(pieces, std::span(scratch.first).first(kept), {}, encoding);
+}
+
+void Tokenizer::encode_words(std::span<const std::string> words, int64_t max_length,
+                             Encoding& encoding, std::vector<int32_t>& first_tokens,
+                             EncodeScratch& scratch, Cut cut) const {
+  const std::vector<Template::Piece>& pieces = pipeline_.around.single;
+  const int64_t around = Template::around(pieces);
+  check_room(max_length, around);
+  append_words(words, first_tokens, scratch);
+  const size_t count = scratch.first.size();
+  const size_t kept = std::min(count, static_cast<size_t>(max_length - around));
+  encoding.untruncated_length = static_cast<int64_t>(count) + around;
+  encoding.truncated = kept < count;
+  for (int32_t& token : first_tokens) {
+    if (token < 0) continue;
+    const int64_t place = place_after_cut(static_cast<size_t>(token), count, kept, cut);
+    token = place < 0 ? -1 : static_cast<int32_t>(place) + tokens_before(pieces);
+  }
+  cut_ids(scratch.first, kept, cut);
+  fill(pieces, scratch.first, {}, encoding);
+}
+
+int64_t Tokenizer::begin_windows(std::string_view text, int64_t max_length, int64_t stride,
+                                 EncodeScratch& scratch) const {
+  const WindowStep window =
+      window_step(max_length, Template::around(pipeline_.around.single), stride);
+  check_utf8(text, "text");
+  scratch.first.clear();
+  scratch.word_begins.clear();
+  append(text, scratch.first, scratch);
+  return count_windows(window, scratch.first.size());
+}
+
+int64_t Tokenizer::begin_windows(std::span<const std::string> words, int64_t max_length,
+                                 int64_t stride, EncodeScratch& scratch) const {
+  const WindowStep window =
+      window_step(max_length, Template::around(pipeline_.around.single), stride);
+  append_words(words, scratch.word_begins, scratch);
+  return count_windows(window, scratch.first.size());
+}
+
+void Tokenizer::window(int64_t index, int64_t max_length, int64_t stride,
+                       const EncodeScratch& scratch, Encoding& encoding,
+                       std::vector<int32_t>* first_tokens) const {
+  const std::vector<Template::Piece>& pieces = pipeline_.around.single;
+  const WindowStep window = window_step(max_length, Template::around(pieces), stride);
+  const auto count = static_cast<int64_t>(scratch.first.size());
+  const int64_t windows = count_windows(window, scratch.first.size());
+  const int64_t begin = index * window.step;
+  const int64_t end = std::min(begin + window.room, count);
+  encoding.untruncated_length = end - begin + Template::around(pieces);
+  encoding.truncated = false;
+  fill(pieces,
+       std::span(scratch.first)
+           .subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
+       {}, encoding);
+  if (first_tokens == nullptr) return;
+  const auto shorter_side = [&](int64_t token, int64_t of) {
+    const int64_t first = of * window.step;
+    return std::min(token - first, std::min(first + window.room, count) - 1 - token);
+  };
+  first_tokens->clear();
+  for (const int32_t token : scratch.word_begins) {
+    bool is_own = token >= begin && token < end;
+    const int64_t last = is_own ? std::min(windows - 1, token / window.step) : -1;
+    for (int64_t other = last; is_own && other >= 0 && other * window.step + window.room > token;
+         --other) {
+      const int64_t difference = shorter_side(token, other) - shorter_side(token, index);
+      is_own = other < index ? difference < 0 : difference <= 0;
+    }
+    first_tokens->push_back(is_own ? static_cast<int32_t>(token - begin) + tokens_before(pieces)
+                                   : -1);
+  }
 }
 
 std::string_view Tokenizer::token(int64_t id) const {

@@ -30,6 +30,13 @@ struct Encoding {
       0;  ///< number of ids, those around the texts included, without a limit
 };
 
+/// Where a text that is too long is cut.
+enum class Cut : uint8_t {
+  end,    ///< its first tokens stay
+  middle  ///< half of what there is room for is its first tokens (one more where that is odd), half
+          ///< its last
+};
+
 /// Working memory of an encode call. Reused, it makes encoding free of heap allocations.
 struct EncodeScratch {
   NormalizeScratch normalized;
@@ -37,6 +44,7 @@ struct EncodeScratch {
   WordScratch word;
   WordCache cache;
   std::vector<int32_t> first, second;
+  std::vector<int32_t> word_begins;  ///< of begin_windows: places in `first`; -1: no token at all
 };
 
 class Tokenizer {
@@ -64,13 +72,27 @@ class Tokenizer {
                                 int64_t max_length) const;
   /// As above, into `encoding`, whose memory is reused.
   void encode(std::string_view text, std::optional<std::string_view> pair, int64_t max_length,
-              Encoding& encoding, EncodeScratch& scratch) const;
+              Encoding& encoding, EncodeScratch& scratch, Cut cut = Cut::end) const;
 
   /// Words with the tokens around a text, each word as a text of its own, cut to max_length ids:
   /// what `transformers` makes with is_split_into_words. `first_tokens` is each word's place in the
   /// ids; -1 where it was cut off or is no token at all.
   void encode_words(std::span<const std::string> words, int64_t max_length, Encoding& encoding,
-                    std::vector<int32_t>& first_tokens, EncodeScratch& scratch) const;
+                    std::vector<int32_t>& first_tokens, EncodeScratch& scratch,
+                    Cut cut = Cut::end) const;
+
+  /// Windows of at most max_length ids over a text, or over words, that share `stride` tokens with
+  /// the one before: as `tokenizers` makes overflowing pieces. Tokenises into `scratch`; returns
+  /// how many there are, one at least. Throws Error{bad_config} where `stride` leaves nothing new
+  /// in a window.
+  [[nodiscard]] int64_t begin_windows(std::string_view text, int64_t max_length, int64_t stride,
+                                      EncodeScratch& scratch) const;
+  [[nodiscard]] int64_t begin_windows(std::span<const std::string> words, int64_t max_length,
+                                      int64_t stride, EncodeScratch& scratch) const;
+  /// One of them. Of words each belongs to one window, where the most tokens stand on its shorter
+  /// side (the first of equal ones), and is -1 in the others.
+  void window(int64_t index, int64_t max_length, int64_t stride, const EncodeScratch& scratch,
+              Encoding& encoding, std::vector<int32_t>* first_tokens) const;
 
   [[nodiscard]] int32_t pad_id() const { return pad_; }
   /// -1 where there is none: bytes can say every text.
@@ -105,6 +127,9 @@ class Tokenizer {
  private:
   explicit Tokenizer(TokenizerSpec spec);
   void append(std::string_view text, std::vector<int32_t>& ids, EncodeScratch& scratch) const;
+  /// All words into scratch.first; `begins` has each one's first token, -1 where it has none.
+  void append_words(std::span<const std::string> words, std::vector<int32_t>& begins,
+                    EncodeScratch& scratch) const;
   void append_normalized(const TextPiece& piece, std::vector<int32_t>& ids,
                          EncodeScratch& scratch) const;
   void append_word(std::string_view word, std::vector<int32_t>& ids, EncodeScratch& scratch) const;
