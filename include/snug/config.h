@@ -78,6 +78,8 @@ struct RunConfig {
   std::string pooling = "auto";      // the model's own head, or first, mean, max, attention
   int64_t pooling_layers = 0;        // 0: the model's own
   int64_t multi_sample_dropout = 0;  // 0: the model's own
+  int64_t reinit_layers = 0;         // the last layers of a model folder that begin fresh
+  bool resize_embeddings = false;    // rows for tokens that the model's table does not have
   std::vector<std::string> freeze;
   LoraOptions lora;
   std::string lora_adapter;              // a folder; empty: adapters are fresh
@@ -88,6 +90,8 @@ struct RunConfig {
   std::string task = "auto";
   std::string regression_loss = "mse";
   double threshold = 0.5;
+  std::vector<std::string> class_weights;  // empty: none; "balanced"; a number a label, by id
+  double focal_gamma = 0;                  // 0: cross-entropy as it is
 
   // Data.
   std::string train_file;
@@ -96,8 +100,11 @@ struct RunConfig {
   std::string text_column = "text";
   std::string text_pair_column;  // empty: none
   std::string label_column = "label";
+  std::string weight_column;  // empty: every row counts the same
   double validation_split = 0.05;
   int64_t max_seq_length = 128;
+  std::string overlong = "truncate";  // what a text beyond max_seq_length becomes
+  int64_t stride = 0;                 // tokens that two windows share
   BadRows bad_rows = BadRows::stop;
   std::string cache_dir;  // empty: output_dir
 

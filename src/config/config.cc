@@ -116,6 +116,23 @@ void RunConfig::validate() const {
   if (lora.is_on() && !lora_adapter.empty())
     fail("lora", "the adapters of " + lora_adapter + " say their rank, alpha and maps themselves",
          "give lora for fresh adapters, or lora_adapter to begin with those");
+  if (label_smoothing_factor > 0 && (focal_gamma > 0 || !class_weights.empty())) {
+    fail("label_smoothing_factor",
+         std::string("it is not defined beside ") +
+             (focal_gamma > 0 ? "focal_gamma" : "class_weights"),
+         "give one of the two");
+  }
+  if (stride > 0 && overlong != "window")
+    fail("stride", "there are no windows that could share tokens",
+         "set overlong to window, or leave stride away");
+  if (overlong == "window" && !text_pair_column.empty())
+    fail("overlong", "windows of pairs are not defined: which of the two texts would move?",
+         "take truncate or head_tail, or leave text_pair_column away");
+  if (overlong == "window" && !train_file.empty() && validation_file.empty() &&
+      validation_split > 0) {
+    fail("overlong", "validation_split would put windows of one text on both sides",
+         "give validation_file, or set validation_split to 0");
+  }
   if (max_steps == 0)
     fail("max_steps", "max_steps 0 would train nothing",
          "give a number above 0, or -1 to train by epochs");

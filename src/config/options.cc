@@ -113,6 +113,15 @@ void add_model(std::vector<Option>& all) {
                               "dropout masks before the classifier, of whose logits the mean is "
                               "trained; auto: the model's own"},
                              &RunConfig::multi_sample_dropout, between(1, 64)),
+      integer_option({"reinit_layers",
+                      "so many of the last layers of a model folder begin with fresh weights "
+                      "(docs/heads.md)",
+                      "layers"},
+                     &RunConfig::reinit_layers, between(0, 1 << 10)),
+      switch_option({"resize_embeddings",
+                     "adds rows to the word embeddings of a model folder for tokens that only the "
+                     "tokenizer has, each the mean of the rows that are there"},
+                    &RunConfig::resize_embeddings),
       texts_option({"freeze",
                     "weights that are not trained, separated by commas: name patterns (* matches "
                     "any text), embeddings, first:N (the first N layers, without the embeddings)"},
@@ -150,6 +159,16 @@ void add_data(std::vector<Option>& all) {
       may_change(number_option(
           {"threshold", "of the task multi_label: the score from which on a row has a label"},
           &RunConfig::threshold, between(0, 1))),
+      texts_option({"class_weights",
+                    "how much a row of each class counts in the loss, whose mean is weighted: "
+                    "balanced (rows / (classes x rows of the class)), or a number a class in the "
+                    "order of the labels' ids, or LABEL=NUMBER for each; empty: all the same "
+                    "(docs/heads.md)"},
+                   &RunConfig::class_weights),
+      number_option({"focal_gamma",
+                     "weighs the loss of a row (a label of multi_label) by (1 - p)^gamma, p the "
+                     "score of what is right; 0: as it is"},
+                    &RunConfig::focal_gamma, between(0, 100)),
       same_content(text_option(
           {"train_file", "training rows; the kind follows the suffix: .jsonl, .tsv or .csv"},
           &RunConfig::train_file, true)),
@@ -161,12 +180,26 @@ void add_data(std::vector<Option>& all) {
       text_option({"text_pair_column", "column of the second text; empty: none"},
                   &RunConfig::text_pair_column, true),
       text_option({"label_column", "column of the label"}, &RunConfig::label_column, false),
+      text_option({"weight_column",
+                   "column of the number by which a training row counts in the loss, at least 0; "
+                   "empty: none"},
+                  &RunConfig::weight_column, true),
       number_option({"validation_split",
                      "share of the training rows that is held out (by seed) where there is no "
                      "validation_file"},
                     &RunConfig::validation_split, below_one()),
-      integer_option({"max_seq_length", "longer texts are cut and counted", "tokens"},
-                     &RunConfig::max_seq_length, between(1, 1 << 20)),
+      integer_option(
+          {"max_seq_length", "longer texts are what overlong says, and counted", "tokens"},
+          &RunConfig::max_seq_length, between(1, 1 << 20)),
+      word_option(
+          {"overlong",
+           "a text of more than max_seq_length tokens: is cut at its end, stops the run, is "
+           "left out, keeps its first and last half, or becomes several windows "
+           "(docs/heads.md)"},
+          &RunConfig::overlong, {"truncate", "error", "drop", "head_tail", "window"}),
+      integer_option(
+          {"stride", "tokens that two windows of a text share (overlong: window)", "tokens"},
+          &RunConfig::stride, between(0, 1 << 20)),
       choice_option(
           {"bad_rows",
            "what a row that cannot be read does: stop the run, or be skipped and counted"},

@@ -45,7 +45,8 @@ std::vector<std::string> label_notices(const std::string& file, const data::Labe
   return notices;
 }
 
-std::vector<std::string> row_notices(const std::string& file, const data::DataReport& report) {
+std::vector<std::string> row_notices(const std::string& file, const data::DataReport& report,
+                                     const RunConfig& config) {
   std::vector<std::string> notices;
   const auto add = [&](int64_t count, const std::string& what) {
     if (count == 0) return;
@@ -57,6 +58,15 @@ std::vector<std::string> row_notices(const std::string& file, const data::DataRe
   add(report.bad, "cannot be read and are left out (bad_rows: skip)" +
                       (report.bad_examples.empty() ? std::string()
                                                    : ", such as " + report.bad_examples.front()));
+  const std::string longer =
+      "have more than max_seq_length " + std::to_string(config.max_seq_length) + " tokens and ";
+  add(report.truncated,
+      longer + (config.overlong == "head_tail" ? "lose their middle (overlong: head_tail)"
+                                               : "are cut at their end (overlong: truncate)"));
+  add(report.dropped_long, longer + "are left out (overlong: drop)");
+  add(report.windowed, longer + "are " + std::to_string(report.windowed + report.more_windows) +
+                           " windows (overlong: window, stride " + std::to_string(config.stride) +
+                           ")");
   return notices;
 }
 

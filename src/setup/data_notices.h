@@ -22,5 +22,6 @@ void say(const RunOptions& options, const std::vector<std::string>& texts);
                                                      const std::vector<int64_t>& counts);
 /// Warnings for rows that are left out.
 [[nodiscard]] std::vector<std::string> row_notices(const std::string& file,
-                                                   const data::DataReport& report);
+                                                   const data::DataReport& report,
+                                                   const RunConfig& config);
 }  // namespace snug::train

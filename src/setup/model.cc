@@ -30,6 +30,26 @@ std::string old_norm_name(const std::string& name) {
   return {};
 }
 
+void begin_resize(const RunConfig& config, int64_t tokens, Model& model) {
+  const std::string rows = std::to_string(model.traits.vocab_size);
+  if (!config.resize_embeddings) {
+    throw Error(ErrorCode::bad_config, "tokenizer",
+                "it has " + std::to_string(tokens) + " tokens, the model's embedding " + rows,
+                "use the tokenizer that belongs to the model, or set resize_embeddings to add rows "
+                "for the others");
+  }
+  const bool has_adapters = config.lora.is_on() || !model.adapter_folder.empty();
+  if (has_adapters || config.frozen_dtype != "float32") {
+    throw Error(ErrorCode::bad_config, "resize_embeddings",
+                std::string("new rows are trained, ") +
+                    (has_adapters ? "and beside adapters nothing of the embeddings is"
+                                  : "and frozen_dtype stores what the folder has"),
+                has_adapters ? "train without lora, or use the tokenizer that belongs to the model"
+                             : "leave frozen_dtype away");
+  }
+  model.resized_from = model.traits.vocab_size;
+}
+
 }  // namespace
 
 models::ProgramSize Model::size(int64_t length) const { return (*family->size)(config, length); }
@@ -78,13 +98,11 @@ void fit_model(Model& model, const RunConfig& config, ModelFacts facts) {
   if (facts.num_labels == 0) facts.num_labels = config.num_labels;
   if (model.config_file.empty() && facts.vocab_size == 0) facts.vocab_size = config.vocab_size;
   if (!model.weights_folder.empty()) {
-    if (facts.vocab_size > model.traits.vocab_size) {
-      throw Error(ErrorCode::bad_config, "tokenizer",
-                  "it has " + std::to_string(facts.vocab_size) + " tokens, the model's embedding " +
-                      std::to_string(model.traits.vocab_size),
-                  "use the tokenizer that belongs to the model");
+    if (facts.vocab_size <= model.traits.vocab_size) {
+      facts.vocab_size = 0;  // the file's own size stays
+    } else {
+      begin_resize(config, facts.vocab_size, model);
     }
-    facts.vocab_size = 0;  // the file's own size stays
   }
   (*model.family->apply_facts)(model.config, facts);
   model.check_sizes();

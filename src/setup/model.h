@@ -34,6 +34,8 @@ struct Model {
   std::vector<std::string> labels;         // by id
   std::vector<std::string> ignored;        // fields of config.json that Snug does not know
   std::vector<std::string> fresh;          // weights that start fresh although there is a folder
+  std::vector<std::string> reinitialized;  // weights of that folder that start fresh all the same
+  int64_t resized_from = 0;  // rows of that folder's word embeddings, where there are more now
   std::vector<std::string> unused;         // tensors of the folder that the model does not read
   data::LabelRule label_rule;              // how labels of data become ids
   data::ImageNormalization normalization;  // of images, as the weights were trained

@@ -7,6 +7,7 @@
 #include "io/checkpoint_tensors.h"
 #include "io/folder_marker.h"
 #include "io/json_file.h"
+#include "optim/groups.h"
 #include "setup/adapter_folder.h"
 #include "setup/model_network.h"
 #include "snug/error.h"
@@ -178,6 +179,28 @@ std::vector<std::string> head_weights(const Model& model) {
   return names;
 }
 
+std::vector<std::string> weights_of_last_layers(const Model& model, int64_t layers) {
+  std::vector<std::string> names;
+  for (const TensorInfo& weight : tensors_of(network_of(model))) {
+    if (weight.kind == TensorKind::parameter && model.role(weight.name) == WeightRole::body)
+      names.push_back(weight.name);
+  }
+  const int64_t there_are = optim::numbered_layers(names);
+  if (layers > there_are) {
+    throw Error(
+        ErrorCode::bad_config, "reinit_layers",
+        std::to_string(layers) + " layers are more than the model has (" +
+            std::to_string(there_are) + ")",
+        there_are > 0 ? "give at most " + std::to_string(there_are) : "leave reinit_layers away");
+  }
+  const std::vector<int64_t> layer_of = optim::layers_of(names);
+  std::vector<std::string> last;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (layer_of[i] > there_are - layers && layer_of[i] <= there_are) last.push_back(names[i]);
+  }
+  return last;
+}
+
 WeightMatch match_weights(const Model& model) {
   const io::WeightFiles file(model.weights_folder);
   Mismatch mismatch;
@@ -297,13 +320,40 @@ void read_weight(const io::TensorFile& file, const std::string& name, const Tens
   if (digest != nullptr) digest->add(weight.name, values);
 }
 
+namespace {
+
+/// The table of word embeddings, which has more rows than the file's.
+bool is_resized(const Model& model, const io::TensorInfo& found, const TensorInfo& tensor) {
+  return model.resized_from > 0 && tensor.shape.size() == 2 && found.shape.size() == 2 &&
+         found.shape[0] == model.resized_from && tensor.shape[0] == model.traits.vocab_size &&
+         found.shape[1] == tensor.shape[1];
+}
+
+void read_resized(const io::TensorFile& file, const io::TensorInfo& found, const TensorInfo& tensor,
+                  Session& session) {
+  const auto columns = static_cast<size_t>(tensor.shape[1]);
+  std::vector<double> sum(columns, 0.0);
+  io::for_rows(file, found, [&](int64_t row, std::span<const float> values) {
+    session.write_rows(tensor.name, row, values);
+    for (size_t i = 0; i < values.size(); ++i) sum[i % columns] += static_cast<double>(values[i]);
+  });
+  std::vector<float> mean;
+  for (const double each : sum)
+    mean.push_back(static_cast<float>(each / static_cast<double>(found.shape[0])));
+  for (int64_t row = found.shape[0]; row < tensor.shape[0]; ++row)
+    session.write_rows(tensor.name, row, mean);
+}
+
+}  // namespace
+
 std::string initialize_weights(const Model& model, Session& session) {
   std::optional<io::WeightFiles> file;
   std::optional<AdapterFile> adapters;
   if (!model.weights_folder.empty()) file.emplace(model.weights_folder);
   if (!model.adapter_folder.empty()) adapters.emplace(model.adapter_folder);
   check_places(model, session);
-  const std::set<std::string> fresh(model.fresh.begin(), model.fresh.end());
+  std::set<std::string> fresh(model.fresh.begin(), model.fresh.end());
+  fresh.insert(model.reinitialized.begin(), model.reinitialized.end());
   BaseDigest base;
   for (const TensorInfo& tensor : session.tensors()) {
     if (tensor.kind == TensorKind::optimizer_state || tensor.kind == TensorKind::scales) continue;
@@ -315,6 +365,10 @@ std::string initialize_weights(const Model& model, Session& session) {
     }
     const io::TensorInfo* found =
         adapted != nullptr ? adapted : find_weight(*file, model, tensor.name);
+    if (found != nullptr && is_resized(model, *found, tensor)) {
+      read_resized(file->file_of(found->name), *found, tensor, session);
+      continue;
+    }
     if (found == nullptr || found->shape != tensor.shape) {
       throw Error(ErrorCode::bad_data, model.weights_folder,
                   "the weights changed since the run began: '" + tensor.name + "'", "begin again");

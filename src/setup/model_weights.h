@@ -41,6 +41,10 @@ struct WeightMatch {
 [[nodiscard]] const io::TensorInfo* find_weight(const io::WeightFiles& file, const Model& model,
                                                 const std::string& parameter);
 
+/// The body's weights of the last `layers` numbered layers. Throws Error{bad_config} where there
+/// are not so many.
+[[nodiscard]] std::vector<std::string> weights_of_last_layers(const Model& model, int64_t layers);
+
 /// Every weight of a trained model must be there: nothing is known of a fresh one. Throws
 /// Error{bad_data}.
 void refuse_fresh_weights(const Model& model);
@@ -55,10 +59,12 @@ void read_weight(const io::TensorFile& file, const std::string& name, const Tens
                  Session& session, BaseDigest* digest = nullptr);
 
 /// Fills the session's weights: from the adapters' folder what is there, from the model's the rest,
-/// but those in `model.fresh` and adapters without a folder by the network's rule; all by the rule
-/// where there is no folder. Throws Error{numeric} for one that is not finite, Error{bad_data}
-/// where adapters were trained on other weights. Returns the SHA-256 of what adapters leave as it
-/// is, or of frozen weights that are stored in fewer bits; empty where there are none.
+/// but those in `model.fresh`, `model.reinitialized` and adapters without a folder by the network's
+/// rule; all by the rule where there is no folder. Rows that the folder's word embeddings do not
+/// have are the mean of those that it has. Throws Error{numeric} for one that is not finite,
+/// Error{bad_data} where adapters were trained on other weights. Returns the SHA-256 of what
+/// adapters leave as it is, or of frozen weights that are stored in fewer bits; empty where there
+/// are none.
 std::string initialize_weights(const Model& model, Session& session);
 
 }  // namespace snug::train

@@ -69,6 +69,10 @@ std::vector<std::string> model_notices(const Model& model) {
     notices.push_back("not understood and without effect in " + model.config_file + ": " +
                       joined(model.ignored, kListed));
   }
+  if (!model.reinitialized.empty()) {
+    const std::vector<std::string> ranges = ranges_of(model.reinitialized);
+    notices.push_back("fresh weights by reinit_layers: " + joined(ranges, ranges.size()));
+  }
   for (const std::string& name : model.fresh) notices.push_back("fresh weights for " + name);
   if (!model.unused.empty()) {
     notices.push_back("not used of " + model.weights_folder + ": " + joined(model.unused, kListed));
@@ -103,6 +107,16 @@ std::string spare_rows_warning(const Model& model, int64_t tokens) {
       "warning: the tokenizer has {} tokens, the model's embedding {} rows: the last {} are never "
       "read (usual where a model was padded, not where a vocabulary was cut)",
       tokens, rows, rows - tokens);
+}
+
+std::string resize_notice(const RunConfig& config, const Model& model) {
+  if (!config.resize_embeddings) return {};
+  if (model.resized_from == 0)
+    return "resize_embeddings adds nothing: the model has a row for every token";
+  return fmt::format(
+      "the word embeddings have {} rows in place of {}: one for each token that only the tokenizer "
+      "has, the mean of the others",
+      model.traits.vocab_size, model.resized_from);
 }
 
 std::string warmup_warning(const RunConfig& config, int64_t updates) {

@@ -18,6 +18,8 @@ namespace snug::train {
 [[nodiscard]] std::string head_notice(const Model& model);
 /// The tokenizer has fewer tokens than the embedding of a model folder has rows.
 [[nodiscard]] std::string spare_rows_warning(const Model& model, int64_t tokens);
+/// What resize_embeddings comes to.
+[[nodiscard]] std::string resize_notice(const RunConfig& config, const Model& model);
 /// The learning rate rises for as many updates as the run has, or for more.
 [[nodiscard]] std::string warmup_warning(const RunConfig& config, int64_t updates);
 

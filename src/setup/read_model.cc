@@ -182,6 +182,18 @@ void check_keys(const RunConfig& config, const Model& model) {
                 "'" + config.model + "' has no trained head: all its weights are fresh",
                 "leave fresh_head away");
   }
+  const auto needs_folder = [&](const char* key, bool is_given, const char* what) {
+    if (is_given && model.weights_folder.empty())
+      throw Error(ErrorCode::bad_config, key,
+                  "'" + config.model + "' has no trained " + what + ": all its weights are fresh",
+                  std::string("leave ") + key + " away, or give a model folder");
+  };
+  needs_folder("reinit_layers", config.reinit_layers > 0, "layers");
+  needs_folder("resize_embeddings", config.resize_embeddings, "embeddings");
+  if (config.reinit_layers > 0 && (config.lora.is_on() || !model.adapter_folder.empty()))
+    throw Error(ErrorCode::bad_config, "reinit_layers",
+                "the layers of a base do not change where adapters are trained",
+                "train without lora, or leave reinit_layers away");
   const Input& input = input_of(model);
   for (const char* key : input.foreign_keys()) {
     if (config.source_of(key) != ConfigSource::default_value)
@@ -231,6 +243,8 @@ void read_weights(const RunConfig& config, Model& model) {
       model.fresh.insert(model.fresh.end(), head.begin(), head.end());
     }
     has_head = match.has_head && !config.fresh_head;
+    if (config.reinit_layers > 0)
+      model.reinitialized = weights_of_last_layers(model, config.reinit_layers);
   }
   model.label_rule = label_rule_of(config, model, has_head);
   if (config.fresh_head) model.label_rule.model.clear();

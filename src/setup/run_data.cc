@@ -73,21 +73,64 @@ std::unique_ptr<const Tokenizer> learn_tokenizer(const RunConfig& config, const 
   return std::make_unique<const Tokenizer>(Tokenizer::from_tokens(learner.learn(), {}));
 }
 
-data::EncodeFn encoder(const Tokenizer& tokenizer, int64_t max_length, const data::RowForm& form) {
-  return [&tokenizer, max_length, has_words = form.has_words, scratch = EncodeScratch(),
-          encoding = Encoding()](const data::RowText& row, data::EncodedRow& out) mutable {
-    if (has_words) {
-      tokenizer.encode_words(row.words, max_length, encoding, out.words, scratch);
+data::Overlong overlong_of(const RunConfig& config) {
+  for (const auto& [word, overlong] : {std::pair{"error", data::Overlong::error},
+                                       {"drop", data::Overlong::drop},
+                                       {"head_tail", data::Overlong::head_tail},
+                                       {"window", data::Overlong::window}}) {
+    if (config.overlong == word) return overlong;
+  }
+  return data::Overlong::truncate;
+}
+
+/// Rows as ids, whatever `overlong` makes of long ones; windows of a row are asked for one after
+/// the other.
+class RowEncoder {
+ public:
+  RowEncoder(const Tokenizer& tokenizer, const RunConfig& config, const data::RowForm& form)
+      : tokenizer_(&tokenizer),
+        max_length_(config.max_seq_length),
+        stride_(config.stride),
+        has_words_(form.has_words),
+        has_windows_(overlong_of(config) == data::Overlong::window),
+        cut_(overlong_of(config) == data::Overlong::head_tail ? Cut::middle : Cut::end) {}
+
+  void operator()(const data::RowText& row, data::EncodedRow& out) {
+    if (has_windows_) {
+      encode_window(row, out);
+    } else if (has_words_) {
+      tokenizer_->encode_words(row.words, max_length_, encoding_, out.words, scratch_, cut_);
     } else {
       const std::optional<std::string_view> second =
           row.pair != nullptr ? std::optional<std::string_view>(*row.pair) : std::nullopt;
-      tokenizer.encode(row.text, second, max_length, encoding, scratch);
+      tokenizer_->encode(row.text, second, max_length_, encoding_, scratch_, cut_);
     }
-    out.ids.assign(encoding.ids.begin(), encoding.ids.end());
-    out.type_ids.assign(encoding.type_ids.begin(), encoding.type_ids.end());
-    out.truncated = encoding.truncated;
-  };
-}
+    out.ids.assign(encoding_.ids.begin(), encoding_.ids.end());
+    out.type_ids.assign(encoding_.type_ids.begin(), encoding_.type_ids.end());
+    out.truncated = encoding_.truncated;
+  }
+
+ private:
+  void encode_window(const data::RowText& row, data::EncodedRow& out) {
+    if (row.window == 0) {
+      windows_ = has_words_ ? tokenizer_->begin_windows(row.words, max_length_, stride_, scratch_)
+                            : tokenizer_->begin_windows(row.text, max_length_, stride_, scratch_);
+    }
+    tokenizer_->window(row.window, max_length_, stride_, scratch_, encoding_,
+                       has_words_ ? &out.words : nullptr);
+    out.has_more = row.window + 1 < windows_;
+  }
+
+  const Tokenizer* tokenizer_;
+  int64_t max_length_;
+  int64_t stride_;
+  bool has_words_;
+  bool has_windows_;
+  Cut cut_;
+  int64_t windows_ = 1;  // of the row
+  EncodeScratch scratch_;
+  Encoding encoding_;
+};
 
 }  // namespace
 
@@ -128,19 +171,23 @@ std::unique_ptr<const Tokenizer> open_tokenizer(const RunConfig& config, const R
 data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                            const Tokenizer& tokenizer, const std::string& file,
                            const FileLabels& labels, const std::string& cache_path) {
-  const data::CacheSpec spec{
-      .files = {file},
-      .schema = schema_of(config, options, labels.use != data::LabelUse::ignore, *labels.form,
-                          &tokenizer),
-      .form = labels.form,
-      .width = labels.width,
-      .bad_rows = policy_of(config),
-      .label_use = labels.use,
-      .rule = labels.rule,
-      .known_labels = labels.known,
-      .max_seq_length = static_cast<int32_t>(config.max_seq_length),
-      .vocab_size = static_cast<int32_t>(tokenizer.vocab_size()),
-      .tokenizer_fingerprint = tokenizer.fingerprint()};
+  data::RowSchema schema =
+      schema_of(config, options, labels.use != data::LabelUse::ignore, *labels.form, &tokenizer);
+  // Weights are of training; evaluation counts every row once.
+  if (labels.use == data::LabelUse::find) schema.weight_column = config.weight_column;
+  const data::CacheSpec spec{.files = {file},
+                             .schema = std::move(schema),
+                             .form = labels.form,
+                             .width = labels.width,
+                             .bad_rows = policy_of(config),
+                             .label_use = labels.use,
+                             .rule = labels.rule,
+                             .known_labels = labels.known,
+                             .overlong = overlong_of(config),
+                             .stride = config.stride,
+                             .max_seq_length = static_cast<int32_t>(config.max_seq_length),
+                             .vocab_size = static_cast<int32_t>(tokenizer.vocab_size()),
+                             .tokenizer_fingerprint = tokenizer.fingerprint()};
   data::BuildHooks hooks{.progress = {}, .cancel = options.cancel};
   if (options.callbacks.on_progress) {
     hooks.progress = [&](const data::BuildProgress& progress) {
@@ -149,8 +196,8 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
     };
   }
   data::TokenCache cache = data::open_or_build_token_cache(
-      cache_path, spec, encoder(tokenizer, config.max_seq_length, *labels.form), hooks);
-  say(options, row_notices(file, cache.report()));
+      cache_path, spec, RowEncoder(tokenizer, config, *labels.form), hooks);
+  say(options, row_notices(file, cache.report(), config));
   return cache;
 }
 

@@ -44,6 +44,8 @@ Json data_json(const std::string& file, const data::TokenCache& cache) {
                {"kept", report.kept},
                {"truncated", report.truncated},
                {"dropped", report.dropped_empty},
+               {"dropped_long", report.dropped_long},
+               {"more_windows", report.more_windows},
                {"unlabelled", report.unlabelled},
                {"bad", report.bad},
                {"tokens", report.tokens},
@@ -73,6 +75,10 @@ std::string data_text(const Json& json) {
       json["file"].get<std::string>(), json["rows"].get<int64_t>(), json["kept"].get<int64_t>(),
       json["truncated"].get<int64_t>(), json["dropped"].get<int64_t>(),
       json["unlabelled"].get<int64_t>(), json["bad"].get<int64_t>());
+  if (const auto count = json["dropped_long"].get<int64_t>(); count > 0)
+    out += fmt::format("  {} dropped as too long\n", count);
+  if (const auto count = json["more_windows"].get<int64_t>(); count > 0)
+    out += fmt::format("  {} of the rows kept are further windows of a text\n", count);
   for (const Json& example : json["bad_examples"])
     out += "  bad: " + example.get<std::string>() + "\n";
   out += fmt::format("  {} tokens, longest row {}\n  length\n", json["tokens"].get<int64_t>(),

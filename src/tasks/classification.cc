@@ -33,9 +33,11 @@ void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Sett
   model.row_weights = builder.input(models::kRowWeights, {DType::f32, {rows}});
   model.inv_total = builder.input(models::kInvTotal, {DType::f32, {}});
   const ScopeGuard scope(builder, "loss");
-  model.loss = softmax_cross_entropy(builder, model.logits, model.labels, model.row_weights,
-                                     model.inv_total, {.label_smoothing = settings.label_smoothing})
-                   .loss;
+  model.loss =
+      softmax_cross_entropy(
+          builder, model.logits, model.labels, model.row_weights, model.inv_total,
+          {.label_smoothing = settings.label_smoothing, .focal_gamma = settings.focal_gamma})
+          .loss;
 }
 
 void feed(const data::RowColumns& row, const FedRow& fed) {
@@ -132,7 +134,7 @@ const Task& classification_task() {
       .inputs = std::vector{models::InputKind::text, models::InputKind::image},
       .head = models::Head{.kind = models::HeadKind::row,
                            .problem_type = "single_label_classification"},
-      .keys = std::vector<std::string>{"label_smoothing_factor"},
+      .keys = std::vector<std::string>{"label_smoothing_factor", "class_weights", "focal_gamma"},
       .least_labels = int64_t{2},
       .rows = data::one_label(),
       .fits =

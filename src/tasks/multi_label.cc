@@ -32,14 +32,14 @@ void read_row(const data::Row& row, const data::EncodedRow&, const std::string& 
 }
 
 // labels f32(B, C): 1 where the row has the label; row_weights f32(B): 0 for padding rows.
-void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Settings&) {
+void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Settings& settings) {
   const Shape shape = builder.shape(model.logits);
   model.labels = builder.input(models::kLabels, {DType::f32, shape});
   model.row_weights = builder.input(models::kRowWeights, {DType::f32, {shape[0]}});
   model.inv_total = builder.input(models::kInvTotal, {DType::f32, {}});
   const ScopeGuard scope(builder, "loss");
-  model.loss =
-      binary_cross_entropy(builder, model.logits, model.labels, model.row_weights, model.inv_total);
+  model.loss = binary_cross_entropy(builder, model.logits, model.labels, model.row_weights,
+                                    model.inv_total, settings.focal_gamma);
 }
 
 void feed(const data::RowColumns& row, const FedRow& fed) {
@@ -140,7 +140,7 @@ const Task& multi_label_task() {
       .inputs = std::vector{models::InputKind::text},
       .head =
           models::Head{.kind = models::HeadKind::row, .problem_type = "multi_label_classification"},
-      .keys = std::vector<std::string>{"threshold"},
+      .keys = std::vector<std::string>{"threshold", "focal_gamma"},
       .least_labels = int64_t{1},
       .rows = data::RowForm{.name = "lists of labels",
                             .has_words = false,

@@ -20,7 +20,8 @@ namespace snug::tasks {
 Settings settings_of(const RunConfig& config) {
   return {.label_smoothing = config.label_smoothing_factor,
           .regression_loss = config.regression_loss,
-          .threshold = config.threshold};
+          .threshold = config.threshold,
+          .focal_gamma = config.focal_gamma};
 }
 
 void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,

@@ -30,6 +30,7 @@ struct Settings {
   double label_smoothing = 0;
   std::string regression_loss = "mse";
   double threshold = 0.5;
+  double focal_gamma = 0;
 };
 [[nodiscard]] Settings settings_of(const RunConfig& config);
 

@@ -17,7 +17,7 @@ namespace snug::tasks {
 namespace {
 
 // Columns: each word's first token (-1: the word was cut off, or is no token at all), its label.
-constexpr size_t kWords = 0;
+constexpr size_t kWords = data::kWordColumn;
 constexpr size_t kLabels = 1;
 
 void read_row(const data::Row& row, const data::EncodedRow& encoded, const std::string& where,
@@ -54,10 +54,11 @@ void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Sett
   model.inv_total = builder.input(models::kInvTotal, {DType::f32, {}});
   const ScopeGuard scope(builder, "loss");
   model.loss =
-      softmax_cross_entropy(builder, reshape(builder, model.logits, {tokens, shape.back()}),
-                            reshape(builder, model.labels, {tokens}),
-                            reshape(builder, model.row_weights, {tokens}), model.inv_total,
-                            {.label_smoothing = settings.label_smoothing})
+      softmax_cross_entropy(
+          builder, reshape(builder, model.logits, {tokens, shape.back()}),
+          reshape(builder, model.labels, {tokens}), reshape(builder, model.row_weights, {tokens}),
+          model.inv_total,
+          {.label_smoothing = settings.label_smoothing, .focal_gamma = settings.focal_gamma})
           .loss;
 }
 
@@ -249,7 +250,7 @@ const Task& token_classification_task() {
       .name = "token_classification",
       .inputs = std::vector{models::InputKind::text},
       .head = models::Head{.kind = models::HeadKind::token, .problem_type = ""},
-      .keys = std::vector<std::string>{"label_smoothing_factor"},
+      .keys = std::vector<std::string>{"label_smoothing_factor", "class_weights", "focal_gamma"},
       .least_labels = int64_t{2},
       .rows = data::RowForm{.name = "labels of words",
                             .has_words = true,

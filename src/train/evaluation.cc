@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/evaluation.h"
 
+#include <optional>
+
+#include "base/check.h"
 #include "data/sampler.h"
 #include "models/model.h"
 #include "snug/error.h"
+#include "train/rows_in_order.h"
+#include "train/window_fold.h"
 
 namespace snug::train {
 
@@ -38,9 +43,39 @@ void for_each_row(const EvalPass& pass, const std::function<void(const Evaluated
   }
 }
 
+void for_each_text(const EvalPass& pass, int64_t labels,
+                   const std::function<void(const EvaluatedRow&)>& sink) {
+  const data::RowStore& rows = *pass.feed.rows;
+  SNUG_CHECK(pass.part.size() == rows.rows(), "texts are whole in a whole file alone");
+  int64_t text = 0;
+  const WindowFold::Sink give = [&](const data::RowColumns& columns,
+                                    std::span<const float> output) {
+    sink({text++, columns, output});
+  };
+  const bool is_of_tokens = pass.feed.task->head->kind == models::HeadKind::token;
+  std::optional<WindowFold> fold;
+  if (const auto column = rows.find_column(data::kWindowColumn))
+    fold.emplace(*column, is_of_tokens ? labels : 0, give);
+  data::RowColumns columns;
+  columns.reserve(rows.most_values());
+  RowsInOrder waiting(pass.waiting_file);
+  for_each_row(pass, [&](const EvaluatedRow& each) {
+    waiting.add(each.row, each.output, [&](int64_t row, std::span<const float> output) {
+      rows.read_columns(row, columns);
+      fold ? fold->add(columns, output) : give(columns, output);
+    });
+  });
+  if (fold) fold->finish();
+}
+
 EvalMetrics evaluate_part(const EvalPass& pass, const tasks::Context& context) {
   const std::unique_ptr<tasks::Meter> meter = (*pass.feed.task->meter)(context, pass.part.size());
-  for_each_row(pass, [&](const EvaluatedRow& each) { meter->add(each.columns, each.output); });
+  const auto add = [&](const EvaluatedRow& each) { meter->add(each.columns, each.output); };
+  if (pass.feed.rows->find_column(data::kWindowColumn)) {
+    for_each_text(pass, static_cast<int64_t>(context.labels.size()), add);
+  } else {
+    for_each_row(pass, add);
+  }
   return meter->result();
 }
 

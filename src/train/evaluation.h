@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <span>
+#include <string>
 
 #include "data/split.h"
 #include "snug/run.h"
@@ -20,6 +21,7 @@ struct EvalPass {
   std::vector<int32_t> buckets;
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(int64_t done, int64_t total)> on_progress;
+  std::string waiting_file;  // where rows wait for their order; has no name while it is used
 };
 
 /// What an evaluation says of a row; both views end with the call.
@@ -31,6 +33,11 @@ struct EvaluatedRow {
 /// Calls `sink` for every row, in an order of their own (by length). Throws Error{cancelled}
 /// between two batches where asked to stop.
 void for_each_row(const EvalPass& pass, const std::function<void(const EvaluatedRow&)>& sink);
+
+/// The same for every text in the order of the file, `row` being its place: windows of a text are
+/// one. `pass.part` is the whole file.
+void for_each_text(const EvalPass& pass, int64_t labels,
+                   const std::function<void(const EvaluatedRow&)>& sink);
 
 [[nodiscard]] EvalMetrics evaluate_part(const EvalPass& pass, const tasks::Context& context);
 

@@ -1,12 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/feed.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/stop.h"
 #include "models/model.h"
+#include "setup/listed.h"
+#include "snug/error.h"
 
 namespace snug::train {
+namespace {
 
-BatchRows::BatchRows(const FeedContext& context) : context_(context) {
+constexpr int64_t kStopRows = 4096;
+
+/// Calls take(label, weight) for the labels of a row that count.
+template <class Take>
+void for_labels(const tasks::FedRow& fed, const Take& take) {
+  const auto* labels = reinterpret_cast<const int32_t*>(fed.labels.data());
+  for (size_t i = 0; i < fed.weights.size(); ++i) {
+    if (fed.weights[i] != 0) take(static_cast<size_t>(labels[i]), fed.weights[i]);
+  }
+}
+
+}  // namespace
+
+BatchRows::BatchRows(const FeedContext& context)
+    : context_(context), row_weight_(context.rows->find_column(data::kWeightColumn)) {
   row_.reserve(context.rows->most_values());
+  if (context.class_weights.empty()) return;
+  const bool is_of_tokens = context.task->head->kind == models::HeadKind::token;
+  const auto most = static_cast<size_t>(is_of_tokens ? context.longest : 1);
+  labels_.resize(most);
+  weights_.resize(most);
+}
+
+// What the task feeds, times the weights of its labels and of the row.
+void BatchRows::feed_row(int64_t row, const tasks::FedRow& fed) const {
+  context_.rows->read_columns(row, row_);
+  (*context_.task->feed)(row_, fed);
+  if (!context_.class_weights.empty()) {
+    for_labels(fed, [&](size_t label, float& weight) {
+      weight = static_cast<float>(weight * context_.class_weights[label]);
+    });
+  }
+  if (!row_weight_) return;
+  for (float& weight : fed.weights) weight *= row_.reals(*row_weight_).front();
 }
 
 void BatchRows::fill_all(std::span<const RowSlot> slots) const {
@@ -34,9 +76,8 @@ void BatchRows::fill_all(std::span<const RowSlot> slots) const {
   const size_t label_bytes = labels.size() / rows;
   const size_t row_weights = weights.size() / rows;
   for (size_t i = 0; i < rows; ++i) {
-    context_.rows->read_columns(batch_.rows[first + i], row_);
-    (*context_.task->feed)(row_, {.labels = labels.subspan(i * label_bytes, label_bytes),
-                                  .weights = weights.subspan(i * row_weights, row_weights)});
+    feed_row(batch_.rows[first + i], {.labels = labels.subspan(i * label_bytes, label_bytes),
+                                      .weights = weights.subspan(i * row_weights, row_weights)});
   }
 }
 
@@ -44,10 +85,98 @@ std::optional<double> BatchRows::total_weight(const std::string& input) const {
   if (input != models::kRowWeights && input != models::kLabels) return std::nullopt;
   double weight = 0;
   for (const int64_t row : batch_.rows) {
-    context_.rows->read_columns(row, row_);
-    weight += (*context_.task->weight)(row_);
+    if (context_.class_weights.empty()) {
+      context_.rows->read_columns(row, row_);
+      weight += (*context_.task->weight)(row_) *
+                (row_weight_ ? static_cast<double>(row_.reals(*row_weight_).front()) : 1.0);
+      continue;
+    }
+    feed_row(row, {.labels = std::as_writable_bytes(std::span(labels_)), .weights = weights_});
+    for (const float each : weights_) weight += each;
   }
   return weight;
+}
+
+namespace {
+
+[[noreturn]] void refuse_weights(const std::string& message, const std::string& hint) {
+  throw Error(ErrorCode::bad_config, "class_weights", message, hint);
+}
+
+double weight_of(const std::string& text) {
+  double value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_whole = status == std::errc() && end == text.data() + text.size();
+  if (!is_whole || !(value >= 0) || !std::isfinite(static_cast<float>(value)))
+    refuse_weights("'" + text + "' is no weight", "give numbers of at least 0");
+  return value;
+}
+
+std::vector<double> listed_weights(const std::vector<std::string>& given,
+                                   const std::vector<std::string>& labels) {
+  if (given.size() != labels.size()) {
+    refuse_weights(
+        std::to_string(given.size()) + " weights for " + std::to_string(labels.size()) + " labels",
+        "give one for each label in the order of their ids: " + labels.front() + ", ..., " +
+            labels.back());
+  }
+  std::vector<double> weights(labels.size(), -1);
+  const bool has_names = given.front().find('=') != std::string::npos;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const size_t equals = given[i].rfind('=');
+    if ((equals != std::string::npos) != has_names)
+      refuse_weights("'" + given[i] + "' is of another form than the first",
+                     "give numbers alone, or LABEL=NUMBER for each label");
+    size_t label = i;
+    if (has_names) {
+      const auto found = std::find(labels.begin(), labels.end(), given[i].substr(0, equals));
+      if (found == labels.end())
+        refuse_weights("there is no label '" + given[i].substr(0, equals) + "'",
+                       "the labels are " + labels.front() + ", ..., " + labels.back());
+      label = static_cast<size_t>(found - labels.begin());
+    }
+    if (weights[label] >= 0) refuse_weights("'" + given[i] + "' is given twice", "give it once");
+    weights[label] = weight_of(has_names ? given[i].substr(equals + 1) : given[i]);
+  }
+  if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; }))
+    refuse_weights("all weights are 0", "give one of them above 0");
+  return weights;
+}
+
+}  // namespace
+
+std::vector<double> class_weights_of(const RunConfig& config, const FeedContext& context,
+                                     const data::Part& part,
+                                     const std::vector<std::string>& labels) {
+  if (config.class_weights.empty()) return {};
+  if (config.class_weights != std::vector<std::string>{"balanced"})
+    return listed_weights(config.class_weights, labels);
+  const bool is_of_tokens = context.task->head->kind == models::HeadKind::token;
+  const auto most = static_cast<size_t>(is_of_tokens ? context.longest : 1);
+  std::vector<int32_t> ids(most);
+  std::vector<float> counted(most);
+  std::vector<double> counts(labels.size(), 0.0);
+  double total = 0;
+  data::RowColumns columns;
+  columns.reserve(context.rows->most_values());
+  for (int64_t i = 0; i < part.size(); ++i) {
+    if (i % kStopRows == 0) stop_point();
+    context.rows->read_columns(part.row(i), columns);
+    const tasks::FedRow fed{.labels = std::as_writable_bytes(std::span(ids)), .weights = counted};
+    (*context.task->feed)(columns, fed);
+    for_labels(fed, [&](size_t label, float&) { counts[label] += 1, total += 1; });
+  }
+  for (double& count : counts)
+    count = count == 0 ? 0 : total / (static_cast<double>(labels.size()) * count);
+  return counts;
+}
+
+std::string class_weight_notice(const std::vector<double>& weights,
+                                const std::vector<std::string>& labels) {
+  std::vector<std::string> entries;
+  for (size_t i = 0; i < weights.size(); ++i)
+    entries.push_back(labels[i] + " " + fmt::format("{:.4g}", weights[i]));
+  return entries.empty() ? "" : "the classes weigh " + joined(entries, kListed);
 }
 
 }  // namespace snug::train

@@ -6,9 +6,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "data/row_store.h"
 #include "data/sampler.h"
+#include "data/split.h"
 #include "snug/session.h"
 #include "tasks/task.h"
 
@@ -18,7 +20,21 @@ struct FeedContext {
   const data::RowStore* rows = nullptr;
   const tasks::Task* task = nullptr;
   int32_t pad_id = 0;
+  /// By label id, of a task whose labels are ids; empty: all count the same. Outlives the context.
+  std::span<const double> class_weights{};
+  int64_t longest = 0;  // row in tokens
 };
+
+/// The weight of every label that the run asks for: what `class_weights` lists, or of `balanced`
+/// those of the rows of `part`. Throws Error{bad_config}.
+[[nodiscard]] std::vector<double> class_weights_of(const RunConfig& config,
+                                                   const FeedContext& context,
+                                                   const data::Part& part,
+                                                   const std::vector<std::string>& labels);
+
+/// "classes weigh ...", where they do.
+[[nodiscard]] std::string class_weight_notice(const std::vector<double>& weights,
+                                              const std::vector<std::string>& labels);
 
 /// One batch after the other. Nothing allocates after construction.
 class BatchRows final : public RowSource {
@@ -35,9 +51,14 @@ class BatchRows final : public RowSource {
   [[nodiscard]] std::optional<double> total_weight(const std::string& input) const override;
 
  private:
+  void feed_row(int64_t row, const tasks::FedRow& fed) const;
+
   FeedContext context_;
+  std::optional<size_t> row_weight_;  // its column
   data::BatchPlan batch_;
-  mutable data::RowColumns row_;  // the one that is read
+  mutable data::RowColumns row_;         // the one that is read
+  mutable std::vector<int32_t> labels_;  // of one row
+  mutable std::vector<float> weights_;
 };
 
 }  // namespace snug::train

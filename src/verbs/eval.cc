@@ -17,7 +17,6 @@
 #include "train/evaluation.h"
 #include "verbs/budget_check.h"
 #include "verbs/prepare.h"
-#include "verbs/rows_in_order.h"
 
 namespace snug {
 namespace {
@@ -40,6 +39,8 @@ RunConfig with_trained_model(const RunConfig& config) {
   RunConfig out = config;
   out.fresh_head = false;
   out.lora = {};
+  out.reinit_layers = 0;
+  out.resize_embeddings = false;
   if (is_trained_folder(config.model) && !began_with_model(config)) return out;
   out.lora_adapter.clear();
   if (!is_trained_folder(config.model)) train::refuse_other_weights(config.model);
@@ -123,7 +124,15 @@ void open_session(const RunConfig& config, const RunOptions& options, Trained& t
   (void)train::initialize_weights(trained.model, *trained.session);
 }
 
-train::EvalPass pass_over(Trained& trained, data::Part part, const RunOptions& options) {
+void check_scores(const train::EvaluatedRow& each, const std::string& file) {
+  if (std::ranges::all_of(each.output, [](float x) { return std::isfinite(x); })) return;
+  throw Error(ErrorCode::numeric, file,
+              "the scores of row " + std::to_string(each.row + 1) + " are not finite",
+              "train with a lower learning_rate");
+}
+
+train::EvalPass pass_over(Trained& trained, data::Part part, const RunOptions& options,
+                          const train::WorkFolder& work) {
   train::EvalPass pass{.session = &*trained.session,
                        .feed = {.rows = trained.rows.get(),
                                 .task = trained.model.task,
@@ -131,7 +140,8 @@ train::EvalPass pass_over(Trained& trained, data::Part part, const RunOptions& o
                        .part = part,
                        .buckets = trained.buckets,
                        .cancel = options.cancel,
-                       .on_progress = {}};
+                       .on_progress = {},
+                       .waiting_file = work.path() + "/evaluation.outputs"};
   if (options.callbacks.on_progress) {
     pass.on_progress = [&options](int64_t done, int64_t total) {
       options.callbacks.on_progress({"evaluating", done, total});
@@ -167,7 +177,7 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
                                        : data::Part::all(rows);
   open_session(config, options, trained);
   EvalMetrics metrics =
-      train::evaluate_part(pass_over(trained, part, options), trained.model.task_context());
+      train::evaluate_part(pass_over(trained, part, options, work), trained.model.task_context());
   (void)trained.session->measured_arena_bytes();  // throws where a byte was written astray
   if (!std::isfinite(metrics.loss)) {
     throw Error(ErrorCode::numeric, config.model,
@@ -185,6 +195,9 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const std::string file = evaluation_file(config);
   if (file.empty()) config.require({"test_file"});
+  if (config.overlong == "drop")
+    throw Error(ErrorCode::bad_config, "overlong", "drop would leave rows without a prediction",
+                "set overlong to truncate, head_tail or window");
   RunConfig scratch = config;
   scratch.output_dir.clear();
   const train::WorkFolder work(scratch);
@@ -193,26 +206,16 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   open_rows(config, options, file, data::LabelUse::ignore, work.path() + "/prediction.tokens",
             trained);
   open_session(config, options, trained);
-  const tasks::Task& task = *trained.model.task;
   const tasks::Context context = trained.model.task_context();
-  data::RowColumns columns;
-  const train::RowsInOrder::Sink give = [&](int64_t row, std::span<const float> output) {
-    trained.rows->read_columns(row, columns);
-    Prediction prediction;
-    prediction.row = row;
-    (*task.predict)(context, columns, output, prediction);
-    sink(prediction);
-  };
-  train::RowsInOrder waiting(work.path() + "/prediction.outputs");
-  train::for_each_row(
-      pass_over(trained, data::Part::all(trained.rows->rows()), options),
-      [&](const train::EvaluatedRow& each) {
-        if (!std::ranges::all_of(each.output, [](float x) { return std::isfinite(x); })) {
-          throw Error(ErrorCode::numeric, file,
-                      "the scores of row " + std::to_string(each.row + 1) + " are not finite",
-                      "train with a lower learning_rate");
-        }
-        waiting.add(each.row, each.output, give);
+  const train::EvalPass pass =
+      pass_over(trained, data::Part::all(trained.rows->rows()), options, work);
+  train::for_each_text(
+      pass, static_cast<int64_t>(context.labels.size()), [&](const train::EvaluatedRow& each) {
+        check_scores(each, file);
+        Prediction prediction;
+        prediction.row = each.row;
+        (*trained.model.task->predict)(context, each.columns, each.output, prediction);
+        sink(prediction);
       });
   (void)trained.session->measured_arena_bytes();  // throws where a byte was written astray
 }

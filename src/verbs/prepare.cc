@@ -32,6 +32,7 @@ void open_without_data(const RunConfig& config, const RunOptions& options,
   const int64_t tokens = tokenizer->vocab_size();
   fit_model(setup.model, config, {.vocab_size = tokens});
   say(options, spare_rows_warning(setup.model, tokens));
+  say(options, resize_notice(config, setup.model));
 }
 
 }  // namespace
@@ -70,6 +71,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   setup.histogram = sampler.bucket_histogram();
   setup.batches_per_epoch = sampler.batches_per_epoch();
   if (tokenizer != nullptr) say(options, spare_rows_warning(setup.model, tokenizer->vocab_size()));
+  if (tokenizer != nullptr) say(options, resize_notice(config, setup.model));
   say(options, warmup_warning(config, total_steps(config, setup.batches_per_epoch)));
   return setup;
 }

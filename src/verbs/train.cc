@@ -120,8 +120,14 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   state->config_json = config.to_json();
 
   data::TrainSampler sampler = train::train_sampler(config, data);
-  const train::FeedContext feed{
-      .rows = data.train.get(), .task = setup.model.task, .pad_id = data.pad_id()};
+  train::FeedContext feed{.rows = data.train.get(),
+                          .task = setup.model.task,
+                          .pad_id = data.pad_id(),
+                          .longest = data.buckets.back()};
+  const std::vector<double> class_weights =
+      train::class_weights_of(config, feed, data.train_part, setup.model.labels);
+  feed.class_weights = class_weights;
+  train::say(options, train::class_weight_notice(class_weights, setup.model.labels));
   train::Training training;
   training.config = &config;
   training.options = &options;
@@ -137,6 +143,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
       .rows = &data.validation_rows(), .task = feed.task, .pad_id = feed.pad_id};
   training.validation.part = data.validation_part;
   training.validation.buckets = data.buckets;
+  training.validation.waiting_file = work.path() + "/evaluation.outputs";
   training.folder = folder;
   if (options.callbacks.on_progress) {
     training.validation.on_progress = [&](int64_t done, int64_t total) {

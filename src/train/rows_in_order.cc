@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verbs/rows_in_order.h"
+#include "train/rows_in_order.h"
 
 #include "base/check.h"
 
