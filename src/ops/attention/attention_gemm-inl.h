@@ -85,17 +85,24 @@ HWY_INLINE void multiply_panel(int64_t rows, const float* a, int64_t a_stride, c
   if (rows - i >= 1) tile(multiply_tile<1, kVectors, kColumns>, 1);
 }
 
-/// C(rows, columns) = A(rows, depth) B(depth, columns), or += where `accumulates`. B is packed; C
-/// has room for whole vectors in every row.
+/// Rows of a packed B: `depth` from `first` on, of those that were packed together.
+struct PackedRows {
+  const float* data;
+  int64_t packed;
+  int64_t first;
+};
+
+/// C(rows, columns) = A(rows, depth) B(depth, columns), or += where `accumulates`. C has room for
+/// whole vectors in every row.
 template <bool kColumns>
 HWY_NOINLINE void multiply_packed(int64_t rows, int64_t columns, int64_t depth, const float* a,
-                                  int64_t a_stride, const float* b, float* c, int64_t c_stride,
+                                  int64_t a_stride, PackedRows b, float* c, int64_t c_stride,
                                   bool accumulates) {
   const int64_t lanes = lanes_f32();
   const int64_t vectors = vectors_of(columns);
   for (int64_t first = 0; first < vectors; first += kTileVectors) {
     const int64_t count = std::min(kTileVectors, vectors - first);
-    const float* panel = b + first * lanes * depth;
+    const float* panel = b.data + (first * b.packed + b.first * count) * lanes;
     float* to = c + first * lanes;
     for (int64_t p = 0; p < depth; p += kPanelDepth) {
       const int64_t part = std::min(kPanelDepth, depth - p);
@@ -115,6 +122,15 @@ HWY_NOINLINE void multiply_packed(int64_t rows, int64_t columns, int64_t depth, 
       }
     }
   }
+}
+
+/// The same with all rows that were packed.
+template <bool kColumns>
+HWY_INLINE void multiply_packed(int64_t rows, int64_t columns, int64_t depth, const float* a,
+                                int64_t a_stride, const float* b, float* c, int64_t c_stride,
+                                bool accumulates) {
+  multiply_packed<kColumns>(rows, columns, depth, a, a_stride, PackedRows{b, depth, 0}, c, c_stride,
+                            accumulates);
 }
 
 /// B = scale * src, with src (depth, columns) in rows `stride` apart.

@@ -148,10 +148,15 @@ class RelativeScores {
     const RelativeTile all = relative_tile(tables_.row_of, first, end - first, key, keys);
     first_key_row_ = all.first_row();
     key_rows_ = all.table_rows();
-    multiply_packed<false>(key_rows_, keys, shape_.columns,
-                           tables_.pos_query + first_key_row_ * tables_.stride, tables_.stride,
-                           packed_keys, scratch_.key_products + kAttentionPad, scratch_.key_stride,
-                           false);
+    first_ = first;
+    end_ = end;
+    for_each_key_part([&](const RelativeTile& part, int64_t at) HWY_ATTR {
+      float* to = scratch_.key_products + kAttentionPad +
+                  (part.first_row() - first_key_row_) * scratch_.key_stride + at;
+      multiply_packed<false>(part.table_rows(), part.keys, shape_.columns,
+                             tables_.pos_query + part.first_row() * tables_.stride, tables_.stride,
+                             packed_keys + at * shape_.columns, to, scratch_.key_stride, false);
+    });
   }
 
   bool put_scores(const float* q, int64_t stride, int64_t query, int64_t rows, float* scores) {
@@ -182,6 +187,17 @@ class RelativeScores {
   [[nodiscard]] RelativeTile tile_of(int64_t query, int64_t rows) const {
     return relative_tile(tables_.row_of, query, rows, key_, keys_);
   }
+  // body(part, first key in the block) for parts of the block: few keys meet fewer rows than many.
+  // Parts are whole panels of packed keys.
+  template <class Body>
+  HWY_INLINE void for_each_key_part(const Body& body) const {
+    constexpr int64_t kPart = 64;
+    for (int64_t at = 0; at < keys_; at += kPart) {
+      body(relative_tile(tables_.row_of, first_, end_ - first_, key_ + at,
+                         std::min(kPart, keys_ - at)),
+           at);
+    }
+  }
   template <class Float>
   [[nodiscard]] TableProducts<Float> of_queries(const RelativeTile& tile, Float* data) const {
     return {data, tile.first_row(), scratch_.query_stride};
@@ -197,6 +213,8 @@ class RelativeScores {
   const TableScratch& scratch_;
   int64_t key_ = 0;
   int64_t keys_ = 0;
+  int64_t first_ = 0;  // of the queries that meet them, to end_
+  int64_t end_ = 0;
   int64_t first_key_row_ = 0;
   int64_t key_rows_ = 0;
 };
@@ -250,11 +268,16 @@ class RelativeGradients : public RelativeScores {
     const float* products = grad_.diff_key_products + kAttentionPad;
     pack_rows(tables_.pos_query + first_key_row_ * tables_.stride, tables_.stride, key_rows_,
               shape_.columns, 1.0F, grad_.packed_rows);
-    multiply_packed<true>(keys_, shape_.columns, key_rows_, products, grad_.key_stride,
-                          grad_.packed_rows, diff_k, stride_, true);
-    multiply_packed<false>(key_rows_, shape_.columns, keys_, products, grad_.key_stride,
-                           packed_keys, grad_.diff_pos_query + first_key_row_ * stride_, stride_,
-                           true);
+    for_each_key_part([&](const RelativeTile& part, int64_t at) HWY_ATTR {
+      const int64_t row = part.first_row() - first_key_row_;
+      const float* of_part = products + row * grad_.key_stride + at;
+      multiply_packed<true>(part.keys, shape_.columns, part.table_rows(), of_part, grad_.key_stride,
+                            PackedRows{grad_.packed_rows, key_rows_, row}, diff_k + at * stride_,
+                            stride_, true);
+      multiply_packed<false>(part.table_rows(), shape_.columns, part.keys, of_part,
+                             grad_.key_stride, PackedRows{packed_keys, keys_, at},
+                             grad_.diff_pos_query + part.first_row() * stride_, stride_, true);
+    });
   }
 
   void clear_sums(int64_t table_rows) {
