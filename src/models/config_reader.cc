@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "io/json_tree.h"
+#include "nn/layers.h"
 #include "snug/error.h"
 
 namespace snug::models {
@@ -29,6 +30,27 @@ void ConfigReader::require_bool(const std::string& key, bool only, const std::st
   const auto field = find(key);
   if (!field || field->as_bool() == only) return;
   field->fail(std::string(only ? "is false: " : "is true: ") + reason);
+}
+
+void ConfigReader::refuse_other_forms() {
+  require_bool("is_decoder", false, "a decoder's causal mask is not supported");
+  require_bool("add_cross_attention", false, "cross-attention is not supported");
+  require_bool("is_encoder_decoder", false, "encoder-decoder models are not supported");
+  if (const auto pruned = find("pruned_heads")) {
+    if (pruned->size() != 0) pruned->fail("is not empty: pruned heads are not supported");
+  }
+  if (const auto quantized = find("quantization_config"))
+    quantized->fail("is there: quantized weights are not supported");
+}
+
+void ConfigReader::read_activation(const std::string& key, std::string& name) {
+  const auto field = find(key);
+  if (!field) return;
+  name = field->as_string();
+  if (!nn::find_activation(name)) {
+    field->fail("is \"" + name + "\", which is not supported",
+                "gelu, gelu_new, gelu_pytorch_tanh, relu, tanh or sigmoid");
+  }
 }
 
 void ConfigReader::read_token_id(const std::string& key, int64_t& value) {

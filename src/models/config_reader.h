@@ -54,6 +54,10 @@ class ConfigReader {
   /// Fails where a field that asks for other mathematics is there with another value than this.
   void require_text(const std::string& key, std::string_view only, const std::string& reason);
   void require_bool(const std::string& key, bool only, const std::string& reason);
+  /// Fails where the file is a decoder's, or of weights that were pruned or quantized.
+  void refuse_other_forms();
+  /// The name of an activation that Snug has.
+  void read_activation(const std::string& key, std::string& name);
 
   /// num_labels and the names in id2label; the two must agree.
   void read_labels(int64_t& num_labels, std::vector<std::string>& labels);

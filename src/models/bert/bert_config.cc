@@ -17,14 +17,7 @@ void refuse_other_models(ConfigReader& reader) {
   reader.require_text("model_type", "bert", "the model is not BERT");
   reader.require_text("position_embedding_type", "absolute",
                       "relative positions are not supported");
-  reader.require_bool("is_decoder", false, "a decoder's causal mask is not supported");
-  reader.require_bool("add_cross_attention", false, "cross-attention is not supported");
-  reader.require_bool("is_encoder_decoder", false, "encoder-decoder models are not supported");
-  if (const auto pruned = reader.find("pruned_heads")) {
-    if (pruned->size() != 0) pruned->fail("is not empty: pruned heads are not supported");
-  }
-  if (const auto quantized = reader.find("quantization_config"))
-    quantized->fail("is there: quantized weights are not supported");
+  reader.refuse_other_forms();
 }
 
 struct Preset {
@@ -116,13 +109,7 @@ BertConfig bert_config_from_json(std::string_view json, const std::string& file,
     reader.read_number("classifier_dropout", rate, 1);
     config.classifier_dropout = rate;
   }
-  if (const auto field = reader.find("hidden_act")) {
-    config.hidden_act = field->as_string();
-    if (!nn::find_activation(config.hidden_act)) {
-      field->fail("is \"" + config.hidden_act + "\", which is not supported",
-                  "gelu, gelu_new, gelu_pytorch_tanh, relu, tanh or sigmoid");
-    }
-  }
+  reader.read_activation("hidden_act", config.hidden_act);
   reader.read_labels(config.num_labels, config.labels);
   reader.read_head(config.head, config.num_labels);
   read_text_head(reader, config.text_head, config.head);

@@ -17,20 +17,13 @@ namespace {
 void refuse_other_models(ConfigReader& reader) {
   reader.require_text("model_type", "distilbert", "the model is not DistilBERT");
   reader.require_bool("sinusoidal_pos_embds", false, "fixed positions are not supported");
-  reader.require_bool("is_decoder", false, "a decoder's causal mask is not supported");
-  reader.require_bool("add_cross_attention", false, "cross-attention is not supported");
-  reader.require_bool("is_encoder_decoder", false, "encoder-decoder models are not supported");
+  reader.refuse_other_forms();
   for (const auto& [other, own] : {std::pair{"hidden_size", "dim"},
                                    {"num_attention_heads", "n_heads"},
                                    {"num_hidden_layers", "n_layers"}}) {
     if (const auto field = reader.find(other))
       field->fail("is not how DistilBERT's config.json calls it", std::string("call it ") + own);
   }
-  if (const auto pruned = reader.find("pruned_heads")) {
-    if (pruned->size() != 0) pruned->fail("is not empty: pruned heads are not supported");
-  }
-  if (const auto quantized = reader.find("quantization_config"))
-    quantized->fail("is there: quantized weights are not supported");
 }
 
 }  // namespace
@@ -79,13 +72,7 @@ DistilbertConfig distilbert_config_from_json(std::string_view json, const std::s
   reader.read_number("seq_classif_dropout", config.seq_classif_dropout, 1);
   reader.read_number("initializer_range", config.initializer_range,
                      std::numeric_limits<double>::infinity());
-  if (const auto field = reader.find("activation")) {
-    config.activation = field->as_string();
-    if (!nn::find_activation(config.activation)) {
-      field->fail("is \"" + config.activation + "\", which is not supported",
-                  "gelu, gelu_new, gelu_pytorch_tanh, relu, tanh or sigmoid");
-    }
-  }
+  reader.read_activation("activation", config.activation);
   reader.read_labels(config.num_labels, config.labels);
   reader.read_head(config.head, config.num_labels);
   read_text_head(reader, config.text_head, config.head);
