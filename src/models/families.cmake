@@ -11,6 +11,7 @@ endfunction()
 
 snug_family(bert)
 snug_family(distilbert)
+snug_family(deberta)
 snug_family(modernbert)
 snug_family(mlp)
 snug_family(lstm)

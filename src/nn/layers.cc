@@ -37,17 +37,35 @@ std::string scoped(const GraphBuilder& builder, const std::string& name) {
   return builder.scope().empty() ? name : builder.scope().str() + "." + name;
 }
 
+namespace {
+
+LinearMap declare_map(GraphBuilder& builder, int64_t in_features, int64_t out_features) {
+  LinearMap map;
+  map.weight =
+      builder.parameter(scoped(builder, "weight"), {DType::f32, {out_features, in_features}});
+  map.bias = builder.parameter(scoped(builder, "bias"), {DType::f32, {out_features}});
+  return map;
+}
+
+}  // namespace
+
 ValueId linear(GraphBuilder& builder, const std::string& name, ValueId x, int64_t out_features) {
   const ScopeGuard scope(builder, name);
   if (builder.shape(x).size() < 2) {
     throw Error(ErrorCode::shape_mismatch, builder.scope(),
                 "a linear layer needs rows, not " + to_string(builder.type(x)));
   }
-  const int64_t in_features = builder.shape(x).back();
-  const ValueId weight =
-      builder.parameter(scoped(builder, "weight"), {DType::f32, {out_features, in_features}});
-  const ValueId bias = builder.parameter(scoped(builder, "bias"), {DType::f32, {out_features}});
-  return matmul(builder, x, weight, {.transpose_b = true, .bias = bias});
+  return apply(builder, declare_map(builder, builder.shape(x).back(), out_features), x);
+}
+
+LinearMap linear_map(GraphBuilder& builder, const std::string& name, int64_t in_features,
+                     int64_t out_features) {
+  const ScopeGuard scope(builder, name);
+  return declare_map(builder, in_features, out_features);
+}
+
+ValueId apply(GraphBuilder& builder, const LinearMap& map, ValueId x) {
+  return matmul(builder, x, map.weight, {.transpose_b = true, .bias = map.bias});
 }
 
 ValueId conv2d(GraphBuilder& builder, const std::string& name, ValueId x, const Conv2d& layer) {

@@ -27,6 +27,15 @@ enum class Activation : uint8_t { gelu, gelu_tanh, relu, tanh, sigmoid };
 [[nodiscard]] ValueId linear(GraphBuilder& builder, const std::string& name, ValueId x,
                              int64_t out_features);
 
+/// The parameters of a linear layer that is applied more than once.
+struct LinearMap {
+  ValueId weight = kNone;
+  ValueId bias = kNone;
+};
+[[nodiscard]] LinearMap linear_map(GraphBuilder& builder, const std::string& name,
+                                   int64_t in_features, int64_t out_features);
+[[nodiscard]] ValueId apply(GraphBuilder& builder, const LinearMap& map, ValueId x);
+
 /// x (N, H, W, C) -> (N, OH, OW, out); weight (out, C, KH, KW) as in PyTorch's files, bias (out).
 struct Conv2d {
   int64_t out_channels = 0;

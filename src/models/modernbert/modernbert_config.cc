@@ -20,12 +20,9 @@ constexpr const char* kGlobal = "full_attention";
 void refuse_other_models(ConfigReader& reader) {
   reader.require_text("model_type", "modernbert", "the model is not ModernBERT");
   reader.require_text("position_embedding_type", "absolute", "positions are rotary here");
-  reader.require_bool("is_decoder", false, "a decoder's causal mask is not supported");
-  reader.require_bool("is_encoder_decoder", false, "encoder-decoder models are not supported");
+  reader.refuse_other_forms();
   if (const auto scaling = reader.find("rope_scaling"))
     scaling->fail("is there: stretched rotary positions are not supported");
-  if (const auto quantized = reader.find("quantization_config"))
-    quantized->fail("is there: quantized weights are not supported");
 }
 
 void read_activation(ConfigReader& reader, const char* key, std::string& value,
