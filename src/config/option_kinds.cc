@@ -439,13 +439,14 @@ Option precisions_option(About about, std::vector<PrecisionRule> RunConfig::*fie
                         R"({"match": "*.layer.11.*", "dtype": "float32"})");
 }
 
-Option number_of_option(About about, int64_t RunConfig::*field, std::vector<int64_t> numbers) {
+Option number_of_option(About about, int64_t RunConfig::*field,
+                        const std::vector<int64_t>& numbers) {
   std::vector<std::string> words;
   for (const int64_t number : numbers) words.push_back(std::to_string(number));
   return choice_option_of(
       std::move(about), words, {},
       [field, numbers](RunConfig& config, size_t i) { config.*field = numbers[i]; },
-      [field, numbers = std::move(numbers)](const RunConfig& config) {
+      [field, numbers](const RunConfig& config) {
         return static_cast<size_t>(std::find(numbers.begin(), numbers.end(), config.*field) -
                                    numbers.begin());
       });

@@ -64,7 +64,7 @@ struct About {
 [[nodiscard]] Option precisions_option(About about, std::vector<PrecisionRule> RunConfig::*field);
 /// One of several whole numbers; the first is the default.
 [[nodiscard]] Option number_of_option(About about, int64_t RunConfig::*field,
-                                      std::vector<int64_t> numbers);
+                                      const std::vector<int64_t>& numbers);
 [[nodiscard]] Option memory_option(About about, MemorySpec RunConfig::*field);
 /// auto, a kind of scale, or a number above 0; held as the text.
 [[nodiscard]] Option loss_scale_option(About about, std::string RunConfig::*field);

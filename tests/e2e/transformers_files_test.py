@@ -34,6 +34,11 @@ class Transformers(Case):
             max_position_embeddings=40, **labels))
         yield transformers.DistilBertForSequenceClassification(transformers.DistilBertConfig(
             vocab_size=size, dim=32, n_layers=2, n_heads=2, hidden_dim=64, max_position_embeddings=40, **labels))
+        yield transformers.DebertaV2ForSequenceClassification(transformers.DebertaV2Config(
+            vocab_size=size, hidden_size=33, num_hidden_layers=2, num_attention_heads=3, intermediate_size=48,
+            max_position_embeddings=40, type_vocab_size=0, relative_attention=True, position_buckets=8, norm_rel_ebd="layer_norm",
+            share_att_key=True, pos_att_type=["p2c", "c2p"], position_biased_input=False, conv_kernel_size=3, conv_act="gelu",
+            pad_token_id=0, **labels))
         yield transformers.ModernBertForSequenceClassification(transformers.ModernBertConfig(
             vocab_size=size, hidden_size=36, intermediate_size=40, num_hidden_layers=4, num_attention_heads=3,
             max_position_embeddings=40, local_attention=6, pad_token_id=0, bos_token_id=2, cls_token_id=2, eos_token_id=3,
