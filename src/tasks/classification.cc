@@ -7,6 +7,8 @@
 #include "base/check.h"
 #include "base/id_vector.h"
 #include "ops/loss/loss.h"
+#include "tasks/class_counts.h"
+#include "tasks/roc_auc.h"
 #include "tasks/task.h"
 
 namespace snug::tasks {
@@ -45,62 +47,128 @@ void feed(const data::RowColumns& row, const FedRow& fed) {
   fed.weights[0] = 1;
 }
 
+void softmax(std::span<const float> logits, std::span<double> scores) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (float z : logits) sum += std::exp(static_cast<double>(z) - top);
+  for (size_t i = 0; i < scores.size(); ++i)
+    scores[i] = std::exp(static_cast<double>(logits[i]) - top) / sum;
+}
+
+// From the counts of classes alone: the correlation of labels and predictions
+// as 0/1 vectors. 0 where either is always the same class, as scikit-learn has it.
+double matthews(const ClassCounts& counts, int64_t rows, int64_t correct) {
+  double both = 0;
+  double wanted = 0;
+  double found = 0;
+  for (size_t i = 0; i < counts.wanted.size(); ++i) {
+    const double t = static_cast<double>(counts.wanted[i]) / static_cast<double>(rows);
+    const double p = static_cast<double>(counts.found[i]) / static_cast<double>(rows);
+    both += t * p;
+    wanted += t * (1 - t);
+    found += p * (1 - p);
+  }
+  if (wanted == 0 || found == 0) return 0;
+  const double share = static_cast<double>(correct) / static_cast<double>(rows);
+  return (share - both) / std::sqrt(wanted * found);
+}
+
+struct Moments {
+  double mean = 0;
+  double variance = 0;
+};
+
+Moments moments(const IdVector<int64_t>& counts, int64_t rows) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < counts.size(); ++i) sum += static_cast<int64_t>(i) * counts[i];
+  Moments out{.mean = static_cast<double>(sum) / static_cast<double>(rows)};
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const double distance = static_cast<double>(i) - out.mean;
+    out.variance += distance * distance * static_cast<double>(counts[i]);
+  }
+  out.variance /= static_cast<double>(rows);
+  return out;
+}
+
+// Quadratic weighted kappa, by ids: what is expected of independent labels and predictions follows
+// from their means and variances. Not defined where both are always the same one class.
+double quadratic_kappa(const ClassCounts& counts, int64_t rows, double squares) {
+  const Moments wanted = moments(counts.wanted, rows);
+  const Moments found = moments(counts.found, rows);
+  const double shift = wanted.mean - found.mean;
+  const double expected = wanted.variance + found.variance + shift * shift;
+  return expected == 0 ? kUndefined : 1 - squares / static_cast<double>(rows) / expected;
+}
+
+// Of two classes the second is what is looked for.
+std::vector<std::string> scored_labels(const std::vector<std::string>& labels) {
+  return labels.size() == 2 ? std::vector{labels[1]} : labels;
+}
+
 /// Ties go to the lower class.
 class ClassMeter final : public Meter {
  public:
-  explicit ClassMeter(const Context& context)
+  ClassMeter(const Context& context, int64_t rows)
       : names_(context.labels),
-        labelled_(names_.size()),
-        predicted_(names_.size()),
-        hits_(names_.size()) {}
+        counts_(names_.size()),
+        kept_(scored_labels(names_), rows, context.settings),
+        scores_(kept_.are_kept() ? names_.size() : 0),
+        has_label_(scored_labels(names_).size()) {}
 
   void add(const data::RowColumns& row, std::span<const float> logits) override {
     const int32_t label = label_of(row);
-    SNUG_CHECK(label >= 0 && std::cmp_less(label, labelled_.size()), "label out of range");
+    SNUG_CHECK(label >= 0 && std::cmp_less(label, names_.size()), "label out of range");
     const size_t guess = argmax(logits);
     ++rows_;
-    ++labelled_[label];
-    ++predicted_[guess];
+    ++counts_.wanted[label];
+    ++counts_.found[guess];
     if (std::cmp_equal(guess, label)) {
       ++correct_;
-      ++hits_[label];
+      ++counts_.hits[label];
     }
+    const double distance = static_cast<double>(guess) - static_cast<double>(label);
+    squares_ += distance * distance;
     loss_sum_ += row_loss(logits, label);
+    if (kept_.are_kept()) keep(logits, static_cast<size_t>(label));
   }
 
   [[nodiscard]] EvalMetrics result() const override {
     EvalMetrics out{.rows = rows_, .loss = 0, .values = {}, .classes = {}};
-    double accuracy = 0;
-    double macro_f1 = 0;
-    if (rows_ > 0) {
-      out.loss = loss_sum_ / static_cast<double>(rows_);
-      accuracy = static_cast<double>(correct_) / static_cast<double>(rows_);
-      macro_f1 = add_classes(out);
-    }
+    const auto of_rows = [&](const auto& value) { return rows_ == 0 ? kUndefined : value(); };
+    if (rows_ > 0) out.loss = loss_sum_ / static_cast<double>(rows_);
+    const double accuracy = mean_of(static_cast<double>(correct_), rows_);
+    const double macro_f1 = of_rows([&] { return add_classes(out); });
+    const double weighted_f1 = of_rows([&] { return counts_.weighted_f1(); });
+    const double phi = of_rows([&] { return matthews(counts_, rows_, correct_); });
+    const double kappa = of_rows([&] { return quadratic_kappa(counts_, rows_, squares_); });
     out.values = {{"accuracy", accuracy, percent_text("accuracy", accuracy)},
-                  {"macro_f1", macro_f1, number_text("macro F1", macro_f1)}};
+                  {"macro_f1", macro_f1, number_text("macro F1", macro_f1)},
+                  {"weighted_f1", weighted_f1, number_text("weighted F1", weighted_f1)},
+                  {"matthews", phi, number_text("Matthews", phi)},
+                  {"qwk", kappa, number_text("QWK", kappa)},
+                  kept_.metric()};
     return out;
   }
 
  private:
+  void keep(std::span<const float> logits, size_t label) {
+    softmax(logits, scores_);
+    const size_t first = names_.size() - has_label_.size();
+    std::fill(has_label_.begin(), has_label_.end(), false);
+    if (label >= first) has_label_[label - first] = true;
+    kept_.add(std::span<const double>(scores_).subspan(first), has_label_);
+  }
+
   // Returns the mean F1 of the classes that occur in rows or predictions.
   double add_classes(EvalMetrics& out) const {
-    const auto ratio = [](int64_t part, int64_t whole) {
-      return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-    };
     int64_t seen = 0;
     double sum = 0;
-    for (size_t i = 0; i < labelled_.size(); ++i) {
-      const double f1 = ratio(2 * hits_[i], labelled_[i] + predicted_[i]);
-      if (labelled_[i] + predicted_[i] > 0) {
+    for (size_t i = 0; i < names_.size(); ++i) {
+      if (counts_.wanted[i] + counts_.found[i] > 0) {
         ++seen;
-        sum += f1;
+        sum += counts_.f1(i);
       }
-      out.classes.push_back({.label = names_[i],
-                             .rows = labelled_[i],
-                             .precision = ratio(hits_[i], predicted_[i]),
-                             .recall = ratio(hits_[i], labelled_[i]),
-                             .f1 = f1});
+      out.classes.push_back(counts_.score(i, names_[i]));
     }
     return sum / static_cast<double>(std::max<int64_t>(seen, 1));
   }
@@ -108,21 +176,20 @@ class ClassMeter final : public Meter {
   std::vector<std::string> names_;
   int64_t rows_ = 0;
   int64_t correct_ = 0;
+  double squares_ = 0;  // of distances between ids: whole numbers, so their order does not matter
   double loss_sum_ = 0;
-  IdVector<int64_t> labelled_;
-  IdVector<int64_t> predicted_;
-  IdVector<int64_t> hits_;
+  ClassCounts counts_;
+  KeptScores kept_;
+  std::vector<double> scores_;   // of a row, all classes
+  std::vector<bool> has_label_;  // of a row, the classes whose scores are kept
 };
 
 void predict(const Context& context, const data::RowColumns&, std::span<const float> logits,
              Prediction& out) {
-  const double top = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (float z : logits) sum += std::exp(static_cast<double>(z) - top);
-  out.scores.reserve(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i)
-    out.scores.emplace_back(context.labels[i],
-                            std::exp(static_cast<double>(logits[i]) - top) / sum);
+  std::vector<double> scores(logits.size());
+  softmax(logits, scores);
+  out.scores.reserve(scores.size());
+  for (size_t i = 0; i < scores.size(); ++i) out.scores.emplace_back(context.labels[i], scores[i]);
   out.label = context.labels[argmax(logits)];
 }
 
@@ -145,11 +212,19 @@ const Task& classification_task() {
       .weight = [](const data::RowColumns&) { return 1.0; },
       .append_loss = append_loss,
       .feed = feed,
-      .metrics = std::vector<Metric>{{.name = "accuracy"}, {.name = "macro_f1", .aliases = {"f1"}}},
-      .meter = [](const Context& context, int64_t) -> std::unique_ptr<Meter> {
-        return std::make_unique<ClassMeter>(context);
+      .metrics = std::vector<Metric>{{.name = "accuracy"},
+                                     {.name = "macro_f1", .aliases = {"f1"}},
+                                     {.name = "weighted_f1"},
+                                     {.name = "matthews", .aliases = {"matthews_correlation"}},
+                                     {.name = "qwk"},
+                                     {.name = kRocAuc}},
+      .meter = [](const Context& context, int64_t rows) -> std::unique_ptr<Meter> {
+        return std::make_unique<ClassMeter>(context, rows);
       },
-      .bytes_per_row = [](int64_t) { return int64_t{0}; },
+      .bytes_of_rows =
+          [](const Settings& settings, int64_t labels, int64_t rows) {
+            return KeptScores::bytes(labels == 2 ? 1 : labels, rows, settings);
+          },
       .predict = predict};
   return task;
 }

@@ -8,6 +8,8 @@
 #include "base/id_vector.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
+#include "tasks/class_counts.h"
+#include "tasks/roc_auc.h"
 #include "tasks/task.h"
 
 namespace snug::tasks {
@@ -54,12 +56,12 @@ double sigmoid(float logit) { return 1 / (1 + std::exp(-static_cast<double>(logi
 
 class LabelsMeter final : public Meter {
  public:
-  explicit LabelsMeter(const Context& context)
+  LabelsMeter(const Context& context, int64_t rows)
       : names_(context.labels),
         threshold_(context.settings.threshold),
-        wanted_(names_.size()),
-        found_(names_.size()),
-        hits_(names_.size()),
+        counts_(names_.size()),
+        kept_(names_, rows, context.settings),
+        scores_(names_.size()),
         is_wanted_(names_.size()) {}
 
   void add(const data::RowColumns& row, std::span<const float> logits) override {
@@ -70,43 +72,42 @@ class LabelsMeter final : public Meter {
     double loss = 0;
     for (size_t i = 0; i < logits.size(); ++i) {
       const auto z = static_cast<double>(logits[i]);
-      const bool is_found = sigmoid(logits[i]) >= threshold_;
+      scores_[i] = sigmoid(logits[i]);
+      const bool is_found = scores_[i] >= threshold_;
       loss += std::max(z, 0.0) - (is_wanted_[i] ? z : 0) + std::log1p(std::exp(-std::abs(z)));
-      wanted_[i] += is_wanted_[i] ? 1 : 0;
-      found_[i] += is_found ? 1 : 0;
-      hits_[i] += is_found && is_wanted_[i] ? 1 : 0;
+      counts_.wanted[i] += is_wanted_[i] ? 1 : 0;
+      counts_.found[i] += is_found ? 1 : 0;
+      counts_.hits[i] += is_found && is_wanted_[i] ? 1 : 0;
       is_same = is_same && is_found == is_wanted_[i];
     }
     ++rows_;
     same_ += is_same ? 1 : 0;
     loss_sum_ += loss / static_cast<double>(logits.size());
+    if (kept_.are_kept()) kept_.add(scores_, is_wanted_);
   }
 
   [[nodiscard]] EvalMetrics result() const override {
-    const auto ratio = [](int64_t part, int64_t whole) {
-      return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-    };
     EvalMetrics out{.rows = rows_, .loss = 0, .values = {}, .classes = {}};
     int64_t hits = 0;
     int64_t both = 0;
-    double macro = 0;
+    double sum = 0;
     for (size_t i = 0; i < names_.size(); ++i) {
-      const double f1 = ratio(2 * hits_[i], wanted_[i] + found_[i]);
-      hits += hits_[i];
-      both += wanted_[i] + found_[i];
-      macro += f1 / static_cast<double>(names_.size());
-      out.classes.push_back({.label = names_[i],
-                             .rows = wanted_[i],
-                             .precision = ratio(hits_[i], found_[i]),
-                             .recall = ratio(hits_[i], wanted_[i]),
-                             .f1 = f1});
+      hits += counts_.hits[i];
+      both += counts_.wanted[i] + counts_.found[i];
+      sum += counts_.f1(i) / static_cast<double>(names_.size());
+      out.classes.push_back(counts_.score(i, names_[i]));
     }
-    const double micro = ratio(2 * hits, both);
-    const double same = ratio(same_, rows_);
+    const auto of_rows = [&](double value) { return rows_ == 0 ? kUndefined : value; };
+    const double micro = of_rows(ratio(2 * hits, both));
+    const double macro = of_rows(sum);
+    const double weighted = of_rows(counts_.weighted_f1());
+    const double same = mean_of(static_cast<double>(same_), rows_);
     if (rows_ > 0) out.loss = loss_sum_ / static_cast<double>(rows_);
     out.values = {{"micro_f1", micro, number_text("micro F1", micro)},
                   {"macro_f1", macro, number_text("macro F1", macro)},
-                  {"subset_accuracy", same, percent_text("subset accuracy", same)}};
+                  {"weighted_f1", weighted, number_text("weighted F1", weighted)},
+                  {"subset_accuracy", same, percent_text("subset accuracy", same)},
+                  kept_.metric()};
     return out;
   }
 
@@ -116,10 +117,10 @@ class LabelsMeter final : public Meter {
   int64_t rows_ = 0;
   int64_t same_ = 0;
   double loss_sum_ = 0;
-  std::vector<int64_t> wanted_;
-  std::vector<int64_t> found_;
-  std::vector<int64_t> hits_;
-  IdVector<bool> is_wanted_;
+  ClassCounts counts_;
+  KeptScores kept_;
+  std::vector<double> scores_;  // of a row
+  IdVector<bool> is_wanted_;    // of a row
 };
 
 void predict(const Context& context, const data::RowColumns&, std::span<const float> logits,
@@ -153,13 +154,16 @@ const Task& multi_label_task() {
       .weight = [](const data::RowColumns&) { return 1.0; },
       .append_loss = append_loss,
       .feed = feed,
-      .metrics =
-          std::vector<Metric>{
-              {.name = "micro_f1"}, {.name = "macro_f1"}, {.name = "subset_accuracy"}},
-      .meter = [](const Context& context, int64_t) -> std::unique_ptr<Meter> {
-        return std::make_unique<LabelsMeter>(context);
+      .metrics = std::vector<Metric>{{.name = "micro_f1"},
+                                     {.name = "macro_f1"},
+                                     {.name = "weighted_f1"},
+                                     {.name = "subset_accuracy"},
+                                     {.name = kRocAuc}},
+      .meter = [](const Context& context, int64_t rows) -> std::unique_ptr<Meter> {
+        return std::make_unique<LabelsMeter>(context, rows);
       },
-      .bytes_per_row = [](int64_t) { return int64_t{0}; },
+      .bytes_of_rows = [](const Settings& settings, int64_t labels,
+                          int64_t rows) { return KeptScores::bytes(labels, rows, settings); },
       .predict = predict};
   return task;
 }

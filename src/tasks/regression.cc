@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "base/utf8.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
+#include "tasks/class_counts.h"
 #include "tasks/task.h"
 
 namespace snug::tasks {
@@ -60,15 +60,27 @@ void feed(const data::RowColumns& row, const FedRow& fed) {
 
 // ---- metrics ----
 
-double mean_of(std::span<const double> values) {
+double mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// NaN where one of the two does not vary.
+double root_mean_square(std::span<const double> a, std::span<const double> b) {
+  if (a.empty()) return kUndefined;
+  double squares = 0;
+  for (size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(squares / static_cast<double>(a.size()));
+}
+
+// Exactly: a mean of equal numbers may be rounded.
+bool is_constant(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [&](double x) { return x == values.front(); });
+}
+
+// Not defined where one of the two does not vary.
 double correlation(std::span<const double> a, std::span<const double> b) {
-  if (a.size() < 2) return std::numeric_limits<double>::quiet_NaN();
-  const double mean_a = mean_of(a);
-  const double mean_b = mean_of(b);
+  if (a.size() < 2 || is_constant(a) || is_constant(b)) return kUndefined;
+  const double mean_a = mean(a);
+  const double mean_b = mean(b);
   double ab = 0;
   double aa = 0;
   double bb = 0;
@@ -77,7 +89,7 @@ double correlation(std::span<const double> a, std::span<const double> b) {
     aa += (a[i] - mean_a) * (a[i] - mean_a);
     bb += (b[i] - mean_b) * (b[i] - mean_b);
   }
-  if (aa == 0 || bb == 0) return std::numeric_limits<double>::quiet_NaN();
+  if (aa == 0 || bb == 0) return kUndefined;
   return std::clamp(ab / std::sqrt(aa) / std::sqrt(bb), -1.0, 1.0);
 }
 
@@ -128,9 +140,11 @@ class NumberMeter final : public Meter {
     }
     double pearson = 0;
     double spearman = 0;
+    double root = 0;
     for (size_t target = 0; target < targets_; ++target) {
       std::vector<double> found = column(found_, target);
       std::vector<double> wanted = column(wanted_, target);
+      root += root_mean_square(found, wanted) / static_cast<double>(targets_);
       pearson += correlation(found, wanted) / static_cast<double>(targets_);
       to_ranks(found);
       to_ranks(wanted);
@@ -138,8 +152,12 @@ class NumberMeter final : public Meter {
     }
     const double count = std::max<double>(1, static_cast<double>(found_.size()));
     out.loss = (loss_ == kSquared ? squares : smooth) / count;
-    out.values = {{"mse", squares / count, number_text("MSE", squares / count)},
-                  {"mae", distances / count, number_text("MAE", distances / count)},
+    const double mse = rows == 0 ? kUndefined : squares / count;
+    const double mae = rows == 0 ? kUndefined : distances / count;
+    out.values = {{"mse", mse, number_text("MSE", mse)},
+                  {"rmse", root, number_text("RMSE", root)},
+                  {"mcrmse", root, number_text("MCRMSE", root)},
+                  {"mae", mae, number_text("MAE", mae)},
                   {"pearson", pearson, number_text("Pearson", pearson)},
                   {"spearman", spearman, number_text("Spearman", spearman)}};
     return out;
@@ -188,13 +206,18 @@ const Task& regression_task() {
       .append_loss = append_loss,
       .feed = feed,
       .metrics = std::vector<Metric>{{.name = "mse", .is_greater_better = false},
+                                     {.name = "rmse", .is_greater_better = false},
+                                     {.name = "mcrmse", .is_greater_better = false},
                                      {.name = "mae", .is_greater_better = false},
                                      {.name = "pearson"},
                                      {.name = "spearman"}},
       .meter = [](const Context& context, int64_t rows) -> std::unique_ptr<Meter> {
         return std::make_unique<NumberMeter>(context, rows);
       },
-      .bytes_per_row = [](int64_t labels) { return kBytesPerValue * labels + kBytesPerRank; },
+      .bytes_of_rows =
+          [](const Settings&, int64_t labels, int64_t rows) {
+            return (kBytesPerValue * labels + kBytesPerRank) * rows;
+          },
       .predict = predict};
   return task;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/task.h"
 
+#include <cmath>
 #include <cstdio>
 
 namespace snug {
@@ -21,7 +22,8 @@ Settings settings_of(const RunConfig& config) {
   return {.label_smoothing = config.label_smoothing_factor,
           .regression_loss = config.regression_loss,
           .threshold = config.threshold,
-          .focal_gamma = config.focal_gamma};
+          .focal_gamma = config.focal_gamma,
+          .chosen_by = config.metric_for_best_model};
 }
 
 void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,
@@ -31,12 +33,14 @@ void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& tas
 }
 
 std::string percent_text(const std::string& title, double share) {
+  if (!std::isfinite(share)) return title + " undefined";
   char number[64];
   std::snprintf(number, sizeof number, " %.2f %%", 100 * share);
   return title + number;
 }
 
 std::string number_text(const std::string& title, double value) {
+  if (!std::isfinite(value)) return title + " undefined";
   char number[64];
   std::snprintf(number, sizeof number, " %.4f", value);
   return title + number;

@@ -31,6 +31,7 @@ struct Settings {
   std::string regression_loss = "mse";
   double threshold = 0.5;
   double focal_gamma = 0;
+  std::string chosen_by = "loss";  // metric_for_best_model
 };
 [[nodiscard]] Settings settings_of(const RunConfig& config);
 
@@ -55,7 +56,7 @@ struct FedRow {
 };
 
 /// Gathers the metrics of one pass over rows; memory does not grow with their number, but as
-/// Task::bytes_per_row says.
+/// Task::bytes_of_rows says.
 class Meter {
  public:
   Meter() = default;
@@ -89,8 +90,8 @@ struct Task {
   Required<std::vector<Metric>> metrics;
   /// Of at most so many rows.
   Required<std::unique_ptr<Meter> (*)(const Context&, int64_t rows)> meter;
-  /// What a meter takes for every row of a network of so many labels.
-  Required<int64_t (*)(int64_t labels)> bytes_per_row;
+  /// What a meter takes for so many rows of a network of so many labels.
+  Required<int64_t (*)(const Settings&, int64_t labels, int64_t rows)> bytes_of_rows;
   Required<void (*)(const Context&, const data::RowColumns&, std::span<const float> output,
                     Prediction&)>
       predict;
@@ -100,7 +101,7 @@ struct Task {
 void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,
             const Settings& settings, bool is_training);
 
-/// "accuracy 91.20 %"
+/// "accuracy 91.20 %"; "accuracy undefined" where it is not finite, as in number_text.
 [[nodiscard]] std::string percent_text(const std::string& title, double share);
 /// "macro F1 0.9031"
 [[nodiscard]] std::string number_text(const std::string& title, double value);

@@ -3,7 +3,6 @@
 // IOB2. B rows, T tokens, C labels.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 #include <tuple>
 
@@ -11,6 +10,7 @@
 #include "ops/loss/loss.h"
 #include "ops/shape/shape.h"
 #include "snug/error.h"
+#include "tasks/class_counts.h"
 #include "tasks/task.h"
 
 namespace snug::tasks {
@@ -185,9 +185,6 @@ class TokenMeter final : public Meter {
   }
 
   [[nodiscard]] EvalMetrics result() const override {
-    const auto ratio = [](int64_t part, int64_t whole) {
-      return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-    };
     EvalMetrics out{.rows = rows_, .loss = 0, .values = {}, .classes = {}};
     int64_t wanted = 0;
     int64_t found = 0;
@@ -203,13 +200,11 @@ class TokenMeter final : public Meter {
                              .recall = ratio(hits_[kind], wanted_[kind]),
                              .f1 = ratio(2 * hits_[kind], wanted_[kind] + found_[kind])});
     }
-    const auto of_spans = [&](double value) {
-      return spans_.is_scheme() ? value : std::numeric_limits<double>::quiet_NaN();
-    };
+    const auto of_spans = [&](double value) { return spans_.is_scheme() ? value : kUndefined; };
     const double precision = of_spans(ratio(hits, found));
     const double recall = of_spans(ratio(hits, wanted));
     const double f1 = of_spans(ratio(2 * hits, wanted + found));
-    const double accuracy = ratio(correct_, tokens_);
+    const double accuracy = mean_of(static_cast<double>(correct_), tokens_);
     if (tokens_ > 0) out.loss = loss_sum_ / static_cast<double>(tokens_);
     out.values = {{"precision", precision, number_text("precision", precision)},
                   {"recall", recall, number_text("recall", recall)},
@@ -273,7 +268,7 @@ const Task& token_classification_task() {
       .meter = [](const Context& context, int64_t) -> std::unique_ptr<Meter> {
         return std::make_unique<TokenMeter>(context);
       },
-      .bytes_per_row = [](int64_t) { return int64_t{0}; },
+      .bytes_of_rows = [](const Settings&, int64_t, int64_t) { return int64_t{0}; },
       .predict = predict};
   return task;
 }

@@ -90,7 +90,8 @@ void reserve_process(const RunConfig& config, const RunOptions& options, const M
       process_needs(config, model, facts.tokenizer != nullptr ? facts.tokenizer->token_bytes() : 0,
                     sizes.lengths, sizes.batch_rows, facts.rows);
   if (facts.tokenizer != nullptr) needs.tokenizer_bytes = facts.tokenizer->table_bytes();
-  needs.metric_bytes = (*model.task->bytes_per_row)(model.traits.num_labels) * facts.evaluated_rows;
+  needs.metric_bytes =
+      (*model.task->bytes_of_rows)(model.settings, model.traits.num_labels, facts.evaluated_rows);
   needs.threads = threads;
   needs.trains = trains;
   needs.learns_vocabulary = facts.learns_vocabulary;

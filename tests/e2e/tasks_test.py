@@ -97,7 +97,7 @@ class TaskCase(Case):
 class Regression(TaskCase):
     def test_one_target(self):
         metrics, found = self.whole_way("regression")
-        self.assertEqual(list(metrics), ["rows", "loss", "mse", "mae", "pearson", "spearman"])
+        self.assertEqual(list(metrics), ["rows", "loss", "mse", "rmse", "mcrmse", "mae", "pearson", "spearman"])
         wanted = [json.loads(line)["label"] for line in self.valid_file.read_text().splitlines()]
         self.assertTrue(all(list(row) == ["values"] and len(row["values"]) == 1 for row in found))
         squares = [(row["values"][0] - label) ** 2 for row, label in zip(found, wanted)]
@@ -115,7 +115,7 @@ class Regression(TaskCase):
     def test_what_is_refused(self):
         self.data("regression")
         self.refused("regression_loss", "the task classification has no use for it", task="classification", regression_loss="smooth_l1")
-        self.refused("metric_for_best_model", "the task regression has no 'accuracy'", "mse, mae", metric_for_best_model="accuracy")
+        self.refused("metric_for_best_model", "the task regression has no 'accuracy'", "mse, rmse, mcrmse, mae", metric_for_best_model="accuracy")
         self.refused("label_smoothing_factor", "the task regression has no use for it", label_smoothing_factor=0.1)
         self.refused("train.jsonl:1", "is not an integer", "set task to regression", task="classification")
         self.refused("train.jsonl:1", "has 1 numbers, not 3", num_labels=3)
@@ -153,7 +153,7 @@ class Regression(TaskCase):
 class MultiLabel(TaskCase):
     def test_whole_way(self):
         metrics, found = self.whole_way("multi_label")
-        self.assertEqual(list(metrics), ["rows", "loss", "micro_f1", "macro_f1", "subset_accuracy", "classes"])
+        self.assertEqual(list(metrics), ["rows", "loss", "micro_f1", "macro_f1", "weighted_f1", "subset_accuracy", "roc_auc", "classes"])
         wanted = [json.loads(line)["label"] for line in self.valid_file.read_text().splitlines()]
         same = sum(sorted(row["labels"]) == label for row, label in zip(found, wanted))
         self.assertAlmostEqual(same / len(wanted), metrics["subset_accuracy"])
@@ -165,6 +165,16 @@ class MultiLabel(TaskCase):
         self.assertTrue(all(row["labels"] == ["money", "sport", "weather"] for row in all_labels))
         config = json.loads((self.folder / "bert-tiny/best/config.json").read_text())
         self.assertEqual(config["problem_type"], "multi_label_classification")
+
+    def test_the_best_may_be_that_of_any_metric(self):
+        self.data("multi_label")
+        for metric in ("roc_auc", "eval_weighted_f1"):
+            values = self.base(**self.small(metric_for_best_model=metric, eval_steps=10))
+            out = self.folder / metric
+            self.ok("train", **values, output_dir=out)
+            best = json.loads((out / "last/trainer_state.json").read_text())["best_metric"]
+            found = json.loads(self.ok("eval", output_dir=out, model="mlp", test_file=self.valid_file, memory="1GiB").stdout)
+            self.assertAlmostEqual(found[metric.removeprefix("eval_")], best, places=6)
 
     def test_what_is_refused(self):
         self.data("multi_label")
