@@ -34,27 +34,25 @@ struct RelativeTables {
 
 /// Keys whose products with a table are held together, and queries that meet them: products of near
 /// blocks name rows that overlap, so the fewer blocks, the fewer products are formed twice.
-[[nodiscard]] inline AttentionBlocks relative_blocks(const AttentionShape& shape, int64_t tile) {
+[[nodiscard]] inline AttentionBlocks relative_grad_blocks(const AttentionShape& shape) {
+  constexpr int64_t kTile = 48;
   const bool is_wide = shape.columns > 128;
   const int64_t tokens = round_up(std::max<int64_t>(shape.tokens, 1), kAttentionPad);
   const int64_t keys = std::min<int64_t>(is_wide ? 64 : 256, tokens);
-  const int64_t queries = std::min(tile, tokens);
+  const int64_t queries = std::min(kTile, tokens);
   return {.keys = keys,
           .queries = queries,
           .tile = queries,
-          .part = round_up(512, tile),
+          .part = round_up(512, kTile),
           .score_rows = queries,
           .score_stride = keys + kAttentionPad,
           .score_margin = kAttentionPad,
           .padded_columns = round_up(shape.columns, kAttentionPad)};
 }
 [[nodiscard]] inline AttentionBlocks relative_forward_blocks(const AttentionShape& shape) {
-  AttentionBlocks blocks = relative_blocks(shape, 32);
+  AttentionBlocks blocks = relative_grad_blocks(shape);
   blocks.queries = std::min(blocks.part, std::max<int64_t>(shape.tokens, 1));
   return blocks;
-}
-[[nodiscard]] inline AttentionBlocks relative_grad_blocks(const AttentionShape& shape) {
-  return relative_blocks(shape, 32);
 }
 
 /// Products of one thread's blocks with rows of the tables, the rows as the first axis.
