@@ -44,6 +44,15 @@ class Heads(Case):
         done = self.ok("train", **dict(values, **more))
         return out / "best", done.stderr
 
+    def added_tokens(self):
+        """The golden folder with two more tokens than its table has rows."""
+        wider = self.folder / "wider"
+        shutil.copytree(MODEL, wider)
+        tokenizer = json.loads((wider / "tokenizer.json").read_text())
+        tokenizer["added_tokens"] += [dict(tokenizer["added_tokens"][0], id=48 + i, content=f"[NEW{i}]") for i in range(2)]
+        (wider / "tokenizer.json").write_text(json.dumps(tokenizer))
+        return wider
+
     def test_a_head_of_its_own_is_read_back_without_keys(self):
         out = self.train("pooled", pooling="attention", pooling_layers=2, multi_sample_dropout=3)
         config = json.loads((out / "best/config.json").read_text())
@@ -109,12 +118,7 @@ class Heads(Case):
         self.refused("plan", "[reinit_layers] 3 layers are more than the model has (2)", model=MODEL, reinit_layers=3, max_seq_length=16)
         self.refused("plan", "has no trained layers", model="bert-tiny", reinit_layers=1)
 
-        wider = self.folder / "wider"
-        shutil.copytree(MODEL, wider)
-        tokenizer = json.loads((wider / "tokenizer.json").read_text())
-        tokenizer["added_tokens"] += [dict(tokenizer["added_tokens"][0], id=48 + i, content=f"[NEW{i}]") for i in range(2)]
-        (wider / "tokenizer.json").write_text(json.dumps(tokenizer))
-        rows = dict(model=wider, train_file=self.texts("new.jsonl", ["cat [NEW1] dog", "a saw"]), max_seq_length=16)
+        rows = dict(model=self.added_tokens(), train_file=self.texts("new.jsonl", ["cat [NEW1] dog", "a saw"]), max_seq_length=16)
         self.refused("plan", "it has 50 tokens, the model's embedding 48", "resize_embeddings", **rows)
         folder, said = self.folder_run("resized", **rows, resize_embeddings=True)
         self.assertIn("the word embeddings have 50 rows in place of 48", said)
@@ -125,6 +129,53 @@ class Heads(Case):
             for column in range(16):
                 self.assertAlmostEqual(new[row * 16 + column], sum(old[column::16]) / 48, places=6)
         self.ok("eval", model=folder, test_file=rows["train_file"], memory="1GiB", threads=2)
+
+    def test_words_of_windows_are_predicted_once(self):
+        rows = [dict(text=(WORDS * 2)[i:i + 4 + 3 * i], label=["B-A" if word in WORDS[:3] else "O" for word in (WORDS * 2)[i:i + 4 + 3 * i]])
+                for i in range(6)]
+        write_jsonl(self.folder / "words.jsonl", rows)
+        keys = dict(max_seq_length=8, overlong="window", stride=2, memory="1GiB", threads=2)
+        out = self.folder / "words"
+        self.ok("train", model=MODEL, fresh_head=True, task="token_classification", train_file=self.folder / "words.jsonl",
+                validation_file=self.folder / "words.jsonl", train_batch_size=4, max_steps=2, pooling_layers=2, class_weights="balanced",
+                output_dir=out, **keys)
+        found = self.ok("predict", model=out / "best", test_file=self.folder / "words.jsonl", **keys).stdout.splitlines()
+        self.assertEqual([len(json.loads(line)["labels"]) for line in found], [len(row["text"]) for row in rows])
+        self.assertNotIn("null", "".join(found))
+        done = self.ok("eval", model=out / "best", test_file=self.folder / "words.jsonl", **keys)
+        self.assertEqual(json.loads(done.stdout)["rows"], 6)
+
+    def test_transformers_reads_the_layers_and_a_resized_table(self):
+        try:
+            import torch
+            import transformers
+        except ImportError as missing:
+            common.not_run(self, f"Python has no {missing.name}")
+        out = self.train("pooled", pooling="mean", pooling_layers=2)
+        texts = self.texts("texts.jsonl", TEXTS)
+        found = self.ok("predict", model=out / "best", test_file=texts, memory="1GiB", threads=2).stdout.splitlines()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(out / "best")
+        model = transformers.AutoModel.from_pretrained(out / "best").eval()
+        head = {name: torch.tensor(values) for name, values in read_safetensors(out / "best/model.safetensors").items()
+                if name.startswith("snug_head.")}
+        weight = head["snug_head.classifier.weight"].reshape(3, -1)
+        for text, line in zip(TEXTS, found):
+            with torch.no_grad():
+                states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
+            wanted = torch.softmax(torch.cat(states[-2:], -1).mean(1) @ weight.T + head["snug_head.classifier.bias"], -1)[0]
+            for a, b in zip(scores(line), wanted.tolist()):
+                self.assertAlmostEqual(a, b, places=5)
+        wider = self.added_tokens()
+        rows = self.texts("new.jsonl", ["cat [NEW1] dog", "a saw"])
+        folder, _ = self.folder_run("resized", model=wider, train_file=rows, resize_embeddings=True)
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+        encoded = transformers.AutoTokenizer.from_pretrained(folder)("cat [NEW1] dog", return_tensors="pt")
+        self.assertIn(49, encoded["input_ids"][0].tolist())
+        with torch.no_grad():
+            wanted = torch.softmax(model(**encoded).logits, -1)[0].tolist()
+        found = self.ok("predict", model=folder, test_file=rows, memory="1GiB", threads=2).stdout.splitlines()[0]
+        for a, b in zip(scores(found), wanted):
+            self.assertAlmostEqual(a, b, places=5)
 
     def test_weights_of_classes_and_rows(self):
         rows = [json.loads(line) for line in self.train_file.read_text().splitlines()]
