@@ -107,7 +107,17 @@ TEST(RunConfig, every_key_of_the_contract_is_there_once) {
                           "save_total_limit",
                           "metric_for_best_model",
                           "early_stopping_patience",
-                          "resume"}) {
+                          "resume",
+                          "pooling",
+                          "pooling_layers",
+                          "multi_sample_dropout",
+                          "class_weights",
+                          "weight_column",
+                          "focal_gamma",
+                          "reinit_layers",
+                          "overlong",
+                          "stride",
+                          "resize_embeddings"}) {
     EXPECT_EQ(names.count(key), 1u) << key;
   }
 }
@@ -280,6 +290,15 @@ TEST(RunConfig, what_no_key_can_check_alone_is_checked_together) {
   EXPECT_ERROR((void)from_line({{"max_steps", "0"}}), "max_steps 0 would train nothing");
   EXPECT_ERROR((void)from_line({{"greater_is_better", "true"}}),
                "greater_is_better true contradicts metric_for_best_model loss");
+  EXPECT_ERROR((void)from_line({{"label_smoothing_factor", "0.1"}, {"focal_gamma", "2"}}),
+               "bad_config: [label_smoothing_factor] it is not defined beside focal_gamma");
+  EXPECT_ERROR((void)from_line({{"label_smoothing_factor", "0.1"}, {"class_weights", "1,2"}}),
+               "it is not defined beside class_weights");
+  EXPECT_ERROR((void)from_line({{"stride", "4"}}), "bad_config: [stride] there are no windows");
+  EXPECT_ERROR((void)from_line({{"overlong", "window"}, {"text_pair_column", "b"}}),
+               "bad_config: [overlong] windows of pairs are not defined");
+  EXPECT_ERROR((void)from_line({{"overlong", "window"}, {"train_file", "a.jsonl"}}),
+               "bad_config: [overlong] validation_split would put windows of one text on both");
   EXPECT_ERROR(RunConfig().require({"seed", "train_file"}),
                "bad_config: [train_file] train_file is needed here and was not given\nhint: give "
                "--train_file VALUE");
