@@ -19,6 +19,8 @@
 namespace snug::train {
 namespace {
 
+constexpr const char* kStateFile = "snug_state.json";
+constexpr const char* kTrainerStateFile = "trainer_state.json";
 constexpr int64_t kMaxStateBytes = 1 << 20;
 constexpr std::string_view kArchivePrefix = "checkpoint-";
 constexpr size_t kMaxStepDigits = 17;
@@ -105,7 +107,7 @@ std::vector<std::pair<int64_t, std::string>> archives_in(const RunFolder& folder
 
 std::string save_checkpoint(const std::string& folder, const Session& session, const Model& model,
                             const Tokenizer* tokenizer, const std::string& base_sha256,
-                            const TrainState* state) {
+                            const RunState* state) {
   const io::SafetensorsNotes notes = model.lora.is_on()
                                          ? io::SafetensorsNotes{{kBaseDigestKey, base_sha256}}
                                          : io::SafetensorsNotes{};
@@ -129,7 +131,9 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
   frozen.check(base_sha256);
   if (state != nullptr) {
     (void)write_tensors("optimizer.safetensors", states, {});
-    target.write("trainer_state.json", state->to_json());
+    target.write(kStateFile, state->own.to_json());
+    target.record(kTrainerStateFile,
+                  write_trainer_state(state->trainer, target.file(kTrainerStateFile)));
   }
   target.commit();
   return sha256;
@@ -177,8 +181,13 @@ std::string newest_archive(const RunFolder& folder) {
   return newest;
 }
 
+std::string state_path(const std::string& folder) {
+  const std::string path = folder + "/" + kStateFile;
+  return io::file_exists(path) ? path : folder + "/" + kTrainerStateFile;
+}
+
 TrainState load_state(const std::string& folder) {
-  const std::string path = folder + "/trainer_state.json";
+  const std::string path = state_path(folder);
   return TrainState::from_json(io::read_all(path, kMaxStateBytes), path);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints: a model folder (config.json, model.safetensors, tokenizer or preprocessor;
-// docs/files.md) that appears whole or not at all; `last` also holds optimizer.safetensors and
-// trainer_state.json. With adapters it is a folder of PEFT's in place of model.safetensors
-// (setup/adapter_folder.h). Tensors are written straight from the run's memory.
+// docs/files.md) that appears whole or not at all; `last` also holds optimizer.safetensors,
+// snug_state.json and, for other programs, trainer_state.json. With adapters it is a folder of
+// PEFT's in place of model.safetensors (setup/adapter_folder.h). Tensors are written straight from
+// the run's memory.
 #pragma once
 
 #include <string>
@@ -11,6 +12,7 @@
 #include "snug/session.h"
 #include "text/tokenizer.h"
 #include "train/state.h"
+#include "train/trainer_state.h"
 
 namespace snug::train {
 
@@ -21,12 +23,18 @@ struct RunFolder {
   [[nodiscard]] std::string file(const std::string& name) const { return path + "/" + name; }
 };
 
+/// What a checkpoint holds beside a model and the optimizer's states.
+struct RunState {
+  const TrainState& own;
+  const TrainerState& trainer;
+};
+
 /// Writes weights, configuration and tokenizer (null: the model reads images), and with `state` all
 /// that resuming needs. `base_sha256` is what initialize_weights returned. Returns the SHA-256 of
 /// the file of weights. Throws Error{io}; then the former folder is still there.
 std::string save_checkpoint(const std::string& folder, const Session& session, const Model& model,
                             const Tokenizer* tokenizer, const std::string& base_sha256,
-                            const TrainState* state);
+                            const RunState* state);
 
 /// Copies last/, which is of update `step`, to checkpoint-N.
 void archive_checkpoint(const RunFolder& folder, int64_t step);
@@ -38,7 +46,8 @@ void recover_archives(const RunFolder& folder);
 /// Path of the newest complete checkpoint-N; empty where there is none.
 [[nodiscard]] std::string newest_archive(const RunFolder& folder);
 
-/// Reads trainer_state.json of a complete checkpoint.
+/// snug_state.json of a complete checkpoint; trainer_state.json where an older version wrote it.
+[[nodiscard]] std::string state_path(const std::string& folder);
 [[nodiscard]] TrainState load_state(const std::string& folder);
 /// Reads weights and optimizer states into the session. Every value must be there with its shape,
 /// and finite. With adapters, or frozen weights in fewer bits, the

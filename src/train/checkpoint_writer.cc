@@ -65,11 +65,31 @@ void CheckpointWriter::require_finite_values(int64_t step) const {
   if (!found.empty()) fail(step, "the weights are not finite: " + found);
 }
 
+TrainerState CheckpointWriter::trainer_state(const TrainState& state) const {
+  const RunConfig& config = *training_.config;
+  const int64_t batches = training_.sampler->batches_per_epoch();
+  const int64_t total = training_.total_steps;
+  return {.global_step = state.step,
+          .epoch = state.epochs_done(batches),
+          .max_steps = total,
+          .num_train_epochs = (total + batches - 1) / batches,
+          .logging_steps = config.logging_steps,
+          .eval_steps = config.eval_steps > 0 ? config.eval_steps : batches,
+          .save_steps = config.save_steps > 0 ? config.save_steps : total,
+          .train_batch_size = config.train_batch_size,
+          .best_metric = state.best_metric,
+          .best_global_step = state.best_step,
+          .best_model_checkpoint = training_.folder.best(),
+          .logs = {training_.folder.file(kUpdateLog), training_.folder.file(kEvaluationLog)}};
+}
+
 std::string CheckpointWriter::save_last(const TrainState& state) {
   require_finite_values(state.step);
+  const TrainerState trainer = trainer_state(state);
+  const RunState both{.own = state, .trainer = trainer};
   std::string sha256 =
       save_checkpoint(training_.folder.last(), *training_.session, *training_.model,
-                      training_.tokenizer, training_.base_sha256, &state);
+                      training_.tokenizer, training_.base_sha256, &both);
   good_step_ = state.step;
   return sha256;
 }

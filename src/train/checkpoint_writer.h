@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "train/trainer.h"
+#include "train/training.h"
 
 namespace snug::train {
 
@@ -30,6 +30,7 @@ class CheckpointWriter {
  private:
   [[nodiscard]] bool keeps_archive() const;
   void require_finite_values(int64_t step) const;
+  [[nodiscard]] TrainerState trainer_state(const TrainState& state) const;
 
   const Training& training_;
   std::optional<int64_t> good_step_;

@@ -45,6 +45,17 @@ void MetricsLog::write(int64_t step, const std::vector<KeyChange>& changes) {
   write_line(nlohmann::ordered_json{{"step", step}, {"changed", changed}}.dump());
 }
 
+// Names of transformers' log_history.
+void MetricsLog::write(const EvaluationLog& line) {
+  nlohmann::ordered_json json = {{"step", line.step}, {"epoch", line.epoch}};
+  json["eval_loss"] = line.metrics->loss;
+  for (const MetricValue& each : line.metrics->values) json["eval_" + each.name] = each.value;
+  json["eval_rows"] = line.metrics->rows;
+  json["eval_runtime"] = line.seconds;
+  json["eval_samples_per_second"] = line.rows_per_second();
+  write_line(json.dump());
+}
+
 void MetricsLog::write(const UpdateLog& line) {
   const nlohmann::ordered_json json = {{"step", line.step},
                                        {"epoch", line.epoch},

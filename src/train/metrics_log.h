@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // metrics.jsonl: one JSON object for each logged update, and one for each resume that changed keys.
-// On resume, lines newer than the checkpoint are cut off.
+// evaluations.jsonl: one for each evaluation. On resume, lines newer than the checkpoint are cut
+// off.
 #pragma once
 
 #include <string>
@@ -10,6 +11,19 @@
 #include "snug/run.h"
 
 namespace snug::train {
+
+inline constexpr const char* kUpdateLog = "metrics.jsonl";
+inline constexpr const char* kEvaluationLog = "evaluations.jsonl";
+
+struct EvaluationLog {
+  int64_t step = 0;
+  double epoch = 0;
+  const EvalMetrics* metrics = nullptr;
+  double seconds = 0;
+  [[nodiscard]] double rows_per_second() const {
+    return static_cast<double>(metrics->rows) / seconds;
+  }
+};
 
 /// A key that a resumed run changed.
 struct KeyChange {
@@ -23,6 +37,7 @@ class MetricsLog {
   /// Keeps the whole lines in the first `kept_bytes` of the file.
   MetricsLog(const std::string& path, int64_t kept_bytes);
   void write(const UpdateLog& line);
+  void write(const EvaluationLog& line);
   void write(int64_t step, const std::vector<KeyChange>& changes);
   /// Forces it to the disk: a checkpoint counts on the lines before it.
   void sync() { file_.sync(); }

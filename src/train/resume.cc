@@ -15,8 +15,6 @@
 namespace snug::train {
 namespace {
 
-std::string state_file(const RunFolder& folder) { return folder.last() + "/trainer_state.json"; }
-
 std::string damage_hint(const RunFolder& folder) {
   const std::string newest = newest_archive(folder);
   if (!newest.empty())
@@ -84,8 +82,8 @@ void check_state(const TrainState& state, const RunConfig& before, const RunConf
     if (!is_same) fail_rows(now.validation_file);
   }
   const auto fail = [&](const char* field, const std::string& what) {
-    throw Error(ErrorCode::bad_data, state_file(folder), fmt::format("\"{}\" {}", field, what),
-                damage_hint(folder));
+    throw Error(ErrorCode::bad_data, state_path(folder.last()),
+                fmt::format("\"{}\" {}", field, what), damage_hint(folder));
   };
   const int64_t batches = train_sampler(now, data).batches_per_epoch();
   if (state.batch >= batches)
@@ -110,6 +108,8 @@ void check_state(const TrainState& state, const RunConfig& before, const RunConf
   if (state.stale_evaluations > state.step)
     fail("stale_evaluations",
          fmt::format("is {} after {} updates", state.stale_evaluations, state.step));
+  if (state.best_step && *state.best_step > state.step)
+    fail("best_step", fmt::format("is {} after {} updates", *state.best_step, state.step));
   if (state.micro_batch > before.train_batch_size) {
     fail("micro_batch", fmt::format("is {}, more than train_batch_size {}", state.micro_batch,
                                     before.train_batch_size));

@@ -50,6 +50,7 @@ std::string TrainState::to_json() const {
                                  {"loss_sum_bits", bits_of(loss_sum)},
                                  {"loss_count", loss_count},
                                  {"metrics_bytes", metrics_bytes},
+                                 {"evaluations_bytes", evaluations_bytes},
                                  {"is_finished", is_finished}};
   if (rows_hash) json["rows_hash"] = std::to_string(*rows_hash);
   if (validation_hash) json["validation_rows_hash"] = std::to_string(*validation_hash);
@@ -59,6 +60,7 @@ std::string TrainState::to_json() const {
                           {"overflows", loss_scale->overflows}};
   }
   for (const auto& [key, value] : levers) json["levers_taken"][key] = value;
+  if (best_step) json["best_step"] = *best_step;
   if (best_metric) {
     json["best_metric"] = *best_metric;
     json["best_metric_bits"] = bits_of(*best_metric);
@@ -73,23 +75,26 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
   const int64_t step = count(json, "global_step");
   // Older checkpoints have one count for all three.
   const auto part = [&](const char* key) { return json.has(key) ? count(json, key) : step; };
-  TrainState state{.step = step,
-                   .schedule_step = part("schedule_step"),
-                   .optimizer_step = part("optimizer_step"),
-                   .epoch = count(json, "epoch"),
-                   .batch = count(json, "batch"),
-                   .micro_batch = count(json, "micro_batch", 1, kMaxMicroBatch),
-                   .rows_hash = std::nullopt,
-                   .validation_hash = std::nullopt,
-                   .best_metric = std::nullopt,
-                   .stale_evaluations = count(json, "stale_evaluations"),
-                   .loss_scale = std::nullopt,
-                   .loss_sum = finite_real(json, "loss_sum_bits"),
-                   .loss_count = count(json, "loss_count"),
-                   .metrics_bytes = count(json, "metrics_bytes"),
-                   .is_finished = json.get_bool("is_finished"),
-                   .levers = {},
-                   .config_json = json.at("config").dump()};
+  TrainState state{
+      .step = step,
+      .schedule_step = part("schedule_step"),
+      .optimizer_step = part("optimizer_step"),
+      .epoch = count(json, "epoch"),
+      .batch = count(json, "batch"),
+      .micro_batch = count(json, "micro_batch", 1, kMaxMicroBatch),
+      .rows_hash = std::nullopt,
+      .validation_hash = std::nullopt,
+      .best_metric = std::nullopt,
+      .best_step = std::nullopt,
+      .stale_evaluations = count(json, "stale_evaluations"),
+      .loss_scale = std::nullopt,
+      .loss_sum = finite_real(json, "loss_sum_bits"),
+      .loss_count = count(json, "loss_count"),
+      .metrics_bytes = count(json, "metrics_bytes"),
+      .evaluations_bytes = json.has("evaluations_bytes") ? count(json, "evaluations_bytes") : 0,
+      .is_finished = json.get_bool("is_finished"),
+      .levers = {},
+      .config_json = json.at("config").dump()};
   if (json.has("levers_taken")) {
     const io::JsonValue levers = json.at("levers_taken");
     for (const std::string& key : levers.keys())
@@ -101,6 +106,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
                         .clean_updates = count(scale, "clean_updates"),
                         .overflows = count(scale, "overflows")};
   }
+  if (json.has("best_step")) state.best_step = count(json, "best_step");
   if (json.has("best_metric_bits")) state.best_metric = finite_real(json, "best_metric_bits");
   if (json.has("rows_hash")) state.rows_hash = number(json, "rows_hash");
   if (json.has("validation_rows_hash"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a run stands between two updates: with the weights and optimizer states, all that resuming
-// needs.
+// needs. snug_state.json; trainer_state.json in checkpoints of older versions.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,21 @@ struct TrainState {
   std::optional<uint64_t> rows_hash;
   std::optional<uint64_t> validation_hash;  // of validation_file's, where there is one
   std::optional<double> best_metric;
+  std::optional<int64_t> best_step;  // absent in checkpoints of older versions
   int64_t stale_evaluations = 0;
   std::optional<LossScale> loss_scale;  // where it is dynamic
   double loss_sum = 0;                  // since the last logged update
   int64_t loss_count = 0;
-  int64_t metrics_bytes = 0;  // length of metrics.jsonl
+  int64_t metrics_bytes = 0;      // length of metrics.jsonl
+  int64_t evaluations_bytes = 0;  // of evaluations.jsonl
   bool is_finished = false;
   LeverKeys levers;  // that the planner took; their keys are in the configuration, too
   std::string config_json;
 
+  [[nodiscard]] double epochs_done(int64_t batches_per_epoch) const {
+    return static_cast<double>(epoch) +
+           static_cast<double>(batch) / static_cast<double>(batches_per_epoch);
+  }
   [[nodiscard]] UpdateCounts counts() const { return {step, schedule_step, optimizer_step}; }
   void take(const UpdateCounts& counts) {
     step = counts.drawn;

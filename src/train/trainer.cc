@@ -10,6 +10,7 @@
 #include "tasks/registry.h"
 #include "train/checkpoint_writer.h"
 #include "train/core_watch.h"
+#include "train/run_logs.h"
 
 namespace snug::train {
 namespace {
@@ -46,6 +47,7 @@ class Judge {
                           sign * (value - *state_.best_metric) > config.early_stopping_threshold);
     if (is_best) {
       state_.best_metric = value;
+      state_.best_step = state_.step;
       state_.stale_evaluations = 0;
       (void)training_.session->measured_arena_bytes();  // throws where a byte was written astray
       writer_.save_best(state_.step);
@@ -87,7 +89,7 @@ namespace {
 /// alone.
 class UpdateLines {
  public:
-  UpdateLines(Training& training, TrainState& state, MetricsLog& log)
+  UpdateLines(Training& training, TrainState& state, RunLogs& log)
       : training_(training), state_(state), log_(log) {}
 
   void add(const data::BatchPlan& batch, const StepResult& result) {
@@ -131,22 +133,10 @@ class UpdateLines {
 
   Training& training_;
   TrainState& state_;
-  MetricsLog& log_;
+  RunLogs& log_;
   Clock::time_point start_ = Clock::now();
   int64_t tokens_ = 0;
 };
-
-/// The log as far as the checkpoint counts on it, and what changed since.
-MetricsLog continued_log(const Training& training, const TrainState& state) {
-  MetricsLog log(training.folder.file("metrics.jsonl"), state.metrics_bytes);
-  if (log.bytes() < state.metrics_bytes) {
-    say(*training.options, "metrics.jsonl lost lines: the checkpoint counts on " +
-                               std::to_string(state.metrics_bytes) + " bytes, whole lines make " +
-                               std::to_string(log.bytes()));
-  }
-  if (!training.changes.empty()) log.write(state.step, training.changes);
-  return log;
-}
 
 StepResult step(Session& session, const BatchRows& rows, const CheckpointWriter& writer) {
   const int64_t update = session.updates() + 1;
@@ -187,14 +177,13 @@ bool evaluates_after(const TrainState& state, const Training& training) {
 TrainOutcome run_training(Training& training, TrainState state, std::optional<int64_t> good_step) {
   const RunConfig& config = *training.config;
   const RunOptions& options = *training.options;
-  MetricsLog log = continued_log(training, state);
+  RunLogs log(training, state);
   CheckpointWriter writer(training, good_step);
   Judge judge(training, state, writer);
   TrainOutcome outcome;
   const auto save = [&] {
     (void)training.session->measured_arena_bytes();  // throws where a byte was written astray
-    log.sync();
-    state.metrics_bytes = log.bytes();
+    log.keep(state);
     outcome.weights_sha256 = writer.save_last(state);
   };
   writer.finish_archive();
@@ -225,6 +214,11 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
     if (evaluates_after(state, training)) {
       const auto start = Clock::now();
       newest = judge.evaluate();
+      const std::chrono::duration<double> seconds = Clock::now() - start;
+      log.write({.step = state.step,
+                 .epoch = state.epochs_done(training.sampler->batches_per_epoch()),
+                 .metrics = &*newest,
+                 .seconds = seconds.count()});
       if (judge.keep_best(*newest) && !state.is_finished) {
         outcome.status = RunStatus::early_stopped;
         state.is_finished = true;

@@ -4,33 +4,14 @@
 // bits.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <vector>
 
-#include "data/sampler.h"
-#include "setup/run_recipe.h"
 #include "snug/run.h"
-#include "train/checkpoint.h"
-#include "train/evaluation.h"
-#include "train/metrics_log.h"
 #include "train/state.h"
+#include "train/training.h"
 
 namespace snug::train {
-
-struct Training {
-  const RunConfig* config = nullptr;
-  const RunOptions* options = nullptr;
-  Session* session = nullptr;
-  const Model* model = nullptr;
-  const Tokenizer* tokenizer = nullptr;  // null for images
-  std::string base_sha256;               // of what adapters leave as it is
-  FeedContext feed;                      // of the training rows
-  data::TrainSampler* sampler = nullptr;
-  int64_t total_steps = 0;
-  EvalPass validation;  // an empty part: no evaluation
-  RunFolder folder;
-  std::vector<KeyChange> changes;  // on resume; the log says them
-};
 
 struct TrainOutcome {
   RunStatus status = RunStatus::completed;

@@ -24,7 +24,7 @@ namespace {
 /// True where the run in output_dir trained `model` further: then `model` is what it began with.
 bool began_with_model(const RunConfig& config) {
   const train::RunFolder folder{config.output_dir};
-  const std::string file = folder.last() + "/trainer_state.json";
+  const std::string file = train::state_path(folder.last());
   if (config.output_dir.empty() || !io::file_exists(file)) return false;
   return RunConfig::from_json(train::load_state(folder.last()).config_json, file).model ==
          config.model;

@@ -67,7 +67,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   std::vector<train::KeyChange> changes;
   if (state) {
     train::set_levers(state->levers, config);  // a resumed run keeps its own
-    before = RunConfig::from_json(state->config_json, folder.last() + "/trainer_state.json");
+    before = RunConfig::from_json(state->config_json, train::state_path(folder.last()));
     if (config.task == "auto") config.task = before.task;  // what the labels looked like then
     changes = train::changed_keys(before, config);
   }
@@ -151,6 +151,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
     };
   }
   training.changes = changes;
+  training.plan = &planned.report;
   const bool trains_nothing = was_finished && state->is_finished;
   const train::TrainOutcome outcome = train::run_training(training, *state, good_step);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

@@ -101,7 +101,7 @@ class Levers(Case):
         said = self.ok("train", **self.base(**keys, output_dir=out)).stderr
         self.assertIn("levers taken: --", said)
         taken = json.loads((out / "plan.json").read_text())["levers_taken"]
-        state = json.loads((out / "last/trainer_state.json").read_text())
+        state = json.loads((out / "last/snug_state.json").read_text())
         self.assertEqual(state["levers_taken"], taken)
         self.assertTrue(taken)
         alone = {key: value for key, value in keys.items() if key != "allow"}

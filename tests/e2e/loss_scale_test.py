@@ -32,7 +32,7 @@ class LossScale(Case):
         cut = self.base(**dict(keys, output_dir=self.folder / "cut"))
         self.kill_after_a_checkpoint(**cut)
         self.ok("train", **dict(cut, resume=True))
-        states = [json.loads((folder / "last/trainer_state.json").read_text()) for folder in (out, cut["output_dir"])]
+        states = [json.loads((folder / "last/snug_state.json").read_text()) for folder in (out, cut["output_dir"])]
         self.assertEqual(states[0]["loss_scale"], states[1]["loss_scale"])
         self.assertEqual((states[0]["global_step"], states[0]["optimizer_step"], states[0]["schedule_step"]), (6, 1, 1))
         self.assertEqual(sha256(out / "last/model.safetensors"), sha256(cut["output_dir"] / "last/model.safetensors"))

@@ -59,7 +59,7 @@ class Resume(Case):
                 process.send_signal(number)
             _, errors = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 130, errors)
-            state = json.loads((out / "last/trainer_state.json").read_text())
+            state = json.loads((out / "last/snug_state.json").read_text())
             self.assertGreaterEqual(state["global_step"], 3)
 
     def test_under_nohup_the_end_of_the_terminal_is_not_heard(self):
@@ -80,7 +80,7 @@ class Resume(Case):
         self.wait_for_step(out, 4, process)
         process.kill()
         process.communicate()
-        fixed = json.loads((out / "last/trainer_state.json").read_text())["micro_batch"] if (out / "last").exists() else 32
+        fixed = json.loads((out / "last/snug_state.json").read_text())["micro_batch"] if (out / "last").exists() else 32
         small = self.plan(**dict(base, micro_batch_size=fixed))["smallest_budget_bytes"]
         self.assertGreaterEqual(small, smallest)
         self.ok("train", **dict(base, output_dir=out, resume=True, memory=small))

@@ -1,11 +1,14 @@
 """What a run keeps: only finite numbers, files that are what was written, and keys that may change when it goes on."""
 import json
 import math
+import pathlib
 import shutil
 import struct
 
 import common
 from common import Case, options, run, sha256
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 
 
 def write_value(path, name, value, index=0):
@@ -213,7 +216,7 @@ class Files(Tiny):
         values = dict(max_steps=4, save_steps=2, save_total_limit=1)
         out = self.train("run", **values)
         wanted = sha256(out / "last/model.safetensors")
-        for name in ("model.safetensors", "optimizer.safetensors", "config.json", "tokenizer.json", "trainer_state.json"):
+        for name in ("model.safetensors", "optimizer.safetensors", "config.json", "tokenizer.json", "snug_state.json", "trainer_state.json"):
             original = (out / "last" / name).read_bytes()
             self.flip_bytes(out / "last" / name)
             self.refuse(out, f"{out}/last/{name}", "SHA-256", f"rename {out}/checkpoint-4", **values)
@@ -251,11 +254,27 @@ class Files(Tiny):
         self.assertEqual(sha256(out / "last/model.safetensors"), sha256(wanted / "last/model.safetensors"))
         self.assertEqual(json.loads((out / "last/.snug.complete").read_text())["format"], 2)
 
+    def test_a_checkpoint_whose_state_is_trainer_state_json_resumes(self):
+        """tests/golden/older_run: written before snug_state.json existed."""
+        for is_new in (True, False):
+            out = self.folder / f"older_{is_new}"
+            shutil.copytree(GOLDEN / "older_run", out)
+            write_marker(out / "last", is_new)
+            values = dict(model="mlp", hidden_sizes=4, vocab_size=60, max_seq_length=8, train_file=out / "rows.jsonl", output_dir=out,
+                          train_batch_size=8, lr_scheduler_type="constant", logging_steps=1, eval_steps=2, save_steps=2, memory="256MiB", threads=1)
+            done = self.ok("train", **values, max_steps=8, resume=True)
+            self.assertIn("resuming after update 4", done.stderr)
+            state = json.loads((out / "last/trainer_state.json").read_text())
+            self.assertEqual(state["global_step"], 8)
+            self.assertEqual([entry["step"] for entry in state["log_history"] if "eval_loss" in entry], [6, 8])
+            self.assertEqual([entry["step"] for entry in state["log_history"] if "loss" in entry], [5, 6, 7, 8])
+            self.ok("train", **values, max_steps=10, resume=True)
+
     def test_a_state_without_the_rows_hash_goes_on_and_says_so(self):
         values = dict(lr_scheduler_type="constant")
         wanted = self.train("wanted", max_steps=4, **values)
         out = self.train("older", max_steps=2, **values)
-        path = out / "last/trainer_state.json"
+        path = out / "last/snug_state.json"
         state = json.loads(path.read_text())
         for name in ("rows_hash", "validation_rows_hash"):
             del state[name]
@@ -269,14 +288,14 @@ class Files(Tiny):
     def test_every_field_of_an_edited_state_is_checked(self):
         values = dict(max_steps=4)
         out = self.train("run", **values)
-        path = out / "last/trainer_state.json"
+        path = out / "last/snug_state.json"
         original = path.read_text()
         nan = str(struct.unpack("<Q", struct.pack("<d", math.nan))[0])
         edits = [("global_step", -3), ("global_step", 10**15), ("global_step", 3), ("global_step", "4"), ("epoch", -1),
                  ("schedule_step", -1), ("schedule_step", 5), ("optimizer_step", 5), ("optimizer_step", "4"),
                  ("batch", 10**6), ("batch", -1), ("micro_batch", 0), ("micro_batch", 9), ("micro_batch", 2**40),
                  ("rows_hash", "x"), ("rows_hash", "-1"), ("validation_rows_hash", "1.5"), ("stale_evaluations", -1),
-                 ("stale_evaluations", 99), ("loss_sum_bits", nan), ("loss_count", -1), ("loss_count", 99), ("metrics_bytes", -1),
+                 ("stale_evaluations", 99), ("best_step", 5), ("evaluations_bytes", -1), ("loss_sum_bits", nan), ("loss_count", -1), ("loss_count", 99), ("metrics_bytes", -1),
                  ("is_finished", 1), ("best_metric_bits", nan), ("best_metric_bits", "18446744073709551616")]
         for field, value in edits:
             path.write_text(json.dumps(dict(json.loads(original), **{field: value})))

@@ -59,7 +59,7 @@ class TaskCase(Case):
             out = self.folder / model
             said = self.ok("train", **values, output_dir=out).stderr
             self.assertIn(f"the task is {task}", said)
-            self.assertEqual(json.loads((out / "last/trainer_state.json").read_text())["config"]["task"], task)
+            self.assertEqual(json.loads((out / "last/snug_state.json").read_text())["config"]["task"], task)
             summary = self.summary(out)
             self.assertEqual(summary["planned_arena_bytes"], summary["measured_arena_bytes"])
             metrics = json.loads(self.ok("eval", output_dir=out, model=model, test_file=self.valid_file, memory="1GiB", **more).stdout)
@@ -172,7 +172,7 @@ class MultiLabel(TaskCase):
             values = self.base(**self.small(metric_for_best_model=metric, eval_steps=10))
             out = self.folder / metric
             self.ok("train", **values, output_dir=out)
-            best = json.loads((out / "last/trainer_state.json").read_text())["best_metric"]
+            best = json.loads((out / "last/snug_state.json").read_text())["best_metric"]
             found = json.loads(self.ok("eval", output_dir=out, model="mlp", test_file=self.valid_file, memory="1GiB").stdout)
             self.assertAlmostEqual(found[metric.removeprefix("eval_")], best, places=6)
 

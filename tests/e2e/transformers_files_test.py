@@ -165,5 +165,19 @@ class Transformers(Case):
         self.assertEqual(len(model.config.id2label), 10)
 
 
+class States(Transformers):
+    def test_trainer_state_loads(self):
+        out = self.train("run", max_steps=4, logging_steps=1, eval_steps=2, save_steps=2, save_total_limit=2)
+        for folder, steps in ((out / "last", 4), (out / "checkpoint-2", 2)):
+            state = transformers.TrainerState.load_from_json(str(folder / "trainer_state.json"))
+            own = json.loads((folder / "snug_state.json").read_text())
+            self.assertEqual((state.global_step, state.max_steps, state.logging_steps, state.eval_steps, state.save_steps), (steps, 4, 1, 2, 2))
+            self.assertEqual((state.best_metric, state.best_global_step), (own["best_metric"], own["best_step"]))
+            self.assertEqual(state.best_model_checkpoint, str(out / "best"))
+            self.assertEqual([entry["step"] for entry in state.log_history], [1, 2, 2, 3, 4, 4][:steps + steps // 2])
+            self.assertIn("eval_accuracy", state.log_history[2])
+            self.assertEqual(state.epoch, state.log_history[-1]["epoch"])
+
+
 if __name__ == "__main__":
     main()

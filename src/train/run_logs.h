@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run says of itself on disk while it trains: metrics.jsonl and evaluations.jsonl. A resumed
+// run cuts the lines behind its checkpoint.
+#pragma once
+
+#include "train/metrics_log.h"
+#include "train/state.h"
+#include "train/training.h"
+
+namespace snug::train {
+
+class RunLogs {
+ public:
+  RunLogs(const Training& training, const TrainState& state);
+  void write(const UpdateLog& line);
+  void write(const EvaluationLog& line);
+  /// Forces all to the disk, and notes how far the checkpoint counts on it.
+  void keep(TrainState& state);
+
+ private:
+  MetricsLog updates_;
+  MetricsLog evaluations_;
+};
+
+}  // namespace snug::train
