@@ -18,7 +18,7 @@ struct Preset {
   int64_t heads;
   int64_t intermediate;
 };
-constexpr Preset kPresets[] = {{"deberta-v3-tiny", 128100, 2, 128, 2, 512},
+constexpr Preset kPresets[] = {{"deberta-v3-tiny", 32000, 2, 128, 2, 512},
                                {"deberta-v3-xsmall", 128100, 12, 384, 6, 1536},
                                {"deberta-v3-small", 128100, 6, 768, 12, 3072},
                                {"deberta-v3-base", 128100, 12, 768, 12, 3072},
