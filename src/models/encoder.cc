@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/encoder.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "models/config_reader.h"
+#include "models/text_head.h"
+#include "ops/attention/attention.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/embedding/embedding.h"
+#include "ops/shape/shape.h"
+#include "snug/error.h"
+
+namespace snug::models {
+
+void read_encoder(ConfigReader& reader, EncoderConfig& config) {
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  reader.require_text("position_embedding_type", "absolute",
+                      "relative positions are not supported");
+  reader.refuse_other_forms();
+  reader.read_int("vocab_size", config.vocab_size, 1);
+  reader.read_int("hidden_size", config.hidden_size, 1);
+  reader.read_int("num_hidden_layers", config.num_hidden_layers, 1);
+  reader.read_int("num_attention_heads", config.num_attention_heads, 1);
+  reader.read_int("intermediate_size", config.intermediate_size, 1);
+  reader.read_int("max_position_embeddings", config.max_position_embeddings, 1);
+  reader.read_int("type_vocab_size", config.type_vocab_size, 1);
+  reader.read_token_id("pad_token_id", config.pad_token_id);
+  reader.read_number("hidden_dropout_prob", config.hidden_dropout_prob, 1);
+  reader.read_number("attention_probs_dropout_prob", config.attention_probs_dropout_prob, 1);
+  reader.read_number("layer_norm_eps", config.layer_norm_eps, kAny);
+  reader.read_number("initializer_range", config.initializer_range, kAny);
+  reader.read_activation("hidden_act", config.hidden_act);
+  reader.read_labels(config.num_labels, config.labels);
+  reader.read_head(config.head, config.num_labels);
+  read_text_head(reader, config.text_head, config.head);
+  reader.expect({"transformers_version", "torch_dtype", "dtype", "use_cache",
+                 "gradient_checkpointing", "chunk_size_feed_forward", "tie_word_embeddings",
+                 "output_attentions", "output_hidden_states", "output_past", "return_dict",
+                 "_name_or_path", "bos_token_id", "eos_token_id"});
+}
+
+nlohmann::ordered_json encoder_json(const EncoderConfig& config, const std::string& model_type,
+                                    const std::string& classes) {
+  nlohmann::ordered_json json = {
+      {"architectures",
+       {classes + (config.head.kind == HeadKind::token ? "ForTokenClassification"
+                                                       : "ForSequenceClassification")}},
+      {"model_type", model_type},
+      {"vocab_size", config.vocab_size},
+      {"hidden_size", config.hidden_size},
+      {"num_hidden_layers", config.num_hidden_layers},
+      {"num_attention_heads", config.num_attention_heads},
+      {"intermediate_size", config.intermediate_size},
+      {"hidden_act", config.hidden_act},
+      {"hidden_dropout_prob", config.hidden_dropout_prob},
+      {"attention_probs_dropout_prob", config.attention_probs_dropout_prob},
+      {"max_position_embeddings", config.max_position_embeddings},
+      {"type_vocab_size", config.type_vocab_size},
+      {"layer_norm_eps", config.layer_norm_eps},
+      {"initializer_range", config.initializer_range},
+      {"pad_token_id", config.pad_token_id},
+      {"position_embedding_type", "absolute"}};
+  if (config.pad_token_id < 0) json["pad_token_id"] = nullptr;
+  return json;
+}
+
+void append_encoder_head(nlohmann::ordered_json& json, const EncoderConfig& config,
+                         const std::string& classes) {
+  append_head(json, config.head);
+  append_labels(json, config.labels, config.num_labels);
+  append_text_head(json, config.text_head, config.head, classes + "Model");
+}
+
+void check_encoder(const EncoderConfig& config, double dropout, const std::string& where) {
+  const auto refuse = [&where](const std::string& message) {
+    throw Error(ErrorCode::bad_config, where, message);
+  };
+  check_sizes({{"vocab_size", config.vocab_size},
+               {"embedding_size", config.embedding_size},
+               {"hidden_size", config.hidden_size},
+               {"num_hidden_layers", config.num_hidden_layers},
+               {"num_attention_heads", config.num_attention_heads},
+               {"intermediate_size", config.intermediate_size},
+               {"max_position_embeddings", config.max_position_embeddings},
+               {"type_vocab_size", config.type_vocab_size},
+               {"num_labels", config.num_labels}},
+              where);
+  if (config.hidden_size % config.num_attention_heads != 0) {
+    refuse(std::to_string(config.num_attention_heads) +
+           " num_attention_heads do not divide hidden_size " + std::to_string(config.hidden_size));
+  }
+  for (const double rate :
+       {config.hidden_dropout_prob, config.attention_probs_dropout_prob, dropout}) {
+    if (!(rate >= 0 && rate < 1)) refuse("a dropout rate must be at least 0 and below 1");
+  }
+  if (!nn::find_activation(config.hidden_act))
+    refuse("hidden_act \"" + config.hidden_act + "\" is not supported");
+  if (!(config.layer_norm_eps >= 0)) refuse("layer_norm_eps must not be negative");
+  if (!(config.initializer_range >= 0)) refuse("initializer_range must not be negative");
+  check_pad_token(config.pad_token_id, config.vocab_size, where);
+  check_labels(config.num_labels, config.labels, where);
+  check_text_head(config.text_head, config.head.kind, config.num_hidden_layers, dropout);
+}
+
+void apply_encoder_facts(EncoderConfig& config, const ModelFacts& facts) {
+  if (facts.vocab_size > 0) config.vocab_size = facts.vocab_size;
+  take_labels(facts, config.num_labels, config.labels);
+  if (facts.head) config.head = *facts.head;
+}
+
+ModelTraits encoder_traits(const EncoderConfig& config, int64_t max_positions) {
+  return {.vocab_size = config.vocab_size,
+          .max_positions = max_positions,
+          .num_labels = config.num_labels,
+          .labels = config.labels,
+          .head = config.head,
+          .text_head = config.text_head};
+}
+
+InitRule encoder_init_rule(const EncoderConfig& config, const std::string& parameter,
+                           const Shape& shape) {
+  if (parameter.ends_with(".bias")) return {};
+  if (shape.size() == 1) return InitRule::ones();  // a norm's weight
+  const bool is_words = parameter.ends_with("word_embeddings.weight");
+  return {.deviation = config.initializer_range, .zero_row = is_words ? config.pad_token_id : -1};
+}
+
+void check_batch(BatchShape shape, int64_t max_positions, const std::string& family) {
+  if (shape.length > max_positions) {
+    throw Error(ErrorCode::bad_config, "max_seq_length",
+                std::to_string(shape.length) + " tokens are more than the model's " +
+                    std::to_string(max_positions) + " positions",
+                "at most " + std::to_string(max_positions));
+  }
+  if (shape.micro_batch < 1 || shape.length < 1)
+    throw Error(ErrorCode::bad_config, family, "a batch needs at least one row and one token");
+}
+
+void EncoderGraph::declare_inputs(SequenceModel& model, bool head_is_random) {
+  model_ = &model;
+  const Shape ids = {shape_.micro_batch, shape_.length};
+  model.input_ids = b_.input(kInputIds, {DType::i32, ids});
+  if (config_.type_vocab_size > 1)
+    model.token_type_ids = b_.input(kTokenTypeIds, {DType::i32, ids});
+  model.attention_mask = b_.input(kAttentionMask, {DType::boolean, ids});
+  const bool is_random =
+      head_is_random || config_.hidden_dropout_prob > 0 || config_.attention_probs_dropout_prob > 0;
+  if (training_ && is_random) model.rng = b_.input(kRng, {DType::i64, {3}});
+}
+
+ValueId EncoderGraph::positions(ValueId ids) {
+  const ValueId table =
+      b_.parameter(nn::scoped(b_, "position_embeddings.weight"),
+                   {DType::f32, {config_.max_position_embeddings, config_.embedding_size}});
+  return ids == kNone ? slice(b_, table, 0, 0, shape_.length) : embedding(b_, table, ids);
+}
+
+ValueId EncoderGraph::embeddings(ValueId positions) {
+  const int64_t width = config_.embedding_size;
+  const ValueId words =
+      nn::embedding(b_, "word_embeddings", model_->input_ids, config_.vocab_size, width);
+  ValueId types = kNone;
+  if (config_.type_vocab_size > 1) {
+    types = nn::embedding(b_, "token_type_embeddings", model_->token_type_ids,
+                          config_.type_vocab_size, width);
+  } else {  // one type: the same for every token, whatever the second text of a pair is
+    types = b_.parameter(nn::scoped(b_, "token_type_embeddings.weight"), {DType::f32, {1, width}});
+  }
+  return drop(norm("LayerNorm", add(b_, add(b_, words, types), positions)));
+}
+
+ValueId EncoderGraph::attend(ValueId x) {
+  const ValueId q = nn::linear(b_, "query", x, config_.hidden_size);
+  const ValueId k = nn::linear(b_, "key", x, config_.hidden_size);
+  const ValueId v = nn::linear(b_, "value", x, config_.hidden_size);
+  return attention(b_, q, k, v,
+                   {.heads = config_.num_attention_heads,
+                    .mask = model_->attention_mask,
+                    .rng = model_->rng,
+                    .rate = training_ ? config_.attention_probs_dropout_prob : 0})
+      .o;
+}
+
+ValueId EncoderGraph::add_and_normalise(ValueId x, ValueId residual) {
+  const ScopeGuard scope(b_, "output");
+  const ValueId y = drop(nn::linear(b_, "dense", x, config_.hidden_size));
+  return norm("LayerNorm", add(b_, y, residual));
+}
+
+ValueId EncoderGraph::layer(ValueId x) {
+  {
+    const ScopeGuard scope(b_, "attention");
+    ValueId context = kNone;
+    {
+      const ScopeGuard self(b_, "self");
+      context = attend(x);
+    }
+    x = add_and_normalise(context, x);
+  }
+  ValueId inner = kNone;
+  {
+    const ScopeGuard scope(b_, "intermediate");
+    inner = activate(nn::linear(b_, "dense", x, config_.intermediate_size));
+  }
+  return add_and_normalise(inner, x);
+}
+
+ValueId EncoderGraph::first_token(ValueId x) {
+  return reshape(b_, slice(b_, x, 1, 0, 1), {shape_.micro_batch, b_.shape(x)[2]});
+}
+
+}  // namespace snug::models

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What encoders of the first generation have in common: the fields of their config.json, words plus
+// types plus positions, and layers that normalise what they give (Devlin et al. 2018). A family
+// adds its own fields, names and head. B rows, T tokens.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/family.h"
+#include "nn/layers.h"
+
+namespace snug::models {
+
+class ConfigReader;
+
+/// Names are Hugging Face's, whose defaults differ from family to family.
+struct EncoderConfig {
+  int64_t vocab_size = 30522;
+  int64_t embedding_size = 768;  // of words, types and positions
+  int64_t hidden_size = 768;
+  int64_t num_hidden_layers = 12;
+  int64_t num_attention_heads = 12;
+  int64_t intermediate_size = 3072;
+  std::string hidden_act = "gelu";
+  double hidden_dropout_prob = 0.1;
+  double attention_probs_dropout_prob = 0.1;
+  int64_t max_position_embeddings = 512;
+  int64_t type_vocab_size = 2;
+  double layer_norm_eps = 1e-12;
+  double initializer_range = 0.02;
+  int64_t pad_token_id = 0;  // -1: none
+  int64_t num_labels = 2;
+  std::vector<std::string> labels{};  // by id; empty: LABEL_0, LABEL_1, ... when written
+  Head head{};
+  TextHead text_head{};
+  bool operator==(const EncoderConfig&) const = default;
+};
+
+/// All fields but embedding_size; refuses what asks for other mathematics.
+void read_encoder(ConfigReader& reader, EncoderConfig& config);
+/// `classes`: the name of transformers' classes up to "ForSequenceClassification".
+[[nodiscard]] nlohmann::ordered_json encoder_json(const EncoderConfig& config,
+                                                  const std::string& model_type,
+                                                  const std::string& classes);
+/// The end of it: head and labels.
+void append_encoder_head(nlohmann::ordered_json& json, const EncoderConfig& config,
+                         const std::string& classes);
+/// Throws Error{bad_config} at `where` for sizes that cannot be. `dropout`: before the classifier.
+void check_encoder(const EncoderConfig& config, double dropout, const std::string& where);
+/// What ModelFamily's functions of these names do.
+void apply_encoder_facts(EncoderConfig& config, const ModelFacts& facts);
+[[nodiscard]] ModelTraits encoder_traits(const EncoderConfig& config, int64_t max_positions);
+[[nodiscard]] InitRule encoder_init_rule(const EncoderConfig& config, const std::string& parameter,
+                                         const Shape& shape);
+/// Throws Error{bad_config} for a length beyond max_positions.
+void check_batch(BatchShape shape, int64_t max_positions, const std::string& family);
+
+/// Parts of the graph, in the builder's scope at the time.
+class EncoderGraph {
+ public:
+  EncoderGraph(GraphBuilder& builder, const EncoderConfig& config, BatchShape shape, bool training)
+      : b_(builder), config_(config), shape_(shape), training_(training) {}
+
+  /// Declares the fed values: ids, mask, types where there is more than one, random numbers where
+  /// anything draws some.
+  void declare_inputs(SequenceModel& model, bool head_is_random);
+  /// `positions` (T, width) or (B, T, width).
+  [[nodiscard]] ValueId embeddings(ValueId positions);
+  /// Rows 0 ... T - 1 of the table, or those of `ids` i32(B, T).
+  [[nodiscard]] ValueId positions(ValueId ids = kNone);
+  /// As BertLayer calls its parts.
+  [[nodiscard]] ValueId layer(ValueId x);
+  /// Of the heads over q, k and v by these names.
+  [[nodiscard]] ValueId attend(ValueId x);
+  [[nodiscard]] ValueId drop(ValueId x) {
+    return nn::dropout(b_, x, model_->rng, config_.hidden_dropout_prob);
+  }
+  [[nodiscard]] ValueId activate(ValueId x) {
+    return nn::activate(b_, x, *nn::find_activation(config_.hidden_act));
+  }
+  [[nodiscard]] ValueId norm(const std::string& name, ValueId x) {
+    return nn::layer_norm(b_, name, x, config_.layer_norm_eps);
+  }
+  /// (B, T, width) -> (B, width)
+  [[nodiscard]] ValueId first_token(ValueId x);
+
+ private:
+  [[nodiscard]] ValueId add_and_normalise(ValueId x, ValueId residual);
+
+  GraphBuilder& b_;
+  const EncoderConfig& config_;
+  BatchShape shape_;
+  bool training_;
+  SequenceModel* model_ = nullptr;
+};
+
+}  // namespace snug::models

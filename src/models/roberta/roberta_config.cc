@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// RobertaConfig: validation, config.json in and out.
+#include <nlohmann/json.hpp>
+
+#include "models/config_reader.h"
+#include "models/roberta/roberta.h"
+#include "snug/error.h"
+
+namespace snug::models {
+namespace {
+
+// The name of transformers' classes up to "ForSequenceClassification".
+std::string classes_of(const RobertaConfig& config) {
+  if (config.model_type == "xlm-roberta") return "XLMRoberta";
+  return config.model_type == "camembert" ? "Camembert" : "Roberta";
+}
+
+}  // namespace
+
+void validate(const RobertaConfig& config, const std::string& where) {
+  check_encoder(config, config.classifier_rate(), where);
+  if (config.embedding_size != config.hidden_size)
+    throw Error(ErrorCode::bad_config, where, "embedding_size must be hidden_size");
+  if (config.pad_token_id < 0)
+    throw Error(ErrorCode::bad_config, where, "pad_token_id is null: positions count from it");
+  if (config.max_positions() < 1) {
+    throw Error(ErrorCode::bad_config, where,
+                "max_position_embeddings " + std::to_string(config.max_position_embeddings) +
+                    " leaves no position behind the padding token " +
+                    std::to_string(config.pad_token_id));
+  }
+}
+
+RobertaConfig roberta_config_from_json(std::string_view json, const std::string& file,
+                                       std::vector<std::string>* ignored) {
+  ConfigReader reader(json, file);
+  RobertaConfig config;
+  reader.read("model_type", config.model_type);
+  if (classes_of(config) == "Roberta")
+    reader.require_text("model_type", "roberta", "the model is not RoBERTa");
+  read_encoder(reader, config);
+  config.embedding_size = config.hidden_size;
+  if (reader.find("classifier_dropout")) {
+    double rate = 0;
+    reader.read_number("classifier_dropout", rate, 1);
+    config.classifier_dropout = rate;
+  }
+  validate(config, file);
+  if (ignored != nullptr) *ignored = reader.unknown();
+  return config;
+}
+
+std::string roberta_config_to_json(const RobertaConfig& config) {
+  nlohmann::ordered_json json = encoder_json(config, config.model_type, classes_of(config));
+  json["bos_token_id"] = 0;
+  json["eos_token_id"] = 2;
+  json["classifier_dropout"] = nullptr;
+  if (config.classifier_dropout) json["classifier_dropout"] = *config.classifier_dropout;
+  append_encoder_head(json, config, classes_of(config));
+  return json.dump(2) + "\n";
+}
+
+}  // namespace snug::models
