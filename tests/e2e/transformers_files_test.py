@@ -34,6 +34,15 @@ class Transformers(Case):
             max_position_embeddings=40, **labels))
         yield transformers.DistilBertForSequenceClassification(transformers.DistilBertConfig(
             vocab_size=size, dim=32, n_layers=2, n_heads=2, hidden_dim=64, max_position_embeddings=40, **labels))
+        bert_like = dict(vocab_size=size, num_hidden_layers=2, intermediate_size=48, max_position_embeddings=40, **labels)
+        yield transformers.RobertaForSequenceClassification(transformers.RobertaConfig(
+            hidden_size=32, num_attention_heads=2, type_vocab_size=1, pad_token_id=0, **bert_like))
+        yield transformers.XLMRobertaForSequenceClassification(transformers.XLMRobertaConfig(
+            hidden_size=33, num_attention_heads=3, type_vocab_size=1, pad_token_id=0, **bert_like))
+        yield transformers.ElectraForSequenceClassification(transformers.ElectraConfig(
+            embedding_size=20, hidden_size=36, num_attention_heads=4, **bert_like))
+        yield transformers.AlbertForSequenceClassification(transformers.AlbertConfig(
+            embedding_size=20, hidden_size=36, num_attention_heads=4, num_hidden_groups=1, **bert_like))
         yield transformers.DebertaV2ForSequenceClassification(transformers.DebertaV2Config(
             vocab_size=size, hidden_size=33, num_hidden_layers=2, num_attention_heads=3, intermediate_size=48,
             max_position_embeddings=40, type_vocab_size=0, relative_attention=True, position_buckets=8, norm_rel_ebd="layer_norm",
