@@ -9,6 +9,8 @@
 namespace snug::train {
 namespace {
 
+constexpr int64_t kSamplesPerPart = 12;  // a mask forward and backward, and a sum
+
 void check_length(const RunConfig& config, const Model& model) {
   const int64_t most = model.traits.max_positions;
   if (most == 0 || config.max_seq_length <= most) return;
@@ -52,7 +54,12 @@ void begin_resize(const RunConfig& config, int64_t tokens, Model& model) {
 
 }  // namespace
 
-models::ProgramSize Model::size(int64_t length) const { return (*family->size)(config, length); }
+models::ProgramSize Model::size(int64_t length) const {
+  models::ProgramSize size = (*family->size)(config, length);
+  const models::TextHead& head = traits.text_head;
+  if (head != models::TextHead()) size.parts += 1 + head.multi_sample_dropout / kSamplesPerPart;
+  return size;
+}
 
 std::string Model::config_json() const { return (*family->write)(config); }
 

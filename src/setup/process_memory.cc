@@ -21,6 +21,8 @@ constexpr int64_t kBaseBytes = 25 * kMiB;
 constexpr int64_t kBytesPerPart = 160 * kKiB;  // graph, schedule, bound pointers, compiled kernels
 // Kernels of 16 bits beside those of f32, and casts between them: 1.3 to 2.2 MiB measured.
 constexpr int64_t kBytesIn16Bits = 2 * kMiB;
+// Products of a row each and their gradients, which nothing else of a model has: 2.1 MiB measured.
+constexpr int64_t kPoolingBytes = 3 * kMiB;
 constexpr int64_t kBytesPerPartIn16Bits = 16 * kKiB;
 constexpr int64_t kAdaptersPerPart = 4;  // 12 nodes each, in place of those of a weight
 constexpr int64_t kBytesPerBucket = 1 * kMiB;
@@ -62,6 +64,7 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
   needs.layer_parts = longest.layer_parts;
   needs.longest_parts = longest.parts;
   needs.buckets = static_cast<int64_t>(lengths.size());
+  needs.pools_by_attention = model.traits.text_head.pooling == models::Pooling::attention;
   needs.window_rows = data::kWindowBatches * batch;
   if (rows > 0) needs.window_rows = std::min(needs.window_rows, rows);
   needs.config_bytes = static_cast<int64_t>(config.to_json().size());
@@ -87,6 +90,7 @@ int64_t process_reservation(const ProcessNeeds& needs) {
   const int64_t in_16_bits = needs.has_16_bits ? kBytesIn16Bits + kBytesPerPartIn16Bits * parts : 0;
   return round_up(kBaseBytes + table_bytes(needs) + kBytesPerHeaderByte * needs.header_bytes +
                       kBytesPerBucket * needs.buckets + kBytesPerPart * parts + in_16_bits +
+                      (needs.pools_by_attention ? kPoolingBytes : 0) +
                       kBytesPerThread * needs.threads + kBytesPerWindowRow * needs.window_rows +
                       needs.metric_bytes,
                   kMiB);

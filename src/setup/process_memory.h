@@ -32,6 +32,7 @@ struct ProcessNeeds {
   bool trains = true;
   bool learns_vocabulary = false;
   bool has_16_bits = false;  // mixed precision, in training or evaluation
+  bool pools_by_attention = false;
 };
 
 /// What is known of a model, its tokens and the configuration. `rows` 0: not known. Threads and
