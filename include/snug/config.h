@@ -156,7 +156,8 @@ struct RunConfig {
   int64_t logging_steps = 500;
   int64_t eval_steps = 0;  // 0: at the end of every epoch
   int64_t save_steps = 500;
-  int64_t save_total_limit = 0;  // checkpoint-N folders kept beside best/ and last/
+  int64_t save_total_limit = 0;    // checkpoint-N folders kept beside best/ and last/
+  std::string report_to = "none";  // or tensorboard: event files in output_dir/runs
   std::string metric_for_best_model = "loss";
   std::optional<bool> greater_is_better;  // unset: as the metric wants
   int64_t early_stopping_patience = 0;    // 0: off

@@ -124,8 +124,11 @@ std::string value_text(const YAML::Node& value, const std::string& key, const st
          "keys are not nested: write 'key: value'");
   if (option != nullptr && option->form == config::ValueForm::object_list)
     return objects_text(value, key, where);
+  // A field of TrainingArguments that may be an empty list may be a list of one.
+  const config::TrainingArgument* field = config::find_training_argument(key);
   const bool is_list = option != nullptr && (option->form == config::ValueForm::number_list ||
-                                             option->form == config::ValueForm::text_list);
+                                             option->form == config::ValueForm::text_list ||
+                                             (field != nullptr && field->accepted == "none|"));
   if (option != nullptr && !is_list)
     fail(where, key + ": a list stands where one value belongs", "write '" + key + ": VALUE'");
   std::vector<std::string> items;

@@ -385,6 +385,8 @@ void add_output(std::vector<Option>& all) {
       may_change(
           integer_option({"save_total_limit", "checkpoint-N folders kept beside best and last"},
                          &RunConfig::save_total_limit, between(0, 1e6))),
+      may_change(word_option({"report_to", "tensorboard: event files in output_dir/runs, too"},
+                             &RunConfig::report_to, {"none", "tensorboard"})),
       word_option({"metric_for_best_model",
                    "what decides best and early stopping, the loss or a metric of the task (eval_ "
                    "before the name is accepted)"},

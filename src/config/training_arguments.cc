@@ -313,8 +313,8 @@ void take_value(RunConfig& config, GivenFields& fields, std::string_view key,
     return;
   }
   fields.erase(name);
-  const bool is_unset =
-      field != nullptr && field->accepted == "none" && plain_value(*field, text) == "none";
+  const bool is_unset = field != nullptr && field->accepted.starts_with("none") &&
+                        is_in(field->accepted, plain_value(*field, text));
   if (is_unset) {
     const std::string default_value = find_option(name)->info.default_value;
     set_option(config, key, default_value, source, where);

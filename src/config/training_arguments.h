@@ -25,7 +25,7 @@ struct TrainingArgument {
   std::string_view name;
   FieldFate fate = FieldFate::anyway;
   /// Values that ask for what happens anyway, in the form of plain_value(), with "|" between them.
-  /// Of a kept field: "none" where that is the key's default.
+  /// Of a kept field: "none" where that is the key's default, and what else means it.
   std::string_view accepted;
   std::string_view meaning;    // what Snug does, as a sentence without its end
   std::string_view otherwise;  // what to do instead of giving another value

@@ -212,7 +212,8 @@ TEST(TrainingArguments, contradictions_and_other_values_are_refused) {
        "tf32: 'true' is refused: a float32 product is computed as one\nhint: leave"},
       {{{"deepspeed", "ds.json"}}, "hint: give memory"},
       {{{"fsdp", "full_shard"}}, "one process computes on the CPU"},
-      {{{"report_to", "tensorboard"}}, "the log is metrics.jsonl"},
+      {{{"report_to", "wandb"}}, "nothing is sent anywhere"},
+      {{{"report_to", "all"}}, "'all' is not allowed"},
       {{{"push_to_hub", std::nullopt}}, "nothing is sent anywhere"},
       {{{"save_strategy", "epoch"}}, "hint: epoch is not built: give save_steps"},
       {{{"save_strategy", "no"}, {"save_steps", "50"}}, "save_strategy no contradicts save_steps"},
@@ -259,12 +260,14 @@ TEST(TrainingArguments, the_command_line_wins_over_the_file_under_any_name) {
 TEST(TrainingArguments, files_may_hold_null_lists_and_mappings) {
   const RunConfig config = from_yaml(
       "deepspeed: null\nreport_to: []\nlr_scheduler_kwargs: {}\neval_steps: ~\n"
-      "gradient_checkpointing_kwargs: {use_reentrant: False}\nfsdp: ''\nmetric_for_best_model:\n");
+      "gradient_checkpointing_kwargs: {use_reentrant: False}\nfsdp: ''\nfsdp_config: {}\n"
+      "metric_for_best_model:\n");
   EXPECT_EQ(config.notices.size(), 1u);  // many are one line
   EXPECT_NE(said(config).find("deepspeed none, fsdp ''"), std::string::npos) << said(config);
   EXPECT_EQ(config, RunConfig());
   EXPECT_ERROR((void)from_yaml("\nreport_to: [wandb, tensorboard]\n"),
-               "[run.yaml:2] report_to: 'wandb,tensorboard' is refused");
+               "'wandb,tensorboard' is not allowed");
+  EXPECT_EQ(from_yaml("report_to: [tensorboard]\n").report_to, "tensorboard");
   EXPECT_ERROR((void)from_yaml("accelerator_config: {split_batches: true}\n"),
                "accelerator_config: '{split_batches: true}' is refused");
   EXPECT_ERROR((void)from_yaml("fp16: true\nfp16: false\n"), "the key 'fp16' stands twice");

@@ -27,6 +27,7 @@ constexpr int64_t kBytesPerPartIn16Bits = 16 * kKiB;
 constexpr int64_t kAdaptersPerPart = 4;  // 12 nodes each, in place of those of a weight
 constexpr int64_t kBytesPerBucket = 1 * kMiB;
 constexpr int64_t kBytesPerThread = 128 * kKiB;
+constexpr int64_t kBytesOfEvents = 512 * kKiB;
 constexpr int64_t kBytesPerWindowRow = 64;  // of the samplers of training and evaluation
 constexpr int64_t kCopiesOfConfig = 16;     // as text, as values, in the checkpoint's state
 
@@ -68,6 +69,7 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
   needs.window_rows = data::kWindowBatches * batch;
   if (rows > 0) needs.window_rows = std::min(needs.window_rows, rows);
   needs.config_bytes = static_cast<int64_t>(config.to_json().size());
+  needs.writes_events = config.report_to != "none";
   needs.has_16_bits = config.bf16 || config.fp16 || config.bf16_full_eval ||
                       config.fp16_full_eval || !config.precision_overrides.empty();
   for (const std::string& label : model.labels)
@@ -92,7 +94,7 @@ int64_t process_reservation(const ProcessNeeds& needs) {
                       kBytesPerBucket * needs.buckets + kBytesPerPart * parts + in_16_bits +
                       (needs.pools_by_attention ? kPoolingBytes : 0) +
                       kBytesPerThread * needs.threads + kBytesPerWindowRow * needs.window_rows +
-                      needs.metric_bytes,
+                      needs.metric_bytes + (needs.writes_events ? kBytesOfEvents : 0),
                   kMiB);
 }
 

@@ -33,6 +33,7 @@ struct ProcessNeeds {
   bool learns_vocabulary = false;
   bool has_16_bits = false;  // mixed precision, in training or evaluation
   bool pools_by_attention = false;
+  bool writes_events = false;  // the text of the plan and the records of it
 };
 
 /// What is known of a model, its tokens and the configuration. `rows` 0: not known. Threads and

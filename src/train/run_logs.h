@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run says of itself on disk while it trains: metrics.jsonl and evaluations.jsonl. A resumed
-// run cuts the lines behind its checkpoint.
+// What a run says of itself on disk while it trains: metrics.jsonl, evaluations.jsonl and, where
+// report_to asks for it, TensorBoard's event files in runs/. A resumed run cuts the lines behind
+// its checkpoint, and begins an event file that hides the events behind it.
 #pragma once
 
+#include <optional>
+
+#include "io/event_file.h"
 #include "train/metrics_log.h"
 #include "train/state.h"
 #include "train/training.h"
@@ -20,6 +24,7 @@ class RunLogs {
  private:
   MetricsLog updates_;
   MetricsLog evaluations_;
+  std::optional<io::EventFile> events_;
 };
 
 }  // namespace snug::train
