@@ -21,6 +21,7 @@
 
 #include "snug/lora.h"
 #include "snug/memory.h"
+#include "snug/tokenizer_kind.h"
 
 namespace snug {
 
@@ -68,6 +69,7 @@ struct RunConfig {
   int64_t num_hidden_layers = 0;
   int64_t embedding_size = 0;
   std::string tokenizer;  // empty: learned from the training text
+  TokenizerKind tokenizer_kind = TokenizerKind::wordpiece;
   int64_t vocab_size = 30522;
   int64_t image_size = 0;                              // 0: the model's own
   std::vector<int64_t> stage_blocks;                   // empty: the model's own

@@ -74,6 +74,10 @@ void add_model(std::vector<Option>& all) {
            "vocab.txt, tokenizer.json or a folder that holds one; empty: the model's own, or a "
            "vocabulary learned from the training text"},
           &RunConfig::tokenizer, true)),
+      choice_option({"tokenizer_kind",
+                     "of a vocabulary learned from the training text: BERT's pieces of words in "
+                     "lower case, or byte-level pairs or pieces with scores of the text as it is"},
+                    &RunConfig::tokenizer_kind, {"wordpiece", "bpe", "unigram"}),
       integer_option({"vocab_size",
                       "upper limit of a learned vocabulary; the vocabulary of a plan without data "
                       "and tokenizer",

@@ -9,6 +9,7 @@
 
 #include "io/file.h"
 #include "setup/data_notices.h"
+#include "setup/listed.h"
 #include "setup/process_memory.h"
 #include "snug/error.h"
 #include "tasks/registry.h"
@@ -42,10 +43,20 @@ std::string model_tokenizer_folder(const RunConfig& config) {
   return Tokenizer::is_in(config.model) ? config.model : std::string();
 }
 
+/// Where a folder says its tokenizer twice.
+std::string tokenizer_notice(const std::string& path) {
+  if (!io::is_folder(path)) return {};
+  const std::vector<std::string> files = Tokenizer::files_in(path);
+  if (files.size() < 2) return {};
+  return "the tokenizer is read from " + files.front() + " of " + path + ", not from " +
+         joined({files.begin() + 1, files.end()}, files.size());
+}
+
 std::unique_ptr<const Tokenizer> learn_tokenizer(const RunConfig& config, const RunOptions& options,
                                                  const data::RowForm& form) {
   config.require({"train_file"});
-  VocabularyLearner learner({.vocab_size = config.vocab_size,
+  VocabularyLearner learner({.kind = config.tokenizer_kind,
+                             .vocab_size = config.vocab_size,
                              .seed = static_cast<uint64_t>(config.seed),
                              .lowercase = true});
   data::BadRowLog log{.policy = policy_of(config)};
@@ -70,7 +81,7 @@ std::unique_ptr<const Tokenizer> learn_tokenizer(const RunConfig& config, const 
     throw Error(ErrorCode::bad_data, config.train_file, "the file has no rows",
                 "give a file with at least one labelled row");
   say(options, "learning a vocabulary of at most " + std::to_string(config.vocab_size) + " tokens");
-  return std::make_unique<const Tokenizer>(Tokenizer::from_tokens(learner.learn(), {}));
+  return std::make_unique<const Tokenizer>(Tokenizer::learned(learner.learn()));
 }
 
 data::Overlong overlong_of(const RunConfig& config) {
@@ -163,8 +174,14 @@ std::unique_ptr<const Tokenizer> open_tokenizer(const RunConfig& config, const R
                                                 const data::RowForm& form) {
   if (learns_vocabulary(config, tokenizer_folder)) return learn_tokenizer(config, options, form);
   std::string path = tokenizer_folder;
-  if (path.empty()) path = config.tokenizer;
-  if (path.empty()) path = model_tokenizer_folder(config);
+  if (path.empty()) {
+    path = config.tokenizer.empty() ? model_tokenizer_folder(config) : config.tokenizer;
+    if (config.source_of("tokenizer_kind") != ConfigSource::default_value)
+      throw Error(ErrorCode::bad_config, "tokenizer_kind",
+                  "it is of a learned vocabulary, and " + path + " is the tokenizer of this run",
+                  "leave tokenizer_kind away");
+  }
+  if (tokenizer_folder.empty()) say(options, tokenizer_notice(path));
   return std::make_unique<const Tokenizer>(Tokenizer::load(path));
 }
 

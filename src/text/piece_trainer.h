@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sentencepiece's BPE trainer over words with counts, with WordPiece's distinction of first and
-// later characters.
+// sentencepiece's trainers over words with counts, whose symbols are the caller's.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +15,19 @@ struct SymbolWord {
 };
 inline constexpr int64_t kMaxSymbols = 0xD800 - 0x3400;
 
-/// Returns up to `merges` sequences of two or more symbols, in the order in which the trainer made
-/// them.
+struct ScoredPiece {
+  std::vector<uint16_t> symbols;
+  double score = 0;
+};
+
+/// Byte pair encoding: returns up to `merges` sequences of two or more symbols, in the order in
+/// which the trainer made them.
 [[nodiscard]] std::vector<std::vector<uint16_t>> train_pieces(const std::vector<SymbolWord>& words,
                                                               int64_t merges);
+/// Unigram: returns up to `size` sequences, every symbol of the words alone among them, with the
+/// logarithms of their probabilities, the greatest first. `size` must be above the number of
+/// symbols.
+[[nodiscard]] std::vector<ScoredPiece> train_unigram(const std::vector<SymbolWord>& words,
+                                                     int64_t size);
 
 }  // namespace snug

@@ -8,6 +8,7 @@
 #include "io/file.h"
 #include "io/sha256.h"
 #include "snug/error.h"
+#include "text/own_pipeline.h"
 
 namespace snug {
 namespace {
@@ -176,26 +177,19 @@ namespace {
 constexpr const char* kFiles[] = {"tokenizer.json", "vocab.txt", "vocab.json", "spm.model",
                                   "sentencepiece.bpe.model"};
 
-/// The first of them that the folder has; empty where it has none.
-std::string file_in(const std::filesystem::path& folder) {
-  for (const char* name : kFiles) {
-    if (io::file_exists(folder / name)) return folder / name;
-  }
-  return {};
-}
-
 }  // namespace
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   std::string file = path.string();
   if (io::is_folder(file)) {
-    file = file_in(path);
-    if (file.empty()) {
+    const std::vector<std::string> files = files_in(path);
+    if (files.empty()) {
       throw Error(ErrorCode::io, path.string(),
                   "the folder has neither tokenizer.json nor vocab.txt, vocab.json, spm.model or "
                   "sentencepiece.bpe.model",
                   "name a folder of a model, or a file of a tokenizer");
     }
+    file = path / files.front();
   } else if (!io::file_exists(file)) {
     throw Error(ErrorCode::io, file, "there is no such file or folder",
                 "check the path of the tokenizer");
@@ -213,17 +207,31 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
                           : read_vocab_txt(file, config));
 }
 
-bool Tokenizer::is_in(const std::filesystem::path& folder) { return !file_in(folder).empty(); }
+bool Tokenizer::is_in(const std::filesystem::path& folder) { return !files_in(folder).empty(); }
+
+std::vector<std::string> Tokenizer::files_in(const std::filesystem::path& folder) {
+  std::vector<std::string> files;
+  for (const char* name : kFiles) {
+    if (io::file_exists(folder / name)) files.emplace_back(name);
+  }
+  return files;
+}
 
 Tokenizer Tokenizer::from_tokens(const std::vector<std::string>& tokens,
                                  const BertNormalizerOptions& options) {
+  return learned({.tokens = tokens, .scores = {}, .merges = {}, .normalizer = options});
+}
+
+Tokenizer Tokenizer::learned(LearnedVocabulary vocabulary) {
   TokenizerSpec spec;
   spec.where = "vocabulary";
-  for (size_t i = 0; i < tokens.size(); ++i)
-    add_vocabulary_token(spec, tokens[i], "token " + std::to_string(i));
+  for (size_t i = 0; i < vocabulary.tokens.size(); ++i)
+    add_vocabulary_token(spec, vocabulary.tokens[i], "token " + std::to_string(i));
+  spec.scores = std::move(vocabulary.scores);
+  spec.merges = std::move(vocabulary.merges);
   spec.roles = bert_roles();
   add_role_tokens(spec, spec.roles);
-  set_bert_pipeline(spec, options);
+  set_pipeline(spec, vocabulary.kind, vocabulary.normalizer);
   return Tokenizer(std::move(spec));
 }
 

@@ -17,6 +17,7 @@
 #include "text/bert_normalizer.h"
 #include "text/pipeline.h"
 #include "text/tokenizer_spec.h"
+#include "text/vocabulary.h"
 #include "text/word_cache.h"
 
 namespace snug {
@@ -56,9 +57,13 @@ class Tokenizer {
   [[nodiscard]] static Tokenizer load(const std::filesystem::path& path);
   /// True where load() finds a tokenizer in the folder.
   [[nodiscard]] static bool is_in(const std::filesystem::path& folder);
-  /// BERT's tokenizer over tokens in the order of their ids, e.g. those VocabularyLearner returns.
+  /// The files of a folder that are or begin a tokenizer, first the one that load() reads.
+  [[nodiscard]] static std::vector<std::string> files_in(const std::filesystem::path& folder);
+  /// BERT's tokenizer over tokens in the order of their ids.
   [[nodiscard]] static Tokenizer from_tokens(const std::vector<std::string>& tokens,
                                              const BertNormalizerOptions& options);
+  /// What VocabularyLearner returns.
+  [[nodiscard]] static Tokenizer learned(LearnedVocabulary vocabulary);
 
   /// Appends the ids of a text, without tokens around it. Throws Error{bad_data} at the first byte
   /// that is not UTF-8.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the files of a tokenizer, and the description of BERT's.
+// Writes the files of a tokenizer.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,34 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json template_step(const char* kind, const std::string& id, int type) {
-  return Json{{kind, Json{{"id", id}, {"type_id", type}}}};
-}
-
-Json bert_template(const TokenizerSpec& spec) {
-  const TokenRoles& roles = spec.roles;
-  Json out{{"type", "TemplateProcessing"}};
-  out["single"] =
-      Json::array({template_step("SpecialToken", roles.cls, 0), template_step("Sequence", "A", 0),
-                   template_step("SpecialToken", roles.sep, 0)});
-  out["pair"] = out["single"];
-  out["pair"].push_back(template_step("Sequence", "B", 1));
-  out["pair"].push_back(template_step("SpecialToken", roles.sep, 1));
-  for (const std::string& name : {roles.cls, roles.sep}) {
-    out["special_tokens"][name] = Json{{"id", name},
-                                       {"ids", Json::array({spec.vocabulary.find(name)})},
-                                       {"tokens", Json::array({name})}};
-  }
-  return out;
-}
-
-Json bert_normalizer(const BertNormalizerOptions& options) {
-  return Json{{"type", "BertNormalizer"},
-              {"clean_text", options.clean_text},
-              {"handle_chinese_chars", options.handle_chinese_chars},
-              {"strip_accents", options.strip_accents ? Json(*options.strip_accents) : Json()},
-              {"lowercase", options.lowercase}};
-}
+constexpr const char* kAnyTokenizer = "PreTrainedTokenizerFast";  // transformers' name
 
 bool is_role(const TokenizerSpec& spec, const AddedToken& token) {
   const TokenRoles& r = spec.roles;
@@ -161,7 +134,12 @@ void name_roles(const TokenizerSpec& spec, Json& config) {
 void write_config(Json config, const std::string& folder, int64_t model_max_length,
                   bool has_type_ids) {
   if (model_max_length > 0) config["model_max_length"] = model_max_length;
-  if (!has_type_ids) config["model_input_names"] = {"input_ids", "attention_mask"};
+  // Some versions of transformers make no type ids where a file of no family says nothing.
+  if (!has_type_ids) {
+    config["model_input_names"] = {"input_ids", "attention_mask"};
+  } else if (config["tokenizer_class"] == kAnyTokenizer) {
+    config["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
+  }
   io::write_file(folder + "/tokenizer_config.json", config.dump(2) + "\n");
 }
 
@@ -188,39 +166,13 @@ std::string lines_of(const TokenTable& vocabulary) {
 
 }  // namespace
 
-void set_bert_pipeline(TokenizerSpec& spec, const BertNormalizerOptions& normalizer) {
-  const auto require = [&](const std::string& role, const std::string& name) {
-    if (spec.vocabulary.find(name) >= 0) return;
-    throw Error(ErrorCode::bad_data, spec.where,
-                "the vocabulary has no " + role + " token '" + name + "'",
-                "add it, or name it as " + role + "_token in tokenizer_config.json");
-  };
-  require("unk", spec.roles.unk);
-  require("cls", spec.roles.cls);
-  require("sep", spec.roles.sep);
-  require("pad", spec.roles.pad);
-  const Json pipeline{
-      {"normalizer", bert_normalizer(normalizer)},
-      {"pre_tokenizer", Json{{"type", "BertPreTokenizer"}}},
-      {"post_processor", bert_template(spec)},
-      {"decoder", Json{{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}}};
-  spec.pipeline = pipeline.dump();
-  spec.model = Json{
-      {"type", "WordPiece"},
-      {"unk_token", spec.roles.unk},
-      {"continuing_subword_prefix", "##"},
-      {"max_input_chars_per_word",
-       100}}.dump();
-}
-
 void write_tokenizer_files(const TokenizerSpec& spec, const std::string& folder,
                            int64_t model_max_length, bool has_type_ids) {
   if (spec.sentencepiece) return write_sentencepiece(spec, folder, model_max_length, has_type_ids);
   if (kind_of(spec) == "WordPiece")
     io::write_file(folder + "/vocab.txt", lines_of(spec.vocabulary));
   io::write_file(folder + "/tokenizer.json", tokenizer_json_of(spec));
-  Json config{
-      {"tokenizer_class", is_plain_bert(spec) ? "BertTokenizer" : "PreTrainedTokenizerFast"}};
+  Json config{{"tokenizer_class", is_plain_bert(spec) ? "BertTokenizer" : kAnyTokenizer}};
   const io::JsonValue pipeline = io::parse_json(spec.pipeline, spec.where);
   if (type_of(pipeline, "normalizer") == "BertNormalizer") {
     const io::JsonValue normalizer = pipeline.at("normalizer");

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "text/added_tokens.h"
-#include "text/bert_normalizer.h"
 #include "text/bpe_model.h"
 #include "text/token_table.h"
 #include "text/unigram_model.h"
@@ -35,6 +34,7 @@ struct SentencePieceSpec {
   std::vector<PieceKind> kinds;  ///< one for each token
   std::string tokenizer_class;   ///< transformers' name
   int32_t unk = -1;
+  bool is_bpe = false;  ///< else Unigram
   bool byte_fallback = false;
   bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
 };
@@ -87,8 +87,6 @@ inline constexpr int64_t kMaxTokenizerValues = 100'000;
 /// Reads a sentencepiece model: DeBERTa's or XLM-R's.
 [[nodiscard]] TokenizerSpec read_sentencepiece(const std::string& file,
                                                const TokenizerConfig& config);
-/// The pipeline and the model of BERT's tokenizer over the vocabulary that is there.
-void set_bert_pipeline(TokenizerSpec& spec, const BertNormalizerOptions& normalizer);
 
 /// Writes tokenizer.json, tokenizer_config.json and, for WordPiece, vocab.txt into an existing
 /// folder; model_max_length where it is above 0, model_input_names where there are no type ids.

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "io/text_file.h"
 #include "snug/error.h"
+#include "text/own_pipeline.h"
 #include "text/tokenizer_spec.h"
 
 namespace snug {
@@ -139,9 +140,10 @@ TokenizerSpec read_vocab_txt(const std::string& file, const TokenizerConfig& con
   name(spec.roles.sep, config.roles.sep);
   name(spec.roles.mask, config.roles.mask);
   add_role_tokens(spec, spec.roles);
-  set_bert_pipeline(spec, {.handle_chinese_chars = config.handle_chinese_chars.value_or(true),
-                           .strip_accents = config.strip_accents,
-                           .lowercase = config.lowercase.value_or(true)});
+  set_pipeline(spec, TokenizerKind::wordpiece,
+               {.handle_chinese_chars = config.handle_chinese_chars.value_or(true),
+                .strip_accents = config.strip_accents,
+                .lowercase = config.lowercase.value_or(true)});
   return spec;
 }
 

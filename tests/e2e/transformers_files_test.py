@@ -2,8 +2,9 @@
 loaded there. Listed as not run where torch or transformers is missing."""
 import json
 import shutil
+import subprocess
 
-from common import Case, CIFAR_NAMES, main, not_run, write_cifar
+from common import SNUG, Case, CIFAR_NAMES, main, not_run, options, run, write_cifar
 
 try:
     import torch
@@ -91,6 +92,21 @@ class Transformers(Case):
         inputs = tokenizer(texts, padding=True, truncation=True, max_length=32, return_tensors="pt")
         with torch.no_grad():
             return model.float().eval()(**inputs).logits.softmax(-1)
+
+    def test_learned_tokenizers_are_those_of_transformers(self):
+        texts = ["dogs and  Cats: tea, 12 cups", " [MASK] \u4e2d\u6587 \U0001f600 e\u0301", "caf\u00e9\tx", "\uff3bCLS\uff3d"]
+        for kind in ("wordpiece", "bpe", "unigram"):
+            folder = self.train(kind, max_steps=1, num_labels=3, tokenizer_kind=kind, vocab_size=400) / "last"
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+            done = subprocess.run([SNUG, "tokenize", "--model", folder], input="".join(text + "\n" for text in texts), capture_output=True,
+                                  text=True, check=True)
+            self.assertEqual([json.loads(line) for line in done.stdout.splitlines()], tokenizer(texts)["input_ids"], kind)
+            self.assertEqual(tokenizer("a", "b")["token_type_ids"][-1], 1)
+            self.assertEqual([tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id], [0, 1, 4])
+        again = self.base(model=folder, tokenizer_kind="bpe", vocab_size=None, output_dir=self.folder / "again")
+        refused = run("train", *options(**again))
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("tokenizer_kind", refused.stderr)
 
     def test_text_models_of_every_form_and_type(self):
         tokenizer = self.tokenizer()
