@@ -22,6 +22,9 @@ class BytePieces {
   }
   /// -1 where the vocabulary has none.
   [[nodiscard]] int32_t id(char byte) const { return ids_[static_cast<unsigned char>(byte)]; }
+  [[nodiscard]] bool has_every_byte() const {
+    return std::all_of(ids_.begin(), ids_.end(), [](int32_t id) { return id >= 0; });
+  }
   [[nodiscard]] bool has_all(std::string_view text) const {
     return std::all_of(text.begin(), text.end(), [&](char byte) { return id(byte) >= 0; });
   }

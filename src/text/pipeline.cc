@@ -5,6 +5,7 @@
 
 #include "snug/error.h"
 #include "text/json_fields.h"
+#include "text/sentencepiece_bpe.h"
 #include "text/sentencepiece_normalizer.h"
 #include "text/unigram_model.h"
 #include "text/wordpiece_model.h"
@@ -89,13 +90,13 @@ Pipeline make_pipeline(const TokenizerSpec& spec) {
   const JsonValue parts = io::parse_json(spec.pipeline, spec.where);
   if (spec.sentencepiece) {
     const std::vector<float> scores(spec.scores.begin(), spec.scores.end());
-    return {
-        .normalizer = make_sentencepiece_normalizer(spec),
-        .pre_tokenizer = {},
-        .model = make_sentencepiece_unigram(
-            spec.vocabulary, scores, spec.sentencepiece->kinds,
-            {.unk = spec.sentencepiece->unk, .byte_fallback = spec.sentencepiece->byte_fallback}),
-        .around = read_template(parts.find("post_processor"), spec)};
+    const SentencePieceSpec& own = *spec.sentencepiece;
+    const auto make = own.is_bpe ? make_sentencepiece_bpe : make_sentencepiece_unigram;
+    return {.normalizer = make_sentencepiece_normalizer(spec),
+            .pre_tokenizer = {},
+            .model = make(spec.vocabulary, scores, own.kinds,
+                          {.unk = own.unk, .byte_fallback = own.byte_fallback}),
+            .around = read_template(parts.find("post_processor"), spec)};
   }
   return {.normalizer = read_normalizer(parts.find("normalizer"), spec.where),
           .pre_tokenizer = read_pre_tokenizer(parts.find("pre_tokenizer"), spec.where),

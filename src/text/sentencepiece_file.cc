@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sentencepiece model with a Unigram vocabulary: DeBERTa's and XLM-R's, with the ids and the
+// A sentencepiece model, Unigram or BPE: DeBERTa's and XLM-R's, with the ids and the
 // tokens around a text that transformers gives them.
 #include <algorithm>
 #include <cmath>
@@ -7,6 +7,7 @@
 
 #include "io/file.h"
 #include "snug/error.h"
+#include "text/byte_pieces.h"
 #include "text/protobuf_fields.h"
 #include "text/tokenizer_spec.h"
 
@@ -14,6 +15,9 @@ namespace snug {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kUnigram = 1;
+constexpr uint64_t kBpe = 2;
 
 struct Piece {
   std::string_view text;
@@ -23,7 +27,7 @@ struct Piece {
 
 struct Model {
   std::vector<Piece> pieces;
-  uint64_t type = 1;
+  uint64_t type = kUnigram;
   bool is_suffix = false;
 };
 
@@ -138,7 +142,9 @@ TokenizerSpec read_sentencepiece(const std::string& file, const TokenizerConfig&
   spec.sentencepiece.emplace();
   spec.sentencepiece->file = io::read_all(file, kMaxTokenizerFileBytes);
   const Model model = read_model(spec.sentencepiece->file, *spec.sentencepiece, file);
-  if (model.type != 1) refuse(file, "a sentencepiece model that is no unigram model");
+  if (model.type != kUnigram && model.type != kBpe)
+    refuse(file, "a sentencepiece model that is neither a unigram nor a BPE model");
+  spec.sentencepiece->is_bpe = model.type == kBpe;
   if (model.is_suffix) refuse(file, "treat_whitespace_as_suffix");
   if (config.lowercase.value_or(false)) refuse(config.where, "do_lower_case");
   const Family family = family_of(config, file);
@@ -164,6 +170,9 @@ TokenizerSpec read_sentencepiece(const std::string& file, const TokenizerConfig&
     if (spec.sentencepiece->kinds[i] == PieceKind::unknown)
       spec.sentencepiece->unk = static_cast<int32_t>(i);
   }
+  if (spec.sentencepiece->byte_fallback && !BytePieces(spec.vocabulary).has_every_byte())
+    throw Error(ErrorCode::bad_data, file, "byte_fallback without a piece for every byte",
+                "get the model again");
   if (spec.sentencepiece->unk < 0) refuse(file, "a model without an unknown piece");
   for (const std::string* name :
        {&spec.roles.cls, &spec.roles.pad, &spec.roles.sep, &spec.roles.unk})
