@@ -38,10 +38,14 @@ class Tokenizers(Case):
     def test_a_vocabulary_shorter_than_the_embedding_is_said(self):
         model = self.model()
         rows = len((model / "vocab.txt").read_text().splitlines())
+        both = self.ok("eval", **self.base(model=model, train_file=None)).stderr
+        self.assertEqual(both.count(f"the tokenizer is read from tokenizer.json of {model}, not from vocab.txt"), 1, both)
         (model / "tokenizer.json").unlink()
         said = f"has {rows - 7} tokens, the model's embedding {rows} rows"
         evaluation = dict(self.base(model=model, train_file=None))
-        self.assertNotIn("warning", self.ok("eval", **evaluation).stderr)
+        alone = self.ok("eval", **evaluation).stderr
+        self.assertNotIn("warning", alone)
+        self.assertNotIn("the tokenizer is read", alone)
         lines = (model / "vocab.txt").read_text().splitlines()
         (model / "vocab.txt").write_text("\n".join(lines[:-7]) + "\n")
         self.assertIn(said, self.ok("eval", **evaluation).stderr)
