@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One training step of BERT in fp32 or bf16, Snug beside PyTorch (eager and compiled): same model, batch, threads, optimizer.
+"""One training step of BERT or DeBERTa in fp32 or bf16, Snug beside PyTorch (eager and compiled): same model, batch, threads, optimizer.
 
 usage: compare_pytorch.py [--model bert-base --batch 16 --length 128 --rounds 3] [--bf16] [--no-compile]
 Needs torch and transformers (pip install torch transformers). Both sides take their turns in rounds; the figures are medians of steps.
@@ -17,17 +17,39 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SIZES = {"bert-mini": (4, 256, 4), "bert-small": (4, 512, 8), "bert-base": (12, 768, 12), "bert-large": (24, 1024, 16)}
+SIZES = {"bert-mini": (4, 256, 4), "bert-small": (4, 512, 8), "bert-base": (12, 768, 12), "bert-large": (24, 1024, 16),
+         "deberta-v3-small": (6, 768, 12), "deberta-v3-base": (12, 768, 12)}
+DISTANCES = 512  # rows of DeBERTa's table
 VOCAB = 8192
 STEPS = 6
 
 
-def step_flops(layers, width, batch, length):
-    """Floating-point operations of all matrix products of a step: forward, and twice that backward."""
+def is_deberta(model):
+    return model.startswith("deberta")
+
+
+def step_flops(model, layers, width, batch, length):
+    """Floating-point operations of all matrix products of a step, each once as transformers has them: forward, and twice that
+    backward. DeBERTa also projects its table and multiplies it by queries and keys."""
     tokens = batch * length
     dense = 2 * tokens * layers * 12 * width * width
     attention = 2 * 2 * batch * layers * length * length * width
+    if is_deberta(model):
+        dense += 2 * DISTANCES * layers * 2 * width * width
+        attention += 2 * 2 * batch * layers * length * DISTANCES * width
     return 3 * (dense + attention)
+
+
+def config_of(model):
+    import transformers
+    layers, width, heads = SIZES[model]
+    sizes = dict(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=4 * width, num_labels=2)
+    if not is_deberta(model):
+        return transformers.BertConfig(vocab_size=VOCAB, **sizes), transformers.BertForSequenceClassification
+    config = transformers.DebertaV2Config(
+        vocab_size=128100, type_vocab_size=0, relative_attention=True, position_buckets=DISTANCES // 2, norm_rel_ebd="layer_norm",
+        share_att_key=True, pos_att_type=["p2c", "c2p"], position_biased_input=False, layer_norm_eps=1e-7, **sizes)
+    return config, transformers.DebertaV2ForSequenceClassification
 
 
 def matmul_rate(dtype):
@@ -54,11 +76,15 @@ class Snug:
                 text = " ".join(generator.choice(words) for _ in range(args.length))
                 file.write(json.dumps({"text": text, "label": str(i % 2)}) + "\n")
         self.round = 0
+        self.model = args.model
+        if is_deberta(args.model):  # its own vocabulary, of which the texts use a part
+            config_of(args.model)[0].save_pretrained(self.folder)
+            self.model = self.folder / "config.json"
 
     def steps(self):
         self.round += 1
         out = self.folder / f"run{self.round}"
-        words = dict(model=self.args.model, train_file=self.folder / "train.jsonl", validation_split=0, vocab_size=VOCAB,
+        words = dict(model=self.model, train_file=self.folder / "train.jsonl", validation_split=0, vocab_size=VOCAB,
                      max_seq_length=self.args.length, train_batch_size=self.args.batch, micro_batch_size=self.args.batch,
                      recompute="none", memory="16GiB", max_steps=STEPS, logging_steps=1, save_steps=0, output_dir=out,
                      threads=self.args.threads, weight_decay=0.01, bf16=str(self.args.bf16).lower())
@@ -73,15 +99,12 @@ class Snug:
 class PyTorch:
     def __init__(self, args, compiled):
         import torch
-        import transformers
         torch.set_num_threads(args.threads)
         torch.manual_seed(1)
-        layers, width, heads = SIZES[args.model]
-        config = transformers.BertConfig(vocab_size=VOCAB, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
-                                         intermediate_size=4 * width, num_labels=2)
+        config, kind = config_of(args.model)
         self.torch = torch
         self.is_bf16 = args.bf16
-        self.model = transformers.BertForSequenceClassification(config).train()
+        self.model = kind(config).train()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=5e-5, weight_decay=0.01, fused=True)
         self.forward = torch.compile(self.model) if compiled else self.model
         self.ids = torch.randint(5, VOCAB, (args.batch, args.length))
@@ -116,7 +139,7 @@ def main():
     parser.add_argument("--no-compile", action="store_true")
     args = parser.parse_args()
     layers, width, _ = SIZES[args.model]
-    flops = step_flops(layers, width, args.batch, args.length)
+    flops = step_flops(args.model, layers, width, args.batch, args.length)
     sides = {"snug": Snug(args), "pytorch eager": PyTorch(args, False)}
     if not args.no_compile:
         sides["pytorch compiled"] = PyTorch(args, True)
