@@ -78,7 +78,7 @@ void check_encoder(const EncoderConfig& config, double dropout, const std::strin
     throw Error(ErrorCode::bad_config, where, message);
   };
   check_sizes({{"vocab_size", config.vocab_size},
-               {"embedding_size", config.embedding_size},
+               {"embedding_size", config.embedding_width()},
                {"hidden_size", config.hidden_size},
                {"num_hidden_layers", config.num_hidden_layers},
                {"num_attention_heads", config.num_attention_heads},
@@ -150,25 +150,23 @@ void EncoderGraph::declare_inputs(SequenceModel& model, bool head_is_random) {
   if (training_ && is_random) model.rng = b_.input(kRng, {DType::i64, {3}});
 }
 
-ValueId EncoderGraph::positions(ValueId ids) {
-  const ValueId table =
-      b_.parameter(nn::scoped(b_, "position_embeddings.weight"),
-                   {DType::f32, {config_.max_position_embeddings, config_.embedding_size}});
-  return ids == kNone ? slice(b_, table, 0, 0, shape_.length) : embedding(b_, table, ids);
-}
-
-ValueId EncoderGraph::embeddings(ValueId positions) {
-  const int64_t width = config_.embedding_size;
-  const ValueId words =
-      nn::embedding(b_, "word_embeddings", model_->input_ids, config_.vocab_size, width);
-  ValueId types = kNone;
+ValueId EncoderGraph::embeddings(ValueId position_ids) {
+  const int64_t width = config_.embedding_width();
+  ValueId x = nn::embedding(b_, "word_embeddings", model_->input_ids, config_.vocab_size, width);
   if (config_.type_vocab_size > 1) {
-    types = nn::embedding(b_, "token_type_embeddings", model_->token_type_ids,
-                          config_.type_vocab_size, width);
+    x = add(b_, x,
+            nn::embedding(b_, "token_type_embeddings", model_->token_type_ids,
+                          config_.type_vocab_size, width));
   } else {  // one type: the same for every token, whatever the second text of a pair is
-    types = b_.parameter(nn::scoped(b_, "token_type_embeddings.weight"), {DType::f32, {1, width}});
+    x = add(b_, x,
+            b_.parameter(nn::scoped(b_, "token_type_embeddings.weight"), {DType::f32, {1, width}}));
   }
-  return drop(norm("LayerNorm", add(b_, add(b_, words, types), positions)));
+  const ValueId table = b_.parameter(nn::scoped(b_, "position_embeddings.weight"),
+                                     {DType::f32, {config_.max_position_embeddings, width}});
+  x = add(b_, x,
+          position_ids == kNone ? slice(b_, table, 0, 0, shape_.length)
+                                : embedding(b_, table, position_ids));
+  return drop(norm("LayerNorm", x));
 }
 
 ValueId EncoderGraph::attend(ValueId x) {

@@ -20,7 +20,7 @@ class ConfigReader;
 /// Names are Hugging Face's, whose defaults differ from family to family.
 struct EncoderConfig {
   int64_t vocab_size = 30522;
-  int64_t embedding_size = 768;  // of words, types and positions
+  int64_t embedding_size = 0;  // of words, types and positions; 0: hidden_size
   int64_t hidden_size = 768;
   int64_t num_hidden_layers = 12;
   int64_t num_attention_heads = 12;
@@ -38,6 +38,10 @@ struct EncoderConfig {
   Head head{};
   TextHead text_head{};
   bool operator==(const EncoderConfig&) const = default;
+
+  [[nodiscard]] int64_t embedding_width() const {
+    return embedding_size > 0 ? embedding_size : hidden_size;
+  }
 };
 
 /// All fields but embedding_size; refuses what asks for other mathematics.
@@ -68,10 +72,8 @@ class EncoderGraph {
   /// Declares the fed values: ids, mask, types where there is more than one, random numbers where
   /// anything draws some.
   void declare_inputs(SequenceModel& model, bool head_is_random);
-  /// `positions` (T, width) or (B, T, width).
-  [[nodiscard]] ValueId embeddings(ValueId positions);
-  /// Rows 0 ... T - 1 of the table, or those of `ids` i32(B, T).
-  [[nodiscard]] ValueId positions(ValueId ids = kNone);
+  /// Of positions 0 ... T - 1, or of `position_ids` i32(B, T).
+  [[nodiscard]] ValueId embeddings(ValueId position_ids = kNone);
   /// As BertLayer calls its parts.
   [[nodiscard]] ValueId layer(ValueId x);
   /// Of the heads over q, k and v by these names.

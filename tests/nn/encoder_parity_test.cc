@@ -24,7 +24,7 @@ Config common(int64_t hidden, int64_t layers, int64_t heads, int64_t positions) 
   config.num_labels = 4;
   config.hidden_dropout_prob = 0;
   config.attention_probs_dropout_prob = 0;
-  config.embedding_size = config.hidden_size = hidden;
+  config.hidden_size = hidden;
   config.num_hidden_layers = layers;
   config.num_attention_heads = heads;
   config.max_position_embeddings = positions;
@@ -53,8 +53,8 @@ models::SequenceModel build_albert(GraphBuilder& builder, const models::BuildOpt
   auto config = is_shared ? common<models::AlbertConfig>(8, 3, 2, 8)
                           : common<models::AlbertConfig>(15, 4, 5, 8);
   config.classifier_dropout_prob = 0;
+  config.embedding_size = is_shared ? 8 : 6;
   if (!is_shared) {
-    config.embedding_size = 6;
     config.num_hidden_groups = 2;
     config.inner_group_num = 2;
   }

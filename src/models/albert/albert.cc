@@ -37,7 +37,7 @@ SequenceModel build_albert_classifier(GraphBuilder& b, const AlbertConfig& confi
     ValueId x = kNone;
     {
       const ScopeGuard scope(b, "embeddings");
-      x = encoder.embeddings(encoder.positions());
+      x = encoder.embeddings();
     }
     const ScopeGuard scope(b, "encoder");
     x = nn::linear(b, "embedding_hidden_mapping_in", x, config.hidden_size);

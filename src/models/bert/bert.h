@@ -4,37 +4,18 @@
 // positions). Weights come from nn/init.h or from a file; nothing here allocates them.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "models/encoder.h"
 #include "models/model.h"
-#include "nn/init.h"
 
 namespace snug::models {
 
-/// The fields of config.json that decide the model; defaults are Hugging Face's.
-struct BertConfig {
-  int64_t vocab_size = 30522;
-  int64_t hidden_size = 768;
-  int64_t num_hidden_layers = 12;
-  int64_t num_attention_heads = 12;
-  int64_t intermediate_size = 3072;
-  std::string hidden_act = "gelu";
-  double hidden_dropout_prob = 0.1;
-  double attention_probs_dropout_prob = 0.1;
+struct BertConfig : EncoderConfig {
   std::optional<double> classifier_dropout;  // unset: hidden_dropout_prob
-  int64_t max_position_embeddings = 512;
-  int64_t type_vocab_size = 2;
-  double layer_norm_eps = 1e-12;
-  double initializer_range = 0.02;
-  int64_t pad_token_id = 0;  // -1: none
-  int64_t num_labels = 2;
-  std::vector<std::string> labels;  // by id; empty: LABEL_0, LABEL_1, ... when written
-  Head head;
-  TextHead text_head{};
   bool operator==(const BertConfig&) const = default;
   [[nodiscard]] double classifier_rate() const {
     return classifier_dropout.value_or(hidden_dropout_prob);
@@ -60,8 +41,5 @@ void validate(const BertConfig& config, const std::string& where);
 /// position table.
 SequenceModel build_bert_classifier(GraphBuilder& builder, const BertConfig& config,
                                     BatchShape shape, const BuildOptions& options);
-
-/// How Hugging Face initialises the parameter of this name.
-[[nodiscard]] InitRule bert_init_rule(const BertConfig& config, const std::string& parameter);
 
 }  // namespace snug::models

@@ -26,20 +26,7 @@ void apply_keys(FamilyConfig& any, const RunConfig& run) {
 }
 
 void apply_facts(FamilyConfig& any, const ModelFacts& facts) {
-  auto& config = config_of<BertConfig>(any);
-  if (facts.vocab_size > 0) config.vocab_size = facts.vocab_size;
-  take_labels(facts, config.num_labels, config.labels);
-  if (facts.head) config.head = *facts.head;
-}
-
-ModelTraits traits(const FamilyConfig& any) {
-  const BertConfig& config = of(any);
-  return {.vocab_size = config.vocab_size,
-          .max_positions = config.max_position_embeddings,
-          .num_labels = config.num_labels,
-          .labels = config.labels,
-          .head = config.head,
-          .text_head = config.text_head};
+  apply_encoder_facts(config_of<BertConfig>(any), facts);
 }
 
 WeightRole role(const std::string& parameter) {
@@ -77,7 +64,10 @@ const ModelFamily& bert_family() {
       .apply_facts = apply_facts,
       .check = [](const FamilyConfig& config,
                   const std::string& where) { validate(of(config), where); },
-      .traits = traits,
+      .traits =
+          [](const FamilyConfig& config) {
+            return encoder_traits(of(config), of(config).max_position_embeddings);
+          },
       .size = [](const FamilyConfig& config,
                  int64_t) { return ProgramSize{.parts = of(config).num_hidden_layers}; },
       .build =
@@ -85,8 +75,10 @@ const ModelFamily& bert_family() {
              const BuildOptions& options) {
             return build_bert_classifier(builder, of(config), shape, options);
           },
-      .init_rule = [](const FamilyConfig& config, const std::string& parameter,
-                      const Shape&) { return bert_init_rule(of(config), parameter); },
+      .init_rule =
+          [](const FamilyConfig& config, const std::string& parameter, const Shape& shape) {
+            return encoder_init_rule(of(config), parameter, shape);
+          },
       .weights =
           WeightNames{.stored = own_name, .prefix = "bert.", .role = role, .is_own = is_own}};
   return family;

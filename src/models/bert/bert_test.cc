@@ -170,14 +170,15 @@ TEST(Bert, too_long_a_sequence_is_refused) {
 
 TEST(Bert, parameters_start_as_hugging_face_says) {
   const BertConfig config = small_config();
-  EXPECT_EQ(bert_init_rule(config, "bert.embeddings.word_embeddings.weight"),
+  EXPECT_EQ(encoder_init_rule(config, "bert.embeddings.word_embeddings.weight", {8, 8}),
             (InitRule{.deviation = 0.02, .constant = 0, .zero_row = 0}));
-  EXPECT_EQ(bert_init_rule(config, "bert.embeddings.position_embeddings.weight"),
+  EXPECT_EQ(encoder_init_rule(config, "bert.embeddings.position_embeddings.weight", {8, 8}),
             (InitRule{.deviation = 0.02, .constant = 0, .zero_row = -1}));
-  EXPECT_EQ(bert_init_rule(config, "bert.encoder.layer.0.output.LayerNorm.weight"),
+  EXPECT_EQ(encoder_init_rule(config, "bert.encoder.layer.0.output.LayerNorm.weight", {8}),
             (InitRule{.deviation = 0, .constant = 1, .zero_row = -1}));
-  EXPECT_EQ(bert_init_rule(config, "bert.encoder.layer.0.output.LayerNorm.bias"), InitRule{});
-  EXPECT_EQ(bert_init_rule(config, "classifier.bias"), InitRule{});
+  EXPECT_EQ(encoder_init_rule(config, "bert.encoder.layer.0.output.LayerNorm.bias", {8}),
+            InitRule{});
+  EXPECT_EQ(encoder_init_rule(config, "classifier.bias", {8}), InitRule{});
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ SequenceModel build_electra_classifier(GraphBuilder& b, const ElectraConfig& con
     ValueId x = kNone;
     {
       const ScopeGuard scope(b, "embeddings");
-      x = encoder.embeddings(encoder.positions());
+      x = encoder.embeddings();
     }
     if (config.embedding_size != config.hidden_size)
       x = nn::linear(b, "embeddings_project", x, config.hidden_size);

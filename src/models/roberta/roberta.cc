@@ -21,8 +21,7 @@ SequenceModel build_roberta_classifier(GraphBuilder& b, const RobertaConfig& con
     ValueId x = kNone;
     {
       const ScopeGuard scope(b, "embeddings");
-      x = encoder.embeddings(
-          encoder.positions(token_positions(b, model.input_ids, config.pad_token_id)));
+      x = encoder.embeddings(token_positions(b, model.input_ids, config.pad_token_id));
     }
     for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
       const ScopeGuard layer(b, "encoder.layer." + std::to_string(i));

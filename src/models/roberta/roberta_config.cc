@@ -19,8 +19,6 @@ std::string classes_of(const RobertaConfig& config) {
 
 void validate(const RobertaConfig& config, const std::string& where) {
   check_encoder(config, config.classifier_rate(), where);
-  if (config.embedding_size != config.hidden_size)
-    throw Error(ErrorCode::bad_config, where, "embedding_size must be hidden_size");
   if (config.pad_token_id < 0)
     throw Error(ErrorCode::bad_config, where, "pad_token_id is null: positions count from it");
   if (config.max_positions() < 1) {
@@ -39,7 +37,6 @@ RobertaConfig roberta_config_from_json(std::string_view json, const std::string&
   if (classes_of(config) == "Roberta")
     reader.require_text("model_type", "roberta", "the model is not RoBERTa");
   read_encoder(reader, config);
-  config.embedding_size = config.hidden_size;
   if (reader.find("classifier_dropout")) {
     double rate = 0;
     reader.read_number("classifier_dropout", rate, 1);

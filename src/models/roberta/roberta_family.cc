@@ -32,7 +32,7 @@ std::optional<FamilyConfig> preset(const RunConfig& run) {
     config.model_type = preset.model_type;
     config.vocab_size = preset.words;
     config.num_hidden_layers = preset.layers;
-    config.embedding_size = config.hidden_size = preset.hidden;
+    config.hidden_size = preset.hidden;
     config.num_attention_heads = preset.heads;
     config.intermediate_size = 4 * preset.hidden;
     config.max_position_embeddings = 514;
