@@ -106,6 +106,7 @@ void check_encoder(const EncoderConfig& config, double dropout, const std::strin
 
 void apply_encoder_facts(EncoderConfig& config, const ModelFacts& facts) {
   if (facts.vocab_size > 0) config.vocab_size = facts.vocab_size;
+  if (facts.pad_token_id) config.pad_token_id = *facts.pad_token_id;
   take_labels(facts, config.num_labels, config.labels);
   if (facts.head) config.head = *facts.head;
 }

@@ -69,7 +69,7 @@ TEST(Encoders, positions_of_roberta_begin_behind_the_padding) {
   const ModelFamily& family = *family_of_type("roberta");
   FamilyConfig config = (*family.preset)(run).value();
   EXPECT_EQ((*family.traits)(config).max_positions, 512);
-  (*family.apply_facts)(config, {.vocab_size = 100});  // a vocabulary that was learned: [PAD] is 0
+  (*family.apply_facts)(config, {.vocab_size = 100, .pad_token_id = 0});
   EXPECT_EQ((*family.traits)(config).max_positions, 513);
   EXPECT_NE(refusal("roberta", R"("pad_token_id": null})").find("pad_token_id"), std::string::npos);
   EXPECT_NE(refusal("roberta", R"("max_position_embeddings": 2})").find("no position behind"),

@@ -48,6 +48,7 @@ struct ModelTraits {
 /// What data and tokenizer say about the network. Zero or empty: not known, its own value stays.
 struct ModelFacts {
   int64_t vocab_size = 0;
+  std::optional<int64_t> pad_token_id{};  // of the tokenizer; a config.json has its own
   std::vector<std::string> labels{};
   int64_t num_labels = 0;  // where there are no labels: how many the user asked for
   std::optional<Head> head{};

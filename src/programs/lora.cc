@@ -132,7 +132,9 @@ class Adapters {
     const ValueId weight = product.inputs[1];
     const auto& [a, b] = weights_of(weight, product.attrs.boolean("transpose_b"));
     ValueId x = product.inputs[0];
-    if (training_ && lora_.dropout > 0) x = dropout(builder_, x, random_key(), lora_.dropout);
+    // What is made of weights alone has no rows that masks could follow through a split.
+    if (training_ && lora_.dropout > 0)
+      x = dropout(builder_, x, random_key(), lora_.dropout, reads_rows(x) ? 0 : -1);
     ValueId h = matmul(builder_, x, a, {.transpose_a = transpose_a, .transpose_b = true});
     const double factor = lora_.alpha / static_cast<double>(lora_.r);
     if (factor != 1) h = scale(builder_, h, factor);
@@ -140,6 +142,25 @@ class Adapters {
   }
 
  private:
+  /// Whether anything that is fed is behind the value; the key of random numbers is the same for
+  /// all rows.
+  [[nodiscard]] bool reads_rows(ValueId x) const {
+    const Graph& graph = builder_.graph();
+    std::set<ValueId> seen;
+    std::vector<ValueId> open = {x};
+    while (!open.empty()) {
+      const ValueId id = open.back();
+      open.pop_back();
+      if (id == kNone || !seen.insert(id).second) continue;
+      const Value& value = graph.value(id);
+      if (value.kind == ValueKind::input && value.type.dtype != DType::i64) return true;
+      if (value.producer == kNone) continue;
+      const auto& inputs = graph.nodes[static_cast<size_t>(value.producer)].inputs;
+      open.insert(open.end(), inputs.begin(), inputs.end());
+    }
+    return false;
+  }
+
   class ScopeAndParts {
    public:
     ScopeAndParts(GraphBuilder& builder, const Node& node) : builder_(builder) {

@@ -104,6 +104,7 @@ void fit_model(Model& model, const RunConfig& config, ModelFacts facts) {
   model.max_seq_length = config.max_seq_length;
   if (facts.num_labels == 0) facts.num_labels = config.num_labels;
   if (model.config_file.empty() && facts.vocab_size == 0) facts.vocab_size = config.vocab_size;
+  if (!model.config_file.empty()) facts.pad_token_id.reset();
   if (!model.weights_folder.empty()) {
     if (facts.vocab_size <= model.traits.vocab_size) {
       facts.vocab_size = 0;  // the file's own size stays

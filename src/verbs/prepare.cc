@@ -30,7 +30,7 @@ void open_without_data(const RunConfig& config, const RunOptions& options,
   const auto tokenizer = input.open_tokenizer_alone(config, options, setup.model, tokenizer_folder);
   if (tokenizer == nullptr) return;
   const int64_t tokens = tokenizer->vocab_size();
-  fit_model(setup.model, config, {.vocab_size = tokens});
+  fit_model(setup.model, config, {.vocab_size = tokens, .pad_token_id = tokenizer->pad_id()});
   say(options, spare_rows_warning(setup.model, tokens));
   say(options, resize_notice(config, setup.model));
 }
@@ -61,8 +61,11 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   }
   setup.data.emplace(open_training_data(config, options, setup.model, checkpoint, work));
   const Tokenizer* tokenizer = setup.data->tokenizer.get();
+  std::optional<int64_t> pad;
+  if (tokenizer != nullptr) pad = tokenizer->pad_id();
   fit_model(setup.model, config,
             {.vocab_size = tokenizer != nullptr ? tokenizer->vocab_size() : 0,
+             .pad_token_id = pad,
              .labels = setup.data->labels.names(),
              .num_labels = setup.data->num_labels});
   setup.network = network_of(setup.model);

@@ -44,7 +44,11 @@ SequenceModel build_albert_classifier(GraphBuilder& b, const AlbertConfig& confi
     const bool shared_before = b.shares_weights();
     b.set_shares_weights(true);
     for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
-      const int64_t group = i * config.num_hidden_groups / config.num_hidden_layers;
+      // transformers divides in floating point: 18 layers in 14 groups have one where a fraction
+      // of whole numbers has another.
+      const auto group = static_cast<int64_t>(static_cast<double>(i) /
+                                              (static_cast<double>(config.num_hidden_layers) /
+                                               static_cast<double>(config.num_hidden_groups)));
       for (int64_t inner = 0; inner < config.inner_group_num; ++inner) {
         const ScopeGuard one(b, "albert_layer_groups." + std::to_string(group) + ".albert_layers." +
                                     std::to_string(inner));

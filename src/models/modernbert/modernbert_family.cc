@@ -44,6 +44,7 @@ void apply_keys(FamilyConfig& any, const RunConfig& run) {
 
 void apply_facts(FamilyConfig& any, const ModelFacts& facts) {
   auto& config = config_of<ModernbertConfig>(any);
+  if (facts.pad_token_id) config.pad_token_id = *facts.pad_token_id;
   if (facts.vocab_size > 0) {
     config.vocab_size = facts.vocab_size;
     // A vocabulary of the user's own has no such ids.

@@ -16,6 +16,9 @@ namespace snug::models {
 struct RobertaConfig : EncoderConfig {
   /// "roberta", "xlm-roberta" or "camembert": one network, three names.
   std::string model_type = "roberta";
+  // Of the tokens around a text, which change nothing here; -1: none.
+  int64_t bos_token_id = 0;
+  int64_t eos_token_id = 2;
   std::optional<double> classifier_dropout;  // unset: hidden_dropout_prob
   [[nodiscard]] double classifier_rate() const {
     return classifier_dropout.value_or(hidden_dropout_prob);

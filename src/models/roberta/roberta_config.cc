@@ -37,6 +37,8 @@ RobertaConfig roberta_config_from_json(std::string_view json, const std::string&
   if (classes_of(config) == "Roberta")
     reader.require_text("model_type", "roberta", "the model is not RoBERTa");
   read_encoder(reader, config);
+  reader.read_token_id("bos_token_id", config.bos_token_id);
+  reader.read_token_id("eos_token_id", config.eos_token_id);
   if (reader.find("classifier_dropout")) {
     double rate = 0;
     reader.read_number("classifier_dropout", rate, 1);
@@ -49,8 +51,10 @@ RobertaConfig roberta_config_from_json(std::string_view json, const std::string&
 
 std::string roberta_config_to_json(const RobertaConfig& config) {
   nlohmann::ordered_json json = encoder_json(config, config.model_type, classes_of(config));
-  json["bos_token_id"] = 0;
-  json["eos_token_id"] = 2;
+  json["bos_token_id"] = nullptr;
+  json["eos_token_id"] = nullptr;
+  if (config.bos_token_id >= 0) json["bos_token_id"] = config.bos_token_id;
+  if (config.eos_token_id >= 0) json["eos_token_id"] = config.eos_token_id;
   json["classifier_dropout"] = nullptr;
   if (config.classifier_dropout) json["classifier_dropout"] = *config.classifier_dropout;
   append_encoder_head(json, config, classes_of(config));

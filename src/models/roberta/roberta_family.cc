@@ -43,11 +43,8 @@ std::optional<FamilyConfig> preset(const RunConfig& run) {
   return std::nullopt;
 }
 
-// A vocabulary of another size than the published one begins with its padding token.
 void apply_facts(FamilyConfig& any, const ModelFacts& facts) {
-  auto& config = config_of<RobertaConfig>(any);
-  if (facts.vocab_size > 0 && facts.vocab_size < config.vocab_size) config.pad_token_id = 0;
-  apply_encoder_facts(config, facts);
+  apply_encoder_facts(config_of<RobertaConfig>(any), facts);
 }
 
 void apply_keys(FamilyConfig& any, const RunConfig& run) {
