@@ -248,5 +248,19 @@ TEST(Pipelines, bytes_are_what_the_heap_holds) {
   }
 }
 
+// ALBERT's and LLaMA's names for sentencepiece models whose normalization is another.
+TEST(Pipelines, a_tokenizer_that_is_not_supported_is_no_reason_to_learn_another) {
+  const test::TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary.path();
+  for (const char* name : {"spiece.model", "tokenizer.model"}) {
+    test::write_file(folder / name, test::read_file(test::data_file("spm.model")));
+    EXPECT_TRUE(Tokenizer::is_in(folder));
+    const std::string error = test::error_of([&] { (void)Tokenizer::load(folder); });
+    EXPECT_NE(error.find(name), std::string::npos) << error;
+    EXPECT_NE(error.find("is not supported"), std::string::npos) << error;
+    std::filesystem::remove(folder / name);
+  }
+}
+
 }  // namespace
 }  // namespace snug

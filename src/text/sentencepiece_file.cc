@@ -84,7 +84,8 @@ Family family_of(const TokenizerConfig& config, const std::string& file) {
     return Family::deberta;
   if (name == "XLMRobertaTokenizer" || (name.empty() && file.ends_with(".bpe.model")))
     return Family::xlm_roberta;
-  refuse(file, "a sentencepiece model of tokenizer_class '" + config.tokenizer_class + "'");
+  refuse(file, name.empty() ? "a sentencepiece model of this name"
+                            : "a sentencepiece model of tokenizer_class '" + name + "'");
 }
 
 void add(TokenizerSpec& spec, const Piece& piece) {

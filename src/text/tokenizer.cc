@@ -173,9 +173,11 @@ void Tokenizer::find_roles() {
 
 namespace {
 
-// In the order of preference.
-constexpr const char* kFiles[] = {"tokenizer.json", "vocab.txt", "vocab.json", "spm.model",
-                                  "sentencepiece.bpe.model"};
+// In the order of preference. The last two are refused by name: a folder that has them has a
+// tokenizer, so no vocabulary is learned in its place.
+constexpr const char* kFiles[] = {"tokenizer.json", "vocab.txt",    "vocab.json",
+                                  "spm.model",      "spiece.model", "sentencepiece.bpe.model",
+                                  "tokenizer.model"};
 
 }  // namespace
 
