@@ -129,7 +129,7 @@ InitRule encoder_init_rule(const EncoderConfig& config, const std::string& param
 }
 
 void check_batch(BatchShape shape, int64_t max_positions, const std::string& family) {
-  if (shape.length > max_positions) {
+  if (max_positions > 0 && shape.length > max_positions) {
     throw Error(ErrorCode::bad_config, "max_seq_length",
                 std::to_string(shape.length) + " tokens are more than the model's " +
                     std::to_string(max_positions) + " positions",

@@ -60,7 +60,7 @@ void apply_encoder_facts(EncoderConfig& config, const ModelFacts& facts);
 [[nodiscard]] ModelTraits encoder_traits(const EncoderConfig& config, int64_t max_positions);
 [[nodiscard]] InitRule encoder_init_rule(const EncoderConfig& config, const std::string& parameter,
                                          const Shape& shape);
-/// Throws Error{bad_config} for a length beyond max_positions.
+/// Throws Error{bad_config} for a length beyond max_positions (0: any).
 void check_batch(BatchShape shape, int64_t max_positions, const std::string& family);
 
 /// Parts of the graph, in the builder's scope at the time.

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/encoder.h"
 #include "models/text_head.h"
 #include "nn/layers.h"
 #include "ops/attention/attention.h"
@@ -19,7 +20,6 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
-#include "snug/error.h"
 
 namespace snug::models {
 namespace {
@@ -223,16 +223,7 @@ class DebertaGraph {
 SequenceModel build_deberta_classifier(GraphBuilder& builder, const DebertaConfig& config,
                                        BatchShape shape, const BuildOptions& options) {
   validate(config, "deberta");
-  const int64_t most = config.max_positions();
-  if (most > 0 && shape.length > most) {
-    throw Error(ErrorCode::bad_config, "max_seq_length",
-                std::to_string(shape.length) + " tokens are more than the model's " +
-                    std::to_string(most) + " positions",
-                "at most " + std::to_string(most));
-  }
-  if (shape.micro_batch < 1 || shape.length < 1) {
-    throw Error(ErrorCode::bad_config, "deberta", "a batch needs at least one row and one token");
-  }
+  check_batch(shape, config.max_positions(), "deberta");
   return DebertaGraph(builder, config, shape, options).build();
 }
 

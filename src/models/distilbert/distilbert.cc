@@ -2,12 +2,12 @@
 // B rows, T tokens. The scopes are Hugging Face's module names, so parameters get its names.
 #include "models/distilbert/distilbert.h"
 
+#include "models/encoder.h"
 #include "models/text_head.h"
 #include "nn/layers.h"
 #include "ops/attention/attention.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/shape/shape.h"
-#include "snug/error.h"
 
 namespace snug::models {
 namespace {
@@ -114,16 +114,7 @@ class DistilbertGraph {
 SequenceModel build_distilbert_classifier(GraphBuilder& builder, const DistilbertConfig& config,
                                           BatchShape shape, const BuildOptions& options) {
   validate(config, "distilbert");
-  if (shape.length > config.max_position_embeddings) {
-    throw Error(ErrorCode::bad_config, "max_seq_length",
-                std::to_string(shape.length) + " tokens are more than the model's " +
-                    std::to_string(config.max_position_embeddings) + " positions",
-                "at most " + std::to_string(config.max_position_embeddings));
-  }
-  if (shape.micro_batch < 1 || shape.length < 1) {
-    throw Error(ErrorCode::bad_config, "distilbert",
-                "a batch needs at least one row and one token");
-  }
+  check_batch(shape, config.max_position_embeddings, "distilbert");
   return DistilbertGraph(builder, config, shape, options).build();
 }
 

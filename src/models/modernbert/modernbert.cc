@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "models/encoder.h"
 #include "models/text_head.h"
 #include "nn/layers.h"
 #include "ops/attention/attention.h"
@@ -14,7 +15,6 @@
 #include "ops/rotary/rotary.h"
 #include "ops/shape/shape.h"
 #include "ops/token_pool/token_pool.h"
-#include "snug/error.h"
 
 namespace snug::models {
 namespace {
@@ -132,16 +132,7 @@ class ModernbertGraph {
 SequenceModel build_modernbert_classifier(GraphBuilder& builder, const ModernbertConfig& config,
                                           BatchShape shape, const BuildOptions& options) {
   validate(config, "modernbert");
-  if (shape.length > config.max_position_embeddings) {
-    throw Error(ErrorCode::bad_config, "max_seq_length",
-                std::to_string(shape.length) + " tokens are more than the model's " +
-                    std::to_string(config.max_position_embeddings) + " positions",
-                "at most " + std::to_string(config.max_position_embeddings));
-  }
-  if (shape.micro_batch < 1 || shape.length < 1) {
-    throw Error(ErrorCode::bad_config, "modernbert",
-                "a batch needs at least one row and one token");
-  }
+  check_batch(shape, config.max_position_embeddings, "modernbert");
   return ModernbertGraph(builder, config, shape, options).build();
 }
 
