@@ -2,6 +2,7 @@
 #include "tasks/roc_auc.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -31,6 +32,10 @@ MetricValue undefined(const std::string& why) {
 }  // namespace
 
 double roc_auc(std::span<ScoredRow> rows) {
+  // There is no order among numbers of which one is none.
+  if (std::any_of(rows.begin(), rows.end(),
+                  [](const ScoredRow& row) { return std::isnan(row.score); }))
+    return std::numeric_limits<double>::quiet_NaN();
   std::sort(rows.begin(), rows.end(),
             [](const ScoredRow& a, const ScoredRow& b) { return a.score < b.score; });
   double with = 0;

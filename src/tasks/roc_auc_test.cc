@@ -40,6 +40,12 @@ TEST(Roc_auc, is_the_share_of_pairs_in_order) {
   }
 }
 
+TEST(Roc_auc, a_score_that_is_no_number_has_no_order) {
+  const double none = std::nan("");
+  std::vector<ScoredRow> rows = {{1, true}, {none, false}, {0, false}};
+  EXPECT_TRUE(std::isnan(roc_auc(rows)));
+}
+
 TEST(Roc_auc, scores_beyond_the_limit_are_kept_where_the_run_is_chosen_by_them) {
   constexpr int64_t kLabels = 16384;
   const Context context{.labels = std::vector<std::string>(kLabels, "x"), .settings = {}};
