@@ -124,8 +124,11 @@ const ModelFamily& deberta_family() {
       .check = [](const FamilyConfig& config,
                   const std::string& where) { validate(of(config), where); },
       .traits = traits,
-      .size = [](const FamilyConfig& config,
-                 int64_t) { return ProgramSize{.parts = of(config).num_hidden_layers}; },
+      .size =
+          [](const FamilyConfig& config, int64_t) {
+            // A layer also projects the table of distances, forward and backward.
+            return ProgramSize{.parts = 2 * of(config).num_hidden_layers};
+          },
       .build =
           [](const FamilyConfig& config, GraphBuilder& builder, BatchShape shape,
              const BuildOptions& options) {
