@@ -51,6 +51,11 @@ class ConfigReader {
     if (!(value >= 0 && value < limit))
       field->fail("must be at least 0 and below " + io_number(limit));
   }
+  /// The same, unset where the field is not there.
+  void read_number(const std::string& key, std::optional<double>& value, double limit) {
+    if (!find(key)) return;
+    read_number(key, value.emplace(), limit);
+  }
   /// Fails where a field that asks for other mathematics is there with another value than this.
   void require_text(const std::string& key, std::string_view only, const std::string& reason);
   void require_bool(const std::string& key, bool only, const std::string& reason);

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/config_reader.h"
-#include "models/text_head.h"
+#include "models/text_family.h"
 #include "ops/attention/attention.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/embedding/embedding.h"
@@ -41,6 +41,10 @@ void read_encoder(ConfigReader& reader, EncoderConfig& config) {
                  "_name_or_path", "bos_token_id", "eos_token_id"});
 }
 
+void read_classifier_dropout(ConfigReader& reader, ClassifierDropoutConfig& config) {
+  reader.read_number("classifier_dropout", config.classifier_dropout, 1);
+}
+
 nlohmann::ordered_json encoder_json(const EncoderConfig& config, const std::string& model_type,
                                     const std::string& classes) {
   nlohmann::ordered_json json = {
@@ -64,6 +68,12 @@ nlohmann::ordered_json encoder_json(const EncoderConfig& config, const std::stri
       {"position_embedding_type", "absolute"}};
   if (config.pad_token_id < 0) json["pad_token_id"] = nullptr;
   return json;
+}
+
+void append_classifier_dropout(nlohmann::ordered_json& json,
+                               const ClassifierDropoutConfig& config) {
+  json["classifier_dropout"] = nullptr;
+  if (config.classifier_dropout) json["classifier_dropout"] = *config.classifier_dropout;
 }
 
 void append_encoder_head(nlohmann::ordered_json& json, const EncoderConfig& config,
@@ -105,19 +115,8 @@ void check_encoder(const EncoderConfig& config, double dropout, const std::strin
 }
 
 void apply_encoder_facts(EncoderConfig& config, const ModelFacts& facts) {
-  if (facts.vocab_size > 0) config.vocab_size = facts.vocab_size;
   if (facts.pad_token_id) config.pad_token_id = *facts.pad_token_id;
-  take_labels(facts, config.num_labels, config.labels);
-  if (facts.head) config.head = *facts.head;
-}
-
-ModelTraits encoder_traits(const EncoderConfig& config, int64_t max_positions) {
-  return {.vocab_size = config.vocab_size,
-          .max_positions = max_positions,
-          .num_labels = config.num_labels,
-          .labels = config.labels,
-          .head = config.head,
-          .text_head = config.text_head};
+  take_text_facts(config, facts);
 }
 
 InitRule encoder_init_rule(const EncoderConfig& config, const std::string& parameter,
@@ -204,6 +203,29 @@ ValueId EncoderGraph::layer(ValueId x) {
     inner = activate(nn::linear(b_, "dense", x, config_.intermediate_size));
   }
   return add_and_normalise(inner, x);
+}
+
+std::vector<ValueId> EncoderGraph::stack(ValueId x) {
+  std::vector<ValueId> layers;
+  for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+    const ScopeGuard scope(b_, "encoder.layer." + std::to_string(i));
+    x = layers.emplace_back(layer(x));
+  }
+  return layers;
+}
+
+ValueId EncoderGraph::logits(std::span<const ValueId> layers, double dropout,
+                             const std::function<ValueId(ValueId last)>& own,
+                             const char* classifier) {
+  return text_head(b_, {.head = config_.text_head,
+                        .kind = config_.head.kind,
+                        .num_labels = config_.num_labels,
+                        .layers = layers,
+                        .attention_mask = model_->attention_mask,
+                        .rng = model_->rng,
+                        .dropout = dropout,
+                        .own = own,
+                        .classifier = classifier});
 }
 
 ValueId EncoderGraph::first_token(ValueId x) {

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,14 +44,32 @@ struct EncoderConfig {
   [[nodiscard]] int64_t embedding_width() const {
     return embedding_size > 0 ? embedding_size : hidden_size;
   }
+  [[nodiscard]] int64_t max_positions() const { return max_position_embeddings; }
+  [[nodiscard]] int64_t program_parts() const { return num_hidden_layers; }
+  void set_attention_dropout(double rate) { attention_probs_dropout_prob = rate; }
+};
+
+/// The same where the classifier may have a rate of its own.
+struct ClassifierDropoutConfig : EncoderConfig {
+  std::optional<double> classifier_dropout;  // unset: hidden_dropout_prob
+  bool operator==(const ClassifierDropoutConfig&) const = default;
+  [[nodiscard]] double classifier_rate() const {
+    return classifier_dropout.value_or(hidden_dropout_prob);
+  }
+  void set_hidden_dropout(double rate) {
+    hidden_dropout_prob = rate;
+    classifier_dropout.reset();
+  }
 };
 
 /// All fields but embedding_size; refuses what asks for other mathematics.
 void read_encoder(ConfigReader& reader, EncoderConfig& config);
+void read_classifier_dropout(ConfigReader& reader, ClassifierDropoutConfig& config);
 /// `classes`: the name of transformers' classes up to "ForSequenceClassification".
 [[nodiscard]] nlohmann::ordered_json encoder_json(const EncoderConfig& config,
                                                   const std::string& model_type,
                                                   const std::string& classes);
+void append_classifier_dropout(nlohmann::ordered_json& json, const ClassifierDropoutConfig& config);
 /// The end of it: head and labels.
 void append_encoder_head(nlohmann::ordered_json& json, const EncoderConfig& config,
                          const std::string& classes);
@@ -57,7 +77,6 @@ void append_encoder_head(nlohmann::ordered_json& json, const EncoderConfig& conf
 void check_encoder(const EncoderConfig& config, double dropout, const std::string& where);
 /// What ModelFamily's functions of these names do.
 void apply_encoder_facts(EncoderConfig& config, const ModelFacts& facts);
-[[nodiscard]] ModelTraits encoder_traits(const EncoderConfig& config, int64_t max_positions);
 [[nodiscard]] InitRule encoder_init_rule(const EncoderConfig& config, const std::string& parameter,
                                          const Shape& shape);
 /// Throws Error{bad_config} for a length beyond max_positions (0: any).
@@ -76,6 +95,12 @@ class EncoderGraph {
   [[nodiscard]] ValueId embeddings(ValueId position_ids = kNone);
   /// As BertLayer calls its parts.
   [[nodiscard]] ValueId layer(ValueId x);
+  /// What each of the layers gives, in scopes encoder.layer.N.
+  [[nodiscard]] std::vector<ValueId> stack(ValueId x);
+  /// text_head() of these layers; `own` and `dropout` as there.
+  [[nodiscard]] ValueId logits(std::span<const ValueId> layers, double dropout,
+                               const std::function<ValueId(ValueId last)>& own,
+                               const char* classifier = "classifier");
   /// Of the heads over q, k and v by these names.
   [[nodiscard]] ValueId attend(ValueId x);
   [[nodiscard]] ValueId drop(ValueId x) {

@@ -2,7 +2,6 @@
 // B rows, T tokens. The scopes are Hugging Face's module names, so parameters get its names.
 #include "models/albert/albert.h"
 
-#include "models/text_head.h"
 #include "ops/elementwise/elementwise.h"
 
 namespace snug::models {
@@ -62,14 +61,7 @@ SequenceModel build_albert_classifier(GraphBuilder& b, const AlbertConfig& confi
     if (config.head.kind != HeadKind::row) return x;
     return tanh(b, nn::linear(b, "albert.pooler", encoder.first_token(x), config.hidden_size));
   };
-  model.logits = text_head(b, {.head = config.text_head,
-                               .kind = config.head.kind,
-                               .num_labels = config.num_labels,
-                               .layers = layers,
-                               .attention_mask = model.attention_mask,
-                               .rng = model.rng,
-                               .dropout = config.classifier_dropout_prob,
-                               .own = head});
+  model.logits = encoder.logits(layers, config.classifier_dropout_prob, head);
   return model;
 }
 

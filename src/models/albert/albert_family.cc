@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ALBERT as a family: its place in the program and its names in files.
 #include "models/albert/albert.h"
-#include "models/family.h"
-#include "models/text_head.h"
+#include "models/text_family.h"
 
 namespace snug::models {
 namespace {
-
-const AlbertConfig& of(const FamilyConfig& config) { return config_of<AlbertConfig>(config); }
 
 // The published networks of the second version, and one of BERT-tiny's size.
 struct Preset {
@@ -22,9 +19,9 @@ constexpr Preset kPresets[] = {{"albert-tiny", 2, 128, 2},
                                {"albert-xlarge", 24, 2048, 16},
                                {"albert-xxlarge", 12, 4096, 64}};
 
-std::optional<FamilyConfig> preset(const RunConfig& run) {
+std::optional<AlbertConfig> find_preset(const std::string& name) {
   for (const Preset& preset : kPresets) {
-    if (run.model != preset.name) continue;
+    if (name != preset.name) continue;
     AlbertConfig config;
     config.num_hidden_layers = preset.layers;
     config.hidden_size = preset.hidden;
@@ -33,21 +30,6 @@ std::optional<FamilyConfig> preset(const RunConfig& run) {
     return config;
   }
   return std::nullopt;
-}
-
-void apply_facts(FamilyConfig& any, const ModelFacts& facts) {
-  apply_encoder_facts(config_of<AlbertConfig>(any), facts);
-}
-
-void apply_keys(FamilyConfig& any, const RunConfig& run) {
-  auto& config = config_of<AlbertConfig>(any);
-  if (run.hidden_dropout_prob) {
-    config.hidden_dropout_prob = *run.hidden_dropout_prob;
-    config.classifier_dropout_prob = *run.hidden_dropout_prob;
-  }
-  if (run.attention_probs_dropout_prob)
-    config.attention_probs_dropout_prob = *run.attention_probs_dropout_prob;
-  apply_text_head_keys(run, config.text_head);
 }
 
 WeightRole role(const std::string& parameter) {
@@ -59,51 +41,30 @@ WeightRole role(const std::string& parameter) {
 // What is left over from pretraining ("predictions.", "sop_classifier.") is no sign of another
 // network.
 bool is_own(const std::string& tensor) {
-  for (const char* prefix : {"albert.", "embeddings.", "encoder.", "pooler.", "classifier."}) {
-    if (tensor.starts_with(prefix)) return true;
-  }
-  return false;
+  return starts_with_any(tensor, {"albert.", "embeddings.", "encoder.", "pooler.", "classifier."});
 }
+
+struct Parts {
+  using Config = AlbertConfig;
+  static constexpr auto preset = find_preset;
+  static constexpr auto read = albert_config_from_json;
+  static constexpr auto write = albert_config_to_json;
+  static constexpr auto build = build_albert_classifier;
+  static constexpr auto init_rule = encoder_init_rule;
+  static constexpr auto apply_facts = apply_encoder_facts;
+};
 
 }  // namespace
 
 const ModelFamily& albert_family() {
-  static const ModelFamily family = {
-      .name = "albert",
-      .input = InputKind::text,
-      .model_types = std::vector<std::string>{"albert"},
-      .preset_names = std::vector<std::string>{"albert-tiny", "albert-base", "albert-large",
-                                               "albert-xlarge", "albert-xxlarge"},
-      .heads = std::vector{HeadKind::row, HeadKind::token},
-      .presets_help = "albert-tiny, albert-base, albert-large, albert-xlarge, albert-xxlarge",
-      .keys =
-          with_text_head_keys({{"hidden_dropout_prob", ""}, {"attention_probs_dropout_prob", ""}}),
-      .preset = preset,
-      .read = [](std::string_view json, const std::string& file, std::vector<std::string>* ignored)
-          -> FamilyConfig { return albert_config_from_json(json, file, ignored); },
-      .write = [](const FamilyConfig& config) { return albert_config_to_json(of(config)); },
-      .is_equal = [](const FamilyConfig& a, const FamilyConfig& b) { return of(a) == of(b); },
-      .apply_keys = apply_keys,
-      .apply_facts = apply_facts,
-      .check = [](const FamilyConfig& config,
-                  const std::string& where) { validate(of(config), where); },
-      .traits =
-          [](const FamilyConfig& config) {
-            return encoder_traits(of(config), of(config).max_positions());
-          },
-      .size = [](const FamilyConfig& config,
-                 int64_t) { return ProgramSize{.parts = of(config).num_hidden_layers}; },
-      .build =
-          [](const FamilyConfig& config, GraphBuilder& builder, BatchShape shape,
-             const BuildOptions& options) {
-            return build_albert_classifier(builder, of(config), shape, options);
-          },
-      .init_rule =
-          [](const FamilyConfig& config, const std::string& parameter, const Shape& shape) {
-            return encoder_init_rule(of(config), parameter, shape);
-          },
-      .weights =
-          WeightNames{.stored = own_name, .prefix = "albert.", .role = role, .is_own = is_own}};
+  static const ModelFamily family = text_family<Parts>(
+      {.name = "albert",
+       .model_types = std::vector<std::string>{"albert"},
+       .presets = std::vector<std::string>{"albert-tiny", "albert-base", "albert-large",
+                                           "albert-xlarge", "albert-xxlarge"},
+       .presets_help = "albert-tiny, albert-base, albert-large, albert-xlarge, albert-xxlarge",
+       .weights =
+           WeightNames{.stored = own_name, .prefix = "albert.", .role = role, .is_own = is_own}});
   return family;
 }
 

@@ -14,17 +14,13 @@
 
 namespace snug::models {
 
-struct BertConfig : EncoderConfig {
-  std::optional<double> classifier_dropout;  // unset: hidden_dropout_prob
+struct BertConfig : ClassifierDropoutConfig {
   bool operator==(const BertConfig&) const = default;
-  [[nodiscard]] double classifier_rate() const {
-    return classifier_dropout.value_or(hidden_dropout_prob);
-  }
 };
 
 /// "bert-tiny", "-mini", "-small", "-medium", "-base", "-large". Throws Error{bad_config}.
-[[nodiscard]] bool is_bert_preset(std::string_view name);
 [[nodiscard]] BertConfig bert_preset(std::string_view name);
+[[nodiscard]] std::optional<BertConfig> find_bert_preset(std::string_view name);
 
 /// Reads a config.json; `file` stands for it in errors. A field of a wrong type or value, or one
 /// that asks for other mathematics, is Error{bad_config} naming file and key; fields that Snug does

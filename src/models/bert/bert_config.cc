@@ -15,31 +15,26 @@ struct Preset {
   int64_t hidden;
 };
 
-const Preset* find_preset(std::string_view name) {
-  static constexpr Preset kPresets[] = {{"tiny", 2, 128},   {"mini", 4, 256},  {"small", 4, 512},
-                                        {"medium", 8, 512}, {"base", 12, 768}, {"large", 24, 1024}};
-  constexpr std::string_view kPrefix = "bert-";
-  if (!name.starts_with(kPrefix)) return nullptr;
-  name.remove_prefix(kPrefix.size());
-  for (const Preset& preset : kPresets) {
-    if (preset.name == name) return &preset;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
-bool is_bert_preset(std::string_view name) { return find_preset(name) != nullptr; }
-
-BertConfig bert_preset(std::string_view name) {
-  if (const Preset* preset = find_preset(name)) {
+std::optional<BertConfig> find_bert_preset(std::string_view name) {
+  static constexpr Preset kPresets[] = {{"bert-tiny", 2, 128},  {"bert-mini", 4, 256},
+                                        {"bert-small", 4, 512}, {"bert-medium", 8, 512},
+                                        {"bert-base", 12, 768}, {"bert-large", 24, 1024}};
+  for (const Preset& preset : kPresets) {
+    if (preset.name != name) continue;
     BertConfig config;
-    config.num_hidden_layers = preset->layers;
-    config.hidden_size = preset->hidden;
-    config.num_attention_heads = preset->hidden / 64;
-    config.intermediate_size = preset->hidden * 4;
+    config.num_hidden_layers = preset.layers;
+    config.hidden_size = preset.hidden;
+    config.num_attention_heads = preset.hidden / 64;
+    config.intermediate_size = preset.hidden * 4;
     return config;
   }
+  return std::nullopt;
+}
+
+BertConfig bert_preset(std::string_view name) {
+  if (const auto config = find_bert_preset(name)) return *config;
   throw Error(ErrorCode::bad_config, "model", "there is no preset \"" + std::string(name) + "\"",
               "bert-tiny, bert-mini, bert-small, bert-medium, bert-base or bert-large");
 }
@@ -54,11 +49,7 @@ BertConfig bert_config_from_json(std::string_view json, const std::string& file,
   reader.require_text("model_type", "bert", "the model is not BERT");
   BertConfig config;
   read_encoder(reader, config);
-  if (reader.find("classifier_dropout")) {
-    double rate = 0;
-    reader.read_number("classifier_dropout", rate, 1);
-    config.classifier_dropout = rate;
-  }
+  read_classifier_dropout(reader, config);
   validate(config, file);
   if (ignored != nullptr) *ignored = reader.unknown();
   return config;
@@ -66,8 +57,7 @@ BertConfig bert_config_from_json(std::string_view json, const std::string& file,
 
 std::string bert_config_to_json(const BertConfig& config) {
   nlohmann::ordered_json json = encoder_json(config, "bert", "Bert");
-  json["classifier_dropout"] = nullptr;
-  if (config.classifier_dropout) json["classifier_dropout"] = *config.classifier_dropout;
+  append_classifier_dropout(json, config);
   append_encoder_head(json, config, "Bert");
   return json.dump(2) + "\n";
 }

@@ -227,7 +227,8 @@ SequenceModel build_deberta_classifier(GraphBuilder& builder, const DebertaConfi
   return DebertaGraph(builder, config, shape, options).build();
 }
 
-InitRule deberta_init_rule(const DebertaConfig& config, const std::string& parameter) {
+InitRule deberta_init_rule(const DebertaConfig& config, const std::string& parameter,
+                           const Shape& /*shape*/) {
   if (parameter.ends_with(".bias")) return {};
   if (parameter.ends_with("LayerNorm.weight")) return {.constant = 1};
   const bool is_words = parameter.ends_with("word_embeddings.weight");

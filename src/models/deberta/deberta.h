@@ -74,6 +74,14 @@ struct DebertaConfig {
   [[nodiscard]] int64_t span() const {
     return position_buckets > 0 ? position_buckets : furthest();
   }
+  /// A layer also projects the table of distances, forward and backward.
+  [[nodiscard]] int64_t program_parts() const { return 2 * num_hidden_layers; }
+  /// As BERT's: the classifier follows the hidden states.
+  void set_hidden_dropout(double rate) {
+    hidden_dropout_prob = rate;
+    cls_dropout.reset();
+  }
+  void set_attention_dropout(double rate) { attention_probs_dropout_prob = rate; }
   /// The longest row in tokens; 0: any.
   [[nodiscard]] int64_t max_positions() const;
 };
@@ -94,6 +102,7 @@ SequenceModel build_deberta_classifier(GraphBuilder& builder, const DebertaConfi
                                        BatchShape shape, const BuildOptions& options);
 
 /// How Hugging Face initialises the parameter of this name.
-[[nodiscard]] InitRule deberta_init_rule(const DebertaConfig& config, const std::string& parameter);
+[[nodiscard]] InitRule deberta_init_rule(const DebertaConfig& config, const std::string& parameter,
+                                         const Shape& shape);
 
 }  // namespace snug::models

@@ -175,11 +175,7 @@ DebertaConfig deberta_config_from_json(std::string_view json, const std::string&
   reader.read_number("hidden_dropout_prob", config.hidden_dropout_prob, 1);
   reader.read_number("attention_probs_dropout_prob", config.attention_probs_dropout_prob, 1);
   reader.read_number("pooler_dropout", config.pooler_dropout, 1);
-  if (reader.find("cls_dropout")) {
-    double rate = 0;
-    reader.read_number("cls_dropout", rate, 1);
-    config.cls_dropout = rate;
-  }
+  reader.read_number("cls_dropout", config.cls_dropout, 1);
   reader.read_number("layer_norm_eps", config.layer_norm_eps, kAny);
   reader.read_number("initializer_range", config.initializer_range, kAny);
   require_size(reader, "pooler_hidden_size", config.hidden_size, "hidden_size");

@@ -41,6 +41,11 @@ struct DistilbertConfig {
   [[nodiscard]] double classifier_rate() const {
     return head.kind == HeadKind::row ? seq_classif_dropout : dropout;
   }
+  [[nodiscard]] int64_t max_positions() const { return max_position_embeddings; }
+  [[nodiscard]] int64_t program_parts() const { return n_layers; }
+  /// As BERT's: the classifier follows the hidden states.
+  void set_hidden_dropout(double rate) { dropout = seq_classif_dropout = rate; }
+  void set_attention_dropout(double rate) { attention_dropout = rate; }
 };
 
 /// Reads a config.json; `file` stands for it in errors. A field of a wrong type or value, or one

@@ -13,13 +13,7 @@
 
 namespace snug::models {
 
-struct ElectraConfig : EncoderConfig {
-  std::optional<double> classifier_dropout;  // unset: hidden_dropout_prob
-  [[nodiscard]] double classifier_rate() const {
-    return classifier_dropout.value_or(hidden_dropout_prob);
-  }
-  [[nodiscard]] int64_t max_positions() const { return max_position_embeddings; }
-
+struct ElectraConfig : ClassifierDropoutConfig {
   ElectraConfig() {
     embedding_size = 128;
     hidden_size = 256;

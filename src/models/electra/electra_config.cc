@@ -18,11 +18,7 @@ ElectraConfig electra_config_from_json(std::string_view json, const std::string&
   ElectraConfig config;
   read_encoder(reader, config);
   reader.read_int("embedding_size", config.embedding_size, 1);
-  if (reader.find("classifier_dropout")) {
-    double rate = 0;
-    reader.read_number("classifier_dropout", rate, 1);
-    config.classifier_dropout = rate;
-  }
+  read_classifier_dropout(reader, config);
   // Of the head for multiple choice, and of the generator that pretraining had.
   reader.expect({"summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout",
                  "summary_first_dropout", "generator_size", "generator_hidden_size"});
@@ -34,8 +30,7 @@ ElectraConfig electra_config_from_json(std::string_view json, const std::string&
 std::string electra_config_to_json(const ElectraConfig& config) {
   nlohmann::ordered_json json = encoder_json(config, "electra", "Electra");
   json["embedding_size"] = config.embedding_size;
-  json["classifier_dropout"] = nullptr;
-  if (config.classifier_dropout) json["classifier_dropout"] = *config.classifier_dropout;
+  append_classifier_dropout(json, config);
   append_encoder_head(json, config, "Electra");
   return json.dump(2) + "\n";
 }

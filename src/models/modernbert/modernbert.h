@@ -54,6 +54,12 @@ struct ModernbertConfig {
   TextHead text_head{};
   bool operator==(const ModernbertConfig&) const = default;
 
+  [[nodiscard]] int64_t max_positions() const { return max_position_embeddings; }
+  [[nodiscard]] int64_t program_parts() const { return num_hidden_layers; }
+  void set_hidden_dropout(double rate) {
+    embedding_dropout = mlp_dropout = classifier_dropout = rate;
+  }
+  void set_attention_dropout(double rate) { attention_dropout = rate; }
   [[nodiscard]] bool is_local_layer(int64_t layer) const {
     return is_local.empty() ? layer % 3 != 0 : is_local[static_cast<size_t>(layer)];
   }

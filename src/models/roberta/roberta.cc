@@ -2,7 +2,6 @@
 // B rows, T tokens. The scopes are Hugging Face's module names, so parameters get its names.
 #include "models/roberta/roberta.h"
 
-#include "models/text_head.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/token_positions/token_positions.h"
 
@@ -23,10 +22,7 @@ SequenceModel build_roberta_classifier(GraphBuilder& b, const RobertaConfig& con
       const ScopeGuard scope(b, "embeddings");
       x = encoder.embeddings(token_positions(b, model.input_ids, config.pad_token_id));
     }
-    for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
-      const ScopeGuard layer(b, "encoder.layer." + std::to_string(i));
-      x = layers.emplace_back(encoder.layer(x));
-    }
+    layers = encoder.stack(x);
   }
   const bool is_of_rows = config.head.kind == HeadKind::row;
   const auto head = [&](ValueId x) {
@@ -34,15 +30,8 @@ SequenceModel build_roberta_classifier(GraphBuilder& b, const RobertaConfig& con
     x = nn::dropout(b, encoder.first_token(x), model.rng, config.classifier_rate());
     return tanh(b, nn::linear(b, "classifier.dense", x, config.hidden_size));
   };
-  model.logits = text_head(b, {.head = config.text_head,
-                               .kind = config.head.kind,
-                               .num_labels = config.num_labels,
-                               .layers = layers,
-                               .attention_mask = model.attention_mask,
-                               .rng = model.rng,
-                               .dropout = config.classifier_rate(),
-                               .own = head,
-                               .classifier = is_of_rows ? "classifier.out_proj" : "classifier"});
+  model.logits = encoder.logits(layers, config.classifier_rate(), head,
+                                is_of_rows ? "classifier.out_proj" : "classifier");
   return model;
 }
 

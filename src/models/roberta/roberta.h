@@ -13,16 +13,12 @@
 
 namespace snug::models {
 
-struct RobertaConfig : EncoderConfig {
+struct RobertaConfig : ClassifierDropoutConfig {
   /// "roberta", "xlm-roberta" or "camembert": one network, three names.
   std::string model_type = "roberta";
   // Of the tokens around a text, which change nothing here; -1: none.
   int64_t bos_token_id = 0;
   int64_t eos_token_id = 2;
-  std::optional<double> classifier_dropout;  // unset: hidden_dropout_prob
-  [[nodiscard]] double classifier_rate() const {
-    return classifier_dropout.value_or(hidden_dropout_prob);
-  }
   /// Positions begin behind the padding token's id.
   [[nodiscard]] int64_t max_positions() const { return max_position_embeddings - pad_token_id - 1; }
 

@@ -39,11 +39,7 @@ RobertaConfig roberta_config_from_json(std::string_view json, const std::string&
   read_encoder(reader, config);
   reader.read_token_id("bos_token_id", config.bos_token_id);
   reader.read_token_id("eos_token_id", config.eos_token_id);
-  if (reader.find("classifier_dropout")) {
-    double rate = 0;
-    reader.read_number("classifier_dropout", rate, 1);
-    config.classifier_dropout = rate;
-  }
+  read_classifier_dropout(reader, config);
   validate(config, file);
   if (ignored != nullptr) *ignored = reader.unknown();
   return config;
@@ -55,8 +51,7 @@ std::string roberta_config_to_json(const RobertaConfig& config) {
   json["eos_token_id"] = nullptr;
   if (config.bos_token_id >= 0) json["bos_token_id"] = config.bos_token_id;
   if (config.eos_token_id >= 0) json["eos_token_id"] = config.eos_token_id;
-  json["classifier_dropout"] = nullptr;
-  if (config.classifier_dropout) json["classifier_dropout"] = *config.classifier_dropout;
+  append_classifier_dropout(json, config);
   append_encoder_head(json, config, classes_of(config));
   return json.dump(2) + "\n";
 }
