@@ -133,6 +133,47 @@ class Transformers(Case):
             for folder in self.folder.glob("*-*"):
                 shutil.rmtree(folder)
 
+    def updated(self, model, tokenizer, rows, count):
+        """The weights after updates of all rows as the Trainer makes them: clipped, no decay of biases and norms."""
+        by_label = {name: i for i, name in enumerate(LABELS)}
+        inputs = tokenizer([row["text"] for row in rows], padding=True, truncation=True, max_length=32, return_tensors="pt")
+        labels = torch.tensor([by_label[row["label"]] for row in rows])
+        decayed = set(transformers.Trainer.get_decay_parameter_names(None, model))
+        groups = [dict(params=[value for name, value in model.named_parameters() if (name in decayed) == is_decayed],
+                       weight_decay=0.01 if is_decayed else 0.0) for is_decayed in (True, False)]
+        optimizer = torch.optim.AdamW(groups, lr=1e-3, eps=1e-6)
+        for _ in range(count):
+            model(**inputs, labels=labels).loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+        return model.state_dict()
+
+    def test_three_updates_are_those_of_torch(self):
+        tokenizer = self.tokenizer()
+        rows = [json.loads(line) for line in self.train_file.read_text().splitlines()]
+        for model in self.text_models(len(tokenizer)):
+            rates = {name: 0.0 for name in model.config.to_dict() if "dropout" in name}
+            kind = type(model)
+            model = kind(kind.config_class(**{**model.config.to_dict(), **rates}))
+            for name, parameter in model.named_parameters():
+                if parameter.dim() > 1:
+                    torch.nn.init.normal_(parameter, std=0.1)
+            folder = self.folder / kind.__name__
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+            before = {name: value.clone() for name, value in model.state_dict().items()}
+            wanted = self.updated(model.train(), tokenizer, rows, 3)
+            out = self.train(f"{kind.__name__}-trained", model=folder, vocab_size=None, train_batch_size=self.rows, max_steps=3,
+                             learning_rate=1e-3, lr_scheduler_type="constant", adam_epsilon=1e-6, weight_decay=0.01, max_grad_norm=1.0)
+            found = kind.from_pretrained(out / "last").state_dict()
+            self.assertEqual(found.keys(), wanted.keys())
+            moved = 0.0
+            for name, value in found.items():
+                self.assertLess((value - wanted[name]).abs().max().item(), 1e-5, (kind.__name__, name))
+                moved = max(moved, (value - before[name]).abs().max().item())
+            self.assertGreater(moved, 1e-3, kind.__name__)
+
     def test_every_head_is_exported_as_it_is(self):
         of = transformers
         bert = dict(vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48)
@@ -189,8 +230,6 @@ class Transformers(Case):
         self.assertEqual(ours, self.ok("predict", model=out / "last", test_file=test, threads=2, memory="1GiB", image_size=32).stdout)
         self.assertEqual(len(model.config.id2label), 10)
 
-
-class States(Transformers):
     def test_trainer_state_loads(self):
         out = self.train("run", max_steps=4, logging_steps=1, eval_steps=2, save_steps=2, save_total_limit=2)
         for folder, steps in ((out / "last", 4), (out / "checkpoint-2", 2)):
