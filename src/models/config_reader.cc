@@ -109,8 +109,8 @@ void ConfigReader::read_head(Head& head, int64_t num_labels) {
       field->fail("is \"" + head.problem_type + "\", which is not supported",
                   "single_label_classification, multi_label_classification or regression");
     }
-  } else if (name.ends_with("ForSequenceClassification") && num_labels == 1) {
-    head.problem_type = "regression";  // as transformers
+  } else if (num_labels == 1) {
+    head.problem_type = "regression";  // as every head of rows in transformers
   }
   if (head.kind == HeadKind::token) head.problem_type.clear();  // says nothing of tokens
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Speed of tokenizers on one thread, beside the tokenizers package (pip), on WordNet's glosses (Debian's wordnet-base).
 
-usage: tokenizers.py [FOLDER ...] [--rounds 3]
+usage: compare_tokenizers.py [FOLDER ...] [--rounds 3]
 Takes the tokenizer.json of each folder; besides, a vocabulary of 8,192 of each kind learned by snug. Figures are megabytes of text a
 second of processor time, the best of the rounds, in turns: snug tokenize without its start, its printing of ids included; the package
 called a line at a time and in one batch. Ids are compared, too.
@@ -17,7 +17,6 @@ import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
-sys.path.pop(0)  # this file is called as the package is
 from tokenizers import Tokenizer  # noqa: E402
 
 SNUG = os.environ.get("SNUG") or pathlib.Path(__file__).resolve().parent.parent / "build/release/snug"
