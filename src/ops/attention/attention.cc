@@ -56,7 +56,7 @@ std::vector<ValueId> vjp(const VjpArgs& args) {
 // Pairs of one head whose scores are computed: behind a window whole blocks of keys are.
 double computed_pairs(const CostArgs& args) {
   const int64_t tokens = args.inputs[0].shape[1];
-  const int64_t window = args.attrs.has("window") ? args.attrs.int64("window") : 0;
+  const int64_t window = attention_window(args.attrs);
   const int64_t keys = window > 0 ? std::min(tokens, 3 * window + 1) : tokens;
   return static_cast<double>(tokens) * static_cast<double>(keys);
 }

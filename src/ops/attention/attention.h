@@ -33,6 +33,10 @@ struct AttentionOptions {
   double rate = 0;      // above 0: takes the builder's next random ordinal
   int64_t window = 0;   // tokens to either side that a query sees; 0: all
 };
+/// The attribute `window`; 0 where an op that shares these loops has none.
+[[nodiscard]] inline int64_t attention_window(const Attrs& attrs) {
+  return attrs.has("window") ? attrs.int64("window") : 0;
+}
 struct AttentionOutputs {
   ValueId o = kNone;
   ValueId lse = kNone;

@@ -49,7 +49,7 @@ AttentionShape attention_shape(const NodeSpec& spec) {
   shape.threshold = dropout_threshold(rate);
   shape.keep_scale = static_cast<float>(1 / (1 - rate));
   shape.ordinal = static_cast<uint32_t>(spec.attrs.int64("ordinal"));
-  shape.window = spec.attrs.has("window") ? spec.attrs.int64("window") : 0;
+  shape.window = attention_window(spec.attrs);
   return shape;
 }
 

@@ -28,7 +28,7 @@ class AttentionHead {
     width = q[2];
     columns = width / args.attrs.int64("heads");
     rate_ = args.attrs.real("rate");
-    window_ = args.attrs.has("window") ? args.attrs.int64("window") : 0;
+    window_ = attention_window(args.attrs);
     scale = 1 / std::sqrt(static_cast<double>(columns));
   }
 

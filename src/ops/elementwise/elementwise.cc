@@ -3,6 +3,7 @@
 #include "ops/elementwise/elementwise.h"
 
 #include "ops/elementwise/elementwise_vjp.h"
+#include "ops/gelu.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
@@ -43,13 +44,6 @@ std::vector<TensorType> infer_where(const InferArgs& args) {
   }
   const Shape sides = broadcast_shapes(a.shape, b.shape, args.where);
   return {{a.dtype, broadcast_shapes(args.inputs[0].shape, sides, args.where)}};
-}
-
-void check_approximation(const InferArgs& args) {
-  const std::string& approximate = args.attrs.text("approximate");
-  if (approximate == "none" || approximate == "tanh") return;
-  throw Error(ErrorCode::invalid_graph, args.where,
-              "approximate must be \"none\" or \"tanh\", not \"" + approximate + "\"");
 }
 
 std::vector<TensorType> infer_gelu(const InferArgs& args) {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "backend/reference/reference.h"
+#include "ops/gelu.h"
 #include "ops/index_map.h"
 
 namespace snug {
@@ -52,33 +52,17 @@ double sigmoid(double x) {
 }
 double relu(double x) { return x > 0 ? x : (x == x ? 0 : x); }  // NaN stays NaN
 
-// Phi(x) by erfc: no cancellation for negative x.
-double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
-double gelu_exact(double x) { return x * normal_cdf(x); }
-double gelu_exact_slope(double x) {
-  const double density = std::exp(-0.5 * x * x) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
-  return normal_cdf(x) + x * density;
-}
-
-// x sigmoid(2 u) is x/2 (1 + tanh u) without cancellation.
-constexpr double kCubic = 0.044715;
-const double kSqrtTwoOverPi = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-double gelu_tanh(double x) { return x * sigmoid(2 * kSqrtTwoOverPi * (x + kCubic * x * x * x)); }
-double gelu_tanh_slope(double x) {
-  const double s = sigmoid(2 * kSqrtTwoOverPi * (x + kCubic * x * x * x));
-  return s + x * s * (1 - s) * 2 * kSqrtTwoOverPi * (1 + 3 * kCubic * x * x);
-}
-
 void run_gelu(const RefArgs& args) {
-  args.attrs.text("approximate") == "tanh" ? unary<gelu_tanh>(args) : unary<gelu_exact>(args);
+  const bool is_tanh = is_tanh_gelu(args.attrs);
+  for (int64_t i = 0; i < args.outputs[0].size(); ++i)
+    args.outputs[0].data[i] = gelu_at(args.inputs[0].data[i], is_tanh).value;
 }
 
 void run_gelu_grad(const RefArgs& args) {
-  const bool is_tanh = args.attrs.text("approximate") == "tanh";
+  const bool is_tanh = is_tanh_gelu(args.attrs);
   for (int64_t i = 0; i < args.outputs[0].size(); ++i) {
-    const double x = args.inputs[0].data[i];
-    args.outputs[0].data[i] =
-        args.inputs[1].data[i] * (is_tanh ? gelu_tanh_slope(x) : gelu_exact_slope(x));
+    const double slope = gelu_at(args.inputs[0].data[i], is_tanh).slope;
+    args.outputs[0].data[i] = args.inputs[1].data[i] * slope;
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/geglu/geglu.h"
 
+#include "ops/gelu.h"
 #include "ops/op_probes.h"
 #include "ops/op_rules.h"
 
@@ -9,10 +10,7 @@ namespace {
 
 std::vector<TensorType> infer(const InferArgs& args) {
   require_floating(args, 0, "x");
-  const std::string& approximate = args.attrs.text("approximate");
-  if (approximate != "none" && approximate != "tanh")
-    throw Error(ErrorCode::invalid_graph, args.where,
-                "approximate must be \"none\" or \"tanh\", not \"" + approximate + "\"");
+  check_approximation(args);
   TensorType y = args.inputs[0];
   if (y.shape.empty() || y.shape.back() % 2 != 0)
     shape_error(args, "the last axis of x " + to_string(y.shape) + " has no two halves");

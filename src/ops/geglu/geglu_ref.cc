@@ -1,29 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-#include <numbers>
-
 #include "backend/reference/reference.h"
 #include "ops/geglu/geglu.h"
+#include "ops/gelu.h"
 
 namespace snug {
 namespace {
-
-// gelu(x) = x c(x) and its slope c(x) + x c'(x).
-struct Gelu {
-  double value;
-  double slope;
-};
-Gelu gelu_at(double x, bool is_tanh) {
-  if (!is_tanh) {
-    const double c = 0.5 * (1 + std::erf(x / std::numbers::sqrt2));
-    const double bell = std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
-    return {x * c, c + x * bell};
-  }
-  const double k = std::sqrt(2 / std::numbers::pi);
-  const double t = std::tanh(k * (x + 0.044715 * x * x * x));
-  const double inner = k * (1 + 3 * 0.044715 * x * x);
-  return {0.5 * x * (1 + t), 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner};
-}
 
 template <class Element>
 void for_each_pair(const RefArgs& args, const Element& element) {
@@ -36,7 +17,7 @@ void for_each_pair(const RefArgs& args, const Element& element) {
 }
 
 void run(const RefArgs& args) {
-  const bool is_tanh = args.attrs.text("approximate") == "tanh";
+  const bool is_tanh = is_tanh_gelu(args.attrs);
   const double* x = args.inputs[0].data;
   for_each_pair(args, [&](int64_t at, int64_t half, int64_t to) {
     args.outputs[0].data[to] = gelu_at(x[at], is_tanh).value * x[at + half];
@@ -44,7 +25,7 @@ void run(const RefArgs& args) {
 }
 
 void run_grad(const RefArgs& args) {
-  const bool is_tanh = args.attrs.text("approximate") == "tanh";
+  const bool is_tanh = is_tanh_gelu(args.attrs);
   const double* x = args.inputs[0].data;
   for_each_pair(args, [&](int64_t at, int64_t half, int64_t from) {
     const double dy = args.inputs[1].data[from];
