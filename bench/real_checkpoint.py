@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 
 transformers.logging.set_verbosity_error()
 SNUG = os.environ.get("SNUG") or pathlib.Path(__file__).resolve().parent.parent / "build/release/snug"
-BATCH, RATE, DECAY, WARMUP = 32, 1e-4, 0.01, 0.06
+BATCH, DECAY, WARMUP = 32, 0.01, 0.06
 
 
 def snug(verb, **values):
@@ -71,7 +71,7 @@ def compare_embeddings(args, work):
 def train_snug(args, work, seed):
     out = work / f"run{seed}"
     snug("train", model=args.folder, train_file=work / "train.jsonl", validation_file=work / "validation.jsonl", max_seq_length=args.length,
-         train_batch_size=BATCH, num_train_epochs=1, learning_rate=RATE, weight_decay=DECAY, warmup_ratio=WARMUP, memory=args.memory,
+         train_batch_size=BATCH, num_train_epochs=1, learning_rate=args.rate, weight_decay=DECAY, warmup_ratio=WARMUP, memory=args.memory,
          threads=args.threads, seed=seed, save_steps=0, output_dir=out)
     return json.loads((out / "summary.json").read_text())["final_metrics"]["accuracy"]
 
@@ -90,7 +90,7 @@ def train_torch(args, seed):
     model = transformers.AutoModelForSequenceClassification.from_pretrained(args.folder, num_labels=len(numbers)).train()
     decayed = set(transformers.Trainer.get_decay_parameter_names(None, model))
     optimizer = torch.optim.AdamW([dict(params=[p for n, p in model.named_parameters() if (n in decayed) == kind],
-                                        weight_decay=DECAY if kind else 0.0) for kind in (True, False)], lr=RATE)
+                                        weight_decay=DECAY if kind else 0.0) for kind in (True, False)], lr=args.rate)
     updates = -(-len(args.train_rows) // BATCH)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, round(WARMUP * updates), updates)
     rows = random.Random(seed).sample(args.train_rows, len(args.train_rows))
@@ -117,6 +117,7 @@ def main():
     parser.add_argument("--held-out", type=int, default=2000)
     parser.add_argument("--length", type=int, default=64)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rate", type=float, default=5e-4, help="learning rate, high enough to learn in one epoch")
     parser.add_argument("--memory", default="2GiB")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     args = parser.parse_args()

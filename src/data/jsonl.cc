@@ -18,7 +18,10 @@ constexpr const char* kLineHint =
     "every line must be one complete JSON object; correct it, or set bad_rows to skip";
 constexpr const char* kTokensHint =
     "join the tokens of a row to one string (the task token_classification has a label for each)";
-constexpr const char* kWordsHint = "give the text as a list of words: [\"a\", \"word\"]";
+constexpr const char* kWordsHint =
+    "give the text as a list of words: [\"a\", \"word\"]; a model with a head of words learns "
+    "labels "
+    "of whole texts with --task classification --fresh_head";
 constexpr const char* kObjectHint =
     R"(write every row as an object: {"text": "a text", "label": "its label"})";
 

@@ -40,8 +40,13 @@ std::string adapter_config_json(const Model& model, const Session& session) {
   for (const TensorInfo& weight : session.tensors()) {
     if (!weight.is_weight() || !is_of_adapter_folder(model, weight)) continue;
     const std::string module = module_of(model.stored_name(weight.name));
-    (is_adapter_name(weight.name) ? maps : others)
-        .insert(is_adapter_name(weight.name) ? module_of(module) : module);
+    if (is_adapter_name(weight.name)) {
+      maps.insert(module_of(module));
+    } else {
+      // PEFT finds a head of several maps by the module around them alone.
+      const bool is_head = model.role(weight.name) == models::WeightRole::head;
+      others.insert(is_head ? module.substr(0, module.find('.')) : module);
+    }
   }
   const LoraOptions& lora = model.lora;
   nlohmann::ordered_json json = {

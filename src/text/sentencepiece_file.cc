@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sentencepiece model, Unigram or BPE: DeBERTa's and XLM-R's, with the ids and the
+// A sentencepiece model, Unigram or BPE: DeBERTa's, XLM-R's and CamemBERT's, with the ids and the
 // tokens around a text that transformers gives them.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -75,15 +76,34 @@ Model read_model(std::string_view bytes, SentencePieceSpec& spec, const std::str
               "save the tokenizer again with transformers, which writes tokenizer.json");
 }
 
-enum class Family : uint8_t { deberta, xlm_roberta };
+/// What transformers makes of the model.
+struct Family {
+  const char* tokenizer_class;
+  bool is_fairseq;  // else its ids are those of the model, and pairs have two types
+  std::array<const char*, 4> first{};  // tokens before the pieces, the last the unknown one
+  size_t skipped = 0;                  // pieces of the model that are among them
+};
+constexpr Family kFamilies[] = {
+    {.tokenizer_class = "DebertaV2Tokenizer", .is_fairseq = false},
+    {.tokenizer_class = "XLMRobertaTokenizer",
+     .is_fairseq = true,
+     .first = {"<s>", "<pad>", "</s>", "<unk>"},
+     .skipped = 3},
+    // <s> and </s> of the model are those that are used, with the ids 5 and 6.
+    {.tokenizer_class = "CamembertTokenizer",
+     .is_fairseq = true,
+     .first = {"<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>"},
+     .skipped = 1},
+};
 
-Family family_of(const TokenizerConfig& config, const std::string& file) {
+const Family& family_of(const TokenizerConfig& config, const std::string& file) {
   std::string name = config.tokenizer_class;
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
-  if (name == "DebertaV2Tokenizer" || (name.empty() && file.ends_with("/spm.model")))
-    return Family::deberta;
-  if (name == "XLMRobertaTokenizer" || (name.empty() && file.ends_with(".bpe.model")))
-    return Family::xlm_roberta;
+  if (name.empty() && file.ends_with("/spm.model")) name = "DebertaV2Tokenizer";
+  if (name.empty() && file.ends_with(".bpe.model")) name = "XLMRobertaTokenizer";
+  for (const Family& family : kFamilies) {
+    if (name == family.tokenizer_class) return family;
+  }
   refuse(file, name.empty() ? "a sentencepiece model of this name"
                             : "a sentencepiece model of tokenizer_class '" + name + "'");
 }
@@ -92,6 +112,17 @@ void add(TokenizerSpec& spec, const Piece& piece) {
   add_vocabulary_token(spec, piece.text, "piece " + std::to_string(spec.vocabulary.size()));
   spec.scores.push_back(piece.score);
   spec.sentencepiece->kinds.push_back(piece.kind);
+}
+
+/// fairseq's own tokens, before the pieces.
+void add_fairseq_tokens(TokenizerSpec& spec, const Family& family, const Model& model,
+                        const std::string& file) {
+  if (model.pieces.size() < 3 || model.pieces[0].text != "<unk>" || model.pieces[1].text != "<s>" ||
+      model.pieces[2].text != "</s>")
+    refuse(file, "a vocabulary of XLM-R or CamemBERT that does not begin with <unk>, <s>, </s>");
+  for (const char* name : family.first) add(spec, {.text = name, .kind = PieceKind::control});
+  spec.sentencepiece->kinds.back() = PieceKind::unknown;
+  if (family.skipped == 1) add(spec, {.text = "<unk>NOTUSED", .kind = PieceKind::control});
 }
 
 void add_special(TokenizerSpec& spec, const std::string& name, bool takes_space) {
@@ -148,25 +179,17 @@ TokenizerSpec read_sentencepiece(const std::string& file, const TokenizerConfig&
   spec.sentencepiece->is_bpe = model.type == kBpe;
   if (model.is_suffix) refuse(file, "treat_whitespace_as_suffix");
   if (config.lowercase.value_or(false)) refuse(config.where, "do_lower_case");
-  const Family family = family_of(config, file);
-  const bool is_deberta = family == Family::deberta;
+  if (config.split_by_punct) refuse(config.where, "split_by_punct");
+  const Family& family = family_of(config, file);
+  const bool is_deberta = !family.is_fairseq;
   const TokenRoles& named = config.roles;
   spec.roles = {.pad = role(named.pad, is_deberta ? "[PAD]" : "<pad>"),
                 .unk = role(named.unk, is_deberta ? "[UNK]" : "<unk>"),
                 .cls = role(named.cls, is_deberta ? "[CLS]" : "<s>"),
                 .sep = role(named.sep, is_deberta ? "[SEP]" : "</s>"),
                 .mask = role(named.mask, is_deberta ? "[MASK]" : "<mask>")};
-  size_t first = 0;
-  if (!is_deberta) {  // fairseq's order
-    if (model.pieces.size() < 3 || model.pieces[0].text != "<unk>" ||
-        model.pieces[1].text != "<s>" || model.pieces[2].text != "</s>")
-      refuse(file, "an XLM-R vocabulary that does not begin with <unk>, <s>, </s>");
-    for (const char* name : {"<s>", "<pad>", "</s>"})
-      add(spec, {.text = name, .kind = PieceKind::control});
-    add(spec, {.text = "<unk>", .kind = PieceKind::unknown});
-    first = 3;
-  }
-  for (size_t i = first; i < model.pieces.size(); ++i) add(spec, model.pieces[i]);
+  if (family.is_fairseq) add_fairseq_tokens(spec, family, model, file);
+  for (size_t i = family.skipped; i < model.pieces.size(); ++i) add(spec, model.pieces[i]);
   for (size_t i = 0; i < spec.sentencepiece->kinds.size(); ++i) {
     if (spec.sentencepiece->kinds[i] == PieceKind::unknown)
       spec.sentencepiece->unk = static_cast<int32_t>(i);
@@ -186,7 +209,7 @@ TokenizerSpec read_sentencepiece(const std::string& file, const TokenizerConfig&
              "added_tokens_decoder with '" + token.content + "' at id " + std::to_string(token.id));
   }
   spec.pipeline = pipeline_of(spec, is_deberta, is_deberta ? 1 : 2);
-  spec.sentencepiece->tokenizer_class = is_deberta ? "DebertaV2Tokenizer" : "XLMRobertaTokenizer";
+  spec.sentencepiece->tokenizer_class = family.tokenizer_class;
   return spec;
 }
 

@@ -132,6 +132,10 @@ Tokenizer::Tokenizer(TokenizerSpec spec)
   spec_->added.shrink_to_fit();
   check_added_tokens(*spec_);
   pipeline_ = make_pipeline(*spec_);
+  if (!spec_->has_type_ids) {
+    for (Template::Piece& piece : pipeline_.around.pair) piece.type_id = 0;
+    for (Template::Piece& piece : pipeline_.around.single) piece.type_id = 0;
+  }
   find_roles();
   size_ = spec_->vocabulary.size();
   for (const AddedToken& token : spec_->added) size_ = std::max(size_, int64_t{token.id} + 1);
@@ -199,14 +203,18 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   const std::string folder = io::parent_folder(file);
   const TokenizerConfig config = read_tokenizer_config(folder + "/tokenizer_config.json");
   const bool is_bpe = file.ends_with("vocab.json");
-  if (file.ends_with(".json") && !is_bpe) return Tokenizer(read_tokenizer_json(file, config));
+  const auto made = [&config](TokenizerSpec spec) {
+    spec.has_type_ids = config.has_type_ids.value_or(true);
+    return Tokenizer(std::move(spec));
+  };
+  if (file.ends_with(".json") && !is_bpe) return made(read_tokenizer_json(file, config));
   if (io::file_exists(folder + "/added_tokens.json")) {
     throw Error(ErrorCode::unsupported, folder, "added_tokens.json is not supported",
                 "save the tokenizer again with transformers, which writes tokenizer.json");
   }
-  if (file.ends_with(".model")) return Tokenizer(read_sentencepiece(file, config));
-  return Tokenizer(is_bpe ? read_bpe_files(file, folder + "/merges.txt", config)
-                          : read_vocab_txt(file, config));
+  if (file.ends_with(".model")) return made(read_sentencepiece(file, config));
+  return made(is_bpe ? read_bpe_files(file, folder + "/merges.txt", config)
+                     : read_vocab_txt(file, config));
 }
 
 bool Tokenizer::is_in(const std::filesystem::path& folder) { return !files_in(folder).empty(); }
@@ -423,7 +431,8 @@ std::optional<int64_t> Tokenizer::saved_max_length(const std::filesystem::path& 
 void Tokenizer::save(const std::filesystem::path& folder, int64_t model_max_length,
                      bool has_type_ids) const {
   io::make_folders(folder.string());
-  write_tokenizer_files(*spec_, folder.string(), model_max_length, has_type_ids);
+  write_tokenizer_files(*spec_, folder.string(), model_max_length,
+                        has_type_ids && spec_->has_type_ids);
 }
 
 int64_t Tokenizer::table_bytes() const {
@@ -467,6 +476,7 @@ std::string Tokenizer::fingerprint() const {
                               (one.normalized ? "n" : "-");
     add(flags.data(), flags.size());
   }
+  if (!spec_->has_type_ids) add("no type ids", 11);
   add(spec_->scores.data(), spec_->scores.size() * sizeof(double));
   add(spec_->merges.data(), spec_->merges.size() * sizeof(BpeMerge));
   const std::string_view pipeline = spec_->pipeline;

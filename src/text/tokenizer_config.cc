@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads tokenizer_config.json and special_tokens_map.json.
+// Reads tokenizer_config.json, special_tokens_map.json and what config.json says of a tokenizer.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -57,9 +57,33 @@ void read_roles(const JsonFields& fields, TokenRoles& roles) {
   read_role(fields, "mask_token", roles.mask);
 }
 
+/// transformers makes no type ids where the list of a model's inputs leaves them away, and since
+/// its version 5, whose name of a tokenizer of no family is another, where there is no list.
+std::optional<bool> read_type_ids(const JsonFields& fields, const std::string& tokenizer_class) {
+  if (!fields.has_value("model_input_names"))
+    return tokenizer_class == "TokenizersBackend" ? std::optional(false) : std::nullopt;
+  const io::JsonValue names = fields.at("model_input_names");
+  if (!names.is_array()) fields.fail("model_input_names must be a list of names");
+  for (int64_t i = 0; i < names.size(); ++i) {
+    if (!names.at(i).is_string()) fields.fail("model_input_names must be a list of names");
+    if (names.at(i).as_string() == "token_type_ids") return true;
+  }
+  return false;
+}
+
 io::JsonValue parse(const std::string& file) {
   return io::parse_json(io::read_all(file, kMaxTokenizerFileBytes), file,
                         {.max_values = kMaxTokenizerValues});
+}
+
+/// Where tokenizer_config.json does not name the class, transformers takes the model's.
+std::string class_of_model(const std::string& file) {
+  if (!io::file_exists(file)) return {};
+  const JsonFields fields(parse(file), file, "config");
+  if (fields.has_value("tokenizer_class")) return fields.required_string("tokenizer_class");
+  const bool is_camembert =
+      fields.has_value("model_type") && fields.required_string("model_type") == "camembert";
+  return is_camembert ? "CamembertTokenizer" : "";  // its files are called as XLM-R's
 }
 
 }  // namespace
@@ -70,6 +94,7 @@ TokenizerConfig read_tokenizer_config(const std::string& file) {
   const std::string map = io::parent_folder(file) + "/special_tokens_map.json";
   if (io::file_exists(map))
     read_roles(JsonFields(parse(map), map, "special_tokens_map"), config.roles);
+  config.tokenizer_class = class_of_model(io::parent_folder(file) + "/config.json");
   if (!io::file_exists(file)) return config;
   config.exists = true;
   const JsonFields fields(parse(file), config.where, "tokenizer_config");
@@ -82,6 +107,13 @@ TokenizerConfig read_tokenizer_config(const std::string& file) {
     config.tokenizer_class = fields.required_string("tokenizer_class");
   }
   config.model_max_length = read_max_length(fields);
+  config.split_by_punct = fields.boolean("split_by_punct").value_or(false);
+  config.has_type_ids = read_type_ids(fields, config.tokenizer_class);
+  // Of Japanese BERT, whose words other programs find.
+  if (fields.has_value("word_tokenizer_type"))
+    fields.require_string("word_tokenizer_type", "basic");
+  if (fields.has_value("subword_tokenizer_type"))
+    fields.require_string("subword_tokenizer_type", "wordpiece");
   if (!fields.boolean("do_basic_tokenize").value_or(true))
     fields.fail("do_basic_tokenize false is not supported");
   if (fields.has("padding_side")) fields.require_string("padding_side", "right");

@@ -165,13 +165,18 @@ void read_padding(const JsonValue& document, TokenizerSpec& spec) {
     spec.roles.pad = fields.required_string("pad_token");
 }
 
-/// transformers builds BERT's normalizer again from these keys.
+/// transformers builds BERT's normalizer and byte-level splitter again from these keys.
 void check_agreement(const JsonValue& document, const TokenizerConfig& config,
                      const TokenizerSpec& spec) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::bad_config, config.where, what + " disagrees with " + spec.where,
                 "remove the key from tokenizer_config.json or make the two agree");
   };
+  const std::optional<JsonValue> splitter = document.find("pre_tokenizer");
+  if (config.add_prefix_space && splitter && splitter->is_object() &&
+      splitter->get_string("type", "") == "ByteLevel" &&
+      splitter->get_bool("add_prefix_space", true) != *config.add_prefix_space)
+    refuse("add_prefix_space");
   const std::optional<JsonValue> normalizer = document.find("normalizer");
   if (!normalizer || !normalizer->is_object() ||
       normalizer->get_string("type", "") != "BertNormalizer")

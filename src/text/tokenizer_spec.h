@@ -45,6 +45,7 @@ struct TokenizerSpec {
   std::vector<BpeMerge> merges;   ///< of BPE
   std::vector<AddedToken> added;  ///< their ids lie in the vocabulary, or follow it without gaps
   TokenRoles roles;               ///< as far as other files than the pipeline say them
+  bool has_type_ids = true;       ///< else all are 0, whatever the template says
   std::string pipeline;           ///< {"normalizer", "pre_tokenizer", "post_processor", "decoder"}
   std::string model;              ///< the object "model" without vocab and merges
   std::string where;              ///< the file, for messages
@@ -63,7 +64,9 @@ struct TokenizerConfig {
   std::optional<bool> handle_chinese_chars;
   std::optional<bool> add_prefix_space;
   std::vector<AddedToken> added;  ///< added_tokens_decoder
-  std::string tokenizer_class;
+  std::string tokenizer_class;    ///< transformers' name, here or in config.json
+  bool split_by_punct = false;
+  std::optional<bool> has_type_ids;  ///< by the inputs of the model; unset: as the template says
   std::optional<int64_t> model_max_length;  ///< in tokens
   std::string where;
 };
@@ -73,8 +76,8 @@ inline constexpr int64_t kMaxTokenizerFileBytes = int64_t{32} << 20;
 /// Of a JSON file, its vocabulary apart.
 inline constexpr int64_t kMaxTokenizerValues = 100'000;
 
-/// Reads tokenizer_config.json, and special_tokens_map.json beside it for roles that it does not
-/// name; missing files say nothing.
+/// Reads tokenizer_config.json, special_tokens_map.json beside it for roles that it does not name,
+/// and config.json for the class where it names none; missing files say nothing.
 [[nodiscard]] TokenizerConfig read_tokenizer_config(const std::string& file);
 /// Reads one token a line; the id is the line.
 [[nodiscard]] TokenizerSpec read_vocab_txt(const std::string& file, const TokenizerConfig& config);
@@ -84,7 +87,7 @@ inline constexpr int64_t kMaxTokenizerValues = 100'000;
 /// Reads vocab.json and merges.txt: RoBERTa's and GPT-2's.
 [[nodiscard]] TokenizerSpec read_bpe_files(const std::string& vocabulary, const std::string& merges,
                                            const TokenizerConfig& config);
-/// Reads a sentencepiece model: DeBERTa's or XLM-R's.
+/// Reads a sentencepiece model: DeBERTa's, XLM-R's or CamemBERT's.
 [[nodiscard]] TokenizerSpec read_sentencepiece(const std::string& file,
                                                const TokenizerConfig& config);
 

@@ -28,14 +28,18 @@ void for_labels(const tasks::FedRow& fed, const Take& take) {
 
 }  // namespace
 
-BatchRows::BatchRows(const FeedContext& context)
-    : context_(context), row_weight_(context.rows->find_column(data::kWeightColumn)) {
-  row_.reserve(context.rows->most_values());
-  if (context.class_weights.empty()) return;
+RowLabels::RowLabels(const FeedContext& context) {
   const bool is_of_tokens = context.task->head->kind == models::HeadKind::token;
   const auto most = static_cast<size_t>(is_of_tokens ? context.longest : 1);
-  labels_.resize(most);
-  weights_.resize(most);
+  ids.resize(most);
+  weights.resize(most);
+}
+
+BatchRows::BatchRows(const FeedContext& context)
+    : context_(context),
+      row_weight_(context.rows->find_column(data::kWeightColumn)),
+      labels_(context) {
+  row_.reserve(context.rows->most_values());
 }
 
 // What the task feeds, times the weights of its labels and of the row.
@@ -91,8 +95,8 @@ std::optional<double> BatchRows::total_weight(const std::string& input) const {
                 (row_weight_ ? static_cast<double>(row_.reals(*row_weight_).front()) : 1.0);
       continue;
     }
-    feed_row(row, {.labels = std::as_writable_bytes(std::span(labels_)), .weights = weights_});
-    for (const float each : weights_) weight += each;
+    feed_row(row, labels_.fed());
+    for (const float each : labels_.weights) weight += each;
   }
   return weight;
 }
@@ -151,10 +155,7 @@ std::vector<double> class_weights_of(const RunConfig& config, const FeedContext&
   if (config.class_weights.empty()) return {};
   if (config.class_weights != std::vector<std::string>{"balanced"})
     return listed_weights(config.class_weights, labels);
-  const bool is_of_tokens = context.task->head->kind == models::HeadKind::token;
-  const auto most = static_cast<size_t>(is_of_tokens ? context.longest : 1);
-  std::vector<int32_t> ids(most);
-  std::vector<float> counted(most);
+  RowLabels row(context);
   std::vector<double> counts(labels.size(), 0.0);
   double total = 0;
   data::RowColumns columns;
@@ -162,13 +163,28 @@ std::vector<double> class_weights_of(const RunConfig& config, const FeedContext&
   for (int64_t i = 0; i < part.size(); ++i) {
     if (i % kStopRows == 0) stop_point();
     context.rows->read_columns(part.row(i), columns);
-    const tasks::FedRow fed{.labels = std::as_writable_bytes(std::span(ids)), .weights = counted};
+    const tasks::FedRow fed = row.fed();
     (*context.task->feed)(columns, fed);
     for_labels(fed, [&](size_t label, float&) { counts[label] += 1, total += 1; });
   }
   for (double& count : counts)
     count = count == 0 ? 0 : total / (static_cast<double>(labels.size()) * count);
   return counts;
+}
+
+void refuse_weightless_rows(const FeedContext& context, const data::Part& part,
+                            const std::string& column) {
+  const std::optional<size_t> weight = context.rows->find_column(data::kWeightColumn);
+  if (!weight) return;
+  data::RowColumns columns;
+  columns.reserve(context.rows->most_values());
+  for (int64_t i = 0; i < part.size(); ++i) {
+    if (i % kStopRows == 0) stop_point();
+    context.rows->read_columns(part.row(i), columns);
+    if (columns.reals(*weight).front() > 0) return;
+  }
+  throw Error(ErrorCode::bad_data, column, "every row to train on weighs 0",
+              "give one of them a weight above 0, or leave weight_column away");
 }
 
 std::string class_weight_notice(const std::vector<double>& weights,

@@ -32,9 +32,24 @@ struct FeedContext {
                                                    const data::Part& part,
                                                    const std::vector<std::string>& labels);
 
+/// Throws Error{bad_data} where every row of `part` has the weight 0: nothing would be learned, and
+/// weight decay alone would move the weights.
+void refuse_weightless_rows(const FeedContext& context, const data::Part& part,
+                            const std::string& column);
+
 /// "classes weigh ...", where they do.
 [[nodiscard]] std::string class_weight_notice(const std::vector<double>& weights,
                                               const std::vector<std::string>& labels);
+
+/// What a task writes of one row, for labels that are ids: of the row, or one of each token.
+struct RowLabels {
+  explicit RowLabels(const FeedContext& context);
+  [[nodiscard]] tasks::FedRow fed() {
+    return {.labels = std::as_writable_bytes(std::span(ids)), .weights = weights};
+  }
+  std::vector<int32_t> ids;
+  std::vector<float> weights;
+};
 
 /// One batch after the other. Nothing allocates after construction.
 class BatchRows final : public RowSource {
@@ -56,9 +71,8 @@ class BatchRows final : public RowSource {
   FeedContext context_;
   std::optional<size_t> row_weight_;  // its column
   data::BatchPlan batch_;
-  mutable data::RowColumns row_;         // the one that is read
-  mutable std::vector<int32_t> labels_;  // of one row
-  mutable std::vector<float> weights_;
+  mutable data::RowColumns row_;  // the one that is read
+  mutable RowLabels labels_;      // of one row
 };
 
 }  // namespace snug::train

@@ -95,6 +95,19 @@ TEST(Feed, of_tokens_every_labelled_one_has_the_weights) {
   EXPECT_EQ(fed(context, 4), (std::pair{std::vector<float>{0, 1, 0, 8, 0, 4, 0, 0}, 13.0}));
 }
 
+TEST(Feed, rows_that_all_weigh_nothing_are_refused) {
+  const TestRows rows({{{}, {0}, 0}, {{}, {0}, 0}, {{}, {1}, 1}}, true);
+  const FeedContext context{.rows = &rows, .task = &task("classification")};
+  EXPECT_NO_THROW(refuse_weightless_rows(context, data::Part::all(3), "weight"));
+  try {
+    refuse_weightless_rows(context, data::Part::all(2), "weight");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::bad_data);
+    EXPECT_NE(std::string(error.what()).find("weighs 0"), std::string::npos) << error.what();
+  }
+}
+
 RunConfig with_weights(std::vector<std::string> weights) {
   RunConfig config;
   config.class_weights = std::move(weights);

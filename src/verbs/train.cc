@@ -124,6 +124,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
                           .task = setup.model.task,
                           .pad_id = data.pad_id(),
                           .longest = data.buckets.back()};
+  train::refuse_weightless_rows(feed, data.train_part, config.weight_column);
   const std::vector<double> class_weights =
       train::class_weights_of(config, feed, data.train_part, setup.model.labels);
   feed.class_weights = class_weights;
