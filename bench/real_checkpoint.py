@@ -68,11 +68,11 @@ def compare_embeddings(args, work):
           f"largest value {wanted.abs().max().item():.2f}", flush=True)
 
 
-def train_snug(args, work, seed):
-    out = work / f"run{seed}"
+def train_snug(args, work, seed, is_grouped):
+    out = work / f"run{seed}{is_grouped}"
     snug("train", model=args.folder, train_file=work / "train.jsonl", validation_file=work / "validation.jsonl", max_seq_length=args.length,
          train_batch_size=BATCH, num_train_epochs=1, learning_rate=args.rate, weight_decay=DECAY, warmup_ratio=WARMUP, memory=args.memory,
-         threads=args.threads, seed=seed, save_steps=0, output_dir=out)
+         threads=args.threads, seed=seed, save_steps=0, output_dir=out, group_by_length=str(is_grouped).lower())
     return json.loads((out / "summary.json").read_text())["final_metrics"]["accuracy"]
 
 
@@ -132,13 +132,14 @@ def main():
         write_rows(work / "train.jsonl", args.train_rows)
         write_rows(work / "validation.jsonl", args.validation_rows)
         compare_embeddings(args, work)
-        found = {"snug": [], "torch": []}
+        found = {"snug, grouped by length": [], "snug, random batches": [], "torch, random batches": []}
         for seed in range(1, args.seeds + 1):
-            found["snug"].append(train_snug(args, work, seed))
-            found["torch"].append(train_torch(args, seed))
-            print(f"seed {seed}: accuracy snug {100 * found['snug'][-1]:.2f} %, torch {100 * found['torch'][-1]:.2f} %", flush=True)
+            accuracies = [train_snug(args, work, seed, True), train_snug(args, work, seed, False), train_torch(args, seed)]
+            for side, accuracy in zip(found, accuracies):
+                found[side].append(accuracy)
+                print(f"seed {seed}: {side:<24} {100 * accuracy:.2f} %", flush=True)
         for side, values in found.items():
-            print(f"{side:<6} mean {100 * statistics.mean(values):.2f} %, standard deviation {100 * statistics.stdev(values):.2f}")
+            print(f"{side:<24} mean {100 * statistics.mean(values):.2f} %, standard deviation {100 * statistics.stdev(values):.2f}")
 
 
 if __name__ == "__main__":

@@ -105,6 +105,7 @@ struct RunConfig {
   std::string weight_column;  // empty: every row counts the same
   double validation_split = 0.05;
   int64_t max_seq_length = 128;
+  bool group_by_length = true;        // rows of alike lengths in a batch; false: random batches
   std::string overlong = "truncate";  // what a text beyond max_seq_length becomes
   int64_t stride = 0;                 // tokens that two windows share
   BadRows bad_rows = BadRows::stop;

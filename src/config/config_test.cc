@@ -115,6 +115,7 @@ TEST(RunConfig, every_key_of_the_contract_is_there_once) {
                           "weight_column",
                           "focal_gamma",
                           "reinit_layers",
+                          "group_by_length",
                           "overlong",
                           "stride",
                           "resize_embeddings"}) {

@@ -195,6 +195,11 @@ void add_data(std::vector<Option>& all) {
       integer_option(
           {"max_seq_length", "longer texts are what overlong says, and counted", "tokens"},
           &RunConfig::max_seq_length, between(1, 1 << 20)),
+      switch_option(
+          {"group_by_length",
+           "a batch has rows of alike lengths (within windows of 64 batches, which come in random "
+           "order): less padding; false: every batch is a random sample"},
+          &RunConfig::group_by_length),
       word_option(
           {"overlong",
            "a text of more than max_seq_length tokens: is cut at its end, stops the run, is "

@@ -22,8 +22,6 @@ constexpr std::string_view kMetrics = "the log is metrics.jsonl in output_dir";
 constexpr std::string_view kOwnKernels = "kernels are chosen when the run is planned";
 constexpr std::string_view kCpu = "Snug computes on the CPU";
 constexpr std::string_view kVerb = "the verb says what is done (snug train, eval, predict)";
-constexpr std::string_view kGrouped =
-    "rows of windows of 64 batches are grouped by length, and the batches shuffled";
 constexpr std::string_view kReader = "the training process reads the rows itself";
 constexpr std::string_view kLimit =
     "the planner finds the split that fits before the run, and never changes the global batch";
@@ -58,6 +56,7 @@ constexpr TrainingArgument kKeys[] = {
     {"adam_epsilon", kept, "", "as adam_beta1", ""},
     {"max_grad_norm", kept, "", "the same", ""},
     {"label_smoothing_factor", kept, "", "the same", ""},
+    {"group_by_length", kept, "", "the same, but true where it is not given", ""},
     {"logging_steps", kept, "", "the same; the last update is logged, too", kUpdates},
     {"eval_steps", kept, "none", "the same; 0: at the end of every epoch", kUpdates},
     {"save_steps", kept, "", "the same; the last update is saved, too", kUpdates},
@@ -256,8 +255,9 @@ constexpr TrainingArgument kRows[] = {
      true},
     {"label_names", anyway, "none|", "label_column is the column of the label",
      "give label_column"},
-    {"train_sampling_strategy", anyway, "group_by_length", kGrouped, kLeave},
-    {"group_by_length", anyway, "true", kGrouped, kLeave, true},
+    {"train_sampling_strategy", anyway, "group_by_length",
+     "rows of windows of 64 batches are grouped by length, and the batches shuffled",
+     "random is group_by_length: false"},
     {"length_column_name", anyway, "length", "lengths are counted in tokens", kLeave},
     {"do_train", anyway, "false", kVerb, kLeave, true},
     {"do_eval", anyway, "none|false", kVerb, kLeave, true},

@@ -169,6 +169,34 @@ TEST(TrainSampler, whole_batches_alone_leave_other_rows_out_each_epoch) {
                "fewer than one whole batch of 8");
 }
 
+// Every row once, each batch as it was drawn: about as many lengths in it as in all rows.
+TEST(TrainSampler, batches_without_grouping_are_random_samples) {
+  const auto spread_of = [](bool is_grouped) {
+    TrainSampler sampler(Part::all(1280), toy_lengths,
+                         {.batch_size = 16,
+                          .seed = 3,
+                          .buckets = bucket_lengths(kMaxLength, kMaxLength),
+                          .groups_by_length = is_grouped});
+    std::set<int64_t> seen;
+    double spread = 0;
+    for (int64_t b = 0; b < sampler.batches_per_epoch(); ++b) {
+      const BatchPlan plan = sampler.next();
+      std::vector<int32_t> lengths(plan.rows.size());
+      toy_lengths(plan.rows, lengths);
+      EXPECT_TRUE(std::is_sorted(lengths.begin(), lengths.end()));
+      EXPECT_EQ(lengths.back(), plan.max_length);
+      EXPECT_EQ(bucket_of(bucket_lengths(kMaxLength, kMaxLength), plan.max_length),
+                plan.bucket_length);
+      spread += lengths.back() - lengths.front();
+      seen.insert(plan.rows.begin(), plan.rows.end());
+    }
+    EXPECT_EQ(seen.size(), 1280u);
+    return spread / static_cast<double>(sampler.batches_per_epoch());
+  };
+  EXPECT_GT(spread_of(false), 0.7 * kMaxLength);
+  EXPECT_LT(spread_of(true), 0.1 * kMaxLength);
+}
+
 struct Drawn {
   int64_t epoch;
   int64_t batch;

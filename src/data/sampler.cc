@@ -153,7 +153,9 @@ void TrainSampler::load(SampleWindow& window, int64_t epoch, int64_t index) cons
   }
   read_lengths(window, lengths_);
   const int64_t full_rows = full_batches * batch_size;
-  sort_by_length(window, 0, full_rows);
+  const int64_t sorted_rows = options_.groups_by_length ? full_rows : batch_size;
+  for (int64_t begin = 0; begin < full_rows; begin += sorted_rows)
+    sort_by_length(window, begin, begin + sorted_rows);
   sort_by_length(window, full_rows, count);
   const Permutation shuffle(full_batches, options_.seed, window_stream(epoch, index));
   for (int64_t i = 0; i < full_batches; ++i) {

@@ -7,7 +7,8 @@
 // rows are sorted by length (ties keep the permuted order), cut into batches, and the batches
 // shuffled by key, so lengths in a batch are alike and batches come in random order. The remainder
 // (part size mod batch size) is cut off before sorting, as the last rows of the permutation, and is
-// the last batch of the epoch: a random sample, not always the longest rows.
+// the last batch of the epoch: a random sample, not always the longest rows. Where lengths are not
+// grouped, every batch is a random sample; its rows are sorted all the same.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +54,7 @@ struct SamplerOptions {
   uint64_t seed = 0;
   std::vector<int32_t> buckets{};  // from bucket_lengths
   bool drops_remainder = false;    // training: every batch is whole; other rows each epoch
+  bool groups_by_length = true;    // training; false: batches are random samples
 };
 
 /// The rows of a window and the batches they form; one per sampler, its memory reused.

@@ -58,8 +58,9 @@ class ImageInput final : public Input {
   [[nodiscard]] std::string reads() const override { return "reads images"; }
   [[nodiscard]] std::span<const char* const> foreign_keys() const override {
     static constexpr const char* kKeys[] = {
-        "tokenizer",    "tokenizer_kind", "vocab_size",    "text_column", "text_pair_column",
-        "label_column", "max_seq_length", "weight_column", "overlong",    "stride"};
+        "tokenizer",        "tokenizer_kind", "vocab_size",     "text_column",
+        "text_pair_column", "label_column",   "max_seq_length", "group_by_length",
+        "weight_column",    "overlong",       "stride"};
     return kKeys;
   }
   void read_folder(const std::string& folder, Model& model) const override {

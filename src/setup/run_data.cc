@@ -252,7 +252,8 @@ data::TrainSampler train_sampler(const RunConfig& config, const RunData& run) {
                             {.batch_size = config.train_batch_size,
                              .seed = static_cast<uint64_t>(config.seed),
                              .buckets = run.buckets,
-                             .drops_remainder = run.drops_remainder});
+                             .drops_remainder = run.drops_remainder,
+                             .groups_by_length = config.group_by_length});
 }
 
 }  // namespace snug::train

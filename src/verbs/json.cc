@@ -9,7 +9,8 @@ namespace snug {
 namespace {
 
 nlohmann::ordered_json json_of(const EvalMetrics& metrics) {
-  nlohmann::ordered_json json = {{"rows", metrics.rows}, {"loss", metrics.loss}};
+  nlohmann::ordered_json json = {{"rows", metrics.rows}, {"loss", nullptr}};
+  if (metrics.rows > 0) json["loss"] = metrics.loss;
   for (const MetricValue& value : metrics.values) json[value.name] = value.value;
   if (metrics.classes.empty()) return json;
   json["classes"] = nlohmann::ordered_json::array();
