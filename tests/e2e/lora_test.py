@@ -50,6 +50,18 @@ class Lora(Case):
         summary = self.summary(out)
         self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
 
+    def test_a_head_of_several_maps_is_named_as_peft_finds_it(self):
+        for model in ("roberta-tiny", "electra-tiny"):
+            base = self.train(f"{model}-base", model=model, max_steps=1) / "last"
+            family = model.split("-")[0]
+            out = self.adapted(f"{model}-run", model=base, lora=json.dumps(dict(LORA, match=[f"{family}.encoder.*"])), max_steps=1)
+            config = json.loads((out / "last/adapter_config.json").read_text())
+            self.assertEqual(config["modules_to_save"], ["classifier"])
+            names = read_safetensors_header(out / "last/adapter_model.safetensors")
+            for layer in ("dense", "out_proj"):
+                self.assertIn(f"base_model.model.classifier.{layer}.weight", names)
+            self.assertEqual(len(self.scores(model=out / "last")), 40)
+
     def test_bits_are_equal_under_every_budget_and_after_a_kill(self):
         keys = dict(model=self.base_folder, vocab_size=None, lora=json.dumps(LORA), max_steps=8, save_steps=1, micro_batch_size=4)
         whole = self.train("whole", **keys)

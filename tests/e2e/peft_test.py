@@ -76,6 +76,23 @@ class Peft(Case):
                     weight.copy_(self.coded(weight))
         return model
 
+    def test_heads_of_several_maps_are_loaded_by_peft(self):
+        of = transformers
+        sizes = dict(vocab_size=len(self.tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48,
+                     max_position_embeddings=40, pad_token_id=0, id2label=dict(enumerate(["animal", "food", "tool"])),
+                     label2id={"animal": 0, "food": 1, "tool": 2})
+        for kind, config, prefix in ((of.RobertaForSequenceClassification, of.RobertaConfig(type_vocab_size=1, **sizes), "roberta"),
+                                     (of.ElectraForSequenceClassification, of.ElectraConfig(embedding_size=16, **sizes), "electra"),
+                                     (of.ModernBertForSequenceClassification, of.ModernBertConfig(
+                                         bos_token_id=2, cls_token_id=2, eos_token_id=3, sep_token_id=3, **sizes), "model")):
+            base = self.folder / f"{prefix}-base"
+            kind(config).save_pretrained(base)
+            self.tokenizer.save_pretrained(base)
+            out = self.train(prefix, model=base, vocab_size=None, max_steps=2, learning_rate=1e-2,
+                             lora=json.dumps({"match": [f"{prefix}.*layer*"], "r": 4, "alpha": 8}))
+            model = peft.PeftModel.from_pretrained(kind.from_pretrained(base), out / "last").eval()
+            self.assert_scores(out / "last", self.logits(model))
+
     def assert_scores(self, folder, logits, **more):
         done = self.ok("predict", model=folder, test_file=self.train_file, threads=2, memory="4GiB", max_seq_length=32, **more)
         found = torch.tensor([list(json.loads(line)["scores"].values()) for line in done.stdout.splitlines()])
