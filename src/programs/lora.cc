@@ -144,21 +144,19 @@ class Adapters {
  private:
   /// Whether anything that is fed is behind the value; the key of random numbers is the same for
   /// all rows.
-  [[nodiscard]] bool reads_rows(ValueId x) const {
+  [[nodiscard]] bool reads_rows(ValueId x) {
     const Graph& graph = builder_.graph();
-    std::set<ValueId> seen;
-    std::vector<ValueId> open = {x};
-    while (!open.empty()) {
-      const ValueId id = open.back();
-      open.pop_back();
-      if (id == kNone || !seen.insert(id).second) continue;
+    // Values follow those that they are made of.
+    for (auto id = static_cast<ValueId>(has_rows_.size()); id <= x; ++id) {
       const Value& value = graph.value(id);
-      if (value.kind == ValueKind::input && value.type.dtype != DType::i64) return true;
-      if (value.producer == kNone) continue;
-      const auto& inputs = graph.nodes[static_cast<size_t>(value.producer)].inputs;
-      open.insert(open.end(), inputs.begin(), inputs.end());
+      bool has_rows = value.kind == ValueKind::input && value.type.dtype != DType::i64;
+      if (value.producer != kNone) {
+        for (const ValueId input : graph.nodes[static_cast<size_t>(value.producer)].inputs)
+          has_rows = has_rows || (input != kNone && has_rows_[static_cast<size_t>(input)]);
+      }
+      has_rows_.push_back(has_rows);
     }
-    return false;
+    return has_rows_[static_cast<size_t>(x)];
   }
 
   class ScopeAndParts {
@@ -199,6 +197,7 @@ class Adapters {
   GraphBuilder& builder_;
   const LoraOptions& lora_;
   bool training_;
+  std::vector<bool> has_rows_;  // by value, as far as it was asked for
   ValueId rng_ = kNone;
   std::map<ValueId, std::pair<ValueId, ValueId>> weights_;
 };
