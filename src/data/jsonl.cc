@@ -19,9 +19,8 @@ constexpr const char* kLineHint =
 constexpr const char* kTokensHint =
     "join the tokens of a row to one string (the task token_classification has a label for each)";
 constexpr const char* kWordsHint =
-    "give the text as a list of words: [\"a\", \"word\"]; a model with a head of words learns "
-    "labels "
-    "of whole texts with --task classification --fresh_head";
+    "give the text as a list of words: [\"a\", \"word\"], or give --task classification "
+    "--fresh_head to learn labels of whole texts";
 constexpr const char* kObjectHint =
     R"(write every row as an object: {"text": "a text", "label": "its label"})";
 
