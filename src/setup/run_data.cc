@@ -192,6 +192,8 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
       schema_of(config, options, labels.use != data::LabelUse::ignore, *labels.form, &tokenizer);
   // Weights are of training; evaluation counts every row once.
   if (labels.use == data::LabelUse::find) schema.weight_column = config.weight_column;
+  std::string fingerprint = tokenizer.fingerprint();
+  if (!schema.text_pair_column.empty() && !tokenizer.has_type_ids()) fingerprint += " of one type";
   const data::CacheSpec spec{.files = {file},
                              .schema = std::move(schema),
                              .form = labels.form,
@@ -204,7 +206,7 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                              .stride = config.stride,
                              .max_seq_length = static_cast<int32_t>(config.max_seq_length),
                              .vocab_size = static_cast<int32_t>(tokenizer.vocab_size()),
-                             .tokenizer_fingerprint = tokenizer.fingerprint()};
+                             .tokenizer_fingerprint = std::move(fingerprint)};
   data::BuildHooks hooks{.progress = {}, .cancel = options.cancel};
   if (options.callbacks.on_progress) {
     hooks.progress = [&](const data::BuildProgress& progress) {

@@ -476,7 +476,6 @@ std::string Tokenizer::fingerprint() const {
                               (one.normalized ? "n" : "-");
     add(flags.data(), flags.size());
   }
-  if (!spec_->has_type_ids) add("no type ids", 11);
   add(spec_->scores.data(), spec_->scores.size() * sizeof(double));
   add(spec_->merges.data(), spec_->merges.size() * sizeof(BpeMerge));
   const std::string_view pipeline = spec_->pipeline;

@@ -110,6 +110,8 @@ class Tokenizer {
   [[nodiscard]] std::string_view token(int64_t id) const;
   /// A text that differs where the tokens of some text would.
   [[nodiscard]] std::string fingerprint() const;
+  /// Whether pairs have the types of the template; else all are 0.
+  [[nodiscard]] bool has_type_ids() const { return spec_->has_type_ids; }
 
   /// Writes tokenizer.json, tokenizer_config.json and, for WordPiece, vocab.txt; makes the folder
   /// where it is missing. `transformers` and load() read them back as the same tokenizer.
