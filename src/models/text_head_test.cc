@@ -71,15 +71,18 @@ TEST(Text_head, multi_sample_dropout_is_the_mean_of_the_masks_logits) {
   const std::vector<double> weight = numbers(kLabels * kHidden);
   const std::vector<double> bias = numbers(kLabels);
   std::vector<double> mean(kRows * kLabels, 0.0);
+  const auto at = [](auto& values, int64_t i) -> auto& {
+    return values.at(static_cast<size_t>(i));
+  };
   for (int64_t sample = 0; sample < kSamples; ++sample) {
     const std::vector<double> mask = mask_of(sample);
     for (int64_t row = 0; row < kRows; ++row) {
       for (int64_t label = 0; label < kLabels; ++label) {
-        double logit = bias.at(label);
+        double logit = at(bias, label);
         for (int64_t h = 0; h < kHidden; ++h)
-          logit += weight.at(label * kHidden + h) * x.at(row * kTokens * kHidden + h) *
-                   mask.at(row * kHidden + h);
-        mean.at(row * kLabels + label) += logit / kSamples;
+          logit += at(weight, label * kHidden + h) * at(x, row * kTokens * kHidden + h) *
+                   at(mask, row * kHidden + h);
+        at(mean, row * kLabels + label) += logit / kSamples;
       }
     }
   }
