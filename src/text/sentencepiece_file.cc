@@ -79,20 +79,20 @@ Model read_model(std::string_view bytes, SentencePieceSpec& spec, const std::str
 /// What transformers makes of the model.
 struct Family {
   const char* tokenizer_class;
-  bool is_fairseq;  // else its ids are those of the model, and pairs have two types
-  std::array<const char*, 4> first{};  // tokens before the pieces, the last the unknown one
+  std::array<const char*, 5> first{};  // fairseq's tokens before the pieces, nullptr after the last
   size_t skipped = 0;                  // pieces of the model that are among them
+
+  /// Else its ids are those of the model, and pairs have two types.
+  [[nodiscard]] bool is_fairseq() const { return first[0] != nullptr; }
 };
 constexpr Family kFamilies[] = {
-    {.tokenizer_class = "DebertaV2Tokenizer", .is_fairseq = false},
+    {.tokenizer_class = "DebertaV2Tokenizer"},
     {.tokenizer_class = "XLMRobertaTokenizer",
-     .is_fairseq = true,
      .first = {"<s>", "<pad>", "</s>", "<unk>"},
      .skipped = 3},
     // <s> and </s> of the model are those that are used, with the ids 5 and 6.
     {.tokenizer_class = "CamembertTokenizer",
-     .is_fairseq = true,
-     .first = {"<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>"},
+     .first = {"<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"},
      .skipped = 1},
 };
 
@@ -120,9 +120,12 @@ void add_fairseq_tokens(TokenizerSpec& spec, const Family& family, const Model& 
   if (model.pieces.size() < 3 || model.pieces[0].text != "<unk>" || model.pieces[1].text != "<s>" ||
       model.pieces[2].text != "</s>")
     refuse(file, "a vocabulary of XLM-R or CamemBERT that does not begin with <unk>, <s>, </s>");
-  for (const char* name : family.first) add(spec, {.text = name, .kind = PieceKind::control});
-  spec.sentencepiece->kinds.back() = PieceKind::unknown;
-  if (family.skipped == 1) add(spec, {.text = "<unk>NOTUSED", .kind = PieceKind::control});
+  for (const char* each : family.first) {
+    if (each == nullptr) break;
+    const std::string_view name = each;
+    const bool is_unknown = name == "<unk>";
+    add(spec, {.text = name, .kind = is_unknown ? PieceKind::unknown : PieceKind::control});
+  }
 }
 
 void add_special(TokenizerSpec& spec, const std::string& name, bool takes_space) {
@@ -181,14 +184,14 @@ TokenizerSpec read_sentencepiece(const std::string& file, const TokenizerConfig&
   if (config.lowercase.value_or(false)) refuse(config.where, "do_lower_case");
   if (config.split_by_punct) refuse(config.where, "split_by_punct");
   const Family& family = family_of(config, file);
-  const bool is_deberta = !family.is_fairseq;
+  const bool is_deberta = !family.is_fairseq();
   const TokenRoles& named = config.roles;
   spec.roles = {.pad = role(named.pad, is_deberta ? "[PAD]" : "<pad>"),
                 .unk = role(named.unk, is_deberta ? "[UNK]" : "<unk>"),
                 .cls = role(named.cls, is_deberta ? "[CLS]" : "<s>"),
                 .sep = role(named.sep, is_deberta ? "[SEP]" : "</s>"),
                 .mask = role(named.mask, is_deberta ? "[MASK]" : "<mask>")};
-  if (family.is_fairseq) add_fairseq_tokens(spec, family, model, file);
+  if (family.is_fairseq()) add_fairseq_tokens(spec, family, model, file);
   for (size_t i = family.skipped; i < model.pieces.size(); ++i) add(spec, model.pieces[i]);
   for (size_t i = 0; i < spec.sentencepiece->kinds.size(); ++i) {
     if (spec.sentencepiece->kinds[i] == PieceKind::unknown)

@@ -94,8 +94,11 @@ TokenizerConfig read_tokenizer_config(const std::string& file) {
   const std::string map = io::parent_folder(file) + "/special_tokens_map.json";
   if (io::file_exists(map))
     read_roles(JsonFields(parse(map), map, "special_tokens_map"), config.roles);
-  config.tokenizer_class = class_of_model(io::parent_folder(file) + "/config.json");
-  if (!io::file_exists(file)) return config;
+  const std::string model = io::parent_folder(file) + "/config.json";
+  if (!io::file_exists(file)) {
+    config.tokenizer_class = class_of_model(model);
+    return config;
+  }
   config.exists = true;
   const JsonFields fields(parse(file), config.where, "tokenizer_config");
   read_roles(fields, config.roles);
@@ -103,9 +106,9 @@ TokenizerConfig read_tokenizer_config(const std::string& file) {
   config.strip_accents = fields.boolean("strip_accents");
   config.handle_chinese_chars = fields.boolean("tokenize_chinese_chars");
   config.add_prefix_space = fields.boolean("add_prefix_space");
-  if (fields.has_value("tokenizer_class")) {
-    config.tokenizer_class = fields.required_string("tokenizer_class");
-  }
+  config.tokenizer_class = fields.has_value("tokenizer_class")
+                               ? fields.required_string("tokenizer_class")
+                               : class_of_model(model);
   config.model_max_length = read_max_length(fields);
   config.split_by_punct = fields.boolean("split_by_punct").value_or(false);
   config.has_type_ids = read_type_ids(fields, config.tokenizer_class);
