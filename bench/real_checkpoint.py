@@ -74,6 +74,13 @@ def optimizer_of(args, model):
                                    weight_decay=DECAY if kind else 0.0) for kind in (True, False)], lr=args.rate)
 
 
+def update(model, optimizer, loss):
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
 def compare_updates(args, work, updates=20):
     """The same rows in every batch and no dropout: nothing is drawn, so both sides compute the same."""
     rows = args.train_rows[:BATCH]
@@ -95,10 +102,7 @@ def compare_updates(args, work, updates=20):
     for loss in found:
         wanted = model(**inputs, labels=targets).loss
         furthest = max(furthest, abs(wanted.item() - loss))
-        wanted.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        update(model, optimizer, wanted)
     print(f"{updates} updates of one batch, loss {found[0]:.3f} to {found[-1]:.3f}: it differs by {furthest:.1e} at most", flush=True)
 
 
@@ -127,11 +131,8 @@ def train_torch(args, seed):
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, round(WARMUP * updates), updates)
     rows = random.Random(seed).sample(args.train_rows, len(args.train_rows))
     for inputs, labels in batches(rows, tokenizer, args, numbers):
-        model(**inputs, labels=labels).loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        update(model, optimizer, model(**inputs, labels=labels).loss)
         schedule.step()
-        optimizer.zero_grad()
     model.eval()
     right = 0
     with torch.no_grad():
