@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
   for (const auto& [name, store] : stores) {
     for (const double decades : {0.0, 1.0, 2.0, 3.0, 4.0}) {
       Result worst;
-      for (const uint64_t seed : {1, 2, 3}) {
+      for (const uint64_t seed : {1U, 2U, 3U}) {
         const Result each = compare(store, decades, seed, updates);
         worst.correlation = std::min(worst.correlation, each.correlation);
         worst.difference = std::max(worst.difference, each.difference);

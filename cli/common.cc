@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
+#include <span>
 
 #include "terminal.h"
 
@@ -61,6 +62,16 @@ std::string_view recompute_variable(const std::string& verb, const Arguments& ar
   return value == nullptr ? std::string_view() : value;
 }
 
+// The switch that this word stands behind, without being a value of it.
+std::string switch_before(const std::string& word, const std::vector<std::string>& words) {
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (words[i] != word || !words[i - 1].starts_with("--")) continue;
+    const ConfigArguments pair = split_config_arguments(std::span(words).subspan(i - 1, 2));
+    if (pair.rest.size() == 1 && pair.rest.front() == word) return words[i - 1];
+  }
+  return {};
+}
+
 }  // namespace
 
 bool read_arguments(const std::string& verb, const std::string& summary,
@@ -108,6 +119,9 @@ bool read_arguments(const std::string& verb, const std::string& summary,
     const std::vector<std::string> unknown = app.remaining();
     const std::string word = unknown.empty() ? std::string() : unknown.front();
     if (word.starts_with("--")) throw_unknown_option(word);
+    if (const std::string option = switch_before(word, words); !option.empty())
+      throw Error(ErrorCode::bad_config, option, "'" + word + "' is no value that it takes",
+                  "give true, false, or the option alone");
     throw Error(ErrorCode::bad_config, word, "this word belongs to no option",
                 "options are --key value; a run configuration is given as -c run.yaml");
   } catch (const CLI::ParseError& error) {

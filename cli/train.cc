@@ -13,7 +13,7 @@ namespace {
 
 // On a terminal that is too narrow the last fields are left out; metrics.jsonl has them all.
 // `unit`: what tokens_per_second counts.
-std::string text_of(const UpdateLog& log, const char* unit, int columns) {
+std::string text_of(const UpdateLog& log, const std::string& unit, int columns) {
   const auto field = [](const char* format, auto... values) {
     char text[96];
     std::snprintf(text, sizeof text, format, values...);
@@ -27,7 +27,7 @@ std::string text_of(const UpdateLog& log, const char* unit, int columns) {
       field("loss %.4f", log.loss),
       field("lr %.3g", log.learning_rate),
       field("norm %.3g", log.grad_norm),
-      field("%.0f %s/s", log.tokens_per_second, unit),
+      field("%.0f %s/s", log.tokens_per_second, unit.c_str()),
       field("rss %.1f MiB", static_cast<double>(log.rss_bytes) / kMiB),
       field("arena %.1f MiB", static_cast<double>(log.arena_peak_bytes) / kMiB)};
   if (log.skipped_updates > 0)
@@ -76,10 +76,10 @@ int train_verb(const std::vector<std::string>& words) {
   RunOptions options = run_options(reporter);
   options.plan_file = arguments.plan_file;
   options.save_plan_file = arguments.save_plan_file;
-  const char* unit = "tokens";
+  std::string unit = "tokens";  // what goes by in a second
   options.callbacks.on_plan = [&](const PlanReport& report) {
     reporter.clear();
-    if (report.image_size > 0) unit = "images";
+    if (!report.row.empty()) unit = report.row.substr(0, report.row.find(' ')) + "s";
     if (arguments.is_json) return;
     print(report.to_text());
     std::cout.flush();

@@ -52,7 +52,8 @@ class CustomOp {
  public:
   using Shapes = std::function<std::vector<TensorType>(std::span<const TensorType> inputs,
                                                        const Attrs& attributes)>;
-  /// One tensor an input, none for an input without a gradient.
+  /// One tensor an input, Tensor() for one that is not differentiable (ids, masks). Where a
+  /// gradient ends at an input that is, give zeros: fill(builder, 0, shape).
   using Gradient = std::function<std::vector<Tensor>(const GradientCall&)>;
 
   // What an op must say.

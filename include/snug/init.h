@@ -7,13 +7,15 @@
 
 namespace snug {
 
-/// `deviation` times a normal variate; uniform within `bound` of 0 where that is above 0; or
-/// `constant` everywhere. One row may be zero (the padding token's embedding).
+/// `deviation` times a normal variate, within `cutoff` deviations where that is above 0; uniform
+/// within `bound` of 0 where that is above 0; or `constant` everywhere. One row may be zero (the
+/// padding token's embedding).
 struct InitRule {
   double deviation = 0;
   double constant = 0;
   int64_t zero_row = -1;  // -1: none
   double bound = 0;
+  double cutoff = 0;
   bool operator==(const InitRule&) const = default;
 
   [[nodiscard]] static InitRule zeros() { return {}; }

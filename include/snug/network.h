@@ -102,7 +102,8 @@ class NetworkBuilder {
   /// A part of the network that is saved with it and that no gradient moves.
   Tensor buffer(const std::string& name, const Shape& shape, const InitRule& init);
 
-  /// Any op by name (docs/ops.md); an absent optional operand is a Tensor().
+  /// Any op by name (those of snug/ops.h, and what `snug explain --stages` prints); an absent
+  /// optional operand is a Tensor().
   std::vector<Tensor> op(const std::string& name, const std::vector<Tensor>& operands,
                          Attrs attributes = {});
   /// One with a single output.
@@ -135,6 +136,8 @@ class NetworkBuilder {
   explicit NetworkBuilder(State& state) : state_(state) {}
   [[nodiscard]] State& state() const { return state_; }
   [[nodiscard]] int32_t id_of(const Tensor& tensor, const char* what) const;
+  /// Throws Error{invalid_graph} for a layer without a name, or a weight that cannot be.
+  void check_layer(const std::string& name, const Shape& weight) const;
   [[nodiscard]] Tensor tensor_of(int32_t id) { return id < 0 ? Tensor() : Tensor(this, id); }
 
  private:

@@ -130,8 +130,9 @@ struct PlanReport {
   int64_t trainable_parameters = 0;
   int64_t train_batch_size = 0;
   Lengths max_length = {};
-  int64_t image_size = 0;  // side of the images; 0: rows are texts of max_length tokens
-  int64_t updates = 0;     // of the whole run; 0 where it is not known
+  std::string precision;  // what is not in 32 bits: bf16, trained weights bfloat16
+  std::string row;      // what one is, where max_length does not say it: "image of 32 x 32 pixels"
+  int64_t updates = 0;  // of the whole run; 0 where it is not known
   double run_seconds = 0;  // of the whole run, by length buckets; 0 where it is not known
   std::vector<MemoryComponent> components;
   std::vector<StateReport> states;  // in order of weight

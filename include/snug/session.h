@@ -366,6 +366,7 @@ class Session {
   /// not: Error{bad_config} names it.
   [[nodiscard]] static Session resume(const Network& network, const std::string& folder,
                                       const SessionOptions& options = {});
+  /// A session that was moved from may be destroyed or assigned to, and nothing else.
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 
+#include "base/numbers.h"
 #include "base/units.h"
 #include "io/file.h"
 #include "snug/error.h"
@@ -32,9 +33,7 @@ std::optional<MemorySpec> try_parse_memory(std::string_view text) {
   if (text == "auto") return MemorySpec{};
   if (text.ends_with('%')) {
     text.remove_suffix(1);
-    double percent = 0;
-    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), percent);
-    if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    const double percent = number_in<double>(text).value_or(0);
     if (!(percent > 0 && percent <= 100)) return std::nullopt;
     return MemorySpec{.kind = Kind::percent, .percent = percent};
   }

@@ -3,10 +3,10 @@
 #include "config/training_arguments.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <vector>
 
+#include "base/numbers.h"
 #include "config/option.h"
 #include "snug/error.h"
 
@@ -33,9 +33,8 @@ bool is_in(std::string_view words, std::string_view value) {
 
 // A share of the run, as newer versions take it.
 bool is_share(std::string_view text) {
-  double value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return status == std::errc() && end == text.data() + text.size() && value > 0 && value < 1;
+  const double value = number_in<double>(text).value_or(0);
+  return value > 0 && value < 1;
 }
 
 [[noreturn]] void refuse(const GivenField& given, const std::string& message,
@@ -52,12 +51,10 @@ bool is_share(std::string_view text) {
 }
 
 int64_t count_of(const TrainingArgument& field, const GivenField& given) {
-  int64_t value = 0;
-  const std::string& text = given.text;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size() || value < 1 || value > kMostRows)
+  const int64_t value = number_in<int64_t>(given.text).value_or(0);
+  if (value < 1 || value > kMostRows)
     refuse(given,
-           std::string(field.name) + ": '" + text + "' is no number from 1 to " +
+           std::string(field.name) + ": '" + given.text + "' is no number from 1 to " +
                std::to_string(kMostRows),
            field.otherwise);
   return value;

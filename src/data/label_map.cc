@@ -2,7 +2,8 @@
 #include "data/label_map.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "base/numbers.h"
 
 namespace snug::data {
 namespace {
@@ -11,10 +12,8 @@ constexpr size_t kListed = 8;
 
 /// The number that is written exactly so: no sign, no leading zero, no space.
 std::optional<int64_t> plain_number(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  if (text.size() > 1 && text.front() == '0') return std::nullopt;
+  const std::optional<int64_t> value = number_in<int64_t>(text);
+  if (!value || *value < 0 || (text.size() > 1 && text.front() == '0')) return std::nullopt;
   return value;
 }
 

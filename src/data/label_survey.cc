@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/label_survey.h"
 
-#include <charconv>
 #include <cmath>
+
+#include "base/numbers.h"
 
 namespace snug::data {
 namespace {
@@ -20,12 +21,9 @@ void add(const RowLabel& label, bool is_json, LabelSurvey& survey) {
     survey.has_fraction = survey.has_fraction || label.has_fraction;
     return;
   }
-  const std::string& text = label.items.front();
-  double value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number = status == std::errc() && end == text.data() + text.size();
-  survey.all_numbers = survey.all_numbers && is_number && std::isfinite(value);
-  survey.has_fraction = survey.has_fraction || (is_number && value != std::trunc(value));
+  const std::optional<double> value = number_in<double>(label.items.front());
+  survey.all_numbers = survey.all_numbers && value && std::isfinite(*value);
+  survey.has_fraction = survey.has_fraction || (value && *value != std::trunc(*value));
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include "data/labels.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <utility>
 
+#include "base/numbers.h"
 #include "data/label_map.h"
 
 namespace snug::data {
@@ -14,18 +14,9 @@ namespace {
 
 constexpr size_t kMaxContinuousLabels = 64;
 
-std::optional<int64_t> as_integer(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
+std::optional<int64_t> as_integer(std::string_view text) { return number_in<int64_t>(text); }
 
-bool is_number(std::string_view text) {
-  double value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return status == std::errc() && end == text.data() + text.size();
-}
+bool is_number(std::string_view text) { return number_in<double>(text).has_value(); }
 
 }  // namespace
 

@@ -2,12 +2,12 @@
 // Chooses the reader of a file by its suffix, and keeps the log of bad rows.
 #include "data/rows.h"
 
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <string_view>
 #include <utility>
 
+#include "base/numbers.h"
 #include "base/utf8.h"
 #include "data/source.h"
 
@@ -52,11 +52,8 @@ void BadRowLog::report(const Error& error) {
 }
 
 float parse_weight(std::string_view text, const std::string& column, const std::string& where) {
-  double value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const auto weight = static_cast<float>(value);
-  const bool is_number = status == std::errc() && end == text.data() + text.size();
-  if (is_number && weight >= 0 && std::isfinite(weight)) return weight;
+  const auto weight = static_cast<float>(number_in<double>(text).value_or(-1));
+  if (weight >= 0 && std::isfinite(weight)) return weight;
   throw RowError(ErrorCode::bad_data, where,
                  text.empty() ? "there is no weight in the column '" + column + "'"
                               : "the weight '" + clip_text(std::string(text), 40) +

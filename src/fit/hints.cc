@@ -35,7 +35,7 @@ class Trials {
     std::sort(known_.begin(), known_.end());
     known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
     for (const Split* split : known_)
-      ops_left_ += kBuiltShare * static_cast<int64_t>(split->problem->ops.size());
+      ops_left_ += kBuiltShare * static_cast<int64_t>(split->problem().ops.size());
     ops_left_ = std::max(ops_left_, kBuiltAlways);
   }
 
@@ -97,7 +97,8 @@ class Trials {
         if (!may_have_passes(request, size, has_two_passes)) continue;
         if (ops_left_ <= 0) break;
         Split split = make_unplanned_split(request, {size, has_two_passes}, backend_, update);
-        ops_left_ -= static_cast<int64_t>(split.problem->ops.size());
+        ops_left_ -= static_cast<int64_t>(split.problem().ops.size());
+        split.let_graph_go();
         if (least_peak_bytes(split, request) <= request.budget_bytes)
           splits.push_back(std::move(split));
       }
@@ -109,15 +110,15 @@ class Trials {
   }
 
   std::optional<Found> planned(const RunPlanRequest& request, Split& split, Planning planning) {
-    std::vector<Split> made;
+    Splits made;
     if (const Split* known = equal_split(request, split)) {
       // The same program: the run would find the same schedules.
       split.frontier = known->frontier;
-      made.push_back(std::move(split));
+      made.list.push_back(std::move(split));
     } else if (const Split* alike = alike_split(request, split, planning)) {
-      split.frontier = plan::build_frontier_like(*split.problem, *alike->problem, *alike->frontier,
-                                                 plan::kQuickFrontier);
-      made.push_back(std::move(split));
+      split.frontier = plan::build_frontier_like(split.problem(), alike->problem(),
+                                                 *alike->frontier, plan::kQuickFrontier);
+      made.list.push_back(std::move(split));
     } else {
       if (searches_ >= kMostSearches) return std::nullopt;
       ++searches_;
@@ -126,7 +127,7 @@ class Trials {
       given.on_progress = {};
       made = make_splits(given, backend_);
     }
-    const std::vector<Candidate> candidates = candidates_of(made, request);
+    const std::vector<Candidate> candidates = candidates_of(made.list, request);
     const auto found = best_within(candidates, request);
     if (!found) return std::nullopt;
     return Found{smallest_of(candidates, request).peak_bytes, found->step_seconds};
@@ -136,7 +137,7 @@ class Trials {
     if (!request.strategy.empty()) return nullptr;
     for (const Split* known : known_) {
       if (known->frontier->points().size() > 1 && known->has_two_passes == split.has_two_passes &&
-          *known->problem == *split.problem)
+          known->problem() == split.problem())
         return known;
     }
     return nullptr;
@@ -147,7 +148,7 @@ class Trials {
     if (planning == Planning::as_run || !request.strategy.empty()) return nullptr;
     for (const Split* known : known_) {
       if (known->frontier->points().size() > 1 &&
-          plan::has_same_structure(*known->problem, *split.problem))
+          plan::has_same_structure(known->problem(), split.problem()))
         return known;
     }
     return nullptr;

@@ -38,7 +38,7 @@ Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& ca
   } else if (arena_budget < 0) {
     text += fmt::format("  proof: that alone is {} over the budget\n", format_bytes(-arena_budget));
   } else {
-    const plan::Refusal refusal = plan::refuse(*split.problem, *split.frontier, arena_budget);
+    const plan::Refusal refusal = plan::refuse(split.problem(), *split.frontier, arena_budget);
     if (refusal.is_proved) {
       text += fmt::format("  proof: {} are left, but {} needs {} for its own operands:\n",
                           format_bytes(arena_budget), refusal.op_name,

@@ -25,23 +25,10 @@ constexpr size_t kFewestPrices = 4;
 constexpr size_t kLongProgram = 150'000;  // ops; then the smallest and the chosen plan must do
 constexpr size_t kPricedSteps = 45'000;   // of all of them: placing a long schedule takes time
 
-PlannedProgram lowered_program(Graph graph, const Lengths& length, const Backend& backend,
-                               int64_t pieces = 1) {
-  PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
-  program.lowered = lower(program.graph, backend, pieces);
-  return program;
-}
-
-PlannedProgram replayed(const SavedPlan& saved, const std::string& kind, Graph graph,
-                        const Lengths& length, const Backend& backend) {
-  PlannedProgram program = lowered_program(std::move(graph), length, backend);
-  program.plan = saved.at(kind, length, program.lowered.problem);
-  return program;
-}
-
 PlannedProgram planned_program(Graph graph, const Lengths& length, const Backend& backend,
                                const std::string& strategy) {
-  PlannedProgram program = lowered_program(std::move(graph), length, backend);
+  PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
+  program.lowered = lower(program.graph, backend);
   program.plan = plan::plan_strategy(program.lowered.problem, strategy);
   return program;
 }
@@ -58,7 +45,7 @@ PlannedProgram shorter_program(Graph graph, const Lengths& length, const Backend
   const Split& split = *chosen.split;
   const plan::Problem& problem = program.lowered.problem;
   const auto follow = [&](std::span<const plan::OpId> schedule, const std::string& name) {
-    const auto part = plan::schedule_of_part(problem, *split.problem, schedule);
+    const auto part = plan::schedule_of_part(problem, split.problem(), schedule);
     if (!part || plan::measured(problem, *part, name).load_bytes > arena_budget) return false;
     program.plan = plan::assemble(problem, *part, name, plan::kQuickFrontier.placement);
     return program.plan.arena_bytes <= arena_budget;
@@ -108,7 +95,7 @@ std::vector<PriceRow> price_list(const RunPlanRequest& request,
       curve.push_back(&candidate);
   }
   std::vector<PlacedCandidate> shown = {smallest, chosen};
-  const size_t steps = chosen.split->problem->ops.size();
+  const size_t steps = chosen.split->problem().ops.size();
   const size_t fewest = steps <= kLongProgram ? kFewestPrices : 0;
   const size_t count =
       std::min(curve.size(), std::clamp(kPricedSteps / (steps + 1), fewest, kMostPrices));
@@ -198,7 +185,7 @@ std::vector<StateReport> states_in(const RunPlanRequest& request, const RunPlan&
 void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
                  const PlacedCandidate& chosen, RunPlan& run) {
   const Split& split = *chosen.split;
-  const plan::Problem& problem = *split.problem;
+  const plan::Problem& problem = split.problem();
   const plan::Plan& plan = *chosen.plan;
   PlanReport& report = run.report;
   report.budget_bytes = request.budget_bytes;
@@ -218,8 +205,7 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.two_pass_clip = split.has_two_passes;
   report.dying_gradient_bytes = split.dying_gradient_bytes;
   report.step_seconds = chosen.step_seconds;
-  report.step_seconds_uncertainty =
-      (request.trains ? run.train : run.eval).back().lowered.seconds_uncertainty;
+  report.step_seconds_uncertainty = split.program->lowered.seconds_uncertainty;
   const double keep_all = split.frontier->keep_all_seconds();
   const auto pieces = static_cast<double>(runs_of(split));
   const double keep_all_step = step_seconds_of(split, keep_all);
@@ -260,6 +246,10 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   }
   report.components = components(run, request.process_bytes);
   report.states = states_in(request, run);
+}
+
+void fill_programs(const Split& split, RunPlan& run) {
+  PlanReport& report = run.report;
   report.programs = static_cast<int64_t>(run.train.size() + run.eval.size());
   for (const auto* program : {&run.prologue, &run.update}) report.programs += *program ? 1 : 0;
   for (const PlannedProgram& program : run.train)
@@ -267,11 +257,10 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
         {.length = program.length, .update_seconds = step_seconds_of(split, program.plan.seconds)});
 }
 
-void add_program(RunPlan& run, std::vector<PlannedProgram>& list, PlannedProgram program,
-                 const Backend& backend) {
-  run.residents.add(program.graph, backend);
-  run.arena_bytes = std::max(run.arena_bytes, program.plan.arena_bytes);
-  list.push_back(std::move(program));
+void count_memory(const Graph& graph, const plan::Plan& plan, const Backend& backend,
+                  RunPlan& run) {
+  run.residents.add(graph, backend);
+  run.arena_bytes = std::max(run.arena_bytes, plan.arena_bytes);
 }
 
 }  // namespace
@@ -284,8 +273,8 @@ PlannedProgram plan_program(Graph graph, const Lengths& length, const Backend& b
 RunPlan make_run_plan(const RunPlanRequest& given, const Backend& backend) {
   SNUG_CHECK(!given.lengths.empty() && given.global_batch > 0, "an empty request");
   RunPlanRequest request = given;
-  const std::vector<Split> splits = make_splits(request, backend);
-  const std::vector<Candidate> candidates = candidates_of(splits, request);
+  Splits splits = make_splits(request, backend);
+  const std::vector<Candidate> candidates = candidates_of(splits.list, request);
   auto chosen = best_within(candidates, request);
   if (!chosen && request.takes_smallest) {
     request.budget_bytes = round_up(smallest_of(candidates, request).peak_bytes, kPageBytes);
@@ -293,72 +282,68 @@ RunPlan make_run_plan(const RunPlanRequest& given, const Backend& backend) {
   }
   if (!chosen) throw refusal_of(request, candidates, backend);
 
+  Split& split = splits.list[static_cast<size_t>(chosen->split - splits.list.data())];
+  SNUG_CHECK(!split.program->graph.nodes.empty(), "the graph of the chosen plan was let go");
   RunPlan run;
-  run.micro_batch = chosen->split->micro_batch;
-  run.accumulation_steps = chosen->split->accumulation_steps;
-  run.has_two_passes = chosen->split->has_two_passes;
+  run.micro_batch = split.micro_batch;
+  run.accumulation_steps = split.accumulation_steps;
+  run.has_two_passes = split.has_two_passes;
   const Recipe recipe = recipe_for(request, run.has_two_passes);
-  const bool accumulates = run.accumulation_steps > 1;
-  const int64_t arena_budget =
-      request.budget_bytes - request.process_bytes - chosen->split->resident_bytes;
+  const int64_t arena_budget = request.budget_bytes - request.process_bytes - split.resident_bytes;
   const std::string strategy = request.strategy;
-  const int64_t steps = planning_steps(request, splits.size());
+  const int64_t steps = planning_steps(request, splits.list.size());
   const auto step = [&](const char* phase) {
     const auto left = static_cast<int64_t>(request.lengths.size()) * (request.trains ? 2 : 1) -
                       static_cast<int64_t>(run.eval.size() + run.train.size());
     if (request.on_progress) request.on_progress(steps - kPartsOfStep * (1 + left), steps, phase);
   };
+  const auto add = [&](std::vector<PlannedProgram>& list, PlannedProgram program) {
+    count_memory(program.graph, program.plan, backend, run);
+    list.push_back(std::move(program));
+  };
   for (const Lengths& length : request.lengths) {
-    step(kBuilding);
+    const bool is_longest = length == request.lengths.back();
     const BatchShape shape{run.micro_batch, length};
-    Graph eval = build_eval_graph(request.network, shape, chosen->split->has_prologue);
-    add_program(run, run.eval,
-                request.saved != nullptr
-                    ? replayed(*request.saved, "eval", std::move(eval), length, backend)
-                    : planned_program(std::move(eval), length, backend, "keep-all"),
-                backend);
     step(kBuilding);
-    if (!request.trains) continue;
-    Graph graph = build_train_graph(request.network, recipe, shape, run.accumulation_steps);
-    run.residents.add(kept_buffers(graph, recipe), backend);
-    PlannedProgram program;
-    if (length == request.lengths.back()) {
-      // The longest bucket decided: it runs exactly the plan that was chosen.
-      program = lowered_program(std::move(graph), length, backend, run.accumulation_steps);
-      program.plan = *chosen->plan;
-    } else if (request.saved != nullptr) {
-      program = replayed(*request.saved, "train", std::move(graph), length, backend);
-    } else {
+    if (!is_longest)
+      add(run.eval, plain_program(request, "eval",
+                                  build_eval_graph(request.network, shape, split.has_prologue),
+                                  length, backend));
+    else if (split.evaluation)
+      add(run.eval, std::move(*split.evaluation));
+    step(kBuilding);
+    if (is_longest) {
+      // It decided, and runs exactly the plan that was chosen.
+      count_memory(split.program->graph, *chosen->plan, backend, run);
+    } else if (request.trains) {
       // A named strategy is to need what it needs at the longest; otherwise the budget may be used.
-      program = shorter_program(std::move(graph), length, backend,
-                                strategy.empty() ? arena_budget : chosen->plan->arena_bytes,
-                                strategy, *chosen);
+      const int64_t most = strategy.empty() ? arena_budget : chosen->plan->arena_bytes;
+      Graph graph = build_train_graph(request.network, recipe, shape, run.accumulation_steps);
+      add(run.train,
+          request.saved != nullptr
+              ? plain_program(request, "train", std::move(graph), length, backend)
+              : shorter_program(std::move(graph), length, backend, most, strategy, *chosen));
     }
-    add_program(run, run.train, std::move(program), backend);
     step(kPlacement);
   }
-  const auto once_an_update = [&](const char* kind, Graph graph) {
-    std::vector<PlannedProgram> program;
-    add_program(run, program,
-                request.saved != nullptr
-                    ? replayed(*request.saved, kind, std::move(graph), {}, backend)
-                    : planned_program(std::move(graph), {}, backend, "keep-all"),
-                backend);
-    return std::move(program.front());
+  if (request.trains) run.residents.add(kept_buffers(split.program->graph, recipe), backend);
+  const auto take_once = [&](std::optional<PlannedProgram>& made) {
+    count_memory(made->graph, made->plan, backend, run);
+    return std::move(made);
   };
-  if (chosen->split->has_prologue)
-    run.prologue =
-        once_an_update("prologue", build_prologue_graph(request.network, request.recipe));
-  if (request.trains && accumulates && request.recipe.updates)
-    run.update = once_an_update("update", build_update_graph(request.network, request.recipe));
+  if (split.has_prologue) run.prologue = take_once(splits.once.prologue);
+  if (request.trains && run.accumulation_steps > 1 && request.recipe.updates)
+    run.update = take_once(splits.once.update);
   run.residents.place(backend.alignment());
-  for (const plan::StorageId gradient : chosen->split->clipped_gradients)
-    run.gradient_bytes += chosen->split->problem->storages[gradient].bytes;
+  for (const plan::StorageId gradient : split.clipped_gradients)
+    run.gradient_bytes += split.problem().storages[gradient].bytes;
   run.gradient_bytes = run.gradient_bytes / kPageBytes * kPageBytes;
-  SNUG_CHECK(run.residents.total_bytes() == chosen->split->resident_bytes,
-             "the resident layout changed");
+  SNUG_CHECK(run.residents.total_bytes() == split.resident_bytes, "the resident layout changed");
   SNUG_CHECK(run.arena_bytes <= arena_budget, "a shorter bucket needs more than the longest");
   fill_report(request, candidates, *chosen, run);
+  split.program->plan = *chosen->plan;
+  (request.trains ? run.train : run.eval).push_back(std::move(*split.program));
+  fill_programs(split, run);
   if (request.on_progress) request.on_progress(steps, steps, kPlacement);
   return run;
 }

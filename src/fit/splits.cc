@@ -62,18 +62,31 @@ int64_t peak_bytes(const Split& split, int64_t arena_bytes, const RunPlanRequest
 
 UpdatePrograms update_programs(const RunPlanRequest& request, bool has_prologue,
                                const Backend& backend) {
-  UpdatePrograms programs{.is_made = true};
-  const auto add = [&](Graph graph) {
-    const plan::Plan plan = plan::plan_strategy(lower(graph, backend).problem, "keep-all");
-    programs.arena_bytes = std::max(programs.arena_bytes, plan.arena_bytes);
-    programs.seconds += plan.seconds;
-    for (Value& value : graph.values) {
-      if (value.kind != ValueKind::computed) programs.residents.values.push_back(std::move(value));
-    }
-  };
-  if (has_prologue) add(build_prologue_graph(request.network, request.recipe));
-  if (request.recipe.updates) add(build_update_graph(request.network, request.recipe));
-  return programs;
+  UpdatePrograms once{.is_made = true, .prologue = {}, .update = {}};
+  if (has_prologue)
+    once.prologue = plain_program(
+        request, "prologue", build_prologue_graph(request.network, request.recipe), {}, backend);
+  if (request.recipe.updates)
+    once.update = plain_program(request, "update",
+                                build_update_graph(request.network, request.recipe), {}, backend);
+  return once;
+}
+
+// What runs forward, in order. Which nodes are one op differs with the sizes ("slice+add").
+std::string forward_nodes(const plan::Problem& problem) {
+  std::string names;
+  for (const plan::Op& op : problem.ops) {
+    if (op.phase == plan::Phase::forward) names += op.name + "+";
+  }
+  return names;
+}
+
+// Every split trains the same network.
+void check_same_network(const plan::Problem& first, const plan::Problem& other) {
+  if (forward_nodes(first) == forward_nodes(other)) return;
+  throw Error(ErrorCode::bad_config, "network",
+              "it was built for several micro-batches, and is not the same network every time",
+              "let its function depend on nothing but the builder: no counters, no random numbers");
 }
 
 // Of the micro-batches those whose programs are affordable: the whole batch, the largest that
@@ -95,6 +108,16 @@ std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, const plan::P
 }
 
 }  // namespace
+
+PlannedProgram plain_program(const RunPlanRequest& request, const std::string& kind, Graph graph,
+                             const Lengths& length, const Backend& backend) {
+  PlannedProgram program{.length = length, .graph = std::move(graph), .lowered = {}, .plan = {}};
+  program.lowered = lower(program.graph, backend);
+  const plan::Problem& problem = program.lowered.problem;
+  program.plan = request.saved != nullptr ? request.saved->at(kind, length, problem)
+                                          : plan::plan_strategy(problem, "keep-all");
+  return program;
+}
 
 std::vector<int64_t> micro_batches(int64_t global_batch) {
   std::vector<int64_t> sizes;
@@ -199,36 +222,43 @@ Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
               .clipped_gradients = {},
               .update_seconds = 0,
               .has_prologue = false,
-              .problem = nullptr,
+              .program = nullptr,
+              .evaluation = std::nullopt,
               .frontier = std::nullopt};
   const BatchShape shape{micro_batch, request.lengths.back()};
   const bool accumulates = split.accumulation_steps > 1;
   ResidentLayout residents;
   // What evaluation feeds and reads is fed and read in training too.
-  const Graph graph =
+  split.program = std::make_unique<PlannedProgram>();
+  split.program->length = shape.lengths;
+  split.program->graph =
       request.trains ? build_train_graph(request.network, recipe, shape, split.accumulation_steps)
                      : build_eval_graph(request.network, shape);
+  const Graph& graph = split.program->graph;
   residents.add(graph, backend);
   split.has_prologue = reads_prologue(graph);
   if (split.has_prologue || (request.trains && accumulates && request.recipe.updates)) {
     if (!update.is_made) update = update_programs(request, split.has_prologue, backend);
-    residents.add(update.residents, backend);
-    split.other_arena_bytes = update.arena_bytes;
-    split.update_seconds = update.seconds;
+    for (const auto* each : {&update.prologue, &update.update}) {
+      if (!each->has_value()) continue;
+      residents.add((*each)->graph, backend);
+      split.other_arena_bytes = std::max(split.other_arena_bytes, (*each)->plan.arena_bytes);
+      split.update_seconds += (*each)->plan.seconds;
+    }
   }
-  // A part of what training makes, unless it is in a type of its own.
-  if (request.trains && request.has_own_evaluation) {
-    const Graph eval = build_eval_graph(request.network, shape, split.has_prologue);
-    const plan::Problem problem = lower(eval, backend).problem;
-    split.other_arena_bytes =
-        std::max(split.other_arena_bytes, plan::plan_strategy(problem, "keep-all").arena_bytes);
+  // Mostly a part of what training makes; but it recomputes nothing, and may have types of its own.
+  if (request.trains) {
+    split.evaluation =
+        plain_program(request, "eval", build_eval_graph(request.network, shape, split.has_prologue),
+                      shape.lengths, backend);
+    residents.add(split.evaluation->graph, backend);
+    split.other_arena_bytes = std::max(split.other_arena_bytes, split.evaluation->plan.arena_bytes);
   }
   if (request.trains) residents.add(kept_buffers(graph, recipe), backend);
   split.resident_bytes = residents.place(backend.alignment());
   begin(kLowering);
-  split.problem = std::make_unique<const plan::Problem>(
-      lower(graph, backend, split.accumulation_steps).problem);
-  const plan::Problem& problem = *split.problem;
+  split.program->lowered = lower(graph, backend, split.accumulation_steps);
+  const plan::Problem& problem = split.problem();
   if (split.has_two_passes) split.skipped_seconds = seconds_of_steps(problem);
   if (!request.trains || accumulates || !recipe.updates) return split;
   std::vector<plan::StorageId> gradients = updated_gradients(problem);
@@ -242,12 +272,12 @@ Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
 }
 
 int64_t least_peak_bytes(const Split& split, const RunPlanRequest& request) {
-  return peak_bytes(split, plan::working_set_bound(*split.problem).bytes, request);
+  return peak_bytes(split, plan::working_set_bound(split.problem()).bytes, request);
 }
 
 void plan_split(const RunPlanRequest& request, const Split* model, Split& split,
                 const plan::ShareSink& on_share) {
-  const plan::Problem& problem = *split.problem;
+  const plan::Problem& problem = split.problem();
   const std::string strategy = request.trains ? request.strategy : "keep-all";
   if (request.saved != nullptr) {
     split.frontier.emplace(problem, request.saved->at(request.trains ? "train" : "eval",
@@ -255,7 +285,7 @@ void plan_split(const RunPlanRequest& request, const Split* model, Split& split,
   } else if (!strategy.empty()) {
     split.frontier.emplace(problem, plan::plan_strategy(problem, strategy));
   } else if (model != nullptr) {
-    split.frontier = plan::build_frontier_like(problem, *model->problem, *model->frontier,
+    split.frontier = plan::build_frontier_like(problem, model->problem(), *model->frontier,
                                                plan::kQuickFrontier, on_share);
   } else {
     split.frontier = plan::build_frontier(problem, plan::kQuickFrontier, on_share);
@@ -267,7 +297,35 @@ int64_t planning_steps(const RunPlanRequest& request, size_t splits) {
   return kPartsOfStep * (2 * static_cast<int64_t>(splits) + programs);
 }
 
-std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& backend) {
+void Split::let_graph_go() {
+  program->graph = {};
+  program->lowered.nodes_of_op = {};
+  program->lowered.storage_of_value = {};
+  evaluation.reset();
+}
+
+// Behind every split that joins: the fastest plan so far that fits keeps its graph.
+static void keep_best_graph(std::vector<Split>& splits, const RunPlanRequest& request,
+                            std::optional<PlacedCandidate>& best) {
+  Split& added = splits.back();
+  const auto order = [](const auto& candidate) {
+    return std::pair(candidate.step_seconds, candidate.least_peak_bytes);
+  };
+  std::vector<Candidate> faster = candidates_of({&added, 1}, request);
+  if (best)
+    std::erase_if(faster, [&](const Candidate& each) { return order(each) >= order(*best); });
+  const auto found = best_within(faster, request);
+  if (found) {
+    for (Split& split : splits) {
+      if (&split != &added) split.let_graph_go();
+    }
+    best = found;
+  } else if (best || !request.takes_smallest) {
+    added.let_graph_go();
+  }
+}
+
+Splits make_splits(const RunPlanRequest& request, const Backend& backend) {
   // Programs that accumulate have the same ops: the schedules of the largest of them serve all,
   // also where the micro-batch is given. So one that was chosen once, and is kept on resume, has
   // the plans it had then.
@@ -275,7 +333,7 @@ std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& bac
   open.micro_batch = 0;
   std::vector<int64_t> sizes = micro_batches_of(request);
   std::vector<int64_t> choice = micro_batches_of(open);
-  UpdatePrograms update;
+  Splits made;
   std::optional<Split> first;
   int64_t done = 0;
   size_t expected = 0;  // splits
@@ -293,9 +351,16 @@ std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& bac
     }
   };
   count_expected();
+  const plan::Problem* known = nullptr;  // of the split that was made first
+  const auto make = [&](const SplitForm& form) {
+    Split split = make_unplanned_split(request, form, backend, made.once, begin);
+    if (known != nullptr) check_same_network(*known, split.problem());
+    if (known == nullptr) known = &split.problem();
+    return split;
+  };
   if (request.trains && choice.size() > 1) {
-    first = make_unplanned_split(request, {sizes.front()}, backend, update, begin);
-    choice = affordable(choice, *first->problem);
+    first = make({sizes.front()});
+    choice = affordable(choice, first->problem());
     if (request.micro_batch == 0) sizes = choice;
     count_expected();
   }
@@ -305,35 +370,40 @@ std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& bac
   const auto take = [&](const SplitForm& form, const Split* model) {
     Split split = first && first->micro_batch == form.micro_batch && !form.has_two_passes
                       ? std::move(*std::exchange(first, std::nullopt))
-                      : make_unplanned_split(request, form, backend, update, begin);
+                      : make(form);
     ++done;
     plan_split(request, model, split, tell);
     ++done;
     tell(0, kPlacement);
     return split;
   };
-  std::optional<Split> model;
-  if (searches && largest != choice.end() && sizes.back() < request.global_batch)
-    model = take({*largest}, nullptr);
 
-  std::vector<Split> splits;
+  std::vector<Split>& splits = made.list;
   splits.reserve(sizes.size() + 1);  // pointers into it stay valid
-  const Split* like = model ? &*model : nullptr;
+  std::optional<PlacedCandidate> best;
+  const auto add = [&](Split split) {
+    splits.push_back(std::move(split));
+    keep_best_graph(splits, request, best);
+  };
+  std::optional<Split> model;  // that is tried for its schedules alone
+  const Split* like = nullptr;
   for (const int64_t size : sizes) {
-    if (like != nullptr && size == *largest) {
-      splits.push_back(std::move(*model));
-      like = &splits.back();
-    } else {
-      if (may_have_passes(request, size, false))
-        splits.push_back(take({size}, size < request.global_batch ? like : nullptr));
-      if (may_have_passes(request, size, true)) splits.push_back(take({size, true}, nullptr));
+    const bool accumulates = size < request.global_batch;
+    if (accumulates && searches && like == nullptr && size != *largest) {
+      model = take({*largest}, nullptr);
+      model->let_graph_go();
+      like = &*model;
     }
+    if (may_have_passes(request, size, false)) {
+      add(take({size}, accumulates ? like : nullptr));
+      if (accumulates && like == nullptr) like = &splits.back();
+    }
+    if (may_have_passes(request, size, true)) add(take({size, true}, nullptr));
   }
-  return splits;
+  return made;
 }
 
-std::vector<Candidate> candidates_of(const std::vector<Split>& splits,
-                                     const RunPlanRequest& request) {
+std::vector<Candidate> candidates_of(std::span<const Split> splits, const RunPlanRequest& request) {
   std::vector<Candidate> all;
   for (const Split& split : splits) {
     const auto& points = split.frontier->points();
@@ -356,6 +426,7 @@ PlacedCandidate placed(const Candidate& candidate, const RunPlanRequest& request
   return {.split = candidate.split,
           .plan = &plan,
           .step_seconds = candidate.step_seconds,
+          .least_peak_bytes = candidate.least_peak_bytes,
           .arena_bytes = std::max(plan.arena_bytes, candidate.split->other_arena_bytes),
           .peak_bytes = peak_bytes(*candidate.split, plan.arena_bytes, request)};
 }

@@ -6,10 +6,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "fit/planned_run.h"
 #include "fit/request.h"
 #include "plan/frontier/frontier.h"
 
@@ -28,8 +30,15 @@ struct Split {
   double skipped_seconds = 0;  // of steps, which the first of two passes leaves out
   double update_seconds = 0;   // of all that runs once an update
   bool has_prologue = false;   // which is one of them
-  std::unique_ptr<const plan::Problem> problem;  // of the largest bucket; the frontier refers to it
-  std::optional<plan::Frontier> frontier;        // of it; one plan for a named strategy
+  /// Of the largest bucket; its plan is not chosen yet, and its graph may have been let go. The
+  /// frontier refers to its problem, so it stays where it is.
+  std::unique_ptr<PlannedProgram> program;
+  std::optional<PlannedProgram> evaluation;  // of the same rows, beside training
+  std::optional<plan::Frontier> frontier;    // one plan for a named strategy
+
+  [[nodiscard]] const plan::Problem& problem() const { return program->lowered.problem; }
+  /// And what else would run; what it needs is known. The problem stays.
+  void let_graph_go();
 };
 
 /// One way to run: a split and one of its schedules.
@@ -45,6 +54,7 @@ struct PlacedCandidate {
   const Split* split = nullptr;
   const plan::Plan* plan = nullptr;
   double step_seconds = 0;
+  int64_t least_peak_bytes = 0;  // Candidate
   int64_t arena_bytes = 0;
   int64_t peak_bytes = 0;  // process + resident + arena
 };
@@ -58,14 +68,23 @@ struct PlacedCandidate {
 /// breaks this.
 [[nodiscard]] std::vector<int64_t> micro_batches_of(const RunPlanRequest& request);
 
-/// What runs once an update, prologue and update: the same in all splits that accumulate, so it is
-/// made once.
+/// What runs once an update: the same in all splits that accumulate, so it is made once.
 struct UpdatePrograms {
   bool is_made = false;
-  Graph residents = {};  // their resident values alone
-  int64_t arena_bytes = 0;
-  double seconds = 0;
+  std::optional<PlannedProgram> prologue;
+  std::optional<PlannedProgram> update;
 };
+
+/// All splits that are tried, and what they share.
+struct Splits {
+  std::vector<Split> list;
+  UpdatePrograms once;
+};
+
+/// A program whose plan is not searched: the saved one's of this kind, or keep-all.
+[[nodiscard]] PlannedProgram plain_program(const RunPlanRequest& request, const std::string& kind,
+                                           Graph graph, const Lengths& length,
+                                           const Backend& backend);
 
 /// The recipe of programs that are split so.
 [[nodiscard]] Recipe recipe_for(const RunPlanRequest& request, bool has_two_passes);
@@ -107,12 +126,13 @@ inline constexpr const char* kLowering = "lowering";
 inline constexpr const char* kPlacement = "placement";
 [[nodiscard]] int64_t planning_steps(const RunPlanRequest& request, size_t splits);
 /// One for each micro-batch of micro_batches_of() and each of its forms; of very long programs for
-/// some of them. A given
-/// micro-batch has the schedules that it would have among all.
-[[nodiscard]] std::vector<Split> make_splits(const RunPlanRequest& request, const Backend& backend);
+/// some of them. A given micro-batch has the schedules that it would have among all. Graphs of all
+/// would be half of the planning's memory again: only the split of best_within() has one in the
+/// end, and where none fits and the smallest is to be taken, all have.
+[[nodiscard]] Splits make_splits(const RunPlanRequest& request, const Backend& backend);
 
 /// Every candidate of the splits, least seconds first, then least bytes.
-[[nodiscard]] std::vector<Candidate> candidates_of(const std::vector<Split>& splits,
+[[nodiscard]] std::vector<Candidate> candidates_of(std::span<const Split> splits,
                                                    const RunPlanRequest& request);
 [[nodiscard]] PlacedCandidate placed(const Candidate& candidate, const RunPlanRequest& request);
 /// The first that fits the budget; nothing where none does.

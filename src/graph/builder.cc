@@ -9,6 +9,21 @@
 #include "snug/error.h"
 
 namespace snug {
+namespace {
+
+// Sizes are multiplied by sizes without looking in every op and cost.
+void check_elements(const TensorType& type, const std::string& where) {
+  constexpr int64_t kMost = int64_t{1} << 44;
+  int64_t elements = 1;
+  for (const int64_t size : type.shape) {
+    if (size > kMost / std::max<int64_t>(elements, 1))
+      throw Error(ErrorCode::shape_mismatch, where, to_string(type) + " is too large a value",
+                  "check its sizes, and the rows of the batch");
+    elements *= size;
+  }
+}
+
+}  // namespace
 
 const TensorType& VjpArgs::type(ValueId id) const { return builder.type(id); }
 
@@ -93,6 +108,7 @@ std::vector<ValueId> GraphBuilder::op(std::string_view name, std::vector<ValueId
     types.add(input == kNone ? std::nullopt : InputTypes::Given(graph_.type(input)));
   }
   std::vector<TensorType> result = infer_types(*def, types, node.attrs, where);
+  for (const TensorType& type : result) check_elements(type, where);
   for (size_t i = 0; i < result.size(); ++i) {
     graph_.values.push_back({.type = std::move(result[i]),
                              .kind = ValueKind::computed,

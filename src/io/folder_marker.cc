@@ -129,7 +129,8 @@ void check_file_of_folder(const std::string& folder, const std::string& name) {
   const auto found = files.find(name);
   if (found == files.end()) return;
   check_file(folder + "/" + name, found->second,
-             "take it from a copy, or remove " + marker + " if it was changed on purpose");
+             "take it from a copy; to read as a model what was changed on purpose, remove " +
+                 marker + " (a resume needs it)");
 }
 
 }  // namespace snug::io

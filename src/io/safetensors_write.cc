@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing: prefix, header, then every tensor straight from the caller's memory, hashed while it is
-// warm in cache.
+// Writing: prefix, header, then every tensor straight from the caller's memory.
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "base/check.h"
-#include "io/file.h"
+#include "io/hashing_writer.h"
 #include "io/json_tree.h"
 #include "io/safetensors.h"
 #include "io/safetensors_header.h"
-#include "io/sha256.h"
 #include "snug/error.h"
 
 namespace snug::io {
 namespace {
-
-constexpr int64_t kChunkBytes = int64_t{1} << 20;
-// Dirty pages count in a control group's limit: force them out and drop them this often.
-constexpr int64_t kReleaseBytes = int64_t{64} << 20;
 
 int64_t size_of(const TensorToWrite& tensor) {
   int64_t bytes = 0;
@@ -36,39 +30,6 @@ void check_names(std::span<const TensorToWrite> tensors) {
   SNUG_CHECK(!std::binary_search(names.begin(), names.end(), std::string_view("__metadata__")),
              "reserved name");
 }
-
-class HashingWriter {
- public:
-  explicit HashingWriter(const std::string& path) : file_(File::create(path)) {}
-
-  void write(const void* src, int64_t bytes) {
-    const auto* from = static_cast<const std::byte*>(src);
-    for (int64_t done = 0; done < bytes;) {
-      const int64_t chunk = std::min(kChunkBytes, bytes - done);
-      hash_.update(from + done, chunk);
-      file_.write_all(from + done, chunk);
-      done += chunk;
-      unreleased_bytes_ += chunk;
-      if (unreleased_bytes_ >= kReleaseBytes) release();
-    }
-  }
-  std::string finish() {
-    release();
-    file_.close();
-    return hash_.finish();
-  }
-
- private:
-  void release() {
-    file_.sync();
-    file_.release_cache();
-    unreleased_bytes_ = 0;
-  }
-
-  File file_;
-  Sha256 hash_;
-  int64_t unreleased_bytes_ = 0;
-};
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "ops/attention/attention.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/embedding/embedding.h"
+#include "ops/fed_names.h"
 #include "ops/shape/shape.h"
 #include "snug/error.h"
 
@@ -147,7 +148,7 @@ void EncoderGraph::declare_inputs(SequenceModel& model, bool head_is_random) {
   model.attention_mask = b_.input(kAttentionMask, {DType::boolean, ids});
   const bool is_random =
       head_is_random || config_.hidden_dropout_prob > 0 || config_.attention_probs_dropout_prob > 0;
-  if (training_ && is_random) model.rng = b_.input(kRng, {DType::i64, {3}});
+  if (training_ && is_random) model.rng = b_.input(kRandomKey, {DType::i64, {3}});
 }
 
 ValueId EncoderGraph::embeddings(ValueId position_ids) {

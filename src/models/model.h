@@ -24,9 +24,6 @@ inline constexpr const char* kAttentionMask =
     "attention_mask";                                        // bool(B, T): tokens that are there
 inline constexpr const char* kPixelValues = "pixel_values";  // f32(B, H, W, C), normalised
 inline constexpr const char* kLabels = "labels";             // what the task says
-inline constexpr const char* kRowWeights = "row_weights";    // f32; 0 for padding rows
-inline constexpr const char* kInvTotal = "inv_total";  // f32[]: 1 / weight of the global batch
-inline constexpr const char* kRng = "rng";             // i64[3]: seed, update, first slot
 inline constexpr const char* kLogits =
     "logits";  // f32(B, num_labels), of tokens (B, T, num_labels)
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // NetworkBuilder over GraphBuilder.
 #include <algorithm>
+#include <cmath>
 
 #include "network/facts.h"
 #include "nn/layers.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/fed_names.h"
 #include "ops/loss/loss.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
@@ -26,7 +28,7 @@ void check_name(const NetworkBuilder& builder, const std::string& name) {
     return name == word || name.starts_with(word + ".");
   };
   for (const char* word :
-       {kRowWeightsName, kInverseTotalName, kRandomKeyName, train::kLossName, train::kHyperName,
+       {kRowWeights, kInverseTotal, kRandomKey, train::kLossName, train::kHyperName,
         train::kGradNormName, train::kLossScaleName, train::kFoundFactorName,
         train::kClipFactorName, train::kLossUnscaleName}) {
     if (is_or_begins(word))
@@ -38,6 +40,14 @@ void check_name(const NetworkBuilder& builder, const std::string& name) {
            "choose another name");
   }
   if (name.empty()) fail(builder, "a value needs a name");
+}
+
+void check_rule(const NetworkBuilder& builder, const std::string& name, const InitRule& rule) {
+  const bool is_finite = std::isfinite(rule.deviation) && std::isfinite(rule.constant) &&
+                         std::isfinite(rule.bound) && std::isfinite(rule.cutoff);
+  if (!is_finite || rule.deviation < 0 || rule.bound < 0 || rule.cutoff < 0)
+    fail(builder, "'" + name + "' has no initial value",
+         "give a rule of finite numbers: a deviation, bound and cutoff of 0 or more");
 }
 
 // Indices of kernels are of 31 bits.
@@ -64,7 +74,7 @@ int64_t product_from(const Shape& shape, size_t first) {
 // (rows) as the weight of every element of (rows, ...).
 ValueId row_weights_like(NetworkBuilder::State& state, const Shape& shape) {
   if (state.row_weights == kNone)
-    state.row_weights = state.graph.input(kRowWeightsName, {DType::f32, {state.request.rows}});
+    state.row_weights = state.graph.input(kRowWeights, {DType::f32, {state.request.rows}});
   Shape ones(shape.size(), 1);
   ones[0] = shape[0];
   return reshape(state.graph, state.row_weights, ones);
@@ -72,7 +82,7 @@ ValueId row_weights_like(NetworkBuilder::State& state, const Shape& shape) {
 
 ValueId inverse_total(NetworkBuilder::State& state, MeanTotal total) {
   const size_t index = state.means.size();
-  total.name = kInverseTotalName + (index == 0 ? std::string() : "." + std::to_string(index));
+  total.name = kInverseTotal + (index == 0 ? std::string() : "." + std::to_string(index));
   add_fact(state.facts.means, total);
   return state.graph.input(total.name, {DType::f32, {}});
 }
@@ -158,6 +168,7 @@ Tensor NetworkBuilder::parameter(const std::string& name, const Shape& shape,
   const std::string full = nn::scoped(state_.graph, name);
   check_name(*this, full);
   check_sizes(*this, full, shape);
+  check_rule(*this, full, init);
   state_.facts.init.emplace(full, init);
   return tensor_of(state_.graph.parameter(full, {DType::f32, shape}));
 }
@@ -166,8 +177,15 @@ Tensor NetworkBuilder::buffer(const std::string& name, const Shape& shape, const
   const std::string full = nn::scoped(state_.graph, name);
   check_name(*this, full);
   check_sizes(*this, full, shape);
+  check_rule(*this, full, init);
   state_.facts.init.emplace(full, init);
   return tensor_of(state_.graph.buffer(full, {DType::f32, shape}));
+}
+
+void NetworkBuilder::check_layer(const std::string& name, const Shape& weight) const {
+  if (name.empty()) fail(*this, "a layer needs a name");
+  check_name(*this, nn::scoped(state_.graph, name));
+  check_sizes(*this, name, weight);
 }
 
 std::vector<Tensor> NetworkBuilder::op(const std::string& name, const std::vector<Tensor>& operands,
@@ -191,7 +209,7 @@ Tensor NetworkBuilder::op1(const std::string& name, const std::vector<Tensor>& o
 Tensor NetworkBuilder::random_key() {
   if (!training()) return {};
   if (state_.random_key == kNone)
-    state_.random_key = state_.graph.input(kRandomKeyName, {DType::i64, {3}});
+    state_.random_key = state_.graph.input(kRandomKey, {DType::i64, {3}});
   return tensor_of(state_.random_key);
 }
 

@@ -93,6 +93,16 @@ std::vector<ValueId> gradient_of(const CustomOp& op, const VjpArgs& args) {
   return ids;
 }
 
+int64_t scratch_of(const CustomOp& op, const NodeSpec& spec) {
+  constexpr int64_t kMost = int64_t{1} << 46;
+  if (!op.scratch_bytes) return 0;
+  const int64_t bytes = op.scratch_bytes(spec.inputs.given(), spec.attrs);
+  if (bytes >= 0 && bytes <= kMost) return bytes;
+  throw Error(ErrorCode::bad_config, op.name,
+              "its scratch_bytes are " + std::to_string(bytes) + ", not within 0 and " +
+                  std::to_string(kMost));
+}
+
 OpDef definition_of(const SharedOp& op) {
   std::vector<InputSpec> inputs;
   for (const std::string& name : op->inputs) inputs.emplace_back(name.c_str());
@@ -103,11 +113,7 @@ OpDef definition_of(const SharedOp& op) {
                    : not_differentiable("its program gives no gradient");
   const Keeps everything = {.inputs = ~uint32_t{0}, .outputs = ~uint32_t{0}};
   const CallersKernel kernel = {
-      .scratch_bytes =
-          [op](const NodeSpec& spec) {
-            return op->scratch_bytes ? op->scratch_bytes(spec.inputs.given(), spec.attrs)
-                                     : int64_t{0};
-          },
+      .scratch_bytes = [op](const NodeSpec& spec) { return scratch_of(*op, spec); },
       .create = [op](const NodeSpec& spec) -> std::unique_ptr<Kernel> {
         return std::make_unique<CallersOpKernel>(op, spec);
       }};
@@ -152,6 +158,9 @@ std::shared_ptr<const OpRegistry> registry_with(const std::vector<SharedOp>& ops
   const auto holder = std::make_shared<Holder>();
   std::vector<const OpDef*> all = op_registry().all();
   for (const SharedOp& op : ops) {
+    if (op == nullptr)
+      throw Error(ErrorCode::bad_config, "an op", "Network::add was given none",
+                  "give a std::make_shared<CustomOp>(...)");
     check(*op, all);
     holder->definitions.push_back(std::make_unique<const OpDef>(definition_of(op)));
     all.push_back(holder->definitions.back().get());

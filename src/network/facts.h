@@ -55,10 +55,6 @@ struct NetworkFacts {
   std::function<bool(const std::string& parameter)> is_head = {};
 };
 
-// Names of values that are not the caller's to choose.
-inline constexpr const char* kRowWeightsName = "row_weights";
-inline constexpr const char* kInverseTotalName = "inv_total";
-
 struct NetworkBuilder::State {
   GraphBuilder& graph;
   const BuildRequest& request;
@@ -70,11 +66,18 @@ struct NetworkBuilder::State {
   std::vector<ValueId> by_row = {};  // values whose rows must depend on their own row alone
 };
 
+/// A network for two numbers of rows and the same lengths.
+struct RowProbe {
+  const OpRegistry& ops;
+  const Graph& graph;
+  const Graph& other;
+  int64_t rows = 0;
+  int64_t other_rows = 0;
+  bool has_gradients = false;  // of its callers' ops
+};
 /// Why the rows of one of these values depend on each other: the first op that couples them; empty
 /// where none does. Inputs are told by name.
-[[nodiscard]] std::string row_coupling(const Graph& graph, int64_t rows,
-                                       const std::vector<FedInput>& inputs,
-                                       const std::vector<ValueId>& values);
+[[nodiscard]] std::string row_coupling(const RowProbe& probe, const std::vector<ValueId>& values);
 
 /// Builds the network once. Returns the loss in training, kNone in evaluation; fills `facts`.
 ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRequest& request,

@@ -18,6 +18,7 @@ void record(NetworkBuilder& builder, const std::string& layer, const std::string
 
 Tensor linear(NetworkBuilder& builder, const std::string& name, const Tensor& x,
               int64_t out_features) {
+  builder.check_layer(name, {x.dim(-1), out_features});
   const ValueId y = nn::linear(builder.state().graph, name, builder.id_of(x, "x"), out_features);
   record(builder, name, "weight", InitRule::fan_in(x.dim(-1)));
   record(builder, name, "bias", InitRule::zeros());
@@ -26,6 +27,7 @@ Tensor linear(NetworkBuilder& builder, const std::string& name, const Tensor& x,
 
 Tensor conv2d(NetworkBuilder& builder, const std::string& name, const Tensor& x,
               int64_t out_channels, const ConvOptions& options) {
+  builder.check_layer(name, {x.dim(-1), options.kernel, options.kernel, out_channels});
   const ValueId y = nn::conv2d(builder.state().graph, name, builder.id_of(x, "x"),
                                {.out_channels = out_channels,
                                 .kernel = options.kernel,
@@ -38,6 +40,7 @@ Tensor conv2d(NetworkBuilder& builder, const std::string& name, const Tensor& x,
 }
 
 Tensor layer_norm(NetworkBuilder& builder, const std::string& name, const Tensor& x, double eps) {
+  builder.check_layer(name, {x.dim(-1)});
   const ValueId y = nn::layer_norm(builder.state().graph, name, builder.id_of(x, "x"), eps);
   record(builder, name, "weight", InitRule::ones());
   record(builder, name, "bias", InitRule::zeros());
@@ -46,6 +49,7 @@ Tensor layer_norm(NetworkBuilder& builder, const std::string& name, const Tensor
 
 Tensor batch_norm(NetworkBuilder& builder, const std::string& name, const Tensor& x, double eps,
                   double momentum) {
+  builder.check_layer(name, {x.dim(-1)});
   const BuildRequest& request = builder.state().request;
   const ValueId y = nn::batch_norm(builder.state().graph, name, builder.id_of(x, "x"),
                                    {.eps = eps,
@@ -62,6 +66,7 @@ Tensor batch_norm(NetworkBuilder& builder, const std::string& name, const Tensor
 
 Tensor embedding(NetworkBuilder& builder, const std::string& name, const Tensor& ids, int64_t count,
                  int64_t width) {
+  builder.check_layer(name, {count, width});
   const ValueId y =
       nn::embedding(builder.state().graph, name, builder.id_of(ids, "ids"), count, width);
   record(builder, name, "weight", InitRule::normal(0.1));

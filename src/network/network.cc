@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/id_vector.h"
+#include "base/utf8.h"
 #include "graph/dependence.h"
 #include "network/facts.h"
 #include "ops/registry.h"
@@ -90,9 +91,21 @@ Graph probe(const Network& network, const OpRegistry& ops, bool training, const 
   GraphBuilder builder(ops, network.name());
   (void)build_network(network, builder, {.rows = rows, .lengths = lengths, .training = training},
                       facts);
-  std::string& coupling = training ? facts.coupling : facts.eval_coupling;
-  if (coupling.empty()) coupling = row_coupling(builder.graph(), rows, facts.inputs, facts.by_row);
   return builder.take();
+}
+
+// `graph` is the one that `facts` were found in last; `other` is it for other rows.
+void find_coupling(const OpRegistry& ops, bool training, const Graph& graph, const Graph& other,
+                   NetworkFacts& facts) {
+  std::string& coupling = training ? facts.coupling : facts.eval_coupling;
+  if (!coupling.empty()) return;
+  coupling = row_coupling({.ops = ops,
+                           .graph = graph,
+                           .other = other,
+                           .rows = kProbedRows,
+                           .other_rows = kOtherRows,
+                           .has_gradients = training},
+                          facts.by_row);
 }
 
 // Rows that are shorter than their program are filled up at their end, so a length is their first
@@ -181,11 +194,25 @@ NetworkFacts find_facts(const Network& network, const OpRegistry& ops,
   const Lengths shortest = lengths.empty() ? Lengths() : lengths.front();
   const Graph probed = probe(network, ops, true, longest, facts);
   NetworkFacts other;
-  check_weights(network, probed, probe(network, ops, true, shortest, other, kOtherRows));
+  const Graph of_other_rows = probe(network, ops, true, longest, other, kOtherRows);
+  find_coupling(ops, true, probed, of_other_rows, facts);
+  check_weights(network, probed, of_other_rows);
+  if (shortest != longest)
+    check_weights(network, probed, probe(network, ops, true, shortest, other, kOtherRows));
+  for (const Value& value : probed.values) {
+    if (first_invalid_utf8(value.name))
+      fail(network,
+           "a name that begins with '" + value.name.substr(0, *first_invalid_utf8(value.name)) +
+               "' is not UTF-8",
+           "checkpoints and plans are text: choose another name");
+  }
   const std::vector<std::string> trained = weights_in(probed);
   if (trained.empty())
     fail(network, "the network has no weights", "declare them with layers or parameter()");
-  for (const std::string& name : weights_in(probe(network, ops, false, longest, facts))) {
+  const Graph evaluated = probe(network, ops, false, longest, facts);
+  find_coupling(ops, false, evaluated, probe(network, ops, false, longest, other, kOtherRows),
+                facts);
+  for (const std::string& name : weights_in(evaluated)) {
     if (std::find(trained.begin(), trained.end(), name) == trained.end())
       fail(network, "the weight '" + name + "' is used in evaluation alone",
            "build the same network in training");
@@ -206,25 +233,60 @@ NetworkFacts find_facts(const Network& network, const OpRegistry& ops,
   return facts;
 }
 
+// Programs are built one by one, and share weights and what is fed.
+void check_same(const Network& network, const NetworkFacts& known, const NetworkFacts& found,
+                bool training) {
+  const auto refuse = [&](const std::string& what) {
+    fail(network, "it is another network than when it was built before: " + what,
+         "let its function depend on nothing but the builder: no counters, no random numbers");
+  };
+  for (const auto& [weight, rule] : found.init) {
+    const auto before = known.init.find(weight);
+    if (before == known.init.end()) refuse("the weight '" + weight + "' is new");
+    if (before->second != rule) refuse("the weight '" + weight + "' has another initial value");
+  }
+  for (const auto& [weight, rule] : known.init) {
+    if (training && found.init.count(weight) == 0)
+      refuse("the weight '" + weight + "' is not there");
+  }
+  const auto has = [](const auto& list, const auto& one) {
+    return std::any_of(list.begin(), list.end(),
+                       [&](const auto& each) { return each.name == one.name; });
+  };
+  for (const FedInput& input : found.inputs) {
+    if (!has(known.inputs, input)) refuse("the input '" + input.name + "' is new");
+  }
+  for (const MeanTotal& mean : found.means) {
+    if (!has(known.means, mean)) refuse("it takes one mean more");
+  }
+}
+
 }  // namespace
 
 DescribedNetwork describe_network(const Network& network, const std::vector<Lengths>& lengths) {
   if (network.name().empty())
     throw Error(ErrorCode::bad_config, "network", "a network needs a name");
+  if (!network.build())
+    throw Error(ErrorCode::bad_config, network.name(), "a network needs a function that builds it");
   DescribedNetwork described;
   const std::shared_ptr<const OpRegistry> ops = registry_with(network.ops());
-  described.facts =
-      network.facts() != nullptr ? *network.facts() : find_facts(network, *ops, lengths);
-  const NetworkFacts& facts = described.facts;
+  const std::shared_ptr<const NetworkFacts> known =
+      network.facts() != nullptr
+          ? network.facts()
+          : std::make_shared<const NetworkFacts>(find_facts(network, *ops, lengths));
+  const NetworkFacts& facts = *known;
+  described.facts = facts;
   const auto shared = std::make_shared<const Network>(network);
   described.def = {
       .build =
-          [shared](GraphBuilder& graph, const BuildRequest& request) {
-            NetworkFacts unused;
-            return build_network(*shared, graph, request, unused);
+          [shared, known](GraphBuilder& graph, const BuildRequest& request) {
+            NetworkFacts found;
+            const ValueId loss = build_network(*shared, graph, request, found);
+            check_same(*shared, *known, found, request.training);
+            return loss;
           },
-      .init_rule = [init = facts.init](const std::string& weight,
-                                       const Shape&) { return init.at(weight); },
+      .init_rule = [known](const std::string& weight,
+                           const Shape&) { return known->init.at(weight); },
       .is_head = facts.is_head ? facts.is_head : [](const std::string&) { return false; },
       .coupling = facts.coupling,
       .ops = network.ops().empty() ? nullptr : ops,

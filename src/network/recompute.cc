@@ -55,6 +55,8 @@ Tensor checkpoint_sequential(NetworkBuilder& builder, const std::vector<TensorFu
     throw Error(ErrorCode::invalid_graph, "checkpoint_sequential",
                 std::to_string(segments) + " segments of " + std::to_string(count) + " functions",
                 "give 1 to " + std::to_string(count));
+  if (!std::all_of(functions.begin(), functions.end(), [](const auto& each) { return bool(each); }))
+    throw Error(ErrorCode::invalid_graph, "checkpoint_sequential", "one of the functions is none");
   const int64_t size = count / segments;
   const auto run = [&](int64_t begin, int64_t end, Tensor in) {
     for (int64_t i = begin; i < end; ++i) in = functions[static_cast<size_t>(i)](in);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Follows the rows of a batch from the inputs through the ops (OpDef::row_flow).
 #include <algorithm>
+#include <variant>
 
 #include "base/id_vector.h"
+#include "graph/builder.h"
 #include "network/facts.h"
 
 namespace snug {
@@ -13,7 +15,33 @@ struct Flow {
   IdVector<std::string> coupling;  // by value: the op that coupled its rows
 };
 
-void follow(const Graph& graph, const Node& node, NodeId id, int64_t rows, Flow& flow) {
+// The axis that has the rows, as many numbers for each; kNoRows where there is none.
+int axis_of_rows(const RowProbe& probe, ValueId id) {
+  const Shape& here = probe.graph.type(id).shape;
+  const Shape& there = probe.other.type(id).shape;
+  if (here.size() != there.size()) return kCoupledRows;
+  int found = kNoRows;
+  for (size_t axis = 0; axis < here.size(); ++axis) {
+    if (here[axis] == there[axis]) continue;
+    const int64_t each = here[axis] / probe.rows;
+    if (found != kNoRows || here[axis] != each * probe.rows ||
+        there[axis] != each * probe.other_rows)
+      return kCoupledRows;
+    found = static_cast<int>(axis);
+  }
+  return found;
+}
+
+// What is made of weights and constants alone, and has rows all the same: the same for each row, or
+// as many numbers as there are rows, of which a row has others in another micro-batch.
+int axis_of_constant(const RowProbe& probe, const Node& node) {
+  const int axis = axis_of_rows(probe, node.outputs.front());
+  const bool is_equal = *node.op->name == "fill" || *node.op->name == "broadcast_to";
+  return axis == kNoRows || is_equal ? axis : kCoupledRows;
+}
+
+void follow(const RowProbe& probe, const Node& node, NodeId id, Flow& flow) {
+  const Graph& graph = probe.graph;
   std::vector<int> axes;
   bool has_rows = false;
   const auto set = [&](int axis, const std::string& coupling) {
@@ -28,7 +56,10 @@ void follow(const Graph& graph, const Node& node, NodeId id, int64_t rows, Flow&
     has_rows |= axis >= 0;
     axes.push_back(axis);
   }
-  if (!has_rows) return;
+  if (!has_rows) {
+    const int axis = axis_of_constant(probe, node);
+    return set(axis, axis == kCoupledRows ? describe(graph, id) : std::string());
+  }
   const InputTypes inputs = input_types(graph, node);
   const std::vector<TensorType> outputs = output_types(graph, node);
   const RowFlowFn rule = node.op->row_flow;
@@ -37,24 +68,94 @@ void follow(const Graph& graph, const Node& node, NodeId id, int64_t rows, Flow&
                                            .outputs = outputs,
                                            .axes = axes,
                                            .attrs = node.attrs,
-                                           .rows = rows});
+                                           .rows = probe.rows});
   set(axis, axis == kCoupledRows ? describe(graph, id) : std::string());
+}
+
+// Where the function asks for the number of rows for more than shapes.
+std::string other_network(const Graph& graph, const Graph& other) {
+  if (graph.nodes.size() != other.nodes.size() || graph.values.size() != other.values.size())
+    return "is built of other ops for another number of rows";
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const auto id = static_cast<NodeId>(n);
+    if (*graph.nodes[n].op->name != *other.nodes[n].op->name)
+      return "is built of other ops for another number of rows: " + describe(graph, id);
+    for (const auto& [name, value] : graph.nodes[n].attrs.items()) {
+      const AttrValue* const there = other.nodes[n].attrs.find(name);
+      const bool is_size = kind_of(value) == AttrKind::int64 || kind_of(value) == AttrKind::ints;
+      if (!is_size && (there == nullptr || *there != value))
+        return "computes with the number of its rows: " + name + " of " + describe(graph, id);
+    }
+  }
+  return {};
+}
+
+// Of a caller's op: its gradient alone, as the op's own graph. Rows of its inputs must get theirs
+// from the rows of what flows back.
+bool keeps_rows_apart(const RowProbe& probe, const Node& of_network, const Flow& flow) {
+  const auto* const gradient = std::get_if<VjpFn>(&*of_network.op->gradient);
+  if (gradient == nullptr) return true;
+  const auto build = [&](const Graph& from) {
+    GraphBuilder builder(probe.ops, "gradient");
+    std::vector<ValueId> inputs;
+    std::vector<ValueId> dy;
+    for (const ValueId id : of_network.inputs)
+      inputs.push_back(
+          id == kNone ? kNone : builder.input("x" + std::to_string(inputs.size()), from.type(id)));
+    const std::vector<ValueId> outputs = builder.op(*of_network.op->name, inputs, of_network.attrs);
+    for (const ValueId id : outputs)
+      dy.push_back(builder.input("dy" + std::to_string(dy.size()), builder.type(id)));
+    const Node node = builder.graph().nodes.back();
+    const std::vector<bool> wants(inputs.size(), true);
+    std::vector<ValueId> found =
+        (*gradient)({.builder = builder, .node = node, .dy = dy, .wants = wants});
+    return std::pair(builder.take(), std::move(found));
+  };
+  const auto [here, gradients] = build(probe.graph);
+  const auto [there, same] = build(probe.other);
+  if (!other_network(here, there).empty()) return false;
+  const RowProbe own{.ops = probe.ops,
+                     .graph = here,
+                     .other = there,
+                     .rows = probe.rows,
+                     .other_rows = probe.other_rows};
+  Flow of_gradient{.axis = IdVector<int>(here.values.size(), kNoRows),
+                   .coupling = IdVector<std::string>(here.values.size())};
+  for (size_t i = 0; i < here.values.size(); ++i) {
+    const auto id = static_cast<ValueId>(i);
+    if (here.value(id).kind == ValueKind::input) of_gradient.axis[id] = axis_of_rows(own, id);
+  }
+  for (size_t n = 0; n < here.nodes.size(); ++n)
+    follow(own, here.nodes[n], static_cast<NodeId>(n), of_gradient);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const ValueId input = of_network.inputs[i];
+    if (input == kNone || gradients[i] == kNone || flow.axis[input] < 0) continue;
+    if (of_gradient.axis[gradients[i]] != flow.axis[input]) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
-std::string row_coupling(const Graph& graph, int64_t rows, const std::vector<FedInput>& inputs,
-                         const std::vector<ValueId>& values) {
+std::string row_coupling(const RowProbe& probe, const std::vector<ValueId>& values) {
+  const Graph& graph = probe.graph;
+  if (const std::string other = other_network(graph, probe.other); !other.empty()) return other;
   Flow flow{.axis = IdVector<int>(graph.values.size(), kNoRows),
             .coupling = IdVector<std::string>(graph.values.size())};
   for (size_t i = 0; i < graph.values.size(); ++i) {
-    const bool is_fed = std::any_of(inputs.begin(), inputs.end(), [&](const FedInput& input) {
-      return graph.values[i].kind == ValueKind::input && input.name == graph.values[i].name;
-    });
-    if (is_fed) flow.axis[i] = 0;
+    const auto id = static_cast<ValueId>(i);
+    if (graph.value(id).kind != ValueKind::input) continue;
+    flow.axis[id] = axis_of_rows(probe, id);
+    flow.coupling[id] = "the input '" + graph.value(id).name + "'";
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n)
-    follow(graph, graph.nodes[n], static_cast<NodeId>(n), rows, flow);
+    follow(probe, graph.nodes[n], static_cast<NodeId>(n), flow);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (node.op->callers_kernel == nullptr || !probe.has_gradients) continue;
+    if (!keeps_rows_apart(probe, node, flow))
+      return "couples its rows in the gradient of " + describe(graph, static_cast<NodeId>(n));
+  }
   for (const ValueId value : values) {
     if (flow.axis[value] == kCoupledRows) return "couples its rows in " + flow.coupling[value];
     if (flow.axis[value] > 0)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "network/facts.h"
+#include "snug/custom_op.h"
 #include "snug/error.h"
 #include "snug/layers.h"
 
@@ -56,6 +57,10 @@ TEST(RowCoupling, what_works_row_by_row_couples_nothing) {
         const Tensor state = reshape(slice(h, 2, 0, 2), {b.rows(), 2});
         return lstm_cell(reshape(h, {b.rows(), kWidth}), {state, state}).h;
       },
+      [](B& b, const Tensor& x) {  // as many of the same number as there are rows
+        return x + fill(b, 1, {b.rows(), 1, 1}) +
+               reshape(fill(b, 2, {b.rows() * kLength}), {b.rows(), kLength, 1});
+      },
   };
   for (size_t i = 0; i < parts.size(); ++i) EXPECT_EQ(coupling_of(parts[i]), "") << i;
 }
@@ -87,11 +92,53 @@ TEST(RowCoupling, what_mixes_rows_is_named) {
          return matmul(flat, table);
        }},
       {"normalises", [](B& b, const Tensor& x) { return batch_norm(b, "norm", x); }},
+      // What follows the number of rows without coming from them.
+      {"slice",
+       [](B& b, const Tensor& x) {
+         const Tensor places = b.parameter("places", {64, 1, 1}, InitRule::ones());
+         return x * slice(places, 0, 0, b.rows());
+       }},
+      {"reduce_sum",
+       [](B& b, const Tensor& x) {
+         return x + reduce_sum(fill(b, 1, {b.rows(), 1, 1}), {0}, true);
+       }},
+      {"computes with the number of its rows: value of",
+       [](B& b, const Tensor& x) {
+         return x * fill(b, 1.0 / static_cast<double>(b.rows()), {1, 1, 1});
+       }},
+      {"is built of other ops for another number of rows",
+       [](B& b, const Tensor& x) { return b.rows() > 4 ? x * x : x; }},
   };
   for (const auto& [name, part] : parts) {
     const std::string coupling = coupling_of(part);
     EXPECT_NE(coupling.find(name), std::string::npos) << name << ": '" << coupling << "'";
   }
+}
+
+std::string coupling_of_gradient(bool mixes_rows) {
+  const auto op = std::make_shared<CustomOp>();
+  op->name = "passed";
+  op->inputs = {"x"};
+  op->infer = [](std::span<const TensorType> inputs, const Attrs&) {
+    return std::vector<TensorType>{inputs[0]};
+  };
+  op->run = [](const OpCall&) {};
+  op->gradient = [=](const GradientCall& call) {
+    const Tensor& g = call.gradients[0];
+    return std::vector<Tensor>{mixes_rows ? g - reduce_mean(g, {0}, true) : g + g};
+  };
+  Network network("part", [](NetworkBuilder& b) {
+    const Tensor x = linear(b, "in", b.input("x", {kLength, kWidth}), kWidth);
+    b.minimize(b.weighted_mean(b.op1("passed", {x})));
+  });
+  network.add(op);
+  return describe_network(network, {}).def.coupling;
+}
+
+TEST(RowCoupling, the_gradient_of_a_program_s_own_op_is_followed) {
+  EXPECT_EQ(coupling_of_gradient(false), "");
+  const std::string coupling = coupling_of_gradient(true);
+  EXPECT_NE(coupling.find("in the gradient of"), std::string::npos) << coupling;
 }
 
 TEST(RowCoupling, what_the_caller_says_stands) {

@@ -12,6 +12,9 @@
 namespace snug::nn {
 namespace {
 
+// What lies beyond the cutoff is drawn again, from a counter with the attempt in its upper bits.
+constexpr int kAttemptShift = 24;
+constexpr uint32_t kMostAttempts = 1 << 8;
 constexpr int64_t kParallelGrain = 1 << 14;  // elements
 
 // FNV-1a: the parameter's name as the upper half of the counter. Fixed for ever, since weights
@@ -43,6 +46,27 @@ void variates(const PhiloxCounter& words, const InitRule& rule, double* out) {
   for (size_t i = 0; i < words.size(); ++i) out[i] *= rule.deviation;
 }
 
+// The four elements that a counter makes.
+void draw(uint64_t block, uint64_t stream, const InitRule& rule, uint64_t seed, double* out) {
+  const auto words = [&](uint32_t attempt) {
+    return philox4x32({static_cast<uint32_t>(block),
+                       static_cast<uint32_t>(block >> 32) ^ attempt << kAttemptShift,
+                       static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
+                      seed);
+  };
+  variates(words(0), rule, out);
+  if (rule.cutoff == 0) return;
+  const double most = rule.cutoff * rule.deviation;
+  for (size_t i = 0; i < 4; ++i) {
+    for (uint32_t attempt = 1; attempt < kMostAttempts && std::abs(out[i]) > most; ++attempt) {
+      double again[4];
+      variates(words(attempt), rule, again);
+      out[i] = again[i];
+    }
+    out[i] = std::clamp(out[i], -most, most);
+  }
+}
+
 }  // namespace
 
 void initialize(std::span<float> weight, const Shape& shape, const InitRule& rule,
@@ -57,13 +81,8 @@ void initialize(std::span<float> weight, const Shape& shape, const InitRule& rul
     const int64_t ends = (first + count + 3) / 4;
     parallel_for(threads, ends - begins, kParallelGrain / 4, [&](int64_t begin, int64_t end) {
       for (int64_t each = begins + begin; each < begins + end; ++each) {
-        const auto block = static_cast<uint64_t>(each);
-        const PhiloxCounter words =
-            philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                        static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
-                       seed);
         double values[4];
-        variates(words, rule, values);
+        draw(static_cast<uint64_t>(each), stream, rule, seed, values);
         for (int64_t i = std::max(4 * each, first); i < std::min(4 * each + 4, first + count); ++i)
           weight[static_cast<size_t>(i - first)] = static_cast<float>(values[i - 4 * each]);
       }

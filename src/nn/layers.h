@@ -17,7 +17,9 @@ namespace snug::nn {
 
 /// The activations of Hugging Face configurations that Snug knows.
 enum class Activation : uint8_t { gelu, gelu_tanh, relu, tanh, sigmoid };
-/// "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "tanh", "sigmoid"; nothing for any other name.
+/// By transformers' names: "gelu" and "gelu_python"; "gelu_new", "gelu_pytorch_tanh", "gelu_fast"
+/// and "gelu_accurate", which are one formula; "relu", "tanh", "sigmoid". Nothing for any other
+/// name.
 [[nodiscard]] std::optional<Activation> find_activation(std::string_view name);
 
 /// "scope.name", or `name` at the root.

@@ -45,6 +45,9 @@ TEST(Layers, activations_have_hugging_faces_names) {
   EXPECT_EQ(find_activation("gelu"), Activation::gelu);
   EXPECT_EQ(find_activation("gelu_new"), Activation::gelu_tanh);
   EXPECT_EQ(find_activation("gelu_pytorch_tanh"), Activation::gelu_tanh);
+  EXPECT_EQ(find_activation("gelu_fast"), Activation::gelu_tanh);
+  EXPECT_EQ(find_activation("gelu_accurate"), Activation::gelu_tanh);
+  EXPECT_EQ(find_activation("gelu_python"), Activation::gelu);
   EXPECT_EQ(find_activation("relu"), Activation::relu);
   EXPECT_FALSE(find_activation("swish").has_value());
   GraphBuilder b(op_registry(), "layers");

@@ -102,6 +102,15 @@ int64_t numbered_layers(const std::vector<std::string>& names) {
   return static_cast<int64_t>(units.size());
 }
 
+void check_groups(const GroupRules& rules, const std::vector<std::string>& trained) {
+  for (const GroupRule& rule : rules.rules) {
+    const bool is_trained =
+        std::any_of(trained.begin(), trained.end(),
+                    [&](const std::string& name) { return matches_wildcard(rule.match, name); });
+    if (!is_trained) refuse(rule.match, "matches weights alone that are frozen", "leave it away");
+  }
+}
+
 ParameterGroups assign_groups(const std::vector<std::string>& names, const GroupRules& rules) {
   ParameterGroups groups{.rates = {rules.learning_rate}, .members = {}};
   std::map<double, size_t> place_of = {{rules.learning_rate, 0}};  // among the rates

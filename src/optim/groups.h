@@ -39,6 +39,9 @@ struct ParameterGroups {
 [[nodiscard]] ParameterGroups assign_groups(const std::vector<std::string>& names,
                                             const GroupRules& rules);
 
+/// Throws Error{bad_config} at "param_groups" for a pattern that matches none of `trained`.
+void check_groups(const GroupRules& rules, const std::vector<std::string>& trained);
+
 /// The layer of each parameter from 0. A layer is what shares a name up to its first number
 /// (`encoder.layer.3`, `layer2.0`, `features.7`) or is of one level of a recurrent net
 /// (`weight_ih_l1`). What comes before the first layer is 0, what comes after the last is one above

@@ -2,10 +2,10 @@
 #include "optim/loss_scale.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
+#include "base/numbers.h"
 #include "snug/error.h"
 
 namespace snug::optim {
@@ -22,16 +22,14 @@ constexpr double kMost = 1 / kLeast;
 double stored(double value) { return static_cast<double>(static_cast<float>(value)); }
 
 LossScaleRule constant(const std::string& word) {
-  double value = 0;
-  const char* const end = word.data() + word.size();
-  const auto [stop, status] = std::from_chars(word.data(), end, value);
-  if (status != std::errc() || stop != end)
+  const std::optional<double> value = number_in<double>(word);
+  if (!value)
     refuse("loss_scale", "there is no loss scale '" + word + "'",
            "give none, dynamic, dynamic_paddle or a number");
-  if (!(value >= kLeast && value <= kMost))
+  if (!(*value >= kLeast && *value <= kMost))
     refuse("loss_scale", word + " or its reciprocal is no normal number of 32 bits",
            "give a power of two such as 1024, whose reciprocal is exact");
-  return {.scaling = LossScaling::constant, .initial = stored(value)};
+  return {.scaling = LossScaling::constant, .initial = stored(*value)};
 }
 
 LossScaleRule without_floor(const std::string& word) {

@@ -60,7 +60,7 @@ bool has_codes(const StateStorage& storage) {
 }
 
 void check_storage(const StateStorage& storage, const Options& options,
-                   const std::vector<std::string>& names) {
+                   const std::vector<std::string>& names, const std::vector<StateOwner>& owners) {
   constexpr int64_t kAnySize = 64;
   if (has_codes(storage) && !has_states_like(options, {kAnySize, kAnySize}))
     throw Error(ErrorCode::bad_config, "optim_bits",
@@ -75,7 +75,22 @@ void check_storage(const StateStorage& storage, const Options& options,
       throw Error(ErrorCode::bad_config, "optim_bits_overrides",
                   "the pattern '" + rule.match + "' matches no weight of the model",
                   "`snug inspect --weights` lists the names");
+    const bool is_trained = std::any_of(owners.begin(), owners.end(), [&](const StateOwner& owner) {
+      return matches_wildcard(rule.match, owner.name);
+    });
+    if (!is_trained)
+      throw Error(ErrorCode::bad_config, "optim_bits_overrides",
+                  "every weight that the pattern '" + rule.match + "' matches is frozen",
+                  "leave it away: what is frozen has no states");
   }
+  const bool is_any_coded = std::any_of(owners.begin(), owners.end(), [&](const StateOwner& owner) {
+    return codec_for(storage, options, owner.name, owner.shape, owner.is_table).has_value();
+  });
+  if (has_codes(storage) && !is_any_coded)
+    throw Error(ErrorCode::bad_config, "optim_bits",
+                "no state would be in 8 bits: each weight that is trained has fewer than " +
+                    std::to_string(kFewestCodedElements) + " elements, or is a table of embeddings",
+                "leave it away, or name weights in optim_bits_overrides");
 }
 
 }  // namespace snug::optim

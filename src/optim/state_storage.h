@@ -40,9 +40,18 @@ inline constexpr int64_t kFewestCodedElements = 4096;
 /// Whether any state may be stored in 8 bits.
 [[nodiscard]] bool has_codes(const StateStorage& storage);
 
-/// Throws Error{bad_config} at "optim_bits" where the optimizer has no states of a weight's shape,
-/// and at "optim_bits_overrides" for a pattern that matches none of the names.
+/// A weight that is trained.
+struct StateOwner {
+  std::string name;
+  Shape shape;
+  bool is_table = false;  // of embeddings
+};
+
+/// What would change nothing is refused. Throws Error{bad_config} at "optim_bits" where the
+/// optimizer has no states of a weight's shape or none is stored in 8 bits, and at
+/// "optim_bits_overrides" for a pattern that matches no weight of `owners`. `names`: of all
+/// weights.
 void check_storage(const StateStorage& storage, const Options& options,
-                   const std::vector<std::string>& names);
+                   const std::vector<std::string>& names, const std::vector<StateOwner>& owners);
 
 }  // namespace snug::optim

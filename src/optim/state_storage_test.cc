@@ -39,9 +39,11 @@ TEST(State_storage, names_codes_and_scales) {
   EXPECT_EQ(states[3].name, "v.w.scales");
 }
 
-std::string refusal(const StateStorage& storage, const Options& options) {
+std::string refusal(const StateStorage& storage, const Options& options,
+                    const std::vector<StateOwner>& trained = {{"dense.weight", {64, 64}},
+                                                              {"dense.bias", {64}}}) {
   try {
-    check_storage(storage, options, {"dense.weight", "dense.bias"});
+    check_storage(storage, options, {"dense.weight", "dense.bias", "frozen.weight"}, trained);
   } catch (const Error& error) {
     return error.where() + ": " + error.message();
   }
@@ -59,6 +61,15 @@ TEST(State_storage, refuses_what_would_change_nothing) {
                   " has no states of a weight's size: there is nothing to store in 8 bits");
   EXPECT_EQ(refusal({.overrides = {{"conv.*", 32}}}, make_options("adamw")),
             "optim_bits_overrides: the pattern 'conv.*' matches no weight of the model");
+  EXPECT_EQ(refusal({.overrides = {{"frozen.*", 8}}}, make_options("adamw")),
+            "optim_bits_overrides: every weight that the pattern 'frozen.*' matches is frozen");
+  const std::string none_coded =
+      "optim_bits: no state would be in 8 bits: each weight that is trained has fewer than 4096 "
+      "elements, or is a table of embeddings";
+  EXPECT_EQ(refusal(eight, make_options("adamw"), {{"dense.bias", {64}}}), none_coded);
+  EXPECT_EQ(refusal(eight, make_options("adamw"), {{"dense.weight", {64, 64}, true}}), none_coded);
+  EXPECT_EQ(refusal({.bits = 8, .overrides = {{"*", 32}}}, make_options("adamw")), none_coded);
+  EXPECT_EQ(refusal({.overrides = {{"dense.bias", 8}}}, make_options("adamw")), "");
 }
 
 }  // namespace

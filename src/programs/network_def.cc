@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "programs/network_def.h"
 
+#include "ops/fed_names.h"
 #include "ops/registry.h"
 
 namespace snug {
@@ -10,8 +11,8 @@ const OpRegistry& ops_of(const NetworkDef& network) {
 }
 
 ValueId random_key_of(GraphBuilder& builder) {
-  const ValueId own = builder.graph().find(kRandomKeyName);
-  return own != kNone ? own : builder.input(kRandomKeyName, {DType::i64, {3}});
+  const ValueId own = builder.graph().find(kRandomKey);
+  return own != kNone ? own : builder.input(kRandomKey, {DType::i64, {3}});
 }
 
 }  // namespace snug

@@ -13,9 +13,6 @@
 
 namespace snug {
 
-/// The value that ops which draw are fed: i64[3], {seed, update, first slot of the micro-batch}.
-inline constexpr const char* kRandomKeyName = "rng";
-
 /// What one program is built for.
 struct BuildRequest {
   int64_t rows = 0;           // of a micro-batch

@@ -25,19 +25,26 @@ std::string graph_name(const std::string& what, const Lengths& lengths) {
 /// The update of each parameter as its group wants it.
 class Updates {
  public:
-  /// Declares what is fed to the groups of these names. `tables` are those of embeddings.
+  /// Declares what is fed to the groups of these weights. `all`: the names of the others too.
+  /// `tables` are those of embeddings.
   Updates(GraphBuilder& builder, const Recipe& recipe, const std::vector<std::string>& all,
-          const std::vector<std::string>& updated, std::set<std::string> tables)
+          const std::vector<ValueId>& updated, std::set<std::string> tables)
       : builder_(builder),
         recipe_(recipe),
         groups_(optim::assign_groups(all, recipe.groups)),
         tables_(std::move(tables)) {
-    optim::check_storage(recipe.states, recipe.optimizer, all);
+    std::vector<std::string> names;
+    std::vector<optim::StateOwner> owners;
     std::set<size_t> used;
-    for (const std::string& name : updated) {
+    for (const ValueId weight : updated) {
       stop_point();
-      used.insert(groups_.members.at(name).rate);
+      const Value& value = builder.graph().value(weight);
+      used.insert(groups_.members.at(value.name).rate);
+      names.push_back(value.name);
+      owners.push_back({value.name, value.type.shape, tables_.count(value.name) != 0});
     }
+    optim::check_groups(recipe.groups, names);
+    optim::check_storage(recipe.states, recipe.optimizer, all, owners);
     for (const size_t rate : used)
       hypers_[rate] = builder.input(hyper_name(rate), {DType::f32, {4}});
   }
@@ -94,9 +101,7 @@ void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
     squares.push_back(optim::append_squares(builder, gradient, unscale));
   const optim::Clip clip = optim::append_clip(builder, squares, recipe.max_grad_norm, unscale);
   builder.mark_output(clip.norm, kGradNormName);
-  std::vector<std::string> names;
-  for (const ValueId weight : weights) names.push_back(builder.graph().value(weight).name);
-  Updates updates(builder, recipe, all, names, tables);
+  Updates updates(builder, recipe, all, weights, tables);
   const bool is_multiplied = recipe.max_grad_norm > 0 || unscale != kNone;
   const ValueId coefficient = is_multiplied ? clip.coefficient : kNone;
   for (size_t i = 0; i < weights.size(); ++i) updates.append(weights[i], gradients[i], coefficient);
@@ -162,9 +167,8 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
     by_name[value.name] = static_cast<ValueId>(i);
   }
   std::vector<ValueId> weights;
-  const std::vector<std::string> trainable =
-      trainable_names(names, recipe.freeze, network.is_frozen);
-  for (const std::string& name : trainable) weights.push_back(by_name[name]);
+  for (const std::string& name : trainable_names(names, recipe.freeze, network.is_frozen))
+    weights.push_back(by_name[name]);
 
   const std::set<std::string> tables = embedding_tables(builder.graph());
   const bool updates_at_once = !accumulates && (recipe.has_two_passes || !recipe.waits_for_norm());
@@ -175,7 +179,7 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
   ValueId unscale = kNone;
   ValueId factor = kNone;
   if (updates_at_once) {
-    updates.emplace(builder, recipe, names, trainable, tables);
+    updates.emplace(builder, recipe, names, weights, tables);
     unscale = inverse_scale(builder, recipe);
     factor = recipe.has_two_passes ? builder.input(kClipFactorName, {DType::f32, {}}) : unscale;
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "programs/recipe.h"
 
-#include <charconv>
 #include <string_view>
 
+#include "base/numbers.h"
 #include "base/stop.h"
 #include "base/wildcard.h"
 #include "snug/error.h"
@@ -61,10 +61,8 @@ class FrozenNames {
   void add_first(const std::string& word) {
     const int64_t there_are = optim::numbered_layers(names_);
     const std::string digits = word.substr(kFirst.size());
-    int64_t count = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-    const bool is_number = error == std::errc() && end == digits.data() + digits.size();
-    if (!is_number || count < 1 || count > there_are)
+    const int64_t count = number_in<int64_t>(digits).value_or(0);
+    if (count < 1 || count > there_are)
       refuse("'" + word + "' is no number of layers of the model, which has " +
                  std::to_string(there_are),
              there_are > 0 ? "give first:1 to first:" + std::to_string(there_are)

@@ -49,7 +49,7 @@ std::string joined(const std::vector<std::string>& names, size_t limit) {
 
 // What a batch has so many of.
 std::string row_text(const PlanReport& report) {
-  if (report.image_size > 0) return fmt::format(" x image of {0} x {0} pixels", report.image_size);
+  if (!report.row.empty()) return " x " + report.row;
   if (report.max_length.empty()) return " rows";
   if (report.max_length.has_names()) return " x (" + to_string(report.max_length) + ")";
   return " x " + to_string(report.max_length) + " tokens";
@@ -107,7 +107,8 @@ std::string PlanReport::to_json() const {
                                  {"trainable_parameters", trainable_parameters},
                                  {"train_batch_size", train_batch_size},
                                  {"max_length", lengths_json<nlohmann::ordered_json>(max_length)},
-                                 {"image_size", image_size},
+                                 {"precision", precision},
+                                 {"row", row},
                                  {"updates", updates},
                                  {"run_seconds", run_seconds}};
   for (const MemoryComponent& part : components) json["components"][part.name] = part.bytes;
@@ -121,13 +122,13 @@ std::string PlanReport::to_json() const {
   json["levers_taken"] = nlohmann::ordered_json::object();
   for (const auto& [key, value] : levers_taken) json["levers_taken"][key] = value;
   json["prices"] = nlohmann::ordered_json::array();
-  for (const PriceRow& row : prices) {
-    json["prices"].push_back({{"budget_bytes", row.budget_bytes},
-                              {"step_seconds", row.step_seconds},
-                              {"micro_batch", row.micro_batch},
-                              {"strategy", row.strategy},
-                              {"two_pass_clip", row.two_pass_clip},
-                              {"is_chosen", row.is_chosen}});
+  for (const PriceRow& price : prices) {
+    json["prices"].push_back({{"budget_bytes", price.budget_bytes},
+                              {"step_seconds", price.step_seconds},
+                              {"micro_batch", price.micro_batch},
+                              {"strategy", price.strategy},
+                              {"two_pass_clip", price.two_pass_clip},
+                              {"is_chosen", price.is_chosen}});
   }
   json["peak_tensors"] = nlohmann::ordered_json::array();
   for (const PeakTensor& tensor : peak_tensors) {
@@ -199,6 +200,7 @@ std::string PlanReport::to_text() const {
     out += fmt::format("  gradients   {} die in their updates, never there together{}\n",
                        format_bytes(dying_gradient_bytes),
                        two_pass_clip ? "; forward and backward run twice, first for the norm" : "");
+  if (!precision.empty()) out += "  precision   " + precision + "\n";
   out += states_text(states);
   if (!levers_taken.empty()) out += "  levers      " + to_words(levers_taken) + "\n";
   if (!row_coupling.empty())
@@ -226,14 +228,14 @@ std::string PlanReport::to_text() const {
   if (!prices.empty()) {
     out += "\n  price list  budget        step         micro-batch  recompute\n";
     const double here = step_seconds;
-    for (const PriceRow& row : thinned(prices, 9)) {
-      out += fmt::format("           {}  {:>11}  {:>9} {:>6}  {:>11}  {}\n",
-                         row.is_chosen ? "=>" : "  ", format_bytes_up(row.budget_bytes),
-                         format_seconds(row.step_seconds),
-                         row.is_chosen || here <= 0
-                             ? ""
-                             : fmt::format("{:+.0f} %", 100 * (row.step_seconds / here - 1)),
-                         row.micro_batch, row.strategy + (row.two_pass_clip ? ", two passes" : ""));
+    for (const PriceRow& price : thinned(prices, 9)) {
+      out += fmt::format(
+          "           {}  {:>11}  {:>9} {:>6}  {:>11}  {}\n", price.is_chosen ? "=>" : "  ",
+          format_bytes_up(price.budget_bytes), format_seconds(price.step_seconds),
+          price.is_chosen || here <= 0
+              ? ""
+              : fmt::format("{:+.0f} %", 100 * (price.step_seconds / here - 1)),
+          price.micro_batch, price.strategy + (price.two_pass_clip ? ", two passes" : ""));
     }
   }
   return out;

@@ -28,6 +28,18 @@ std::vector<std::pair<int64_t, int64_t>> gaps(std::vector<std::pair<int64_t, int
   return free;
 }
 
+// " of 'label'": the fed ids that a node reads, which are what may be out of range.
+std::string fed_ids(const Graph& graph, NodeId node) {
+  std::string names;
+  for (const ValueId input : graph.node(node).inputs) {
+    if (input == kNone || graph.type(input).dtype != DType::i32) continue;
+    const Value& stored = graph.value(storage_of(graph, input));
+    if (stored.kind != ValueKind::input) continue;
+    names += (names.empty() ? " of '" : ", '") + stored.name + "'";
+  }
+  return names;
+}
+
 }  // namespace
 
 const Kernel& KernelCache::get(const NodeSpec& spec) {
@@ -54,7 +66,7 @@ Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::P
                           .node = node,
                           .step = static_cast<int32_t>(ops_.size()),
                           .first_written = 0});
-      node_names_.try_emplace(node, describe(graph, node));
+      node_names_.try_emplace(node, describe(graph, node) + fed_ids(graph, node));
     }
     ops_.push_back(step.op);
   }
@@ -140,9 +152,13 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
 void Executable::run(const Bound& bound) {
   const ErrorCode code = bound.kernel->run(bound.launch);
   if (code != ErrorCode::ok) {
-    const std::string reason = code == ErrorCode::bad_data ? "an id or label is out of range"
-                                                           : std::string(to_string(code));
-    throw Error(code, node_names_.at(bound.node), "the kernel failed: " + reason);
+    const bool is_index = code == ErrorCode::bad_data;
+    throw Error(code, node_names_.at(bound.node),
+                "the kernel failed: " + (is_index ? std::string("an id or label is out of range")
+                                                  : std::string(to_string(code))),
+                is_index ? "ids are below the rows of their table, labels below the classes (or "
+                           "-100); none is below 0"
+                         : "");
   }
 }
 

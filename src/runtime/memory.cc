@@ -66,8 +66,8 @@ Memory::Memory(int64_t bytes) : bytes_(bytes) {
 Memory::Memory(std::span<std::byte> callers, int64_t bytes) : data_(callers.data()), bytes_(bytes) {
   if (static_cast<int64_t>(callers.size()) < bytes) {
     throw Error(ErrorCode::out_of_budget, "memory",
-                "the given memory has " + format_bytes(static_cast<int64_t>(callers.size())) +
-                    ", the plan needs " + format_bytes(bytes));
+                "the given memory has " + std::to_string(callers.size()) +
+                    " bytes, the plan needs " + std::to_string(bytes));
   }
   if (reinterpret_cast<uintptr_t>(callers.data()) % kPageBytes != 0) {
     throw Error(ErrorCode::bad_config, "memory",

@@ -6,11 +6,25 @@
 
 #include "base/id_vector.h"
 #include "graph/dependence.h"
+#include "ops/fed_names.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
 
 namespace snug {
 namespace {
+
+// A boolean is a byte: what is neither 0 nor 1 would count several times.
+void check_flags(const RowSlot& slot) {
+  if (slot.dtype != DType::boolean) return;
+  const auto wrong =
+      std::ranges::find_if(slot.bytes, [](std::byte flag) { return flag > std::byte{1}; });
+  if (wrong == slot.bytes.end()) return;
+  const int64_t row = (wrong - slot.bytes.begin()) / (std::ssize(slot.bytes) / slot.rows);
+  throw Error(ErrorCode::bad_data, slot.input,
+              "row " + std::to_string(slot.first_row + row) + " has the byte " +
+                  std::to_string(std::to_integer<int>(*wrong)) + " in a boolean input",
+              "give 0 or 1, for example value != 0");
+}
 
 // Every value that an output but the loss depends on.
 IdVector<bool> needed_for_outputs(const Graph& graph) {
@@ -161,6 +175,7 @@ void Feeder::fill(const train::Engine& engine, int64_t first_slot, int64_t drawn
       fill_unread(input, rows);
   }
   source_->fill_all(slots_);
+  for (const RowSlot& slot : slots_) check_flags(slot);
   // Rows that fill up the micro-batch are copies of its first: whatever the network computes of
   // them is as finite as that, and weighs nothing.
   for (const Input& input : inputs_->inputs) {
@@ -174,9 +189,9 @@ void Feeder::fill(const train::Engine& engine, int64_t first_slot, int64_t drawn
     }
   }
   const bool says_weights = std::ranges::any_of(
-      inputs_->inputs, [](const Input& input) { return input.name == kRowWeightsName; });
-  if (!says_weights && engine.has(kRowWeightsName)) {
-    const std::span<float> weights = engine.write<float>(kRowWeightsName);
+      inputs_->inputs, [](const Input& input) { return input.name == kRowWeights; });
+  if (!says_weights && engine.has(kRowWeights)) {
+    const std::span<float> weights = engine.write<float>(kRowWeights);
     std::fill(weights.begin(), weights.end(), 0.0F);
     std::fill_n(weights.begin(), rows, 1.0F);
   }
@@ -185,8 +200,8 @@ void Feeder::fill(const train::Engine& engine, int64_t first_slot, int64_t drawn
     if (engine.has(name))
       engine.write<float>(name)[0] = totals_[i] > 0 ? static_cast<float>(1.0 / totals_[i]) : 0.0F;
   }
-  if (engine.has(kRandomKeyName)) {
-    const std::span<int64_t> key = engine.write<int64_t>(kRandomKeyName);
+  if (engine.has(kRandomKey)) {
+    const std::span<int64_t> key = engine.write<int64_t>(kRandomKey);
     key[0] = static_cast<int64_t>(seed_);
     key[1] = drawn;
     key[2] = first_slot;

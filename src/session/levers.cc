@@ -125,6 +125,16 @@ bool is_in(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+void check_words(const std::vector<std::string>& allow) {
+  for (const std::string& word : allow) {
+    if (std::find(kLeverWords.begin(), kLeverWords.end(), word) != kLeverWords.end()) continue;
+    std::string known;
+    for (const char* each : kLeverWords) known += (known.empty() ? "" : ", ") + std::string(each);
+    throw Error(ErrorCode::bad_config, "allow", "there is no lever '" + word + "'",
+                "there are: " + known);
+  }
+}
+
 }  // namespace
 
 train::RunPlanRequest request_with(const Network& network, const SessionOptions& options,
@@ -134,6 +144,7 @@ train::RunPlanRequest request_with(const Network& network, const SessionOptions&
 
 std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions& options,
                                    const std::vector<std::string>& allow) {
+  check_words(allow);
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   const Comparison comparison(network, options);
   std::vector<LeverChoice> choices = {{}};
@@ -155,6 +166,7 @@ std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions&
 LeverKeys fastest_levers(const Network& network, const SessionOptions& options,
                          const std::vector<std::string>& allow) {
   if (allow.empty()) return {};
+  check_words(allow);
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   const Comparison comparison(network, options);
   std::vector<const Lever*> allowed;

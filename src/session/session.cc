@@ -23,7 +23,8 @@ constexpr int64_t kBufferElements = 1 << 16;
 
 int64_t rows_at_once(int64_t columns) { return std::max<int64_t>(1, kBufferElements / columns); }
 
-constexpr float kLargestCode = 255;  // of a state in 8 bits
+constexpr int64_t kMostUpdates = int64_t{1} << 53;  // and are exact as f64
+constexpr float kLargestCode = 255;                 // of a state in 8 bits
 constexpr double kLargestScale = std::numeric_limits<float>::max();
 
 // Rows that only fill up a micro-batch would count where rows are coupled.
@@ -50,8 +51,25 @@ std::unique_ptr<train::Engine> make_engine(const SessionPlan::Impl& planned) {
 
 }  // namespace
 
+Session::Impl::Use::Use(Impl& session) : session_(session) {
+  if (session.is_used_.exchange(true))
+    throw Error(ErrorCode::bad_config, "session",
+                "it is called while it computes: from its own rows or results, or from two threads",
+                "keep what a callback is given, and call when the session has returned");
+}
+
+// The weights of a session in the caller's block would be those of another.
+BlockLease::BlockLease(const SessionPlan::Impl& plan)
+    : is_leased_(plan.options.block.empty() ? nullptr : &plan.is_block_leased) {
+  if (is_leased_ != nullptr && is_leased_->exchange(true))
+    throw Error(ErrorCode::bad_config, "block",
+                "another session of this plan lives in the caller's memory",
+                "end that session first, or plan again with a block of its own");
+}
+
 Session::Impl::Impl(std::shared_ptr<const SessionPlan::Impl> plan)
     : planned(std::move(plan)),
+      block(*planned),
       engine(make_engine(*planned)),
       feeder(*engine, planned->facts, planned->options.seed),
       kept_buffers(*engine),
@@ -109,6 +127,7 @@ size_t Session::Impl::bucket_of(const Lengths& length) const {
 
 Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink,
                                    bool has_outputs_alone) {
+  const Use use(*this);
   check_cancelled(planned->options);
   const int64_t micro_batch = planned->plan.micro_batch;
   check_filled(planned->facts.eval_coupling, rows.rows(), micro_batch);
@@ -158,7 +177,7 @@ const UpdateCounts& Session::counts() const { return impl_->counts; }
 void Session::set_counts(const UpdateCounts& counts) {
   const int64_t least = std::min(counts.schedule, counts.optimizer);
   const int64_t most = std::max(counts.schedule, counts.optimizer);
-  if (least < 0 || most > counts.drawn)
+  if (least < 0 || most > counts.drawn || counts.drawn > kMostUpdates)
     throw Error(ErrorCode::bad_config, "counts",
                 std::to_string(counts.schedule) + " steps of the schedule and " +
                     std::to_string(counts.optimizer) + " of the optimizer after " +
@@ -240,6 +259,7 @@ GradientResult Session::gradients(const RowSource& batch) {
                 "the session updates its weights and keeps no gradients",
                 "plan it with only_gradients = true");
   GradientResult result;
+  const Impl::Use use(it);
   it.feed(batch);
   result.loss = it.gradients();
   const auto unscale = static_cast<float>(1 / it.loss_scale.value);
@@ -263,6 +283,9 @@ StepResult Session::step(const RowSource& batch, const StepOptions& options) {
   if (it.planned->options.only_gradients)
     throw Error(ErrorCode::bad_config, "only_gradients", "the session has no optimizer to step",
                 "call gradients, or leave only_gradients away");
+  if (options.learning_rate)
+    check_not_negative("learning_rate", *options.learning_rate, "give 0 or more");
+  const Impl::Use use(it);
   it.feed(batch);
   const train::UpdateResult result = it.update(options);
   const train::UpdateRule& rule = it.planned->rule;
@@ -320,7 +343,7 @@ int64_t Session::Impl::columns_of(const std::string& weight, int64_t first_row,
   const Shape& shape = tensor.type.shape;
   const int64_t columns = shape.empty() || shape[0] == 0 ? 0 : element_count(shape) / shape[0];
   const bool is_whole = columns > 0 && elements % columns == 0;
-  const bool is_inside = is_whole && first_row >= 0 && first_row + elements / columns <= shape[0];
+  const bool is_inside = is_whole && first_row >= 0 && first_row <= shape[0] - elements / columns;
   if (!is_of_model(tensor.kind) || !is_inside)
     throw Error(ErrorCode::bad_config, weight,
                 std::to_string(elements) + " elements from row " + std::to_string(first_row) +

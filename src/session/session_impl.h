@@ -2,6 +2,7 @@
 // What a session holds.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,8 +15,34 @@
 
 namespace snug {
 
+/// One session at a time lives in a caller's block.
+class BlockLease {
+ public:
+  explicit BlockLease(const SessionPlan::Impl& plan);
+  ~BlockLease() {
+    if (is_leased_ != nullptr) *is_leased_ = false;
+  }
+  BlockLease(const BlockLease&) = delete;
+  BlockLease& operator=(const BlockLease&) = delete;
+
+ private:
+  std::atomic<bool>* is_leased_;
+};
+
 class Session::Impl {
  public:
+  /// While a session computes, calls of it from its own callbacks are refused.
+  class Use {
+   public:
+    explicit Use(Impl& session);
+    ~Use() { session_.is_used_ = false; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    Impl& session_;
+  };
+
   explicit Impl(std::shared_ptr<const SessionPlan::Impl> plan);
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -38,6 +65,7 @@ class Session::Impl {
                                    int64_t elements) const;
 
   std::shared_ptr<const SessionPlan::Impl> planned;
+  BlockLease block;
   std::unique_ptr<train::Engine> engine;
   Feeder feeder;
   train::KeptBuffers kept_buffers;
@@ -54,6 +82,7 @@ class Session::Impl {
     std::map<std::string, Shape> outputs;
   };
   std::vector<Bucket> buckets_;
+  std::atomic<bool> is_used_ = false;
 };
 
 }  // namespace snug

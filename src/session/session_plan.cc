@@ -100,7 +100,7 @@ train::Precision precision_of(const SessionOptions& options) {
   precision.evaluation.refuses_unused = options.only_evaluation;
   const DType of_evaluation =
       half_of("bf16_full_eval, fp16_full_eval", options.bf16_full_eval, options.fp16_full_eval);
-  if (of_evaluation != DType::f32) precision.evaluation = {.dtype = of_evaluation};
+  if (of_evaluation != DType::f32) precision.evaluation.dtype = of_evaluation;
   return precision;
 }
 
@@ -114,19 +114,48 @@ optim::LossScaleRule loss_scale_of(const SessionOptions& options) {
   return optim::make_loss_scale(is_open ? "dynamic" : options.loss_scale, options.loss_scale_min);
 }
 
+// What refines a switch that is off would change nothing.
+void check_effect(const SessionOptions& options) {
+  if (!optim::has_codes(storage_of(options))) {
+    const char* hint = "give optim_bits 8 too, or leave it away";
+    if (!options.optim_bits_overrides.empty())
+      fail("optim_bits_overrides", "every state is in 32 bits anyway", hint);
+    if (options.optim_codec != SessionOptions().optim_codec)
+      fail("optim_codec", "no state is in 8 bits", hint);
+  }
+  const train::Precision precision = precision_of(options);
+  const std::vector<PrecisionOverride>& rules = precision.training.overrides;
+  const bool is_any_narrow = precision.training.dtype != DType::f32 ||
+                             precision.evaluation.dtype != DType::f32 ||
+                             std::any_of(rules.begin(), rules.end(),
+                                         [](const auto& rule) { return rule.dtype != DType::f32; });
+  if (!rules.empty() && !is_any_narrow)
+    fail("precision_overrides", "everything is in float32 anyway",
+         "give bf16 or fp16 too, or leave it away");
+}
+
+constexpr int64_t kMostRows = INT32_MAX;  // indices of kernels are of 31 bits
+
 // Throws Error{bad_config} that names the option.
 const SessionOptions& checked(const SessionOptions& options) {
-  if (options.batch_rows < 1)
+  if (options.batch_rows < 1 || options.batch_rows > kMostRows)
     fail("batch_rows", "a batch of " + std::to_string(options.batch_rows) + " rows",
-         "give 1 or more");
+         "give 1 to " + std::to_string(kMostRows));
+  check_not_negative("weight_decay", options.weight_decay, "give 0 for none");
+  if (options.memory.bytes < 0)
+    fail("memory", std::to_string(options.memory.bytes) + " bytes are below 0",
+         "give a number of bytes, for example parse_memory(\"64MiB\")");
+  if (options.seed < 0)
+    fail("seed", std::to_string(options.seed) + " is below 0", "give 0 or more");
+  if (options.block.data() == nullptr && !options.block.empty())
+    fail("block", "it has " + std::to_string(options.block.size()) + " bytes at no place",
+         "give memory that lives as long as the session");
   if (options.micro_batch_size < 0 || options.micro_batch_size > options.batch_rows)
     fail("micro_batch_size",
          std::to_string(options.micro_batch_size) + " is not within the batch of " +
              std::to_string(options.batch_rows),
          "give 0 for the planner's choice, or at most batch_rows");
-  if (!(options.learning_rate >= 0 && std::isfinite(options.learning_rate)))
-    fail("learning_rate", std::to_string(options.learning_rate) + " is not 0 or more",
-         "give 0 or more");
+  check_not_negative("learning_rate", options.learning_rate, "give 0 or more");
   if (!(options.max_grad_norm >= 0))
     fail("max_grad_norm", std::to_string(options.max_grad_norm) + " is below 0",
          "give 0 for no clipping");
@@ -142,9 +171,8 @@ const SessionOptions& checked(const SessionOptions& options) {
   if (!(options.layerwise_lr_decay > 0 && options.layerwise_lr_decay <= 1))
     fail("layerwise_lr_decay", std::to_string(options.layerwise_lr_decay) + " is not within (0, 1]",
          "give 1 for the same rate everywhere");
-  (void)storage_of(options);
+  check_effect(options);
   (void)loss_scale_of(options);
-  (void)precision_of(options);
   check_lengths(options.lengths);
   if (options.only_gradients && options.only_evaluation)
     fail("only_evaluation", "a session without training programs has no gradients",
@@ -156,6 +184,11 @@ const SessionOptions& checked(const SessionOptions& options) {
 }
 
 }  // namespace
+
+void check_not_negative(const char* option, double value, const char* hint) {
+  if (!(value >= 0 && std::isfinite(value)))
+    fail(option, std::to_string(value) + " is not 0 or more", hint);
+}
 
 train::Recipe recipe_of(const SessionOptions& options) {
   const Settings given = settings_of(options);
@@ -179,6 +212,7 @@ NetworkDef changed_network(NetworkDef network, const SessionOptions& options) {
 }
 
 Machine machine_of(const SessionOptions& options) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
   return options.machine ? *options.machine : Machine(options.threads, options.profile_folder);
 }
 
@@ -245,7 +279,6 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptio
   const MixedPrecision training = precision_of(options).training;
   request.has_coded_weights = options.weight_dtype != "float32";
   request.has_16_bits = training.dtype != DType::f32 || !training.overrides.empty();
-  request.has_own_evaluation = options.bf16_full_eval || options.fp16_full_eval;
   request.words = options.has_command_line_hints ? train::OptionWords::command_line
                                                  : train::OptionWords::fields;
   request.wants_picture = options.wants_picture;
@@ -266,6 +299,19 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptio
 }
 
 namespace {
+
+std::string precision_text(const SessionOptions& options) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  const bool evaluates_apart = !options.bf16 && !options.fp16;
+  if (options.bf16 || options.fp16) add(options.bf16 ? "bf16" : "fp16");
+  if (evaluates_apart && (options.bf16_full_eval || options.fp16_full_eval))
+    add(std::string("evaluation ") + (options.bf16_full_eval ? "bf16" : "fp16"));
+  if (options.weight_dtype != "float32") add("trained weights " + options.weight_dtype);
+  if (options.frozen_dtype != "float32") add("frozen weights " + options.frozen_dtype);
+  for (const PrecisionRule& rule : options.precision_overrides) add(rule.match + " " + rule.dtype);
+  return text;
+}
 
 train::RunPlan planned(const Network& network, const NetworkDef& def, const SessionOptions& options,
                        int64_t micro_batch, const Backend& backend) {
@@ -307,6 +353,7 @@ SessionPlan::Impl::Impl(const Network& network, const SessionOptions& given, int
   }
   plan = planned(network, def, options, micro_batch, *machine.impl().backend);
   plan.report.model = name;
+  plan.report.precision = precision_text(options);
 }
 
 SessionPlan::SessionPlan(const Network& network, const SessionOptions& options)

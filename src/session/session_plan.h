@@ -2,6 +2,7 @@
 // A planned session: all that its engines refer to, and the way from a caller's options to it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <set>
 #include <string>
@@ -14,6 +15,8 @@
 
 namespace snug {
 
+/// Throws Error{bad_config} for what is below 0 or not finite.
+void check_not_negative(const char* option, double value, const char* hint);
 [[nodiscard]] train::Recipe recipe_of(const SessionOptions& options);
 /// As these options change it: with adapters, and with frozen weights in fewer bits.
 [[nodiscard]] NetworkDef changed_network(NetworkDef network, const SessionOptions& options);
@@ -40,6 +43,7 @@ struct SessionPlan::Impl {
   train::UpdateRule rule;
   std::set<std::string> trained;  // names of parameters
   train::RunPlan plan;
+  mutable std::atomic<bool> is_block_leased = false;
 };
 
 }  // namespace snug

@@ -3,9 +3,12 @@
 // budget, evaluation alone, weights and counts of their own, batches that are only measured.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <numeric>
+#include <set>
 
 #include "io/test_folder.h"
 #include "network/facts.h"
@@ -36,6 +39,18 @@ Network network_of(bool rounds = false) {
             const Tensor logits = matmul(x, weight);
             b.output("logits", logits);
             b.minimize(cross_entropy(b, logits, b.input("label", {}, DType::i32)));
+          }};
+}
+
+// After so many calls it is built with one layer more, or with one op more.
+Network growing_network(int calls_before_it_grows, bool grows_by_weights) {
+  const auto calls = std::make_shared<int>(0);
+  return {"growing", [=](NetworkBuilder& b) {
+            const bool is_grown = ++*calls > calls_before_it_grows;
+            Tensor x = relu(linear(b, "first", b.input("x", {kWidth}), 64));
+            if (is_grown) x = grows_by_weights ? linear(b, "second", x, 64) : tanh(x);
+            b.minimize(
+                cross_entropy(b, linear(b, "out", x, kClasses), b.input("label", {}, DType::i32)));
           }};
 }
 
@@ -333,6 +348,32 @@ TEST(Explain, tells_the_stages_of_a_callers_network) {
   EXPECT_EQ(names[names.size() - 3], "kernels");
   EXPECT_EQ(names[names.size() - 2], "plan");
   EXPECT_EQ(names.back(), "memory");
+}
+
+TEST(SessionPlan, a_network_that_is_another_each_time_is_refused) {
+  for (const bool grows_by_weights : {true, false}) {
+    std::set<std::string> errors;
+    bool is_built = false;
+    for (int calls = 1; calls < 100 && !is_built; ++calls) {
+      try {
+        Session session(growing_network(calls, grows_by_weights), options_of());
+        session.step(Data().rows());
+        // It was built no more often, or with the op in evaluation alone.
+        is_built = grows_by_weights;
+      } catch (const Error& error) {
+        EXPECT_NE(error.code(), ErrorCode::internal) << calls << ": " << error.what();
+        errors.insert(error.message());
+      }
+    }
+    const auto said = [&](const char* words) {
+      return std::any_of(errors.begin(), errors.end(), [&](const std::string& error) {
+        return error.find(words) != std::string::npos;
+      });
+    };
+    EXPECT_TRUE(said(grows_by_weights ? "the weight 'second.bias' is new"
+                                      : "is not the same network every time"))
+        << errors.size();
+  }
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "setup/adapter_config.h"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "io/file.h"
@@ -11,6 +14,37 @@ namespace snug::train {
 namespace {
 
 constexpr int64_t kMaxConfigBytes = 16 << 20;
+
+// Fields of PEFT's configuration (0.3 to 0.21) that are read, are judged below, or say nothing of
+// the mathematics of adapters whose tensors are there.
+constexpr std::array kUnderstood = std::to_array<std::string_view>({"peft_type",
+                                                                    "task_type",
+                                                                    "inference_mode",
+                                                                    "auto_mapping",
+                                                                    "peft_version",
+                                                                    "base_model_name_or_path",
+                                                                    "revision",
+                                                                    "r",
+                                                                    "target_modules",
+                                                                    "exclude_modules",
+                                                                    "lora_alpha",
+                                                                    "lora_dropout",
+                                                                    "fan_in_fan_out",
+                                                                    "bias",
+                                                                    "modules_to_save",
+                                                                    "init_lora_weights",
+                                                                    "layers_to_transform",
+                                                                    "layers_pattern",
+                                                                    "megatron_core",
+                                                                    "eva_config",
+                                                                    "qalora_group_size",
+                                                                    "runtime_config",
+                                                                    "ensure_weight_tying"});
+
+bool asks_nothing(const io::JsonValue& value) {
+  if (value.is_bool()) return !value.as_bool();
+  return (value.is_array() || value.is_object()) && value.size() == 0;
+}
 
 // What PEFT's configuration may ask for that these adapters are not: the value that asks nothing.
 void refuse_other_mathematics(const io::JsonValue& config) {
@@ -32,16 +66,34 @@ void refuse_other_mathematics(const io::JsonValue& config) {
         {"trainable_token_indices", "rows of embeddings"},
         {"megatron_config", "another library's layers"}}) {
     const auto value = config.find(key);
-    if (!value || (value->is_bool() && !value->as_bool())) continue;
-    if ((value->is_array() || value->is_object()) && value->size() == 0) continue;
-    refuse(*value, what);
+    if (value && !asks_nothing(*value)) refuse(*value, what);
   }
   for (const char* key : {"rank_pattern", "alpha_pattern"}) {
     const auto value = config.find(key);
     if (value && value->size() > 0) refuse(*value, "ranks or scales that differ from map to map");
   }
+  // Others (PiSSA, OLoRA, LoftQ, CorDA) take the adapters' first product out of the base.
+  const auto init = config.find("init_lora_weights");
+  const auto is_named = [&](std::string_view name) {
+    return init->is_string() && init->as_string() == name;
+  };
+  if (init && !init->is_bool() && !is_named("gaussian") && !is_named("orthogonal") &&
+      !is_named("eva"))
+    refuse(*init, "another base: its weights less the first adapters");
+  for (const char* key : {"corda_config", "loftq_config"}) {
+    const auto value = config.find(key);
+    if (value && value->is_object() && value->size() > 0)
+      refuse(*value, "another base: its weights less the first adapters");
+  }
   const auto bias = config.find("bias");
   if (bias && bias->as_string() != "none") refuse(*bias, "trained biases");
+  for (const std::string& key : config.keys()) {
+    const auto value = config.find(key);
+    const bool is_known =
+        std::find(kUnderstood.begin(), kUnderstood.end(), key) != kUnderstood.end();
+    if (!is_known && value && !asks_nothing(*value))
+      refuse(*value, "what this version does not know");
+  }
 }
 
 }  // namespace

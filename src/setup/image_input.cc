@@ -72,6 +72,9 @@ class ImageInput final : public Input {
     target.write(kImageProcessorFile, image_processor_json(model));
   }
   [[nodiscard]] bool has_lengths() const override { return false; }
+  [[nodiscard]] std::string row(const Model& model) const override {
+    return fmt::format("image of {0} x {0} pixels", model.traits.image_size);
+  }
   [[nodiscard]] int64_t longest(const RunConfig&, const Model& model) const override {
     return model.traits.image_size;
   }

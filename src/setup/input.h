@@ -60,6 +60,8 @@ class Input {
 
   /// Whether rows have lengths, so that shorter ones take less memory.
   [[nodiscard]] virtual bool has_lengths() const = 0;
+  /// What a row is, where lengths do not say it: "image of 32 x 32 pixels".
+  [[nodiscard]] virtual std::string row(const Model& model) const = 0;
   /// The length of a row where there are no data.
   [[nodiscard]] virtual int64_t longest(const RunConfig& config, const Model& model) const = 0;
   /// The tokenizer that training would read, where there are no data; null where there is none.

@@ -13,6 +13,7 @@
 #include "snug/config.h"
 #include "snug/lora.h"
 #include "tasks/task.h"
+#include "text/text_limits.h"
 
 namespace snug::train {
 
@@ -39,7 +40,7 @@ struct Model {
   std::vector<std::string> unused;         // tensors of the folder that the model does not read
   data::LabelRule label_rule;              // how labels of data become ids
   data::ImageNormalization normalization;  // of images, as the weights were trained
-  int64_t max_seq_length = 0;              // of the run, in tokens
+  TextLimits limits;                       // of the run's texts
 
   /// Of the program for rows of this length.
   [[nodiscard]] models::ProgramSize size(int64_t length) const;

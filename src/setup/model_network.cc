@@ -5,6 +5,7 @@
 #include <set>
 
 #include "network/facts.h"
+#include "ops/fed_names.h"
 #include "setup/input.h"
 
 namespace snug::train {
@@ -39,8 +40,8 @@ void add_facts(const models::SequenceModel& model, models::HeadKind head,
   if (model.loss == kNone) return;
   // Labels that are ids say themselves which of them count.
   const bool has_ids = state.graph.graph().value(model.labels).type.dtype == DType::i32;
-  state.facts.means = {{.name = models::kInvTotal,
-                        .weights = has_ids ? models::kLabels : models::kRowWeights,
+  state.facts.means = {{.name = kInverseTotal,
+                        .weights = has_ids ? models::kLabels : kRowWeights,
                         .each = 1,
                         .may_be_zero = true}};
   state.loss = model.loss;

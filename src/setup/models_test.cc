@@ -36,7 +36,8 @@ struct Texts {
   std::vector<int32_t> ids, types, labels, token_labels;
   std::vector<uint8_t> mask;
   int64_t length;
-  explicit Texts(int64_t tokens = kLength) : types(kRows * tokens, 0), length(tokens) {
+  explicit Texts(int64_t tokens = kLength)
+      : types(static_cast<size_t>(kRows * tokens), 0), length(tokens) {
     for (int64_t row = 0; row < kRows; ++row) {
       labels.push_back(static_cast<int32_t>(row % 3));
       for (int64_t t = 0; t < tokens; ++t) {

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 
+#include "base/numbers.h"
 #include "ops/optimizer/optimizers.h"
 #include "optim/schedule.h"
 #include "snug/error.h"
@@ -72,14 +72,12 @@ Settings::Entry read_argument(const std::string& text, const Optimizer& optimize
   const size_t equals = text.find('=');
   if (equals == std::string::npos) fail("is not name=value", "write, for example, name=0.5");
   const std::string name = text.substr(0, equals);
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, status] = std::from_chars(text.data() + equals + 1, end, value);
-  if (status != std::errc() || stop != end) fail("has no number after the =", "write name=0.5");
+  const std::optional<double> value = number_in<double>(text.substr(equals + 1));
+  if (!value) fail("has no number after the =", "write name=0.5");
   std::string names;
   for (const HyperParameter& each : *optimizer.parameters) {
     if (each.name == name && !each.key.empty()) fail("has a key of its own", "give " + each.key);
-    if (each.name == name) return {name, value};
+    if (each.name == name) return {name, *value};
     if (each.key.empty()) names += (names.empty() ? "" : ", ") + each.name;
   }
   fail("names no hyper-parameter of " + *optimizer.name,
@@ -124,6 +122,10 @@ optim::Options optimizer_of(const RunConfig& config) {
   return optim::make_options(config.optim, given_settings(config, optimizer), config.weight_decay);
 }
 
+static bool allows(const RunConfig& config, const char* lever) {
+  return std::find(config.allow.begin(), config.allow.end(), lever) != config.allow.end();
+}
+
 SessionOptions training_options(const RunConfig& config, int64_t total_steps) {
   const optim::Options optimizer = optimizer_of(config);
   const Settings given = given_settings(config, *optimizer.optimizer);
@@ -156,6 +158,14 @@ SessionOptions training_options(const RunConfig& config, int64_t total_steps) {
       .seed = config.seed,
       .threads = config.threads,
       .has_command_line_hints = true};
+  // What refines a lever that is allowed has no effect where it is not taken.
+  const auto is_8 = [](const StateBits& rule) { return rule.bits == 8; };
+  const auto& overrides = options.optim_bits_overrides;
+  if (allows(config, "adam8bit") && options.optim_bits != 8 &&
+      std::none_of(overrides.begin(), overrides.end(), is_8)) {
+    options.optim_codec = SessionOptions().optim_codec;
+    options.optim_bits_overrides.clear();
+  }
   take_precision(config, options);
   return options;
 }
@@ -166,6 +176,12 @@ void take_precision(const RunConfig& config, SessionOptions& options) {
   options.bf16_full_eval = config.bf16_full_eval;
   options.fp16_full_eval = config.fp16_full_eval;
   options.precision_overrides = config.precision_overrides;
+  const bool is_any_narrow =
+      config.bf16 || config.fp16 || config.bf16_full_eval || config.fp16_full_eval ||
+      std::any_of(config.precision_overrides.begin(), config.precision_overrides.end(),
+                  [](const PrecisionRule& rule) { return rule.dtype != "float32"; });
+  if (!is_any_narrow && (allows(config, "bf16") || allows(config, "fp16")))
+    options.precision_overrides.clear();
 }
 
 RunConfig with_optimizer_values(const RunConfig& config) {

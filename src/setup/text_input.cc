@@ -14,27 +14,47 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+bool is_default(const RunConfig& config, const char* key) {
+  return config.source_of(key) == ConfigSource::default_value &&
+         config.get(key) == RunConfig().get(key);
+}
+
 /// Where max_seq_length is not given, it is what the folder was trained with.
-void take_max_length(RunConfig& config, int64_t max_positions, const RunOptions& options) {
-  const RunConfig defaults;
-  const bool is_given = config.source_of("max_seq_length") != ConfigSource::default_value ||
-                        config.max_seq_length != defaults.max_seq_length;
-  const std::optional<int64_t> saved = Tokenizer::saved_max_length(config.model);
+void take_max_length(RunConfig& config, int64_t saved, int64_t max_positions,
+                     const RunOptions& options) {
+  const bool is_given = !is_default(config, "max_seq_length");
   const auto tokens = [&] { return std::to_string(config.max_seq_length); };
-  if (!saved) {
+  if (saved == 0) {
     if (!is_given)
       say(options, "texts are cut at " + tokens() + " tokens: " + config.model +
                        " has no model_max_length, and max_seq_length is not given");
     return;
   }
-  if (is_given && config.max_seq_length != *saved) {
+  if (is_given && config.max_seq_length != saved) {
     say(options, "texts are cut at " + tokens() + " tokens (max_seq_length); " + config.model +
-                     " was trained with " + std::to_string(*saved));
+                     " was trained with " + std::to_string(saved));
   }
   if (is_given) return;
-  config.max_seq_length = max_positions > 0 ? std::min(*saved, max_positions) : *saved;
+  config.max_seq_length = max_positions > 0 ? std::min(saved, max_positions) : saved;
   say(options,
       "texts are cut at " + tokens() + " tokens (model_max_length of " + config.model + ")");
+}
+
+/// So with what becomes of longer texts.
+void take_overlong(RunConfig& config, const TextLimits& saved, const RunOptions& options) {
+  if (saved.overlong.empty()) return;
+  if (!is_default(config, "overlong") || !is_default(config, "stride")) {
+    if (config.overlong != saved.overlong || config.stride != saved.stride)
+      say(options, config.model + " was trained with overlong: " + saved.overlong +
+                       ", stride: " + std::to_string(saved.stride));
+    return;
+  }
+  config.overlong = saved.overlong;
+  config.stride = saved.stride;
+  config.validate();
+  const std::string keys = "overlong: " + saved.overlong +
+                           (saved.stride > 0 ? ", stride: " + std::to_string(saved.stride) : "");
+  say(options, "longer texts are read as in training (" + keys + ")");
 }
 
 Json data_json(const std::string& file, const data::TokenCache& cache) {
@@ -99,9 +119,10 @@ class TextInput final : public Input {
   [[nodiscard]] std::vector<std::string> notices(const Model& model) const override;
   void write_folder(const Model& model, const Tokenizer* tokenizer, bool has_type_ids,
                     io::AtomicFolder& target) const override {
-    if (tokenizer != nullptr) tokenizer->save(target.path(), model.max_seq_length, has_type_ids);
+    if (tokenizer != nullptr) tokenizer->save(target.path(), model.limits, has_type_ids);
   }
   [[nodiscard]] bool has_lengths() const override { return true; }
+  [[nodiscard]] std::string row(const Model&) const override { return {}; }
   [[nodiscard]] int64_t longest(const RunConfig& config, const Model&) const override {
     return config.max_seq_length;
   }
@@ -118,7 +139,9 @@ class TextInput final : public Input {
   [[nodiscard]] std::unique_ptr<const Tokenizer> open_trained(RunConfig& config,
                                                               const RunOptions& options,
                                                               const Model& model) const override {
-    take_max_length(config, model.traits.max_positions, options);
+    const TextLimits saved = Tokenizer::saved_limits(config.model);
+    take_max_length(config, saved.max_length, model.traits.max_positions, options);
+    take_overlong(config, saved, options);
     return open_tokenizer(config, options, {}, *model.task->rows);
   }
   [[nodiscard]] TrainedRows open_rows(const RunConfig& config, const RunOptions& options,
@@ -131,11 +154,11 @@ class TextInput final : public Input {
 // Where training cuts texts at another length than the folder was made for.
 std::vector<std::string> TextInput::notices(const Model& model) const {
   if (model.weights_folder.empty()) return {};
-  const auto saved = Tokenizer::saved_max_length(model.weights_folder);
-  if (!saved || *saved == model.max_seq_length) return {};
-  return {"texts are cut at " + std::to_string(model.max_seq_length) +
+  const int64_t saved = Tokenizer::saved_limits(model.weights_folder).max_length;
+  if (saved == 0 || saved == model.limits.max_length) return {};
+  return {"texts are cut at " + std::to_string(model.limits.max_length) +
           " tokens (max_seq_length); model_max_length of " + model.weights_folder + " is " +
-          std::to_string(*saved)};
+          std::to_string(saved)};
 }
 
 void TextInput::open_training(const RunConfig& config, const RunOptions& options,

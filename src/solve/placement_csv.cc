@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/numbers.h"
 #include "base/units.h"
 #include "io/csv.h"
 #include "io/file.h"
@@ -125,9 +126,7 @@ std::vector<PlacementItem> read_placement_csv(const std::string& file) {
 }
 
 int64_t parse_capacity(std::string_view text) {
-  int64_t units = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), units);
-  if (status == std::errc() && end == text.data() + text.size() && units >= 0) return units;
+  if (const auto units = number_in<int64_t>(text); units && *units >= 0) return *units;
   const bool has_unit = !text.empty() && text.find_first_not_of("0123456789.eE+- ") != text.npos;
   try {
     if (has_unit) return parse_bytes(text, "--capacity");

@@ -4,10 +4,10 @@
 #include "snug/solve_remat.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 
+#include "base/numbers.h"
 #include "base/stop.h"
 #include "base/units.h"
 #include "plan/graphs/remat.h"
@@ -43,10 +43,8 @@ int64_t resolve_budget(const std::string& text, int64_t keep_all_bytes) {
     if (bytes <= 0) throw Error(ErrorCode::bad_config, "budget", "must be above 0", kBudgetHint);
     return bytes;
   }
-  double fraction = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), fraction);
-  if (status != std::errc{} || end != text.data() + text.size() || !(fraction > 0) ||
-      fraction > 1e6) {
+  const double fraction = number_in<double>(text).value_or(0);
+  if (!(fraction > 0) || fraction > 1e6) {
     throw Error(ErrorCode::bad_config, "budget", "\"" + text + "\" is no fraction above 0",
                 kBudgetHint);
   }

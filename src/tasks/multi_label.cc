@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/id_vector.h"
+#include "ops/fed_names.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
 #include "tasks/class_counts.h"
@@ -37,8 +38,8 @@ void read_row(const data::Row& row, const data::EncodedRow&, const std::string& 
 void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Settings& settings) {
   const Shape shape = builder.shape(model.logits);
   model.labels = builder.input(models::kLabels, {DType::f32, shape});
-  model.row_weights = builder.input(models::kRowWeights, {DType::f32, {shape[0]}});
-  model.inv_total = builder.input(models::kInvTotal, {DType::f32, {}});
+  model.row_weights = builder.input(kRowWeights, {DType::f32, {shape[0]}});
+  model.inv_total = builder.input(kInverseTotal, {DType::f32, {}});
   const ScopeGuard scope(builder, "loss");
   model.loss = binary_cross_entropy(builder, model.logits, model.labels, model.row_weights,
                                     model.inv_total, settings.focal_gamma);

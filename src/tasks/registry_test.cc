@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What holds of every task: names, labels, and a loss that the network's logits can have.
 #include "tasks/registry.h"
+#include "ops/fed_names.h"
 
 #include <gtest/gtest.h>
 
@@ -43,7 +44,7 @@ TEST(Tasks, training_adds_what_is_fed_and_a_scalar_loss) {
       EXPECT_EQ(model.labels != kNone, is_training) << *task->name;
       if (!is_training) continue;
       EXPECT_EQ(builder.graph().find(models::kLabels), model.labels) << *task->name;
-      EXPECT_EQ(builder.graph().find(models::kRowWeights), model.row_weights) << *task->name;
+      EXPECT_EQ(builder.graph().find(kRowWeights), model.row_weights) << *task->name;
       EXPECT_EQ(builder.shape(model.labels)[0], 2) << *task->name;
       EXPECT_EQ(builder.shape(model.row_weights)[0], 2) << *task->name;
       EXPECT_TRUE(builder.shape(model.loss).empty()) << *task->name;
@@ -61,6 +62,11 @@ TEST(Tasks, labels_are_for_the_first_task_that_they_fit) {
   EXPECT_EQ(task_of({.labelled = 3, .lists_of_text = 1, .all_numbers = false}), "multi_label");
   EXPECT_EQ(task_of({.labelled = 3, .lists_of_text = 3, .lists_of_words = 3, .all_numbers = false}),
             "token_classification");
+}
+
+TEST(Task, numbers_that_round_to_zero_have_no_sign) {
+  EXPECT_EQ(number_text("QWK", -2e-16), "QWK 0.0000");
+  EXPECT_EQ(number_text("QWK", -0.00006), "QWK -0.0001");
 }
 
 }  // namespace

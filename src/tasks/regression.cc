@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One or several numbers a row: mean squared or smooth L1 error. B rows, K targets.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 
+#include "base/numbers.h"
 #include "base/utf8.h"
+#include "ops/fed_names.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
 #include "tasks/class_counts.h"
@@ -16,14 +17,13 @@ namespace {
 
 constexpr const char* kSquared = "mse";
 
-float number_of(const std::string& text, const std::string& where) {
-  double value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size()) {
+float target_of(const std::string& text, const std::string& where) {
+  const std::optional<double> value = number_in<double>(text);
+  if (!value) {
     throw Error(ErrorCode::bad_data, where, "the label '" + clip_text(text, 40) + "' is no number",
                 R"(write "label": 0.5 or "label": [0.5, 2], or set task to another)");
   }
-  const auto narrow = static_cast<float>(value);
+  const auto narrow = static_cast<float>(*value);
   if (!std::isfinite(narrow)) {
     throw Error(ErrorCode::bad_data, where,
                 "the label " + clip_text(text, 40) + " does not fit 32 bits", "scale the targets");
@@ -37,15 +37,15 @@ void read_row(const data::Row& row, const data::EncodedRow&, const std::string& 
   if (row.label->items.empty())
     throw Error(ErrorCode::bad_data, where, "the label is an empty list", "give it a number");
   for (const std::string& item : row.label->items)
-    columns[0].reals.push_back(number_of(item, where));
+    columns[0].reals.push_back(target_of(item, where));
 }
 
 // labels f32(B, K), row_weights f32(B): 0 for padding rows.
 void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Settings& settings) {
   const Shape shape = builder.shape(model.logits);
   model.labels = builder.input(models::kLabels, {DType::f32, shape});
-  model.row_weights = builder.input(models::kRowWeights, {DType::f32, {shape[0]}});
-  model.inv_total = builder.input(models::kInvTotal, {DType::f32, {}});
+  model.row_weights = builder.input(kRowWeights, {DType::f32, {shape[0]}});
+  model.inv_total = builder.input(kInverseTotal, {DType::f32, {}});
   const ScopeGuard scope(builder, "loss");
   const auto loss = settings.regression_loss == kSquared ? mean_squared_error : smooth_l1;
   model.loss = loss(builder, model.logits, model.labels, model.row_weights, model.inv_total);

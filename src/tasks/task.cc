@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 namespace snug {
 
@@ -43,7 +44,7 @@ std::string number_text(const std::string& title, double value) {
   if (!std::isfinite(value)) return title + " undefined";
   char number[64];
   std::snprintf(number, sizeof number, " %.4f", value);
-  return title + number;
+  return title + (std::strcmp(number, " -0.0000") == 0 ? " 0.0000" : number);
 }
 
 }  // namespace snug::tasks

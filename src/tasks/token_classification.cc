@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "ops/fed_names.h"
 #include "ops/loss/loss.h"
 #include "ops/shape/shape.h"
 #include "snug/error.h"
@@ -50,8 +51,8 @@ void append_loss(GraphBuilder& builder, models::SequenceModel& model, const Sett
   const int64_t tokens = element_count({DType::f32, shape}) / shape.back();
   const Shape fed(shape.begin(), shape.end() - 1);
   model.labels = builder.input(models::kLabels, {DType::i32, fed});
-  model.row_weights = builder.input(models::kRowWeights, {DType::f32, fed});
-  model.inv_total = builder.input(models::kInvTotal, {DType::f32, {}});
+  model.row_weights = builder.input(kRowWeights, {DType::f32, fed});
+  model.inv_total = builder.input(kInverseTotal, {DType::f32, {}});
   const ScopeGuard scope(builder, "loss");
   model.loss =
       softmax_cross_entropy(

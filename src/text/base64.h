@@ -36,4 +36,20 @@ namespace snug {
   return bytes;
 }
 
+[[nodiscard]] inline std::string encode_base64(std::string_view bytes) {
+  constexpr const char* kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    const std::string_view group = bytes.substr(at, 3);
+    uint32_t bits = 0;
+    for (size_t i = 0; i < 3; ++i)
+      bits = bits << 8 | (i < group.size() ? static_cast<unsigned char>(group[i]) : 0U);
+    for (size_t i = 0; i < 4; ++i)
+      text.push_back(i <= group.size() ? kDigits[bits >> (18 - 6 * i) & 63] : '=');
+  }
+  return text;
+}
+
 }  // namespace snug

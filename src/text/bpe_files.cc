@@ -105,17 +105,7 @@ TokenizerSpec read_bpe_files(const std::string& vocabulary, const std::string& m
   read_vocabulary(vocabulary, spec);
   spec.merges = read_merges(merges).resolve(spec, "");
   const Family family = family_of(config, spec);
-  const auto role = [](const std::string& named, const char* usual) {
-    return named.empty() ? std::string(usual) : named;
-  };
-  spec.roles = config.roles;
-  if (family == Family::roberta) {
-    spec.roles = {.pad = role(config.roles.pad, "<pad>"),
-                  .unk = role(config.roles.unk, "<unk>"),
-                  .cls = role(config.roles.cls, "<s>"),
-                  .sep = role(config.roles.sep, "</s>"),
-                  .mask = role(config.roles.mask, "<mask>")};
-  }
+  spec.roles = family == Family::roberta ? config.roles.or_else(fairseq_roles()) : config.roles;
   spec.added = config.added;
   check_added_ids(spec, config.where);
   for (const std::string* name :

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "snug/error.h"
+#include "text/base64.h"
 
 namespace snug {
 namespace {
@@ -74,11 +75,19 @@ Parts bpe_parts() {
                     {"ignore_merges", false}}};
 }
 
+Json spaces_as_signs() {
+  return {{"type", "Metaspace"},
+          {"replacement", kSpaceSign},
+          {"prepend_scheme", "always"},
+          {"split", true}};
+}
+
+Json unigram_model(int32_t unk) {
+  return {{"type", "Unigram"}, {"unk_id", unk}, {"byte_fallback", false}};
+}
+
 Parts unigram_parts(int32_t unk) {
-  const Json words{{"type", "Metaspace"},
-                   {"replacement", kSpaceSign},
-                   {"prepend_scheme", "always"},
-                   {"split", true}};
+  const Json words = spaces_as_signs();
   const Json strip{{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}};
   const Json one_space{{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}};
   return {.normalizer = {{"type", "Sequence"},
@@ -86,7 +95,29 @@ Parts unigram_parts(int32_t unk) {
                                                       strip, one_space})}},
           .pre_tokenizer = words,
           .decoder = words,
-          .model = {{"type", "Unigram"}, {"unk_id", unk}, {"byte_fallback", false}}};
+          .model = unigram_model(unk)};
+}
+
+Parts albert_parts(const AlbertNormalizerOptions& options, int32_t unk) {
+  Json steps = Json::array();
+  for (const char* quote : {"``", "''"})
+    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", quote}}}, {"content", "\""}});
+  if (!options.keep_accents) {
+    steps.push_back({{"type", "NFKD"}});
+    steps.push_back({{"type", "StripAccents"}});
+  }
+  if (options.lowercase) steps.push_back({{"type", "Lowercase"}});
+  if (!options.charsmap.empty()) {
+    steps.push_back(
+        {{"type", "Precompiled"}, {"precompiled_charsmap", encode_base64(options.charsmap)}});
+  }
+  const Json words = spaces_as_signs();
+  return {
+      .normalizer = {{"type", "Sequence"}, {"normalizers", std::move(steps)}},
+      .pre_tokenizer = {{"type", "Sequence"},
+                        {"pretokenizers", Json::array({Json{{"type", "WhitespaceSplit"}}, words})}},
+      .decoder = words,
+      .model = unigram_model(unk)};
 }
 
 Parts parts_of(TokenizerKind kind, const BertNormalizerOptions& of_wordpiece,
@@ -94,6 +125,29 @@ Parts parts_of(TokenizerKind kind, const BertNormalizerOptions& of_wordpiece,
   if (kind == TokenizerKind::bpe) return bpe_parts();
   return kind == TokenizerKind::unigram ? unigram_parts(unk_id)
                                         : wordpiece_parts(of_wordpiece, unk);
+}
+
+void require_roles(const TokenizerSpec& spec) {
+  const auto require = [&](const std::string& role, const std::string& name) {
+    if (spec.vocabulary.find(name) >= 0) return;
+    throw Error(ErrorCode::bad_data, spec.where,
+                "the vocabulary has no " + role + " token '" + name + "'",
+                "add it, or name it as " + role + "_token in tokenizer_config.json");
+  };
+  require("unk", spec.roles.unk);
+  require("cls", spec.roles.cls);
+  require("sep", spec.roles.sep);
+  require("pad", spec.roles.pad);
+}
+
+void set_parts(TokenizerSpec& spec, const Parts& parts) {
+  spec.pipeline = Json{
+      {"normalizer", parts.normalizer},
+      {"pre_tokenizer", parts.pre_tokenizer},
+      {"post_processor", bert_template(spec)},
+      {"decoder",
+       parts.decoder}}.dump();
+  spec.model = parts.model.dump();
 }
 
 }  // namespace
@@ -105,25 +159,14 @@ WordSteps word_steps(TokenizerKind kind, const BertNormalizerOptions& of_wordpie
 
 void set_pipeline(TokenizerSpec& spec, TokenizerKind kind,
                   const BertNormalizerOptions& of_wordpiece) {
-  const auto require = [&](const std::string& role, const std::string& name) {
-    if (spec.vocabulary.find(name) >= 0) return;
-    throw Error(ErrorCode::bad_data, spec.where,
-                "the vocabulary has no " + role + " token '" + name + "'",
-                "add it, or name it as " + role + "_token in tokenizer_config.json");
-  };
-  require("unk", spec.roles.unk);
-  require("cls", spec.roles.cls);
-  require("sep", spec.roles.sep);
-  require("pad", spec.roles.pad);
-  const Parts parts =
-      parts_of(kind, of_wordpiece, spec.roles.unk, spec.vocabulary.find(spec.roles.unk));
-  spec.pipeline = Json{
-      {"normalizer", parts.normalizer},
-      {"pre_tokenizer", parts.pre_tokenizer},
-      {"post_processor", bert_template(spec)},
-      {"decoder",
-       parts.decoder}}.dump();
-  spec.model = parts.model.dump();
+  require_roles(spec);
+  set_parts(spec,
+            parts_of(kind, of_wordpiece, spec.roles.unk, spec.vocabulary.find(spec.roles.unk)));
+}
+
+void set_albert_pipeline(TokenizerSpec& spec, const AlbertNormalizerOptions& options) {
+  require_roles(spec);
+  set_parts(spec, albert_parts(options, spec.vocabulary.find(spec.roles.unk)));
 }
 
 }  // namespace snug

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tokenizers that no tokenizer.json describes, as such a file would: BERT's over a vocab.txt,
-// and those that are learned.
+// ALBERT's over a sentencepiece model, and those that are learned.
 #pragma once
 
 #include <string>
@@ -23,5 +23,13 @@ struct WordSteps {
 /// [CLS] text [SEP] pair [SEP], with types 0 and 1.
 void set_pipeline(TokenizerSpec& spec, TokenizerKind kind,
                   const BertNormalizerOptions& of_wordpiece);
+
+struct AlbertNormalizerOptions {
+  bool lowercase = true;
+  bool keep_accents = false;
+  std::string_view charsmap;  ///< of the sentencepiece model; empty: none
+};
+/// ALBERT's pipeline and its Unigram model, over pieces and roles that are there.
+void set_albert_pipeline(TokenizerSpec& spec, const AlbertNormalizerOptions& options);
 
 }  // namespace snug

@@ -136,29 +136,88 @@ TEST(Pipelines, vocab_json_and_merges_txt_are_roberta) {
       << error();
 }
 
+/// `again` is `tokenizer`, saved and loaded.
+void expect_sentencepiece_ids(const Tokenizer& tokenizer, const Tokenizer& again, const Json& one,
+                              const std::string& name) {
+  constexpr size_t kBlock = 20;
+  const auto places = one["texts"].get<std::vector<size_t>>();
+  for (size_t begin = 0; begin < places.size(); begin += kBlock) {
+    std::string lines;
+    for (size_t i = begin; i < std::min(begin + kBlock, places.size()); ++i) {
+      Ids ids;
+      (i % 2 == 0 ? tokenizer : again).encode(golden().texts[places[i]], ids);
+      lines += (i == begin ? "" : ";") + line_of(ids);
+    }
+    ASSERT_EQ(hash_of(lines), one["hashes"][begin / kBlock].get<uint32_t>())
+        << name << " texts from " << begin;
+  }
+}
+
+TEST(Pipelines, albert_s_spiece_model_equals_sentencepiece_under_its_normalisation) {
+  const Json one = read_json("sentencepiece_golden.json")["models"]["spiece.model"];
+  const test::TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary.path();
+  const std::string bytes = test::read_file(test::data_file("spiece.model"));
+  test::write_file(folder / "spiece.model", bytes);
+  const auto error = [&] { return test::error_of([&] { (void)Tokenizer::load(folder); }); };
+  EXPECT_NE(error().find("no config.json calls ALBERT's"), std::string::npos) << error();
+  test::write_file(folder / "config.json", R"({"model_type": "xlnet"})");
+  EXPECT_NE(error().find("'XlnetTokenizer'"), std::string::npos) << error();
+  test::write_file(folder / "config.json", R"({"model_type": "albert"})");
+  const Tokenizer tokenizer = Tokenizer::load(folder);
+  const std::filesystem::path saved = folder / "saved";
+  tokenizer.save(saved);
+  const Tokenizer again = Tokenizer::load(saved);
+  EXPECT_EQ(again.fingerprint(), tokenizer.fingerprint());
+  expect_sentencepiece_ids(tokenizer, again, one, "spiece.model");
+  for (const Json& row : one["numbers"]) {
+    Ids ids;
+    tokenizer.encode(row[0].get<std::string>(), ids);
+    EXPECT_EQ(ids, row[1].get<Ids>()) << row[0];
+  }
+  EXPECT_EQ(tokenizer.pad_id(), 0);
+  EXPECT_EQ(tokenizer.encode("[MASK]", "", 64).ids, (Ids{2, 4, 3, 3}));
+  EXPECT_EQ(tokenizer.encode("", "a", 64).type_ids, (Ids{0, 0, 1, 1}));
+
+  const auto configured = [&](const char* config) {
+    test::write_file(folder / "tokenizer_config.json", config);
+    return error();
+  };
+  EXPECT_EQ(configured(R"({"tokenizer_class": "AlbertTokenizerFast", "remove_space": true})"),
+            "no error");
+  EXPECT_NE(configured(R"({"remove_space": false})").find("remove_space"), std::string::npos);
+  EXPECT_NE(configured(R"({"unk_token": "[MASK]"})").find("unknown piece is '<unk>'"),
+            std::string::npos);
+  EXPECT_NE(configured(R"({"tokenizer_class": "XLNetTokenizer"})").find("'XLNetTokenizer'"),
+            std::string::npos);
+  EXPECT_EQ(configured(R"({"do_lower_case": false, "keep_accents": true})"), "no error");
+  const auto first_token = [&](const char* text) {
+    const Tokenizer kept = Tokenizer::load(folder);
+    return std::string(kept.token(kept.encode(text, std::nullopt, 8).ids[1]));
+  };
+  EXPECT_EQ(first_token("DD"), "\u2581");  // no piece begins with a large letter behind the sign
+  std::filesystem::remove(folder / "tokenizer_config.json");
+  EXPECT_EQ(first_token("D"), "\u2581d");
+  for (size_t size = 0; size < bytes.size(); size += 97) {
+    test::write_file(folder / "spiece.model", bytes.substr(0, size));
+    EXPECT_FALSE(error().starts_with("internal")) << size;
+  }
+}
+
 TEST(Pipelines, sentencepiece_models_equal_sentencepiece) {
   const Json golden_models = read_json("sentencepiece_golden.json");
-  const auto block = golden_models["block"].get<size_t>();
   const test::TemporaryFolder folder;
   for (const auto& [name, one] : golden_models["models"].items()) {
+    if (name == "spiece.model") continue;  // ALBERT's, above
     const Tokenizer tokenizer = Tokenizer::load(test::data_file(name));
     const auto saved = folder.path() / name;
     const auto file = saved / std::filesystem::path(name).filename();
-    tokenizer.save(saved, 64);
+    const TextLimits limits{.max_length = 64, .overlong = "window", .stride = 8};
+    tokenizer.save(saved, limits);
     const Tokenizer again = Tokenizer::load(saved);
     EXPECT_EQ(again.fingerprint(), tokenizer.fingerprint());
-    EXPECT_EQ(Tokenizer::saved_max_length(saved), 64);
-    const auto places = one["texts"].get<std::vector<size_t>>();
-    for (size_t begin = 0; begin < places.size(); begin += block) {
-      std::string lines;
-      for (size_t i = begin; i < std::min(begin + block, places.size()); ++i) {
-        Ids ids;
-        (i % 2 == 0 ? tokenizer : again).encode(golden().texts[places[i]], ids);
-        lines += (i == begin ? "" : ";") + line_of(ids);
-      }
-      ASSERT_EQ(hash_of(lines), one["hashes"][begin / block].get<uint32_t>())
-          << name << " texts from " << begin;
-    }
+    EXPECT_EQ(Tokenizer::saved_limits(saved), limits);
+    expect_sentencepiece_ids(tokenizer, again, one, name);
     EXPECT_EQ(tokenizer.mask_id(), tokenizer.vocab_size() - 1) << name;
     const std::string bytes = test::read_file(test::data_file(name));
     for (size_t size = 0; size < bytes.size(); size += 97) {
@@ -248,7 +307,7 @@ TEST(Pipelines, bytes_are_what_the_heap_holds) {
   }
 }
 
-// ALBERT's and LLaMA's names for sentencepiece models whose normalization is another.
+// XLNet's and LLaMA's names for sentencepiece models whose normalization is another.
 TEST(Pipelines, a_tokenizer_that_is_not_supported_is_no_reason_to_learn_another) {
   const test::TemporaryFolder temporary;
   const std::filesystem::path folder = temporary.path();

@@ -177,8 +177,8 @@ void Tokenizer::find_roles() {
 
 namespace {
 
-// In the order of preference. The last two are refused by name: a folder that has them has a
-// tokenizer, so no vocabulary is learned in its place.
+// In the order of preference. The last is refused by name: a folder that has it has a tokenizer, so
+// no vocabulary is learned in its place.
 constexpr const char* kFiles[] = {"tokenizer.json", "vocab.txt",    "vocab.json",
                                   "spm.model",      "spiece.model", "sentencepiece.bpe.model",
                                   "tokenizer.model"};
@@ -191,8 +191,8 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     const std::vector<std::string> files = files_in(path);
     if (files.empty()) {
       throw Error(ErrorCode::io, path.string(),
-                  "the folder has neither tokenizer.json nor vocab.txt, vocab.json, spm.model or "
-                  "sentencepiece.bpe.model",
+                  "the folder has neither tokenizer.json nor vocab.txt, vocab.json, spm.model, "
+                  "spiece.model or sentencepiece.bpe.model",
                   "name a folder of a model, or a file of a tokenizer");
     }
     file = path / files.front();
@@ -212,6 +212,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     throw Error(ErrorCode::unsupported, folder, "added_tokens.json is not supported",
                 "save the tokenizer again with transformers, which writes tokenizer.json");
   }
+  if (file.ends_with("spiece.model")) return made(read_albert(file, config));
   if (file.ends_with(".model")) return made(read_sentencepiece(file, config));
   return made(is_bpe ? read_bpe_files(file, folder + "/merges.txt", config)
                      : read_vocab_txt(file, config));
@@ -424,15 +425,14 @@ std::string_view Tokenizer::token(int64_t id) const {
               "the ids were made with another vocabulary");
 }
 
-std::optional<int64_t> Tokenizer::saved_max_length(const std::filesystem::path& folder) {
-  return read_tokenizer_config(folder.string() + "/tokenizer_config.json").model_max_length;
+TextLimits Tokenizer::saved_limits(const std::filesystem::path& folder) {
+  return read_tokenizer_config(folder.string() + "/tokenizer_config.json").limits;
 }
 
-void Tokenizer::save(const std::filesystem::path& folder, int64_t model_max_length,
+void Tokenizer::save(const std::filesystem::path& folder, const TextLimits& limits,
                      bool has_type_ids) const {
   io::make_folders(folder.string());
-  write_tokenizer_files(*spec_, folder.string(), model_max_length,
-                        has_type_ids && spec_->has_type_ids);
+  write_tokenizer_files(*spec_, folder.string(), limits, has_type_ids && spec_->has_type_ids);
 }
 
 int64_t Tokenizer::table_bytes() const {

@@ -16,6 +16,7 @@
 
 #include "text/bert_normalizer.h"
 #include "text/pipeline.h"
+#include "text/text_limits.h"
 #include "text/tokenizer_spec.h"
 #include "text/vocabulary.h"
 #include "text/word_cache.h"
@@ -115,13 +116,13 @@ class Tokenizer {
 
   /// Writes tokenizer.json, tokenizer_config.json and, for WordPiece, vocab.txt; makes the folder
   /// where it is missing. `transformers` and load() read them back as the same tokenizer.
-  /// model_max_length is written where it is above 0; `transformers` makes token type ids unless
-  /// told that the model has none.
-  void save(const std::filesystem::path& folder, int64_t model_max_length = 0,
+  /// Limits are written as far as they are said; `transformers` makes token type ids unless told
+  /// that the model has none.
+  void save(const std::filesystem::path& folder, const TextLimits& limits = {},
             bool has_type_ids = true) const;
-  /// The model_max_length of a folder's tokenizer_config.json; none where the file does not say it
-  /// (the huge number of transformers says nothing).
-  [[nodiscard]] static std::optional<int64_t> saved_max_length(const std::filesystem::path& folder);
+  /// Those of a folder's tokenizer_config.json (the huge model_max_length of transformers says
+  /// nothing).
+  [[nodiscard]] static TextLimits saved_limits(const std::filesystem::path& folder);
   /// Bytes of all tokens of the vocabulary.
   [[nodiscard]] int64_t token_bytes() const { return spec_->vocabulary.text_bytes(); }
   /// Heap bytes beside the tokens and what finds them: merges, scores, a trie, a charsmap.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads tokenizer_config.json, special_tokens_map.json and what config.json says of a tokenizer.
 #include <algorithm>
-#include <charconv>
+#include <cctype>
 #include <cmath>
 
+#include "base/numbers.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "snug/error.h"
@@ -26,27 +27,40 @@ void read_added(const JsonFields& fields, TokenizerConfig& config) {
   for (const std::string& key : tokens.keys()) {
     AddedToken token =
         read_added_token(JsonFields(tokens.at(key), config.where, "added_tokens_decoder"));
-    const auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), token.id);
-    if (status != std::errc() || end != key.data() + key.size() || token.id < 0) {
-      fields.fail("added_tokens_decoder has the id '" + key + "'");
-    }
+    token.id = number_in<int32_t>(key).value_or(-1);
+    if (token.id < 0) fields.fail("added_tokens_decoder has the id '" + key + "'");
     config.added.push_back(std::move(token));
   }
   std::sort(config.added.begin(), config.added.end(),
             [](const auto& a, const auto& b) { return a.id < b.id; });
 }
 
+constexpr int64_t kMostTokens = 1 << 20;
+
 /// transformers writes 10^30 where nothing is known.
-std::optional<int64_t> read_max_length(const JsonFields& fields) {
-  constexpr double kMostTokens = 1 << 20;
-  if (!fields.has_value("model_max_length")) return std::nullopt;
+int64_t read_max_length(const JsonFields& fields) {
+  if (!fields.has_value("model_max_length")) return 0;
   const io::JsonValue value = fields.at("model_max_length");
   if (!value.is_number()) fields.fail("model_max_length must be a number of tokens");
   const double tokens = value.as_double();
-  if (tokens > kMostTokens) return std::nullopt;
+  if (tokens > kMostTokens) return 0;
   if (!(tokens >= 1) || tokens != std::floor(tokens))
     fields.fail("model_max_length must be a whole number of tokens above 0");
   return static_cast<int64_t>(tokens);
+}
+
+TextLimits read_limits(const JsonFields& fields) {
+  TextLimits limits;
+  limits.max_length = read_max_length(fields);
+  if (fields.has_value("snug_overlong")) {
+    limits.overlong = fields.required_string("snug_overlong");
+    if (limits.overlong != "head_tail" && limits.overlong != "window")
+      fields.fail("has a snug_overlong of '" + limits.overlong + "'");
+  }
+  if (fields.has_value("snug_stride")) limits.stride = fields.required_count("snug_stride");
+  if (limits.stride > kMostTokens || (limits.stride > 0 && limits.overlong != "window"))
+    fields.fail("has a snug_stride that no windows could share");
+  return limits;
 }
 
 void read_roles(const JsonFields& fields, TokenRoles& roles) {
@@ -77,13 +91,16 @@ io::JsonValue parse(const std::string& file) {
 }
 
 /// Where tokenizer_config.json does not name the class, transformers takes the model's.
-std::string class_of_model(const std::string& file) {
-  if (!io::file_exists(file)) return {};
+void read_model_class(const std::string& file, TokenizerConfig& config) {
+  if (!io::file_exists(file)) return;
   const JsonFields fields(parse(file), file, "config");
-  if (fields.has_value("tokenizer_class")) return fields.required_string("tokenizer_class");
-  const bool is_camembert =
-      fields.has_value("model_type") && fields.required_string("model_type") == "camembert";
-  return is_camembert ? "CamembertTokenizer" : "";  // its files are called as XLM-R's
+  if (fields.has_value("tokenizer_class"))
+    config.tokenizer_class = fields.required_string("tokenizer_class");
+  if (!fields.has_value("model_type")) return;
+  std::string type = fields.required_string("model_type");
+  if (type.empty()) return;
+  type[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(type[0])));
+  config.usual_class = type + "Tokenizer";
 }
 
 }  // namespace
@@ -96,7 +113,7 @@ TokenizerConfig read_tokenizer_config(const std::string& file) {
     read_roles(JsonFields(parse(map), map, "special_tokens_map"), config.roles);
   const std::string model = io::parent_folder(file) + "/config.json";
   if (!io::file_exists(file)) {
-    config.tokenizer_class = class_of_model(model);
+    read_model_class(model, config);
     return config;
   }
   config.exists = true;
@@ -106,10 +123,14 @@ TokenizerConfig read_tokenizer_config(const std::string& file) {
   config.strip_accents = fields.boolean("strip_accents");
   config.handle_chinese_chars = fields.boolean("tokenize_chinese_chars");
   config.add_prefix_space = fields.boolean("add_prefix_space");
-  config.tokenizer_class = fields.has_value("tokenizer_class")
-                               ? fields.required_string("tokenizer_class")
-                               : class_of_model(model);
-  config.model_max_length = read_max_length(fields);
+  if (fields.has_value("tokenizer_class")) {
+    config.tokenizer_class = fields.required_string("tokenizer_class");
+  } else {
+    read_model_class(model, config);
+  }
+  config.limits = read_limits(fields);
+  config.keep_accents = fields.boolean("keep_accents").value_or(false);
+  config.remove_space = fields.boolean("remove_space").value_or(true);
   config.split_by_punct = fields.boolean("split_by_punct").value_or(false);
   config.has_type_ids = read_type_ids(fields, config.tokenizer_class);
   // Of Japanese BERT, whose words other programs find.

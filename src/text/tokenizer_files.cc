@@ -131,9 +131,11 @@ void name_roles(const TokenizerSpec& spec, Json& config) {
   name("mask_token", spec.roles.mask);
 }
 
-void write_config(Json config, const std::string& folder, int64_t model_max_length,
+void write_config(Json config, const std::string& folder, const TextLimits& limits,
                   bool has_type_ids) {
-  if (model_max_length > 0) config["model_max_length"] = model_max_length;
+  if (limits.max_length > 0) config["model_max_length"] = limits.max_length;
+  if (!limits.overlong.empty()) config["snug_overlong"] = limits.overlong;
+  if (limits.stride > 0) config["snug_stride"] = limits.stride;
   // Some versions of transformers make no type ids where a file of no family says nothing.
   if (!has_type_ids) {
     config["model_input_names"] = {"input_ids", "attention_mask"};
@@ -145,14 +147,14 @@ void write_config(Json config, const std::string& folder, int64_t model_max_leng
 
 /// The model as it was read.
 void write_sentencepiece(const TokenizerSpec& spec, const std::string& folder,
-                         int64_t model_max_length, bool has_type_ids) {
+                         const TextLimits& limits, bool has_type_ids) {
   const SentencePieceSpec& model = *spec.sentencepiece;
   const bool is_deberta = model.tokenizer_class == "DebertaV2Tokenizer";
   io::write_file(folder + (is_deberta ? "/spm.model" : "/sentencepiece.bpe.model"), model.file);
   Json config{{"tokenizer_class", model.tokenizer_class}};
   name_roles(spec, config);
   if (is_deberta) config["do_lower_case"] = false;
-  write_config(std::move(config), folder, model_max_length, has_type_ids);
+  write_config(std::move(config), folder, limits, has_type_ids);
 }
 
 std::string lines_of(const TokenTable& vocabulary) {
@@ -167,8 +169,8 @@ std::string lines_of(const TokenTable& vocabulary) {
 }  // namespace
 
 void write_tokenizer_files(const TokenizerSpec& spec, const std::string& folder,
-                           int64_t model_max_length, bool has_type_ids) {
-  if (spec.sentencepiece) return write_sentencepiece(spec, folder, model_max_length, has_type_ids);
+                           const TextLimits& limits, bool has_type_ids) {
+  if (spec.sentencepiece) return write_sentencepiece(spec, folder, limits, has_type_ids);
   if (kind_of(spec) == "WordPiece")
     io::write_file(folder + "/vocab.txt", lines_of(spec.vocabulary));
   io::write_file(folder + "/tokenizer.json", tokenizer_json_of(spec));
@@ -182,7 +184,7 @@ void write_tokenizer_files(const TokenizerSpec& spec, const std::string& folder,
     config["tokenize_chinese_chars"] = normalizer.get_bool("handle_chinese_chars");
   }
   name_roles(spec, config);
-  write_config(std::move(config), folder, model_max_length, has_type_ids);
+  write_config(std::move(config), folder, limits, has_type_ids);
 }
 
 }  // namespace snug

@@ -31,42 +31,6 @@ struct Tables {
   MergeList merges;
 };
 
-/// A number as the package reads it: its digits as a whole number, then one division by a power of
-/// ten, which may round once more than the nearest double does. Sums of scores that are all but
-/// equal depend on it.
-double read_score(const std::string& text) {
-  uint64_t digits = 0;
-  int exponent = 0;
-  bool is_fraction = false;
-  bool is_full = false;  // more digits do not fit, and are left out
-  size_t at = text.starts_with('-') ? 1 : 0;
-  for (; at < text.size() && text[at] != 'e' && text[at] != 'E'; ++at) {
-    if (text[at] == '.') {
-      is_fraction = true;
-      continue;
-    }
-    const auto digit = static_cast<uint64_t>(text[at] - '0');
-    is_full = is_full || digits > (std::numeric_limits<uint64_t>::max() - digit) / 10;
-    if (!is_full) digits = digits * 10 + digit;
-    exponent += is_full && !is_fraction ? 1 : !is_full && is_fraction ? -1 : 0;
-  }
-  if (at < text.size()) {
-    const bool is_signed = text[at + 1] == '+';
-    int written = 0;
-    const auto read =
-        std::from_chars(text.data() + at + (is_signed ? 2 : 1), text.data() + text.size(), written);
-    if (read.ec != std::errc() || std::abs(written) > 400) written = 0;
-    exponent += written;
-  }
-  auto value = static_cast<double>(digits);
-  constexpr int kMostDigits = 308;
-  for (; exponent < -kMostDigits; exponent += kMostDigits) value /= 1e308;
-  exponent = std::min(exponent, kMostDigits);
-  const double power = std::pow(10.0, std::abs(exponent));
-  value = exponent < 0 ? value / power : value * power;
-  return text.starts_with('-') ? -value : value;
-}
-
 JsonValue parse_file(const std::string& file, Tables& tables, TokenizerSpec& spec) {
   const auto take_scored = [&](std::span<const Cell> row) {
     if (row.size() != 2 || row[0].is_number || !row[1].is_number) return false;
@@ -215,6 +179,39 @@ std::string pipeline_of(const JsonFields& fields) {
 }
 
 }  // namespace
+
+double read_score(const std::string& text) {
+  uint64_t digits = 0;
+  int exponent = 0;
+  bool is_fraction = false;
+  bool is_full = false;  // more digits do not fit, and are left out
+  size_t at = text.starts_with('-') ? 1 : 0;
+  for (; at < text.size() && text[at] != 'e' && text[at] != 'E'; ++at) {
+    if (text[at] == '.') {
+      is_fraction = true;
+      continue;
+    }
+    const auto digit = static_cast<uint64_t>(text[at] - '0');
+    is_full = is_full || digits > (std::numeric_limits<uint64_t>::max() - digit) / 10;
+    if (!is_full) digits = digits * 10 + digit;
+    exponent += is_full && !is_fraction ? 1 : !is_full && is_fraction ? -1 : 0;
+  }
+  if (at < text.size()) {
+    const bool is_signed = text[at + 1] == '+';
+    int written = 0;
+    const auto read =
+        std::from_chars(text.data() + at + (is_signed ? 2 : 1), text.data() + text.size(), written);
+    if (read.ec != std::errc() || std::abs(written) > 400) written = 0;
+    exponent += written;
+  }
+  auto value = static_cast<double>(digits);
+  constexpr int kMostDigits = 308;
+  for (; exponent < -kMostDigits; exponent += kMostDigits) value /= 1e308;
+  exponent = std::min(exponent, kMostDigits);
+  const double power = std::pow(10.0, std::abs(exponent));
+  value = exponent < 0 ? value / power : value * power;
+  return text.starts_with('-') ? -value : value;
+}
 
 TokenizerSpec read_tokenizer_json(const std::string& file, const TokenizerConfig& config) {
   TokenizerSpec spec;

@@ -12,6 +12,7 @@
 
 #include "text/added_tokens.h"
 #include "text/bpe_model.h"
+#include "text/text_limits.h"
 #include "text/token_table.h"
 #include "text/unigram_model.h"
 
@@ -21,10 +22,24 @@ namespace snug {
 struct TokenRoles {
   std::string pad, unk, cls, sep, mask;
   friend bool operator==(const TokenRoles&, const TokenRoles&) = default;
+  /// With the names of `other` where there is none.
+  [[nodiscard]] TokenRoles or_else(const TokenRoles& other) const {
+    const auto first = [](const std::string& a, const std::string& b) { return a.empty() ? b : a; };
+    return {.pad = first(pad, other.pad),
+            .unk = first(unk, other.unk),
+            .cls = first(cls, other.cls),
+            .sep = first(sep, other.sep),
+            .mask = first(mask, other.mask)};
+  }
 };
 /// BERT's.
 [[nodiscard]] inline TokenRoles bert_roles() {
   return {.pad = "[PAD]", .unk = "[UNK]", .cls = "[CLS]", .sep = "[SEP]", .mask = "[MASK]"};
+}
+
+/// RoBERTa's, XLM-R's and CamemBERT's.
+[[nodiscard]] inline TokenRoles fairseq_roles() {
+  return {.pad = "<pad>", .unk = "<unk>", .cls = "<s>", .sep = "</s>", .mask = "<mask>"};
 }
 
 /// A sentencepiece model beside the tables: its normalisation, and the kinds of its pieces.
@@ -65,9 +80,11 @@ struct TokenizerConfig {
   std::optional<bool> add_prefix_space;
   std::vector<AddedToken> added;  ///< added_tokens_decoder
   std::string tokenizer_class;    ///< transformers' name, here or in config.json
+  std::string usual_class;        ///< where none is named: by the model_type of config.json
+  bool keep_accents = false, remove_space = true;  ///< ALBERT's
   bool split_by_punct = false;
   std::optional<bool> has_type_ids;  ///< by the inputs of the model; unset: as the template says
-  std::optional<int64_t> model_max_length;  ///< in tokens
+  TextLimits limits;
   std::string where;
 };
 
@@ -90,11 +107,18 @@ inline constexpr int64_t kMaxTokenizerValues = 100'000;
 /// Reads a sentencepiece model: DeBERTa's, XLM-R's or CamemBERT's.
 [[nodiscard]] TokenizerSpec read_sentencepiece(const std::string& file,
                                                const TokenizerConfig& config);
+/// Reads ALBERT's spiece.model.
+[[nodiscard]] TokenizerSpec read_albert(const std::string& file, const TokenizerConfig& config);
 
 /// Writes tokenizer.json, tokenizer_config.json and, for WordPiece, vocab.txt into an existing
-/// folder; model_max_length where it is above 0, model_input_names where there are no type ids.
+/// folder; the limits that are said, model_input_names where there are no type ids.
 void write_tokenizer_files(const TokenizerSpec& spec, const std::string& folder,
-                           int64_t model_max_length, bool has_type_ids);
+                           const TextLimits& limits, bool has_type_ids);
+
+/// A number of tokenizer.json as the package reads it: its digits as a whole number, then one
+/// division by a power of ten, which may round once more than the nearest double does. Sums of
+/// scores that are all but equal depend on it.
+[[nodiscard]] double read_score(const std::string& text);
 
 /// Adds one token to a vocabulary under construction; `line` names it in messages.
 void add_vocabulary_token(TokenizerSpec& spec, std::string_view token, const std::string& line);

@@ -129,16 +129,7 @@ TokenizerSpec read_vocab_txt(const std::string& file, const TokenizerConfig& con
   }
   spec.added = config.added;
   check_added_ids(spec, config.where);
-  // What tokenizer_config.json does not name is BERT's.
-  spec.roles = bert_roles();
-  const auto name = [](std::string& role, const std::string& named) {
-    if (!named.empty()) role = named;
-  };
-  name(spec.roles.pad, config.roles.pad);
-  name(spec.roles.unk, config.roles.unk);
-  name(spec.roles.cls, config.roles.cls);
-  name(spec.roles.sep, config.roles.sep);
-  name(spec.roles.mask, config.roles.mask);
+  spec.roles = config.roles.or_else(bert_roles());
   add_role_tokens(spec, spec.roles);
   set_pipeline(spec, TokenizerKind::wordpiece,
                {.handle_chinese_chars = config.handle_chinese_chars.value_or(true),

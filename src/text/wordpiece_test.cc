@@ -125,7 +125,7 @@ TEST(WordPiece, a_model_without_token_types_gets_a_tokenizer_that_makes_none) {
       Tokenizer::from_tokens({"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"}, {});
   const test::TemporaryFolder folder;
   const auto names_of = [&](bool has_type_ids) {
-    tokenizer.save(folder.path(), 0, has_type_ids);
+    tokenizer.save(folder.path(), {}, has_type_ids);
     EXPECT_EQ(Tokenizer::load(folder.path()).vocab_size(), 6);
     return Json::parse(test::read_file(folder.path() / "tokenizer_config.json"))
         .value("model_input_names", Json());

@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "base/numbers.h"
 #include "base/stop.h"
 #include "models/model.h"
+#include "ops/fed_names.h"
 #include "setup/listed.h"
 #include "snug/error.h"
 
@@ -66,7 +67,7 @@ void BatchRows::fill_all(std::span<const RowSlot> slots) const {
     if (slot.input == models::kAttentionMask) buffers.attention_mask = slot.values<uint8_t>();
     if (slot.input == models::kPixelValues) buffers.pixel_values = slot.values<float>();
     if (slot.input == models::kLabels) labels = slot.bytes;
-    if (slot.input == models::kRowWeights) weights = slot.values<float>();
+    if (slot.input == kRowWeights) weights = slot.values<float>();
   }
   const auto first = static_cast<size_t>(slots.front().first_row);
   const auto rows = static_cast<size_t>(slots.front().rows);
@@ -86,7 +87,7 @@ void BatchRows::fill_all(std::span<const RowSlot> slots) const {
 }
 
 std::optional<double> BatchRows::total_weight(const std::string& input) const {
-  if (input != models::kRowWeights && input != models::kLabels) return std::nullopt;
+  if (input != kRowWeights && input != models::kLabels) return std::nullopt;
   double weight = 0;
   for (const int64_t row : batch_.rows) {
     if (context_.class_weights.empty()) {
@@ -108,21 +109,22 @@ namespace {
 }
 
 double weight_of(const std::string& text) {
-  double value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_whole = status == std::errc() && end == text.data() + text.size();
-  if (!is_whole || !(value >= 0) || !std::isfinite(static_cast<float>(value)))
+  const double value = number_in<double>(text).value_or(-1);
+  if (!(value >= 0) || !std::isfinite(static_cast<float>(value)))
     refuse_weights("'" + text + "' is no weight", "give numbers of at least 0");
   return value;
 }
+
+const std::vector<std::string> kBalanced = {"balanced"};
 
 std::vector<double> listed_weights(const std::vector<std::string>& given,
                                    const std::vector<std::string>& labels) {
   if (given.size() != labels.size()) {
     refuse_weights(
         std::to_string(given.size()) + " weights for " + std::to_string(labels.size()) + " labels",
-        "give one for each label in the order of their ids: " + labels.front() + ", ..., " +
-            labels.back());
+        "give balanced, LABEL=NUMBER for each label, or one number for each in the order of their "
+        "ids: " +
+            labels.front() + ", ..., " + labels.back());
   }
   std::vector<double> weights(labels.size(), -1);
   const bool has_names = given.front().find('=') != std::string::npos;
@@ -149,12 +151,16 @@ std::vector<double> listed_weights(const std::vector<std::string>& given,
 
 }  // namespace
 
+void check_class_weights(const RunConfig& config, const std::vector<std::string>& labels) {
+  if (!config.class_weights.empty() && config.class_weights != kBalanced)
+    (void)listed_weights(config.class_weights, labels);
+}
+
 std::vector<double> class_weights_of(const RunConfig& config, const FeedContext& context,
                                      const data::Part& part,
                                      const std::vector<std::string>& labels) {
   if (config.class_weights.empty()) return {};
-  if (config.class_weights != std::vector<std::string>{"balanced"})
-    return listed_weights(config.class_weights, labels);
+  if (config.class_weights != kBalanced) return listed_weights(config.class_weights, labels);
   RowLabels row(context);
   std::vector<double> counts(labels.size(), 0.0);
   double total = 0;

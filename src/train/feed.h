@@ -32,6 +32,9 @@ struct FeedContext {
                                                    const data::Part& part,
                                                    const std::vector<std::string>& labels);
 
+/// Throws Error{bad_config} for listed weights that are not those of the labels.
+void check_class_weights(const RunConfig& config, const std::vector<std::string>& labels);
+
 /// Throws Error{bad_data} where every row of `part` has the weight 0: nothing would be learned, and
 /// weight decay alone would move the weights.
 void refuse_weightless_rows(const FeedContext& context, const data::Part& part,

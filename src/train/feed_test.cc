@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What rows count: weights of classes and rows as they are fed, and windows as one text.
 #include "train/feed.h"
+#include "ops/fed_names.h"
 
 #include <gtest/gtest.h>
 
@@ -59,7 +60,7 @@ std::pair<std::vector<float>, double> fed(const FeedContext& context, int64_t of
   const auto count = static_cast<size_t>(context.rows->rows());
   std::vector<int32_t> labels(count * static_cast<size_t>(of_row));
   std::vector<float> weights(labels.size());
-  const std::string names[] = {models::kLabels, models::kRowWeights};
+  const std::string names[] = {models::kLabels, kRowWeights};
   const Shape shape = {of_row};
   const std::optional<std::string> length;
   const auto slot = [&](const std::string& name, std::span<std::byte> bytes) {

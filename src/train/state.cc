@@ -2,10 +2,10 @@
 #include "train/state.h"
 
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "io/json_file.h"
 
 namespace snug::train {
@@ -19,11 +19,10 @@ std::string bits_of(double value) { return std::to_string(std::bit_cast<uint64_t
 
 uint64_t number(const io::JsonValue& object, const char* key) {
   const std::string text = object.get_string(key);
-  uint64_t value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size())
+  const std::optional<uint64_t> value = number_in<uint64_t>(text);
+  if (!value)
     object.at(key).fail("must hold the digits of a number of 64 bits, found '" + text + "'");
-  return value;
+  return *value;
 }
 
 double finite_real(const io::JsonValue& object, const char* key) {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "io/hashing_writer.h"
 #include "io/json_file.h"
-#include "io/sha256.h"
 #include "io/text_file.h"
 #include "snug/error.h"
 
@@ -13,7 +13,6 @@ namespace snug::train {
 namespace {
 
 constexpr int64_t kMostLineBytes = 1 << 16;
-constexpr size_t kBlockBytes = 1 << 16;
 
 /// The lines of a log, one at a time.
 class LogLines {
@@ -51,33 +50,6 @@ class LogLines {
   bool is_at_end_ = false;
 };
 
-/// A file and its hash, in one pass.
-class HashedFile {
- public:
-  explicit HashedFile(const std::string& path) : file_(io::File::create(path)) {}
-  void add(std::string_view text) {
-    block_ += text;
-    if (block_.size() >= kBlockBytes) flush();
-  }
-  [[nodiscard]] std::string finish() {
-    flush();
-    file_.sync();
-    file_.close();
-    return hash_.finish();
-  }
-
- private:
-  void flush() {
-    file_.write_all(block_);
-    hash_.update(block_.data(), static_cast<int64_t>(block_.size()));
-    block_.clear();
-  }
-
-  io::File file_;
-  io::Sha256 hash_;
-  std::string block_;
-};
-
 template <class T>
 nlohmann::ordered_json or_null(const std::optional<T>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
@@ -110,10 +82,10 @@ nlohmann::ordered_json fields_of(const TrainerState& state) {
 }  // namespace
 
 std::string write_trainer_state(const TrainerState& state, const std::string& path) {
-  HashedFile file(path);
+  io::HashingWriter file(path);
   std::string fields = fields_of(state).dump(2);
   fields.resize(fields.size() - 2);  // "\n}"
-  file.add(fields + ",\n  \"log_history\": [");
+  file.write(fields + ",\n  \"log_history\": [");
   std::vector<LogLines> logs;
   logs.reserve(state.logs.size());
   for (const std::string& log : state.logs) logs.emplace_back(log);
@@ -124,11 +96,11 @@ std::string write_trainer_state(const TrainerState& state, const std::string& pa
       if (!log.is_at_end() && (first == nullptr || log.step() < first->step())) first = &log;
     }
     if (first == nullptr) break;
-    file.add(separator + first->text());
+    file.write(separator + first->text());
     separator = ",\n    ";
     first->next();
   }
-  file.add("\n  ]\n}\n");
+  file.write("\n  ]\n}\n");
   return file.finish();
 }
 

@@ -28,7 +28,11 @@ void merge_adapters(const std::string& model, const std::string& adapters,
   // As the adapters were trained, where their folder says it.
   if (Tokenizer::is_in(adapters)) config.tokenizer = adapters;
   for (const std::string& folder : {model, adapters}) {
-    if (const auto saved = Tokenizer::saved_max_length(folder)) config.max_seq_length = *saved;
+    const TextLimits saved = Tokenizer::saved_limits(folder);
+    if (saved.max_length > 0) config.max_seq_length = saved.max_length;
+    if (saved.overlong.empty()) continue;
+    config.overlong = saved.overlong;
+    config.stride = saved.stride;
   }
   const auto tokenizer = train::input_of(merged).open_trained(config, {}, merged);
   train::fit_model(merged, config, {.vocab_size = tokenizer ? tokenizer->vocab_size() : 0});

@@ -13,6 +13,7 @@
 #include "setup/run_recipe.h"
 #include "snug/error.h"
 #include "text/vocabulary.h"
+#include "train/feed.h"
 #include "train/trainer.h"
 
 namespace snug::train {
@@ -68,6 +69,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
              .pad_token_id = pad,
              .labels = setup.data->labels.names(),
              .num_labels = setup.data->num_labels});
+  check_class_weights(config, setup.model.labels);
   setup.network = network_of(setup.model);
   setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
   const data::TrainSampler sampler = train_sampler(config, *setup.data);
@@ -216,11 +218,10 @@ void write_for_solve(const SessionPlan& plan, const PlanReport& report, const Ru
   if (options.save_problem_file.empty() && options.save_schedule_file.empty()) return;
   if (!options.save_problem_file.empty()) plan.save_problem(options.save_problem_file);
   if (!options.save_schedule_file.empty()) plan.save_schedule(options.save_schedule_file);
-  const std::string size = to_string(report.max_length);
-  const std::string rows = report.image_size > 0 ? " images of " + size + " x " + size + " pixels"
-                                                 : " rows of " + size + " tokens";
+  const std::string row =
+      report.row.empty() ? "row of " + to_string(report.max_length) + " tokens" : report.row;
   say(options, "saved for snug solve: forward and backward of " +
-                   std::to_string(report.micro_batch) + rows + ", " +
+                   std::to_string(report.micro_batch) + " x " + row + ", " +
                    (report.accumulation_steps > 1 ? "without the update" : "with the update") +
                    ", one of the " + std::to_string(report.programs) + " programs of this run");
 }
@@ -237,7 +238,7 @@ PlannedRun plan_setup(const RunConfig& config, const RunOptions& options, const 
   const SessionPlan plan(*setup.network, session);
   PlannedRun run{.plan = plan, .report = plan.report()};
   PlanReport& report = run.report;
-  report.image_size = setup.model.traits.image_size;
+  report.row = input_of(setup.model).row(setup.model);
   if (!options.save_plan_file.empty()) plan.save(options.save_plan_file);
   write_for_solve(plan, report, options);
   if (setup.histogram.empty()) return run;

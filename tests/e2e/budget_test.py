@@ -44,6 +44,17 @@ class Budget(Case):
             for key in KEYS:
                 self.assertEqual(written[key], planned[key], key)
 
+    def test_the_process_of_many_layers_is_within_its_plan(self):
+        folder = self.folder / "deep"
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(dict(
+            model_type="bert", vocab_size=2000, hidden_size=256, num_hidden_layers=16, num_attention_heads=4, intermediate_size=1024,
+            max_position_embeddings=128, type_vocab_size=2, hidden_act="gelu")))
+        for name, keys in (("plain", {}), ("codes", dict(optim_bits=8, two_pass_clip=True))):
+            out = self.train(name, **self.base(model=folder, train_batch_size=4, micro_batch_size=4, max_steps=3, memory="2GiB", **keys))
+            plan = json.loads((out / "plan.json").read_text())
+            self.assert_resident_within(self.summary(out), plan["planned_peak_bytes"])
+
     def test_one_page_below_the_smallest_is_refused_with_proof_and_the_smallest_runs(self):
         base = self.base(max_steps=2)
         smallest = self.plan(**base)["smallest_budget_bytes"]

@@ -85,8 +85,24 @@ class Heads(Case):
                 self.assertAlmostEqual(a, b, places=6)
         done = self.ok("eval", model=MODEL, test_file=self.texts("rows.jsonl", TEXTS), memory="1GiB", threads=2, **keys)
         self.assertEqual(json.loads(done.stdout)["rows"], 3)
-        _, said = self.folder_run("windows", **keys)
+        folder, said = self.folder_run("windows", **keys)
         self.assertIn("(3 rows)", said)
+        self.check_the_folder_s_windows(folder, keys)
+
+    def check_the_folder_s_windows(self, folder, keys):
+        """What is not given is as in training."""
+        rows = self.texts("rows.jsonl", TEXTS)
+
+        def predictions(**more):
+            done = self.ok("predict", model=folder, test_file=rows, memory="1GiB", threads=2, **more)
+            return done.stdout, done.stderr
+        found, said = predictions()
+        self.assertIn("longer texts are read as in training (overlong: window, stride: 2)", said)
+        self.assertEqual(found, predictions(**keys)[0])
+        cut, said = predictions(overlong="head_tail")
+        self.assertIn("was trained with overlong: window, stride: 2", said)
+        self.assertNotEqual(found, cut)
+        self.refused("predict", "windows of pairs are not defined", model=folder, test_file=rows, text_pair_column="text", memory="1GiB")
 
     def test_long_texts_are_counted_and_kept_as_asked(self):
         ends, said = self.predict(TEXTS, max_seq_length=8, overlong="head_tail")
@@ -196,6 +212,9 @@ class Heads(Case):
                      **self.base(weight_column="weight", output_dir=self.folder / "refused"))
         self.refused("plan", "[label_smoothing_factor] it is not defined beside class_weights",
                      **self.base(class_weights="balanced", label_smoothing_factor=0.1))
+        for verb in ("plan", "train"):
+            self.refused(verb, "there is no label 'no'", **self.base(class_weights=",".join(["no=1"] * len(labels)), output_dir=self.folder / "no"))
+            self.refused(verb, f"1 weights for {len(labels)} labels", "LABEL=NUMBER", **self.base(class_weights="2", output_dir=self.folder / "no"))
 
 
 if __name__ == "__main__":

@@ -158,10 +158,16 @@ class Lora(Case):
         config = json.loads((changed / "adapter_config.json").read_text())
         for change, text in (({"r": 8}, "has the rank 4, adapter_config.json says r = 8"), ({"use_dora": True}, '"use_dora" true asks for'),
                              ({"bias": "all"}, "trained biases"), ({"rank_pattern": {"query": 2}}, "differ from map to map"),
+                             ({"init_lora_weights": "pissa"}, "weights less the first adapters"),
+                             ({"init_lora_weights": "olora"}, "weights less the first adapters"),
+                             ({"init_lora_weights": "pissa_niter_4"}, "weights less the first adapters"),
+                             ({"loftq_config": {"loftq_bits": 4}}, "weights less the first adapters"),
+                             ({"kasa_config": {"beta": 1e-4}}, '"kasa_config" {"beta":0.0001} asks for what this version does not know'),
                              ({"peft_type": "IA3"}, "\"peft_type\" is 'IA3'")):
             (changed / "adapter_config.json").write_text(json.dumps(dict(config, **change)))
             self.refused(text, **keys)
-        (changed / "adapter_config.json").write_text(json.dumps(config))
+        (changed / "adapter_config.json").write_text(json.dumps(dict(config, kasa_config=None, new_switch=False, new_list=[])))
+        self.ok("plan", **self.base(model=self.base_folder, lora_adapter=changed))
         shapes, tensors = read_safetensors_header(adapters), read_safetensors(adapters)
         name = "base_model.model.bert.encoder.layer.0.output.dense.lora_B.weight"
         rest = {key: (shapes[key][1], tensors[key]) for key in tensors if key != name}

@@ -102,6 +102,8 @@ class Optimizers(Case):
 
     def test_patterns_without_effect_are_refused(self):
         self.refused("param_groups", "matches no weight of the model", param_groups='[{"match": "no.*", "weight_decay": 0}]')
+        self.refused("param_groups", "matches weights alone that are frozen", freeze="layers.0.*",
+                     param_groups='[{"match": "layers.0.*", "weight_decay": 0}]')
         self.refused("param_groups", "the first match wins", param_groups='[{"match": "*", "weight_decay": 0}, '
                      '{"match": "*.bias", "learning_rate": 1}]')
 

@@ -124,7 +124,7 @@ class Plans(Case):
         step["outputs"] = [o + 64 if o >= 0 else o for o in step["outputs"]]
         cases = {
             "another batch": (dict(base, train_batch_size=16), json.dumps(dict(saved, micro_batch=16)), "not for this run"),
-            "another length": (dict(base, max_seq_length=64), json.dumps(saved), "no train program|not for this run"),
+            "another length": (dict(base, max_seq_length=64), json.dumps(saved), "no (train|eval) program|not for this run"),
             "another optimizer": (dict(base, optim="sgd"), json.dumps(saved), "not for this run"),
             "a moved tensor": (base, json.dumps(shifted), "not for this run"),
             "not a plan": (base, "[1, 2", "not a saved plan"),

@@ -98,6 +98,27 @@ class Precision(Case):
         only = json.dumps([{"match": "bert.encoder.layer.0*", "dtype": "bfloat16"}])
         self.assertTrue(half < arena(precision_overrides=only) < plain)
 
+    def test_evaluation_in_another_type_than_training_and_its_overrides(self):
+        out = self.train("apart", **dict(MINI, bf16=True, fp16_full_eval=True, micro_batch_size=2, max_steps=2))
+        summary = self.summary(out)
+        self.assertEqual(summary["planned_arena_bytes"], summary["measured_arena_bytes"])
+        layer = '[{"match":"*.layer.1.*","dtype":"float32"}]'
+
+        def loss(**keys):
+            done = self.ok("eval", model=out / "best", test_file=self.valid_file, memory="1GiB", threads=2, **keys)
+            return json.loads(done.stdout)["loss"]
+        self.assertEqual(loss(bf16_full_eval=True, precision_overrides=layer), loss(bf16=True, precision_overrides=layer))
+        self.assertNotEqual(loss(bf16_full_eval=True, precision_overrides=layer), loss(bf16_full_eval=True))
+        self.refused("eval", "matches nothing that could be f32", model=out / "best", test_file=self.valid_file, memory="1GiB",
+                     bf16_full_eval=True, precision_overrides=layer.replace("layer.1", "layer.77"))
+
+    def test_the_plan_says_what_is_not_in_32_bits(self):
+        self.assertEqual(self.plan(**self.base(**MINI))["precision"], "")
+        said = self.ok("plan", **self.base(**MINI, bf16=True, weight_dtype="bf16x8")).stdout
+        self.assertIn("  precision   bf16, trained weights bf16x8\n", said)
+        found = self.plan(**self.base(**MINI, fp16_full_eval=True, freeze="embeddings", frozen_dtype="int8"))
+        self.assertEqual(found["precision"], "evaluation fp16, frozen weights int8")
+
     def test_what_cannot_be_is_refused(self):
         self.refused("plan", "both are asked for", **self.base(**MINI, bf16=True, fp16=True))
         nothing = json.dumps([{"match": "no.such.scope", "dtype": "float32"}])

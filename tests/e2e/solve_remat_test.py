@@ -40,11 +40,11 @@ class SavedProblems(Case):
     def test_which_program_is_saved_is_said(self):
         # Which split is the fastest is the machine's affair; here it is given.
         _, _, _, said = self.saved(**self.FAMILIES["bert"], micro_batch_size=8)
-        self.assertIn("8 rows of 32 tokens, with the update, one of the 2 programs of this run", said)
+        self.assertIn("8 x row of 32 tokens, with the update, one of the 2 programs of this run", said)
         _, _, _, said = self.saved(**self.FAMILIES["resnet"])
-        self.assertIn("16 images of 32 x 32 pixels, with the update", said)
+        self.assertIn("16 x image of 32 x 32 pixels, with the update", said)
         _, _, _, said = self.saved(**self.FAMILIES["bert in pieces"])
-        self.assertIn("4 rows of 64 tokens, without the update, one of the 3 programs of this run", said)
+        self.assertIn("4 x row of 64 tokens, without the update, one of the 3 programs of this run", said)
 
     def test_the_planner_alone_plans_the_saved_problem(self):
         _, problem, schedule, _ = self.saved(**self.FAMILIES["mlp"])

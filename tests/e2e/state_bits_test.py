@@ -75,11 +75,22 @@ class StateBits(Case):
     def test_what_would_change_nothing_is_refused(self):
         for keys, text in ((dict(optim="sgd"), "sgd has no states of a weight's size"), (dict(optim="adafactor"), "adafactor has no states"),
                            (dict(optim_bits_overrides='[{"match": "zz", "bits": 8}]'), "matches no weight"),
+                           (dict(optim_bits=32, optim_codec="bnb"), "no state is in 8 bits"),
+                           (dict(optim_bits=32, optim_bits_overrides='[{"match": "*", "bits": 32}]'), "every state is in 32 bits anyway"),
+                           (dict(optim_bits_overrides='[{"match": "*", "bits": 32}]'), "no state would be in 8 bits"),
+                           (dict(freeze="*bert*"), "no state would be in 8 bits"),
+                           (dict(freeze="*pooler*", optim_bits_overrides='[{"match": "*pooler*", "bits": 8}]'), "is frozen"),
                            (dict(optim_bits=16), "optim_bits"), (dict(optim_codec="int8"), "optim_codec"),
                            (dict(optim_bits_overrides='[{"match": "*", "bits": 4}]'), "must be 32 or 8")):
             done = run("plan", *options(**self.base(**dict(dict(optim_bits=8), **keys))))
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn(text, done.stderr)
+
+    def test_what_refines_a_lever_may_stand_beside_it(self):
+        for lever in ("adam8bit", "optim"):
+            plan = json.loads(self.ok("plan", **self.base(allow="adam8bit," + lever if lever == "optim" else lever, optim_codec="bnb", json=True)).stdout)
+            is_taken = plan["levers_taken"].get("optim_bits") == "8"
+            self.assertEqual("bnb" in {state["codec"] for state in plan["states"]}, is_taken)
 
     def test_a_refusal_names_them(self):
         done = run("plan", *options(**self.base(model="bert-base", memory="1300MiB", micro_batch_size=8, two_pass_clip="false")))

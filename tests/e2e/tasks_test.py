@@ -66,12 +66,22 @@ class TaskCase(Case):
             for key, value in summary["final_metrics"].items():
                 if key != "classes":
                     self.assertAlmostEqual(metrics[key], value, places=5, msg=key)
+            self.metrics_are_of_the_whole_set(metrics, output_dir=out, model=model, **more)
             # The best folder alone says what the task is.
             found = self.predictions(model=out / "best", test_file=self.valid_file, memory="1GiB", **more)
             self.assertEqual(len(found), 40)
             first = first or (metrics, found)
         self.splits_and_resume([model for model in models if model in ("mlp", "bert-tiny")], **more)
         return first
+
+    def metrics_are_of_the_whole_set(self, wanted, **values):
+        """Other batches, other neighbours in them: the rows the other way around."""
+        turned = self.folder / "turned.jsonl"
+        turned.write_text("".join(reversed(self.valid_file.read_text().splitlines(keepends=True))))
+        found = json.loads(self.ok("eval", **dict(values, test_file=turned, eval_batch_size=7, memory="1GiB")).stdout)
+        self.assertEqual(found.get("classes"), wanted.get("classes"))
+        for key in set(wanted) - {"classes"}:
+            self.assertAlmostEqual(found[key], wanted[key], places=5, msg=key)
 
     def splits_and_resume(self, models=("mlp", "bert-tiny"), **more):
         for model in models:

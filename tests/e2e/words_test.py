@@ -118,6 +118,8 @@ class Hints(Case):
         self.assertNotIn("RECOMPUTE", replayed.stderr)
 
     def test_a_word_without_a_key_says_how_files_are_given(self):
+        self.refused(["--bf16", "maybe"], "[--bf16] 'maybe' is no value that it takes", "give true, false, or the option alone", verb="plan")
+        self.refused(["--seed", "1", "--bf16", "-c", "a.yaml", "1"], "[1] this word belongs to no option", "-c run.yaml", verb="plan")
         self.refused(["run.yaml"], "[run.yaml] this word belongs to no option", "-c run.yaml", verb="train")
 
     def test_a_name_from_a_hub_or_a_missing_path_says_that_a_folder_is_needed(self):

@@ -22,6 +22,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/rate_probes.h"
+#include "base/stop.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "graph/builder.h"
@@ -212,6 +213,7 @@ double measure_round(const Backend& backend, int threads, Pool& pool,
   double gain = 0;
   int measured = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
+    stop_point();
     const Finds finds = nodes[i].op->timing.finds;
     const double before = seconds_of(finds, runs[i]);
     measure(backend, threads, pool, nodes[i], runs[i]);

@@ -10,6 +10,7 @@
 
 #include "backend/reference/reference.h"
 #include "graph/verify.h"
+#include "ops/fed_names.h"
 #include "ops/registry.h"
 #include "snug/error.h"
 #include "tasks/testing.h"
@@ -94,7 +95,7 @@ TEST(Bert, without_dropout_nothing_is_random) {
   for (const Built* built : {&evaluation, &trained}) {
     EXPECT_EQ(built->count("dropout"), 0);
     EXPECT_EQ(built->model.rng, kNone);
-    EXPECT_EQ(built->builder.graph().find(kRng), kNone);
+    EXPECT_EQ(built->builder.graph().find(kRandomKey), kNone);
     for (const Node& node : built->builder.graph().nodes) {
       EXPECT_TRUE(*node.op->name != "attention" || node.inputs[4] == kNone);
     }

@@ -18,6 +18,7 @@
 #include "ops/disentangled_attention/disentangled_attention.h"
 #include "ops/dropout/dropout.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/fed_names.h"
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
 
@@ -40,7 +41,7 @@ class DebertaGraph {
     const bool is_random =
         config_.hidden_dropout_prob > 0 || config_.attention_probs_dropout_prob > 0 ||
         config_.classifier_rate() > 0 || (is_of_rows && config_.pooler_dropout > 0);
-    if (training_ && is_random) model_.rng = b_.input(kRng, {DType::i64, {3}});
+    if (training_ && is_random) model_.rng = b_.input(kRandomKey, {DType::i64, {3}});
     {
       const ScopeGuard deberta(b_, "deberta");
       encoder(embeddings());

@@ -7,6 +7,7 @@
 #include "nn/layers.h"
 #include "ops/attention/attention.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/fed_names.h"
 #include "ops/shape/shape.h"
 
 namespace snug::models {
@@ -30,7 +31,7 @@ class DistilbertGraph {
     model_.attention_mask = b_.input(kAttentionMask, {DType::boolean, ids});
     const bool is_random =
         config_.dropout > 0 || config_.attention_dropout > 0 || config_.classifier_rate() > 0;
-    if (training_ && is_random) model_.rng = b_.input(kRng, {DType::i64, {3}});
+    if (training_ && is_random) model_.rng = b_.input(kRandomKey, {DType::i64, {3}});
     std::vector<ValueId> layers;
     {
       const ScopeGuard distilbert(b_, "distilbert");

@@ -9,6 +9,7 @@
 
 #include "graph/verify.h"
 #include "models/registry.h"
+#include "ops/fed_names.h"
 #include "ops/registry.h"
 #include "snug/error.h"
 #include "tasks/testing.h"
@@ -64,9 +65,9 @@ TEST(Distilbert, dropout_is_where_the_original_has_it) {
   EXPECT_EQ(dropouts_of(config), 3);
   config.dropout = 0;
   EXPECT_EQ(dropouts_of(config), 0);
-  EXPECT_NE(graph_of(config).find(kRng), kNone);  // of the attention
+  EXPECT_NE(graph_of(config).find(kRandomKey), kNone);  // of the attention
   config.attention_dropout = 0;
-  EXPECT_EQ(graph_of(config).find(kRng), kNone);
+  EXPECT_EQ(graph_of(config).find(kRandomKey), kNone);
 }
 
 TEST(Distilbert, fields_are_read_and_unknown_ones_named) {

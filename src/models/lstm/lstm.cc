@@ -12,6 +12,7 @@
 #include "nn/layers.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/embedding/embedding.h"
+#include "ops/fed_names.h"
 #include "ops/lstm/lstm.h"
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
@@ -28,7 +29,8 @@ class LstmGraph {
     const Shape ids = {shape.micro_batch, shape.length};
     model_.input_ids = b_.input(kInputIds, {DType::i32, ids});
     model_.attention_mask = b_.input(kAttentionMask, {DType::boolean, ids});
-    if (options.training && config.dropout > 0) model_.rng = b_.input(kRng, {DType::i64, {3}});
+    if (options.training && config.dropout > 0)
+      model_.rng = b_.input(kRandomKey, {DType::i64, {3}});
   }
 
   SequenceModel build() {

@@ -6,6 +6,7 @@
 
 #include "nn/layers.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/fed_names.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
@@ -44,7 +45,8 @@ SequenceModel build_mlp_classifier(GraphBuilder& builder, const MlpConfig& confi
   const Shape ids = {shape.micro_batch, shape.length};
   model.input_ids = builder.input(kInputIds, {DType::i32, ids});
   model.attention_mask = builder.input(kAttentionMask, {DType::boolean, ids});
-  if (options.training && config.dropout > 0) model.rng = builder.input(kRng, {DType::i64, {3}});
+  if (options.training && config.dropout > 0)
+    model.rng = builder.input(kRandomKey, {DType::i64, {3}});
   const int64_t width =
       config.embedding_size > 0 ? config.embedding_size : config.hidden_sizes.front();
   const ValueId embedded =

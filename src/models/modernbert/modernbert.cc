@@ -9,6 +9,7 @@
 #include "nn/layers.h"
 #include "ops/attention/attention.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/fed_names.h"
 #include "ops/geglu/geglu.h"
 #include "ops/layer_norm/layer_norm.h"
 #include "ops/matmul/matmul.h"
@@ -31,7 +32,7 @@ class ModernbertGraph {
     model_.attention_mask = b_.input(kAttentionMask, {DType::boolean, ids});
     const bool is_random = config_.embedding_dropout > 0 || config_.attention_dropout > 0 ||
                            config_.mlp_dropout > 0 || config_.classifier_dropout > 0;
-    if (training_ && is_random) model_.rng = b_.input(kRng, {DType::i64, {3}});
+    if (training_ && is_random) model_.rng = b_.input(kRandomKey, {DType::i64, {3}});
     std::vector<ValueId> layers;
     {
       const ScopeGuard body(b_, "model");
@@ -141,12 +142,14 @@ InitRule modernbert_init_rule(const ModernbertConfig& config, const std::string&
   if (parameter.ends_with(".bias")) return {};
   if (shape.size() == 1) return InitRule::ones();  // a norm's weight
   const auto layers = static_cast<double>(config.num_hidden_layers);
+  InitRule rule = InitRule::normal(config.initializer_range);
+  rule.cutoff = config.initializer_cutoff_factor;
   if (parameter.ends_with(".Wo.weight") || parameter == "head.dense.weight")
-    return InitRule::normal(config.initializer_range / std::sqrt(2 * layers));
+    rule.deviation = config.initializer_range / std::sqrt(2 * layers);
   if (parameter == "classifier.weight")
-    return InitRule::normal(1 / std::sqrt(static_cast<double>(config.hidden_size)));
-  const bool is_words = parameter.ends_with("tok_embeddings.weight");
-  return {.deviation = config.initializer_range, .zero_row = is_words ? config.pad_token_id : -1};
+    rule.deviation = 1 / std::sqrt(static_cast<double>(config.hidden_size));
+  if (parameter.ends_with("tok_embeddings.weight")) rule.zero_row = config.pad_token_id;
+  return rule;
 }
 
 }  // namespace snug::models

@@ -15,8 +15,7 @@
 
 namespace snug::models {
 
-/// The fields of config.json that decide the model; defaults are Hugging Face's. Fresh weights are
-/// normal, not cut at initializer_cutoff_factor deviations.
+/// The fields of config.json that decide the model; defaults are Hugging Face's.
 struct ModernbertConfig {
   int64_t vocab_size = 50368;
   int64_t hidden_size = 768;

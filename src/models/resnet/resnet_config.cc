@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ResnetConfig: presets, validation, config.json in and out.
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "models/config_reader.h"
 #include "models/resnet/resnet.h"
 #include "snug/error.h"
@@ -63,10 +63,9 @@ ResnetConfig resnet_preset(std::string_view name) {
     config.preactivation = preset.preactivation;
     return config;
   }
-  int64_t depth = 0;
-  const auto [end, failure] = std::from_chars(size.data(), size.data() + size.size(), depth);
-  if (failure != std::errc() || end != size.data() + size.size() || depth > 100000)
-    refuse_name(name);
+  const std::optional<int64_t> found = number_in<int64_t>(size);
+  if (!found || *found > 100000) refuse_name(name);
+  const int64_t depth = *found;
   if (depth == 164 || depth == 1001) {
     ResnetConfig config = cifar((depth - 2) / 9);
     config.layer_type = "bottleneck";

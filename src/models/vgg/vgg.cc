@@ -6,6 +6,7 @@
 
 #include "nn/layers.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/fed_names.h"
 #include "ops/pool/pool.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
@@ -40,7 +41,8 @@ SequenceModel build_vgg_classifier(GraphBuilder& builder, const VggConfig& confi
   model.pixel_values = builder.input(
       kPixelValues,
       {DType::f32, {shape.micro_batch, config.image_size, config.image_size, config.num_channels}});
-  if (options.training && config.dropout > 0) model.rng = builder.input(kRng, {DType::i64, {3}});
+  if (options.training && config.dropout > 0)
+    model.rng = builder.input(kRandomKey, {DType::i64, {3}});
   ValueId x = model.pixel_values;
   int64_t module = 0;
   for (size_t stage = 0; stage < config.depths.size(); ++stage) {

@@ -151,16 +151,12 @@ std::vector<RateProbe> convolution_probes() {
     int64_t stride = 1;
   };
   std::vector<RateProbe> probes;
-  for (const Layer& layer :
-       {Layer{{1, 56, 56, 64}, {64, 64, 3, 3}}, Layer{{1, 56, 56, 64}, {128, 64, 1, 1}},
-        Layer{{2, 28, 28, 128}, {128, 128, 3, 3}, 2}, Layer{{2, 14, 14, 512}, {256, 512, 1, 1}},
-        Layer{{2, 14, 14, 192}, {192, 192, 3, 3}}, Layer{{1, 112, 112, 64}, {128, 64, 3, 3}},
-        Layer{{16, 32, 32, 16}, {16, 16, 3, 3}}}) {
+  const auto add = [&](const Layer& layer, DType type) {
     const int64_t padding = layer.w[2] / 2;
     const int64_t side = (layer.x[1] - 1) / layer.stride + 1;
-    const TensorType x = probes::f32(layer.x);
-    const TensorType w = probes::f32(layer.w);
-    const TensorType y = probes::f32({layer.x[0], side, side, layer.w[0]});
+    const TensorType x{type, layer.x};
+    const TensorType w{type, layer.w};
+    const TensorType y{type, {layer.x[0], side, side, layer.w[0]}};
     Attrs attrs = {{"stride", Ints{layer.stride, layer.stride}},
                    {"padding", Ints{padding, padding}}};
     if (kPart == Part::of_input) attrs.set("image", Ints{layer.x[1], layer.x[2]});
@@ -169,14 +165,31 @@ std::vector<RateProbe> convolution_probes() {
     if (kPart == Part::of_input) inputs = {w, y};
     if (kPart == Part::of_weight) inputs = {x, y};
     probes.push_back({std::move(inputs), std::move(attrs), RateBasis::both});
-  }
+  };
+  const Layer layers[] = {
+      Layer{{1, 56, 56, 64}, {64, 64, 3, 3}},       Layer{{1, 56, 56, 64}, {128, 64, 1, 1}},
+      Layer{{2, 28, 28, 128}, {128, 128, 3, 3}, 2}, Layer{{2, 14, 14, 512}, {256, 512, 1, 1}},
+      Layer{{2, 14, 14, 192}, {192, 192, 3, 3}},    Layer{{1, 112, 112, 64}, {128, 64, 3, 3}},
+      Layer{{16, 32, 32, 16}, {16, 16, 3, 3}}};
+  for (const Layer& layer : layers) add(layer, DType::f32);
+  for (const size_t i : {0, 1, 3, 6}) add(layers[i], DType::bf16);
   return probes;
+}
+
+// Operands of bf16 have a rate of their own.
+template <Part kPart>
+std::string convolution_kind(const CostArgs& args) {
+  const std::string name = kPart == Part::forward    ? "conv2d"
+                           : kPart == Part::of_input ? "conv2d_grad_input"
+                                                     : "conv2d_grad_weight";
+  return args.inputs[0].dtype == DType::bf16 ? name + ".bf16" : name;
 }
 
 template <Part kPart>
 Timing convolution_timing() {
   return {.finds = Finds::most,
           .probes = convolution_probes<kPart>,
+          .kind = convolution_kind<kPart>,
           .usual = &kUsualRate,
           .is_expensive = true};
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernels of conv2d and its gradients, best first:
 //   onednn:conv2d   oneDNN's direct kernels. Weights change between PyTorch's layout and the
-//                   kernel's own in scratch; activations stay channels-last.
+//                   kernel's own in scratch; activations stay channels-last. Operands of bf16
+//                   where the processor multiplies them; sums are f32.
 //   plain:conv2d    whatever oneDNN has only a reference for: empty operands, old processors
 #include <algorithm>
 #include <functional>
@@ -19,7 +20,7 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
-constexpr auto kF32 = dnnl::memory::data_type::f32;
+using Type = dnnl::memory::data_type;
 constexpr int64_t kScratchAlignment = 64;
 
 enum class Part { forward, grad_input, grad_weight };
@@ -28,52 +29,59 @@ struct Convolution {
   Part part = Part::forward;
   Conv2dDims dims;
   bool has_bias = false;
-  bool operator==(const Convolution&) const = default;
+  DType operands = DType::f32;  // of all three tensors, but of the weights' gradient, which is f32
 };
 
 Convolution convolution_of(const NodeSpec& spec) {
   const std::string& op = *spec.op->name;
   if (op == "conv2d_grad_input") {
     return {Part::grad_input, conv2d_dims(spec.outputs[0].shape, spec.inputs[0].shape, spec.attrs),
-            false};
+            false, spec.inputs[0].dtype};
   }
   if (op == "conv2d_grad_weight") {
     return {Part::grad_weight, conv2d_dims(spec.inputs[0].shape, spec.outputs[0].shape, spec.attrs),
-            false};
+            false, spec.inputs[0].dtype};
   }
   return {Part::forward, conv2d_dims(spec.inputs[0].shape, spec.inputs[1].shape, spec.attrs),
-          spec.inputs.has(2)};
+          spec.inputs.has(2), spec.inputs[0].dtype};
 }
 
-// The three tensors of a convolution in a launch, whichever of them is written.
+// The three tensors of a convolution in a launch, whichever of them is written. T: of the operands.
+template <class T>
 struct Tensors {
-  const float* x = nullptr;
-  const float* w = nullptr;
-  const float* y = nullptr;
+  const T* x = nullptr;
+  const T* w = nullptr;
+  const T* y = nullptr;
   const float* bias = nullptr;
-  float* out = nullptr;
+  T* out = nullptr;
 };
-Tensors tensors_of(const Convolution& c, const Launch& launch) {
-  auto* out = output<float>(launch);
+template <class T>
+Tensors<T> tensors_of(const Convolution& c, const Launch& launch) {
+  auto* out = output<T>(launch);
   switch (c.part) {
     case Part::forward:
-      return {.x = input<float>(launch, 0),
-              .w = input<float>(launch, 1),
+      return {.x = input<T>(launch, 0),
+              .w = input<T>(launch, 1),
               .y = out,
               .bias = c.has_bias ? input<float>(launch, 2) : nullptr,
               .out = out};
     case Part::grad_input:
-      return {.x = out, .w = input<float>(launch, 0), .y = input<float>(launch, 1), .out = out};
+      return {.x = out, .w = input<T>(launch, 0), .y = input<T>(launch, 1), .out = out};
     case Part::grad_weight:
-      return {.x = input<float>(launch, 0), .w = out, .y = input<float>(launch, 1), .out = out};
+      return {.x = input<T>(launch, 0), .w = out, .y = input<T>(launch, 1), .out = out};
   }
   return {};
 }
 
 // ---- onednn:conv2d ----
 
-Desc channels_last(int64_t batch, int64_t channels, int64_t height, int64_t width) {
-  return {{batch, channels, height, width}, kF32, dnnl::memory::format_tag::nhwc};
+Type type_of(DType dtype) { return dtype == DType::bf16 ? Type::bf16 : Type::f32; }
+// Of the weights in `part`.
+Type weight_type(const Convolution& c, Part part) {
+  return part == Part::grad_weight ? Type::f32 : type_of(c.operands);
+}
+Desc channels_last(Type type, int64_t batch, int64_t channels, int64_t height, int64_t width) {
+  return {{batch, channels, height, width}, type, dnnl::memory::format_tag::nhwc};
 }
 Dims weight_dims(const Conv2dDims& d) {
   Dims dims = {d.out_per_group(), d.in_per_group(), d.height.kernel, d.width.kernel};
@@ -81,8 +89,9 @@ Dims weight_dims(const Conv2dDims& d) {
   return dims;
 }
 // Weights as they lie in PyTorch's files.
-Desc file_weights(const Conv2dDims& d) {
-  return {weight_dims(d), kF32,
+Desc file_weights(const Convolution& c) {
+  const Conv2dDims& d = c.dims;
+  return {weight_dims(d), weight_type(c, c.part),
           d.groups > 1 ? dnnl::memory::format_tag::goihw : dnnl::memory::format_tag::oihw};
 }
 
@@ -99,10 +108,14 @@ struct Described {
 std::optional<Described> describe(const Convolution& c, const Onednn& onednn) {
   const Conv2dDims& d = c.dims;
   if (d.batch * d.in_channels * d.out_channels == 0) return std::nullopt;
-  const Desc src = channels_last(d.batch, d.in_channels, d.height.size, d.width.size);
-  const Desc dst = channels_last(d.batch, d.out_channels, d.height.count(), d.width.count());
-  const Desc any = {weight_dims(d), kF32, dnnl::memory::format_tag::any};
-  const Desc bias = {{d.out_channels}, kF32, dnnl::memory::format_tag::x};
+  const Type type = type_of(c.operands);
+  const Desc src = channels_last(type, d.batch, d.in_channels, d.height.size, d.width.size);
+  const Desc dst = channels_last(type, d.batch, d.out_channels, d.height.count(), d.width.count());
+  const auto any_weights = [&](Part part) {
+    return Desc(weight_dims(d), weight_type(c, part), dnnl::memory::format_tag::any);
+  };
+  const Desc any = any_weights(Part::forward);
+  const Desc bias = {{d.out_channels}, Type::f32, dnnl::memory::format_tag::x};
   const Dims strides = {d.height.stride, d.width.stride};
   const Dims dilates = {d.height.dilation - 1, d.width.dilation - 1};
   const Dims padding = {d.height.padding, d.width.padding};
@@ -136,9 +149,9 @@ std::optional<Described> describe(const Convolution& c, const Onednn& onednn) {
       if (result) result->weights = pd.weights_desc();
     } else {
       using Backward = dnnl::convolution_backward_weights;
-      const Backward::primitive_desc pd(
-          Backward::desc(kDirect, src, any, dst, strides, dilates, padding, padding),
-          onednn_attributes(), onednn.engine, forward);
+      const Backward::primitive_desc pd(Backward::desc(kDirect, src, any_weights(c.part), dst,
+                                                       strides, dilates, padding, padding),
+                                        onednn_attributes(), onednn.engine, forward);
       result = finish(pd, [pd] { return Backward(pd); });
       if (result) result->weights = pd.diff_weights_desc();
     }
@@ -156,7 +169,7 @@ std::optional<Described> describe(const Convolution& c, const Onednn& onednn) {
 std::optional<dnnl::reorder::primitive_desc> describe_packing(const Convolution& c,
                                                               const Described& described,
                                                               const Onednn& onednn) {
-  const Desc file = file_weights(c.dims);
+  const Desc file = file_weights(c);
   if (described.weights == file) return std::nullopt;
   const bool packs = c.part != Part::grad_weight;
   return dnnl::reorder::primitive_desc(onednn.engine, packs ? file : described.weights,
@@ -196,7 +209,7 @@ class OnednnConvolution final : public Kernel {
     scratchpad_ = main_.add(DNNL_ARG_SCRATCHPAD, described.scratchpad);
     if (convolution.has_bias) {
       bias_ = main_.add(DNNL_ARG_BIAS,
-                        {{convolution.dims.out_channels}, kF32, dnnl::memory::format_tag::x});
+                        {{convolution.dims.out_channels}, Type::f32, dnnl::memory::format_tag::x});
     }
     if (!packing) return;
     packs_ = true;
@@ -208,9 +221,9 @@ class OnednnConvolution final : public Kernel {
 
   [[nodiscard]] ErrorCode run(const Launch& launch) const noexcept override {
     set_library_threads(threads_);
-    const Tensors t = tensors_of(convolution_, launch);
+    const Tensors t = tensors_of<std::byte>(convolution_, launch);
     const bool writes_weights = convolution_.part == Part::grad_weight;
-    const auto* packed = scratch_at<float>(launch, weights_offset_);
+    const auto* packed = scratch_at<std::byte>(launch, weights_offset_);
     if (packs_ && !writes_weights) {
       if (const ErrorCode code = pack(launch, t.w, packed); code != ErrorCode::ok) return code;
     }
@@ -230,8 +243,8 @@ class OnednnConvolution final : public Kernel {
   }
 
  private:
-  [[nodiscard]] ErrorCode pack(const Launch& launch, const float* from,
-                               const float* to) const noexcept {
+  [[nodiscard]] ErrorCode pack(const Launch& launch, const std::byte* from,
+                               const std::byte* to) const noexcept {
     pack_.set(pack_from_, from);
     pack_.set(pack_to_, to);
     pack_.set(pack_scratchpad_, launch.scratch);
@@ -249,8 +262,9 @@ class OnednnConvolution final : public Kernel {
 };
 
 std::string onednn_accepts(const NodeSpec& spec, const CpuContext& context) {
-  if (!describe(convolution_of(spec), *context.onednn))
-    return "oneDNN has no direct implementation for it";
+  const Convolution c = convolution_of(spec);
+  if (c.operands == DType::bf16 && !has_bf16_products()) return "no bf16 instructions here";
+  if (!describe(c, *context.onednn)) return "oneDNN has no direct implementation for it";
   return {};
 }
 int64_t onednn_scratch(const NodeSpec& spec, const CpuContext& context) {
@@ -301,7 +315,7 @@ void for_each_tap(const Conv2dDims& d, const Share& share, Visit visit) {
 std::unique_ptr<Kernel> plain_create(const NodeSpec& spec, const CpuContext& context) {
   return make_kernel([c = convolution_of(spec), threads = context.threads](const Launch& launch) {
     const Conv2dDims& d = c.dims;
-    const Tensors t = tensors_of(c, launch);
+    const Tensors t = tensors_of<float>(c, launch);
     const int64_t rows = d.height.count();
     const int64_t columns = d.width.count();
     const int64_t taps = d.height.kernel * d.width.kernel;
@@ -351,12 +365,18 @@ std::span<const CpuKernelDef> conv2d_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
       {"conv2d", "onednn:conv2d", "f32 f32 f32 -> f32", onednn_accepts, onednn_scratch,
        onednn_create},
+      {"conv2d", "onednn:conv2d", "bf16 bf16 f32 -> bf16", onednn_accepts, onednn_scratch,
+       onednn_create},
       {"conv2d", "plain:conv2d", "f32 f32 f32 -> f32", always, no_scratch, plain_create},
       {"conv2d_grad_input", "onednn:conv2d_grad_input", "f32 f32 -> f32", onednn_accepts,
+       onednn_scratch, onednn_create},
+      {"conv2d_grad_input", "onednn:conv2d_grad_input", "bf16 bf16 -> bf16", onednn_accepts,
        onednn_scratch, onednn_create},
       {"conv2d_grad_input", "plain:conv2d_grad_input", "f32 f32 -> f32", always, no_scratch,
        plain_create},
       {"conv2d_grad_weight", "onednn:conv2d_grad_weight", "f32 f32 -> f32", onednn_accepts,
+       onednn_scratch, onednn_create},
+      {"conv2d_grad_weight", "onednn:conv2d_grad_weight", "bf16 bf16 -> f32", onednn_accepts,
        onednn_scratch, onednn_create},
       {"conv2d_grad_weight", "plain:conv2d_grad_weight", "f32 f32 -> f32", always, no_scratch,
        plain_create},

@@ -2,7 +2,6 @@
 #include "plan/chain/strategies.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -10,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/id_vector.h"
+#include "base/numbers.h"
 #include "snug/error.h"
 
 namespace snug::plan {
@@ -35,10 +35,7 @@ std::string_view argument_of(std::string_view strategy, std::string_view name) {
 
 // A whole number of at least 1 behind the colon, or 0.
 int64_t number_of(std::string_view strategy, std::string_view name) {
-  const std::string_view text = argument_of(strategy, name);
-  int64_t number = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return status == std::errc() && end == text.data() + text.size() && number > 0 ? number : 0;
+  return std::max<int64_t>(number_in<int64_t>(argument_of(strategy, name)).value_or(0), 0);
 }
 
 // How far to advance before the next checkpoint, for equal steps: fewest advances in all,
