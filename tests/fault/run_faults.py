@@ -96,6 +96,8 @@ class Faults:
 
     def prepare(self):
         """Undisturbed runs, and for each scenario the folder it begins in and its calls."""
+        # A first run of a program on a machine measures the kernels' rates, with their own buffers, and keeps them in the cache.
+        self.calls(self.folder / "warm")
         whole = self.folder / "whole"
         fresh_calls = self.calls(whole)
         self.wanted = self.result(whole)
