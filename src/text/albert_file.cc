@@ -60,12 +60,11 @@ TokenizerSpec read_albert(const std::string& file, const TokenizerConfig& config
   spec.roles = config.roles.or_else(
       {.pad = "<pad>", .unk = "<unk>", .cls = "[CLS]", .sep = "[SEP]", .mask = "[MASK]"});
   add_pieces(spec, model, file);
-  spec.added = config.added;
-  check_added_ids(spec, config.where);
   add_role_tokens(spec, spec.roles);
   for (AddedToken& token : spec.added) {
     if (token.content == spec.roles.mask) token.lstrip = true;
   }
+  add_declared_tokens(spec, config);
   set_albert_pipeline(spec, {.lowercase = config.lowercase.value_or(true),
                              .keep_accents = config.keep_accents,
                              .charsmap = model.charsmap});

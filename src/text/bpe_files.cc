@@ -106,13 +106,12 @@ TokenizerSpec read_bpe_files(const std::string& vocabulary, const std::string& m
   spec.merges = read_merges(merges).resolve(spec, "");
   const Family family = family_of(config, spec);
   spec.roles = family == Family::roberta ? config.roles.or_else(fairseq_roles()) : config.roles;
-  spec.added = config.added;
-  check_added_ids(spec, config.where);
   for (const std::string* name :
        {&spec.roles.cls, &spec.roles.pad, &spec.roles.sep, &spec.roles.unk})
     add_token(spec, *name, false);
   add_token(spec, spec.roles.mask, family == Family::roberta);
   if (family == Family::gpt2) add_token(spec, "<|endoftext|>", false);
+  add_declared_tokens(spec, config);
   spec.pipeline = pipeline_of(family, config.add_prefix_space.value_or(false), spec);
   spec.model = Json{
       {"type", "BPE"},

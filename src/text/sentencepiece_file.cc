@@ -144,12 +144,7 @@ TokenizerSpec read_sentencepiece(const std::string& file, const TokenizerConfig&
        {&spec.roles.cls, &spec.roles.pad, &spec.roles.sep, &spec.roles.unk})
     add_special(spec, *name, false);
   add_special(spec, spec.roles.mask, !is_deberta);
-  for (const AddedToken& token : config.added) {
-    const int32_t known = spec.find(token.content);
-    if (known != token.id)
-      refuse_sentencepiece(config.where, "added_tokens_decoder with '" + token.content +
-                                             "' at id " + std::to_string(token.id));
-  }
+  add_declared_tokens(spec, config);
   spec.pipeline = pipeline_of(spec, is_deberta, is_deberta ? 1 : 2);
   own.tokenizer_class = family.tokenizer_class;
   return spec;

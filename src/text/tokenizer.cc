@@ -208,10 +208,6 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     return Tokenizer(std::move(spec));
   };
   if (file.ends_with(".json") && !is_bpe) return made(read_tokenizer_json(file, config));
-  if (io::file_exists(folder + "/added_tokens.json")) {
-    throw Error(ErrorCode::unsupported, folder, "added_tokens.json is not supported",
-                "save the tokenizer again with transformers, which writes tokenizer.json");
-  }
   if (file.ends_with("spiece.model")) return made(read_albert(file, config));
   if (file.ends_with(".model")) return made(read_sentencepiece(file, config));
   return made(is_bpe ? read_bpe_files(file, folder + "/merges.txt", config)

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads tokenizer_config.json, special_tokens_map.json and what config.json says of a tokenizer.
+// Reads tokenizer_config.json, special_tokens_map.json, added_tokens.json and what config.json says
+// of a tokenizer.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <iterator>
+#include <unordered_set>
+#include <utility>
 
 #include "base/numbers.h"
 #include "io/file.h"
@@ -14,25 +18,130 @@
 namespace snug {
 namespace {
 
-void read_role(const JsonFields& fields, const char* key, std::string& role) {
-  if (!fields.has_value(key)) return;
-  const io::JsonValue value = fields.at(key);
-  role = value.is_object() ? JsonFields(value, fields.where(), key).required_string("content")
-                           : fields.required_string(key);
+// In the order in which transformers adds them.
+constexpr const char* kRoles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                  "pad_token", "cls_token", "mask_token"};
+
+/// tokenizer_config.json, and special_tokens_map.json where it counts.
+struct Sources {
+  std::optional<JsonFields> config, map;
+  /// The one whose value of a key counts, or null.
+  [[nodiscard]] const JsonFields* of(const std::string& key) const {
+    if (map && map->has_value(key)) return &*map;
+    return config && config->has_value(key) ? &*config : nullptr;
+  }
+};
+
+DeclaredToken read_special(const io::JsonValue& value, const JsonFields& fields,
+                           const std::string& key) {
+  DeclaredToken declared{.token = {}, .key = key, .where = fields.where()};
+  if (value.is_string()) {
+    declared.token.content = value.as_string();
+    declared.has_options = false;
+    return declared;
+  }
+  if (!value.is_object()) fields.fail("has a " + key + " that is no token: " + value.dump());
+  declared.token = read_added_token(JsonFields(value, fields.where(), key));
+  declared.token.special = true;
+  return declared;
 }
 
-void read_added(const JsonFields& fields, TokenizerConfig& config) {
-  if (!fields.has("added_tokens_decoder")) return;
-  const JsonFields tokens(fields.at("added_tokens_decoder"), config.where, "added_tokens_decoder");
-  for (const std::string& key : tokens.keys()) {
-    AddedToken token =
-        read_added_token(JsonFields(tokens.at(key), config.where, "added_tokens_decoder"));
-    token.id = number_in<int32_t>(key).value_or(-1);
-    if (token.id < 0) fields.fail("added_tokens_decoder has the id '" + key + "'");
-    config.added.push_back(std::move(token));
+void declare(DeclaredToken token, TokenizerConfig& config) {
+  if (!token.token.content.empty()) config.declared.push_back(std::move(token));
+}
+
+void read_role_tokens(const Sources& sources, TokenizerConfig& config) {
+  for (const char* key : kRoles) {
+    const JsonFields* fields = sources.of(key);
+    if (fields == nullptr) continue;
+    DeclaredToken declared = read_special(fields->at(key), *fields, key);
+    for (const auto& [name, role] :
+         {std::pair<std::string_view, std::string*>{"pad_token", &config.roles.pad},
+          {"unk_token", &config.roles.unk},
+          {"cls_token", &config.roles.cls},
+          {"sep_token", &config.roles.sep},
+          {"mask_token", &config.roles.mask}}) {
+      if (name == key) *role = declared.token.content;
+    }
+    declare(std::move(declared), config);
   }
-  std::sort(config.added.begin(), config.added.end(),
-            [](const auto& a, const auto& b) { return a.id < b.id; });
+}
+
+/// image_token and its like, of no role that every model has.
+void read_named_tokens(const JsonFields& fields, TokenizerConfig& config) {
+  for (const std::string& key : fields.keys()) {
+    const bool is_role = std::find(std::begin(kRoles), std::end(kRoles), key) != std::end(kRoles);
+    if (is_role || !key.ends_with("_token") || !fields.has_value(key)) continue;
+    const io::JsonValue value = fields.at(key);
+    if (!value.is_string() && !value.is_object()) continue;  // add_bos_token and its like
+    DeclaredToken declared = read_special(value, fields, key);
+    declared.is_of_version_5 = true;
+    declare(std::move(declared), config);
+  }
+}
+
+void read_extra_tokens(const JsonFields& fields, TokenizerConfig& config) {
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
+    if (!fields.has_value(key)) continue;
+    const io::JsonValue value = fields.at(key);
+    if (value.is_object()) {
+      const JsonFields named(value, fields.where(), key);
+      for (const std::string& name : named.keys())
+        declare(read_special(named.at(name), named, name), config);
+      continue;
+    }
+    if (!value.is_array()) fields.fail(std::string("has ") + key + " that is no list");
+    for (int64_t i = 0; i < value.size(); ++i)
+      declare(read_special(value.at(i), fields, key), config);
+  }
+}
+
+int32_t read_id(const std::string& text, const JsonFields& fields) {
+  const int32_t id = number_in<int32_t>(text).value_or(-1);
+  if (id < 0) fields.fail("has the id '" + text + "'");
+  return id;
+}
+
+std::vector<DeclaredToken> by_id(std::vector<DeclaredToken> tokens) {
+  std::stable_sort(tokens.begin(), tokens.end(),
+                   [](const auto& a, const auto& b) { return a.token.id < b.token.id; });
+  return tokens;
+}
+
+std::vector<DeclaredToken> read_decoder(const JsonFields& fields) {
+  const std::string name = "added_tokens_decoder";
+  const JsonFields tokens(fields.at(name), fields.where(), name);
+  std::vector<DeclaredToken> found;
+  for (const std::string& key : tokens.keys()) {
+    AddedToken token = read_added_token(JsonFields(tokens.at(key), fields.where(), name));
+    token.id = read_id(key, tokens);
+    found.push_back({.token = std::move(token),
+                     .key = name,
+                     .where = fields.where(),
+                     .has_options = true,
+                     .is_of_decoder = true});
+  }
+  return by_id(std::move(found));
+}
+
+/// What stood in the place of added_tokens_decoder before version 4.34; `special` says which
+/// tokens other keys declare.
+std::vector<DeclaredToken> read_added_file(const JsonFields& fields,
+                                           const std::vector<DeclaredToken>& special) {
+  std::unordered_set<std::string> names;
+  for (const DeclaredToken& one : special) names.insert(one.token.content);
+  std::vector<DeclaredToken> found;
+  for (const std::string& content : fields.keys()) {
+    if (content.empty()) fields.fail("has an empty token");
+    AddedToken token;
+    token.content = content;
+    token.id = static_cast<int32_t>(fields.required_count(content));
+    token.special = names.contains(content);
+    token.normalized = !token.special;
+    found.push_back(
+        {.token = std::move(token), .key = "added_tokens.json", .where = fields.where()});
+  }
+  return by_id(std::move(found));
 }
 
 constexpr int64_t kMostTokens = 1 << 20;
@@ -63,14 +172,6 @@ TextLimits read_limits(const JsonFields& fields) {
   return limits;
 }
 
-void read_roles(const JsonFields& fields, TokenRoles& roles) {
-  read_role(fields, "pad_token", roles.pad);
-  read_role(fields, "unk_token", roles.unk);
-  read_role(fields, "cls_token", roles.cls);
-  read_role(fields, "sep_token", roles.sep);
-  read_role(fields, "mask_token", roles.mask);
-}
-
 /// transformers makes no type ids where the list of a model's inputs leaves them away, and since
 /// its version 5, whose name of a tokenizer of no family is another, where there is no list.
 std::optional<bool> read_type_ids(const JsonFields& fields, const std::string& tokenizer_class) {
@@ -88,6 +189,30 @@ std::optional<bool> read_type_ids(const JsonFields& fields, const std::string& t
 io::JsonValue parse(const std::string& file) {
   return io::parse_json(io::read_all(file, kMaxTokenizerFileBytes), file,
                         {.max_values = kMaxTokenizerValues});
+}
+
+/// Files that say the same in older folders count where tokenizer_config.json does not say it.
+void read_tokens(const std::string& folder, Sources& sources, TokenizerConfig& config) {
+  const bool has_decoder = sources.config && sources.config->has("added_tokens_decoder");
+  const std::string map = folder + "/special_tokens_map.json";
+  if (!has_decoder && io::file_exists(map))
+    sources.map.emplace(parse(map), map, "special_tokens_map");
+  read_role_tokens(sources, config);
+  for (const auto& fields : {sources.config, sources.map}) {
+    if (fields) read_named_tokens(*fields, config);
+  }
+  for (const auto& fields : {sources.config, sources.map}) {
+    if (fields) read_extra_tokens(*fields, config);
+  }
+  const std::string added = folder + "/added_tokens.json";
+  std::vector<DeclaredToken> table;
+  if (has_decoder) {
+    table = read_decoder(*sources.config);
+  } else if (io::file_exists(added)) {
+    table = read_added_file(JsonFields(parse(added), added, "added_tokens"), config.declared);
+  }
+  config.declared.insert(config.declared.begin(), std::make_move_iterator(table.begin()),
+                         std::make_move_iterator(table.end()));
 }
 
 /// Where tokenizer_config.json does not name the class, transformers takes the model's.
@@ -108,17 +233,17 @@ void read_model_class(const std::string& file, TokenizerConfig& config) {
 TokenizerConfig read_tokenizer_config(const std::string& file) {
   TokenizerConfig config;
   config.where = file;
-  const std::string map = io::parent_folder(file) + "/special_tokens_map.json";
-  if (io::file_exists(map))
-    read_roles(JsonFields(parse(map), map, "special_tokens_map"), config.roles);
-  const std::string model = io::parent_folder(file) + "/config.json";
-  if (!io::file_exists(file)) {
+  const std::string folder = io::parent_folder(file);
+  Sources sources;
+  if (io::file_exists(file)) sources.config.emplace(parse(file), file, "tokenizer_config");
+  read_tokens(folder, sources, config);
+  const std::string model = folder + "/config.json";
+  if (!sources.config) {
     read_model_class(model, config);
     return config;
   }
   config.exists = true;
-  const JsonFields fields(parse(file), config.where, "tokenizer_config");
-  read_roles(fields, config.roles);
+  const JsonFields& fields = *sources.config;
   config.lowercase = fields.boolean("do_lower_case");
   config.strip_accents = fields.boolean("strip_accents");
   config.handle_chinese_chars = fields.boolean("tokenize_chinese_chars");
@@ -146,7 +271,8 @@ TokenizerConfig read_tokenizer_config(const std::string& file) {
       (!fields.at("never_split").is_array() || fields.at("never_split").size() != 0)) {
     fields.fail("never_split is not supported");
   }
-  read_added(fields, config);
+  if (fields.boolean("split_special_tokens").value_or(false))
+    fields.fail("split_special_tokens true is not supported");
   return config;
 }
 

@@ -120,9 +120,11 @@ std::string tokenizer_json_of(const TokenizerSpec& spec) {
   return text + "}\n}\n";
 }
 
+/// Of added tokens alone: a name would make another one of them, and cut it out of texts.
 void name_roles(const TokenizerSpec& spec, Json& config) {
-  const auto name = [&](const char* key, const std::string& token) {
-    if (spec.find(token) >= 0) config[key] = token;
+  const auto name = [&](const char* key, const std::string& role) {
+    const auto is_it = [&](const AddedToken& token) { return token.content == role; };
+    if (std::any_of(spec.added.begin(), spec.added.end(), is_it)) config[key] = role;
   };
   name("pad_token", spec.roles.pad);
   name("unk_token", spec.roles.unk);
@@ -145,6 +147,24 @@ void write_config(Json config, const std::string& folder, const TextLimits& limi
   io::write_file(folder + "/tokenizer_config.json", config.dump(2) + "\n");
 }
 
+/// Whether the class adds all of them by itself, as they are.
+bool are_of_class(const TokenizerSpec& spec, bool mask_takes_space) {
+  return std::all_of(spec.added.begin(), spec.added.end(), [&](AddedToken token) {
+    if (token.content == spec.roles.mask) token.lstrip = token.lstrip != mask_takes_space;
+    return is_role(spec, token);
+  });
+}
+
+Json decoder_of(const TokenizerSpec& spec) {
+  Json decoder = Json::object();
+  for (Json& token : added_tokens_of(spec)) {
+    const std::string id = std::to_string(token["id"].get<int32_t>());
+    token.erase("id");
+    decoder[id] = std::move(token);
+  }
+  return decoder;
+}
+
 /// The model as it was read.
 void write_sentencepiece(const TokenizerSpec& spec, const std::string& folder,
                          const TextLimits& limits, bool has_type_ids) {
@@ -154,6 +174,7 @@ void write_sentencepiece(const TokenizerSpec& spec, const std::string& folder,
   Json config{{"tokenizer_class", model.tokenizer_class}};
   name_roles(spec, config);
   if (is_deberta) config["do_lower_case"] = false;
+  if (!are_of_class(spec, !is_deberta)) config["added_tokens_decoder"] = decoder_of(spec);
   write_config(std::move(config), folder, limits, has_type_ids);
 }
 

@@ -15,6 +15,7 @@
 #include "snug/error.h"
 #include "text/json_fields.h"
 #include "text/merge_list.h"
+#include "text/template.h"
 #include "text/tokenizer_spec.h"
 #include "text/vocabulary_entries.h"
 
@@ -117,25 +118,37 @@ void check_truncation(const JsonValue& document, const std::string& where) {
   (void)fields.required_count("stride");
 }
 
-/// Padding is masked, so its length means nothing; its side would move the positions.
-void read_padding(const JsonValue& document, TokenizerSpec& spec) {
+/// Padding is masked, so its length means nothing; its side would move the positions. Its token is
+/// that of transformers where tokenizer_config.json names none.
+void read_padding(const JsonValue& document, const TokenizerSpec& spec, TokenizerConfig& config) {
   const std::optional<JsonValue> value = document.find("padding");
   if (!value) return;
   const JsonFields fields(value, spec.where, "padding");
   fields.allow_only(
       {"strategy", "direction", "pad_to_multiple_of", "pad_id", "pad_type_id", "pad_token"});
   fields.require_string("direction", "Right");
-  if (spec.roles.pad.empty() && fields.has("pad_token"))
-    spec.roles.pad = fields.required_string("pad_token");
+  if (!config.roles.pad.empty() || !fields.has("pad_token")) return;
+  config.roles.pad = fields.required_string("pad_token");
+  if (config.roles.pad.empty()) return;
+  DeclaredToken pad;
+  pad.token.content = config.roles.pad;
+  pad.key = "padding.pad_token";
+  pad.where = spec.where;
+  pad.has_options = false;
+  config.declared.push_back(std::move(pad));
+}
+
+[[noreturn]] void refuse_disagreement(const char* key, const TokenizerConfig& config,
+                                      const TokenizerSpec& spec) {
+  throw Error(ErrorCode::bad_config, config.where,
+              std::string(key) + " disagrees with " + spec.where,
+              "remove the key from tokenizer_config.json or make the two agree");
 }
 
 /// transformers builds BERT's normalizer and byte-level splitter again from these keys.
 void check_agreement(const JsonValue& document, const TokenizerConfig& config,
                      const TokenizerSpec& spec) {
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorCode::bad_config, config.where, what + " disagrees with " + spec.where,
-                "remove the key from tokenizer_config.json or make the two agree");
-  };
+  const auto refuse = [&](const char* key) { refuse_disagreement(key, config, spec); };
   const std::optional<JsonValue> splitter = document.find("pre_tokenizer");
   if (config.add_prefix_space && splitter && splitter->is_object() &&
       splitter->get_string("type", "") == "ByteLevel" &&
@@ -157,6 +170,21 @@ void check_agreement(const JsonValue& document, const TokenizerConfig& config,
   const std::optional<JsonValue> unk = document.at("model").find("unk_token");
   if (!config.roles.unk.empty() && unk && unk->is_string() && unk->as_string() != config.roles.unk)
     refuse("unk_token");
+}
+
+/// Classes of a family put these tokens around a text in version 5 of transformers, and those of
+/// tokenizer.json in version 4.
+void check_template(const JsonValue& document, const TokenizerConfig& config,
+                    const TokenizerSpec& spec) {
+  const std::string& name = config.tokenizer_class;
+  if (name.empty() || name == "PreTrainedTokenizerFast" || name == "TokenizersBackend") return;
+  const Template around = read_template(document.find("post_processor"), spec);
+  const auto check = [&](const char* key, const std::string& role, const Template::Piece& piece) {
+    if (role.empty() || piece.kind != Template::Piece::Kind::token) return;
+    if (piece.id != spec.find(role)) refuse_disagreement(key, config, spec);
+  };
+  check("cls_token", config.roles.cls, around.single.front());
+  check("sep_token", config.roles.sep, around.single.back());
 }
 
 /// The object again, without what went into tables.
@@ -213,10 +241,9 @@ double read_score(const std::string& text) {
   return text.starts_with('-') ? -value : value;
 }
 
-TokenizerSpec read_tokenizer_json(const std::string& file, const TokenizerConfig& config) {
+TokenizerSpec read_tokenizer_json(const std::string& file, TokenizerConfig config) {
   TokenizerSpec spec;
   spec.where = file;
-  spec.roles = config.roles;
   Tables tables{.entries = {file, "model.vocab"}, .scores = {}, .merges = {}};
   const JsonValue document = parse_file(file, tables, spec);
   const JsonFields fields(document, spec.where, "tokenizer");
@@ -231,9 +258,12 @@ TokenizerSpec read_tokenizer_json(const std::string& file, const TokenizerConfig
                                                 ? model.required_string("continuing_subword_prefix")
                                                 : std::string());
   check_truncation(document, spec.where);
-  read_padding(document, spec);
+  read_padding(document, spec, config);
+  spec.roles = config.roles;
   read_added_tokens(document, spec);
   check_agreement(document, config, spec);
+  check_template(document, config, spec);
+  add_declared_tokens(spec, config, KnownOptions::of_tokenizer_json);
   return spec;
 }
 

@@ -70,6 +70,15 @@ struct TokenizerSpec {
   [[nodiscard]] int32_t find(std::string_view token) const;
 };
 
+/// A token that tokenizer_config.json or a file beside it declares.
+struct DeclaredToken {
+  AddedToken token;              ///< its id is -1 where none is said
+  std::string key, where;        ///< which names it, and of which file
+  bool has_options = true;       ///< else a bare name, whose options are those of its class
+  bool is_of_decoder = false;    ///< of added_tokens_decoder, which counts before tokenizer.json
+  bool is_of_version_5 = false;  ///< transformers 4 does not read it
+};
+
 /// What tokenizer_config.json says, as far as it changes tokens.
 struct TokenizerConfig {
   bool exists = false;
@@ -78,9 +87,9 @@ struct TokenizerConfig {
   std::optional<bool> strip_accents;
   std::optional<bool> handle_chinese_chars;
   std::optional<bool> add_prefix_space;
-  std::vector<AddedToken> added;  ///< added_tokens_decoder
-  std::string tokenizer_class;    ///< transformers' name, here or in config.json
-  std::string usual_class;        ///< where none is named: by the model_type of config.json
+  std::vector<DeclaredToken> declared;  ///< in transformers' order
+  std::string tokenizer_class;          ///< transformers' name, here or in config.json
+  std::string usual_class;              ///< where none is named: by the model_type of config.json
   bool keep_accents = false, remove_space = true;  ///< ALBERT's
   bool split_by_punct = false;
   std::optional<bool> has_type_ids;  ///< by the inputs of the model; unset: as the template says
@@ -93,14 +102,14 @@ inline constexpr int64_t kMaxTokenizerFileBytes = int64_t{32} << 20;
 /// Of a JSON file, its vocabulary apart.
 inline constexpr int64_t kMaxTokenizerValues = 100'000;
 
-/// Reads tokenizer_config.json, special_tokens_map.json beside it for roles that it does not name,
-/// and config.json for the class where it names none; missing files say nothing.
+/// Reads tokenizer_config.json and config.json for the class where it names none; where it has no
+/// added_tokens_decoder, special_tokens_map.json and added_tokens.json too. Missing files say
+/// nothing.
 [[nodiscard]] TokenizerConfig read_tokenizer_config(const std::string& file);
 /// Reads one token a line; the id is the line.
 [[nodiscard]] TokenizerSpec read_vocab_txt(const std::string& file, const TokenizerConfig& config);
 /// Reads Hugging Face's tokenizer.json.
-[[nodiscard]] TokenizerSpec read_tokenizer_json(const std::string& file,
-                                                const TokenizerConfig& config);
+[[nodiscard]] TokenizerSpec read_tokenizer_json(const std::string& file, TokenizerConfig config);
 /// Reads vocab.json and merges.txt: RoBERTa's and GPT-2's.
 [[nodiscard]] TokenizerSpec read_bpe_files(const std::string& vocabulary, const std::string& merges,
                                            const TokenizerConfig& config);
@@ -124,8 +133,13 @@ void write_tokenizer_files(const TokenizerSpec& spec, const std::string& folder,
 void add_vocabulary_token(TokenizerSpec& spec, std::string_view token, const std::string& line);
 /// Makes the tokens with a role added tokens, where they are not yet.
 void add_role_tokens(TokenizerSpec& spec, const TokenRoles& roles);
-/// Refuses added tokens whose ids neither lie in the vocabulary nor follow it; `where` says them.
-void check_added_ids(const TokenizerSpec& spec, const std::string& where);
+/// Whose options (lstrip and its like) a token has that was added before it is declared.
+enum class KnownOptions : uint8_t { of_tokenizer_json, of_declaration };
+/// Adds what the files declare, as transformers does: a token of the vocabulary keeps its id,
+/// another gets the next one; an id that is said must be that. Comes behind the tokens that the
+/// file or its class has.
+void add_declared_tokens(TokenizerSpec& spec, const TokenizerConfig& config,
+                         KnownOptions options = KnownOptions::of_declaration);
 /// Refuses added tokens that are too long or too many: searching for them takes memory in
 /// proportion to their bytes.
 void check_added_tokens(const TokenizerSpec& spec);

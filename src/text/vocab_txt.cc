@@ -68,21 +68,6 @@ void add_role_tokens(TokenizerSpec& spec, const TokenRoles& roles) {
   }
 }
 
-void check_added_ids(const TokenizerSpec& spec, const std::string& where) {
-  int64_t next = spec.vocabulary.size();
-  for (const AddedToken& token : spec.added) {
-    const int32_t known = spec.vocabulary.find(token.content);
-    const int64_t expected = known >= 0 ? known : next++;
-    if (token.id != expected) {
-      throw Error(ErrorCode::bad_data, where,
-                  "added_tokens_decoder gives '" + token.content + "' id " +
-                      std::to_string(token.id) + "; by the vocabulary it is " +
-                      std::to_string(expected),
-                  "make the two files agree");
-    }
-  }
-}
-
 void check_added_tokens(const TokenizerSpec& spec) {
   size_t bytes = 0;
   for (const AddedToken& token : spec.added) {
@@ -127,10 +112,9 @@ TokenizerSpec read_vocab_txt(const std::string& file, const TokenizerConfig& con
     throw Error(ErrorCode::bad_data, spec.where, "the vocabulary is empty",
                 "name a vocab.txt with one token a line");
   }
-  spec.added = config.added;
-  check_added_ids(spec, config.where);
   spec.roles = config.roles.or_else(bert_roles());
   add_role_tokens(spec, spec.roles);
+  add_declared_tokens(spec, config);
   set_pipeline(spec, TokenizerKind::wordpiece,
                {.handle_chinese_chars = config.handle_chinese_chars.value_or(true),
                 .strip_accents = config.strip_accents,

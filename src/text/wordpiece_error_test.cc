@@ -55,9 +55,6 @@ TEST(WordPieceErrors, paths_that_lead_nowhere) {
   const TemporaryFolder folder;
   expect_error(load_error(folder.path() / "none"), "io", "there is no such file or folder");
   expect_error(load_error(folder.path()), "io", "neither tokenizer.json nor vocab.txt");
-  write_file(folder.path() / "vocab.txt", kLines);
-  write_file(folder.path() / "added_tokens.json", "{\"x\": 7}");
-  expect_error(load_error(folder.path()), "unsupported", "added_tokens.json is not supported");
 }
 
 TEST(WordPieceErrors, tokenizer_config_is_honoured_or_refused) {
