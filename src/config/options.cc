@@ -400,9 +400,10 @@ void add_output(std::vector<Option>& all) {
                    "what decides best and early stopping, the loss or a metric of the task (eval_ "
                    "before the name is accepted)"},
                   &RunConfig::metric_for_best_model, tasks::metric_names(), eval_names()),
-      switch_or_auto_option(
-          {"greater_is_better", "direction of metric_for_best_model; auto: as the metric wants"},
-          &RunConfig::greater_is_better),
+      switch_or_auto_option({"greater_is_better",
+                             "direction of metric_for_best_model; auto: as the metric wants, which "
+                             "may only be repeated"},
+                            &RunConfig::greater_is_better),
       integer_option(
           {"early_stopping_patience",
            "evaluations without improvement after which the run ends; 0: off", "evaluations"},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +19,8 @@ namespace {
 
 constexpr int64_t kProgressRows = 1000;
 constexpr size_t kCopyRecords = 1024;
+constexpr size_t kMostDroppedLabels = 256;  // that are remembered
+constexpr size_t kLostExamples = 5;
 
 bool has_vector(const CacheSpec& spec) {
   const auto& columns = spec.form->columns;
@@ -107,6 +110,7 @@ class CacheBuilder {
     const bool is_prediction = spec_.label_use == LabelUse::ignore;
     if (!is_prediction && is_empty(row)) {
       ++report_.dropped_empty;
+      remember_label(row);
       return;
     }
     if (!is_prediction && !row.label) {
@@ -118,11 +122,13 @@ class CacheBuilder {
       encode(row, window);
       if (!is_prediction && encoded_.ids.empty()) {
         ++report_.dropped_empty;
+        remember_label(row);
         return;
       }
       if (encoded_.truncated && spec_.overlong == Overlong::error) refuse_length(row, file);
       if (encoded_.truncated && spec_.overlong == Overlong::drop) {
         ++report_.dropped_long;
+        remember_label(row);
         return;
       }
       try {
@@ -137,6 +143,15 @@ class CacheBuilder {
       report_.more_windows += window > 0 ? 1 : 0;
       ++window;
     } while (encoded_.has_more);
+  }
+
+  // Of a dropped row, as the file spells it.
+  void remember_label(const Row& row) {
+    if (spec_.label_use != LabelUse::find || !has_labels() || !row.label) return;
+    for (const std::string& label : row.label->items) {
+      if (dropped_labels_.size() < kMostDroppedLabels && label.size() <= kMaxLabelBytes)
+        dropped_labels_.insert(label);
+    }
   }
 
   void encode(const Row& row, int64_t window) {
@@ -316,8 +331,12 @@ class CacheBuilder {
   }
 
   /// The map from the order of first sight.
-  [[nodiscard]] LabelMap final_labels() const {
+  [[nodiscard]] LabelMap final_labels() {
     const LabelFinder::Result found = finder_.finish();
+    for (const std::string& name : found.labels.names()) dropped_labels_.erase(name);
+    for (const std::string& name : dropped_labels_) {
+      if (report_.lost_labels.size() < kLostExamples) report_.lost_labels.push_back(name);
+    }
     LabelMap map = map_labels(spec_.rule, labels_of_text(found.labels), spec_.files.front());
     IdVector<int32_t> id_of;
     for (const int32_t position : found.final_id) id_of.push_back(map.id_of[position]);
@@ -385,6 +404,7 @@ class CacheBuilder {
   uint32_t token_bytes_;
   BadRowLog log_{};
   LabelFinder finder_;
+  std::set<std::string> dropped_labels_;
   LabelLookup known_;
   DataReport report_;
   BuildProgress progress_;

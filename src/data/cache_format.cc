@@ -158,8 +158,9 @@ std::string to_json(const CacheMetadata& metadata) {
                                  {"max_length", report.max_length},
                                  {"length_counts", report.length_counts},
                                  {"label_counts", report.label_counts},
-                                 {"bad_examples", report.bad_examples}}}};
-  // Paths in bad_examples need not be UTF-8.
+                                 {"bad_examples", report.bad_examples},
+                                 {"lost_labels", report.lost_labels}}}};
+  // Paths in bad_examples and labels need not be UTF-8.
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -193,6 +194,7 @@ CacheMetadata metadata_from_json(const std::string& text, const std::string& whe
     report.length_counts = counts_at(in, "length_counts");
     report.label_counts = counts_at(in, "label_counts");
     report.bad_examples = in.at("bad_examples").as_strings();
+    report.lost_labels = in.at("lost_labels").as_strings();
     if (report.label_counts.size() != metadata.labels.names().size()) throw damaged(where);
     return metadata;
   } catch (const Error&) {

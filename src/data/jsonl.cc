@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON lines: one object a line. A streaming (SAX) parse keeps the wanted columns alone, so a line
 // of 16 MiB costs a few times its own size and never a document tree.
+#include <array>
 #include <cmath>
+#include <cstdio>
+#include <limits>
 #include <utility>
 
 #include "base/utf8.h"
@@ -24,6 +27,16 @@ constexpr const char* kWordsHint =
 constexpr const char* kObjectHint =
     R"(write every row as an object: {"text": "a text", "label": "its label"})";
 
+/// A whole number without a point or an exponent; one of more digits than a double holds as it is
+/// written.
+std::string whole_text(double value, const std::string& text) {
+  if (std::abs(value) < 1e15) return std::to_string(static_cast<int64_t>(value));
+  if (text.find_first_of(".eE") == std::string::npos) return text;
+  std::array<char, std::numeric_limits<double>::max_exponent10 + 8> digits{};
+  const int count = std::snprintf(digits.data(), digits.size(), "%.0f", value);
+  return {digits.data(), static_cast<size_t>(count)};
+}
+
 // Returning false from a callback ends the parse; `problem` then says why.
 class RowHandler final : public io::JsonEvents {
  public:
@@ -44,8 +57,8 @@ class RowHandler final : public io::JsonEvents {
   bool number_integer(int64_t value) override { return number(std::to_string(value), false); }
   bool number_unsigned(uint64_t value) override { return number(std::to_string(value), false); }
   bool number_float(double value, const std::string& text) override {
-    const bool is_whole = std::trunc(value) == value && std::abs(value) < 1e15;
-    return number(is_whole ? std::to_string(static_cast<int64_t>(value)) : text, !is_whole);
+    const bool is_whole = std::trunc(value) == value;
+    return number(is_whole ? whole_text(value, text) : text, !is_whole);
   }
   bool string(std::string& value) override { return take("a string", &value, false); }
   bool start_object() override {

@@ -46,6 +46,19 @@ TEST(Jsonl, labels_are_values_or_lists) {
   EXPECT_FALSE(got.rows[4].label->is_number || got.rows[4].label->has_fraction);
 }
 
+TEST(Jsonl, a_whole_number_of_any_size_has_no_fraction) {
+  const TemporaryFolder folder;
+  const Read got = read(folder.write("a.jsonl",
+                                     "{\"text\": \"t\", \"label\": 100000000000000000001}\n"
+                                     "{\"text\": \"t\", \"label\": 1e20}\n"
+                                     "{\"text\": \"t\", \"label\": -2.0}\n"));
+  ASSERT_EQ(got.rows.size(), 3u);
+  EXPECT_EQ(label_of(got.rows[0]), "100000000000000000001");
+  EXPECT_EQ(label_of(got.rows[1]), "100000000000000000000");
+  EXPECT_EQ(label_of(got.rows[2]), "-2");
+  for (const Row& row : got.rows) EXPECT_FALSE(row.label->has_fraction);
+}
+
 TEST(Jsonl, a_text_may_be_a_list_of_words_where_the_schema_says_so) {
   const TemporaryFolder folder;
   const auto file = folder.write("a.jsonl",

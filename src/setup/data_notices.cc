@@ -55,6 +55,10 @@ std::vector<std::string> row_notices(const std::string& file, const data::DataRe
   };
   add(report.unlabelled, "have no label and are left out");
   add(report.dropped_empty, "have no text and are left out");
+  if (!report.lost_labels.empty()) {
+    notices.push_back("warning: of " + file + " no row is left that has the label " +
+                      data::list_labels(report.lost_labels) + ": it is not learned");
+  }
   add(report.bad, "cannot be read and are left out (bad_rows: skip)" +
                       (report.bad_examples.empty() ? std::string()
                                                    : ", such as " + report.bad_examples.front()));

@@ -155,8 +155,10 @@ void write_exported_model(const std::string& folder, const Model& model,
   const std::map<std::string, std::string> names = names_of_today(files, model);
   std::vector<io::TensorToWrite> tensors;
   for (const io::TensorInfo& tensor : files.tensors()) {
-    // A table of 0, 1, 2, ... that old versions saved and new ones call unexpected.
-    if (tensor.name.ends_with("embeddings.position_ids")) continue;
+    // Tables of 0, 1, 2, ... and of 0 that old versions saved and new ones call unexpected.
+    if (tensor.name.ends_with("embeddings.position_ids") ||
+        tensor.name.ends_with("embeddings.token_type_ids"))
+      continue;
     const auto named = names.find(tensor.name);
     const std::string& name = named == names.end() ? tensor.name : named->second;
     const io::TensorFile& file = files.file_of(tensor.name);

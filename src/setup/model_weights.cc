@@ -83,10 +83,15 @@ std::string hint_for(const std::string& folder, const std::vector<std::string>& 
       return name.starts_with(begin) && name.ends_with(end);
     });
   };
-  if (has("model", ".safetensors"))
+  if (has("model-", ".safetensors"))
     return "model.safetensors.index.json, which says what is in which file, is missing: add it";
-  if (has("pytorch_model", ".bin"))
+  if (has("pytorch_model-", ".bin"))
     return "pytorch_model.bin.index.json, which says what is in which file, is missing: add it";
+  const auto other = std::find_if(files.begin(), files.end(), [](const std::string& name) {
+    return name.ends_with(".safetensors");
+  });
+  if (other != files.end())
+    return "where " + *other + " holds its weights, rename it to model.safetensors";
   if (has("tf_model", ".h5")) return conversion(folder, ", from_tf=True");
   if (has("flax_model", ".msgpack")) return conversion(folder, ", from_flax=True");
   for (const std::string& name : files) {
@@ -102,9 +107,12 @@ std::string hint_for(const std::string& folder, const std::vector<std::string>& 
 
 // ---- names ----
 
+constexpr const char* kCounters[] = {".num_batches_tracked", "embeddings.position_ids",
+                                     "embeddings.token_type_ids"};
 /// Tensors without meaning for the result that published files hold.
 bool is_counter(const std::string& name) {
-  return name.ends_with(".num_batches_tracked") || name.ends_with("embeddings.position_ids");
+  return std::any_of(std::begin(kCounters), std::end(kCounters),
+                     [&](const char* counter) { return name.ends_with(counter); });
 }
 
 bool is_real(io::StoredType type) {

@@ -62,6 +62,11 @@ std::string head_notice(const Model& model) {
          "Classification would begin a head of its own";
 }
 
+std::string unused_notice(const Model& model) {
+  if (model.unused.empty()) return {};
+  return "not used of " + model.weights_folder + ": " + joined(model.unused, kListed);
+}
+
 std::vector<std::string> model_notices(const Model& model) {
   std::vector<std::string> notices;
   if (const std::string notice = head_notice(model); !notice.empty()) notices.push_back(notice);
@@ -74,9 +79,7 @@ std::vector<std::string> model_notices(const Model& model) {
     notices.push_back("fresh weights by reinit_layers: " + joined(ranges, ranges.size()));
   }
   for (const std::string& name : model.fresh) notices.push_back("fresh weights for " + name);
-  if (!model.unused.empty()) {
-    notices.push_back("not used of " + model.weights_folder + ": " + joined(model.unused, kListed));
-  }
+  if (const std::string notice = unused_notice(model); !notice.empty()) notices.push_back(notice);
   if (!model.weights_folder.empty()) {
     const std::vector<std::string> entries = io::weight_entries(model.weights_folder);
     if (entries.size() > 1)

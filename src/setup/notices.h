@@ -14,6 +14,8 @@ namespace snug::train {
 /// Fields of config.json that are not understood, every weight that starts fresh, the tensors of
 /// the folder that are not used, and which of several forms of its weights is read.
 [[nodiscard]] std::vector<std::string> model_notices(const Model& model);
+/// Tensors of the folder that the model has no use for; empty where there are none.
+[[nodiscard]] std::string unused_notice(const Model& model);
 /// Which of transformers' classes read a model whose head transformers does not have.
 [[nodiscard]] std::string head_notice(const Model& model);
 /// The tokenizer has fewer tokens than the embedding of a model folder has rows.

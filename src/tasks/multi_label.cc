@@ -156,7 +156,7 @@ const Task& multi_label_task() {
       .append_loss = append_loss,
       .feed = feed,
       .metrics = std::vector<Metric>{{.name = "micro_f1"},
-                                     {.name = "macro_f1"},
+                                     {.name = "macro_f1", .aliases = {"f1"}},
                                      {.name = "weighted_f1"},
                                      {.name = "subset_accuracy"},
                                      {.name = kRocAuc}},

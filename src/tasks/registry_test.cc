@@ -32,6 +32,14 @@ TEST(Tasks, have_names_metrics_and_inputs_of_their_own) {
   EXPECT_EQ(task_of_head({}), nullptr);
 }
 
+TEST(Tasks, f1_is_the_macro_mean_of_labels_and_that_of_spans) {
+  for (const auto& [task, metric] :
+       {std::pair<const char*, const char*>{"classification", "macro_f1"},
+        {"multi_label", "macro_f1"},
+        {"token_classification", "f1"}})
+    EXPECT_EQ(find_metric(*find_task(task), "f1")->name, metric) << task;
+}
+
 TEST(Tasks, training_adds_what_is_fed_and_a_scalar_loss) {
   for (const Task* task : all_tasks()) {
     for (const bool is_training : {true, false}) {

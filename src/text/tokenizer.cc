@@ -111,6 +111,12 @@ struct WindowStep {
 WindowStep window_step(int64_t max_length, int64_t around, int64_t stride) {
   check_room(max_length, around);
   const int64_t room = max_length - around;
+  if (room == 0) {
+    throw Error(ErrorCode::bad_config, "max_seq_length",
+                "a window of " + std::to_string(max_length) + " tokens holds the " +
+                    std::to_string(around) + " around a text and none of the text",
+                "give at least " + std::to_string(around + 1));
+  }
   if (stride < room) return {.room = room, .step = room - stride};
   throw Error(ErrorCode::bad_config, "stride",
               std::to_string(stride) + " tokens are all that a window of max_seq_length " +

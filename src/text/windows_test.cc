@@ -7,6 +7,7 @@
 
 #include "io/file.h"
 #include "snug/error.h"
+#include "text/test_support.h"
 #include "text/tokenizer.h"
 
 namespace snug {
@@ -89,6 +90,15 @@ TEST(Windows, a_stride_that_leaves_nothing_new_is_refused) {
     EXPECT_NE(std::string(error.what()).find("[stride] 4 tokens are all"), std::string::npos)
         << error.what();
   }
+}
+
+TEST(Windows, a_length_with_room_for_no_token_is_refused) {
+  const Tokenizer tokenizer = Tokenizer::from_tokens(golden().at("tokens"), {});
+  EncodeScratch scratch;
+  const std::string error =
+      test::error_of([&] { (void)tokenizer.begin_windows("a b c", 2, 0, scratch); });
+  EXPECT_NE(error.find("[max_seq_length]"), std::string::npos) << error;
+  EXPECT_NE(error.find("at least 3"), std::string::npos) << error;
 }
 
 TEST(Cut, in_the_middle_keeps_the_first_and_the_last_half) {

@@ -45,6 +45,8 @@ Json model_json(const train::Model& model, SessionOptions options) {
   json["trainable_parameters"] = trained;
   json["weight_bytes"] = total * 4;
   json["ignored_config_fields"] = model.ignored;
+  json["fresh_weights"] = model.fresh;
+  json["unused_tensors"] = model.unused;
   json["weights"] = std::move(list);
   return json;
 }
@@ -140,6 +142,10 @@ std::string model_text(const Json& json, bool lists_weights) {
       json["labels"].get<int64_t>());
   for (const Json& field : json["ignored_config_fields"])
     out += fmt::format("  config.json: '{}' is ignored\n", field.get<std::string>());
+  for (const Json& weight : json["fresh_weights"])
+    out += fmt::format("  {} is not in the folder: fresh\n", weight.get<std::string>());
+  for (const Json& tensor : json["unused_tensors"])
+    out += fmt::format("  {} of the folder is not used\n", tensor.get<std::string>());
   return out + (lists_weights ? weights_text(json["weights"]) : layers_text(json["weights"]));
 }
 

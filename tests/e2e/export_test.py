@@ -101,9 +101,17 @@ class Export(Case):
         shutil.copytree(base, folder)
         (folder / "model.safetensors").unlink()
         (folder / ".snug.complete").unlink()
-        write_torch(folder / "pytorch_model.bin", dict(old, **extra, **{"embeddings.position_ids": ("F32", [1], bytes(4))}))
+        buffers = {"embeddings.position_ids": ("F32", [1], bytes(4)), "embeddings.token_type_ids": ("I64", [1, 1], bytes(8))}
+        write_torch(folder / "pytorch_model.bin", dict(old, **extra, **buffers))
         self.ok("export", model=folder, output=self.folder / "new")
         self.assertEqual(read_raw(self.folder / "new/model.safetensors"), dict(wanted, **extra))
+        said = self.ok("predict", model=folder, test_file=self.valid_file, memory="1GiB", threads=2).stderr
+        self.assertIn("not used of", said)
+        self.assertIn("cls.predictions.bias", said)
+        shown = json.loads(common.run("inspect", "--json", "--model", folder).stdout)["model"]
+        self.assertEqual((shown["fresh_weights"], shown["unused_tensors"]), ([], list(extra)))
+        (folder / "pytorch_model.bin").rename(folder / "model.fp16.safetensors")
+        self.refused("rename it to model.safetensors", model=folder, output=self.folder / "none")
 
     def test_adapters_in_the_old_form_are_converted_by_the_line_that_is_said(self):
         out = self.train("lora", model=MODEL, vocab_size=None, max_seq_length=16, max_steps=2, learning_rate=0.1,

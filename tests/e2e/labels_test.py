@@ -194,12 +194,14 @@ class Labels(FolderCase):
     def test_warnings(self):
         path = self.folder / "one.jsonl"
         rows = [{"text": "a cat", "label": "x"}] * 20 + [{"text": "a dog", "label": None}] * 3 + [{"text": "", "label": "x"}]
+        rows += [{"text": " ", "label": "y"}]
         common.write_jsonl(path, rows)
         path.write_text(path.read_text() + "{broken\n")
         done = self.ok("train", **self.base(output_dir=self.folder / "one", train_file=path, validation_file=None,
                                             max_steps=1, bad_rows="skip"))
-        for text in ("every row of", "has the label 'x'", "3 of 25 rows of", "have no label and are left out",
-                     "1 of 25 rows of", "have no text", "cannot be read"):
+        for text in ("every row of", "has the label 'x'", "3 of 26 rows of", "have no label and are left out",
+                     "2 of 26 rows of", "have no text", "no row is left that has the label y", "1 of 26 rows of",
+                     "cannot be read"):
             self.assertIn(text, done.stderr)
 
     def test_images_keep_a_trained_order(self):

@@ -5,7 +5,8 @@ import pathlib
 import struct
 import zipfile
 
-STORAGES = {"F32": ("FloatStorage", 4), "F16": ("HalfStorage", 2), "BF16": ("BFloat16Storage", 2), "F64": ("DoubleStorage", 8)}
+STORAGES = {"F32": ("FloatStorage", 4), "F16": ("HalfStorage", 2), "BF16": ("BFloat16Storage", 2), "F64": ("DoubleStorage", 8),
+            "I64": ("LongStorage", 8)}
 
 
 def read_raw(path):
