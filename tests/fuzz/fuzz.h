@@ -18,8 +18,8 @@ void accept(const std::function<void(std::string_view)>& reader, std::string_vie
 /// Aborts where a property of the product does not hold.
 void require(bool holds, const char* property);
 
-/// Writes the bytes into a file of this name in a folder in memory, which is made once and removed
-/// at the end. Returns the path.
+/// Writes the bytes into a file of this name, which may begin with a folder's, in a folder in
+/// memory, which is made once and removed at the end. Returns the path.
 std::string write_file(const std::string& name, std::string_view bytes);
 
 /// Cuts the input at its NUL bytes into at most `count` parts; missing ones are empty.

@@ -73,6 +73,7 @@ void require(bool holds, const char* property) {
 
 std::string write_file(const std::string& name, std::string_view bytes) {
   std::string path = folder() + "/" + name;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
