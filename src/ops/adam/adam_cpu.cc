@@ -41,7 +41,7 @@ void adam_range(const AdamFactors& f, const StepOperands& operands, int64_t begi
   const auto step_size = hn::Set(d, f.step);
   const auto inverse_root = hn::Set(d, f.inverse_root);
   const auto eps = hn::Set(d, f.eps);
-  step_range<2>(operands, begin, end, [&](V32& w, V32 raw, V32& m, V32& v) HWY_ATTR {
+  step_range<false, true>(operands, begin, end, [&](V32& w, V32 raw, V32& m, V32& v) HWY_ATTR {
     const auto g = hn::MulAdd(raw, scale, hn::Mul(decay, w));
     m = hn::MulAdd(one_minus_beta1, hn::Sub(g, m), m);
     v = hn::MulAdd(hn::Mul(one_minus_beta2, g), g, hn::Mul(beta2, v));

@@ -38,7 +38,7 @@ void lamb_moments(const LambFactors& f, const StepOperands& operands, int64_t be
   const auto one_minus_beta1 = hn::Set(d, f.one_minus_beta1);
   const auto beta2 = hn::Set(d, f.beta2);
   const auto one_minus_beta2 = hn::Set(d, f.one_minus_beta2);
-  step_range<2>(operands, begin, end, [&](V32&, V32 raw, V32& m, V32& v) HWY_ATTR {
+  step_range<false, true>(operands, begin, end, [&](V32&, V32 raw, V32& m, V32& v) HWY_ATTR {
     const auto g = hn::Mul(raw, scale);
     m = hn::MulAdd(one_minus_beta1, hn::Sub(g, m), m);
     v = hn::MulAdd(hn::Mul(one_minus_beta2, g), g, hn::Mul(beta2, v));

@@ -38,7 +38,7 @@ void lars_range(const LarsFactors& f, const StepOperands& operands, int64_t begi
   const auto rate = hn::Set(d, f.learning_rate);
   const auto momentum = hn::Set(d, f.momentum);
   const bool nesterov = f.nesterov;
-  step_range<1>(operands, begin, end, [&](V32& w, V32 g, V32& buffer, V32&) HWY_ATTR {
+  step_range<false>(operands, begin, end, [&](V32& w, V32 g, V32& buffer, V32&) HWY_ATTR {
     const auto change = hn::MulAdd(g, scale, hn::Mul(decay, w));
     buffer = hn::MulAdd(momentum, buffer, change);
     w = hn::NegMulAdd(rate, nesterov ? hn::MulAdd(momentum, buffer, change) : buffer, w);

@@ -36,7 +36,7 @@ void lion_range(const LionFactors& f, const StepOperands& operands, int64_t begi
   const auto beta2 = hn::Set(d, f.beta2);
   const auto one_minus_beta2 = hn::Set(d, f.one_minus_beta2);
   const auto zero = hn::Zero(d);
-  step_range<1>(operands, begin, end, [&](V32& w, V32 raw, V32& m, V32&) HWY_ATTR {
+  step_range<false>(operands, begin, end, [&](V32& w, V32 raw, V32& m, V32&) HWY_ATTR {
     const auto g = hn::Mul(raw, scale);
     const auto c = hn::MulAdd(one_minus_beta1, g, hn::Mul(beta1, m));
     // The rate with the sign of c; c itself where it is 0 or NaN.

@@ -12,16 +12,7 @@ namespace snug {
 namespace {
 
 constexpr uint32_t kMagnitude = 0x7FFFFFFFu;
-constexpr uint32_t kInfinity = 0x7F800000u;
-constexpr int kFractionBits = 23;
-constexpr int kBias = 127;
 constexpr uint8_t kSign = 0x80;
-
-// A scale is read with room for its last bits: k and E - 1 are all that it holds.
-constexpr int kFormatShift = kFractionBits - 2;
-uint32_t format_of(float scale) {
-  return (std::bit_cast<uint32_t>(scale) + (1u << (kFormatShift - 1))) >> kFormatShift;
-}
 
 void decode_adaptive(bool is_square, float scale, std::span<const uint8_t> codes, float* values) {
   const AdaptiveFormat format = adaptive_format(is_square, scale);
@@ -30,7 +21,7 @@ void decode_adaptive(bool is_square, float scale, std::span<const uint8_t> codes
     // With e = 0 the fraction is read as of e = 1, and its leading 1 is taken away again.
     const bool is_subnormal = code < (1u << format.fraction_bits);
     const uint32_t bits =
-        (code << format.shift) + format.exponent_bits + (is_subnormal ? 1u << kFractionBits : 0);
+        (code << format.shift) + format.exponent_bits + (is_subnormal ? 1u << kF32FractionBits : 0);
     const float size = std::bit_cast<float>(bits) - (is_subnormal ? format.subnormal : 0.0F);
     values[i] = !is_square && (codes[i] & kSign) != 0 ? -size : size;
   }
@@ -60,7 +51,7 @@ float encode_adaptive(bool is_square, std::span<const float> values, uint32_t di
     const auto bits = std::bit_cast<uint32_t>(is_subnormal ? size + format.subnormal : size);
     const uint32_t rounded = (bits + (dither >> (32 - format.shift))) >> format.shift;
     const uint32_t first =
-        (format.exponent_bits + (is_subnormal ? 1u << kFractionBits : 0)) >> format.shift;
+        (format.exponent_bits + (is_subnormal ? 1u << kF32FractionBits : 0)) >> format.shift;
     const uint32_t code = std::min(rounded - first, format.top_code);
     codes[i] = static_cast<uint8_t>(code | (!is_square && std::signbit(values[i]) ? kSign : 0));
     dither += kDitherElement;
@@ -126,7 +117,7 @@ float encode_bnb(bool is_square, std::span<const float> values, uint8_t* codes) 
   for (const float x : values) largest = std::max(largest, std::bit_cast<uint32_t>(x) & kMagnitude);
   const auto scale = std::bit_cast<float>(largest);
   const NearestCodes& map = nearest_codes(!is_square);
-  if (largest >= kInfinity || largest == 0) {
+  if (largest >= kF32Infinity || largest == 0) {
     std::fill_n(codes, values.size(), largest == 0 ? nearest_code(map, 0) : uint8_t{0});
     return scale;
   }
@@ -145,30 +136,6 @@ std::optional<StateCodec> find_codec(std::string_view name) {
     if (name == to_string(codec)) return codec;
   }
   return std::nullopt;
-}
-
-float adaptive_scale(bool is_square, uint32_t largest, int64_t spread, int64_t count) {
-  if (largest == 0 || largest >= kInfinity) return std::bit_cast<float>(largest);
-  uint32_t format = 0;
-  for (const int64_t step : spread_steps(is_square)) format += spread >= step * count ? 1 : 0;
-  const int exponent =
-      std::max(static_cast<int>(largest >> kFractionBits) - kBias, kSmallestExponent);
-  return std::bit_cast<float>(static_cast<uint32_t>(exponent + kBias) << kFractionBits |
-                              format << kFormatShift);
-}
-
-AdaptiveFormat adaptive_format(bool is_square, float scale) {
-  const uint32_t bits = format_of(scale);
-  const int exponent_bits = static_cast<int>(bits % 4) + (is_square ? 2 : 1);
-  AdaptiveFormat format;
-  format.fraction_bits = (is_square ? 8 : 7) - exponent_bits;
-  format.shift = kFractionBits - format.fraction_bits;
-  format.top_code = is_square ? 0xFF : 0x7F;
-  // e = 2^E - 1 is the scale's own octave.
-  const int lowest = static_cast<int>(bits / 4) - ((1 << exponent_bits) - 1);
-  format.exponent_bits = static_cast<uint32_t>(lowest) << kFractionBits;
-  format.subnormal = std::bit_cast<float>(format.exponent_bits + (1u << kFractionBits));
-  return format;
 }
 
 void decode_states(StateForm form, float scale, std::span<const uint8_t> codes, float* values) {

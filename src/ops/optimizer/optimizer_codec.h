@@ -21,7 +21,9 @@
 // zero in both. A block with a number that is not finite has a scale that is not.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -55,7 +57,6 @@ inline constexpr uint32_t kDitherUpdate = 0x91E10DA5u;
 }
 
 // What the exponent's bits are chosen by, shared with the vector version.
-inline constexpr uint32_t kFormatBits = 3;     // of the scale: bits of the exponent, less one
 inline constexpr int kSpreadShift = 16;        // of a number's bits: 7 bits of its fraction stay
 inline constexpr int kSmallestExponent = -80;  // of a scale: what a code means is never subnormal
 /// The mean number of octaves, in units of 2^-7, by which the numbers of a block that are not zero
@@ -63,9 +64,22 @@ inline constexpr int kSmallestExponent = -80;  // of a scale: what a code means 
 [[nodiscard]] constexpr std::array<int64_t, 3> spread_steps(bool is_square) {
   return is_square ? std::array<int64_t, 3>{256, 512, 1024} : std::array<int64_t, 3>{0, 448, 704};
 }
+inline constexpr uint32_t kF32Infinity = 0x7F800000u;
+inline constexpr int kF32FractionBits = 23;
+inline constexpr int kF32Bias = 127;
+inline constexpr int kFormatShift = kF32FractionBits - 2;  // of a scale: f
 /// The scale of a block: `largest` are the bits of its largest magnitude, `spread` the sum over
 /// its `count` numbers that are not zero of (largest >> 16) - (bits >> 16).
-[[nodiscard]] float adaptive_scale(bool is_square, uint32_t largest, int64_t spread, int64_t count);
+[[nodiscard]] inline float adaptive_scale(bool is_square, uint32_t largest, int64_t spread,
+                                          int64_t count) {
+  if (largest == 0 || largest >= kF32Infinity) return std::bit_cast<float>(largest);
+  uint32_t format = 0;
+  for (const int64_t step : spread_steps(is_square)) format += spread >= step * count ? 1 : 0;
+  const int exponent =
+      std::max(static_cast<int>(largest >> kF32FractionBits) - kF32Bias, kSmallestExponent);
+  return std::bit_cast<float>(static_cast<uint32_t>(exponent + kF32Bias) << kF32FractionBits |
+                              format << kFormatShift);
+}
 
 /// How the codes of a block with this scale are read and written.
 struct AdaptiveFormat {
@@ -75,7 +89,21 @@ struct AdaptiveFormat {
   uint32_t exponent_bits = 0;  // of f32, what is added to a code's bits: 2^(1 - bias) at e = 1
   float subnormal = 0;         // the smallest number with e = 1
 };
-[[nodiscard]] AdaptiveFormat adaptive_format(bool is_square, float scale);
+[[nodiscard]] inline AdaptiveFormat adaptive_format(bool is_square, float scale) {
+  // A scale is read with room for its last bits: k and f are all that it holds.
+  const uint32_t bits =
+      (std::bit_cast<uint32_t>(scale) + (1u << (kFormatShift - 1))) >> kFormatShift;
+  const int exponent_bits = static_cast<int>(bits % 4) + (is_square ? 2 : 1);
+  AdaptiveFormat format;
+  format.fraction_bits = (is_square ? 8 : 7) - exponent_bits;
+  format.shift = kF32FractionBits - format.fraction_bits;
+  format.top_code = is_square ? 0xFF : 0x7F;
+  // e = 2^E - 1 is the scale's own octave.
+  const int lowest = static_cast<int>(bits / 4) - ((1 << exponent_bits) - 1);
+  format.exponent_bits = static_cast<uint32_t>(lowest) << kF32FractionBits;
+  format.subnormal = std::bit_cast<float>(format.exponent_bits + (1u << kF32FractionBits));
+  return format;
+}
 
 /// The numbers of a block of at most kStateBlock codes.
 void decode_states(StateForm form, float scale, std::span<const uint8_t> codes, float* values);

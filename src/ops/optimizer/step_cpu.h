@@ -23,6 +23,23 @@ namespace snug {
 inline constexpr size_t kMostStates = 2;
 inline constexpr int64_t kStepGrain = 8192;  // elements; whole blocks of states
 
+/// Whole blocks of states as codes, for a loop that decodes and codes them itself. Every scale is
+/// finite.
+struct CodedStates {
+  struct State {
+    const uint8_t* codes = nullptr;
+    const float* scales = nullptr;
+    uint8_t* codes_after = nullptr;
+    float* scales_after = nullptr;
+    uint32_t dither = 0;  // of the first element
+  };
+  std::array<State, kMostStates> states = {};
+  int64_t blocks = 0;  // at least 1
+};
+inline constexpr std::array<uint8_t, kStateBlock> kCodesOfZero = {};
+// While a block is coded nothing is loaded, and the processor's own prefetching falls behind.
+inline constexpr int64_t kStepAhead = 2 * kStateBlock;  // elements
+
 /// w, g and the states; w and the states after the step. Null where there is no such state, and
 /// where it is stored in fewer bits.
 struct StepOperands {
@@ -30,6 +47,8 @@ struct StepOperands {
   std::array<float*, kMostStates + 1> dst = {};
   const float* hyper = nullptr;
   float gradient_scale = 1;  // the clipping coefficient
+  // Where there are, src and dst hold no states, and the range is their blocks.
+  const CodedStates* coded = nullptr;
 };
 
 /// Brings w and the states of a step to a loop over its elements, whatever they are stored as.
@@ -109,6 +128,33 @@ class StepStorage {
     }
   }
 
+  /// The same for a step whose loop knows states in codes (step_range-inl.h), and writes.
+  template <class Run>
+  void for_each_range(const StepOperands& whole, const Launch& launch, int64_t first, int64_t last,
+                      Run run) const {
+    const int64_t at_once =
+        weights_.is_coded() ? kStateBlock : (last - first) / kStateBlock * kStateBlock;
+    alignas(64) std::array<float, kStateBlock> weights;
+    CodedStates coded;
+    int64_t begin = first;
+    while (last - begin >= kStateBlock && find_codes(launch, begin, at_once, coded)) {
+      StepOperands part = whole;
+      part.coded = &coded;
+      part.src[1] += begin;
+      if (weights_.is_coded()) {
+        part.src[0] = part.dst[0] = weights.data();
+        (void)weights_.read(launch.inputs[0], begin, at_once, weights.data());
+      } else {
+        part.src[0] += begin;
+        part.dst[0] += begin;
+      }
+      run(part, begin, at_once);
+      weights_.round(weights.data(), key_of(launch), launch.outputs[0], begin, at_once);
+      begin += at_once;
+    }
+    for_each_part(whole, launch, begin, last, true, run);
+  }
+
   /// The sum of w^2; `scratch` is that of reduction.h.
   [[nodiscard]] double squares_of_weights(int threads, const Launch& launch, int64_t count,
                                           double* scratch) const {
@@ -151,13 +197,33 @@ class StepStorage {
                         input<uint8_t>(launch, 2 + 2 * s) + begin, count, values[s].data());
   }
   void encode_states_of(const Launch& launch, int64_t begin, int64_t count, States& values) const {
-    const int64_t update = input<int64_t>(launch, rng_)[1];
     for (size_t s = 0; s < states_; ++s) {
-      const uint32_t dither = state_dither(update, static_cast<uint32_t>(s)) +
-                              static_cast<uint32_t>(begin) * kDitherElement;
-      output<float>(launch, 2 + 2 * s)[begin / kStateBlock] = coders_[s].encode(
-          values[s].data(), count, dither, output<uint8_t>(launch, 1 + 2 * s) + begin);
+      output<float>(launch, 2 + 2 * s)[begin / kStateBlock] =
+          coders_[s].encode(values[s].data(), count, dither_of(launch, s, begin),
+                            output<uint8_t>(launch, 1 + 2 * s) + begin);
     }
+  }
+  [[nodiscard]] uint32_t dither_of(const Launch& launch, size_t state, int64_t begin) const {
+    return state_dither(input<int64_t>(launch, rng_)[1], static_cast<uint32_t>(state)) +
+           static_cast<uint32_t>(begin) * kDitherElement;
+  }
+  /// False where a loop cannot code the states of these whole blocks itself.
+  bool find_codes(const Launch& launch, int64_t begin, int64_t count, CodedStates& coded) const {
+    if (!has_codes_ || coders_[0].form.codec != StateCodec::adaptive) return false;
+    const int64_t at = begin / kStateBlock;
+    coded.blocks = count / kStateBlock;
+    for (size_t s = 0; s < states_; ++s) {
+      const float* const scales = input<float>(launch, 3 + 2 * s) + at;
+      for (int64_t i = 0; i < coded.blocks; ++i) {
+        if (!std::isfinite(scales[i])) return false;
+      }
+      coded.states[s] = {.codes = input<uint8_t>(launch, 2 + 2 * s) + begin,
+                         .scales = scales,
+                         .codes_after = output<uint8_t>(launch, 1 + 2 * s) + begin,
+                         .scales_after = output<float>(launch, 2 + 2 * s) + at,
+                         .dither = dither_of(launch, s, begin)};
+    }
+    return true;
   }
   [[nodiscard]] RoundingKey key_of(const Launch& launch) const {
     const auto* const rng = input<int64_t>(launch, rng_);
@@ -206,8 +272,8 @@ template <class MakeFactors, class Range>
         const auto values = factors(operands);
         const auto run = range();
         parallel_for(threads, count, kStepGrain, [&](int64_t begin, int64_t end) {
-          storage.for_each_part(
-              operands, launch, begin, end, true,
+          storage.for_each_range(
+              operands, launch, begin, end,
               [&](const StepOperands& part, int64_t, int64_t n) { run(values, part, 0, n); });
         });
       });

@@ -35,7 +35,7 @@ HWY_INLINE V32 normalised(const RmspropFactors& f, V32 w, V32 raw, V32& v) {
 void rmsprop_range(const RmspropFactors& f, const StepOperands& operands, int64_t begin,
                    int64_t end) {
   const auto rate = hn::Set(F32(), f.learning_rate);
-  step_range<1>(operands, begin, end, [&](V32& w, V32 raw, V32& v, V32&) HWY_ATTR {
+  step_range<true>(operands, begin, end, [&](V32& w, V32 raw, V32& v, V32&) HWY_ATTR {
     w = hn::NegMulAdd(rate, normalised(f, w, raw, v), w);
   });
 }
@@ -44,7 +44,7 @@ void rmsprop_momentum_range(const RmspropFactors& f, const StepOperands& operand
                             int64_t end) {
   const auto rate = hn::Set(F32(), f.learning_rate);
   const auto momentum = hn::Set(F32(), f.momentum);
-  step_range<2>(operands, begin, end, [&](V32& w, V32 raw, V32& v, V32& buffer) HWY_ATTR {
+  step_range<true, false>(operands, begin, end, [&](V32& w, V32 raw, V32& v, V32& buffer) HWY_ATTR {
     buffer = hn::MulAdd(momentum, buffer, normalised(f, w, raw, v));
     w = hn::NegMulAdd(rate, buffer, w);
   });

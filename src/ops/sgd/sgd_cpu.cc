@@ -29,7 +29,7 @@ void sgd_range(const SgdFactors& f, const StepOperands& operands, int64_t begin,
   const auto scale = hn::Set(d, f.gradient_scale);
   const auto decay = hn::Set(d, f.weight_decay);
   const auto rate = hn::Set(d, f.learning_rate);
-  step_range<0>(operands, begin, end, [&](V32& w, V32 g, V32&, V32&) HWY_ATTR {
+  step_range<>(operands, begin, end, [&](V32& w, V32 g, V32&, V32&) HWY_ATTR {
     w = hn::NegMulAdd(rate, hn::MulAdd(g, scale, hn::Mul(decay, w)), w);
   });
 }
@@ -44,7 +44,7 @@ void sgd_momentum_range(const SgdFactors& f, const StepOperands& operands, int64
   const auto rate = hn::Set(d, f.learning_rate);
   const auto momentum = hn::Set(d, f.momentum);
   const bool nesterov = f.nesterov;
-  step_range<1>(operands, begin, end, [&](V32& w, V32 g, V32& buffer, V32&) HWY_ATTR {
+  step_range<false>(operands, begin, end, [&](V32& w, V32 g, V32& buffer, V32&) HWY_ATTR {
     const auto change = hn::MulAdd(g, scale, hn::Mul(decay, w));
     buffer = hn::MulAdd(momentum, buffer, change);
     w = hn::NegMulAdd(rate, nesterov ? hn::MulAdd(momentum, buffer, change) : buffer, w);
