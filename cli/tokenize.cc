@@ -2,9 +2,11 @@
 // snug tokenize: lines of text to lists of ids.
 #include "snug/tokenize.h"
 
+#include <cstdio>
 #include <iostream>
 
 #include "common.h"
+#include "snug/error.h"
 #include "words.h"
 
 namespace snug::cli {
@@ -21,7 +23,7 @@ int tokenize_verb(const std::vector<std::string>& words) {
   TextEncoder encoder(model);
   std::string line;
   std::string out;
-  while (std::getline(std::cin, line)) {
+  while (!was_interrupted() && std::getline(std::cin, line)) {
     out = "[";
     for (const int32_t id : encoder.encode(line)) {
       if (out.size() > 1) out += ", ";
@@ -30,6 +32,11 @@ int tokenize_verb(const std::vector<std::string>& words) {
     out += "]\n";
     std::cout << out;
   }
+  if (was_interrupted())
+    throw Error(ErrorCode::cancelled, "standard input", "stopped on request", "");
+  if (std::ferror(stdin) != 0)  // a folder, or a disk that fails
+    throw Error(ErrorCode::io, "standard input", "cannot be read to its end",
+                "give a file or a pipe of lines");
   return kDone;
 }
 

@@ -334,6 +334,10 @@ TEST(RunConfig, groups_are_lists_of_objects_everywhere) {
   EXPECT_EQ(file, line);
   EXPECT_EQ(RunConfig::parse(line.to_yaml(), "dump"), line) << line.to_yaml();
   EXPECT_EQ(RunConfig::from_json(line.to_json(), "dump"), line) << line.to_json();
+  // YAML's numbers are more than JSON's.
+  EXPECT_EQ(from_yaml("param_groups:\n- {match: a, learning_rate: .001, weight_decay: 1.}\n")
+                .get("param_groups"),
+            R"([{"match": "a", "learning_rate": 0.001, "weight_decay": 1}])");
   EXPECT_TRUE(from_yaml("param_groups: []\n").param_groups.empty());
   const char* cases[][2] = {
       {"*.bias", "param_groups: "},

@@ -2,10 +2,14 @@
 // Run configurations as YAML: one flat mapping of keys to values or lists of values.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
+#include <charconv>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 
+#include "base/numbers.h"
 #include "config/option.h"
 #include "config/training_arguments.h"
 #include "io/file.h"
@@ -69,12 +73,14 @@ YAML::Node parse_document(const std::string& text, const std::string& name) {
   }
 }
 
-// A plain value as JSON.
+// A plain value as JSON, whose numbers are not written ".001" or "1.", as YAML's and ours may be.
 std::string scalar_text(const YAML::Node& value) {
   const std::string& text = value.Scalar();
-  const bool is_number = value.Tag() != "!" && !text.empty() &&
-                         text.find_first_not_of("+-.0123456789eE") == std::string::npos;
-  return is_number ? text : io::quote_json(text);
+  const std::optional<double> number = value.Tag() == "!" ? std::nullopt : number_in<double>(text);
+  if (!number || !std::isfinite(*number)) return io::quote_json(text);
+  char digits[40];
+  const auto result = std::to_chars(digits, digits + sizeof digits, *number);
+  return std::string(digits, result.ptr);
 }
 
 // A mapping of plain values and of lists of them, as JSON.

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/id_vector.h"
+#include "base/utf8.h"
 #include "data/cache_format.h"
 #include "io/file.h"
 #include "snug/error.h"
@@ -68,12 +69,25 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
+// A name is written into config.json, so it is text as labels of rows are.
+void check_name(const std::vector<std::string>& names, size_t i, const std::string& file) {
+  const std::string where = file + ":" + std::to_string(i + 1);
+  if (first_invalid_utf8(names[i]) || names[i].find('\0') != std::string::npos)
+    throw Error(ErrorCode::bad_data, where, "the name of a class is not UTF-8 without NUL",
+                "convert the file, for example with iconv, or remove it: classes are numbers then");
+  const auto first = std::find(names.begin(), names.end(), names[i]);
+  if (static_cast<size_t>(first - names.begin()) != i)
+    throw Error(ErrorCode::bad_data, where, "the class '" + names[i] + "' stands twice",
+                "write one name a line");
+}
+
 // Numbers where there is no file of names.
 Labels read_names(const std::string& data_file, const Kind& kind) {
   const std::string beside = io::parent_folder(data_file) + "/" + kind.names_file;
   std::vector<std::string> names;
   if (io::file_exists(beside)) {
     names = lines_of(beside);
+    for (size_t i = 0; i < names.size(); ++i) check_name(names, i, beside);
     if (names.size() != static_cast<size_t>(kind.classes)) {
       throw Error(ErrorCode::bad_data, beside,
                   "it has " + std::to_string(names.size()) + " names for " +

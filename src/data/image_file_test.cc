@@ -60,6 +60,10 @@ TEST(Image_file, a_folder_is_its_batches_in_order) {
   (void)folder.write("test_batch.bin", record(label(5), 0));
   (void)folder.write("batches.meta.txt", "a\nb\n");
   expect_error([&] { ImageFile(folder.file("")); }, ErrorCode::bad_data, "2 names for 10 classes");
+  (void)folder.write("batches.meta.txt", "a\nb\nc\nd\xe9\ne\nf\ng\nh\ni\nj\n");
+  expect_error([&] { ImageFile(folder.file("")); }, ErrorCode::bad_data, "is not UTF-8");
+  (void)folder.write("batches.meta.txt", "a\nb\nc\na\ne\nf\ng\nh\ni\nj\n");
+  expect_error([&] { ImageFile(folder.file("")); }, ErrorCode::bad_data, "'a' stands twice");
   (void)folder.write("batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
   const ImageFile images(folder.file(""));
   ASSERT_EQ(images.rows(), 3);

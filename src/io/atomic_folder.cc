@@ -101,16 +101,21 @@ bool recover_folder(const std::string& target) {
   return is_complete(place);
 }
 
+void require_place(const std::string& target) {
+  if (is_complete(target) || !anything_at(target)) return;
+  if (is_folder(target) && list_folder(target).empty()) return;
+  throw Error(ErrorCode::bad_config, target,
+              "this place is taken by something that Snug did not complete (it has no " +
+                  std::string(kCompleteMarkerName) + ")",
+              "move it away or choose another place");
+}
+
 AtomicFolder::AtomicFolder(std::string target, AtomicFolderOptions options)
     : target_(without_trailing_slashes(std::move(target))),
       temporary_(new_name(target_)),
       options_(std::move(options)) {
-  const bool is_ours = recover_folder(target_);
-  if (!is_ours && anything_at(target_) && (!is_folder(target_) || !list_folder(target_).empty())) {
-    throw Error(ErrorCode::bad_config, target_,
-                "this place is taken by something that Snug did not complete",
-                "move it away or choose another place");
-  }
+  (void)recover_folder(target_);
+  require_place(target_);
   const std::string parent = parent_folder(target_);
   make_folders(parent);
   require_free_disk(target_, options_.expected_bytes);

@@ -63,6 +63,10 @@ class AtomicFolder {
   bool is_committed_ = false;
 };
 
+/// Throws Error{bad_config} where something stands at the place that no commit made: it would be in
+/// the way of the next one. An empty folder is not.
+void require_place(const std::string& target);
+
 /// True if the folder was committed: it exists and carries the completeness marker.
 [[nodiscard]] bool is_complete(const std::string& folder);
 

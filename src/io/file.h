@@ -83,7 +83,11 @@ class File {
 /// AtomicFolder.
 void write_file(const std::string& path, std::string_view text);
 /// Replaces the file whole or not at all: temporary sibling, fsync, rename, fsync of the folder.
+/// What is no plain file is written through.
 void replace_file(const std::string& path, std::string_view text);
+/// False of a device, a pipe and a link (/dev/stdout is one): a rename would put a file in its
+/// place.
+[[nodiscard]] bool is_replaceable(const std::string& path);
 /// Copies in bounded chunks and forces the copy to the disk. Returns the SHA-256 of what was
 /// written.
 std::string copy_file(const std::string& from, const std::string& to);

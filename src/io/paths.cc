@@ -175,7 +175,13 @@ void sync_folder(const std::string& path) {
   if (error_number != 0) throw_system_error(path, "force to the disk", error_number);
 }
 
+bool is_replaceable(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
+}
+
 void replace_file(const std::string& path, std::string_view text) {
+  if (!is_replaceable(path)) return write_file(path, text);
   const std::string temporary = path + ".snug-new";
   try {
     write_file(temporary, text);

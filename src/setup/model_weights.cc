@@ -163,6 +163,8 @@ void refuse_other_weights(const std::string& folder) {
   if (!io::is_folder(folder) || is_model_folder(folder)) return;
   const std::vector<std::string> files = weight_files(folder);
   if (files.empty()) return;
+  for (const std::string& name : files)  // of a cache whose downloads are gone
+    if (io::is_dangling(folder + "/" + name)) io::throw_dangling(folder + "/" + name);
   throw Error(
       ErrorCode::bad_data, folder,
       "the folder has neither model.safetensors nor pytorch_model.bin, and the weights that "

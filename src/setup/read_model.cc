@@ -67,6 +67,7 @@ void take_preset(const RunConfig& config, Model& model) {
     }
     presets += (presets.empty() ? "" : ", ") + *family->presets_help;
   }
+  if (io::is_dangling(config.model)) io::throw_dangling(config.model);
   throw Error(ErrorCode::bad_config, "model",
               "'" + config.model + "' is neither a folder that exists nor a preset",
               "Snug downloads nothing: get the model's folder (config.json, model.safetensors, "

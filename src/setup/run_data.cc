@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "io/file.h"
+#include "io/weight_files.h"
+#include "setup/adapter_config.h"
 #include "setup/data_notices.h"
 #include "setup/listed.h"
 #include "setup/process_memory.h"
@@ -40,7 +42,11 @@ data::BadRows policy_of(const RunConfig& config) {
 
 std::string model_tokenizer_folder(const RunConfig& config) {
   if (!io::is_folder(config.model)) return {};
-  return Tokenizer::is_in(config.model) ? config.model : std::string();
+  if (Tokenizer::is_in(config.model)) return config.model;
+  if (!is_adapter_folder(config.model)) return {};
+  // peft saves adapters alone: their tokens are the base's.
+  const std::string base = read_adapter_config(config.model).base;
+  return io::is_folder(base) && Tokenizer::is_in(base) ? base : std::string();
 }
 
 /// Where a folder says its tokenizer twice.
@@ -50,6 +56,19 @@ std::string tokenizer_notice(const std::string& path) {
   if (files.size() < 2) return {};
   return "the tokenizer is read from " + files.front() + " of " + path + ", not from " +
          joined({files.begin() + 1, files.end()}, files.size());
+}
+
+// Rows of trained embeddings belong to the tokens that they were trained with: a vocabulary that is
+// learned here would give each of them another meaning, without an error.
+void refuse_without_tokenizer(const RunConfig& config) {
+  const bool has_weights = io::is_folder(config.model) && !io::weight_entries(config.model).empty();
+  if (!has_weights && !is_adapter_folder(config.model)) return;
+  throw Error(
+      ErrorCode::bad_data, config.model,
+      "the folder has weights and no tokenizer, and the weights mean nothing for the tokens "
+      "of another",
+      "put the tokenizer's files (tokenizer.json, vocab.txt, ...) into it, or give "
+      "tokenizer: the folder that they are in");
 }
 
 std::unique_ptr<const Tokenizer> learn_tokenizer(const RunConfig& config, const RunOptions& options,
@@ -172,7 +191,10 @@ bool learns_vocabulary(const RunConfig& config, const std::string& tokenizer_fol
 std::unique_ptr<const Tokenizer> open_tokenizer(const RunConfig& config, const RunOptions& options,
                                                 const std::string& tokenizer_folder,
                                                 const data::RowForm& form) {
-  if (learns_vocabulary(config, tokenizer_folder)) return learn_tokenizer(config, options, form);
+  if (learns_vocabulary(config, tokenizer_folder)) {
+    refuse_without_tokenizer(config);
+    return learn_tokenizer(config, options, form);
+  }
   std::string path = tokenizer_folder;
   if (path.empty()) {
     path = config.tokenizer.empty() ? model_tokenizer_folder(config) : config.tokenizer;

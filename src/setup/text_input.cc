@@ -129,9 +129,8 @@ class TextInput final : public Input {
   [[nodiscard]] std::unique_ptr<const Tokenizer> open_tokenizer_alone(
       const RunConfig& config, const RunOptions& options, const Model& model,
       const std::string& folder) const override {
-    return learns_vocabulary(config, folder)
-               ? nullptr
-               : open_tokenizer(config, options, folder, *model.task->rows);
+    if (learns_vocabulary(config, folder) && model.weights_folder.empty()) return nullptr;
+    return open_tokenizer(config, options, folder, *model.task->rows);
   }
   void open_training(const RunConfig& config, const RunOptions& options, const Model& model,
                      const std::string& tokenizer_folder, const WorkFolder& work,

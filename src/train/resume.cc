@@ -49,6 +49,10 @@ std::optional<TrainState> read_checkpoint(const RunFolder& folder, const RunOpti
   }
 }
 
+void refuse_incomplete(const RunFolder& folder) {
+  for (const std::string& place : {folder.last(), folder.best()}) io::require_place(place);
+}
+
 std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& now) {
   std::vector<KeyChange> changes;
   const RunConfig resolved_before = with_optimizer_values(before);

@@ -19,6 +19,10 @@ namespace snug::train {
 [[nodiscard]] std::optional<TrainState> read_checkpoint(const RunFolder& folder,
                                                         const RunOptions& options);
 
+/// A checkpoint that lost its marker is none: said before anything is done, not by the first save,
+/// when the run is over and its log is cut. Throws Error{bad_config}.
+void refuse_incomplete(const RunFolder& folder);
+
 /// The keys that have another value than in the checkpoint. Throws Error{bad_config} for one that
 /// is fixed.
 [[nodiscard]] std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& now);

@@ -35,6 +35,9 @@ void convert_weights(const std::string& file, const std::string& output,
   if (io::is_folder(output) || io::absolute_path(output) == io::absolute_path(file))
     throw Error(ErrorCode::bad_config, "output", "'" + output + "' cannot be written over",
                 "give the name of a new file");
+  if (!io::is_replaceable(output))
+    throw Error(ErrorCode::bad_config, "output", "'" + output + "' is a device, a pipe or a link",
+                "give the name of a new file");
   const io::WeightFiles weights(file);
   std::vector<io::TensorToWrite> tensors;
   for (const io::TensorInfo& tensor : weights.tensors())

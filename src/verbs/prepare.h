@@ -38,6 +38,9 @@ struct RunSetup {
                                     const Machine& machine, RunSetup& setup);
 /// The same with levers that were taken before.
 void set_levers(const LeverKeys& levers, RunConfig& config);
+/// Throws Error{bad_data} where levers that were read from `file` hold a key that a resumed run may
+/// have anew: its budget or a folder, say, which are the user's.
+void check_levers(const LeverKeys& levers, const std::string& file);
 
 /// Tells on_progress of planning that takes a while.
 [[nodiscard]] std::function<void(int64_t done, int64_t total, const char* phase)> planning_sink(

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/stop.h"
 #include "io/file.h"
 #include "io/lock.h"
 #include "setup/model_weights.h"
@@ -36,6 +37,12 @@ void refuse_without_base(const train::Model& model) {
               "set model to a folder with model.safetensors or pytorch_model.bin");
 }
 
+// The first on a machine is measured, which takes a while.
+Machine machine_of(const RunConfig& config, const RunOptions& options) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  return Machine(config.threads, options.profile_folder);
+}
+
 train::PlannedRun plan_for(const RunConfig& config, const RunOptions& options,
                            const train::RunSetup& setup, const Machine& machine,
                            const std::optional<TrainState>& state) {
@@ -63,9 +70,11 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   const io::FolderLock lock(folder.path);
   std::optional<TrainState> state = train::read_checkpoint(folder, options);
   if (!config.resume) refuse_used_folder(folder);
+  train::refuse_incomplete(folder);
   RunConfig before = config;
   std::vector<train::KeyChange> changes;
   if (state) {
+    train::check_levers(state->levers, train::state_path(folder.last()));
     train::set_levers(state->levers, config);  // a resumed run keeps its own
     before = RunConfig::from_json(state->config_json, train::state_path(folder.last()));
     if (config.task == "auto") config.task = before.task;  // what the labels looked like then
@@ -73,7 +82,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   }
 
   const train::WorkFolder work(config);
-  const Machine machine(config.threads, options.profile_folder);
+  const Machine machine = machine_of(config, options);
   train::RunSetup setup =
       train::open_setup(config, options, work, state ? folder.last() : std::string());
   refuse_without_base(setup.model);

@@ -252,6 +252,17 @@ class Weights(FolderCase):
         (folder / "model-00001-of-00002.safetensors").rename(folder / "tf_model.h5")
         self.refused("from transformers import BertForMaskedLM as M", model=folder, vocab_size=None)
 
+    def test_trained_weights_never_get_a_vocabulary_that_is_learned(self):
+        folder = self.copy_of(self.train("run") / "best", "no-tokens")
+        (folder / ".snug.complete").unlink()
+        kept = self.copy_of(folder, "tokens")
+        for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+            (folder / name).unlink()
+        for verb in ("train", "plan", "eval"):
+            self.refused("weights and no tokenizer", "or give tokenizer", verb=verb, model=folder, vocab_size=None,
+                         **(dict(train_file=None, validation_file=None, output_dir=None) if verb == "plan" else {}))
+        self.further("given", folder, tokenizer=kept)
+
     def test_fields_that_are_not_understood_are_said(self):
         folder = self.copy_of(self.train("run") / "best", "fields")
         edit_config(folder, layer_scale=0.5)
@@ -268,6 +279,14 @@ class Weights(FolderCase):
                          verb=verb, model=folder, vocab_size=None, **more)
         said, _ = self.further("new_head", folder, fresh_head=True)
         self.assertIn("classifier.weight", said)
+
+    def test_a_link_to_weights_that_are_gone_is_said(self):
+        folder = self.copy_of(self.train("run") / "best", "cached")
+        (folder / "model.safetensors").unlink()
+        (folder / "model.safetensors").symlink_to("../blobs/gone")
+        (self.folder / "link").symlink_to("gone")
+        for model in (folder, self.folder / "link"):
+            self.refused("which does not exist", "remove the link", model=model, vocab_size=None)
 
     def test_a_config_alone_trains_fresh_weights_and_lists_them(self):
         folder = self.copy_of(self.train("run") / "best", "alone")

@@ -301,6 +301,11 @@ class Files(Tiny):
             path.write_text(json.dumps(dict(json.loads(original), **{field: value})))
             write_marker(out / "last")
             self.refuse(out, path, f'"{field}"', **values)
+        for lever in ({"output_dir": str(self.folder / "elsewhere")}, {"memory": "8GiB"}, {"no_such_key": "1"}):
+            path.write_text(json.dumps(dict(json.loads(original), levers_taken=lever)))
+            write_marker(out / "last")
+            self.refuse(out, path, '"levers_taken"', *lever, **values)
+        self.assertFalse((self.folder / "elsewhere").exists())
         path.write_text(json.dumps(dict(json.loads(original), epoch=7)))
         write_marker(out / "last")
         self.refuse(out, path, '"global_step" is 4, but', "epoch 7", **values)
@@ -311,6 +316,17 @@ class Files(Tiny):
         path.write_text(original)
         write_marker(out / "last")
         self.ok("train", **self.base(output_dir=out, resume=True, **values))
+
+    def test_a_checkpoint_without_its_marker_is_refused_before_anything_is_done(self):
+        out = self.train("run", max_steps=2)
+        log = (out / "metrics.jsonl").read_bytes()
+        for name in ("last", "best"):
+            marker = (out / name / ".snug.complete").read_bytes()
+            (out / name / ".snug.complete").unlink()
+            self.refuse(out, out / name, "did not complete", max_steps=4)
+            self.assertEqual((out / "metrics.jsonl").read_bytes(), log)
+            (out / name / ".snug.complete").write_bytes(marker)
+        self.ok("train", **self.base(output_dir=out, resume=True, max_steps=4))
 
     def test_half_a_line_of_the_log_is_cut(self):
         values = dict(lr_scheduler_type="constant")

@@ -44,6 +44,29 @@ class Stop(Case):
         lstm = dict(model="lstm", train_batch_size=16, max_seq_length=4000, memory="1TiB", threads=1)
         self.assertLess(self.interrupted(signal.SIGTERM, 1.0, **lstm), 0.2)
 
+    def test_a_signal_ends_tokenize_whether_it_waits_for_lines_or_has_them(self):
+        vocabulary = self.folder / "vocab.txt"
+        vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]) + "\n")
+        words = [common.SNUG, "tokenize", "--model", vocabulary]
+        reader, writer = os.pipe()
+        with subprocess.Popen(["yes", "good"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as endless:
+            for lines in (reader, endless.stdout):
+                process = subprocess.Popen(words, stdin=lines, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                time.sleep(0.5)
+                process.send_signal(signal.SIGINT)
+                said = process.communicate(timeout=10)[1]
+                self.assertEqual(process.returncode, 130, said)
+                self.assertIn("stopped on request", said)
+            endless.kill()
+        os.close(reader)
+        os.close(writer)
+        folder = os.open(self.folder, os.O_RDONLY)
+        process = subprocess.run(words, stdin=folder, capture_output=True, text=True)
+        os.close(folder)
+        said = process.stderr
+        self.assertEqual(process.returncode, 1, said)
+        self.assertIn("standard input", said)
+
     def test_nothing_temporary_is_left(self):
         """The end comes before anything is given back, but not before what lies on the disk."""
         rows = self.folder / "rows.csv"
@@ -55,6 +78,18 @@ class Stop(Case):
             vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "word"]) + "\n")
             self.interrupted(signal.SIGINT, 1.5, **self.deep(3000), train_file=rows, tokenizer=vocabulary)
         self.assertEqual(list(scratch.iterdir()), [])
+
+    def test_a_signal_ends_the_measurement_of_the_machine(self):
+        with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(self.folder / "unmeasured")):
+            process = self.start(**self.base(model="mlp", hidden_sizes=4, output_dir=self.folder / "out", threads=1))
+            time.sleep(1)
+            begin = processor_seconds(process)
+            process.send_signal(signal.SIGINT)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            said = process.communicate()[1]
+        self.assertEqual(process.returncode, 130, said)
+        self.assertLess(usage.ru_utime + usage.ru_stime - begin, 2, said)  # an op is measured to its end
 
     def test_a_long_plan_says_what_it_is_at(self):
         words = ["plan", *options(**self.deep(3000))]

@@ -33,6 +33,25 @@ class Streams(Case):
             self.assertIn("standard output", done.stderr, words)
             self.assertEqual(self.shell(words, "").returncode, 0, words)
 
+    def test_files_asked_for_never_take_the_place_of_a_device_or_a_link(self):
+        problem, target, link = (self.folder / name for name in ("items.csv", "target.csv", "link.csv"))
+        problem.write_text("id,lower,upper,size\n0,0,2,8\n")
+        target.touch()
+        link.symlink_to(target)
+        for words in (["solve", "placement", problem, "--output", link], ["plan", *TINY, "--save-plan", link],
+                      ["plan", *TINY, "--save-problem", link, "--save-schedule", self.folder / "schedule.json"]):
+            target.write_text("")
+            self.assertEqual(self.shell(words, "").returncode, 0, words)
+            self.assertTrue(link.is_symlink(), words)
+            self.assertGreater(target.stat().st_size, 0, words)
+        pipe = self.shell(["solve", "placement", problem, "--json", "--output", "/dev/stderr"], "")
+        self.assertEqual(pipe.returncode, 0, pipe.stderr)
+        self.assertTrue(pipe.stderr.startswith("id,lower,upper,size,offset"), pipe.stderr)
+        weights = common.pathlib.Path(__file__).resolve().parents[1] / "golden/torch_files/protocol2.bin"
+        refused = self.shell(["convert", weights, "--output", link], "")
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertIn("a link", refused.stderr)
+
     def test_training_goes_on_without_a_reader_and_says_so_at_the_end(self):
         for redirection in ("> /dev/full", "2> /dev/full"):
             out = self.folder / f"run{len(redirection)}"

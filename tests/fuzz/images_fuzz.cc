@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/utf8.h"
 #include "data/image_file.h"
 #include "fuzz/fuzz.h"
 
@@ -19,6 +20,8 @@ void read_images(std::string_view input) {
   const std::string file = write_file("images.bin", bytes);
   (void)write_file((choice & 1) != 0 ? "fine_label_names.txt" : "batches.meta.txt", parts[0]);
   const data::ImageFile images(file);
+  for (const std::string& name : images.labels().names())
+    require(!first_invalid_utf8(name), "a class has a name of UTF-8");
   std::vector<float> pixels(3072);
   data::RowColumns columns;
   for (int64_t row = 0; row < images.rows(); ++row) {
