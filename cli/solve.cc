@@ -24,7 +24,7 @@ constexpr SubVerb kSubVerbs[] = {
 };
 
 void print_help(std::ostream& out) {
-  out << "snug solve runs the planner on a problem file; docs/solve.md describes the files.\n\n"
+  out << "snug solve runs the planner on a problem file, as docs/solve.md describes.\n\n"
          "usage: snug solve SUBVERB FILE [--option value ...]\n\n";
   for (const SubVerb& each : kSubVerbs) {
     out << "  " << each.name << std::string(12 - std::string(each.name).size(), ' ') << each.summary

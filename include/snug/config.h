@@ -144,8 +144,9 @@ struct RunConfig {
   std::vector<PrecisionRule> precision_overrides;  // the first that matches wins
   double layerwise_lr_decay = 1.0;
   double max_grad_norm = 1.0;       // 0: no clipping
-  std::string loss_scale = "auto";  // none, dynamic, dynamic_paddle or a number; auto: none
-  double loss_scale_min = 0;        // 0: that of the kind of scale
+  /// none, dynamic, dynamic_paddle or a number; auto: dynamic with fp16, else none
+  std::string loss_scale = "auto";
+  double loss_scale_min = 0;  // 0: that of the kind of scale
   ScheduleKind lr_scheduler_type = ScheduleKind::linear;
   double warmup_ratio = 0.0;
   int64_t warmup_steps = 0;  // above 0 it wins over warmup_ratio

@@ -40,6 +40,9 @@ class Machine {
   /// `threads` 0: every core this process may use. Measures the machine's speed on first use and
   /// keeps it in a file of `profile_folder`; empty: $XDG_CACHE_HOME/snug, else ~/.cache/snug.
   explicit Machine(int64_t threads = 0, const std::string& profile_folder = {});
+  /// Whether that file is there, so that nothing has to be measured: it takes up to half a minute.
+  [[nodiscard]] static bool is_measured(int64_t threads = 0,
+                                        const std::string& profile_folder = {});
   [[nodiscard]] int threads() const;
   [[nodiscard]] const std::string& backend() const;  // its name
 
@@ -93,7 +96,8 @@ struct SessionOptions {
   double learning_rate = 1e-3;
   double weight_decay = 0;
   double max_grad_norm = 0;  // 0: no clipping
-  /// "none", "dynamic", "dynamic_paddle" or a number above 0; "auto": none.
+  /// "none", "dynamic", "dynamic_paddle" or a number above 0; "auto": dynamic where anything is in
+  /// f16, else none.
   std::string loss_scale = "auto";
   double loss_scale_min = 0;  // a dynamic scale falls no lower; 0: that of the kind of scale
   std::vector<ParameterGroup> param_groups = {};

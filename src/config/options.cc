@@ -346,7 +346,8 @@ void add_training(std::vector<Option>& all) {
           {"loss_scale",
            "what the loss is multiplied with for the backward pass, and taken out of gradients "
            "before clipping: dynamic begins with 65536, dynamic_paddle with 32768; both skip an "
-           "update whose gradients overflow, and fall (docs/optimizers.md); auto: none"},
+           "update whose gradients overflow, and fall (docs/optimizers.md); auto: dynamic with "
+           "fp16, else none"},
           &RunConfig::loss_scale),
       number_option(
           {"loss_scale_min",

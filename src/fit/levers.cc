@@ -135,7 +135,8 @@ void add_weights(const Request& request, std::vector<Lever>& levers) {
   if (request.has_coded_weights) return;
   for (const char* word : {"bf16x8", "bfloat16"}) {
     levers.push_back(other_result(request, "weights", word, {{"weight_dtype", word}}));
-    levers.back().is_hint = false;  // 8 bits of the states are worth more
+    // 8 bits of the states are worth more, and change less.
+    levers.back().is_hint = request.recipe.states.bits == 8;
   }
 }
 

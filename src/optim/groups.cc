@@ -77,19 +77,24 @@ std::vector<const GroupRule*> rules_of(const std::vector<std::string>& names,
 std::vector<int64_t> layers_of(const std::vector<std::string>& names) {
   std::unordered_map<std::string, int64_t> layer_of;  // by unit
   std::vector<int64_t> layers;
-  size_t last = 0;  // behind the last parameter that is of a layer
+  // Of no layer, and behind the beginning of the newest. Where a layer ends says nothing: adapters
+  // stand behind the head, with the names of the layers that they are in.
+  std::vector<size_t> behind;
   for (const std::string& name : names) {
     stop_point();
     std::string unit = unit_of(name);
     const auto newest = static_cast<int64_t>(layer_of.size());
     if (unit.empty()) {
+      behind.push_back(layers.size());
       layers.push_back(newest);
-    } else {
-      layers.push_back(layer_of.try_emplace(std::move(unit), newest + 1).first->second);
-      last = layers.size();
+      continue;
     }
+    const auto [place, is_new] = layer_of.try_emplace(std::move(unit), newest + 1);
+    if (is_new) behind.clear();
+    layers.push_back(place->second);
   }
-  for (size_t i = last; last > 0 && i < layers.size(); ++i) ++layers[i];
+  if (layer_of.empty()) return layers;
+  for (const size_t i : behind) ++layers[i];
   return layers;
 }
 

@@ -26,6 +26,13 @@ TEST(Layers_of, follow_the_numbers_in_names) {
                        "lstm.weight_ih_l0_reverse", "lstm.weight_hh_l1", "classifier.weight"}),
             (Layers{0, 1, 1, 1, 2, 3}));
   EXPECT_EQ(layers_of({"a.weight", "b_last.weight"}), (Layers{0, 0}));
+  // Adapters stand behind the head, which is above them all the same.
+  EXPECT_EQ(layers_of({"embeddings.weight", "layer.0.query.weight", "layer.1.query.weight",
+                       "classifier.weight", "layer.0.query.lora_A.weight",
+                       "layer.1.query.lora_A.weight"}),
+            (Layers{0, 1, 2, 3, 1, 2}));
+  EXPECT_EQ(layers_of({"layer.0.query.weight", "classifier.weight", "layer.0.query.lora_A.weight"}),
+            (Layers{1, 2, 1}));
   EXPECT_EQ(layers_of({}), Layers{});
 }
 

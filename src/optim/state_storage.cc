@@ -10,6 +10,13 @@
 namespace snug::optim {
 namespace {
 
+// The first rule that matches, or the end.
+auto rule_of(const StateStorage& storage, const std::string& parameter) {
+  return std::find_if(
+      storage.overrides.begin(), storage.overrides.end(),
+      [&](const StateBits& each) { return matches_wildcard(each.match, parameter); });
+}
+
 // The op of a step with coded states has as many of them as the optimizer has states.
 bool has_states_like(const Options& options, const Shape& shape) {
   const std::vector<StateSpec> states = (*options.optimizer->states)(options.settings, shape);
@@ -44,9 +51,7 @@ std::optional<StateCodec> codec_for(const StateStorage& storage, const Options& 
                                     const std::string& parameter, const Shape& shape,
                                     bool is_table) {
   if (!has_states_like(options, shape)) return std::nullopt;
-  const auto rule =
-      std::find_if(storage.overrides.begin(), storage.overrides.end(),
-                   [&](const StateBits& each) { return matches_wildcard(each.match, parameter); });
+  const auto rule = rule_of(storage, parameter);
   const bool is_coded =
       rule != storage.overrides.end()
           ? rule->bits == 8
@@ -82,6 +87,15 @@ void check_storage(const StateStorage& storage, const Options& options,
       throw Error(ErrorCode::bad_config, "optim_bits_overrides",
                   "every weight that the pattern '" + rule.match + "' matches is frozen",
                   "leave it away: what is frozen has no states");
+    const bool wins = std::any_of(owners.begin(), owners.end(), [&](const StateOwner& owner) {
+      const auto first = rule_of(storage, owner.name);
+      return first != storage.overrides.end() && &*first == &rule;
+    });
+    if (!wins)
+      throw Error(ErrorCode::bad_config, "optim_bits_overrides",
+                  "the pattern '" + rule.match +
+                      "' comes after patterns that match all its trained weights",
+                  "put it before them: the first match wins");
   }
   const bool is_any_coded = std::any_of(owners.begin(), owners.end(), [&](const StateOwner& owner) {
     return codec_for(storage, options, owner.name, owner.shape, owner.is_table).has_value();

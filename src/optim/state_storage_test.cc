@@ -63,6 +63,9 @@ TEST(State_storage, refuses_what_would_change_nothing) {
             "optim_bits_overrides: the pattern 'conv.*' matches no weight of the model");
   EXPECT_EQ(refusal({.overrides = {{"frozen.*", 8}}}, make_options("adamw")),
             "optim_bits_overrides: every weight that the pattern 'frozen.*' matches is frozen");
+  EXPECT_EQ(refusal({.overrides = {{"*", 8}, {"dense.*", 32}}}, make_options("adamw")),
+            "optim_bits_overrides: the pattern 'dense.*' comes after patterns that match all its "
+            "trained weights");
   const std::string none_coded =
       "optim_bits: no state would be in 8 bits: each weight that is trained has fewer than 4096 "
       "elements, or is a table of embeddings";

@@ -13,6 +13,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "programs/recipe.h"
 #include "snug/error.h"
+#include "snug/lora.h"
 
 namespace snug::train {
 namespace {
@@ -53,7 +54,9 @@ class Choice {
     std::set<ValueId> found;
     for (size_t i = 0; i < graph_.values.size(); ++i) {
       const Value& value = graph_.values[i];
-      if (is_large(value) && trained_.count(value.name) == 0 && !network_.is_head(value.name))
+      // A frozen adapter is of no base whose folder would have its values when it is saved.
+      const bool is_of_base = !network_.is_head(value.name) && !is_adapter_name(value.name);
+      if (is_large(value) && trained_.count(value.name) == 0 && is_of_base)
         found.insert(static_cast<ValueId>(i));
     }
     if (only_direct) keep_direct(found);

@@ -55,6 +55,11 @@ Machine::Machine(int64_t threads, const std::string& profile_folder) {
       Impl{.threads = own, .name = kCpu, .backend = make_backend(kCpu, own, profile_folder)});
 }
 
+bool Machine::is_measured(int64_t threads, const std::string& profile_folder) {
+  const int own = threads_of(threads);
+  return has_profile(profile_file(profile_folder, own), own);
+}
+
 int Machine::threads() const { return impl_->threads; }
 const std::string& Machine::backend() const { return impl_->name; }
 

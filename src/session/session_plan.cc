@@ -303,10 +303,13 @@ namespace {
 std::string precision_text(const SessionOptions& options) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
-  const bool evaluates_apart = !options.bf16 && !options.fp16;
-  if (options.bf16 || options.fp16) add(options.bf16 ? "bf16" : "fp16");
-  if (evaluates_apart && (options.bf16_full_eval || options.fp16_full_eval))
-    add(std::string("evaluation ") + (options.bf16_full_eval ? "bf16" : "fp16"));
+  const auto name_of = [](bool bf16, bool fp16) {
+    return std::string(bf16 ? "bf16" : fp16 ? "fp16" : "");
+  };
+  const std::string training = name_of(options.bf16, options.fp16);
+  const std::string evaluation = name_of(options.bf16_full_eval, options.fp16_full_eval);
+  if (!training.empty()) add(training);
+  if (!evaluation.empty() && evaluation != training) add("evaluation " + evaluation);
   if (options.weight_dtype != "float32") add("trained weights " + options.weight_dtype);
   if (options.frozen_dtype != "float32") add("frozen weights " + options.frozen_dtype);
   for (const PrecisionRule& rule : options.precision_overrides) add(rule.match + " " + rule.dtype);

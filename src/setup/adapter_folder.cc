@@ -121,6 +121,9 @@ LoraOptions match_adapters(const Model& model) {
     lora.match.push_back(weight.name);
   }
   for (const io::TensorInfo& tensor : adapters.file().tensors()) {
+    if (tensor.name.find(".lora_embedding_") != std::string::npos)
+      fail("'" + tensor.name + "' adapts a table of embeddings, which is no linear map",
+           "train adapters of linear maps alone");
     if (used.count(tensor.name) == 0)
       fail("'" + tensor.name + "' belongs to no weight of the model",
            "give the base that the adapters belong to");

@@ -34,6 +34,17 @@ bool is_trained_folder(const std::string& folder) {
   return train::is_model_folder(folder) || train::is_adapter_folder(folder);
 }
 
+/// What the run in output_dir took of what is allowed, and what evaluation computes in follows.
+void take_precision_of_run(RunConfig& config) {
+  const std::string last = train::RunFolder{config.output_dir}.last();
+  if (config.allow.empty() || config.bf16 || config.fp16) return;
+  if (!io::file_exists(train::state_path(last))) return;
+  LeverKeys levers = train::load_state(last).levers;
+  std::erase_if(levers,
+                [](const auto& lever) { return lever.first != "bf16" && lever.first != "fp16"; });
+  train::set_levers(levers, config);
+}
+
 /// The configuration with `model` set to the trained folder, whose head and adapters stay.
 RunConfig with_trained_model(const RunConfig& config) {
   RunConfig out = config;
@@ -48,6 +59,7 @@ RunConfig with_trained_model(const RunConfig& config) {
     const std::string folder = config.output_dir + "/" + name;
     if (config.output_dir.empty() || !is_trained_folder(folder)) continue;
     out.model = folder;
+    take_precision_of_run(out);
     return out;
   }
   throw Error(ErrorCode::bad_config, "model",
@@ -89,7 +101,7 @@ void open_rows(const RunConfig& config, const RunOptions& options, const std::st
 }
 
 void open_session(const RunConfig& config, const RunOptions& options, Trained& trained) {
-  const Machine machine(config.threads, options.profile_folder);
+  const Machine machine = train::open_machine(config, options);
   const std::vector<Lengths> lengths(trained.buckets.begin(), trained.buckets.end());
   SessionOptions session{
       .memory = config.memory,

@@ -27,7 +27,7 @@ Explanation explain_run(const RunConfig& given, const RunOptions& options) {
   };
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const train::WorkFolder work(config);
-  const Machine machine(config.threads, options.profile_folder);
+  const Machine machine = train::open_machine(config, options);
   end("machine", fmt::format("the {} backend, {} threads", machine.backend(), machine.threads()));
 
   train::RunSetup setup = train::open_setup(config, options, work, {});

@@ -15,7 +15,7 @@ auto with_setup(const RunConfig& given, const RunOptions& options, const Made& m
   config.require({"model"});
   (void)train::checked_budget(config, options, train::AboveLimit::is_said);
   train::WorkFolder work(config);
-  const Machine machine(config.threads, options.profile_folder);
+  const Machine machine = train::open_machine(config, options);
   train::RunSetup setup = train::open_setup(config, options, work, {});
   const std::function<void(const Error&)> leave = [&](const Error& heard) {
     work.remove();

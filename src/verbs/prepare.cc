@@ -5,6 +5,7 @@
 
 #include "base/stop.h"
 #include "base/units.h"
+#include "setup/data_notices.h"
 #include "setup/input.h"
 #include "setup/model_network.h"
 #include "setup/notices.h"
@@ -172,6 +173,14 @@ SessionOptions options_for(const RunConfig& config, const RunOptions& options,
 }
 
 }  // namespace
+
+Machine open_machine(const RunConfig& config, const RunOptions& options) {
+  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  if (!Machine::is_measured(config.threads, options.profile_folder))
+    say(options,
+        "measuring how fast this machine is, once for this number of threads: up to half a minute");
+  return Machine(config.threads, options.profile_folder);
+}
 
 SessionOptions session_options(const RunConfig& config, const RunOptions& options,
                                const RunSetup& setup, const Machine& machine, int64_t micro_batch) {

@@ -27,6 +27,9 @@ struct RunSetup {
 [[nodiscard]] RunSetup open_setup(const RunConfig& config, const RunOptions& options,
                                   const WorkFolder& work, const std::string& checkpoint);
 
+/// What the verb runs on. Measuring it for the first time is said, and hears a signal.
+[[nodiscard]] Machine open_machine(const RunConfig& config, const RunOptions& options);
+
 /// How the run is planned and trained; `micro_batch` 0: chosen by the planner. Refers to all that
 /// it is given. Weights are not initialised.
 [[nodiscard]] SessionOptions session_options(const RunConfig& config, const RunOptions& options,

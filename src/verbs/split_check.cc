@@ -88,7 +88,7 @@ class SplitRun {
     const std::vector<TensorInfo> tensors = session_.tensors();
     std::vector<std::span<const float>> values;
     for (const TensorInfo& tensor : tensors) {
-      if (tensor.kind != TensorKind::parameter) continue;
+      if (tensor.kind != TensorKind::parameter || tensor.is_frozen_code()) continue;
       const std::vector<optim::NamedState> states =
           optim::states_of(options, tensor.name, tensor.shape);
       if (states.empty()) values.push_back(session_.view(tensor.name));
@@ -128,9 +128,10 @@ double squared_distance(std::span<const float> values, const io::File& file, int
 }  // namespace
 
 bool shows_gradients(const RunConfig& config) {
-  // Codes round more than the order of a sum does.
-  const bool has_codes = optim::has_codes(
-      optim::make_storage(config.optim_bits, config.optim_codec, config.optim_bits_overrides));
+  // Codes, of states and of weights, round more than the order of a sum does.
+  const bool has_codes = config.weight_dtype != RunConfig().weight_dtype ||
+                         optim::has_codes(optim::make_storage(config.optim_bits, config.optim_codec,
+                                                              config.optim_bits_overrides));
   const optim::Options options = optimizer_of(config);
   return !has_codes && (share_of(options) > 0 || !has_states(options));
 }
@@ -143,6 +144,8 @@ RunConfig with_plain_updates(const RunConfig& config) {
   plain.set("optim_args", "");
   plain.set("optim_bits", "32");
   plain.set("optim_bits_overrides", "");
+  plain.optim_codec = RunConfig().optim_codec;
+  plain.weight_dtype = RunConfig().weight_dtype;
   for (const Optimizer* each : optimizers()) {
     plain.optim = *each->name;
     if (!has_states(optimizer_of(plain))) return plain;

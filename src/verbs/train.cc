@@ -3,7 +3,6 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "base/stop.h"
 #include "io/file.h"
 #include "io/lock.h"
 #include "setup/model_weights.h"
@@ -35,12 +34,6 @@ void refuse_without_base(const train::Model& model) {
   throw Error(ErrorCode::bad_config, "lora",
               "'" + model.name + "' has no trained weights: its adapters would belong to nothing",
               "set model to a folder with model.safetensors or pytorch_model.bin");
-}
-
-// The first on a machine is measured, which takes a while.
-Machine machine_of(const RunConfig& config, const RunOptions& options) {
-  const StopScope stop({.cancel = options.cancel, .deadline = {}});
-  return Machine(config.threads, options.profile_folder);
 }
 
 train::PlannedRun plan_for(const RunConfig& config, const RunOptions& options,
@@ -82,7 +75,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   }
 
   const train::WorkFolder work(config);
-  const Machine machine = machine_of(config, options);
+  const Machine machine = train::open_machine(config, options);
   train::RunSetup setup =
       train::open_setup(config, options, work, state ? folder.last() : std::string());
   refuse_without_base(setup.model);

@@ -41,6 +41,7 @@ struct Case {
 SessionPlan plan_with(const Case& it, const RecomputeSetting& recompute, int64_t micro_batch) {
   RunConfig config = it.config;
   config.recompute = recompute;
+  if (micro_batch != config.train_batch_size) config.two_pass_clip.reset();  // of a whole batch
   return train::plan_setup(config, it.options, it.setup, it.machine, micro_batch).plan;
 }
 
@@ -162,7 +163,7 @@ VerifyReport verify_run(const RunConfig& given, const RunOptions& options) {
   RunConfig scratch = config;
   scratch.output_dir.clear();
   const train::WorkFolder work(scratch);
-  const Machine machine(config.threads, options.profile_folder);
+  const Machine machine = train::open_machine(config, options);
   train::RunSetup setup = train::open_setup(config, options, work, {});
   (void)train::take_levers(config, options, machine, setup);
   const Case it{config, options, setup, machine};

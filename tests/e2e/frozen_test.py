@@ -75,6 +75,12 @@ class Frozen(Case):
             self.ok("eval", model=out / "last", test_file=self.valid_file, frozen_dtype=dtype, threads=2)
             self.ok("eval", model=out / "last", test_file=self.valid_file, threads=2)
 
+    def test_frozen_adapters_stay_in_f32_and_are_saved(self):
+        for dtype in ("int8", "bfloat16"):
+            keys = self.keys(dtype, freeze="first:1", lora=json.dumps({"match": "*.query.weight", "r": 32}), max_steps=2)
+            out = self.train(f"frozen-{dtype}", **keys)
+            self.assertTrue((out / "last/adapter_model.safetensors").exists())
+
     def test_what_would_be_lost_or_change_nothing_is_refused(self):
         for keys, text in ((dict(freeze=None), "no weight is frozen"), (dict(model="bert-tiny", vocab_size=400), "is frozen and in no folder"),
                            (dict(frozen_dtype="int4"), "frozen_dtype")):

@@ -43,6 +43,15 @@ class Hints(Case):
         found = self.apply_all("1200MiB", model="bert-base", train_batch_size=8, max_seq_length=512)
         self.assertIn("--optim sgd", found)
 
+    def test_weights_in_fewer_bits_are_named_once_the_states_have_8(self):
+        keys = dict(model="bert-mini", vocab_size=8000, train_batch_size=8, max_seq_length=24, max_grad_norm=0)
+        least = {dtype: self.plan(**keys, memory="1TiB", optim_bits=8, weight_dtype=dtype)["smallest_budget_bytes"]
+                 for dtype in ("float32", "bfloat16")}
+        budget = (least["float32"] + 3 * least["bfloat16"]) // 4 // common.PAGE * common.PAGE
+        found = self.apply_all(budget, **keys, optim_bits=8)
+        self.assertIn("--weight_dtype bfloat16", found)
+        self.assertFalse([words for words in self.apply_all(budget, **keys) if "weight_dtype" in words])
+
     def test_bert(self):
         self.apply_at_shares(model="bert-mini", train_batch_size=16, max_seq_length=256)
         self.apply_at_shares(model="bert-tiny", train_batch_size=4, max_seq_length=512, max_grad_norm=0)

@@ -3,7 +3,7 @@ trained and kept on resume; nothing is taken that is not allowed; more memory is
 import json
 import random
 
-from common import PAGE, Case, main, options, run, sha256
+from common import PAGE, Case, main, options, run, set_rates, sha256
 
 
 def words(keys):
@@ -114,6 +114,19 @@ class Levers(Case):
         self.assertIn("levers taken: --", resumed)
         self.assertEqual(sha256(cut["output_dir"] / "last/model.safetensors"), sha256(plain / "last/model.safetensors"))
         self.assertEqual(json.loads((cut["output_dir"] / "plan.json").read_text())["levers_taken"], taken)
+
+    def test_evaluation_computes_as_a_run_that_took_its_precision(self):
+        # So many bytes a second that what takes fewer is faster, whatever this machine is.
+        env = set_rates(self.folder, {"": dict(per_call=1e-9, per_flop=0, per_byte=1e-7)})
+        keys = self.base(model="bert-mini", train_batch_size=16, max_steps=2, output_dir=self.folder / "mixed", allow="bf16")
+        self.ok("train", env=env, **keys)
+        state = json.loads((self.folder / "mixed/last/snug_state.json").read_text())
+        self.assertEqual(state["levers_taken"], {"bf16": "true"})
+        logged = json.loads((self.folder / "mixed/evaluations.jsonl").read_text().splitlines()[-1])["eval_loss"]
+        found = json.loads(self.ok("eval", **keys).stdout)["loss"]
+        self.assertEqual(found, logged)
+        self.assertNotEqual(json.loads(self.ok("eval", **dict(keys, allow="adam8bit", bf16="false", output_dir="",
+                                                              model=self.folder / "mixed/best")).stdout)["loss"], logged)
 
     def test_adapters_are_taken_with_trained_weights_alone(self):
         keys = dict(max_seq_length=32, train_batch_size=4, memory="1GiB", allow="lora")

@@ -178,6 +178,9 @@ class Lora(Case):
         spare = {key: (shapes[key][1], tensors[key]) for key in tensors}
         self.write(changed / "adapter_model.safetensors", dict(spare, **{"base_model.model.zz": ([1], [0.0])}))
         self.refused("'base_model.model.zz' belongs to no weight", **keys)
+        table = "base_model.model.bert.embeddings.word_embeddings.lora_embedding_A"
+        self.write(changed / "adapter_model.safetensors", dict(spare, **{table: ([1], [0.0])}))
+        self.refused(f"'{table}' adapts a table of embeddings", **keys)
         config["base_model_name_or_path"] = str(self.folder / "gone")
         self.write(changed / "adapter_model.safetensors", spare)
         (changed / "adapter_config.json").write_text(json.dumps(config))

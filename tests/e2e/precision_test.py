@@ -45,6 +45,18 @@ class Precision(Case):
             out = self.train(f"{model}-weights", model=model, max_steps=2, weight_dtype="bfloat16")
             self.assertTrue(all(loss < 10 for loss in self.losses(out)), model)
 
+    def test_every_lever_of_a_small_recipe_at_once_keeps_its_bits(self):
+        recipe = dict(MINI, freeze="embeddings,first:2", optim_bits=8, micro_batch_size=2, max_grad_norm=1)
+        for switch in ("bf16", "fp16"):
+            keys = dict(recipe, **{switch: True})
+            self.check_bits(f"recipe-{switch}", **keys)
+            wanted = sha256(self.folder / f"whole-recipe-{switch}/last/model.safetensors")
+            for recompute in ("none", "all"):
+                out = self.train(f"{recompute}-{switch}", **keys, max_steps=4, recompute=recompute)
+                self.assertEqual(sha256(out / "last/model.safetensors"), wanted, recompute)
+                again = json.loads((out / "plan.json").read_text())["ops_run_again"]
+                self.assertEqual(again > 0, recompute == "all")
+
     def test_every_family_trains(self):
         for model in ("distilbert-tiny", "lstm", "mlp"):
             for switch in ("bf16", "fp16"):
@@ -118,6 +130,9 @@ class Precision(Case):
         self.assertIn("  precision   bf16, trained weights bf16x8\n", said)
         found = self.plan(**self.base(**MINI, fp16_full_eval=True, freeze="embeddings", frozen_dtype="int8"))
         self.assertEqual(found["precision"], "evaluation fp16, frozen weights int8")
+        apart = self.plan(**self.base(**MINI, bf16=True, fp16_full_eval=True))
+        self.assertEqual(apart["precision"], "bf16, evaluation fp16")
+        self.assertEqual(self.plan(**self.base(**MINI, bf16=True, bf16_full_eval=True))["precision"], "bf16")
 
     def test_what_cannot_be_is_refused(self):
         self.refused("plan", "both are asked for", **self.base(**MINI, bf16=True, fp16=True))

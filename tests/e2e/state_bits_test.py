@@ -72,6 +72,13 @@ class StateBits(Case):
                     keys["momentum"] = 0.9
                 self.ok("verify", **self.base(**keys))
 
+    def test_what_is_in_fewer_bits_or_in_two_passes_verifies(self):
+        for keys in (dict(optim_bits=8, optim_codec="bnb"), dict(optim_bits=8, weight_dtype="bfloat16"),
+                     dict(optim="sgd", weight_dtype="bf16x8"), dict(two_pass_clip="true"),
+                     dict(optim="sgd", freeze="embeddings", frozen_dtype="int8")):
+            report = json.loads(self.ok("verify", **self.base(**keys, json=True)).stdout)
+            self.assertTrue(report["is_equal"], report)
+
     def test_what_would_change_nothing_is_refused(self):
         for keys, text in ((dict(optim="sgd"), "sgd has no states of a weight's size"), (dict(optim="adafactor"), "adafactor has no states"),
                            (dict(optim_bits_overrides='[{"match": "zz", "bits": 8}]'), "matches no weight"),

@@ -89,6 +89,7 @@ class Stop(Case):
             process.returncode = os.waitstatus_to_exitcode(status)
             said = process.communicate()[1]
         self.assertEqual(process.returncode, 130, said)
+        self.assertIn("measuring how fast this machine is", said)
         self.assertLess(usage.ru_utime + usage.ru_stime - begin, 2, said)  # an op is measured to its end
 
     def test_a_long_plan_says_what_it_is_at(self):

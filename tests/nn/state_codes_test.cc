@@ -4,6 +4,7 @@
 // codec's vectors against its plain version, its precision, and that it rounds without a bias.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -228,6 +229,171 @@ TEST(State_codes, of_what_is_not_finite_show_it_in_the_scale) {
           state_coder({codec, false}).encode(values.data(), kStateBlock, 1, codes.data())));
     }
   }
+}
+
+// test_dynamic_blockwise_quantization of bitsandbytes, with its bounds.
+TEST(Bnb_codes, round_trip) {
+  struct Case {
+    bool is_normal, is_signed;
+    double absolute, relative;  // mean differences
+  };
+  for (const Case& each : {Case{true, true, 0.011, 0.018}, Case{false, true, 0.0036, 0.015},
+                           Case{false, false, 0.0023, 0.012}}) {
+    const StateForm form{StateCodec::bnb, !each.is_signed};
+    PhiloxStream random(11);
+    double absolute = 0;
+    double relative = 0;
+    constexpr int kBlocks = 1000;
+    for (int block = 0; block < kBlocks; ++block) {
+      std::array<float, kStateBlock> values{};
+      for (float& value : values)
+        value = static_cast<float>(each.is_normal ? random.normal() : random.uniform());
+      std::array<uint8_t, kStateBlock> codes{};
+      std::array<float, kStateBlock> back{};
+      decode_states(form, encode_states(form, values, 0, codes.data()), codes, back.data());
+      for (size_t i = 0; i < values.size(); ++i) {
+        const auto off = static_cast<double>(std::fabs(back[i] - values[i]));
+        absolute += off;
+        relative += off / (static_cast<double>(std::fabs(values[i])) + 1e-8);
+      }
+    }
+    EXPECT_LT(absolute / (kBlocks * kStateBlock), each.absolute);
+    EXPECT_LT(relative / (kBlocks * kStateBlock), each.relative);
+  }
+}
+
+// The numbers of a state that is the operand `codes` and its scales.
+std::vector<float> decoded(const StateForm& form, const std::vector<double>& codes,
+                           const std::vector<double>& scales) {
+  std::vector<uint8_t> bytes(codes.size());
+  std::transform(codes.begin(), codes.end(), bytes.begin(),
+                 [](double code) { return static_cast<uint8_t>(code); });
+  std::vector<float> values(codes.size());
+  for (size_t begin = 0; begin < values.size(); begin += kStateBlock)
+    decode_states(form, static_cast<float>(scales[begin / kStateBlock]),
+                  std::span(bytes).subspan(begin, kStateBlock), &values[begin]);
+  return values;
+}
+
+// test_optimizer8bit of bitsandbytes for Adam, with its bounds: weights, and the states in f32, are
+// brought together behind every update.
+TEST(State_codes, optimizer8bit) {
+  const Shape shape = {8, 1024};
+  const auto count = static_cast<size_t>(element_count(shape));
+  const Attrs attrs = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.0}};
+  for (const StateCodec codec : {StateCodec::bnb, StateCodec::adaptive}) {
+    Attrs coded_attrs = attrs;
+    coded_attrs.set("codec", std::string(to_string(codec)));
+    PhiloxStream random(12);
+    KernelOutputs plain(3, std::vector<double>(count));
+    for (double& w : plain[0]) w = static_cast<double>(static_cast<float>(0.1 * random.normal()));
+    const std::vector<double> no_scales(count / kStateBlock);
+    KernelOutputs coded = {plain[0], plain[1], no_scales, plain[1], no_scales};
+    double absolute = 0;
+    double relative = 0;
+    constexpr int kSteps = 50;
+    for (int step = 1; step <= kSteps; ++step) {
+      std::vector<double> gradient(count);
+      for (double& g : gradient)
+        g = static_cast<double>(static_cast<float>(0.01 * random.normal()));
+      const std::vector<double> hyper = {1e-3, 1 - std::pow(0.9, step), 1 - std::pow(0.999, step),
+                                         0};
+      OneKernel one("adamw", attrs);
+      one.add({DType::f32, shape}, plain[0]).add({DType::f32, shape}, gradient);
+      one.add({DType::f32, shape}, plain[1]).add({DType::f32, shape}, plain[2]);
+      plain = run_on_cpu(one.add_absent().add({DType::f32, {4}}, hyper).add_absent(), 2);
+      OneKernel other("adamw_8bit", coded_attrs);
+      other.add({DType::f32, shape}, coded[0]).add({DType::f32, shape}, gradient);
+      for (size_t i = 1; i < coded.size(); i += 2)
+        other.add({DType::u8, shape}, coded[i])
+            .add({DType::f32, {element_count(shape) / kStateBlock}}, coded[i + 1]);
+      other.add({DType::i64, {3}}, {0.0, static_cast<double>(step - 1), 0.0});
+      coded = run_on_cpu(other.add({DType::f32, {4}}, hyper).add_absent(), 2);
+      for (size_t i = 0; i < count; ++i) {
+        const double off = std::abs(plain[0][i] - coded[0][i]);
+        absolute += off;
+        relative += off / (std::abs(plain[0][i]) + 1e-9);
+      }
+      for (size_t s = 1; s <= 2; ++s) {
+        const std::vector<float> state = decoded({codec, s == 2}, coded[2 * s - 1], coded[2 * s]);
+        int misfits = 0;
+        for (size_t i = 0; i < count; ++i) {
+          const double wanted = plain[s][i];
+          const double off = std::abs(static_cast<double>(state[i]) - wanted);
+          misfits += off > 3e-3 + 1e-3 * std::abs(wanted) ? 1 : 0;
+        }
+        EXPECT_LT(misfits, 20) << to_string(codec) << " state " << s << " step " << step;
+        plain[s].assign(state.begin(), state.end());
+      }
+      coded[0] = plain[0];
+    }
+    EXPECT_LT(absolute / static_cast<double>(kSteps * count), 6e-5) << to_string(codec);
+    EXPECT_LT(relative / static_cast<double>(kSteps * count), 6e-4) << to_string(codec);
+  }
+}
+
+// A block with a scale that is not finite sends the blocks of its thread around the loop that codes
+// states itself: they have the same bits in both.
+TEST(State_codes, steps_have_the_same_bits_in_both_loops) {
+  constexpr int64_t kRows = 6;
+  const Shape shape = {kRows, kStateBlock};
+  const auto count = static_cast<size_t>(element_count(shape));
+  struct Step {
+    const char* op;
+    Attrs attrs;
+    std::vector<bool> squares;
+  };
+  const std::vector<Step> steps = {
+      {"adamw_8bit",
+       {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.1}},
+       {false, true}},
+      {"lion_8bit", {{"beta1", 0.9}, {"beta2", 0.99}, {"weight_decay", 0.1}}, {false}}};
+  for_each_target([&](const std::string& target) {
+    for (const Step& step : steps) {
+      SCOPED_TRACE(target + " " + step.op);
+      const auto run = [&](bool has_infinity) {
+        PhiloxStream random(13);
+        const auto normal = [&] {
+          return static_cast<double>(static_cast<float>(random.normal()));
+        };
+        Attrs attrs = step.attrs;
+        attrs.set("codec", std::string("adaptive"));
+        OneKernel one(step.op, attrs);
+        for (int operand = 0; operand < 2; ++operand) {  // w and g
+          std::vector<double> values(count);
+          for (double& value : values) value = normal();
+          one.add({DType::f32, shape}, values);
+        }
+        for (const bool is_square : step.squares) {
+          std::vector<double> codes;
+          std::vector<double> scales;
+          for (int64_t row = 0; row < kRows; ++row) {
+            std::vector<float> values = block_of(static_cast<double>(row), kStateBlock, 14);
+            if (row == 2) std::fill(values.begin(), values.end(), 0.0F);
+            if (is_square)
+              for (float& value : values) value *= value;
+            std::array<uint8_t, kStateBlock> block{};
+            scales.push_back(static_cast<double>(
+                encode_states({StateCodec::adaptive, is_square}, values, 1, block.data())));
+            codes.insert(codes.end(), block.begin(), block.end());
+          }
+          if (has_infinity) scales.back() = std::numeric_limits<double>::infinity();
+          one.add({DType::u8, shape}, codes).add({DType::f32, {kRows}}, scales);
+        }
+        one.add({DType::i64, {3}}, {0.0, 4.0, 0.0});
+        one.add({DType::f32, {4}}, {1e-2, 0.5, 0.25, 0});
+        return run_on_cpu(one.add_absent(), 1);
+      };
+      const KernelOutputs in_one = run(false);
+      const KernelOutputs in_parts = run(true);
+      ASSERT_EQ(in_one.size(), in_parts.size());
+      for (size_t k = 0; k < in_one.size(); ++k) {
+        const size_t finite = in_one[k].size() / kRows * (kRows - 1);
+        for (size_t i = 0; i < finite; ++i)
+          ASSERT_EQ(in_one[k][i], in_parts[k][i]) << "output " << k << " element " << i;
+      }
+    }
+  });
 }
 
 // The changes of weights over 50 updates with states in f32 and in 8 bits, where the gradients of a

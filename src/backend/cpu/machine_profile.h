@@ -47,7 +47,9 @@ struct MachineProfile {
 
 /// Built-in rates of an ordinary machine, for tests and where measuring is not wanted.
 [[nodiscard]] MachineProfile default_profile();
-/// Reads the profile of this machine from `cache_file`, or measures it (one to three seconds, at
+/// Whether `cache_file` has the profile of this machine.
+[[nodiscard]] bool has_profile(const std::string& cache_file, int threads);
+/// Reads the profile of this machine from `cache_file`, or measures it (up to half a minute, at
 /// most 24 MiB) and writes it.
 [[nodiscard]] MachineProfile load_or_measure_profile(const std::string& cache_file, int threads);
 

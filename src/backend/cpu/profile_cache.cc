@@ -23,18 +23,25 @@ void write_text(const std::string& path, const std::string& text) try {
   // The next run measures again.
 }
 
+bool read_cache(const std::string& cache_file, int threads, MachineProfile& profile) {
+  return read_profile(io::read_all_if_any(cache_file, kMaxFileBytes), machine_key(threads),
+                      profile);
+}
+
 }  // namespace
+
+bool has_profile(const std::string& cache_file, int threads) {
+  MachineProfile unused;
+  return read_cache(cache_file, threads, unused);
+}
 
 MachineProfile load_or_measure_profile(const std::string& cache_file, int threads) {
   MachineProfile profile;
-  if (!cache_file.empty() &&
-      read_profile(io::read_all_if_any(cache_file, kMaxFileBytes), machine_key(threads), profile))
-    return profile;
+  if (!cache_file.empty() && read_cache(cache_file, threads, profile)) return profile;
   MachineProfile measured = measure_profile(threads);
   if (cache_file.empty()) return measured;
   // Another process may have been first while this one measured: all go on with the same rates.
-  if (read_profile(io::read_all_if_any(cache_file, kMaxFileBytes), machine_key(threads), profile))
-    return profile;
+  if (read_cache(cache_file, threads, profile)) return profile;
   write_text(cache_file, write_profile(measured));
   return measured;
 }

@@ -84,8 +84,8 @@ class LarsStep {
                               .nesterov = nesterov_};
     const auto run = HWY_DYNAMIC_DISPATCH(lars_range);
     parallel_for(threads_, count_, kStepGrain, [&](int64_t begin, int64_t end) {
-      storage_.for_each_part(
-          operands, launch, begin, end, true,
+      storage_.for_each_range(
+          operands, launch, begin, end,
           [&](const StepOperands& part, int64_t, int64_t n) { run(factors, part, 0, n); });
     });
   }
