@@ -58,7 +58,8 @@ int solve_remat_verb(const std::vector<std::string>& words) {
   const RematReport report = solve_remat(request);
   if (is_json) std::cout << report.to_json() << "\n";
   if (!report.fits && was_interrupted())
-    throw Error(ErrorCode::cancelled, request.file, "stopped on request; no schedule was found yet");
+    throw Error(ErrorCode::cancelled, request.file,
+                "stopped on request; no schedule was found yet");
   if (!report.fits) throw Error(ErrorCode::out_of_budget, request.file, report.refusal());
   if (!output.empty()) write_text(output, report.to_json() + "\n");
   if (!is_json) print(report.to_text());

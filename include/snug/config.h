@@ -143,7 +143,7 @@ struct RunConfig {
   bool fp16_full_eval = false;
   std::vector<PrecisionRule> precision_overrides;  // the first that matches wins
   double layerwise_lr_decay = 1.0;
-  double max_grad_norm = 1.0;       // 0: no clipping
+  double max_grad_norm = 1.0;  // 0: no clipping
   /// none, dynamic, dynamic_paddle or a number; auto: dynamic with fp16, else none
   std::string loss_scale = "auto";
   double loss_scale_min = 0;  // 0: that of the kind of scale

@@ -118,12 +118,13 @@ class NetworkBuilder {
   /// only fill up a micro-batch have no weight.
   Tensor weighted_mean(const Tensor& values, const Tensor& weights = {});
   /// The mean of softmax cross entropy of `logits` (rows, ..., classes) over the labels i32(rows,
-  /// ...) that are not -100.
+  /// ...) that are not -100. Labels that are no input, nor one in another shape, all count: -100
+  /// among them is Error{bad_data} in the step.
   Tensor cross_entropy(const Tensor& logits, const Tensor& labels, double label_smoothing = 0);
 
   /// What training minimizes, once: a sum of means from above, each times a constant.
   void minimize(const Tensor& loss);
-  /// A value (rows, ...) that evaluation and prediction hand out.
+  /// A value f32(rows, ...) that evaluation and prediction hand out, under one name.
   void output(const std::string& name, const Tensor& value);
   /// Says that a row's result depends on the other rows of its batch, and why ("compares every row
   /// with every other"). Such a batch is not split unless SessionOptions::allow_coupled_split.

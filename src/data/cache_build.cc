@@ -337,6 +337,9 @@ class CacheBuilder {
     for (const std::string& name : dropped_labels_) {
       if (report_.lost_labels.size() < kLostExamples) report_.lost_labels.push_back(name);
     }
+    if (found.final_id.empty() && !spec_.rule.is_trained)
+      throw Error(ErrorCode::bad_data, spec_.files.front(), "every row has an empty list of labels",
+                  "give at least one row a label, or set label_column to the column of the labels");
     LabelMap map = map_labels(spec_.rule, labels_of_text(found.labels), spec_.files.front());
     IdVector<int32_t> id_of;
     for (const int32_t position : found.final_id) id_of.push_back(map.id_of[position]);
@@ -345,7 +348,7 @@ class CacheBuilder {
   }
 
   void reorder_counts(const LabelMap& map) {
-    if (map.id_of.empty()) return;
+    if (spec_.label_use != LabelUse::find) return;
     IdVector<int64_t> counts(map.labels.size());
     for (size_t id = 0; id < map.id_of.size(); ++id)
       counts[map.id_of[id]] = report_.label_counts[id];

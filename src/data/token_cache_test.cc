@@ -346,6 +346,33 @@ TEST(TokenCache, hostile_fields_with_right_checksums_are_refused) {
                "holds an id outside the vocabulary");
 }
 
+// A list of labels may be empty; where all are, a new head has nothing to tell apart, and the
+// labels of a trained one are kept.
+TEST(TokenCache, lists_of_labels_that_are_all_empty) {
+  const TemporaryFolder folder;
+  static const RowForm names{.name = "names",
+                             .has_words = false,
+                             .columns = {{.name = "names", .form = ColumnForm::ragged}},
+                             .read = [](const Row& row, const EncodedRow&, const std::string&,
+                                        std::span<ColumnDraft> columns) {
+                               if (row.label) columns[0].names = row.label->items;
+                             }};
+  CacheSpec spec = spec_of(folder.write("a.jsonl",
+                                        "{\"text\": \"a\", \"label\": []}\n"
+                                        "{\"text\": \"b\", \"label\": []}\n"));
+  spec.form = &names;
+  for (const int64_t count : {0, 3}) {
+    spec.rule = {.count = count};
+    expect_error([&] { build_token_cache(folder.file("c"), spec, toy_encoder(16)); },
+                 ErrorCode::bad_data, "every row has an empty list of labels");
+  }
+  spec.rule = {.model = {"x", "y"}, .is_trained = true};
+  const TokenCache cache = open_or_build_token_cache(folder.file("c"), spec, toy_encoder(16));
+  EXPECT_EQ(cache.rows(), 2);
+  EXPECT_EQ(cache.labels().names(), (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(cache.report().label_counts, (std::vector<int64_t>{0, 0}));
+}
+
 TEST(TokenCache, metadata_of_any_wrong_shape_are_refused) {
   for (const char* text : {"", "{", "[]", "{}", "{\"key\": 1, \"labels\": [], \"report\": {}}",
                            "{\"key\": \"k\", \"labels\": [\"a\", \"a\"], \"report\": {}}"}) {

@@ -53,7 +53,10 @@ GraphBuilder::GraphBuilder(const OpRegistry& registry, Graph graph)
 ValueId GraphBuilder::add_resident(const std::string& name, TensorType type, ValueKind kind) {
   if (name.empty() || !names_.insert(name).second) {
     throw Error(ErrorCode::invalid_graph, graph_.name,
-                "the value name '" + name + "' is empty or taken");
+                "the value name '" + name + "' is empty or taken",
+                kind == ValueKind::state
+                    ? "states are called ROLE.PARAMETER: give what has this name another"
+                    : "");
   }
   graph_.values.push_back({.type = std::move(type), .kind = kind, .name = name});
   return static_cast<ValueId>(graph_.values.size() - 1);
@@ -74,6 +77,13 @@ ValueId GraphBuilder::parameter(const std::string& name, TensorType type) {
   return found;
 }
 ValueId GraphBuilder::buffer(const std::string& name, TensorType type) {
+  // One node a step moves a buffer in place, so a second use would have to read what the first
+  // made.
+  if (shares_weights_ && names_.count(name) != 0)
+    throw Error(
+        ErrorCode::invalid_graph, graph_.name,
+        "the buffer '" + name + "' is shared, and would be moved twice a step",
+        "give each use of the layer a scope of its own, or a norm without running statistics");
   return add_resident(name, std::move(type), ValueKind::buffer);
 }
 ValueId GraphBuilder::state(const std::string& name, TensorType type) {

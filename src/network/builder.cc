@@ -22,26 +22,6 @@ namespace {
               hint);
 }
 
-// Names that updates and batches have for themselves.
-void check_name(const NetworkBuilder& builder, const std::string& name) {
-  const auto is_or_begins = [&](const std::string& word) {
-    return name == word || name.starts_with(word + ".");
-  };
-  for (const char* word :
-       {kRowWeights, kInverseTotal, kRandomKey, train::kLossName, train::kHyperName,
-        train::kGradNormName, train::kLossScaleName, train::kFoundFactorName,
-        train::kClipFactorName, train::kLossUnscaleName}) {
-    if (is_or_begins(word))
-      fail(builder, "the name '" + name + "' is taken by training itself", "choose another name");
-  }
-  for (const std::string prefix : {train::kGradientPrefix, train::kKeptBufferPrefix}) {
-    if (name.starts_with(prefix))
-      fail(builder, "names do not begin with '" + prefix + "': '" + name + "'",
-           "choose another name");
-  }
-  if (name.empty()) fail(builder, "a value needs a name");
-}
-
 void check_rule(const NetworkBuilder& builder, const std::string& name, const InitRule& rule) {
   const bool is_finite = std::isfinite(rule.deviation) && std::isfinite(rule.constant) &&
                          std::isfinite(rule.bound) && std::isfinite(rule.cutoff);
@@ -61,6 +41,8 @@ void check_sizes(const NetworkBuilder& builder, const std::string& name, const S
     elements *= size;
   }
 }
+
+constexpr int64_t kNoLabel = int64_t{INT32_MIN} - 1;  // what no i32 is
 
 template <class Item>
 void add_fact(std::vector<Item>& items, const Item& item) {
@@ -107,6 +89,31 @@ ValueId all_weights(NetworkBuilder::State& state, const Shape& shape, ValueId we
 
 }  // namespace
 
+void check_name(const NetworkBuilder& builder, const std::string& name) {
+  const auto is_or_begins = [&](const std::string& word) {
+    return name == word || name.starts_with(word + ".");
+  };
+  for (const char* word :
+       {kRowWeights, kInverseTotal, kRandomKey, train::kLossName, train::kHyperName,
+        train::kGradNormName, train::kLossScaleName, train::kFoundFactorName,
+        train::kClipFactorName, train::kLossUnscaleName}) {
+    if (is_or_begins(word))
+      fail(builder, "the name '" + name + "' is taken by training itself", "choose another name");
+  }
+  for (const std::string prefix : {train::kGradientPrefix, train::kKeptBufferPrefix}) {
+    if (name.starts_with(prefix))
+      fail(builder, "names do not begin with '" + prefix + "': '" + name + "'",
+           "choose another name");
+  }
+  if (name.empty()) fail(builder, "a value needs a name");
+}
+
+void require_network(const NetworkBuilder& builder, const char* call) {
+  if (builder.state().is_gradient)
+    fail(builder, std::string(call) + " is called in the gradient of an op",
+         "build it of the op's operands: their shapes say how many rows there are");
+}
+
 const TensorType& Tensor::type() const { return builder().state().graph.graph().type(id_); }
 
 int64_t Tensor::dim(int64_t axis) const {
@@ -121,9 +128,13 @@ NetworkBuilder& Tensor::builder() const {
   return *builder_;
 }
 
-int64_t NetworkBuilder::rows() const { return state_.request.rows; }
+int64_t NetworkBuilder::rows() const {
+  require_network(*this, "rows()");
+  return state_.request.rows;
+}
 
 Length NetworkBuilder::length(const std::string& name) const {
+  require_network(*this, "length()");
   const Lengths& given = state_.request.lengths;
   const int64_t size = given.of(name);
   if (size == 0 && !(name.empty() && given.empty()))
@@ -146,6 +157,7 @@ int32_t NetworkBuilder::id_of(const Tensor& tensor, const char* what) const {
 }
 
 Tensor NetworkBuilder::input(const std::string& name, const RowShape& row_shape, DType dtype) {
+  require_network(*this, "input()");
   check_name(*this, name);
   if (dtype == DType::i64) fail(*this, "the input '" + name + "' has elements of i64", "use i32");
   FedInput input{.name = name, .dtype = dtype, .row_shape = {}, .length = {}};
@@ -165,6 +177,7 @@ Tensor NetworkBuilder::input(const std::string& name, const RowShape& row_shape,
 
 Tensor NetworkBuilder::parameter(const std::string& name, const Shape& shape,
                                  const InitRule& init) {
+  require_network(*this, "parameter()");
   const std::string full = nn::scoped(state_.graph, name);
   check_name(*this, full);
   check_sizes(*this, full, shape);
@@ -174,6 +187,7 @@ Tensor NetworkBuilder::parameter(const std::string& name, const Shape& shape,
 }
 
 Tensor NetworkBuilder::buffer(const std::string& name, const Shape& shape, const InitRule& init) {
+  require_network(*this, "buffer()");
   const std::string full = nn::scoped(state_.graph, name);
   check_name(*this, full);
   check_sizes(*this, full, shape);
@@ -183,6 +197,7 @@ Tensor NetworkBuilder::buffer(const std::string& name, const Shape& shape, const
 }
 
 void NetworkBuilder::check_layer(const std::string& name, const Shape& weight) const {
+  require_network(*this, "a layer with weights");
   if (name.empty()) fail(*this, "a layer needs a name");
   check_name(*this, nn::scoped(state_.graph, name));
   check_sizes(*this, name, weight);
@@ -208,12 +223,12 @@ Tensor NetworkBuilder::op1(const std::string& name, const std::vector<Tensor>& o
 
 Tensor NetworkBuilder::random_key() {
   if (!training()) return {};
-  if (state_.random_key == kNone)
-    state_.random_key = state_.graph.input(kRandomKey, {DType::i64, {3}});
+  if (state_.random_key == kNone) state_.random_key = random_key_of(state_.graph);
   return tensor_of(state_.random_key);
 }
 
 Tensor NetworkBuilder::weighted_mean(const Tensor& values, const Tensor& weights) {
+  require_network(*this, "weighted_mean()");
   GraphBuilder& graph = state_.graph;
   const ValueId x = id_of(values, "values");
   const Shape shape = graph.shape(x);
@@ -246,6 +261,7 @@ Tensor NetworkBuilder::weighted_mean(const Tensor& values, const Tensor& weights
 
 Tensor NetworkBuilder::cross_entropy(const Tensor& logits, const Tensor& labels,
                                      double label_smoothing) {
+  require_network(*this, "cross_entropy()");
   GraphBuilder& graph = state_.graph;
   const ValueId x = id_of(logits, "logits");
   const ValueId y = id_of(labels, "labels");
@@ -260,36 +276,49 @@ Tensor NetworkBuilder::cross_entropy(const Tensor& logits, const Tensor& labels,
                     to_string(expected) + ", not " + to_string(labels.type()));
   state_.by_row.insert(state_.by_row.end(), {x, y});
   const int64_t count = element_count(expected);
+  // How many labels count is known before the first row is computed where they are fed, in any
+  // shape. Of computed ones all do, so -100 is refused among them like any other that is no class.
+  const ValueId fed = storage_of(graph.graph(), y);
+  const bool are_fed = is_fed(graph, fed, state_.facts);
   MeanTotal total{.name = {}, .weights = {}, .each = count / rows()};
-  if (is_fed(graph, y, state_.facts)) {
-    total.weights = graph.graph().value(y).name;
+  if (are_fed) {
+    total.weights = graph.graph().value(fed).name;
     total.each = 1;
   }
   const ValueId weights =
       reshape(graph, broadcast_to(graph, row_weights_like(state_, expected), expected), {count});
   const ValueId mean =
-      softmax_cross_entropy(graph, reshape(graph, x, {count, classes}), reshape(graph, y, {count}),
-                            weights, inverse_total(state_, total),
-                            {.label_smoothing = label_smoothing})
+      softmax_cross_entropy(
+          graph, reshape(graph, x, {count, classes}), reshape(graph, y, {count}), weights,
+          inverse_total(state_, total),
+          {.ignore_index = are_fed ? kIgnoreIndex : kNoLabel, .label_smoothing = label_smoothing})
           .loss;
   state_.means.push_back(mean);
   return tensor_of(mean);
 }
 
 void NetworkBuilder::minimize(const Tensor& loss) {
+  require_network(*this, "minimize()");
   if (state_.loss != kNone)
     fail(*this, "minimize is called twice", "minimize the sum of both losses");
   state_.loss = id_of(loss, "loss");
 }
 
 void NetworkBuilder::output(const std::string& name, const Tensor& value) {
+  require_network(*this, "output()");
   check_name(*this, name);
   const ValueId id = id_of(value, "value");
   const Shape& shape = state_.graph.shape(id);
   if (shape.empty() || shape[0] != rows())
     fail(*this, "the output '" + name + "' must be (rows, ...), not " + to_string(value.type()));
-  if (state_.graph.graph().value(id).kind != ValueKind::computed)
-    fail(*this, "the output '" + name + "' is not computed");
+  const Value& marked = state_.graph.graph().value(id);
+  if (marked.kind != ValueKind::computed) fail(*this, "the output '" + name + "' is not computed");
+  if (marked.type.dtype != DType::f32)
+    fail(*this, "the output '" + name + "' is " + to_string(marked.type) + ", not f32",
+         "outputs are handed out as floats: give cast(value, DType::f32)");
+  if (!training() && !marked.name.empty())
+    fail(*this, "the output '" + name + "' is the output '" + marked.name + "' already",
+         "give a value one name");
   state_.by_row.push_back(id);
   if (training()) return;  // a training step would only keep it in memory
   add_fact(state_.facts.outputs, name);
@@ -297,6 +326,7 @@ void NetworkBuilder::output(const std::string& name, const Tensor& value) {
 }
 
 void NetworkBuilder::couples_rows(const std::string& reason) {
+  require_network(*this, "couples_rows()");
   if (reason.empty()) fail(*this, "a coupling of rows needs a reason");
   std::string& known = training() ? state_.facts.coupling : state_.facts.eval_coupling;
   if (known.empty()) known = reason;
@@ -307,7 +337,7 @@ Scope::Scope(NetworkBuilder& builder, const std::string& name, Weights weights)
       before_(builder.scope()),
       shared_before_(builder.state().graph.shares_weights()) {
   GraphBuilder& graph = builder.state().graph;
-  graph.set_scope(before_.empty() ? name : before_ + "." + name);
+  graph.set_scope(before_.empty() || name.empty() ? before_ + name : before_ + "." + name);
   graph.set_shares_weights(shared_before_ || weights == Weights::shared);
 }
 

@@ -62,7 +62,8 @@ std::vector<TensorType> infer(const CustomOp& op, const InferArgs& args) {
 std::vector<ValueId> gradient_of(const CustomOp& op, const VjpArgs& args) {
   static const BuildRequest request;  // a gradient knows its operands' shapes alone
   NetworkFacts unused;
-  NetworkBuilder::State state{.graph = args.builder, .request = request, .facts = unused};
+  NetworkBuilder::State state{
+      .graph = args.builder, .request = request, .facts = unused, .is_gradient = true};
   NetworkBuilder builder(state);
   const auto tensors = [&](std::span<const ValueId> ids) {
     std::vector<Tensor> found;

@@ -64,7 +64,13 @@ struct NetworkBuilder::State {
   ValueId loss = kNone;
   std::vector<ValueId> means = {};
   std::vector<ValueId> by_row = {};  // values whose rows must depend on their own row alone
+  bool is_gradient = false;          // of a caller's op: it has operands, and no network around it
 };
+
+/// Throws Error{invalid_graph} in the gradient of an op, which is built of its operands alone.
+void require_network(const NetworkBuilder& builder, const char* call);
+/// Throws Error{invalid_graph} for a name that updates and batches have for themselves.
+void check_name(const NetworkBuilder& builder, const std::string& name);
 
 /// A network for two numbers of rows and the same lengths.
 struct RowProbe {

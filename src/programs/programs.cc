@@ -88,6 +88,15 @@ ValueId inverse_scale(GraphBuilder& builder, const Recipe& recipe) {
   return builder.input(kLossUnscaleName, {DType::f32, {}});
 }
 
+/// The forward part of training: a weight may be there that evaluation does not have, such as that
+/// of an auxiliary loss. Its rows are a number that networks were built for when they were checked.
+Graph build_forward_graph(const NetworkDef& network) {
+  constexpr int64_t kAnyRows = 3;
+  GraphBuilder builder(ops_of(network), "forward");
+  (void)network.build(builder, {.rows = kAnyRows, .lengths = network.shortest, .training = true});
+  return run_pipeline(builder.take(), ops_of(network));
+}
+
 /// Norm of all gradients, clipping, then every update: gradients live until here.
 void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
                             const std::vector<std::string>& all,
@@ -112,7 +121,7 @@ void append_clipped_updates(GraphBuilder& builder, const Recipe& recipe,
 
 std::vector<Value> weights_of(const NetworkDef& network) {
   std::vector<Value> weights;
-  for (Value& value : build_eval_graph(network, {1, network.shortest}).values) {
+  for (Value& value : build_forward_graph(network).values) {
     if (is_of_model(value.kind)) weights.push_back(std::move(value));
   }
   return weights;
@@ -260,7 +269,7 @@ Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
   GraphBuilder builder(ops_of(network), "update");
   std::vector<std::string> names;
   std::map<std::string, TensorType> types;
-  const Graph forward = build_eval_graph(network, {1, network.shortest});
+  const Graph forward = build_forward_graph(network);
   for (const Value& value : forward.values) {
     stop_point();
     if (value.kind != ValueKind::parameter) continue;

@@ -157,7 +157,7 @@ void Executable::run(const Bound& bound) {
                 "the kernel failed: " + (is_index ? std::string("an id or label is out of range")
                                                   : std::string(to_string(code))),
                 is_index ? "ids are below the rows of their table, labels below the classes (or "
-                           "-100); none is below 0"
+                           "-100 where they are an input); none is below 0"
                          : "");
   }
 }

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "session/testing.h"
 #include "snug/error.h"
 #include "snug/layers.h"
+#include "snug/ops.h"
 #include "snug/session.h"
 
 namespace snug {
@@ -97,6 +99,38 @@ TEST(Accumulation, T1_every_split_has_the_mean_over_all_tokens) {
   }
   EXPECT_NEAR(whole.loss, weighted / tokens_seen, 1e-6 * whole.loss);
   EXPECT_GT(std::abs(whole.loss - mean_of_means), 1e-3);  // these rows tell the two apart
+}
+
+// A mean is divided by what counts in it: an input that is read in another shape says so, too, and
+// labels that the network makes (of a longer row, those one place on) cannot hide some.
+TEST(Accumulation, T1_labels_in_another_shape_and_labels_that_are_computed) {
+  using Labels = std::function<Tensor(NetworkBuilder&)>;
+  const auto loss_of = [](const Labels& labels, const std::vector<int32_t>& fed) {
+    const Network network("labelled", [&](NetworkBuilder& b) {
+      b.minimize(cross_entropy(b, linear(b, "out", b.input("x", {4, 3}), 5), labels(b)));
+    });
+    Session session(network, {.batch_rows = 2, .memory = parse_memory("64MiB"), .threads = 1});
+    const std::vector<float> x(2 * 4 * 3, 0.5F);
+    Rows rows(2);
+    rows.add("x", std::span(x)).add("label", std::span(fed));
+    return session.step(rows).loss;
+  };
+  const Labels flat = [](NetworkBuilder& b) { return b.input("label", {4}, DType::i32); };
+  const Labels square = [](NetworkBuilder& b) {
+    return reshape(b.input("label", {2, 2}, DType::i32), {b.rows(), 4});
+  };
+  const Labels next = [](NetworkBuilder& b) {
+    return slice(b.input("label", {5}, DType::i32), 1, 1, 5);
+  };
+  const std::vector<int32_t> some = {1, -100, -100, 3, 0, 4, -100, 2};
+  EXPECT_EQ(loss_of(square, some), loss_of(flat, some));
+  EXPECT_EQ(loss_of(next, {0, 1, 2, 2, 3, 0, 0, 4, 2, 2}), loss_of(flat, {1, 2, 2, 3, 0, 4, 2, 2}));
+  const std::string error = refusal(
+      [&] {
+        (void)loss_of(next, {0, 1, -100, 2, 3, 0, 0, 4, 2, 2});
+      },
+      ErrorCode::bad_data);
+  EXPECT_NE(error.find("-100 where they are an input"), std::string::npos) << error;
 }
 
 // Ten rows in batches of four: the third update is the mean of its two rows alone.

@@ -33,6 +33,8 @@ void check_no_optimizer(const SessionOptions& options) {
   refuse("optim_bits_overrides", !options.optim_bits_overrides.empty());
   refuse("layerwise_lr_decay", options.layerwise_lr_decay != plain.layerwise_lr_decay);
   refuse("lr_scheduler_type", options.lr_scheduler_type != plain.lr_scheduler_type);
+  refuse("warmup_steps", options.warmup_steps != plain.warmup_steps);
+  refuse("max_steps", options.max_steps != plain.max_steps);
 }
 
 // Freezes every weight that `xs` does not name.

@@ -137,6 +137,9 @@ TEST(Gradients, refuse_what_would_be_ignored_and_what_saves_nothing) {
   SessionOptions clipped = small();
   clipped.max_grad_norm = 1;
   expect_in(refusal([&] { (void)gradients(plain(), {}, "memory", clipped); }), "max_grad_norm");
+  SessionOptions warm = small();
+  warm.warmup_steps = 2;
+  expect_in(refusal([&] { (void)gradients(plain(), {}, "memory", warm); }), "warmup_steps");
   const Network shallow("shallow", [](NetworkBuilder& b) { head(b, b.input("x", {kWidth})); });
   expect_in(refusal([&] { (void)gradients(shallow, {}, "speed", small()); }), "finds nothing");
   const Batch batch;

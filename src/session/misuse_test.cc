@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "snug/custom_op.h"
 #include "snug/error.h"
 #include "snug/layers.h"
+#include "snug/ops.h"
 #include "snug/session.h"
 
 namespace snug {
@@ -110,6 +112,8 @@ TEST(SessionMisuse, options_that_would_change_nothing) {
   EXPECT_NE(refused([](auto& o) {
               o.precision_overrides = {{"*", "float32"}};
             }).find("everything is in float32 anyway"),
+            std::string::npos);
+  EXPECT_NE(refused([](auto& o) { o.lora.r = 2; }).find("no weight has an adapter"),
             std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.optim_bits = 8; }).find("no state would be in 8 bits"),
             std::string::npos);
@@ -212,6 +216,31 @@ TEST(SessionMisuse, names_that_no_checkpoint_could_hold) {
         << error;
   }
   (void)refusal([] { (void)plan_network(Network("none", nullptr), options_of()); });
+}
+
+// They are handed out as floats, so whole numbers would be other bits, and flags other bytes, too.
+TEST(SessionMisuse, outputs_that_are_no_floats_or_have_two_names) {
+  const auto refused = [](const std::function<void(NetworkBuilder&, const Tensor&)>& outputs) {
+    const Network network("outputs", [&](NetworkBuilder& b) {
+      const Tensor y = linear(b, "out", b.input("x", {kWidth}), 1);
+      outputs(b, y);
+      b.minimize(mean_squared_error(b, y, b.input("t", {1})));
+    });
+    return refusal([&] { (void)plan_network(network, options_of()); }, ErrorCode::invalid_graph);
+  };
+  for (const DType type : {DType::i32, DType::boolean}) {
+    const std::string error = refused([=](NetworkBuilder& b, const Tensor& y) {
+      const Tensor is_positive = greater(y, fill(b, 0, {}));
+      b.output("sign", type == DType::boolean ? is_positive : cast(is_positive, type));
+    });
+    EXPECT_NE(error.find("'sign'"), std::string::npos) << error;
+    EXPECT_NE(error.find("not f32"), std::string::npos) << error;
+  }
+  const std::string error = refused([](NetworkBuilder& b, const Tensor& y) {
+    b.output("a", y);
+    b.output("b", y);
+  });
+  EXPECT_NE(error.find("the output 'b' is the output 'a' already"), std::string::npos) << error;
 }
 
 TEST(SessionMisuse, initial_values_that_are_none) {

@@ -209,6 +209,38 @@ TEST(Torch, memory_savings_of_eight_blocks_of_three_layers) {
   EXPECT_GT(plan.ops_run_again, 0);
 }
 
+// test_autograd's test_checkpointing: one module, checkpointed for each of 2000 inputs.
+TEST(Torch, one_module_checkpointed_for_2000_inputs) {
+  constexpr int64_t kInputs = 2000;
+  const Network network("inputs", [](NetworkBuilder& b) {
+    const Tensor x = b.input("x", {kInputs, 10});
+    std::vector<Tensor> found;
+    for (int64_t i = 0; i < kInputs; ++i) {
+      const auto module = [&](Tensor in) {
+        const Scope scope(b, "module", Weights::shared);
+        for (const char* name : {"a", "b", "c"}) in = relu(linear(b, name, in, 50));
+        return reduce_sum(in, {1}, true);
+      };
+      found.push_back(checkpoint(b, module, reshape(slice(x, 1, i, i + 1), {b.rows(), 10})));
+    }
+    b.minimize(b.weighted_mean(concat(found, 1)));
+  });
+  const std::vector<float> x(kInputs * 10, 0.5F);
+  const auto run = [&](const std::string& recompute) {
+    SessionOptions options = options_of(recompute);
+    options.batch_rows = options.micro_batch_size = 1;
+    Session session(network, options);
+    Rows rows(1);
+    rows.add("x", std::span(x));
+    (void)session.step(rows);
+    return std::pair(session.read("module.a.weight"), session.plan());
+  };
+  const auto [wanted, plain] = run("keep-all");
+  const auto [found, plan] = run("");
+  EXPECT_EQ(found, wanted);
+  EXPECT_LT(3 * plan.arena_bytes, plain.arena_bytes);
+}
+
 // out = dropout(x w): the mask of the gradient is the mask of the loss, in every plan.
 TEST(Torch, dropout_probe_of_the_budget_planner) {
   for (const char* recompute : {"", "keep-all", "recompute-all", "speed", "auto"}) {

@@ -123,6 +123,8 @@ void check_effect(const SessionOptions& options) {
     if (options.optim_codec != SessionOptions().optim_codec)
       fail("optim_codec", "no state is in 8 bits", hint);
   }
+  if (!options.lora.is_on() && options.lora != LoraOptions())
+    fail("lora", "no weight has an adapter", "name linear maps in lora.match, or leave it away");
   const train::Precision precision = precision_of(options);
   const std::vector<PrecisionOverride>& rules = precision.training.overrides;
   const bool is_any_narrow = precision.training.dtype != DType::f32 ||

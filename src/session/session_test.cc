@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -13,8 +14,10 @@
 #include <thread>
 
 #include "session/testing.h"
+#include "snug/custom_op.h"
 #include "snug/error.h"
 #include "snug/layers.h"
+#include "snug/recompute.h"
 
 namespace snug {
 namespace {
@@ -316,6 +319,38 @@ TEST(Session, shared_scopes_are_one_weight_with_the_sum_of_both_gradients) {
   }
 }
 
+// An auxiliary loss: its layer is not there in evaluation, and is trained like any other.
+TEST(Session, weights_of_training_alone_move_alike_in_every_split) {
+  const Network network("deep", [](NetworkBuilder& b) {
+    const Tensor x = gelu(linear(b, "in", b.input("x", {kWidth}), 8));
+    b.output("y", x);
+    Tensor loss = b.weighted_mean(x * x);
+    if (b.training()) loss = loss + 0.1 * b.weighted_mean(tanh(linear(b, "aux", x, 3)));
+    b.minimize(loss);
+  });
+  const Data data;
+  Rows rows(kRows);
+  rows.add("x", std::span(data.x));
+  const auto run = [&](int64_t micro_batch) {
+    SessionOptions options = options_of("1GiB", micro_batch);
+    options.param_groups = {{.match = "aux.*", .learning_rate = 0.1}};
+    Session session(network, options);
+    EXPECT_TRUE(std::ranges::all_of(session.tensors(), [](const TensorInfo& tensor) {
+      return tensor.kind != TensorKind::parameter || tensor.is_trained;
+    }));
+    for (int i = 0; i < 3; ++i) (void)session.step(rows);
+    return session.read("aux.weight");
+  };
+  const std::vector<float> whole = run(kRows);
+  for (const int64_t micro_batch : {8, 5}) {
+    const std::vector<float> split = run(micro_batch);
+    for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(split[i], whole[i], 1e-5) << i;
+  }
+  SessionOptions options{.batch_rows = kRows, .threads = 1};
+  options.only_gradients = true;
+  EXPECT_EQ(Session(network, options).gradients(rows).of.count("aux.weight"), 1U);
+}
+
 TEST(Session, rows_of_several_lengths_run_in_the_shortest_program_that_holds_them) {
   const Network network("lengths", [](NetworkBuilder& b) {
     const Tensor ids = b.input("ids", {b.length()}, DType::i32);
@@ -378,6 +413,21 @@ TEST(Session, a_network_that_contradicts_itself_is_refused_by_name) {
               const Tensor h = linear(b, "in", x(b), 2);
               b.minimize(b.weighted_mean(linear(b, "in", h, 2)));
             }).find("taken"),
+            std::string::npos);
+  EXPECT_NE(refused([&](NetworkBuilder& b) {
+              Tensor h = x(b);
+              for (int i = 0; i < 2; ++i) {
+                const Scope scope(b, "twin", Weights::shared);
+                h = batch_norm(b, "norm", linear(b, "in", h, kWidth));
+              }
+              b.minimize(b.weighted_mean(h));
+            }).find("'twin.norm.running_mean' is shared, and would be moved twice"),
+            std::string::npos);
+  EXPECT_NE(refused([&](NetworkBuilder& b) {
+              const Tensor h = linear(b, "in", x(b), kWidth);
+              const Scope scope(b, "m");  // of AdamW's states
+              b.minimize(b.weighted_mean(linear(b, "in", h, 2)));
+            }).find("states are called ROLE.PARAMETER"),
             std::string::npos);
   EXPECT_NE(refused([&](NetworkBuilder& b) {
               (void)b.input("row_weights", {});
@@ -508,6 +558,64 @@ TEST(Session, two_sessions_in_two_threads_do_not_disturb_each_other) {
   second.join();
   EXPECT_EQ(found[0], wanted);
   EXPECT_EQ(found[1], wanted);
+}
+
+// A gradient has operands alone: what it asks of the network around it is not there.
+TEST(Session, gradients_of_the_programs_ops_that_ask_for_a_network) {
+  const auto step_with = [](const std::function<void(NetworkBuilder&, const Tensor&)>& also) {
+    const auto op = std::make_shared<CustomOp>();
+    op->name = "copied";
+    op->inputs = {"x"};
+    op->infer = [](std::span<const TensorType> inputs, const Attrs&) {
+      return std::vector<TensorType>{inputs[0]};
+    };
+    op->run = [](const OpCall& call) {
+      for (size_t i = 0; i < call.output<float>().size(); ++i)
+        call.output<float>()[i] = call.input<float>(0)[i];
+    };
+    op->gradient = [=](const GradientCall& call) {
+      also(call.builder, call.gradients[0]);
+      return std::vector<Tensor>{dropout(call.gradients[0], 0.5)};
+    };
+    Network network("copies", [](NetworkBuilder& b) {
+      const Tensor y = dropout(linear(b, "out", b.input("x", {kWidth}), 1), 0.5);
+      b.minimize(b.weighted_mean(b.op1("copied", {y})));
+    });
+    network.add(op);
+    Session session(network, options_of("1GiB"));
+    const Data data;
+    Rows rows(kRows);
+    rows.add("x", std::span(data.x));
+    return session.step(rows).loss;
+  };
+  EXPECT_TRUE(std::isfinite(step_with([](NetworkBuilder&, const Tensor&) {})));
+  const std::pair<const char*, std::function<void(NetworkBuilder&, const Tensor&)>> calls[] = {
+      {"rows()", [](NetworkBuilder& b, const Tensor&) { (void)b.rows(); }},
+      {"input()", [](NetworkBuilder& b, const Tensor&) { (void)b.input("z", {1}); }},
+      {"parameter()", [](NetworkBuilder& b, const Tensor&) { (void)b.parameter("w", {1}, {}); }},
+      {"a layer with weights",
+       [](NetworkBuilder& b, const Tensor& dy) { (void)linear(b, "more", dy, 2); }},
+      {"weighted_mean()", [](NetworkBuilder& b, const Tensor& dy) { (void)b.weighted_mean(dy); }},
+      {"minimize()", [](NetworkBuilder& b, const Tensor& dy) { b.minimize(dy); }},
+      {"keep()", [](NetworkBuilder&, const Tensor& dy) { (void)keep(dy); }}};
+  for (const auto& [name, call] : calls) {
+    const std::string error =
+        refusal([&, &call = call] { (void)step_with(call); }, ErrorCode::invalid_graph);
+    EXPECT_NE(error.find(std::string(name) + " is called in the gradient"), std::string::npos)
+        << error;
+  }
+}
+
+TEST(Session, names_of_tensors_that_training_has) {
+  for (const char* name : {"rng", "clip_factor", "grad.out.weight"}) {
+    const Network network("named", [=](NetworkBuilder& b) {
+      const Tensor y = named(name, linear(b, "out", b.input("x", {kWidth}), 1));
+      b.minimize(b.weighted_mean(y * y));
+    });
+    const std::string error =
+        refusal([&] { (void)plan_network(network, options_of("1GiB")); }, ErrorCode::invalid_graph);
+    EXPECT_NE(error.find(name), std::string::npos) << error;
+  }
 }
 
 }  // namespace
