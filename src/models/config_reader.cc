@@ -55,8 +55,7 @@ void ConfigReader::read_activation(const std::string& key, std::string& name) {
 
 void ConfigReader::read_token_id(const std::string& key, int64_t& value) {
   read_int(key, value, -1);
-  const std::vector<std::string> keys = root_.keys();
-  if (!find(key) && std::find(keys.begin(), keys.end(), key) != keys.end()) value = -1;
+  if (is_null(key)) value = -1;
 }
 
 void ConfigReader::read_ints(const std::string& key, std::vector<int64_t>& values, int64_t min) {
@@ -113,6 +112,10 @@ void ConfigReader::read_head(Head& head, int64_t num_labels) {
     head.problem_type = "regression";  // as every head of rows in transformers
   }
   if (head.kind == HeadKind::token) head.problem_type.clear();  // says nothing of tokens
+  if (const auto field = find(kSnugTask)) {
+    for (const std::string& key : field->keys())
+      head.settings[key] = field->find_or_null(key)->as_string();
+  }
 }
 
 std::vector<std::string> ConfigReader::unknown() const {
@@ -150,6 +153,7 @@ void check_labels(int64_t num_labels, const std::vector<std::string>& labels,
 
 void append_head(nlohmann::ordered_json& json, const Head& head) {
   if (!head.problem_type.empty()) json["problem_type"] = head.problem_type;
+  if (!head.settings.empty()) json[kSnugTask] = head.settings;
 }
 
 void append_labels(nlohmann::ordered_json& json, const std::vector<std::string>& labels,

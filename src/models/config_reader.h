@@ -29,6 +29,10 @@ class ConfigReader {
     known_.insert(key);
     return root_.find(key);
   }
+  /// The field is there and null, where a missing one means another value.
+  [[nodiscard]] bool is_null(const std::string& key) {
+    return !find(key) && root_.find_or_null(key).has_value();
+  }
   void read(const std::string& key, std::string& value) {
     if (const auto field = find(key)) value = field->as_string();
   }
@@ -67,7 +71,8 @@ class ConfigReader {
   /// num_labels and the names in id2label; the two must agree.
   void read_labels(int64_t& num_labels, std::vector<std::string>& labels);
 
-  /// problem_type and what `architectures` says; a row's one number is what regression has.
+  /// problem_type, snug_task and what `architectures` says; a row's one number is what regression
+  /// has.
   void read_head(Head& head, int64_t num_labels);
 
   /// These keys are known and change nothing.
@@ -91,7 +96,7 @@ void check_pad_token(int64_t pad_token_id, int64_t vocab_size, const std::string
 void check_labels(int64_t num_labels, const std::vector<std::string>& labels,
                   const std::string& where);
 
-/// Adds problem_type where the head has one.
+/// Adds problem_type and snug_task where the head has them.
 void append_head(nlohmann::ordered_json& json, const Head& head);
 /// Adds id2label and label2id: the names, or "LABEL_0", "LABEL_1", ... where there are none.
 void append_labels(nlohmann::ordered_json& json, const std::vector<std::string>& labels,

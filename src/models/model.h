@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "graph/builder.h"
@@ -34,6 +35,7 @@ enum class HeadKind : uint8_t { row, token };
 struct Head {
   HeadKind kind = HeadKind::row;
   std::string problem_type{};  // Hugging Face's word in config.json; empty: not said
+  std::map<std::string, std::string> settings{};  // of its task, by key: Task::kept
   bool operator==(const Head&) const = default;
 };
 
@@ -49,6 +51,7 @@ struct TextHead {
   /// Whether it is a head that the family does not have.
   [[nodiscard]] bool is_snugs() const { return pooling != Pooling::own || pooling_layers > 1; }
 };
+inline constexpr const char* kSnugTask = "snug_task";  // a field of config.json: Head::settings
 inline constexpr const char* kSnugHead = "snug_head";  // its scope, and its field of config.json
 
 /// Training adds dropout.

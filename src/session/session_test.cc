@@ -333,7 +333,7 @@ TEST(Session, weights_of_training_alone_move_alike_in_every_split) {
   rows.add("x", std::span(data.x));
   const auto run = [&](int64_t micro_batch) {
     SessionOptions options = options_of("1GiB", micro_batch);
-    options.param_groups = {{.match = "aux.*", .learning_rate = 0.1}};
+    options.param_groups = {{.match = "aux.*", .learning_rate = 0.1, .weight_decay = {}}};
     Session session(network, options);
     EXPECT_TRUE(std::ranges::all_of(session.tensors(), [](const TensorInfo& tensor) {
       return tensor.kind != TensorKind::parameter || tensor.is_trained;

@@ -25,6 +25,7 @@ struct Model {
   models::FamilyConfig config;
   const tasks::Task* task = nullptr;       // what it is trained for
   tasks::Settings settings;                // of the task
+  std::string kept_keys;                   // of them, that config.json says: "threshold: 0.9"
   models::ModelTraits traits;              // of `config`
   std::string config_file;                 // empty: a preset
   std::string weights_folder;              // empty: all weights are fresh

@@ -62,6 +62,11 @@ std::string head_notice(const Model& model) {
          "Classification would begin a head of its own";
 }
 
+std::string kept_notice(const Model& model) {
+  return model.kept_keys.empty() ? std::string()
+                                 : model.kept_keys + ", as in training (" + model.config_file + ")";
+}
+
 std::string unused_notice(const Model& model) {
   if (model.unused.empty()) return {};
   return "not used of " + model.weights_folder + ": " + joined(model.unused, kListed);
@@ -69,7 +74,9 @@ std::string unused_notice(const Model& model) {
 
 std::vector<std::string> model_notices(const Model& model) {
   std::vector<std::string> notices;
-  if (const std::string notice = head_notice(model); !notice.empty()) notices.push_back(notice);
+  for (const std::string& notice : {head_notice(model), kept_notice(model)}) {
+    if (!notice.empty()) notices.push_back(notice);
+  }
   if (!model.ignored.empty()) {
     notices.push_back("not understood and without effect in " + model.config_file + ": " +
                       joined(model.ignored, kListed));

@@ -153,11 +153,42 @@ const tasks::Task& choose_task(const RunConfig& config, const Model& model,
   return of_labels && count > 1 ? of_labels() : tasks::default_task();
 }
 
+/// What the folder keeps of its task, where the run does not say it anew: a threshold that was
+/// chosen belongs to the weights. `model.config` says it on.
+void take_settings(const RunConfig& config, Model& model) {
+  RunConfig kept = config;
+  const std::vector<std::string>& keys = *model.task->kept;
+  if (!config.fresh_head && !model.config_file.empty()) {
+    for (const auto& [key, value] : model.traits.head.settings) {
+      if (std::find(keys.begin(), keys.end(), key) == keys.end())
+        throw Error(ErrorCode::bad_data, model.config_file,
+                    std::string("\"") + models::kSnugTask + "\" holds " + key +
+                        ", which the task " + *model.task->name + " does not keep",
+                    "take " + key + " out of the file");
+      if (is_given(config, key)) continue;
+      try {
+        kept.set(key, value);
+        kept.validate();
+      } catch (const Error& error) {
+        throw Error(ErrorCode::bad_data, model.config_file, error.what(),
+                    "mend \"" + std::string(models::kSnugTask) + "\" in the file");
+      }
+      model.kept_keys += (model.kept_keys.empty() ? "" : ", ") + key + ": " + value;
+    }
+  }
+  model.settings = tasks::settings_of(kept);
+  models::Head head = *model.task->head;
+  for (const std::string& key : keys) {
+    const config::Option& option = *config::find_option(key);
+    if (option.get(kept) != option.info.default_value) head.settings[key] = option.get(kept);
+  }
+  (*model.family->apply_facts)(model.config, {.head = std::move(head)});
+}
+
 /// Gives the model its task. Throws Error{bad_config} where it cannot have that.
 void take_task(const RunConfig& config, const TaskOfLabels& of_labels, Model& model) {
   const tasks::Task& task = choose_task(config, model, of_labels);
   model.task = &task;
-  model.settings = tasks::settings_of(config);
   check_task_keys(config, task);
   const auto refuse = [&](const std::string& reason) {
     throw Error(ErrorCode::bad_config, "task",
@@ -173,7 +204,7 @@ void take_task(const RunConfig& config, const TaskOfLabels& of_labels, Model& mo
   const auto& heads = *model.family->heads;
   if (std::find(heads.begin(), heads.end(), task.head->kind) == heads.end())
     refuse("has no head for");
-  (*model.family->apply_facts)(model.config, {.head = *task.head});
+  take_settings(config, model);
 }
 
 /// Refuses keys of the run configuration that would change nothing, or what a file decides.

@@ -203,6 +203,7 @@ const Task& classification_task() {
       .head = models::Head{.kind = models::HeadKind::row,
                            .problem_type = "single_label_classification"},
       .keys = std::vector<std::string>{"label_smoothing_factor", "class_weights", "focal_gamma"},
+      .kept = std::vector<std::string>{},
       .least_labels = int64_t{2},
       .rows = data::one_label(),
       .fits =
@@ -213,7 +214,7 @@ const Task& classification_task() {
       .weight = [](const data::RowColumns&) { return 1.0; },
       .append_loss = append_loss,
       .feed = feed,
-      .metrics = std::vector<Metric>{{.name = "accuracy"},
+      .metrics = std::vector<Metric>{{.name = "accuracy", .aliases = {"micro_f1"}},
                                      {.name = "macro_f1", .aliases = {"f1"}},
                                      {.name = "weighted_f1"},
                                      {.name = "matthews", .aliases = {"matthews_correlation"}},

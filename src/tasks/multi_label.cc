@@ -143,6 +143,7 @@ const Task& multi_label_task() {
       .head =
           models::Head{.kind = models::HeadKind::row, .problem_type = "multi_label_classification"},
       .keys = std::vector<std::string>{"threshold", "focal_gamma"},
+      .kept = std::vector<std::string>{"threshold"},
       .least_labels = int64_t{1},
       .rows = data::RowForm{.name = "lists of labels",
                             .has_words = false,

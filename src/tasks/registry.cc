@@ -36,7 +36,7 @@ const Task& task_of_labels(const data::LabelSurvey& survey) {
 
 const Task* task_of_head(const models::Head& head) {
   for (const Task* task : all_tasks()) {
-    if (*task->head == head) return task;
+    if (task->head->kind == head.kind && task->head->problem_type == head.problem_type) return task;
   }
   return nullptr;
 }

@@ -38,6 +38,7 @@ TEST(Tasks, f1_is_the_macro_mean_of_labels_and_that_of_spans) {
         {"multi_label", "macro_f1"},
         {"token_classification", "f1"}})
     EXPECT_EQ(find_metric(*find_task(task), "f1")->name, metric) << task;
+  EXPECT_EQ(find_metric(*find_task("classification"), "micro_f1")->name, "accuracy");
 }
 
 TEST(Tasks, training_adds_what_is_fed_and_a_scalar_loss) {
@@ -70,6 +71,10 @@ TEST(Tasks, labels_are_for_the_first_task_that_they_fit) {
   EXPECT_EQ(task_of({.labelled = 3, .lists_of_text = 1, .all_numbers = false}), "multi_label");
   EXPECT_EQ(task_of({.labelled = 3, .lists_of_text = 3, .lists_of_words = 3, .all_numbers = false}),
             "token_classification");
+  // Its reader says that labels of words are text.
+  EXPECT_EQ(
+      task_of({.labelled = 3, .lists_of_numbers = 3, .lists_of_words = 3, .all_numbers = false}),
+      "token_classification");
 }
 
 TEST(Task, numbers_that_round_to_zero_have_no_sign) {

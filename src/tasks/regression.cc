@@ -191,6 +191,7 @@ const Task& regression_task() {
       .inputs = std::vector{models::InputKind::text},
       .head = models::Head{.kind = models::HeadKind::row, .problem_type = "regression"},
       .keys = std::vector<std::string>{"regression_loss"},
+      .kept = std::vector<std::string>{"regression_loss"},
       .least_labels = int64_t{1},
       .rows = data::RowForm{.name = "numbers",
                             .has_words = false,
@@ -200,7 +201,8 @@ const Task& regression_task() {
                             .read = read_row},
       .fits =
           [](const data::LabelSurvey& labels) {
-            return labels.lists_of_numbers > 0 || (labels.all_numbers && labels.has_fraction);
+            return (labels.lists_of_numbers > 0 && labels.lists_of_words == 0) ||
+                   (labels.all_numbers && labels.has_fraction);
           },
       .weight = [](const data::RowColumns&) { return 1.0; },
       .append_loss = append_loss,

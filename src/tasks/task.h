@@ -76,6 +76,8 @@ struct Task {
   Required<models::Head> head;
   /// Keys of the run configuration that other tasks have no use for.
   Required<std::vector<std::string>> keys;
+  /// Those of them that evaluation and prediction follow: a trained folder keeps them.
+  Required<std::vector<std::string>> kept;
   /// Of the network; fewer say nothing.
   Required<int64_t> least_labels;
   Required<data::RowForm> rows;

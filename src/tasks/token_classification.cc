@@ -247,6 +247,7 @@ const Task& token_classification_task() {
       .inputs = std::vector{models::InputKind::text},
       .head = models::Head{.kind = models::HeadKind::token, .problem_type = ""},
       .keys = std::vector<std::string>{"label_smoothing_factor", "class_weights", "focal_gamma"},
+      .kept = std::vector<std::string>{},
       .least_labels = int64_t{2},
       .rows = data::RowForm{.name = "labels of words",
                             .has_words = true,
@@ -258,7 +259,7 @@ const Task& token_classification_task() {
                             .read = read_row},
       .fits =
           [](const data::LabelSurvey& labels) {
-            return labels.lists_of_text > 0 && labels.lists_of_words > 0;
+            return labels.lists_of_text + labels.lists_of_numbers > 0 && labels.lists_of_words > 0;
           },
       .weight = weight,
       .append_loss = append_loss,

@@ -38,6 +38,15 @@ void add_pieces(TokenizerSpec& spec, const SentencePieceModel& model, const std:
     // As tokenizer.json gives it back, which is what is saved.
     spec.scores.push_back(read_score(nlohmann::json(score).dump()));
     if (piece.kind == PieceKind::unknown) unknown = piece.text;
+    const bool is_special = piece.kind == PieceKind::control;
+    // Cut out of a text as it came: the brackets of the published models are such pieces.
+    if (!is_special && piece.kind != PieceKind::user_defined) continue;
+    AddedToken token;
+    token.content = piece.text;
+    token.id = static_cast<int32_t>(spec.vocabulary.size() - 1);
+    token.special = is_special;
+    token.normalized = false;
+    spec.added.push_back(std::move(token));
   }
   if (unknown != spec.roles.unk) {
     throw Error(ErrorCode::bad_data, file,

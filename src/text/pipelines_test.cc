@@ -198,6 +198,16 @@ TEST(Pipelines, albert_s_spiece_model_equals_sentencepiece_under_its_normalisati
   EXPECT_EQ(first_token("DD"), "\u2581");  // no piece begins with a large letter behind the sign
   std::filesystem::remove(folder / "tokenizer_config.json");
   EXPECT_EQ(first_token("D"), "\u2581d");
+
+  // One more piece, of the user's own: {text "<ent>", type 4}. What follows it begins a word.
+  test::write_file(folder / "spiece.model", bytes + "\x0a\x09\x0a\x05<ent>\x18\x04");
+  const Tokenizer wider = Tokenizer::load(folder);
+  Ids wanted = {2};
+  wider.encode("d", wanted);
+  wanted.push_back(static_cast<int32_t>(tokenizer.vocab_size()));
+  wider.encode("d", wanted);
+  wanted.push_back(3);
+  EXPECT_EQ(wider.encode("d<ent>d", std::nullopt, 64).ids, wanted);
   for (size_t size = 0; size < bytes.size(); size += 97) {
     test::write_file(folder / "spiece.model", bytes.substr(0, size));
     EXPECT_FALSE(error().starts_with("internal")) << size;

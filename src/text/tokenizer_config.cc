@@ -172,11 +172,15 @@ TextLimits read_limits(const JsonFields& fields) {
   return limits;
 }
 
-/// transformers makes no type ids where the list of a model's inputs leaves them away, and since
-/// its version 5, whose name of a tokenizer of no family is another, where there is no list.
+/// transformers makes no type ids where the list of a model's inputs leaves them away. Where there
+/// is no list, its version 5 makes none for a tokenizer of no family, which it has another name
+/// for, and for ALBERT's, in whose files it says its "backend".
 std::optional<bool> read_type_ids(const JsonFields& fields, const std::string& tokenizer_class) {
-  if (!fields.has_value("model_input_names"))
-    return tokenizer_class == "TokenizersBackend" ? std::optional(false) : std::nullopt;
+  if (!fields.has_value("model_input_names")) {
+    const bool has_none = tokenizer_class == "TokenizersBackend" ||
+                          (tokenizer_class == "AlbertTokenizer" && fields.has("backend"));
+    return has_none ? std::optional(false) : std::nullopt;
+  }
   const io::JsonValue names = fields.at("model_input_names");
   if (!names.is_array()) fields.fail("model_input_names must be a list of names");
   for (int64_t i = 0; i < names.size(); ++i) {

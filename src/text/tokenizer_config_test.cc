@@ -135,5 +135,14 @@ TEST(TokenizerConfig, a_tokenizer_of_no_family_of_transformers_5_makes_no_type_i
   }
 }
 
+TEST(TokenizerConfig, albert_s_tokenizer_of_transformers_5_makes_no_type_ids) {
+  const Folder folder("spiece.model");
+  for (const auto& [backend, type] :
+       {std::pair<const char*, int32_t>{R"(, "backend": "tokenizers")", 0}, {"", 1}}) {
+    folder.write(kConfig, std::string(R"({"tokenizer_class": "AlbertTokenizer")") + backend + "}");
+    EXPECT_EQ(folder.load().encode("a", "a", 64).type_ids.back(), type) << backend;
+  }
+}
+
 }  // namespace
 }  // namespace snug

@@ -85,6 +85,7 @@ void open_model(RunConfig& config, const RunOptions& options, Trained& trained) 
   train::refuse_fresh_weights(trained.model);
   train::say(options, "the model is " + config.model);
   train::say(options, train::unused_notice(trained.model));
+  train::say(options, train::kept_notice(trained.model));
   trained.tokenizer = train::input_of(trained.model).open_trained(config, options, trained.model);
   const int64_t tokens = trained.tokenizer ? trained.tokenizer->vocab_size() : 0;
   train::fit_model(trained.model, config, {.vocab_size = tokens});

@@ -1,6 +1,7 @@
 """Every task from rows to predictions: training, evaluation, predictions, verify, buckets, splits, resume; and what is refused."""
 import json
 import random
+import shutil
 
 import common
 from common import Case, options, read_safetensors, relative_l2, run, sha256, write_jsonl
@@ -175,6 +176,33 @@ class MultiLabel(TaskCase):
         self.assertTrue(all(row["labels"] == ["money", "sport", "weather"] for row in all_labels))
         config = json.loads((self.folder / "bert-tiny/best/config.json").read_text())
         self.assertEqual(config["problem_type"], "multi_label_classification")
+
+    def test_a_folder_keeps_what_evaluation_follows(self):
+        for task, key, metric in (("multi_label", dict(threshold=0.05), "micro_f1"), ("regression", dict(regression_loss="smooth_l1"), "loss")):
+            self.data(task)
+            out = self.folder / task
+            self.ok("train", **self.base(**self.small(max_steps=3, output_dir=out, **key)))
+            logged = json.loads((out / "evaluations.jsonl").read_text().splitlines()[-1])[f"eval_{metric}"]
+            config = out / "best/config.json"
+            self.assertEqual(json.loads(config.read_text())["snug_task"], {name: str(value) for name, value in key.items()})
+            values = dict(model=out / "best", test_file=self.valid_file, memory="1GiB", threads=1)
+            done = self.ok("eval", **values)
+            self.assertEqual(json.loads(done.stdout)[metric], logged)
+            self.assertIn(f"{next(iter(key))}: {next(iter(key.values()))}, as in training", done.stderr)
+            other = dict(threshold=0.95) if task == "multi_label" else dict(regression_loss="mse")
+            self.assertNotEqual(json.loads(self.ok("eval", **values, **other).stdout)[metric], logged)
+            self.ok("train", **self.base(**self.small(model=out / "best", hidden_sizes=None, vocab_size=None, max_steps=1,
+                                                      output_dir=self.folder / f"{task}-more")))
+            self.assertEqual(json.loads((self.folder / f"{task}-more/best/config.json").read_text())["snug_task"],
+                             {name: str(value) for name, value in key.items()})
+            for field in ({"no_key": "1"}, {next(iter(key)): "much"}):
+                copy = self.folder / f"{task}-{next(iter(field))}"
+                shutil.copytree(out / "best", copy)
+                (copy / ".snug.complete").unlink()
+                (copy / "config.json").write_text(json.dumps(dict(json.loads(config.read_text()), snug_task=field)))
+                done = run("eval", *options(**dict(values, model=copy)))
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("snug_task", done.stderr)
 
     def test_the_best_may_be_that_of_any_metric(self):
         self.data("multi_label")

@@ -76,7 +76,13 @@ void read_positions(ConfigReader& reader, ModernbertConfig& config) {
   constexpr double kAny = std::numeric_limits<double>::infinity();
   reader.read_number("global_rope_theta", config.global_rope_theta, kAny);
   reader.read_number("local_rope_theta", config.local_rope_theta, kAny);
+  if (reader.is_null("local_rope_theta")) config.local_rope_theta = config.global_rope_theta;
   if (const auto all = reader.find("rope_parameters")) {
+    for (const std::string& kind : all->keys()) {
+      if (kind != kGlobal && kind != kLocal)
+        all->fail("has \"" + kind + "\", which is no kind of layer",
+                  "full_attention and sliding_attention, with a rope_theta each");
+    }
     read_theta(*all, kGlobal, config.global_rope_theta);
     read_theta(*all, kLocal, config.local_rope_theta);
   }

@@ -95,6 +95,9 @@ TEST(Modernbert, both_forms_of_a_configuration_are_read) {
   EXPECT_TRUE(older == newer);
   EXPECT_EQ(older.is_local, (std::vector<bool>{false, true, false, true}));
   EXPECT_EQ(ignored, std::vector<std::string>{"colour"});
+  const ModernbertConfig same = modernbert_config_from_json(
+      "{" + sizes + R"("global_rope_theta": 500.0, "local_rope_theta": null})", "config.json");
+  EXPECT_EQ(same.local_rope_theta, 500.0);  // as version 4 of transformers reads it
   EXPECT_TRUE(modernbert_config_from_json(modernbert_config_to_json(older), "config.json") ==
               older);
 }
@@ -104,6 +107,8 @@ TEST(Modernbert, other_mathematics_is_refused_by_name) {
   for (const auto& [field, named] : std::initializer_list<std::pair<const char*, const char*>>{
            {R"("rope_scaling": {"factor": 2.0}})", "rope_scaling"},
            {R"("rope_parameters": {"full_attention": {"rope_type": "yarn"}}})", "rope_type"},
+           {R"("rope_parameters": {"rope_type": "default", "rope_theta": 5.0}})",
+            "no kind of layer"},
            {R"("layer_types": ["full_attention"]})", "layer_types"},
            {R"("layer_types": ["full_attention", "chunked_attention"]})", "chunked_attention"},
            {R"("hidden_activation": "silu"})", "hidden_activation"},
