@@ -366,8 +366,9 @@ class Session {
   explicit Session(const Network& network, const SessionOptions& options = {});
   explicit Session(const SessionPlan& plan);
   /// Goes on where save() was called, to the same bits: weights, optimizer states and counts. The
-  /// micro-batch stays; memory, threads and recompute may differ, whatever decides the result may
-  /// not: Error{bad_config} names it.
+  /// micro-batch stays; memory, threads and recompute may differ, options that decide the result
+  /// and the weights' names and shapes may not: Error{bad_config} names them. What the network's
+  /// function computes is the caller's to keep: a changed dropout rate, say, is not noticed.
   [[nodiscard]] static Session resume(const Network& network, const std::string& folder,
                                       const SessionOptions& options = {});
   /// A session that was moved from may be destroyed or assigned to, and nothing else.
