@@ -25,9 +25,10 @@ void take_max_length(RunConfig& config, int64_t saved, int64_t max_positions,
   const bool is_given = !is_default(config, "max_seq_length");
   const auto tokens = [&] { return std::to_string(config.max_seq_length); };
   if (saved == 0) {
-    if (!is_given)
-      say(options, "texts are cut at " + tokens() + " tokens: " + config.model +
-                       " has no model_max_length, and max_seq_length is not given");
+    if (is_given) return;
+    if (max_positions > 0) config.max_seq_length = std::min(config.max_seq_length, max_positions);
+    say(options, "texts are cut at " + tokens() + " tokens: " + config.model +
+                     " has no model_max_length, and max_seq_length is not given");
     return;
   }
   if (is_given && config.max_seq_length != saved) {

@@ -368,6 +368,16 @@ class Lengths(FolderCase):
             self.assertIn("128 tokens", said)
             self.assertEqual(at_default, longer)
 
+    def test_the_default_length_is_no_more_than_the_model_has_positions(self):
+        config = json.loads((self.train("first", model="bert-tiny", max_steps=1) / "best/config.json").read_text())
+        short = self.folder / "short.json"
+        short.write_text(json.dumps(dict(config, max_position_embeddings=20)))
+        best = self.train("run", model=short, max_seq_length=12, vocab_size=None, max_steps=1) / "best"
+        path = best / "tokenizer_config.json"
+        path.write_text(json.dumps(dict(json.loads(path.read_text()), model_max_length=None)))
+        done = self.ok("eval", **self.base(model=best, vocab_size=None, max_seq_length=None))
+        self.assertIn("texts are cut at 20 tokens", done.stderr)
+
 
 if __name__ == "__main__":
     common.main()
