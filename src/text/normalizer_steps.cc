@@ -6,6 +6,7 @@
 #include "snug/error.h"
 #include "text/base64.h"
 #include "text/bert_normalizer.h"
+#include "text/byte_alphabet.h"
 #include "text/char_pattern.h"
 #include "text/charsmap.h"
 #include "text/graphemes.h"
@@ -84,6 +85,15 @@ void clean_nmt(char32_t c, std::string& out) {
                         c == 0xFEFF || c == 0xFFFD;
   append_utf8(is_space ? U' ' : c, out);
 }
+
+/// Each byte as a character of its own.
+class ByteLevelStep final : public NormalizerStep {
+ public:
+  bool apply(std::string_view text, NormalizeScratch&, std::string& out) const override {
+    for (const char byte : text) append_byte_character(static_cast<unsigned char>(byte), out);
+    return false;
+  }
+};
 
 class StripStep final : public NormalizerStep {
  public:
@@ -222,6 +232,11 @@ void read_each(const JsonFields& fields, Steps& steps) {
   steps.push_back(std::make_unique<EachStep>(kEach));
 }
 
+void read_byte_level(const JsonFields& fields, Steps& steps) {
+  fields.allow_only({"type"});
+  steps.push_back(std::make_unique<ByteLevelStep>());
+}
+
 void read_strip(const JsonFields& fields, Steps& steps) {
   fields.allow_only({"type", "strip_left", "strip_right"});
   steps.push_back(std::make_unique<StripStep>(fields.required_boolean("strip_left"),
@@ -265,6 +280,7 @@ constexpr Reader kReaders[] = {
     {"Lowercase", read_each<lower_each>},
     {"StripAccents", read_each<strip_accent>},
     {"Nmt", read_each<clean_nmt>},
+    {"ByteLevel", read_byte_level},
     {"Strip", read_strip},
     {"Prepend", read_prepend},
     {"Replace", read_replace},

@@ -49,6 +49,23 @@ class CharacterStep final : public PreTokenizerStep {
   SplitBehavior behavior_;
 };
 
+/// Cuts behind so many characters.
+class FixedLengthStep final : public PreTokenizerStep {
+ public:
+  explicit FixedLengthStep(int64_t length) : length_(length) {}
+  void split(const TextPiece& piece, StepBuffers&, PieceSink out) const override {
+    for (size_t at = 0; at < piece.text.size();) {
+      const size_t begin = at;
+      for (int64_t i = 0; i < length_ && at < piece.text.size(); ++i)
+        (void)next_code_point(piece.text, at);
+      out({piece.text.substr(begin, at - begin), piece.is_first && begin == 0});
+    }
+  }
+
+ private:
+  int64_t length_;
+};
+
 /// Words and runs of what is neither word nor white space.
 class WhitespaceStep final : public PreTokenizerStep {
  public:
@@ -214,6 +231,21 @@ void read_split(const JsonFields& fields, Steps& steps) {
                                               fields.required_boolean("invert")));
 }
 
+void read_delimiter(const JsonFields& fields, Steps& steps) {
+  fields.allow_only({"type", "delimiter"});
+  const std::string delimiter = fields.required_string("delimiter");
+  if (count_code_points(delimiter) != 1) fields.fail("has a delimiter that is no character");
+  steps.push_back(std::make_unique<SplitStep>(CharPattern::literal(delimiter, fields.where()),
+                                              SplitBehavior::removed, false));
+}
+
+void read_fixed_length(const JsonFields& fields, Steps& steps) {
+  fields.allow_only({"type", "length"});
+  const int64_t length = fields.required_count("length");
+  if (length == 0) fields.fail("has a length of 0");
+  steps.push_back(std::make_unique<FixedLengthStep>(length));
+}
+
 void read_byte_level(const JsonFields& fields, Steps& steps) {
   fields.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
   (void)fields.required_boolean("trim_offsets");
@@ -258,6 +290,8 @@ constexpr Reader kReaders[] = {
     {"Punctuation", read_punctuation},
     {"Digits", read_digits},
     {"Split", read_split},
+    {"CharDelimiterSplit", read_delimiter},
+    {"FixedLength", read_fixed_length},
     {"ByteLevel", read_byte_level},
     {"Metaspace", read_metaspace},
 };

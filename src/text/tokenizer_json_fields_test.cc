@@ -8,6 +8,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "snug/error.h"
 #include "text/test_support.h"
 #include "text/tokenizer.h"
 
@@ -153,6 +154,32 @@ TEST_F(TokenizerJsonFields, fields_that_every_version_needs_are_needed) {
   expect_refused(without("/post_processor/cls"), "post_processor has no cls");
   expect_refused(with("/post_processor/sep", nullptr), "post_processor has a strange sep");
   expect_refused(with("/version", nullptr), "version that is no text");
+}
+
+// As version 0.23.3 of the package cuts them.
+TEST_F(TokenizerJsonFields, kinds_of_steps_that_few_files_have) {
+  const auto ids = [&](const char* step, const Json& kind, const std::string& text) {
+    const Tokenizer tokenizer = load([&](Json& file) {
+      file["normalizer"] = nullptr;
+      file[step] = kind;
+      for (const char* token : {"e e", "E\u00e9e", " e", "\u00c3\u00a9"})
+        file["model"]["vocab"][token] = file["model"]["vocab"].size();
+    });
+    std::vector<int32_t> found = tokenizer.encode(text, std::nullopt, 64).ids;
+    return std::vector<int32_t>(found.begin() + 1, found.end() - 1);
+  };
+  using Ids = std::vector<int32_t>;
+  const Json delimiter = {{"type", "CharDelimiterSplit"}, {"delimiter", "-"}};
+  EXPECT_EQ(ids("pre_tokenizer", delimiter, "-e e--e"), (Ids{9, 5}));
+  EXPECT_EQ(ids("pre_tokenizer", delimiter, "---"), Ids());
+  EXPECT_EQ(ids("pre_tokenizer", {{"type", "FixedLength"}, {"length", 3}}, "E\u00e9e e"),
+            (Ids{10, 11}));
+  EXPECT_EQ(ids("normalizer", {{"type", "ByteLevel"}}, "\u00e9"), Ids{12});
+  EXPECT_EQ(ids("normalizer", {{"type", "ByteLevel"}}, "\u00e9 e"),
+            Ids{1});  // one word: the space is U+0120
+  for (const Json& kind : {Json{{"type", "CharDelimiterSplit"}, {"delimiter", "--"}},
+                           Json{{"type", "FixedLength"}, {"length", 0}}})
+    EXPECT_THROW((void)ids("pre_tokenizer", kind, "e"), Error) << kind;
 }
 
 TEST_F(TokenizerJsonFields, other_tokens_than_berts_are_refused) {
