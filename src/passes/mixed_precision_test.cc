@@ -70,6 +70,9 @@ std::string painted(const Graph& graph) {
   return text;
 }
 
+// TensorFlow's own cases by their names. Two have nothing to say here: PreserveCPUNodes (a graph is
+// of one device) and PreserveIdentityAfterVariable (a weight is read by its value, not through an
+// op).
 TEST(AutoMixedPrecision, NoOp) {
   const Graph graph = Chain().all({"exp", "relu", "sqrt", "relu"}).graph();
   EXPECT_EQ(print(repainted(graph)), print(graph));
