@@ -52,9 +52,10 @@ class Stop(Case):
         with subprocess.Popen(["yes", "good"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as endless:
             for lines in (reader, endless.stdout):
                 process = subprocess.Popen(words, stdin=lines, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-                time.sleep(0.5)
+                wait_for_handler(process)
+                time.sleep(0.2)
                 process.send_signal(signal.SIGINT)
-                said = process.communicate(timeout=10)[1]
+                said = process.communicate(timeout=60)[1]
                 self.assertEqual(process.returncode, 130, said)
                 self.assertIn("stopped on request", said)
             endless.kill()
@@ -82,15 +83,18 @@ class Stop(Case):
     def test_a_signal_ends_the_measurement_of_the_machine(self):
         with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(self.folder / "unmeasured")):
             process = self.start(**self.base(model="mlp", hidden_sizes=4, output_dir=self.folder / "out", threads=1))
-            time.sleep(1)
+            said = ""
+            while "measuring how fast this machine is" not in said:
+                line = process.stderr.readline()
+                self.assertTrue(line, said)
+                said += line
             begin = processor_seconds(process)
             process.send_signal(signal.SIGINT)
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             said = process.communicate()[1]
         self.assertEqual(process.returncode, 130, said)
-        self.assertIn("measuring how fast this machine is", said)
-        self.assertLess(usage.ru_utime + usage.ru_stime - begin, 2, said)  # an op is measured to its end
+        self.assertLess(usage.ru_utime + usage.ru_stime - begin, 5, said)  # an op is measured to its end
 
     def test_a_long_plan_says_what_it_is_at(self):
         words = ["plan", *options(**self.deep(3000))]
@@ -100,6 +104,12 @@ class Stop(Case):
         self.assertLessEqual({"building the graph", "lowering", "blocks", "chain", "refining", "placement"}, phases | {"building the graph"})
         logged = common.run(*words).stderr
         self.assertRegex(logged, r"planning, [a-z ]+: \d+ %")
+
+
+def wait_for_handler(process):
+    """Until the process hears a signal."""
+    while not int(re.search(r"SigCgt:\s*(\w+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())[1], 16) & 1 << signal.SIGINT - 1:
+        time.sleep(0.01)
 
 
 def processor_seconds(process):
