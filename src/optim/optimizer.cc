@@ -172,7 +172,8 @@ ValueId append_squares(GraphBuilder& builder, ValueId gradient, ValueId scale) {
 Clip append_clip(GraphBuilder& builder, std::span<const ValueId> squares, double max_norm,
                  ValueId scale) {
   if (squares.empty())
-    throw Error(ErrorCode::invalid_graph, "append_clip", "there is no gradient to measure");
+    throw Error(ErrorCode::invalid_graph, "loss", "no weight that is trained has a gradient",
+                "let the loss depend on one");
   const PhaseGuard phase(builder, Phase::update);
   const GlobalNormOutputs out = global_norm(builder, squares, max_norm);
   return {out.norm, scale == kNone ? out.coefficient : mul(builder, out.coefficient, scale)};
