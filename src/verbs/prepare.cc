@@ -197,13 +197,13 @@ std::function<void(int64_t done, int64_t total, const char* phase)> planning_sin
 
 void check_levers(const LeverKeys& levers, const std::string& file) {
   const std::vector<OptionInfo> options = config_options();
-  for (const auto& [key, value] : levers) {
+  for (const auto& lever : levers) {
     const bool is_of_recipe = std::any_of(options.begin(), options.end(), [&](const auto& option) {
-      return option.name == key && option.resume_rule == ResumeRule::fixed;
+      return option.name == lever.first && option.resume_rule == ResumeRule::fixed;
     });
     if (!is_of_recipe)
       throw Error(ErrorCode::bad_data, file,
-                  "\"levers_taken\" holds " + key + ", which is no lever",
+                  "\"levers_taken\" holds " + lever.first + ", which is no lever",
                   "the file was changed after it was written: take it from a copy");
   }
 }
