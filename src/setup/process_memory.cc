@@ -45,6 +45,9 @@ constexpr int64_t kLeastRowBytes = 256 * kKiB;
 constexpr int64_t kStartupBytesPerToken = 512;        // of a tokenizer's file as a document
 constexpr int64_t kPlanningBytes = 1536 * kKiB;       // of a part of the longest program
 constexpr int64_t kPlanningBytesForward = 96 * kKiB;  // of a part without a backward pass
+// Of layers that are kinds of blocks of their own: the chain's table, which has a limit.
+constexpr int64_t kPlanningBytesOfLayerPart = 3 * kMiB;
+constexpr int64_t kPlanningBytesOfLayers = 42 * kMiB;
 
 int64_t table_bytes(const ProcessNeeds& needs) {
   return kBytesPerToken * needs.vocab_size + kCopiesOfTokens * needs.vocab_bytes +
@@ -101,8 +104,12 @@ int64_t process_reservation(const ProcessNeeds& needs) {
 int64_t startup_reservation(const ProcessNeeds& needs) {
   const int64_t tables = table_bytes(needs);
   const int64_t reading = tables + kStartupBytesPerToken * needs.vocab_size;
-  const int64_t planning = tables + kPlanningBytesForward * needs.program_parts +
-                           (needs.trains ? kPlanningBytes * needs.longest_parts : 0);
+  const int64_t planning =
+      tables + kPlanningBytesForward * needs.program_parts +
+      (needs.trains
+           ? kPlanningBytes * needs.longest_parts +
+                 std::min(kPlanningBytesOfLayers, kPlanningBytesOfLayerPart * needs.layer_parts)
+           : 0);
   const int64_t learning = needs.learns_vocabulary ? kVocabularyLearnerBytes : 0;
   return round_up(kPreparationBytes + std::max({reading, planning, learning}), kMiB);
 }
