@@ -47,7 +47,7 @@ constexpr int64_t kPlanningBytes = 1536 * kKiB;       // of a part of the longes
 constexpr int64_t kPlanningBytesForward = 96 * kKiB;  // of a part without a backward pass
 // Of layers that are kinds of blocks of their own: the chain's table, which has a limit.
 constexpr int64_t kPlanningBytesOfLayerPart = 3 * kMiB;
-constexpr int64_t kPlanningBytesOfLayers = 42 * kMiB;
+constexpr int64_t kPlanningBytesOfLayers = 48 * kMiB;
 
 int64_t table_bytes(const ProcessNeeds& needs) {
   return kBytesPerToken * needs.vocab_size + kCopiesOfTokens * needs.vocab_bytes +

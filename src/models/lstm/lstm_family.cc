@@ -8,7 +8,7 @@
 namespace snug::models {
 namespace {
 
-constexpr int64_t kPartsOfLayer = 2;   // of a layer above the second
+constexpr int64_t kPartsOfLayer = 2;   // of a layer above the first
 constexpr int64_t kStatesOfPart = 12;  // steps times layers, and their embedding as one
 
 const LstmConfig& of(const FamilyConfig& config) { return config_of<LstmConfig>(config); }
@@ -45,7 +45,7 @@ ModelTraits traits(const FamilyConfig& any) {
 ProgramSize size(const FamilyConfig& config, int64_t length) {
   const int64_t layers = of(config).num_hidden_layers;
   return {.parts = 1 + length * (layers + 1) / kStatesOfPart,
-          .layer_parts = kPartsOfLayer * std::max<int64_t>(0, layers - 2)};
+          .layer_parts = kPartsOfLayer * std::max<int64_t>(0, layers - 1)};
 }
 
 }  // namespace
