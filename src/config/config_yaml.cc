@@ -2,7 +2,6 @@
 // Run configurations as YAML: one flat mapping of keys to values or lists of values.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -78,9 +77,7 @@ std::string scalar_text(const YAML::Node& value) {
   const std::string& text = value.Scalar();
   const std::optional<double> number = value.Tag() == "!" ? std::nullopt : number_in<double>(text);
   if (!number || !std::isfinite(*number)) return io::quote_json(text);
-  char digits[40];
-  const auto result = std::to_chars(digits, digits + sizeof digits, *number);
-  return std::string(digits, result.ptr);
+  return config::number_text(*number);
 }
 
 // A mapping of plain values and of lists of them, as JSON.

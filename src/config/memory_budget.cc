@@ -10,6 +10,7 @@
 
 #include "base/numbers.h"
 #include "base/units.h"
+#include "config/option.h"
 #include "io/file.h"
 #include "snug/error.h"
 #include "snug/memory.h"
@@ -84,9 +85,7 @@ std::string to_string(const MemorySpec& spec) {
     case MemorySpec::Kind::percent:
       break;
   }
-  char text[40];
-  const auto result = std::to_chars(text, text + sizeof text, spec.percent);
-  return std::string(text, result.ptr) + "%";
+  return config::number_text(spec.percent) + "%";
 }
 
 int64_t resolve_memory(const MemorySpec& spec, const std::string& root) {

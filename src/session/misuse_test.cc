@@ -15,6 +15,7 @@
 #include "snug/error.h"
 #include "snug/layers.h"
 #include "snug/ops.h"
+#include "snug/recompute.h"
 #include "snug/session.h"
 
 namespace snug {
@@ -278,6 +279,64 @@ TEST(SessionMisuse, ops_of_the_program_that_say_what_cannot_be) {
   Network none = network_of();
   none.add(nullptr);
   (void)refusal([&] { (void)plan_network(none, options_of()); });
+}
+
+// A gradient has operands alone: what it asks of the network around it is not there.
+TEST(SessionMisuse, gradients_of_the_programs_ops_that_ask_for_a_network) {
+  const auto step_with = [](const std::function<void(NetworkBuilder&, const Tensor&)>& also) {
+    const auto op = std::make_shared<CustomOp>();
+    op->name = "copied";
+    op->inputs = {"x"};
+    op->infer = [](std::span<const TensorType> inputs, const Attrs&) {
+      return std::vector<TensorType>{inputs[0]};
+    };
+    op->run = [](const OpCall& call) {
+      for (size_t i = 0; i < call.output<float>().size(); ++i)
+        call.output<float>()[i] = call.input<float>(0)[i];
+    };
+    op->gradient = [=](const GradientCall& call) {
+      also(call.builder, call.gradients[0]);
+      return std::vector<Tensor>{dropout(call.gradients[0], 0.5)};
+    };
+    Network network("copies", [](NetworkBuilder& b) {
+      const Tensor y = dropout(linear(b, "out", b.input("x", {kWidth}), 1), 0.5);
+      b.minimize(b.weighted_mean(b.op1("copied", {y})));
+    });
+    network.add(op);
+    Session session(network, options_of());
+    const Data data;
+    Rows rows(kRows);
+    rows.add("x", std::span(data.x));
+    return session.step(rows).loss;
+  };
+  EXPECT_TRUE(std::isfinite(step_with([](NetworkBuilder&, const Tensor&) {})));
+  const std::pair<const char*, std::function<void(NetworkBuilder&, const Tensor&)>> calls[] = {
+      {"rows()", [](NetworkBuilder& b, const Tensor&) { (void)b.rows(); }},
+      {"input()", [](NetworkBuilder& b, const Tensor&) { (void)b.input("z", {1}); }},
+      {"parameter()", [](NetworkBuilder& b, const Tensor&) { (void)b.parameter("w", {1}, {}); }},
+      {"a layer with weights",
+       [](NetworkBuilder& b, const Tensor& dy) { (void)linear(b, "more", dy, 2); }},
+      {"weighted_mean()", [](NetworkBuilder& b, const Tensor& dy) { (void)b.weighted_mean(dy); }},
+      {"minimize()", [](NetworkBuilder& b, const Tensor& dy) { b.minimize(dy); }},
+      {"keep()", [](NetworkBuilder&, const Tensor& dy) { (void)keep(dy); }}};
+  for (const auto& [name, call] : calls) {
+    const std::string error =
+        refusal([&, &call = call] { (void)step_with(call); }, ErrorCode::invalid_graph);
+    EXPECT_NE(error.find(std::string(name) + " is called in the gradient"), std::string::npos)
+        << error;
+  }
+}
+
+TEST(SessionMisuse, names_of_tensors_that_training_has) {
+  for (const char* name : {"rng", "clip_factor", "grad.out.weight"}) {
+    const Network network("named", [=](NetworkBuilder& b) {
+      const Tensor y = named(name, linear(b, "out", b.input("x", {kWidth}), 1));
+      b.minimize(b.weighted_mean(y * y));
+    });
+    const std::string error =
+        refusal([&] { (void)plan_network(network, options_of()); }, ErrorCode::invalid_graph);
+    EXPECT_NE(error.find(name), std::string::npos) << error;
+  }
 }
 
 }  // namespace

@@ -275,15 +275,33 @@ std::vector<float> decoded(const StateForm& form, const std::vector<double>& cod
   return values;
 }
 
+// One update of AdamW without decay: `plain` are the weights and states in f32, `coded` the weights
+// and the codes and scales of both states.
+void update_both(const Shape& shape, StateCodec codec, int step,
+                 const std::vector<double>& gradient, KernelOutputs& plain, KernelOutputs& coded) {
+  const Attrs attrs = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.0}};
+  Attrs coded_attrs = attrs;
+  coded_attrs.set("codec", std::string(to_string(codec)));
+  const std::vector<double> hyper = {1e-3, 1 - std::pow(0.9, step), 1 - std::pow(0.999, step), 0};
+  OneKernel one("adamw", attrs);
+  one.add({DType::f32, shape}, plain[0]).add({DType::f32, shape}, gradient);
+  one.add({DType::f32, shape}, plain[1]).add({DType::f32, shape}, plain[2]);
+  plain = run_on_cpu(one.add_absent().add({DType::f32, {4}}, hyper).add_absent(), 2);
+  OneKernel other("adamw_8bit", coded_attrs);
+  other.add({DType::f32, shape}, coded[0]).add({DType::f32, shape}, gradient);
+  for (size_t i = 1; i < coded.size(); i += 2)
+    other.add({DType::u8, shape}, coded[i])
+        .add({DType::f32, {element_count(shape) / kStateBlock}}, coded[i + 1]);
+  other.add({DType::i64, {3}}, {0.0, static_cast<double>(step - 1), 0.0});
+  coded = run_on_cpu(other.add({DType::f32, {4}}, hyper).add_absent(), 2);
+}
+
 // test_optimizer8bit of bitsandbytes for Adam, with its bounds: weights, and the states in f32, are
 // brought together behind every update.
 TEST(State_codes, optimizer8bit) {
   const Shape shape = {8, 1024};
   const auto count = static_cast<size_t>(element_count(shape));
-  const Attrs attrs = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.0}};
   for (const StateCodec codec : {StateCodec::bnb, StateCodec::adaptive}) {
-    Attrs coded_attrs = attrs;
-    coded_attrs.set("codec", std::string(to_string(codec)));
     PhiloxStream random(12);
     KernelOutputs plain(3, std::vector<double>(count));
     for (double& w : plain[0]) w = static_cast<double>(static_cast<float>(0.1 * random.normal()));
@@ -296,19 +314,7 @@ TEST(State_codes, optimizer8bit) {
       std::vector<double> gradient(count);
       for (double& g : gradient)
         g = static_cast<double>(static_cast<float>(0.01 * random.normal()));
-      const std::vector<double> hyper = {1e-3, 1 - std::pow(0.9, step), 1 - std::pow(0.999, step),
-                                         0};
-      OneKernel one("adamw", attrs);
-      one.add({DType::f32, shape}, plain[0]).add({DType::f32, shape}, gradient);
-      one.add({DType::f32, shape}, plain[1]).add({DType::f32, shape}, plain[2]);
-      plain = run_on_cpu(one.add_absent().add({DType::f32, {4}}, hyper).add_absent(), 2);
-      OneKernel other("adamw_8bit", coded_attrs);
-      other.add({DType::f32, shape}, coded[0]).add({DType::f32, shape}, gradient);
-      for (size_t i = 1; i < coded.size(); i += 2)
-        other.add({DType::u8, shape}, coded[i])
-            .add({DType::f32, {element_count(shape) / kStateBlock}}, coded[i + 1]);
-      other.add({DType::i64, {3}}, {0.0, static_cast<double>(step - 1), 0.0});
-      coded = run_on_cpu(other.add({DType::f32, {4}}, hyper).add_absent(), 2);
+      update_both(shape, codec, step, gradient, plain, coded);
       for (size_t i = 0; i < count; ++i) {
         const double off = std::abs(plain[0][i] - coded[0][i]);
         absolute += off;
@@ -404,9 +410,6 @@ TEST(State_codes, fifty_updates_correlate_with_those_of_f32) {
   PhiloxStream random(10);
   std::vector<double> scales(count);
   for (double& scale : scales) scale = 0.01 * std::pow(10, -4 * random.uniform());
-  const Attrs attrs = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.0}};
-  Attrs coded_attrs = attrs;
-  coded_attrs.set("codec", std::string("adaptive"));
   KernelOutputs plain(3, std::vector<double>(count));
   KernelOutputs coded = {plain[0], plain[0], std::vector<double>(32), plain[0],
                          std::vector<double>(32)};
@@ -414,17 +417,7 @@ TEST(State_codes, fifty_updates_correlate_with_those_of_f32) {
     std::vector<double> gradient(count);
     for (size_t i = 0; i < count; ++i)
       gradient[i] = static_cast<double>(static_cast<float>(random.normal() * scales[i]));
-    const std::vector<double> hyper = {1e-3, 1 - std::pow(0.9, step), 1 - std::pow(0.999, step), 0};
-    OneKernel one("adamw", attrs);
-    one.add({DType::f32, shape}, plain[0]).add({DType::f32, shape}, gradient);
-    one.add({DType::f32, shape}, plain[1]).add({DType::f32, shape}, plain[2]);
-    plain = run_on_cpu(one.add_absent().add({DType::f32, {4}}, hyper).add_absent(), 2);
-    OneKernel other("adamw_8bit", coded_attrs);
-    other.add({DType::f32, shape}, coded[0]).add({DType::f32, shape}, gradient);
-    for (size_t i = 1; i < coded.size(); i += 2)
-      other.add({DType::u8, shape}, coded[i]).add({DType::f32, {32}}, coded[i + 1]);
-    other.add({DType::i64, {3}}, {0.0, static_cast<double>(step - 1), 0.0});
-    coded = run_on_cpu(other.add({DType::f32, {4}}, hyper).add_absent(), 2);
+    update_both(shape, StateCodec::adaptive, step, gradient, plain, coded);
   }
   double both = 0;
   double left = 0;
