@@ -39,10 +39,9 @@ class Machine {
  public:
   /// `threads` 0: every core this process may use. Measures the machine's speed on first use and
   /// keeps it in a file of `profile_folder`; empty: $XDG_CACHE_HOME/snug, else ~/.cache/snug.
-  explicit Machine(int64_t threads = 0, const std::string& profile_folder = {});
-  /// Whether that file is there, so that nothing has to be measured: it takes up to half a minute.
-  [[nodiscard]] static bool is_measured(int64_t threads = 0,
-                                        const std::string& profile_folder = {});
+  /// `before_measuring` is called where there is no such file: it takes up to half a minute.
+  explicit Machine(int64_t threads = 0, const std::string& profile_folder = {},
+                   const std::function<void()>& before_measuring = {});
   [[nodiscard]] int threads() const;
   [[nodiscard]] const std::string& backend() const;  // its name
 

@@ -38,26 +38,25 @@ int threads_of(int64_t wanted) {
 }
 
 std::unique_ptr<Backend> make_backend(const std::string& name, int threads,
-                                      const std::string& profile_folder) {
+                                      const std::string& profile_folder,
+                                      const std::function<void()>& before_measuring) {
   if (name != kCpu)
     throw Error(ErrorCode::bad_config, "backend", "there is no backend '" + name + "'",
                 "there is: " + std::string(kCpu));
-  return make_cpu_backend(
-      {.threads = threads,
-       .profile = load_or_measure_profile(profile_file(profile_folder, threads), threads)});
+  return make_cpu_backend({.threads = threads,
+                           .profile = load_or_measure_profile(profile_file(profile_folder, threads),
+                                                              threads, before_measuring)});
 }
 
 }  // namespace
 
-Machine::Machine(int64_t threads, const std::string& profile_folder) {
+Machine::Machine(int64_t threads, const std::string& profile_folder,
+                 const std::function<void()>& before_measuring) {
   const int own = threads_of(threads);
   impl_ = std::make_shared<const Impl>(
-      Impl{.threads = own, .name = kCpu, .backend = make_backend(kCpu, own, profile_folder)});
-}
-
-bool Machine::is_measured(int64_t threads, const std::string& profile_folder) {
-  const int own = threads_of(threads);
-  return has_profile(profile_file(profile_folder, own), own);
+      Impl{.threads = own,
+           .name = kCpu,
+           .backend = make_backend(kCpu, own, profile_folder, before_measuring)});
 }
 
 int Machine::threads() const { return impl_->threads; }

@@ -176,10 +176,10 @@ SessionOptions options_for(const RunConfig& config, const RunOptions& options,
 
 Machine open_machine(const RunConfig& config, const RunOptions& options) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
-  if (!Machine::is_measured(config.threads, options.profile_folder))
+  return Machine(config.threads, options.profile_folder, [&] {
     say(options,
         "measuring how fast this machine is, once for this number of threads: up to half a minute");
-  return Machine(config.threads, options.profile_folder);
+  });
 }
 
 SessionOptions session_options(const RunConfig& config, const RunOptions& options,

@@ -47,10 +47,9 @@ struct MachineProfile {
 
 /// Built-in rates of an ordinary machine, for tests and where measuring is not wanted.
 [[nodiscard]] MachineProfile default_profile();
-/// Whether `cache_file` has the profile of this machine.
-[[nodiscard]] bool has_profile(const std::string& cache_file, int threads);
 /// Reads the profile of this machine from `cache_file`, or measures it (up to half a minute, at
-/// most 24 MiB) and writes it.
-[[nodiscard]] MachineProfile load_or_measure_profile(const std::string& cache_file, int threads);
+/// most 24 MiB), which `before_measuring` is told, and writes it.
+[[nodiscard]] MachineProfile load_or_measure_profile(
+    const std::string& cache_file, int threads, const std::function<void()>& before_measuring = {});
 
 }  // namespace snug

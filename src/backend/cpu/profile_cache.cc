@@ -30,14 +30,11 @@ bool read_cache(const std::string& cache_file, int threads, MachineProfile& prof
 
 }  // namespace
 
-bool has_profile(const std::string& cache_file, int threads) {
-  MachineProfile unused;
-  return read_cache(cache_file, threads, unused);
-}
-
-MachineProfile load_or_measure_profile(const std::string& cache_file, int threads) {
+MachineProfile load_or_measure_profile(const std::string& cache_file, int threads,
+                                       const std::function<void()>& before_measuring) {
   MachineProfile profile;
   if (!cache_file.empty() && read_cache(cache_file, threads, profile)) return profile;
+  if (before_measuring) before_measuring();
   MachineProfile measured = measure_profile(threads);
   if (cache_file.empty()) return measured;
   // Another process may have been first while this one measured: all go on with the same rates.
