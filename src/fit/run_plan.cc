@@ -35,31 +35,31 @@ PlannedProgram planned_program(Graph graph, const Lengths& length, const Backend
 
 /// The program of a shorter bucket: with the named strategy or keep-all where that needs no more
 /// than `arena_budget`, else with the fastest schedule of the longest bucket's that does. Its
-/// problem is a part of the longest's, so in the end the chosen one fits.
+/// problem is a part of the longest's, so in the end the chosen one fits. `longest`: its plan is
+/// chosen.
 PlannedProgram shorter_program(Graph graph, const Lengths& length, const Backend& backend,
                                int64_t arena_budget, const std::string& strategy,
-                               const PlacedCandidate& chosen) {
+                               const Split& longest) {
   PlannedProgram program =
       planned_program(std::move(graph), length, backend, strategy.empty() ? "keep-all" : strategy);
   if (program.plan.arena_bytes <= arena_budget) return program;
-  const Split& split = *chosen.split;
   const plan::Problem& problem = program.lowered.problem;
   const auto follow = [&](std::span<const plan::OpId> schedule, const std::string& name) {
-    const auto part = plan::schedule_of_part(problem, split.problem(), schedule);
+    const auto part = plan::schedule_of_part(problem, longest.problem(), schedule);
     if (!part || plan::measured(problem, *part, name).load_bytes > arena_budget) return false;
     program.plan = plan::assemble(problem, *part, name, plan::kQuickFrontier.placement);
     return program.plan.arena_bytes <= arena_budget;
   };
-  const auto& points = split.frontier->points();
+  const auto& points = longest.frontier->points();
   for (size_t i = points.size(); i-- > 0 && strategy.empty();) {
     if (follow(points[i].schedule, points[i].strategy)) return program;
   }
   std::vector<plan::OpId> schedule;
-  for (const plan::Step& step : chosen.plan->steps) schedule.push_back(step.op);
-  if (!follow(schedule, chosen.plan->strategy)) {
+  for (const plan::Step& step : longest.program->plan.steps) schedule.push_back(step.op);
+  if (!follow(schedule, longest.program->plan.strategy)) {
     const plan::Frontier frontier = plan::build_frontier(problem, plan::kQuickFrontier);
-    const plan::Plan* fastest = plan::fastest_within(frontier, arena_budget);
-    program.plan = fastest != nullptr ? *fastest : frontier.smallest();
+    std::optional<plan::Plan> fastest = plan::fastest_within(frontier, arena_budget);
+    program.plan = fastest ? std::move(*fastest) : frontier.smallest();
   }
   return program;
 }
@@ -105,16 +105,16 @@ std::vector<PriceRow> price_list(const RunPlanRequest& request,
                                         : a.step_seconds < b.step_seconds;
   });
   std::vector<PriceRow> rows;
-  const plan::Plan* last = nullptr;
+  const PlacedCandidate* last = nullptr;
   for (const PlacedCandidate& each : shown) {
-    const bool is_chosen = each.plan == chosen.plan;
-    if (each.plan == last) continue;
+    const bool is_chosen = each.is_same_as(chosen);
+    if (last != nullptr && each.is_same_as(*last)) continue;
     if (!is_chosen && !rows.empty() && each.step_seconds >= rows.back().step_seconds) continue;
-    last = each.plan;
+    last = &each;
     rows.push_back({.budget_bytes = round_up(each.peak_bytes, kPageBytes),
                     .step_seconds = each.step_seconds,
                     .micro_batch = each.split->micro_batch,
-                    .strategy = each.plan->strategy,
+                    .strategy = each.split->frontier->points()[each.point].strategy,
                     .two_pass_clip = each.split->has_two_passes,
                     .is_chosen = is_chosen});
   }
@@ -130,9 +130,10 @@ void fill_keep_all(const RunPlanRequest& request, const std::vector<Candidate>& 
                                          })
                             ->split;
   const int64_t arena_bytes =
-      std::max(split.frontier->keep_all().arena_bytes, split.other_arena_bytes);
+      std::max(split.frontier->keep_all_arena_bytes(), split.other_arena_bytes);
   report.keep_all_peak_bytes =
-      request.process_bytes + split.resident_bytes + round_up(arena_bytes, kPageBytes);
+      std::max(request.process_bytes + split.resident_bytes + round_up(arena_bytes, kPageBytes),
+               request.startup_bytes);
   report.keep_all_micro_batch = split.micro_batch;
 }
 
@@ -186,7 +187,8 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
                  const PlacedCandidate& chosen, RunPlan& run) {
   const Split& split = *chosen.split;
   const plan::Problem& problem = split.problem();
-  const plan::Plan& plan = *chosen.plan;
+  const plan::Plan& plan = split.program->plan;
+  const plan::Plan keep_all = split.frontier->keep_all();
   PlanReport& report = run.report;
   report.budget_bytes = request.budget_bytes;
   if (request.trains) report.row_coupling = request.network.coupling;
@@ -196,7 +198,7 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.planned_peak_bytes = std::max(
       report.process_bytes + report.resident_bytes + round_up(report.arena_bytes, kPageBytes),
       request.startup_bytes);
-  report.keep_all_arena_bytes = reported_arena_bytes(run, split.frontier->keep_all().arena_bytes);
+  report.keep_all_arena_bytes = reported_arena_bytes(run, keep_all.arena_bytes);
   report.load_bytes = reported_arena_bytes(run, plan.load_bytes);
   report.working_set_bound_bytes =
       plan::working_set_bound_beyond(problem, split.clipped_gradients).bytes;
@@ -206,13 +208,12 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.dying_gradient_bytes = split.dying_gradient_bytes;
   report.step_seconds = chosen.step_seconds;
   report.step_seconds_uncertainty = split.program->lowered.seconds_uncertainty;
-  const double keep_all = split.frontier->keep_all_seconds();
   const auto pieces = static_cast<double>(runs_of(split));
-  const double keep_all_step = step_seconds_of(split, keep_all);
+  const double keep_all_step = step_seconds_of(split, keep_all.seconds);
   report.recompute_overhead = keep_all_step > 0 ? chosen.step_seconds / keep_all_step - 1 : 0;
   const double bound = plan::lower_bound_seconds(problem, plan.arena_bytes);
   report.lower_bound_overhead =
-      keep_all_step > 0 ? std::max(0.0, pieces * (bound - keep_all) / keep_all_step) : 0;
+      keep_all_step > 0 ? std::max(0.0, pieces * (bound - keep_all.seconds) / keep_all_step) : 0;
   report.strategy = plan.strategy;
   report.ops_run_again =
       static_cast<int64_t>(plan.steps.size()) - static_cast<int64_t>(problem.ops.size());
@@ -220,9 +221,9 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   const plan::Op& op = problem.ops[step.op];
   report.peak_op = (op.scope.empty() ? "" : op.scope.str() + "/") + op.name;
   report.peak_tensors = peak_tensors(problem, plan);
-  report.blocks = describe_blocks(problem, plan, split.frontier->keep_all());
+  report.blocks = describe_blocks(problem, plan, keep_all);
   if (request.wants_picture) {
-    report.curves = {memory_curve(problem, split.frontier->keep_all(), "keep-all"),
+    report.curves = {memory_curve(problem, keep_all, "keep-all"),
                      memory_curve(problem, plan, "this plan")};
     report.placed = placed_tensors(problem, plan);
   }
@@ -284,6 +285,7 @@ RunPlan make_run_plan(const RunPlanRequest& given, const Backend& backend) {
 
   Split& split = splits.list[static_cast<size_t>(chosen->split - splits.list.data())];
   SNUG_CHECK(!split.program->graph.nodes.empty(), "the graph of the chosen plan was let go");
+  split.program->plan = chosen->plan();
   RunPlan run;
   run.micro_batch = split.micro_batch;
   run.accumulation_steps = split.accumulation_steps;
@@ -314,15 +316,15 @@ RunPlan make_run_plan(const RunPlanRequest& given, const Backend& backend) {
     step(kBuilding);
     if (is_longest) {
       // It decided, and runs exactly the plan that was chosen.
-      count_memory(split.program->graph, *chosen->plan, backend, run);
+      count_memory(split.program->graph, split.program->plan, backend, run);
     } else if (request.trains) {
       // A named strategy is to need what it needs at the longest; otherwise the budget may be used.
-      const int64_t most = strategy.empty() ? arena_budget : chosen->plan->arena_bytes;
+      const int64_t most = strategy.empty() ? arena_budget : split.program->plan.arena_bytes;
       Graph graph = build_train_graph(request.network, recipe, shape, run.accumulation_steps);
       add(run.train,
           request.saved != nullptr
               ? plain_program(request, "train", std::move(graph), length, backend)
-              : shorter_program(std::move(graph), length, backend, most, strategy, *chosen));
+              : shorter_program(std::move(graph), length, backend, most, strategy, split));
     }
     step(kPlacement);
   }
@@ -341,7 +343,6 @@ RunPlan make_run_plan(const RunPlanRequest& given, const Backend& backend) {
   SNUG_CHECK(run.residents.total_bytes() == split.resident_bytes, "the resident layout changed");
   SNUG_CHECK(run.arena_bytes <= arena_budget, "a shorter bucket needs more than the longest");
   fill_report(request, candidates, *chosen, run);
-  split.program->plan = *chosen->plan;
   (request.trains ? run.train : run.eval).push_back(std::move(*split.program));
   fill_programs(split, run);
   if (request.on_progress) request.on_progress(steps, steps, kPlacement);

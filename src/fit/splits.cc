@@ -422,13 +422,13 @@ std::vector<Candidate> candidates_of(std::span<const Split> splits, const RunPla
 }
 
 PlacedCandidate placed(const Candidate& candidate, const RunPlanRequest& request) {
-  const plan::Plan& plan = candidate.split->frontier->plan(candidate.point);
+  const int64_t arena_bytes = candidate.split->frontier->arena_bytes(candidate.point);
   return {.split = candidate.split,
-          .plan = &plan,
+          .point = candidate.point,
           .step_seconds = candidate.step_seconds,
           .least_peak_bytes = candidate.least_peak_bytes,
-          .arena_bytes = std::max(plan.arena_bytes, candidate.split->other_arena_bytes),
-          .peak_bytes = peak_bytes(*candidate.split, plan.arena_bytes, request)};
+          .arena_bytes = std::max(arena_bytes, candidate.split->other_arena_bytes),
+          .peak_bytes = peak_bytes(*candidate.split, arena_bytes, request)};
 }
 
 std::optional<PlacedCandidate> best_within(const std::vector<Candidate>& candidates,

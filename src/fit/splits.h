@@ -52,11 +52,16 @@ struct Candidate {
 /// A candidate whose schedule was placed.
 struct PlacedCandidate {
   const Split* split = nullptr;
-  const plan::Plan* plan = nullptr;
+  size_t point = 0;
   double step_seconds = 0;
   int64_t least_peak_bytes = 0;  // Candidate
   int64_t arena_bytes = 0;
   int64_t peak_bytes = 0;  // process + resident + arena
+
+  [[nodiscard]] plan::Plan plan() const { return split->frontier->plan(point); }
+  [[nodiscard]] bool is_same_as(const PlacedCandidate& other) const {
+    return split == other.split && point == other.point;
+  }
 };
 
 /// Micro-batches to try: the batch in 1, 2, 3, 4, 6, 8, 12, ... pieces, down to single rows.

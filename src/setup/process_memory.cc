@@ -46,7 +46,7 @@ constexpr int64_t kStartupBytesPerToken = 512;        // of a tokenizer's file a
 constexpr int64_t kPlanningBytes = 1536 * kKiB;       // of a part of the longest program
 constexpr int64_t kPlanningBytesForward = 96 * kKiB;  // of a part without a backward pass
 // Of layers that are kinds of blocks of their own: the chain's table, which has a limit.
-constexpr int64_t kPlanningBytesOfLayerPart = 3 * kMiB;
+constexpr int64_t kPlanningBytesOfLayerPart = 2 * kMiB;
 constexpr int64_t kPlanningBytesOfLayers = 48 * kMiB;
 
 int64_t table_bytes(const ProcessNeeds& needs) {

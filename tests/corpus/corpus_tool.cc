@@ -61,14 +61,15 @@ std::string text_of(const std::string& path) {
 int frontier(const std::string& path) {
   const plan::Problem problem = plan::problem_from_json(text_of(path));
   const plan::Frontier found = plan::build_frontier(problem, plan::kQuickFrontier);
-  const plan::Plan& keep_all = found.keep_all();
+  const plan::Plan keep_all = found.keep_all();
   print("smallest_arena_bytes", static_cast<double>(found.smallest().arena_bytes));
   print("keep_all_arena_bytes", static_cast<double>(keep_all.arena_bytes));
   print("smallest_height_over_load", static_cast<double>(found.smallest().arena_bytes) /
                                          static_cast<double>(found.smallest().load_bytes));
   for (const int percent : {80, 60, 40, 30, 20}) {
-    const plan::Plan* plan = plan::fastest_within(found, keep_all.arena_bytes * percent / 100);
-    if (plan != nullptr)
+    const std::optional<plan::Plan> plan =
+        plan::fastest_within(found, keep_all.arena_bytes * percent / 100);
+    if (plan)
       print("seconds_ratio_at_" + std::to_string(percent), plan->seconds / keep_all.seconds);
   }
   return 0;

@@ -1,4 +1,5 @@
 """Every family at 32 budgets: time never rises with memory, no plan exceeds its budget; and at some of them, run."""
+import json
 import unittest
 
 from common import PAGE, TOPICS, Case, write_cifar
@@ -50,6 +51,20 @@ class Families(Case):
 
     def test_lstm(self):
         self.sweep_and_train(model="lstm", tokenizer=self.vocabulary, hidden_size=64, num_hidden_layers=2, train_batch_size=48)
+
+    def test_a_small_lstm_is_planned_in_what_it_trains_in(self):
+        words = sorted({word for topic in TOPICS.values() for word in topic})
+        rows = [{"text": " ".join(words[(i + j) % len(words)] for j in range(80)), "label": "ab"[i % 2]} for i in range(32)]
+        file = self.folder / "long.jsonl"
+        file.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
+        for hidden, length, batch in ((2, 32, 32), (2, 64, 32), (32, 64, 8)):
+            keys = self.base(model="lstm", tokenizer=self.vocabulary, vocab_size=None, hidden_size=hidden, max_steps=1,
+                             train_file=file, validation_file=file, max_seq_length=length, train_batch_size=batch)
+            for memory in (self.plan(**keys)["smallest_budget_bytes"], "1GiB"):
+                out = self.folder / f"small-{hidden}-{length}-{memory}"
+                self.ok("train", **dict(keys, memory=memory, output_dir=out))
+                summary = self.summary(out)
+                self.assert_resident_within(summary, summary["planned_peak_bytes"])
 
     def test_resnet(self):
         images = write_cifar(self.folder / "cifar", data_batch_1=64, test_batch=16)

@@ -20,8 +20,12 @@ constexpr int32_t kMinSlots = 160;
 constexpr int32_t kMaxSlots = 1024;
 constexpr int64_t kMaxExactSlots = 8192;
 constexpr double kMaxExactWork = 2e9;
-constexpr int64_t kMaxCells = 2'000'000;  // rows × slots of a table with a choice: 24 MB
-constexpr int16_t kHold = -1;             // in free rows: hold the input after all
+// Rows × slots of a table with a choice. It takes no more than what it plans: a small model is not
+// to need more memory for its plan than for its training.
+constexpr int64_t kBytesOfCell = 12;
+constexpr int64_t kMinCells = 350'000;
+constexpr int64_t kMaxCells = 2'000'000;
+constexpr int16_t kHold = -1;  // in free rows: hold the input after all
 
 size_t triangle(int32_t a, int32_t b) {
   const auto row = static_cast<size_t>(b);
@@ -191,7 +195,8 @@ ChainSolver::ChainSolver(const IdVector<Block>& blocks, const IdVector<BlockOpti
     rows = find_rows(in_slots_);
   };
   const auto is_affordable = [&](double most) { return rows.transitions * slots_ <= most; };
-  const auto most_slots = [&] { return kMaxCells / static_cast<int64_t>(rows.solve.size()); };
+  const int64_t most_cells = std::clamp(span.bytes / kBytesOfCell, kMinCells, kMaxCells);
+  const auto most_slots = [&] { return most_cells / static_cast<int64_t>(rows.solve.size()); };
   const int64_t exact_slots = span.divisor > 0 ? bytes / span.divisor + 1 : 1;
   if (exact_slots <= kMaxExactSlots) choose(exact_slots, std::max<int64_t>(1, span.divisor));
   if (exact_slots > kMaxExactSlots || !is_affordable(kMaxExactWork) || slots_ > most_slots()) {

@@ -43,8 +43,8 @@ TEST(Strategies, Root_of_a_long_chain_takes_what_the_originals_take_or_less) {
   }
   // The planner itself does better at the same price: 16 where the originals take 20.
   const Frontier frontier = build_frontier(problem);
-  const Plan* best = fastest_within(frontier, 17 * kUnit);
-  ASSERT_NE(best, nullptr);
+  const std::optional<Plan> best = fastest_within(frontier, 17 * kUnit);
+  ASSERT_TRUE(best);
   EXPECT_LE(extra(problem, *best), 99);
 }
 

@@ -61,9 +61,9 @@ TEST(UnitChain, Short_chains_are_optimal_at_every_budget) {
     const Frontier frontier = build_frontier(problem);
     for (int32_t units = 2; units <= n + 1; ++units) {
       const auto runs = fewest_forward_runs(n, units);
-      const Plan* plan = fastest_within(frontier, units * kUnit);
-      ASSERT_EQ(plan != nullptr, runs.has_value()) << n << " units in " << units;
-      if (plan == nullptr) continue;
+      const std::optional<Plan> plan = fastest_within(frontier, units * kUnit);
+      ASSERT_EQ(plan.has_value(), runs.has_value()) << n << " units in " << units;
+      if (!plan) continue;
       EXPECT_EQ(plan->seconds - frontier.keep_all_seconds(), *runs - (n - 1))
           << n << " units in " << units;
     }
@@ -76,8 +76,8 @@ TEST(UnitChain, Long_chains_need_few_units_with_one_extra_forward) {
   for (const auto& [n, units] : marks) {
     const Problem problem = testing::unit_chain(n);
     const Frontier frontier = build_frontier(problem);
-    const Plan* plan = fastest_within(frontier, units * kUnit);
-    ASSERT_NE(plan, nullptr) << n;
+    const std::optional<Plan> plan = fastest_within(frontier, units * kUnit);
+    ASSERT_TRUE(plan) << n;
     EXPECT_LE(plan->seconds, frontier.keep_all_seconds() + n - 1) << n;
     EXPECT_LE(frontier.smallest().arena_bytes, 6 * kUnit) << n;
     ASSERT_TRUE(check(problem, *plan).empty());

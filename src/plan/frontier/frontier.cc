@@ -25,60 +25,73 @@ Frontier::Frontier(const Problem& problem, std::vector<ScheduledPoint> points,
       keep_all_load_(measured(problem, std::move(keep_all), "keep-all")),
       limits_(limits),
       bound_(working_set_bound(problem)),
-      plans_(points_.size()) {}
+      placed_(points_.size()) {}
 
 Frontier::Frontier(const Problem& problem, Plan only)
     : Frontier(problem, {{{}, only.strategy, only.load_bytes, only.seconds}},
                prompt_update_order(problem), {}) {
-  plans_.front() = std::move(only);
+  only_ = std::move(only);
 }
 
-const Plan& Frontier::plan(size_t point) const {
-  std::optional<Plan>& plan = plans_[point];
-  if (!plan) {
-    const ScheduledPoint& at = points_[point];
-    plan = at.schedule == keep_all_load_.schedule
-               ? keep_all()
-               : assemble(*problem_, at.schedule, at.strategy, limits_);
-  }
-  return *plan;
+bool Frontier::keeps_all(size_t point) const {
+  return points_[point].schedule == keep_all_load_.schedule;
 }
 
-const Plan& Frontier::keep_all() const {
-  if (!keep_all_) keep_all_ = assemble(*problem_, keep_all_load_.schedule, "keep-all", limits_);
+const PlacedSchedule& Frontier::placed(size_t point) const {
+  if (keeps_all(point)) return placed_keep_all();
+  std::optional<PlacedSchedule>& placed = placed_[point];
+  if (!placed) placed = place_schedule(*problem_, points_[point].schedule, limits_);
+  return *placed;
+}
+
+const PlacedSchedule& Frontier::placed_keep_all() const {
+  if (!keep_all_) keep_all_ = place_schedule(*problem_, keep_all_load_.schedule, limits_);
   return *keep_all_;
 }
 
-std::vector<const Plan*> Frontier::plans() const {
-  std::vector<const Plan*> all;
-  for (size_t i = 0; i < points_.size(); ++i) all.push_back(&plan(i));
-  std::stable_sort(all.begin(), all.end(), [](const Plan* a, const Plan* b) {
-    return a->arena_bytes != b->arena_bytes ? a->arena_bytes < b->arena_bytes
-                                            : a->seconds < b->seconds;
+int64_t Frontier::arena_bytes(size_t point) const {
+  return only_ ? only_->arena_bytes : placed(point).placement.height;
+}
+
+Plan Frontier::plan(size_t point) const {
+  if (only_) return *only_;
+  if (keeps_all(point)) return keep_all();
+  return assemble(*problem_, points_[point].schedule, points_[point].strategy, placed(point));
+}
+
+Plan Frontier::keep_all() const {
+  return assemble(*problem_, keep_all_load_.schedule, "keep-all", placed_keep_all());
+}
+
+std::vector<Plan> Frontier::plans() const {
+  std::vector<Plan> all;
+  for (size_t i = 0; i < points_.size(); ++i) all.push_back(plan(i));
+  std::stable_sort(all.begin(), all.end(), [](const Plan& a, const Plan& b) {
+    return a.arena_bytes != b.arena_bytes ? a.arena_bytes < b.arena_bytes : a.seconds < b.seconds;
   });
-  std::vector<const Plan*> front;
-  for (const Plan* each : all) {
-    if (front.empty() || each->seconds < front.back()->seconds) front.push_back(each);
+  std::vector<Plan> front;
+  for (Plan& each : all) {
+    if (front.empty() || each.seconds < front.back().seconds) front.push_back(std::move(each));
   }
   return front;
 }
 
-const Plan& Frontier::smallest() const {
-  const Plan* best = &plan(0);
-  for (size_t i = 1; i < points_.size() && points_[i].load_bytes <= best->arena_bytes; ++i) {
+Plan Frontier::smallest() const {
+  size_t best = 0;
+  for (size_t i = 1; i < points_.size() && points_[i].load_bytes <= arena_bytes(best); ++i) {
     // Later ones are faster.
-    if (plan(i).arena_bytes <= best->arena_bytes) best = &plan(i);
+    if (arena_bytes(i) <= arena_bytes(best)) best = i;
   }
-  return *best;
+  return plan(best);
 }
 
-const Plan* fastest_within(const Frontier& frontier, int64_t arena_budget_bytes) {
+std::optional<Plan> fastest_within(const Frontier& frontier, int64_t arena_budget_bytes) {
   for (size_t i = frontier.points().size(); i-- > 0;) {
-    if (frontier.points()[i].load_bytes > arena_budget_bytes) continue;
-    const Plan& plan = frontier.plan(i);
-    if (plan.arena_bytes <= arena_budget_bytes) return &plan;
+    if (frontier.points()[i].load_bytes <= arena_budget_bytes &&
+        frontier.arena_bytes(i) <= arena_budget_bytes)
+      return frontier.plan(i);
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 Refusal refuse(const Problem& problem, const Frontier& frontier, int64_t arena_budget_bytes) {

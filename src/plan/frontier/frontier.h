@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/placement/assemble.h"
 #include "plan/placement/placement.h"
 #include "plan/problem/plan.h"
 
@@ -43,8 +44,9 @@ struct ScheduledPoint {
 
 /// Schedules that no other found beats in both load and seconds, smallest load first; so seconds
 /// fall as bytes grow. A placement takes longer than finding a schedule, and a budget needs few of
-/// them: plan(i) is placed when it is first asked for, always in the same way, and then kept. For
-/// one thread. Refers to the problem, which must stay where it is.
+/// them: plan(i) is placed when it is first asked for, always in the same way, and its placement is
+/// kept; whole plans of all points would be most of the planner's memory. For one thread. Refers to
+/// the problem, which must stay where it is.
 class Frontier {
  public:
   /// `points`: smallest load first, not empty. `keep_all`: the order in which keep-all runs.
@@ -54,25 +56,32 @@ class Frontier {
   Frontier(const Problem& problem, Plan only);
 
   [[nodiscard]] const std::vector<ScheduledPoint>& points() const { return points_; }
-  [[nodiscard]] const Plan& plan(size_t point) const;
-  [[nodiscard]] const Plan& keep_all() const;
+  [[nodiscard]] Plan plan(size_t point) const;
+  [[nodiscard]] int64_t arena_bytes(size_t point) const;
+  [[nodiscard]] Plan keep_all() const;
   [[nodiscard]] double keep_all_seconds() const { return keep_all_load_.seconds; }
+  [[nodiscard]] int64_t keep_all_arena_bytes() const { return placed_keep_all().placement.height; }
   [[nodiscard]] int64_t keep_all_load_bytes() const { return keep_all_load_.load_bytes; }
   [[nodiscard]] const WorkingSetBound& bound() const { return bound_; }
 
   /// Every plan that no other beats in both arena and seconds, smallest arena first. Places all.
-  [[nodiscard]] std::vector<const Plan*> plans() const;
+  [[nodiscard]] std::vector<Plan> plans() const;
   /// The one with the smallest arena.
-  [[nodiscard]] const Plan& smallest() const;
+  [[nodiscard]] Plan smallest() const;
 
  private:
+  [[nodiscard]] const PlacedSchedule& placed(size_t point) const;
+  [[nodiscard]] const PlacedSchedule& placed_keep_all() const;
+  [[nodiscard]] bool keeps_all(size_t point) const;
+
   const Problem* problem_;
   std::vector<ScheduledPoint> points_;
   ScheduledPoint keep_all_load_;
   PlacementLimits limits_;
   WorkingSetBound bound_;
-  mutable std::vector<std::optional<Plan>> plans_;
-  mutable std::optional<Plan> keep_all_;
+  std::optional<Plan> only_;  // which has no schedule among the points
+  mutable std::vector<std::optional<PlacedSchedule>> placed_;
+  mutable std::optional<PlacedSchedule> keep_all_;
 };
 
 /// Told now and then which share of a search is done, from 0 to 1, and what is being done.
@@ -100,8 +109,9 @@ Frontier build_frontier(Problem&&, const FrontierOptions& = {},
 [[nodiscard]] Plan plan_strategy(const Problem& problem, std::string_view strategy,
                                  const FrontierOptions& options = {});
 
-/// The fastest plan whose arena fits, or null. Never slower for a larger budget.
-[[nodiscard]] const Plan* fastest_within(const Frontier& frontier, int64_t arena_budget_bytes);
+/// The fastest plan whose arena fits, or nothing. Never slower for a larger budget.
+[[nodiscard]] std::optional<Plan> fastest_within(const Frontier& frontier,
+                                                 int64_t arena_budget_bytes);
 
 /// Why a budget does not work, with the numbers for the message.
 struct Refusal {

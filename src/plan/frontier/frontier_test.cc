@@ -19,25 +19,25 @@ namespace snug::plan {
 namespace {
 
 void expect_sound(const Problem& problem, const Frontier& frontier) {
-  const std::vector<const Plan*> plans = frontier.plans();
+  const std::vector<Plan> plans = frontier.plans();
   ASSERT_FALSE(plans.empty());
   for (size_t i = 0; i < plans.size(); ++i) {
-    const Plan& plan = *plans[i];
+    const Plan& plan = plans[i];
     const auto violations = check(problem, plan);
     ASSERT_TRUE(violations.empty()) << plan.strategy << ": " << violations.front();
     ASSERT_LE(plan.load_bytes, plan.arena_bytes);
     ASSERT_GE(plan.load_bytes, frontier.bound().bytes);
     ASSERT_GE(plan.seconds, lower_bound_seconds(problem, plan.arena_bytes) * (1 - 1e-9));
     if (i == 0) continue;
-    ASSERT_GT(plan.arena_bytes, plans[i - 1]->arena_bytes);
-    ASSERT_LT(plan.seconds, plans[i - 1]->seconds);
+    ASSERT_GT(plan.arena_bytes, plans[i - 1].arena_bytes);
+    ASSERT_LT(plan.seconds, plans[i - 1].seconds);
   }
   for (size_t i = 1; i < frontier.points().size(); ++i) {
     ASSERT_GE(frontier.points()[i].load_bytes, frontier.points()[i - 1].load_bytes);
     ASSERT_LT(frontier.points()[i].seconds, frontier.points()[i - 1].seconds);
   }
-  ASSERT_EQ(plans.back()->seconds, frontier.keep_all_seconds());
-  ASSERT_LE(plans.back()->arena_bytes, frontier.keep_all().arena_bytes);
+  ASSERT_EQ(plans.back().seconds, frontier.keep_all_seconds());
+  ASSERT_LE(plans.back().arena_bytes, frontier.keep_all().arena_bytes);
 }
 
 TEST(Frontier, Every_plan_of_random_graphs_is_valid_and_the_frontier_is_monotone) {
@@ -72,10 +72,10 @@ TEST(Frontier, What_is_kept_costs_its_price) {
     for (const Storage& storage : problem.storages) bytes += static_cast<double>(storage.bytes);
     problem.kept_seconds_per_byte = 0.2 * seconds / bytes;
     const Frontier frontier = build_frontier(problem);
-    for (const Plan* plan : frontier.plans()) {
-      const auto violations = check(problem, *plan);
+    for (const Plan& plan : frontier.plans()) {
+      const auto violations = check(problem, plan);
       ASSERT_TRUE(violations.empty()) << seed << ": " << violations.front();
-      ASSERT_GE(plan->seconds, lower_bound_seconds(problem, plan->arena_bytes) * (1 - 1e-9));
+      ASSERT_GE(plan.seconds, lower_bound_seconds(problem, plan.arena_bytes) * (1 - 1e-9));
     }
     Problem free = problem;
     free.kept_seconds_per_byte = 0;
@@ -107,8 +107,8 @@ TEST(Frontier, Encoder_plans_are_valid_small_and_cheap) {
       const Frontier frontier = build_frontier(problem);
       ASSERT_NO_FATAL_FAILURE(expect_sound(problem, frontier));
       // Training plans are stack-like: placed without loss.
-      for (const Plan* plan : frontier.plans())
-        EXPECT_LE(plan->arena_bytes, plan->load_bytes * 102 / 100);
+      for (const Plan& plan : frontier.plans())
+        EXPECT_LE(plan.arena_bytes, plan.load_bytes * 102 / 100);
     }
   }
 }
@@ -117,10 +117,10 @@ TEST(Frontier, Encoder_of_twelve_layers_meets_its_marks) {
   const Problem problem = testing::encoder({});
   const Frontier frontier = build_frontier(problem);
   const auto overhead_at = [&](double share) {
-    const Plan* plan = fastest_within(
+    const std::optional<Plan> plan = fastest_within(
         frontier,
         static_cast<int64_t>(share * static_cast<double>(frontier.keep_all().arena_bytes)));
-    return plan == nullptr ? 1e9 : plan->seconds / frontier.keep_all_seconds() - 1;
+    return !plan ? 1e9 : plan->seconds / frontier.keep_all_seconds() - 1;
   };
   EXPECT_EQ(overhead_at(1.0), 0.0);
   EXPECT_LE(overhead_at(0.70), 0.035);
@@ -132,8 +132,8 @@ TEST(Frontier, Encoder_of_twelve_layers_meets_its_marks) {
   for (const double share : {0.3, 0.5}) {
     const auto budget =
         static_cast<int64_t>(share * static_cast<double>(frontier.keep_all().arena_bytes));
-    const Plan* plan = fastest_within(frontier, budget);
-    ASSERT_NE(plan, nullptr);
+    const std::optional<Plan> plan = fastest_within(frontier, budget);
+    ASSERT_TRUE(plan);
     EXPECT_LE(plan->seconds - lower_bound_seconds(problem, budget),
               0.025 * frontier.keep_all_seconds());
   }
@@ -141,9 +141,9 @@ TEST(Frontier, Encoder_of_twelve_layers_meets_its_marks) {
 
 // The arena, as a share of keep-all's, of the smallest plan with at most this overhead.
 double smallest_share(const Frontier& frontier, double overhead) {
-  for (const Plan* plan : frontier.plans()) {
-    if (plan->seconds <= frontier.keep_all_seconds() * (1 + overhead))
-      return static_cast<double>(plan->arena_bytes) /
+  for (const Plan& plan : frontier.plans()) {
+    if (plan.seconds <= frontier.keep_all_seconds() * (1 + overhead))
+      return static_cast<double>(plan.arena_bytes) /
              static_cast<double>(frontier.keep_all().arena_bytes);
   }
   return 1;
@@ -195,8 +195,8 @@ TEST(Frontier, More_memory_is_never_slower) {
   double before = 1e300;
   for (int32_t i = 0; i <= 200; ++i) {
     const int64_t budget = frontier.keep_all().arena_bytes * i / 190;
-    const Plan* plan = fastest_within(frontier, budget);
-    if (plan == nullptr) {
+    const std::optional<Plan> plan = fastest_within(frontier, budget);
+    if (!plan) {
       EXPECT_LT(budget, frontier.smallest().arena_bytes);
       continue;
     }
@@ -240,8 +240,8 @@ TEST(Frontier, Lower_bound_is_never_above_the_true_optimum) {
       const double bound = lower_bound_seconds(problem, budget);
       if (optimum) {
         ASSERT_LE(bound, *optimum + 1e-9) << "budget " << budget;
-        const Plan* plan = fastest_within(frontier, budget);
-        if (plan != nullptr) {
+        const std::optional<Plan> plan = fastest_within(frontier, budget);
+        if (plan) {
           ASSERT_GE(plan->seconds, *optimum - 1e-9);
         }
       }
@@ -314,7 +314,7 @@ TEST(Frontier, Evaluation_and_update_only_problems_have_plans) {
   const Problem evaluation = testing::evaluation_chain(30);
   Frontier frontier = build_frontier(evaluation);
   ASSERT_NO_FATAL_FAILURE(expect_sound(evaluation, frontier));
-  EXPECT_EQ(frontier.plans().back()->arena_bytes, 128);
+  EXPECT_EQ(frontier.plans().back().arena_bytes, 128);
   const Problem update = testing::update_only(5);
   frontier = build_frontier(update);
   ASSERT_NO_FATAL_FAILURE(expect_sound(update, frontier));
@@ -391,8 +391,8 @@ TEST(Refusal, Names_the_op_and_tells_proof_from_failure) {
   EXPECT_FALSE(open.is_proved);
   EXPECT_EQ(open.smallest_arena_bytes, smallest);
   EXPECT_EQ(open.gap_bytes, smallest - frontier.bound().bytes);
-  EXPECT_EQ(fastest_within(frontier, smallest - 1), nullptr);
-  EXPECT_NE(fastest_within(frontier, smallest), nullptr);
+  EXPECT_FALSE(fastest_within(frontier, smallest - 1));
+  EXPECT_TRUE(fastest_within(frontier, smallest));
   EXPECT_TRUE(std::isinf(lower_bound_seconds(problem, 0)));
 }
 

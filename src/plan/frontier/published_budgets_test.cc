@@ -152,8 +152,8 @@ TEST(PublishedBudgets, The_sweep_that_was_not_monotone_is) {
   int32_t plans = 0;
   for (const int32_t percent : {0, 5, 10, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80, 90, 100}) {
     const int64_t budget = keep_all * percent / 100;
-    const Plan* plan = fastest_within(frontier, budget);
-    if (plan == nullptr) {
+    const std::optional<Plan> plan = fastest_within(frontier, budget);
+    if (!plan) {
       EXPECT_LT(budget, frontier.smallest().arena_bytes) << percent;
       continue;
     }

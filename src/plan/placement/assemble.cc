@@ -60,26 +60,25 @@ Placement place_all(const Liveness& live, const PlacementLimits& limits) {
   return all;
 }
 
-}  // namespace
-
-Plan assemble(const Problem& problem, IdSpan<const OpId> schedule, std::string strategy,
-              const PlacementLimits& limits) {
-  Liveness live = analyse(problem, schedule);
-  Placement placement = place_all(live, limits);
-  const double miss =
-      static_cast<double>(placement.height) / std::max(1.0, static_cast<double>(live.load_bytes));
+PlacedSchedule place_live(const Liveness& live, const PlacementLimits& limits) {
+  PlacedSchedule placed{.placement = place_all(live, limits)};
+  const double miss = static_cast<double>(placed.placement.height) /
+                      std::max(1.0, static_cast<double>(live.load_bytes));
   if (live.ranges.size() <= kMostTwice && miss > kNear &&
       (miss < kFar || live.ranges.size() <= kMany)) {
-    Liveness apart = separated(live);
+    const Liveness apart = separated(live);
     if (apart.place_of != live.place_of) {
       Placement other = place_all(apart, limits);
-      if (other.height < placement.height) {
-        placement = std::move(other);
-        live = std::move(apart);
-      }
+      if (other.height < placed.placement.height) placed = {std::move(other), true};
     }
   }
+  return placed;
+}
 
+Plan plan_of(const Problem& problem, IdSpan<const OpId> schedule, std::string strategy,
+             Liveness live, PlacedSchedule placed) {
+  if (placed.is_separated) live = separated(std::move(live));
+  Placement& placement = placed.placement;
   Plan plan;
   plan.strategy = std::move(strategy);
   plan.arena_bytes = placement.height;
@@ -117,6 +116,26 @@ Plan assemble(const Problem& problem, IdSpan<const OpId> schedule, std::string s
   SNUG_CHECK(violations.empty(), violations.empty() ? "" : violations.front());
 #endif
   return plan;
+}
+
+}  // namespace
+
+PlacedSchedule place_schedule(const Problem& problem, IdSpan<const OpId> schedule,
+                              const PlacementLimits& limits) {
+  return place_live(analyse(problem, schedule), limits);
+}
+
+Plan assemble(const Problem& problem, IdSpan<const OpId> schedule, std::string strategy,
+              PlacedSchedule placed) {
+  return plan_of(problem, schedule, std::move(strategy), analyse(problem, schedule),
+                 std::move(placed));
+}
+
+Plan assemble(const Problem& problem, IdSpan<const OpId> schedule, std::string strategy,
+              const PlacementLimits& limits) {
+  Liveness live = analyse(problem, schedule);
+  PlacedSchedule placed = place_live(live, limits);
+  return plan_of(problem, schedule, std::move(strategy), std::move(live), std::move(placed));
 }
 
 }  // namespace snug::plan

@@ -12,7 +12,20 @@
 
 namespace snug::plan {
 
-/// Places `schedule` and returns the plan; in Debug builds the validator judges it first.
+/// What a plan has beside its schedule: all else follows from the two. A fifth of its bytes.
+struct PlacedSchedule {
+  Placement placement;
+  bool is_separated = false;  // outputs that need not lie in their inputs' places have their own
+};
+
+[[nodiscard]] PlacedSchedule place_schedule(const Problem& problem, IdSpan<const OpId> schedule,
+                                            const PlacementLimits& limits = {});
+
+/// `placed`: of this schedule. In Debug builds the validator judges the plan first.
+[[nodiscard]] Plan assemble(const Problem& problem, IdSpan<const OpId> schedule,
+                            std::string strategy, PlacedSchedule placed);
+
+/// Places `schedule` and returns the plan.
 [[nodiscard]] Plan assemble(const Problem& problem, IdSpan<const OpId> schedule,
                             std::string strategy, const PlacementLimits& limits = {});
 

@@ -22,7 +22,7 @@ TEST(Json, Problems_and_plans_come_back_exactly) {
   problem.ops[5].name = "quote\" and ü";
   EXPECT_EQ(problem_from_json(to_json(problem)), problem);
   const Frontier frontier = build_frontier(problem);
-  for (const Plan* plan : frontier.plans()) EXPECT_EQ(plan_from_json(to_json(*plan)), *plan);
+  for (const Plan& plan : frontier.plans()) EXPECT_EQ(plan_from_json(to_json(plan)), plan);
 }
 
 TEST(Json, Broken_text_is_refused_with_the_field) {
