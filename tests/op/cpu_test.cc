@@ -8,6 +8,7 @@
 
 #include "op/all_cases.h"
 #include "op/cpu_kernels.h"
+#include "ops/coded/coded.h"
 #include "ops/registry.h"
 
 namespace snug {
@@ -140,6 +141,34 @@ TEST(Cpu_backend, has_a_kernel_for_every_op_but_views) {
   for (const OpDef* op : op_registry().all()) {
     if (op->alias->kind == AliasKind::view) continue;
     EXPECT_FALSE(cpu_kernels_of(*op->name).empty()) << *op->name;
+  }
+}
+
+// A product that falls back to plain code is right, and a hundred times slower.
+TEST(Cpu_kernels, of_products_with_coded_weights_are_the_librarys_at_the_sizes_of_models) {
+  const CpuKernelDef* const fast = cpu_kernels_of("coded_matmul").front();
+  for (const Shape& weight : {Shape{256, 256}, Shape{768, 768}, Shape{3072, 768}, Shape{768, 3072},
+                              Shape{128, 30000}, Shape{30522, 768}, Shape{1024, 4096}}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const int64_t rows : {1, 8, 96, 512, 4096}) {
+        for (const DType dtype : {DType::u8, DType::bf16, DType::bf16x8}) {
+          const int64_t summed = weight[transpose_b ? 1 : 0], width = weight[transpose_b ? 0 : 1];
+          InputTypes inputs{TensorType{DType::f32, {rows, summed}}, TensorType{dtype, weight}};
+          if (dtype == DType::u8) {
+            inputs.add(TensorType{DType::f32, {weight[0], coded_blocks(weight[1])}});
+          } else {
+            inputs.add(std::nullopt);
+          }
+          inputs.add(std::nullopt);  // bias
+          const NodeSpec spec{.op = op_registry().find("coded_matmul"),
+                              .inputs = inputs,
+                              .outputs = {{DType::f32, {rows, width}}},
+                              .attrs = {{"transpose_b", transpose_b}}};
+          EXPECT_EQ(reason_against(*fast, spec, cpu_test_context(2)), "")
+              << rows << " rows, " << signature_of(spec);
+        }
+      }
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernels of weights in fewer bits. A panel of the weight's rows is decoded into scratch of at
 // most about 1 MiB, then multiplied; the weight as f32 is nowhere.
-//   onednn:coded_matmul   oneDNN's product on each panel
+//   onednn:coded_matmul   oneDNN's product of each panel with tiles of a's rows, of 1 MiB too
 //   plain:coded_matmul    whatever oneDNN refuses
 // Legend: M rows of a, R rows and C columns of the weight.
 #include <algorithm>
@@ -25,6 +25,8 @@ using Dims = dnnl::memory::dims;
 constexpr auto kF32 = dnnl::memory::data_type::f32;
 constexpr int64_t kPanelElements = 1 << 18;
 constexpr int64_t kLeastPanelRows = 16;
+constexpr int64_t kTileElements = 1 << 18;
+constexpr int64_t kLeastTileRows = 64;  // oneDNN packs the panel anew for each tile
 constexpr int64_t kScratchAlignment = 64;
 constexpr int64_t kWorthAThreadElements = 8192;
 
@@ -66,7 +68,8 @@ struct Product {
   int64_t m = 0;
   int64_t rows = 0;     // R
   int64_t columns = 0;  // C
-  int64_t panel = 0;    // rows of one
+  int64_t panel = 0;    // rows of the weight decoded at once
+  int64_t tile = 0;     // rows of a multiplied at once
   bool transpose_b = false;
   bool has_bias = false;
   bool has_row_bias = false;
@@ -75,6 +78,11 @@ struct Product {
   [[nodiscard]] int64_t summed() const { return transpose_b ? columns : rows; }  // of a
   [[nodiscard]] int64_t panel_bytes() const {
     return round_up(panel * columns * element_bytes(DType::f32), kScratchAlignment);
+  }
+  // Of the part of some rows that belongs to a panel; none where the panel is the whole weight.
+  [[nodiscard]] int64_t tile_bytes() const {
+    if (panel == rows) return 0;
+    return round_up(tile * panel * element_bytes(DType::f32), kScratchAlignment);
   }
 };
 
@@ -91,6 +99,8 @@ Product product_of(const NodeSpec& spec) {
   const int64_t fitting = kPanelElements / std::max<int64_t>(p.columns, 1);
   p.panel =
       std::min(p.rows, std::max(kLeastPanelRows, fitting / kLeastPanelRows * kLeastPanelRows));
+  p.tile = p.m;
+  if (p.panel < p.rows) p.tile = std::min(p.m, std::max(kLeastTileRows, kTileElements / p.panel));
   return p;
 }
 
@@ -121,16 +131,18 @@ void begin_output(int threads, const Product& p, const Launch& launch) {
   });
 }
 
-// With transpose_b a panel makes columns of y; else it adds to all of y.
-std::optional<dnnl::matmul::primitive_desc> describe(const Product& p, int64_t count,
+// oneDNN's product of `tile` rows and a panel of `count`. With transpose_b a panel makes columns of
+// y; else it adds to all of y. Rows lie close together: oneDNN has no blocked product of others.
+std::optional<dnnl::matmul::primitive_desc> describe(const Product& p, int64_t tile, int64_t count,
                                                      const Onednn& onednn) {
   if (p.m * p.rows * p.columns == 0) return std::nullopt;
-  const Desc a = p.transpose_b ? Desc({p.m, p.columns}, kF32, Dims{p.columns, 1})
-                               : Desc({p.m, count}, kF32, Dims{p.rows, 1});
-  const Desc b = p.transpose_b ? Desc({p.columns, count}, kF32, Dims{1, p.columns})
-                               : Desc({count, p.columns}, kF32, Dims{p.columns, 1});
-  const Desc y = p.transpose_b ? Desc({p.m, count}, kF32, Dims{p.rows, 1})
-                               : Desc({p.m, p.columns}, kF32, Dims{p.columns, 1});
+  const auto rows = [](int64_t height, int64_t width) {
+    return Desc({height, width}, kF32, Dims{width, 1});
+  };
+  const Desc a = rows(tile, p.transpose_b ? p.columns : count);
+  const Desc b =
+      p.transpose_b ? Desc({p.columns, count}, kF32, Dims{1, p.columns}) : rows(count, p.columns);
+  const Desc y = rows(tile, p.transpose_b ? count : p.columns);
   dnnl::primitive_attr attributes = onednn_attributes();
   if (p.has_bias || !p.transpose_b) {
     dnnl::post_ops sum;
@@ -140,25 +152,37 @@ std::optional<dnnl::matmul::primitive_desc> describe(const Product& p, int64_t c
   return find_blocked_product({a, b, y}, attributes, onednn);
 }
 
-// Of whole panels, and of the last where it is smaller.
-std::vector<int64_t> panel_sizes(const Product& p) {
-  std::vector<int64_t> sizes{p.panel};
-  if (p.panel > 0 && p.rows % p.panel != 0) sizes.push_back(p.rows % p.panel);
+// `step`, and what is left of `all` at the end where that is less.
+std::vector<int64_t> sizes_of(int64_t all, int64_t step) {
+  std::vector<int64_t> sizes{step};
+  if (step > 0 && all % step != 0) sizes.push_back(all % step);
   return sizes;
+}
+
+// Of every tile with every panel, panels inside.
+std::vector<dnnl::matmul::primitive_desc> products(const Product& p, const Onednn& onednn) {
+  std::vector<dnnl::matmul::primitive_desc> all;
+  for (const int64_t tile : sizes_of(p.m, p.tile)) {
+    for (const int64_t count : sizes_of(p.rows, p.panel)) {
+      auto found = describe(p, tile, count, onednn);
+      if (!found) return {};
+      all.push_back(std::move(*found));
+    }
+  }
+  return all;
 }
 
 class OnednnCodedMatmul final : public Kernel {
  public:
   OnednnCodedMatmul(const Product& product, const CpuContext& context)
       : product_(product), threads_(context.threads) {
-    for (const int64_t size : panel_sizes(product)) {
-      const auto desc = describe(product, size, *context.onednn);
-      Panel panel{.product = BoundPrimitive(context.onednn, dnnl::matmul(*desc))};
-      panel.a = panel.product.add(DNNL_ARG_SRC, desc->src_desc());
-      panel.b = panel.product.add(DNNL_ARG_WEIGHTS, desc->weights_desc());
-      panel.y = panel.product.add(DNNL_ARG_DST, desc->dst_desc());
-      panel.scratchpad = panel.product.add(DNNL_ARG_SCRATCHPAD, desc->scratchpad_desc());
-      panels_.push_back(std::move(panel));
+    for (const auto& desc : products(product, *context.onednn)) {
+      Part part{.product = BoundPrimitive(context.onednn, dnnl::matmul(desc))};
+      part.a = part.product.add(DNNL_ARG_SRC, desc.src_desc());
+      part.b = part.product.add(DNNL_ARG_WEIGHTS, desc.weights_desc());
+      part.y = part.product.add(DNNL_ARG_DST, desc.dst_desc());
+      part.scratchpad = part.product.add(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
+      parts_.push_back(std::move(part));
     }
   }
 
@@ -166,47 +190,73 @@ class OnednnCodedMatmul final : public Kernel {
     set_library_threads(threads_);
     const Product& p = product_;
     const CodedWeight weight = weight_of(launch, p.weight, 1, 2);
-    const float* a = input<float>(launch, 0);
-    auto* y = output<float>(launch);
     auto* decoded = scratch_at<float>(launch);
     begin_output(threads_, p, launch);
     for (int64_t first = 0; first < p.rows; first += p.panel) {
       const int64_t count = std::min(p.panel, p.rows - first);
       decode_panel(threads_, p, weight, first, count, decoded);
-      const Panel& panel = count == p.panel ? panels_.front() : panels_.back();
-      panel.product.set(panel.a, p.transpose_b ? a : a + first);
-      panel.product.set(panel.b, decoded);
-      panel.product.set(panel.y, p.transpose_b ? y + first : y);
-      panel.product.set(panel.scratchpad, launch.scratch + p.panel_bytes());
-      if (const ErrorCode code = panel.product.execute(); code != ErrorCode::ok) return code;
+      for (int64_t row = 0; row < p.m; row += p.tile) {
+        const int64_t tile = std::min(p.tile, p.m - row);
+        if (const ErrorCode code = multiply(launch, row, tile, first, count); code != ErrorCode::ok)
+          return code;
+      }
     }
     return ErrorCode::ok;
   }
 
  private:
-  struct Panel {
+  struct Part {
     BoundPrimitive product;
     size_t a = 0, b = 0, y = 0, scratchpad = 0;
   };
+
+  // Rows [row, row + tile) with the panel of `count` from `first` on. What a panel has of a row of
+  // a, or makes of a row of y, is copied where it is not the whole row.
+  [[nodiscard]] ErrorCode multiply(const Launch& launch, int64_t row, int64_t tile, int64_t first,
+                                   int64_t count) const noexcept {
+    const Product& p = product_;
+    const float* a = input<float>(launch, 0) + row * p.summed();
+    float* y = output<float>(launch) + row * p.width();
+    std::byte* const behind_panel = launch.scratch + p.panel_bytes();
+    auto* const copy = reinterpret_cast<float*>(behind_panel);
+    const bool copies = p.tile_bytes() > 0;
+    const int64_t grain = 1 + kWorthAThreadElements / (count + 1);
+    const auto copy_rows = [&](const float* from, int64_t stride, float* to, int64_t to_stride) {
+      parallel_for(threads_, tile, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          std::copy_n(from + i * stride, count, to + i * to_stride);
+      });
+    };
+    if (copies && !p.transpose_b) copy_rows(a + first, p.rows, copy, count);
+    if (copies && p.transpose_b && p.has_bias) copy_rows(y + first, p.rows, copy, count);
+    const size_t panels = p.rows % p.panel == 0 ? 1 : 2;
+    const Part& part = parts_[(tile == p.tile ? 0 : panels) + (count == p.panel ? 0 : 1)];
+    part.product.set(part.a, copies && !p.transpose_b ? copy : a);
+    part.product.set(part.b, launch.scratch);
+    part.product.set(part.y, copies && p.transpose_b ? copy : y);
+    part.product.set(part.scratchpad, behind_panel + p.tile_bytes());
+    const ErrorCode code = part.product.execute();
+    if (copies && p.transpose_b && code == ErrorCode::ok) copy_rows(copy, count, y + first, p.rows);
+    return code;
+  }
+
   Product product_;
   int threads_;
-  std::vector<Panel> panels_;
+  std::vector<Part> parts_;
 };
 
 std::string onednn_accepts(const NodeSpec& spec, const CpuContext& context) {
-  const Product p = product_of(spec);
-  for (const int64_t size : panel_sizes(p)) {
-    if (!describe(p, size, *context.onednn)) return "oneDNN has no blocked implementation for it";
-  }
+  if (products(product_of(spec), *context.onednn).empty())
+    return "oneDNN has no blocked implementation for it";
   return {};
 }
 int64_t onednn_scratch(const NodeSpec& spec, const CpuContext& context) {
   const Product p = product_of(spec);
   size_t scratchpad = 0;
-  for (const int64_t size : panel_sizes(p))
-    scratchpad =
-        std::max(scratchpad, describe(p, size, *context.onednn)->scratchpad_desc().get_size());
-  return p.panel_bytes() + round_up(static_cast<int64_t>(scratchpad), kScratchAlignment);
+  for (const auto& product : products(p, *context.onednn))
+    scratchpad = std::max(scratchpad, product.scratchpad_desc().get_size());
+  return p.panel_bytes() + p.tile_bytes() +
+         round_up(static_cast<int64_t>(scratchpad), kScratchAlignment);
 }
 std::unique_ptr<Kernel> onednn_create(const NodeSpec& spec, const CpuContext& context) {
   return std::make_unique<OnednnCodedMatmul>(product_of(spec), context);
