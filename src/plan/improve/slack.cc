@@ -76,8 +76,9 @@ class SlackFiller {
     read_end_.reserve(schedule.size());
     instances_.reserve(schedule.size());
     reads_.reserve(schedule.size() * 2);
+    SparseStopPoint<64> stop_now_and_then;
     for (size_t step = 0; step < schedule.size(); ++step) {
-      stop_point();
+      stop_now_and_then();
       const Op& op = index.op(schedule[step]);
       for (const StorageId input : op.inputs) {
         if (index.storage(input).resident) continue;
@@ -103,13 +104,14 @@ class SlackFiller {
   }
 
   std::vector<OpId> run() {
+    SparseStopPoint<64> stop_now_and_then;
     std::vector<int32_t> repeats;
     for (size_t step = 0; step < schedule_.size(); ++step) {
-      stop_point();
+      stop_now_and_then();
       if (is_repeat(static_cast<int32_t>(step))) repeats.push_back(static_cast<int32_t>(step));
     }
     for (size_t i = repeats.size(); i-- > 0;) {
-      stop_point();
+      stop_now_and_then();
       if (is_dead(repeats[i])) take_out(repeats[i]);
     }
     IdVector<double> prices(schedule_.size(), 0.0);
@@ -119,7 +121,7 @@ class SlackFiller {
     for (int32_t round = 0; round < 3; ++round) {
       bool is_changed = false;
       for (const int32_t step : repeats) {
-        stop_point();
+        stop_now_and_then();
         if (is_removed_[step] || !fits_without(step)) continue;
         take_out(step);
         is_changed = true;

@@ -31,8 +31,9 @@ Liveness analyse(const Problem& problem, IdSpan<const OpId> schedule) {
     const OpId id = schedule[step];
     return problem.ops[id].phase == Phase::forward;
   };
+  SparseStopPoint<64> stop_now_and_then;
   for (int32_t step = 0; step < steps; ++step) {
-    stop_point();
+    stop_now_and_then();
     const OpId id = schedule[step];
     const Op& op = problem.ops[id];
     ++runs[id];
