@@ -86,6 +86,18 @@ std::string config_path(const std::string& model) {
   return {};
 }
 
+/// An output folder is easily called like the preset that it came from.
+void check_folder(const RunConfig& config, const std::string& folder) {
+  if (!io::is_folder(folder) || io::file_exists(folder + "/config.json")) return;
+  const std::vector<const models::ModelFamily*>& families = models::model_families();
+  const bool is_preset = std::any_of(families.begin(), families.end(), [&](const auto* family) {
+    return (*family->preset)(config).has_value();
+  });
+  throw Error(ErrorCode::bad_config, "model", "the folder '" + folder + "' has no config.json",
+              is_preset ? "a folder goes before the preset of its name: move it, or run elsewhere"
+                        : "a model's folder has config.json, its weights and its tokenizer");
+}
+
 bool is_given(const RunConfig& config, const std::string& key) {
   const config::Option& option = *config::find_option(key);
   return config.source_of(key) != ConfigSource::default_value ||
@@ -336,6 +348,7 @@ Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
     take_preset(config, model);
   } else {
     refuse_other_weights(base);
+    check_folder(config, base);
     // Beside Snug's adapters lies the configuration with the head that they were trained with.
     const std::string own = model.adapter_folder + "/config.json";
     if (!model.adapter_folder.empty() && io::file_exists(own)) model.config_file = own;

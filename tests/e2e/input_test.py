@@ -66,6 +66,15 @@ class BadInput(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn("batchsize", done.stderr)
 
+    def test_a_folder_that_is_no_model(self):
+        out = self.folder / "runs"
+        out.mkdir()
+        self.refused("model", f"the folder '{out}' has no config.json", model=out)
+        (self.folder / "bert-tiny").mkdir()
+        done = run("plan", "--model", "bert-tiny", prefix=("env", "-C", self.folder))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a folder goes before the preset of its name", done.stderr)
+
     def test_sequence_longer_than_the_position_table(self):
         self.refused("max_seq_length", "512", max_seq_length=600)
 

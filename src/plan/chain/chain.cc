@@ -24,6 +24,7 @@ constexpr double kMaxExactWork = 2e9;
 // to need more memory for its plan than for its training.
 constexpr int64_t kBytesOfCell = 12;
 constexpr int64_t kMinCells = 350'000;
+constexpr int64_t kMaxExactCells = 800'000;  // where each size is a number of slots
 constexpr int64_t kMaxCells = 2'000'000;
 constexpr int16_t kHold = -1;  // in free rows: hold the input after all
 
@@ -196,17 +197,21 @@ ChainSolver::ChainSolver(const IdVector<Block>& blocks, const IdVector<BlockOpti
   };
   const auto is_affordable = [&](double most) { return rows.transitions * slots_ <= most; };
   const int64_t most_cells = std::clamp(span.bytes / kBytesOfCell, kMinCells, kMaxCells);
-  const auto most_slots = [&] { return most_cells / static_cast<int64_t>(rows.solve.size()); };
+  const auto most_slots = [&](int64_t cells) {
+    return cells / static_cast<int64_t>(rows.solve.size());
+  };
   const int64_t exact_slots = span.divisor > 0 ? bytes / span.divisor + 1 : 1;
   if (exact_slots <= kMaxExactSlots) choose(exact_slots, std::max<int64_t>(1, span.divisor));
-  if (exact_slots > kMaxExactSlots || !is_affordable(kMaxExactWork) || slots_ > most_slots()) {
+  if (exact_slots > kMaxExactSlots || !is_affordable(kMaxExactWork) ||
+      slots_ > most_slots(std::max(most_cells, kMaxExactCells))) {
     // As fine as the work allows; coarser slots make more blocks alike, never fewer.
     const auto choose_rounded = [&](int32_t slots) {
       choose(slots, slot_bytes_for(bytes, slots, length_));
     };
     choose_rounded(kMaxSlots);
-    if (!is_affordable(kWork) || slots_ > most_slots()) {
-      const auto most = std::min(most_slots(), static_cast<int64_t>(kWork / rows.transitions));
+    if (!is_affordable(kWork) || slots_ > most_slots(most_cells)) {
+      const auto most =
+          std::min(most_slots(most_cells), static_cast<int64_t>(kWork / rows.transitions));
       choose_rounded(std::max(kMinSlots, static_cast<int32_t>(most)));
     }
     if (!is_affordable(kMaxTableWork)) {
