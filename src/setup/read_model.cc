@@ -57,17 +57,25 @@ void apply_keys(const RunConfig& config, Model& model) {
       "leave pooling and pooling_layers away, or set fresh_head to train a new head");
 }
 
+/// Null where model is no preset.
+const models::ModelFamily* family_of_preset(const RunConfig& config) {
+  const auto& families = models::model_families();
+  const auto found = std::find_if(families.begin(), families.end(), [&](const auto* family) {
+    return (*family->preset)(config).has_value();
+  });
+  return found == families.end() ? nullptr : *found;
+}
+
 void take_preset(const RunConfig& config, Model& model) {
-  std::string presets;
-  for (const models::ModelFamily* family : models::model_families()) {
-    if (std::optional<models::FamilyConfig> found = (*family->preset)(config)) {
-      model.family = family;
-      model.config = std::move(*found);
-      return;
-    }
-    presets += (presets.empty() ? "" : ", ") + *family->presets_help;
+  if (const models::ModelFamily* family = family_of_preset(config)) {
+    model.family = family;
+    model.config = *(*family->preset)(config);
+    return;
   }
   if (io::is_dangling(config.model)) io::throw_dangling(config.model);
+  std::string presets;
+  for (const models::ModelFamily* family : models::model_families())
+    presets += (presets.empty() ? "" : ", ") + *family->presets_help;
   throw Error(ErrorCode::bad_config, "model",
               "'" + config.model + "' is neither a folder that exists nor a preset",
               "Snug downloads nothing: get the model's folder (config.json, model.safetensors, "
@@ -89,13 +97,10 @@ std::string config_path(const std::string& model) {
 /// An output folder is easily called like the preset that it came from.
 void check_folder(const RunConfig& config, const std::string& folder) {
   if (!io::is_folder(folder) || io::file_exists(folder + "/config.json")) return;
-  const std::vector<const models::ModelFamily*>& families = models::model_families();
-  const bool is_preset = std::any_of(families.begin(), families.end(), [&](const auto* family) {
-    return (*family->preset)(config).has_value();
-  });
   throw Error(ErrorCode::bad_config, "model", "the folder '" + folder + "' has no config.json",
-              is_preset ? "a folder goes before the preset of its name: move it, or run elsewhere"
-                        : "a model's folder has config.json, its weights and its tokenizer");
+              family_of_preset(config) != nullptr
+                  ? "a folder goes before the preset of its name: move it, or run elsewhere"
+                  : "a model's folder has config.json, its weights and its tokenizer");
 }
 
 bool is_given(const RunConfig& config, const std::string& key) {

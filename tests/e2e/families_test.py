@@ -1,8 +1,7 @@
 """Every family at 32 budgets: time never rises with memory, no plan exceeds its budget; and at some of them, run."""
-import json
 import unittest
 
-from common import PAGE, TOPICS, Case, write_cifar
+from common import PAGE, TOPICS, Case, write_cifar, write_jsonl
 
 BUDGETS = 32
 TRAINED = (0, 3, 15, 31)
@@ -56,7 +55,7 @@ class Families(Case):
         words = sorted({word for topic in TOPICS.values() for word in topic})
         rows = [{"text": " ".join(words[(i + j) % len(words)] for j in range(80)), "label": "ab"[i % 2]} for i in range(32)]
         file = self.folder / "long.jsonl"
-        file.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
+        write_jsonl(file, rows)
         for hidden, length, batch in ((2, 32, 32), (2, 64, 32), (32, 64, 8)):
             keys = self.base(model="lstm", tokenizer=self.vocabulary, vocab_size=None, hidden_size=hidden, max_steps=1,
                              train_file=file, validation_file=file, max_seq_length=length, train_batch_size=batch)

@@ -144,26 +144,30 @@ TEST(Cpu_backend, has_a_kernel_for_every_op_but_views) {
   }
 }
 
+NodeSpec coded_product(const Shape& weight, DType dtype, bool transpose_b, int64_t rows) {
+  const int64_t summed = weight[transpose_b ? 1 : 0], width = weight[transpose_b ? 0 : 1];
+  InputTypes inputs{TensorType{DType::f32, {rows, summed}}, TensorType{dtype, weight}};
+  if (dtype == DType::u8) {
+    inputs.add(TensorType{DType::f32, {weight[0], coded_blocks(weight[1])}});
+  } else {
+    inputs.add(std::nullopt);
+  }
+  inputs.add(std::nullopt);  // bias
+  return {.op = op_registry().find("coded_matmul"),
+          .inputs = inputs,
+          .outputs = {{DType::f32, {rows, width}}},
+          .attrs = {{"transpose_b", transpose_b}}};
+}
+
 // A product that falls back to plain code is right, and a hundred times slower.
 TEST(Cpu_kernels, of_products_with_coded_weights_are_the_librarys_at_the_sizes_of_models) {
   const CpuKernelDef* const fast = cpu_kernels_of("coded_matmul").front();
   for (const Shape& weight : {Shape{256, 256}, Shape{768, 768}, Shape{3072, 768}, Shape{768, 3072},
                               Shape{128, 30000}, Shape{30522, 768}, Shape{1024, 4096}}) {
-    for (const bool transpose_b : {false, true}) {
+    for (const DType dtype : {DType::u8, DType::bf16, DType::bf16x8}) {
       for (const int64_t rows : {1, 8, 96, 512, 4096}) {
-        for (const DType dtype : {DType::u8, DType::bf16, DType::bf16x8}) {
-          const int64_t summed = weight[transpose_b ? 1 : 0], width = weight[transpose_b ? 0 : 1];
-          InputTypes inputs{TensorType{DType::f32, {rows, summed}}, TensorType{dtype, weight}};
-          if (dtype == DType::u8) {
-            inputs.add(TensorType{DType::f32, {weight[0], coded_blocks(weight[1])}});
-          } else {
-            inputs.add(std::nullopt);
-          }
-          inputs.add(std::nullopt);  // bias
-          const NodeSpec spec{.op = op_registry().find("coded_matmul"),
-                              .inputs = inputs,
-                              .outputs = {{DType::f32, {rows, width}}},
-                              .attrs = {{"transpose_b", transpose_b}}};
+        for (const bool transpose_b : {false, true}) {
+          const NodeSpec spec = coded_product(weight, dtype, transpose_b, rows);
           EXPECT_EQ(reason_against(*fast, spec, cpu_test_context(2)), "")
               << rows << " rows, " << signature_of(spec);
         }

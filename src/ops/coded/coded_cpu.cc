@@ -219,7 +219,8 @@ class OnednnCodedMatmul final : public Kernel {
     float* y = output<float>(launch) + row * p.width();
     std::byte* const behind_panel = launch.scratch + p.panel_bytes();
     auto* const copy = reinterpret_cast<float*>(behind_panel);
-    const bool copies = p.tile_bytes() > 0;
+    const bool copies_a = p.tile_bytes() > 0 && !p.transpose_b;
+    const bool copies_y = p.tile_bytes() > 0 && p.transpose_b;
     const int64_t grain = 1 + kWorthAThreadElements / (count + 1);
     const auto copy_rows = [&](const float* from, int64_t stride, float* to, int64_t to_stride) {
       parallel_for(threads_, tile, grain, [&](int64_t begin, int64_t end) {
@@ -227,16 +228,16 @@ class OnednnCodedMatmul final : public Kernel {
           std::copy_n(from + i * stride, count, to + i * to_stride);
       });
     };
-    if (copies && !p.transpose_b) copy_rows(a + first, p.rows, copy, count);
-    if (copies && p.transpose_b && p.has_bias) copy_rows(y + first, p.rows, copy, count);
+    if (copies_a) copy_rows(a + first, p.rows, copy, count);
+    if (copies_y && p.has_bias) copy_rows(y + first, p.rows, copy, count);
     const size_t panels = p.rows % p.panel == 0 ? 1 : 2;
     const Part& part = parts_[(tile == p.tile ? 0 : panels) + (count == p.panel ? 0 : 1)];
-    part.product.set(part.a, copies && !p.transpose_b ? copy : a);
+    part.product.set(part.a, copies_a ? copy : a);
     part.product.set(part.b, launch.scratch);
-    part.product.set(part.y, copies && p.transpose_b ? copy : y);
+    part.product.set(part.y, copies_y ? copy : y);
     part.product.set(part.scratchpad, behind_panel + p.tile_bytes());
     const ErrorCode code = part.product.execute();
-    if (copies && p.transpose_b && code == ErrorCode::ok) copy_rows(copy, count, y + first, p.rows);
+    if (copies_y && code == ErrorCode::ok) copy_rows(copy, count, y + first, p.rows);
     return code;
   }
 

@@ -38,10 +38,10 @@ bool Frontier::keeps_all(size_t point) const {
 }
 
 const PlacedSchedule& Frontier::placed(size_t point) const {
-  if (keeps_all(point)) return placed_keep_all();
   std::optional<PlacedSchedule>& placed = placed_[point];
-  if (!placed) placed = place_schedule(*problem_, points_[point].schedule, limits_);
-  return *placed;
+  if (placed) return *placed;
+  if (keeps_all(point)) return placed_keep_all();
+  return placed.emplace(place_schedule(*problem_, points_[point].schedule, limits_));
 }
 
 const PlacedSchedule& Frontier::placed_keep_all() const {
@@ -76,14 +76,16 @@ std::vector<Plan> Frontier::plans() const {
   return front;
 }
 
-Plan Frontier::smallest() const {
+size_t Frontier::smallest_point() const {
   size_t best = 0;
   for (size_t i = 1; i < points_.size() && points_[i].load_bytes <= arena_bytes(best); ++i) {
     // Later ones are faster.
     if (arena_bytes(i) <= arena_bytes(best)) best = i;
   }
-  return plan(best);
+  return best;
 }
+
+Plan Frontier::smallest() const { return plan(smallest_point()); }
 
 std::optional<Plan> fastest_within(const Frontier& frontier, int64_t arena_budget_bytes) {
   for (size_t i = frontier.points().size(); i-- > 0;) {
@@ -99,7 +101,7 @@ Refusal refuse(const Problem& problem, const Frontier& frontier, int64_t arena_b
   refusal.budget_bytes = arena_budget_bytes;
   refusal.bound = frontier.bound();
   refusal.is_proved = arena_budget_bytes < refusal.bound.bytes;
-  refusal.smallest_arena_bytes = frontier.smallest().arena_bytes;
+  refusal.smallest_arena_bytes = frontier.arena_bytes(frontier.smallest_point());
   refusal.gap_bytes = refusal.smallest_arena_bytes - refusal.bound.bytes;
   if (refusal.bound.op < 0) return refusal;
   const Op& op = problem.ops[refusal.bound.op];

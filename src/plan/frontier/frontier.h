@@ -68,6 +68,7 @@ class Frontier {
   [[nodiscard]] std::vector<Plan> plans() const;
   /// The one with the smallest arena.
   [[nodiscard]] Plan smallest() const;
+  [[nodiscard]] size_t smallest_point() const;
 
  private:
   [[nodiscard]] const PlacedSchedule& placed(size_t point) const;
