@@ -23,6 +23,7 @@ python3 tools/check_includes.py
 python3 tools/check_families.py
 python3 tools/check_tasks.py
 python3 tools/check_traps.py
+python3 tests/mutants/run_mutants.py --list
 python3 tools/check_files.py --test
 python3 tools/check_files.py
 python3 tools/check_sizes.py
@@ -62,6 +63,8 @@ if [ "$all" -eq 1 ]; then
     # shellcheck disable=SC2086
     build/release/bench/snug_bench_costs $case --within 2
   done
+  step "traps: each mistake is made, and its test fails"
+  python3 tests/mutants/run_mutants.py
   step "long runs"
   python3 tests/long/run_all.py build/release/snug
   step "the planner's frozen problems"
