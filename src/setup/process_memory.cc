@@ -18,7 +18,10 @@ constexpr int64_t kMiB = 1 << 20;
 
 // Program and libraries (18 MiB of their pages measured), Unicode tables, heap of a small run.
 constexpr int64_t kBaseBytes = 27 * kMiB;
-constexpr int64_t kBytesPerPart = 160 * kKiB;  // graph, schedule, bound pointers, compiled kernels
+// Graph, schedule, bound pointers, compiled kernels; what runs again 3 KiB, a second pass 4 KiB.
+constexpr int64_t kBytesPerPart = 182 * kKiB;
+// Two tensors for a state, a kernel of its own for each size: 9.2 KiB measured.
+constexpr int64_t kBytesPerPartOfCodes = 12 * kKiB;
 // Kernels of 16 bits beside those of f32, and casts between them: 1.3 to 2.2 MiB measured.
 constexpr int64_t kBytesIn16Bits = 2 * kMiB;
 // Products of a row each and their gradients, which nothing else of a model has: 2.1 MiB measured.
@@ -75,6 +78,9 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
   needs.writes_events = config.report_to != "none";
   needs.has_16_bits = config.bf16 || config.fp16 || config.bf16_full_eval ||
                       config.fp16_full_eval || !config.precision_overrides.empty();
+  needs.has_state_codes = config.optim_bits == 8 ||
+                          std::ranges::any_of(config.optim_bits_overrides,
+                                              [](const auto& rule) { return rule.bits == 8; });
   for (const std::string& label : model.labels)
     needs.label_bytes += static_cast<int64_t>(label.size());
   if (!model.weights_folder.empty())
@@ -93,9 +99,10 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
 int64_t process_reservation(const ProcessNeeds& needs) {
   const int64_t parts = needs.program_parts + needs.layer_parts * needs.buckets;
   const int64_t in_16_bits = needs.has_16_bits ? kBytesIn16Bits + kBytesPerPartIn16Bits * parts : 0;
+  const int64_t of_codes = needs.has_state_codes ? kBytesPerPartOfCodes * parts : 0;
   return round_up(kBaseBytes + table_bytes(needs) + kBytesPerHeaderByte * needs.header_bytes +
                       kBytesPerBucket * needs.buckets + kBytesPerPart * parts + in_16_bits +
-                      (needs.pools_by_attention ? kPoolingBytes : 0) +
+                      of_codes + (needs.pools_by_attention ? kPoolingBytes : 0) +
                       kBytesPerThread * needs.threads + kBytesPerWindowRow * needs.window_rows +
                       needs.metric_bytes + (needs.writes_events ? kBytesOfEvents : 0),
                   kMiB);

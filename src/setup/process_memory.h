@@ -31,7 +31,8 @@ struct ProcessNeeds {
   int threads = 1;
   bool trains = true;
   bool learns_vocabulary = false;
-  bool has_16_bits = false;  // mixed precision, in training or evaluation
+  bool has_16_bits = false;      // mixed precision, in training or evaluation
+  bool has_state_codes = false;  // states of the optimizer in 8 bits
   bool pools_by_attention = false;
   bool writes_events = false;  // the text of the plan and the records of it
 };

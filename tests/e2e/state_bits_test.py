@@ -1,6 +1,7 @@
 """Optimizer states in 8 bits: what a plan says of them, equal bits under every budget and after a kill, files, refusals."""
 import json
 
+import common
 from common import Case, main, options, read_safetensors_header, run, sha256
 
 MINI = dict(model="bert-mini", train_batch_size=8, micro_batch_size=4, optim_bits=8, learning_rate=1e-3)
@@ -21,6 +22,17 @@ class StateBits(Case):
             self.assertEqual(state["codec"], "default" if is_coded else "float32", key)
             self.assertLessEqual(state["bytes"], (0.27 if is_coded else 1) * plain[key]["bytes"], key)
         self.assertIn("in 8 bits (default)", self.ok("plan", **self.base(**MINI)).stdout)
+
+    def test_a_deep_model_keeps_its_process_within_the_plan(self):
+        """A state in 8 bits is two tensors with kernels of their own; a hundred layers have 1,400 of them."""
+        config = self.folder / "deep.json"
+        config.write_text(json.dumps(dict(model_type="bert", vocab_size=400, hidden_size=128, num_hidden_layers=100,
+                                          num_attention_heads=2, intermediate_size=512, max_position_embeddings=128)))
+        common.write_jsonl(self.train_file, common.make_rows(40, longest=160))
+        for recompute in ("none", "all"):
+            out = self.train(recompute, model=config, max_seq_length=128, max_steps=1, memory="4GiB", optim_bits=8,
+                             two_pass_clip=True, max_grad_norm=1, micro_batch_size=8, recompute=recompute)
+            self.assert_resident_within(self.summary(out), self.summary(out)["planned_peak_bytes"])
 
     def test_rules_by_pattern_win(self):
         rules = [{"match": "bert.embeddings.*", "bits": 8}, {"match": "*.layer.0.*", "bits": 32}]
