@@ -59,15 +59,16 @@ std::optional<StateCodec> codec_for(const StateStorage& storage, const Options& 
   return is_coded ? std::optional(storage.codec) : std::nullopt;
 }
 
-bool has_codes(const StateStorage& storage) {
-  return storage.bits == 8 || std::any_of(storage.overrides.begin(), storage.overrides.end(),
-                                          [](const StateBits& rule) { return rule.bits == 8; });
+bool has_codes(int64_t bits, std::span<const StateBits> overrides) {
+  return bits == 8 || std::any_of(overrides.begin(), overrides.end(),
+                                  [](const StateBits& rule) { return rule.bits == 8; });
 }
 
 void check_storage(const StateStorage& storage, const Options& options,
                    const std::vector<std::string>& names, const std::vector<StateOwner>& owners) {
   constexpr int64_t kAnySize = 64;
-  if (has_codes(storage) && !has_states_like(options, {kAnySize, kAnySize}))
+  const bool may_be_coded = has_codes(storage.bits, storage.overrides);
+  if (may_be_coded && !has_states_like(options, {kAnySize, kAnySize}))
     throw Error(ErrorCode::bad_config, "optim_bits",
                 *options.optimizer->name +
                     " has no states of a weight's size: there is nothing to store in 8 bits",
@@ -100,7 +101,7 @@ void check_storage(const StateStorage& storage, const Options& options,
   const bool is_any_coded = std::any_of(owners.begin(), owners.end(), [&](const StateOwner& owner) {
     return codec_for(storage, options, owner.name, owner.shape, owner.is_table).has_value();
   });
-  if (has_codes(storage) && !is_any_coded)
+  if (may_be_coded && !is_any_coded)
     throw Error(ErrorCode::bad_config, "optim_bits",
                 "no state would be in 8 bits: each weight that is trained has fewer than " +
                     std::to_string(kFewestCodedElements) + " elements, or is a table of embeddings",

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ inline constexpr int64_t kFewestCodedElements = 4096;
                                                   bool is_table);
 
 /// Whether any state may be stored in 8 bits.
-[[nodiscard]] bool has_codes(const StateStorage& storage);
+[[nodiscard]] bool has_codes(int64_t bits, std::span<const StateBits> overrides);
 
 /// A weight that is trained.
 struct StateOwner {

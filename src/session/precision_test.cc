@@ -185,16 +185,23 @@ SessionOptions options_of(bool bf16 = false, int64_t bits = 32) {
 // nor leave the casts of older weights behind.
 TEST(Precision, T14_T33_evaluation_between_steps_changes_no_bit) {
   const Labelled data;
-  for (const bool bf16 : {false, true}) {
+  struct Case {
+    bool bf16;
+    int64_t micro_batch;  // where it splits the batch, casts of weights are made once an update
+  };
+  for (const auto& [bf16, micro_batch] : {Case{false, 4}, {false, 2}, {true, 4}, {true, 2}}) {
     SessionOptions options = options_of(bf16);
-    options.micro_batch_size = 2;  // casts of weights are made once an update
+    options.micro_batch_size = micro_batch;
     options.allow_coupled_split = true;
     Session plain(dropped(), options);
     Session evaluated(dropped(), options);
+    double before = 0;
     for (int i = 0; i < 3; ++i) {
       (void)plain.step(data.rows());
       (void)evaluated.step(data.rows());
       const double loss = evaluated.evaluate(data.rows()).loss;
+      EXPECT_NE(loss, before) << "the weights of an update before";
+      before = loss;
       EXPECT_EQ(evaluated.evaluate(data.rows()).loss, loss);
       // Of a session that has evaluated nothing before: no cast can be older than its weight.
       Session late(dropped(), options);

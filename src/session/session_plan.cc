@@ -116,7 +116,8 @@ optim::LossScaleRule loss_scale_of(const SessionOptions& options) {
 
 // What refines a switch that is off would change nothing.
 void check_effect(const SessionOptions& options) {
-  if (!optim::has_codes(storage_of(options))) {
+  const optim::StateStorage storage = storage_of(options);
+  if (!optim::has_codes(storage.bits, storage.overrides)) {
     const char* hint = "give optim_bits 8 too, or leave it away";
     if (!options.optim_bits_overrides.empty())
       fail("optim_bits_overrides", "every state is in 32 bits anyway", hint);

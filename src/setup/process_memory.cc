@@ -7,6 +7,7 @@
 #include "data/sampler.h"
 #include "io/safetensors.h"
 #include "io/weight_files.h"
+#include "optim/state_storage.h"
 #include "setup/adapter_config.h"
 #include "text/vocabulary.h"
 
@@ -78,9 +79,7 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
   needs.writes_events = config.report_to != "none";
   needs.has_16_bits = config.bf16 || config.fp16 || config.bf16_full_eval ||
                       config.fp16_full_eval || !config.precision_overrides.empty();
-  needs.has_state_codes = config.optim_bits == 8 ||
-                          std::ranges::any_of(config.optim_bits_overrides,
-                                              [](const auto& rule) { return rule.bits == 8; });
+  needs.has_state_codes = optim::has_codes(config.optim_bits, config.optim_bits_overrides);
   for (const std::string& label : model.labels)
     needs.label_bytes += static_cast<int64_t>(label.size());
   if (!model.weights_folder.empty())

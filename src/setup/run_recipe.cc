@@ -10,6 +10,7 @@
 #include "base/numbers.h"
 #include "ops/optimizer/optimizers.h"
 #include "optim/schedule.h"
+#include "optim/state_storage.h"
 #include "snug/error.h"
 
 namespace snug::train {
@@ -159,10 +160,8 @@ SessionOptions training_options(const RunConfig& config, int64_t total_steps) {
       .threads = config.threads,
       .has_command_line_hints = true};
   // What refines a lever that is allowed has no effect where it is not taken.
-  const auto is_8 = [](const StateBits& rule) { return rule.bits == 8; };
-  const auto& overrides = options.optim_bits_overrides;
-  if (allows(config, "adam8bit") && options.optim_bits != 8 &&
-      std::none_of(overrides.begin(), overrides.end(), is_8)) {
+  if (allows(config, "adam8bit") &&
+      !optim::has_codes(options.optim_bits, options.optim_bits_overrides)) {
     options.optim_codec = SessionOptions().optim_codec;
     options.optim_bits_overrides.clear();
   }

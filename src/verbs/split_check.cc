@@ -130,8 +130,7 @@ double squared_distance(std::span<const float> values, const io::File& file, int
 bool shows_gradients(const RunConfig& config) {
   // Codes, of states and of weights, round more than the order of a sum does.
   const bool has_codes = config.weight_dtype != RunConfig().weight_dtype ||
-                         optim::has_codes(optim::make_storage(config.optim_bits, config.optim_codec,
-                                                              config.optim_bits_overrides));
+                         optim::has_codes(config.optim_bits, config.optim_bits_overrides);
   const optim::Options options = optimizer_of(config);
   return !has_codes && (share_of(options) > 0 || !has_states(options));
 }

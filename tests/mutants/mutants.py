@@ -38,6 +38,12 @@ TOTAL = """    if (engine.has(name))
       engine.write<float>(name)[0] = totals_[i] > 0 ? static_cast<float>(1.0 / totals_[i]) : 0.0F;
 """
 
+KEY = "    const auto* rng = input<int64_t>(launch, 1);\n"
+KEY_WITH_A_STATE = """    static int64_t calls = 0;
+    const int64_t drawn[] = {input<int64_t>(launch, 1)[0], ++calls, input<int64_t>(launch, 1)[2]};
+    const int64_t* rng = drawn;
+"""
+
 MUTANTS = [
     Mutant("T1", "the mean of the micro-batches' means", "src/session/feeder.cc", TOTAL, MEAN_OF_MEANS, SESSION,
            ("Accumulation.T1_every_split_has_the_mean_over_all_tokens",)),
@@ -87,16 +93,10 @@ MUTANTS = [
            "  return {out.norm, scale == kNone ? out.coefficient : out.coefficient};", SESSION,
            ("Loss_scale.T5_the_update_is_the_same_for_every_scale_with_and_without_clipping",)),
     Mutant("T9", "random numbers come from a generator with a state", "src/ops/dropout/dropout_cpu.cc",
-           "    const auto* rng = input<int64_t>(launch, 1);\n",
-           "    static int64_t calls = 0;\n"
-           "    const int64_t drawn[] = {input<int64_t>(launch, 1)[0], ++calls, input<int64_t>(launch, 1)[2]};\n"
-           "    const int64_t* rng = drawn;\n", SESSION,
+           KEY, KEY_WITH_A_STATE, SESSION,
            ("Paddle.dropout_has_the_same_mask_when_it_runs_again",)),
     Mutant("T10", "random numbers come from a generator with a state", "src/ops/dropout/dropout_cpu.cc",
-           "    const auto* rng = input<int64_t>(launch, 1);\n",
-           "    static int64_t calls = 0;\n"
-           "    const int64_t drawn[] = {input<int64_t>(launch, 1)[0], ++calls, input<int64_t>(launch, 1)[2]};\n"
-           "    const int64_t* rng = drawn;\n", SESSION,
+           KEY, KEY_WITH_A_STATE, SESSION,
            ("Session.five_budgets_from_keep_all_to_the_smallest_give_equal_bits",)),
     Mutant("T11", "running statistics move twice", "src/ops/batch_norm/batch_norm_ref.cc",
            "args.outputs[0].data[c] = mean + momentum * (args.inputs[2].data[c] - mean);",
