@@ -15,6 +15,7 @@
 #include "base/threads.h"
 #include "fit/run_plan.h"
 #include "models/model.h"
+#include "programs/programs.h"
 #include "session/engine.h"
 #include "session/session_plan.h"
 #include "setup/model_network.h"
@@ -38,8 +39,12 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// No token is masked, and no number special. Tokens are any of the vocabulary: the rows of a table
-// lie apart.
+// The rate, 1 - beta1 and 1 - beta2 of a first step, which is not skipped (optim::fed_values).
+constexpr float kFirstStep[] = {1e-6F, 0.1F, 0.001F, 0};
+
+// No token is masked, and no number special: the first step of a training at a small rate, so that
+// no weight becomes a NaN, for which the optimizer does nothing. Tokens are any of the vocabulary:
+// the rows of a table lie apart.
 void fill_residents(train::Engine& engine, int64_t vocabulary) {
   std::minstd_rand random(1);
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
@@ -48,10 +53,15 @@ void fill_residents(train::Engine& engine, int64_t vocabulary) {
     } else if (name == models::kInputIds) {
       for (int32_t& id : engine.write<int32_t>(name))
         id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocabulary));
-    } else if (entry.type.dtype == DType::f32) {
+    } else if (entry.type.dtype == DType::f32 && entry.kind != ValueKind::state) {
       const auto values = engine.write<float>(name);
+      if (name == train::kHyperName) {
+        std::ranges::copy(kFirstStep, values.begin());
+        continue;
+      }
+      const int least = is_of_model(entry.kind) ? -8 : 1;
       for (size_t i = 0; i < values.size(); ++i)
-        values[i] = 0.01F * static_cast<float>(static_cast<int>(i % 17) - 8);
+        values[i] = 0.01F * static_cast<float>(static_cast<int>(i % 17) + least);
     }
   }
 }
