@@ -233,7 +233,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   other.replace(other.find("1000"), 4, "   0");
   EXPECT_FALSE(read_profile(other, "this machine", read));
   std::string older = with("0", rest);
-  older.replace(older.find("10"), 2, " 9");
+  older.replace(older.find("11"), 2, "10");
   EXPECT_FALSE(read_profile(older, "this machine", read));
 }
 
