@@ -11,6 +11,7 @@
 #include <map>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/onednn.h"
 #include "backend/reference/reference.h"
 #include "base/half.h"
 #include "base/philox.h"
@@ -366,6 +367,35 @@ TEST(CpuBackend, Products_of_BERT_get_the_form_that_is_fast_for_their_shape) {
   EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, sides(true, false)), "onednn:matmul_transposed");
   EXPECT_EQ(kernel_of({32, 768}, {768, 3072}, {}), "onednn:matmul");  // too few rows
   EXPECT_EQ(kernel_of({0, 768}, {768, 3072}, {}), "plain:matmul");
+}
+
+TEST(CpuBackend, Products_on_tiles_pack_their_weights_and_slice_long_sums) {
+  if (!has_bf16_tiles()) GTEST_SKIP() << "this processor has none";
+  const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
+  // Small integers: every sum is exact.
+  const auto half = [](Shape shape) {
+    return Operand{.type = {DType::bf16, std::move(shape)}, .low = -3, .high = 3};
+  };
+  const auto kernel_of = [&](Shape a, Shape b, const Attrs& attrs) {
+    const Graph graph =
+        graph_of({"matmul", {half(std::move(a)), half(std::move(b)), absent()}, attrs});
+    return backend->select(spec_of(graph, 0)).kernel;
+  };
+  EXPECT_EQ(kernel_of({2048, 768}, {3072, 768}, sides(false, true)), "onednn:matmul_packed");
+  EXPECT_EQ(kernel_of({2048, 3072}, {3072, 768}, {}), "onednn:matmul_packed");
+  EXPECT_EQ(kernel_of({32, 768}, {768, 3072}, {}), "onednn:matmul");  // too few rows
+  EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, sides(true, false)), "onednn:matmul");
+  Attrs of_weights = sides(true, false);
+  of_weights.set("to", "f32");
+  EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, of_weights), "onednn:matmul_sliced");
+  EXPECT_EQ(kernel_of({1000, 768}, {1000, 3072}, of_weights), "onednn:matmul");
+  for (const int64_t k : {1024, 1027, 1536}) {
+    const Case c{"matmul", {half({k, 66}), half({k, 24}), absent()}, of_weights};
+    const Outcome outcome = run_on_cpu(c, 2);
+    EXPECT_EQ(outcome.kernel, "onednn:matmul_sliced");
+    EXPECT_EQ(outcome.code, ErrorCode::ok);
+    expect_close_to_reference(c, outcome);
+  }
 }
 
 TEST(CpuBackend, An_op_without_a_kernel_is_unsupported) {

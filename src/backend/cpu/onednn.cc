@@ -30,13 +30,23 @@ std::optional<dnnl::matmul::primitive_desc> find_blocked_product(
   return std::nullopt;
 }
 
+namespace {
+
+// ISA values are bit sets: a larger one holds the smaller.
+bool has_isa(dnnl::cpu_isa isa) {
+  const auto wanted = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+}
+
+}  // namespace
+
 bool has_bf16_products() {
-  // ISA values are bit sets: a larger one holds the smaller.
-  const auto has = [](dnnl::cpu_isa isa) {
-    const auto wanted = static_cast<unsigned>(isa);
-    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
-  };
-  static const bool answer = has(dnnl::cpu_isa::avx512_core_bf16);
+  static const bool answer = has_isa(dnnl::cpu_isa::avx512_core_bf16);
+  return answer;
+}
+
+bool has_bf16_tiles() {
+  static const bool answer = has_isa(dnnl::cpu_isa::avx512_core_amx);
   return answer;
 }
 

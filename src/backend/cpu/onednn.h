@@ -33,6 +33,8 @@ struct Onednn {
 
 /// Whether products of bf16 run on instructions for them; emulated ones are slower than f32.
 [[nodiscard]] bool has_bf16_products();
+/// Whether they run on tiles (AMX), several times as fast as on vectors.
+[[nodiscard]] bool has_bf16_tiles();
 
 /// A primitive with its arguments. The memory objects are made once without memory; set() gives
 /// them an address.

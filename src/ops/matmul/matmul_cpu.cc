@@ -2,8 +2,11 @@
 // CPU kernels of matmul and matmul_accumulate, best first. oneDNN's blocked ("brgemm")
 // implementation does the work; it allocates nothing but argument lists. Which form is fastest
 // depends on shapes alone (measured; see product_forms):
+//   onednn:matmul_sliced      a sum of products over slices of K, each with b packed (gradients of
+//                             weights on tiles)
 //   onednn:matmul_transposed  dst^T = b^T a^T into scratch, then a transposition (gradients of wide
-//   weights) onednn:matmul_packed      b reordered into oneDNN's own layout in scratch first
+//                             weights)
+//   onednn:matmul_packed      b reordered into oneDNN's own layout in scratch first
 //   onednn:matmul             operands as they lie
 //   plain:matmul              whatever oneDNN refuses: empty operands, processors without AVX-512
 // Legend: B batches, M rows of dst, N columns of dst, K the summed dimension.
@@ -91,7 +94,9 @@ Desc bias_desc(const Product& p) {
   return {{1, 1, p.n}, kF32, Dims{p.n, p.n, 1}};
 }
 
-enum class Form { plain_operands, packed_b, transposed };
+enum class Form { plain_operands, packed_b, transposed, sliced };
+
+bool packs(Form form) { return form == Form::packed_b || form == Form::sliced; }
 
 // oneDNN's descriptor of the product, or nothing where only an implementation that allocates its
 // own packing buffers (or the reference loop) would take it.
@@ -102,8 +107,7 @@ std::optional<dnnl::matmul::primitive_desc> describe_product(const Product& p, F
                                           : operand(p, p.m, p.k, p.transpose_a);
   Desc b = form == Form::transposed ? operand(p, p.k, p.m, !p.transpose_a)
                                     : operand(p, p.k, p.n, p.transpose_b);
-  if (form == Form::packed_b)
-    b = Desc(b.dims(), onednn_type(p.operands), dnnl::memory::format_tag::any);
+  if (packs(form)) b = Desc(b.dims(), onednn_type(p.operands), dnnl::memory::format_tag::any);
   const Desc dst = form == Form::transposed ? matrix(p, p.stored, p.n, p.m, false)
                                             : matrix(p, p.stored, p.m, p.n, false);
   dnnl::primitive_attr attributes = onednn_attributes();
@@ -116,6 +120,9 @@ std::optional<dnnl::matmul::primitive_desc> describe_product(const Product& p, F
       p.has_bias ? dnnl::matmul::desc(a, b, bias_desc(p), dst) : dnnl::matmul::desc(a, b, dst);
   return find_blocked_product(desc, attributes, onednn);
 }
+
+// Of K in a product that is summed by slices; the last one may be shorter.
+constexpr int64_t kSlice = 512;
 
 // Whether oneDNN copies b block by block anyway: where it is transposed, and where its rows are a
 // power of two apart.
@@ -135,10 +142,18 @@ bool has_many_pages(const Product& p) {
          !copies_b(p.n, p.transpose_b);
 }
 
-// The rules are measured on two cores with AVX-512 (bench/kernels.cc); each form is right for every
-// shape.
+// The rules are measured on two cores with AVX-512, and with AMX (bench/kernels.cc); each form is
+// right for every shape.
 std::optional<Form> special_form(const Product& p) {
   if (!p.b_is_shared || p.m < 64) return std::nullopt;  // packing costs as much as some ten rows
+  // Tiles are so fast that oneDNN's copying of b for every block of rows is a fifth of the time,
+  // and that a transposed a is best read while it is in the second cache.
+  if (p.operands == DType::bf16 && has_bf16_tiles()) {
+    if (!p.transpose_a) return p.m >= 256 ? std::optional(Form::packed_b) : std::nullopt;
+    const bool can_slice =
+        !p.transpose_b && !p.has_bias && p.stored == DType::f32 && p.k >= 2 * kSlice;
+    return can_slice ? std::optional(Form::sliced) : std::nullopt;
+  }
   if (has_wide_rows(p.n, p.transpose_b)) {
     // A gradient of weights: both operands are read along K. Swapping their roles makes the narrow
     // one "b".
@@ -156,91 +171,154 @@ dnnl::reorder::primitive_desc describe_packing(const Product& p, const Desc& pac
           onednn_attributes()};
 }
 
-// The scratchpad of both primitives, one after the other in the same bytes.
-int64_t scratchpad_bytes(const Product& p, Form form, const dnnl::matmul::primitive_desc& desc,
-                         const Onednn& onednn) {
-  size_t bytes = desc.scratchpad_desc().get_size();
-  if (form == Form::packed_b) {
-    bytes = std::max(bytes,
-                     describe_packing(p, desc.weights_desc(), onednn).scratchpad_desc().get_size());
-  }
-  return round_up(static_cast<int64_t>(bytes), kScratchAlignment);
-}
+// ---- onednn:matmul and its other forms ----
 
-// ---- onednn:matmul, onednn:matmul_packed, onednn:matmul_transposed: one kernel class, three
-// shapes of work ----
+// One product of oneDNN's with the packing of its b, if its form has one.
+class OneProduct {
+ public:
+  OneProduct(const Product& p, Form form, const CpuContext& context) : packs_(packs(form)) {
+    const auto desc = describe_product(p, form, *context.onednn);
+    product_ = BoundPrimitive(context.onednn, dnnl::matmul(*desc));
+    src_ = product_.add(DNNL_ARG_SRC, desc->src_desc());
+    weights_ = product_.add(DNNL_ARG_WEIGHTS, desc->weights_desc());
+    dst_ = product_.add(DNNL_ARG_DST, desc->dst_desc());
+    scratchpad_ = product_.add(DNNL_ARG_SCRATCHPAD, desc->scratchpad_desc());
+    if (p.has_bias) bias_ = product_.add(DNNL_ARG_BIAS, desc->bias_desc());
+    if (!packs_) return;
+    const dnnl::reorder::primitive_desc packing =
+        describe_packing(p, desc->weights_desc(), *context.onednn);
+    pack_ = BoundPrimitive(context.onednn, dnnl::reorder(packing));
+    pack_from_ = pack_.add(DNNL_ARG_FROM, packing.src_desc());
+    pack_to_ = pack_.add(DNNL_ARG_TO, desc->weights_desc());
+    pack_scratchpad_ = pack_.add(DNNL_ARG_SCRATCHPAD, packing.scratchpad_desc());
+  }
+
+  // `packed` is room for b in oneDNN's layout, `bias` null where there is none.
+  [[nodiscard]] ErrorCode run(const std::byte* a, const std::byte* b, const float* bias,
+                              std::byte* dst, std::byte* packed,
+                              std::byte* scratch) const noexcept {
+    if (packs_) {
+      pack_.set(pack_from_, b);
+      pack_.set(pack_to_, packed);
+      pack_.set(pack_scratchpad_, scratch);
+      if (const ErrorCode code = pack_.execute(); code != ErrorCode::ok) return code;
+      b = packed;
+    }
+    product_.set(src_, a);
+    product_.set(weights_, b);
+    product_.set(dst_, dst);
+    product_.set(scratchpad_, scratch);
+    if (bias != nullptr) product_.set(bias_, bias);
+    return product_.execute();
+  }
+
+  // Of the scratchpad of both primitives, one after the other in the same bytes; and of packed b.
+  struct Bytes {
+    int64_t scratchpad = 0;
+    int64_t packed = 0;
+  };
+  static Bytes bytes(const Product& p, Form form, const CpuContext& context) {
+    const auto desc = describe_product(p, form, *context.onednn);
+    size_t scratchpad = desc->scratchpad_desc().get_size();
+    size_t packed = 0;
+    if (packs(form)) {
+      const auto packing = describe_packing(p, desc->weights_desc(), *context.onednn);
+      scratchpad = std::max(scratchpad, packing.scratchpad_desc().get_size());
+      packed = desc->weights_desc().get_size();
+    }
+    return {round_up(static_cast<int64_t>(scratchpad), kScratchAlignment),
+            static_cast<int64_t>(packed)};
+  }
+
+ private:
+  bool packs_ = false;
+  BoundPrimitive product_;
+  size_t src_ = 0, weights_ = 0, dst_ = 0, scratchpad_ = 0, bias_ = 0;
+  BoundPrimitive pack_;
+  size_t pack_from_ = 0, pack_to_ = 0, pack_scratchpad_ = 0;
+};
+
+// The products of a form: one, or those of the first slice of K, of the next ones and of the last,
+// where that is shorter.
+std::vector<Product> products_of(const Product& p, Form form) {
+  if (form != Form::sliced) return {p};
+  std::vector<Product> slices(p.k % kSlice > 0 ? 3 : 2, p);
+  for (Product& slice : slices) {
+    slice.k = kSlice;
+    slice.accumulates = true;
+  }
+  slices.front().accumulates = p.accumulates;
+  if (slices.size() > 2) slices.back().k = p.k % kSlice;
+  return slices;
+}
 
 class OnednnMatmul final : public Kernel {
  public:
   OnednnMatmul(const Product& product, Form form, const CpuContext& context)
       : product_(product), form_(form), threads_(context.threads) {
-    const auto desc = describe_product(product, form, *context.onednn);
-    scratch_offset_ = scratchpad_bytes(product, form, *desc, *context.onednn);
-    product_primitive_ = BoundPrimitive(context.onednn, dnnl::matmul(*desc));
-    src_ = product_primitive_.add(DNNL_ARG_SRC, desc->src_desc());
-    weights_ = product_primitive_.add(DNNL_ARG_WEIGHTS, desc->weights_desc());
-    dst_ = product_primitive_.add(DNNL_ARG_DST, desc->dst_desc());
-    scratchpad_ = product_primitive_.add(DNNL_ARG_SCRATCHPAD, desc->scratchpad_desc());
-    if (product.has_bias) bias_ = product_primitive_.add(DNNL_ARG_BIAS, desc->bias_desc());
-    if (form == Form::packed_b) {
-      const dnnl::reorder::primitive_desc packing =
-          describe_packing(product, desc->weights_desc(), *context.onednn);
-      pack_ = BoundPrimitive(context.onednn, dnnl::reorder(packing));
-      pack_from_ = pack_.add(DNNL_ARG_FROM, packing.src_desc());
-      pack_to_ = pack_.add(DNNL_ARG_TO, desc->weights_desc());
-      pack_scratchpad_ = pack_.add(DNNL_ARG_SCRATCHPAD, packing.scratchpad_desc());
-    }
+    for (const Product& each : products_of(product, form))
+      products_.emplace_back(each, form, context);
+    scratch_offset_ = bytes(product, form, context).scratchpad;
   }
 
   [[nodiscard]] ErrorCode run(const Launch& launch) const noexcept override {
     set_library_threads(threads_);
     const std::byte* a = launch.inputs[product_.a_input];
     const std::byte* b = launch.inputs[product_.a_input + 1];
+    const float* bias = product_.has_bias ? input<float>(launch, product_.a_input + 2) : nullptr;
     std::byte* dst = launch.outputs[0];
     if (product_.accumulates) {
       const int64_t elements = product_.batches * product_.m * product_.n;
       copy_overwritten(launch, 0, product_.sum_input, elements * element_bytes(product_.stored));
     }
     auto* second = scratch_at<std::byte>(launch, scratch_offset_);  // packed b, or dst^T
-    if (form_ == Form::packed_b) {
-      pack_.set(pack_from_, b);
-      pack_.set(pack_to_, second);
-      pack_.set(pack_scratchpad_, launch.scratch);
-      if (const ErrorCode code = pack_.execute(); code != ErrorCode::ok) return code;
-      b = second;
-    }
-    const bool swaps = form_ == Form::transposed;
-    product_primitive_.set(src_, swaps ? b : a);
-    product_primitive_.set(weights_, swaps ? a : b);
-    product_primitive_.set(dst_, swaps ? second : dst);
-    product_primitive_.set(scratchpad_, launch.scratch);
-    if (product_.has_bias)
-      product_primitive_.set(bias_, input<float>(launch, product_.a_input + 2));
-    if (const ErrorCode code = product_primitive_.execute(); code != ErrorCode::ok) return code;
-    if (swaps)
-      transpose_matrix(threads_, reinterpret_cast<const float*>(second), output<float>(launch),
-                       product_.n, product_.m, product_.accumulates);
+    if (form_ == Form::sliced) return run_slices(a, b, dst, second, launch.scratch);
+    if (form_ != Form::transposed)
+      return products_.front().run(a, b, bias, dst, second, launch.scratch);
+    const ErrorCode code = products_.front().run(b, a, nullptr, second, nullptr, launch.scratch);
+    if (code != ErrorCode::ok) return code;
+    transpose_matrix(threads_, reinterpret_cast<const float*>(second), output<float>(launch),
+                     product_.n, product_.m, product_.accumulates);
     return ErrorCode::ok;
   }
 
   static int64_t scratch_bytes(const Product& p, Form form, const CpuContext& context) {
-    const auto desc = describe_product(p, form, *context.onednn);
-    int64_t extra = 0;
-    const int64_t scratchpad = scratchpad_bytes(p, form, *desc, *context.onednn);
-    if (form == Form::transposed) extra = p.m * p.n * element_bytes(DType::f32);
-    if (form == Form::packed_b) extra = static_cast<int64_t>(desc->weights_desc().get_size());
-    return scratchpad + extra;
+    if (form == Form::transposed)
+      return bytes(p, form, context).scratchpad + p.m * p.n * element_bytes(DType::f32);
+    const OneProduct::Bytes needed = bytes(p, form, context);
+    return needed.scratchpad + needed.packed;
   }
 
  private:
+  // The most that any of the products needs.
+  static OneProduct::Bytes bytes(const Product& p, Form form, const CpuContext& context) {
+    OneProduct::Bytes most;
+    for (const Product& each : products_of(p, form)) {
+      const OneProduct::Bytes needed = OneProduct::bytes(each, form, context);
+      most.scratchpad = std::max(most.scratchpad, needed.scratchpad);
+      most.packed = std::max(most.packed, needed.packed);
+    }
+    return most;
+  }
+
+  // Rows of both operands are rows of K.
+  [[nodiscard]] ErrorCode run_slices(const std::byte* a, const std::byte* b, std::byte* dst,
+                                     std::byte* packed, std::byte* scratch) const noexcept {
+    const int64_t bytes = element_bytes(product_.operands);
+    for (int64_t k = 0; k < product_.k; k += kSlice) {
+      const OneProduct& slice = products_[k == 0 ? 0 : k + kSlice <= product_.k ? 1 : 2];
+      const ErrorCode code = slice.run(a + k * product_.m * bytes, b + k * product_.n * bytes,
+                                       nullptr, dst, packed, scratch);
+      if (code != ErrorCode::ok) return code;
+    }
+    return ErrorCode::ok;
+  }
+
   Product product_;
   Form form_;
   int threads_;
   int64_t scratch_offset_ = 0;
-  BoundPrimitive product_primitive_;
-  size_t src_ = 0, weights_ = 0, dst_ = 0, scratchpad_ = 0, bias_ = 0;
-  BoundPrimitive pack_;
-  size_t pack_from_ = 0, pack_to_ = 0, pack_scratchpad_ = 0;
+  std::vector<OneProduct> products_;  // products_of()
 };
 
 template <Form form>
@@ -248,8 +326,10 @@ std::string onednn_accepts(const NodeSpec& spec, const CpuContext& context) {
   const Product p = product_of(spec);
   if (p.operands == DType::bf16 && !has_bf16_products()) return "no bf16 instructions here";
   if (form != Form::plain_operands && special_form(p) != form) return "not faster for this shape";
-  if (!describe_product(p, form, *context.onednn))
-    return "oneDNN has no blocked implementation for it";
+  for (const Product& each : products_of(p, form)) {
+    if (!describe_product(each, form, *context.onednn))
+      return "oneDNN has no blocked implementation for it";
+  }
   return {};
 }
 template <Form form>
@@ -336,6 +416,7 @@ std::span<const CpuKernelDef> matmul_cpu_kernels() {
     std::vector<CpuKernelDef> all;
     const auto add = [&](const char* op, const char* types) {
       using Packed = FormTag<Form::packed_b>;
+      all.push_back(onednn_def(op, "onednn:matmul_sliced", types, FormTag<Form::sliced>()));
       all.push_back(onednn_def(op, "onednn:matmul_transposed", types, FormTag<Form::transposed>()));
       all.push_back(onednn_def(op, "onednn:matmul_packed", types, Packed()));
       all.push_back(onednn_def(op, "onednn:matmul", types, FormTag<Form::plain_operands>()));

@@ -57,6 +57,8 @@ std::vector<OpCase> matmul_cases() {
       good("large_transpose_b", f32_normal({2, 65, 128}), f32_normal({96, 128}), f32_normal({96}),
            tb),
       good("large_transpose_a", f32_normal({96, 65}), f32_normal({96, 129}), absent(), ta),
+      good("many_rows", f32_normal({260, 34}), f32_normal({34, 40}), f32_normal({40})),
+      good("many_rows_transpose_b", f32_normal({260, 34}), f32_normal({40, 34}), absent(), tb),
       bad("summed_dims_differ", {3, 5}, {4, 2}, absent(), {},
           "the summed dims of a [3,5] and b [4,2] differ: 5 and 4"),
       bad("rank_1", {5}, {5, 2}, absent(), {}, "must have rank 2 or more"),
@@ -89,6 +91,7 @@ std::vector<OpCase> matmul_cases() {
       sum("ones", {1, 1}, {1, 1}, {1, 1}),
       sum("nothing_summed", {3, 2}, {3, 0}, {0, 2}),
       sum("large_odd", {65, 129}, {130, 65}, {130, 129}, ta),
+      sum("long_transpose_a", {64, 24}, {1100, 64}, {1100, 24}, ta),
   };
   OpCase wrong = sum("wrong_acc", {2, 2}, {3, 5}, {5, 2});
   wrong.error = ErrorCode::shape_mismatch;
