@@ -172,7 +172,7 @@ std::vector<RateProbe> convolution_probes() {
       Layer{{2, 14, 14, 192}, {192, 192, 3, 3}},    Layer{{1, 112, 112, 64}, {128, 64, 3, 3}},
       Layer{{16, 32, 32, 16}, {16, 16, 3, 3}}};
   for (const Layer& layer : layers) add(layer, DType::f32);
-  for (const size_t i : {0, 1, 3, 6}) add(layers[i], DType::bf16);
+  for (const size_t i : {0U, 1U, 3U, 6U}) add(layers[i], DType::bf16);
   return probes;
 }
 
