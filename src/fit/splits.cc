@@ -7,6 +7,7 @@
 #include "base/id_vector.h"
 #include "base/units.h"
 #include "fit/saved_plan.h"
+#include "plan/frontier/shorter_net.h"
 #include "plan/improve/bound.h"
 #include "programs/programs.h"
 #include "runtime/lower.h"
@@ -87,6 +88,35 @@ void check_same_network(const plan::Problem& first, const plan::Problem& other) 
   throw Error(ErrorCode::bad_config, "network",
               "it was built for several micro-batches, and is not the same network every time",
               "let its function depend on nothing but the builder: no counters, no random numbers");
+}
+
+bool has_callers_kernel(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const Node& node) { return node.op->callers_kernel != nullptr; });
+}
+
+// Programs of shorter rows must fit where the longest ones do, although an op in 16 bits or one of
+// the caller's may need more scratch for them.
+void meet_shorter_rows(const RunPlanRequest& request, const Recipe& recipe, const Backend& backend,
+                       Split& split) {
+  const bool may_need_more = request.has_16_bits || has_callers_kernel(split.program->graph);
+  if (!may_need_more) return;
+  for (size_t i = 0; i + 1 < request.lengths.size(); ++i) {
+    const BatchShape shape{split.micro_batch, request.lengths[i]};
+    Graph evaluation = build_eval_graph(request.network, shape, split.has_prologue);
+    if (!request.trains) {
+      plan::take_scratch_of_part(lower(evaluation, backend).problem,
+                                 split.program->lowered.problem);
+      continue;
+    }
+    split.other_arena_bytes =
+        std::max(split.other_arena_bytes,
+                 plain_program(request, "eval", std::move(evaluation), shape.lengths, backend)
+                     .plan.arena_bytes);
+    const Graph graph = build_train_graph(request.network, recipe, shape, split.accumulation_steps);
+    plan::take_scratch_of_part(lower(graph, backend, split.accumulation_steps).problem,
+                               split.program->lowered.problem);
+  }
 }
 
 // Of the micro-batches those whose programs are affordable: the whole batch, the largest that
@@ -258,6 +288,7 @@ Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
   split.resident_bytes = residents.place(backend.alignment());
   begin(kLowering);
   split.program->lowered = lower(graph, backend, split.accumulation_steps);
+  meet_shorter_rows(request, recipe, backend, split);
   const plan::Problem& problem = split.problem();
   if (split.has_two_passes) split.skipped_seconds = seconds_of_steps(problem);
   if (!request.trains || accumulates || !recipe.updates) return split;

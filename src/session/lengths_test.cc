@@ -3,6 +3,7 @@
 // looks at it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -11,6 +12,7 @@
 #include "session/engine.h"
 #include "session/session_plan.h"
 #include "session/testing.h"
+#include "snug/custom_op.h"
 #include "snug/error.h"
 #include "snug/layers.h"
 #include "snug/session.h"
@@ -133,6 +135,54 @@ TEST(Lengths, splits_agree_within_rounding) {
   const Trained split = trained(options_of(kAll, "1GiB", 3));
   for (size_t i = 0; i < whole.losses.size(); ++i)
     EXPECT_NEAR(whole.losses[i], split.losses[i], 1e-5) << i;
+}
+
+// An op that needs more scratch for short rows than for long ones, as products on tiles do.
+std::shared_ptr<const CustomOp> doubled() {
+  CustomOp op;
+  op.name = "doubled";
+  op.inputs = {"x"};
+  op.infer = [](std::span<const TensorType> inputs, const Attrs&) {
+    return std::vector<TensorType>{inputs[0]};
+  };
+  op.run = [](const OpCall& call) {
+    const auto x = call.input<float>(0);
+    std::transform(x.begin(), x.end(), call.output<float>().begin(),
+                   [](float value) { return 2 * value; });
+  };
+  op.gradient = [](const GradientCall& call) {
+    return std::vector<Tensor>{call.gradients[0] + call.gradients[0]};
+  };
+  op.scratch_bytes = [](std::span<const TensorType> inputs, const Attrs&) {
+    return inputs[0].shape[1] == 8 ? int64_t{4} << 20 : int64_t{0};
+  };
+  return std::make_shared<const CustomOp>(std::move(op));
+}
+
+TEST(Lengths, what_shorter_rows_need_more_scratch_for_is_in_the_budget) {
+  Network network("doubles", [](NetworkBuilder& b) {
+    const Length length = b.length("length");
+    const Tensor x = embedding(b, "words", b.input("ids", {length}, DType::i32), kWords, kWidth);
+    const Tensor logits = linear(b, "out", gelu(b.op1("doubled", {x})), kWords);
+    b.output("logits", logits);
+    b.minimize(cross_entropy(b, logits, b.input("next", {length}, DType::i32)));
+  });
+  network.add(doubled());
+  const auto options = [](const std::string& memory) {
+    return options_of({{{"length", 8}}, {{"length", 32}}}, memory);
+  };
+  const PlanReport ample = plan_network(network, options("1GiB"));
+  const int64_t least = ample.smallest_budget_bytes;
+  EXPECT_GT(ample.arena_bytes, int64_t{4} << 20);
+  Session session(network, options(std::to_string(least)));
+  for (const int64_t length : {8, 32}) {
+    const std::vector<int32_t> ids(static_cast<size_t>(kRows * length), 3);
+    Rows rows(kRows, {{"length", length}});
+    rows.add("ids", std::span(ids)).add("next", std::span(ids));
+    EXPECT_GT(session.step(rows).loss, 0);
+  }
+  EXPECT_LE(session.plan().planned_peak_bytes, least);
+  EXPECT_EQ(session.measured_arena_bytes(), session.plan().arena_bytes);
 }
 
 TEST(Lengths, the_first_program_that_holds_a_batch_runs) {

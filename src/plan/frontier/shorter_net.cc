@@ -133,4 +133,13 @@ std::optional<std::vector<OpId>> schedule_of_part(const Problem& part, const Pro
   return without_idle_runs(index, follower.schedule());
 }
 
+void take_scratch_of_part(const Problem& part, Problem& whole) {
+  const std::vector<OpId> partner = partners(part, whole);
+  for (size_t i = 0; i < whole.ops.size(); ++i) {
+    if (partner[i] < 0) continue;
+    const Op& shorter = part.ops[static_cast<size_t>(partner[i])];
+    whole.ops[i].scratch_bytes = std::max(whole.ops[i].scratch_bytes, shorter.scratch_bytes);
+  }
+}
+
 }  // namespace snug::plan

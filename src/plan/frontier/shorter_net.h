@@ -22,4 +22,8 @@ namespace snug::plan {
                                                                 const Problem& whole,
                                                                 IdSpan<const OpId> schedule);
 
+/// Every op of `whole` has at least the scratch of its partner then. Shorter rows may need more: a
+/// product of 16 bits copies operands whose summed rows do not fill its tiles.
+void take_scratch_of_part(const Problem& part, Problem& whole);
+
 }  // namespace snug::plan
