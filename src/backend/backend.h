@@ -78,6 +78,8 @@ class Backend {
   [[nodiscard]] virtual int64_t alignment() const = 0;
   /// Bytes of a dense tensor in this backend's own element sizes, not rounded.
   [[nodiscard]] virtual int64_t storage_bytes(const TensorType& type) const = 0;
+  /// In so many threads a run of a program counts subnormal numbers as zero; 0: it does not.
+  [[nodiscard]] virtual int threads_without_subnormals() const { return 0; }
   /// Predicted seconds that a byte costs which is kept for the backward part, beside the ops'.
   [[nodiscard]] virtual double kept_seconds_per_byte() const { return 0; }
   /// How much of the way from `seconds` to `far_seconds` it is for operands of these bytes

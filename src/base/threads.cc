@@ -6,6 +6,10 @@
 
 #include <algorithm>
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 // What a parallel region becomes: called by name because GCC's and LLVM's runtimes both have it,
 // and the program `snug` defines it (cli/openmp.cc).
 // NOLINTNEXTLINE(readability-identifier-naming)
@@ -81,6 +85,44 @@ void parallel_parts_for(int threads, int64_t n, int64_t grain, PartBody body) no
 
 void parallel_for(int threads, int64_t n, int64_t grain, RangeBody body) noexcept {
   parallel_parts_for(threads, n, grain, [&](int, int64_t begin, int64_t end) { body(begin, end); });
+}
+
+namespace {
+
+#if defined(__x86_64__)
+// Of MXCSR: results that are subnormal are zero, and so are operands.
+constexpr unsigned kSubnormalBits = 1U << 15 | 1U << 6;
+unsigned subnormal_bits() { return _mm_getcsr() & kSubnormalBits; }
+void set_subnormal_bits(unsigned bits) { _mm_setcsr((_mm_getcsr() & ~kSubnormalBits) | bits); }
+#else
+constexpr unsigned kSubnormalBits = 0;
+unsigned subnormal_bits() { return 0; }
+void set_subnormal_bits(unsigned) {}
+#endif
+
+void set_subnormal_bits_in_team(void* bits) {
+  enter_region();
+  set_subnormal_bits(*static_cast<const unsigned*>(bits));
+  leave_region();
+}
+
+// The caller first: a worker that is made later begins with the caller's.
+void set_subnormal_bits(unsigned bits, int threads) {
+  set_subnormal_bits(bits);
+  if (threads < 2) return;
+  begin_region();
+  GOMP_parallel(set_subnormal_bits_in_team, &bits, static_cast<unsigned>(threads), 0);
+  end_region();
+}
+
+}  // namespace
+
+SubnormalsAsZero::SubnormalsAsZero(int threads) noexcept
+    : threads_(threads), before_(subnormal_bits()) {
+  if (threads_ > 0) set_subnormal_bits(kSubnormalBits, threads_);
+}
+SubnormalsAsZero::~SubnormalsAsZero() {
+  if (threads_ > 0) set_subnormal_bits(before_, threads_);
 }
 
 void set_library_threads(int threads) { omp_set_num_threads(std::max(threads, 1)); }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/threads.h"
 #include "graph/op_def.h"
 
 namespace snug {
@@ -56,6 +57,7 @@ Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::P
     : memory_(memory.data()),
       arena_(memory.data() + arena_offset),
       arena_bytes_(plan.arena_bytes),
+      threads_without_subnormals_(kernels.backend().threads_without_subnormals()),
       fence_({memory.data(), memory.data() + memory.bytes()}) {
   SNUG_CHECK(arena_offset + plan.arena_bytes <= memory.bytes(),
              "the arena does not fit the memory");
@@ -176,6 +178,7 @@ void Executable::run_watched(size_t kernel) {
 }
 
 void Executable::run() {
+  const SubnormalsAsZero mode(threads_without_subnormals_);
   if (has_run_) {
     for (const Bound& bound : kernels_) run(bound);
     return;
@@ -185,6 +188,7 @@ void Executable::run() {
 }
 
 void Executable::run_traced(Trace& trace) {
+  const SubnormalsAsZero mode(threads_without_subnormals_);
   trace.rows.resize(ops_.size());
   for (size_t i = 0; i < ops_.size(); ++i)
     trace.rows[i] = {.op = ops_[i], .live_bytes = live_bytes_[i], .seconds = 0};
@@ -197,6 +201,7 @@ void Executable::run_traced(Trace& trace) {
 }
 
 void Executable::run_poisoned() {
+  const SubnormalsAsZero mode(threads_without_subnormals_);
   std::vector<const PlacedRange*> live;
   std::vector<std::pair<int64_t, int64_t>> dead;
   size_t next = 0;

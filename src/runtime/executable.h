@@ -83,6 +83,7 @@ class Executable {
   std::byte* memory_;
   std::byte* arena_;
   int64_t arena_bytes_;
+  int threads_without_subnormals_;
   int64_t scratch_end_ = 0;
   bool has_run_ = false;
   Fence fence_;

@@ -50,6 +50,8 @@ class CpuBackend final : public Backend {
     return byte_count(type);
   }
 
+  [[nodiscard]] int threads_without_subnormals() const override { return context_.threads; }
+
   [[nodiscard]] double kept_seconds_per_byte() const override {
     return context_.profile.kept_seconds_per_byte();
   }
