@@ -55,7 +55,7 @@ void fill_residents(train::Engine& engine, int64_t vocabulary) {
         id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocabulary));
     } else if (entry.type.dtype == DType::f32 && entry.kind != ValueKind::state) {
       const auto values = engine.write<float>(name);
-      if (name == train::kHyperName) {
+      if (name.starts_with(train::kHyperName)) {
         std::ranges::copy(kFirstStep, values.begin());
         continue;
       }

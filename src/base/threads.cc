@@ -107,7 +107,7 @@ void set_subnormal_bits_in_team(void* bits) {
 }
 
 // The caller first: a worker that is made later begins with the caller's.
-void set_subnormal_bits(unsigned bits, int threads) {
+void set_subnormal_bits_of_all(unsigned bits, int threads) {
   set_subnormal_bits(bits);
   if (threads < 2) return;
   begin_region();
@@ -118,11 +118,11 @@ void set_subnormal_bits(unsigned bits, int threads) {
 }  // namespace
 
 SubnormalsAsZero::SubnormalsAsZero(int threads) noexcept
-    : threads_(threads), before_(subnormal_bits()) {
-  if (threads_ > 0) set_subnormal_bits(kSubnormalBits, threads_);
+    : threads_(kSubnormalBits != 0 ? threads : 0), before_(subnormal_bits()) {
+  if (threads_ > 0) set_subnormal_bits_of_all(kSubnormalBits, threads_);
 }
 SubnormalsAsZero::~SubnormalsAsZero() {
-  if (threads_ > 0) set_subnormal_bits(before_, threads_);
+  if (threads_ > 0) set_subnormal_bits_of_all(before_, threads_);
 }
 
 void set_library_threads(int threads) { omp_set_num_threads(std::max(threads, 1)); }

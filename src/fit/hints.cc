@@ -97,7 +97,9 @@ class Trials {
         if (!may_have_passes(request, size, has_two_passes)) continue;
         if (ops_left_ <= 0) break;
         Split split = make_unplanned_split(request, {size, has_two_passes}, backend_, update);
-        ops_left_ -= static_cast<int64_t>(split.problem().ops.size());
+        // In 16 bits it looked at every length.
+        const size_t programs = request.has_16_bits ? request.lengths.size() : 1;
+        ops_left_ -= static_cast<int64_t>(split.problem().ops.size() * programs);
         split.let_graph_go();
         if (least_peak_bytes(split, request) <= request.budget_bytes)
           splits.push_back(std::move(split));

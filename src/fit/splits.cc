@@ -90,32 +90,36 @@ void check_same_network(const plan::Problem& first, const plan::Problem& other) 
               "let its function depend on nothing but the builder: no counters, no random numbers");
 }
 
-bool has_callers_kernel(const Graph& graph) {
+// Whether an op may need more scratch for shorter rows: one of the caller's, and products of 16
+// bits, which copy operands that do not fill a tile.
+bool may_need_more_for_less(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const Node& node) { return node.op->callers_kernel != nullptr; });
+                     [](const Node& node) { return node.op->callers_kernel != nullptr; }) ||
+         std::any_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
+           return value.type.dtype == DType::bf16 || value.type.dtype == DType::f16;
+         });
 }
 
-// Programs of shorter rows must fit where the longest ones do, although an op in 16 bits or one of
-// the caller's may need more scratch for them.
+// The programs of shorter rows must fit where those of the longest do.
 void meet_shorter_rows(const RunPlanRequest& request, const Recipe& recipe, const Backend& backend,
                        Split& split) {
-  const bool may_need_more = request.has_16_bits || has_callers_kernel(split.program->graph);
-  if (!may_need_more) return;
+  const bool counts_training = request.trains && may_need_more_for_less(split.program->graph);
+  const Graph& evaluation = request.trains ? split.evaluation->graph : split.program->graph;
+  const bool counts_evaluation = may_need_more_for_less(evaluation);
   for (size_t i = 0; i + 1 < request.lengths.size(); ++i) {
     const BatchShape shape{split.micro_batch, request.lengths[i]};
-    Graph evaluation = build_eval_graph(request.network, shape, split.has_prologue);
-    if (!request.trains) {
-      plan::take_scratch_of_part(lower(evaluation, backend).problem,
-                                 split.program->lowered.problem);
-      continue;
+    if (counts_evaluation) {
+      const PlannedProgram shorter = plain_program(
+          request, "eval", build_eval_graph(request.network, shape, split.has_prologue),
+          shape.lengths, backend);
+      split.other_arena_bytes = std::max(split.other_arena_bytes, shorter.plan.arena_bytes);
     }
-    split.other_arena_bytes =
-        std::max(split.other_arena_bytes,
-                 plain_program(request, "eval", std::move(evaluation), shape.lengths, backend)
-                     .plan.arena_bytes);
-    const Graph graph = build_train_graph(request.network, recipe, shape, split.accumulation_steps);
-    plan::take_scratch_of_part(lower(graph, backend, split.accumulation_steps).problem,
-                               split.program->lowered.problem);
+    if (counts_training) {
+      const Graph graph =
+          build_train_graph(request.network, recipe, shape, split.accumulation_steps);
+      plan::take_scratch_of_part(lower(graph, backend, split.accumulation_steps).problem,
+                                 split.program->lowered.problem);
+    }
   }
 }
 

@@ -177,7 +177,9 @@ void sync_folder(const std::string& path) {
 
 bool is_replaceable(const std::string& path) {
   struct stat status {};
-  return ::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
+  if (::lstat(path.c_str(), &status) == 0) return S_ISREG(status.st_mode);
+  if (!means_missing(errno)) throw_system_error(path, "look at it", errno);
+  return true;
 }
 
 void replace_file(const std::string& path, std::string_view text) {

@@ -369,6 +369,23 @@ TEST(CpuBackend, Products_of_BERT_get_the_form_that_is_fast_for_their_shape) {
   EXPECT_EQ(kernel_of({0, 768}, {768, 3072}, {}), "plain:matmul");
 }
 
+// The planner takes it that shorter rows of f32 fit where the longest do.
+TEST(CpuBackend, Gradients_of_wide_weights_over_fewer_rows_need_no_more_scratch) {
+  const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
+  for (const int64_t m : {64, 128, 300, 768}) {
+    for (const int64_t n : {64, 1500, 3072}) {
+      int64_t before = 0;
+      for (const int64_t k : {16, 48, 96, 128, 192, 248, 256, 320, 512, 1024}) {
+        const Graph graph =
+            graph_of({"matmul", {f32({k, m}), f32({k, n}), absent()}, sides(true, false)});
+        const int64_t scratch = backend->select(spec_of(graph, 0)).scratch_bytes;
+        EXPECT_GE(scratch, before) << m << " x " << n << " over " << k;
+        before = scratch;
+      }
+    }
+  }
+}
+
 TEST(CpuBackend, Products_on_tiles_pack_their_weights_and_slice_long_sums) {
   if (!has_bf16_tiles()) GTEST_SKIP() << "this processor has none";
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});

@@ -246,8 +246,8 @@ double measure_round(const Backend& backend, int threads, Pool& pool,
 }
 
 // Of the cache that this core shares; sysconf() adds up those of other sockets. A virtual machine
-// may see the whole cache of its host (480 MiB for two processors, where 64 to 128 MiB were found
-// to be theirs): no more counts than processors of today have at most.
+// may see the whole cache of its host, which it shares (480 MiB for two processors, of which 64 to
+// 128 MiB were found to be theirs): no more counts than most processors have.
 constexpr int64_t kMostCachePerProcessor = int64_t{16} << 20;
 
 int64_t last_cache_bytes(int64_t otherwise) {

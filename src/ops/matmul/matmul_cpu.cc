@@ -156,9 +156,10 @@ std::optional<Form> special_form(const Product& p) {
   }
   if (has_wide_rows(p.n, p.transpose_b)) {
     // A gradient of weights: both operands are read along K. Swapping their roles makes the narrow
-    // one "b".
-    const bool can_swap = p.transpose_a && !p.has_bias && p.stored == DType::f32 && p.k >= 256 &&
-                          !has_wide_rows(p.m, false);
+    // one "b". Where K is short it pays as far as the packed b would be the larger scratch: a
+    // product over fewer rows never needs more.
+    const bool can_swap = p.transpose_a && !p.has_bias && p.stored == DType::f32 &&
+                          p.k >= std::min<int64_t>(256, p.m + 1) && !has_wide_rows(p.m, false);
     return can_swap ? Form::transposed : Form::packed_b;
   }
   if (has_many_pages(p) && p.m >= 256) return Form::packed_b;
@@ -283,10 +284,9 @@ class OnednnMatmul final : public Kernel {
   }
 
   static int64_t scratch_bytes(const Product& p, Form form, const CpuContext& context) {
-    if (form == Form::transposed)
-      return bytes(p, form, context).scratchpad + p.m * p.n * element_bytes(DType::f32);
     const OneProduct::Bytes needed = bytes(p, form, context);
-    return needed.scratchpad + needed.packed;
+    const int64_t swapped = form == Form::transposed ? p.m * p.n * element_bytes(DType::f32) : 0;
+    return needed.scratchpad + needed.packed + swapped;
   }
 
  private:
@@ -304,10 +304,10 @@ class OnednnMatmul final : public Kernel {
   // Rows of both operands are rows of K.
   [[nodiscard]] ErrorCode run_slices(const std::byte* a, const std::byte* b, std::byte* dst,
                                      std::byte* packed, std::byte* scratch) const noexcept {
-    const int64_t bytes = element_bytes(product_.operands);
+    const int64_t element = element_bytes(product_.operands);
     for (int64_t k = 0; k < product_.k; k += kSlice) {
       const OneProduct& slice = products_[k == 0 ? 0 : k + kSlice <= product_.k ? 1 : 2];
-      const ErrorCode code = slice.run(a + k * product_.m * bytes, b + k * product_.n * bytes,
+      const ErrorCode code = slice.run(a + k * product_.m * element, b + k * product_.n * element,
                                        nullptr, dst, packed, scratch);
       if (code != ErrorCode::ok) return code;
     }
