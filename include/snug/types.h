@@ -23,6 +23,10 @@ enum class DType : uint8_t { f32, i32, i64, boolean, bf16, f16, u8, bf16x8 };
   return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16 ||
          dtype == DType::bf16x8;
 }
+/// bf16 or f16.
+[[nodiscard]] inline bool is_half(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16;
+}
 
 struct TensorType {
   DType dtype = DType::f32;

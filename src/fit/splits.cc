@@ -95,9 +95,8 @@ void check_same_network(const plan::Problem& first, const plan::Problem& other) 
 bool may_need_more_for_less(const Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),
                      [](const Node& node) { return node.op->callers_kernel != nullptr; }) ||
-         std::any_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
-           return value.type.dtype == DType::bf16 || value.type.dtype == DType::f16;
-         });
+         std::any_of(graph.values.begin(), graph.values.end(),
+                     [](const Value& value) { return is_half(value.type.dtype); });
 }
 
 // The programs of shorter rows must fit where those of the longest do.

@@ -18,7 +18,6 @@
 #include <optional>
 #include <random>
 #include <sstream>
-#include <thread>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
@@ -256,8 +255,7 @@ int64_t last_cache_bytes(int64_t otherwise) {
   int64_t kib = 0;
   char unit = 0;
   if (!(file >> kib >> unit) || unit != 'K' || kib <= 0) return otherwise;
-  const int64_t processors = std::max(1U, std::thread::hardware_concurrency());
-  return std::min(kib << 10, processors * kMostCachePerProcessor);
+  return std::min(kib << 10, available_threads() * kMostCachePerProcessor);
 }
 
 }  // namespace

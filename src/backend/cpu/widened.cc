@@ -13,8 +13,6 @@
 namespace snug {
 namespace {
 
-bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
-
 TensorType in_f32(const TensorType& type) {
   return {is_half(type.dtype) ? DType::f32 : type.dtype, type.shape};
 }
