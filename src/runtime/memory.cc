@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "base/check.h"
@@ -47,21 +44,7 @@ int64_t ResidentLayout::place(int64_t alignment) {
   return total_bytes_;
 }
 
-Memory::Memory(int64_t bytes) : bytes_(bytes) {
-  // One inaccessible page behind the block turns a write past the end into a fault instead of
-  // silence.
-  mapped_bytes_ = round_up(std::max<int64_t>(bytes, 1), kPageBytes) + kPageBytes;
-  void* mapped = mmap(nullptr, static_cast<size_t>(mapped_bytes_), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) {
-    throw Error(
-        ErrorCode::out_of_budget, "memory",
-        "the system refused to map " + format_bytes(mapped_bytes_) + ": " + std::strerror(errno),
-        "lower --memory, or raise the process's address space limit");
-  }
-  data_ = static_cast<std::byte*>(mapped);
-  mprotect(data_ + mapped_bytes_ - kPageBytes, static_cast<size_t>(kPageBytes), PROT_NONE);
-}
+Memory::Memory(int64_t bytes) : mapped_(bytes), data_(mapped_.data()), bytes_(bytes) {}
 
 Memory::Memory(std::span<std::byte> callers, int64_t bytes) : data_(callers.data()), bytes_(bytes) {
   if (static_cast<int64_t>(callers.size()) < bytes) {
@@ -73,10 +56,6 @@ Memory::Memory(std::span<std::byte> callers, int64_t bytes) : data_(callers.data
     throw Error(ErrorCode::bad_config, "memory",
                 "the given memory does not start at a multiple of 4096 bytes");
   }
-}
-
-Memory::~Memory() {
-  if (mapped_bytes_ > 0) munmap(data_, static_cast<size_t>(mapped_bytes_));
 }
 
 void Memory::touch() { std::memset(data_, 0, static_cast<size_t>(bytes_)); }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "base/mapped_block.h"
 #include "graph/graph.h"
 
 namespace snug {
@@ -50,7 +51,7 @@ class Memory {
   Memory(std::span<std::byte> callers, int64_t bytes);
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
-  ~Memory();
+  ~Memory() = default;
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] int64_t bytes() const { return bytes_; }
@@ -58,9 +59,9 @@ class Memory {
   void touch();
 
  private:
+  MappedBlock mapped_;  // empty: the caller's
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
-  int64_t mapped_bytes_ = 0;  // 0: the caller's
 };
 
 }  // namespace snug
