@@ -31,6 +31,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -78,23 +79,38 @@ HWY_INLINE void store_tail(hn::Vec<D> v, D d, T* dst, int64_t n) {
 
 #undef SNUG_SAFE_MASKED_ACCESS
 
+/// Whether operands are long rows that come from memory, or lie in the first cache.
+enum class Rows { near, far };
+
+/// What lies here is read in order. Where a kernel computes much for each element and writes over
+/// one of two operands, the processor's own prefetch falls behind: gelu_grad of 12 MiB took 2.4
+/// times as long on an Intel Xeon without this. The distance was measured there.
+template <Rows kRows, class T>
+HWY_INLINE void fetch_ahead(const T* at) {
+  constexpr size_t kAheadBytes = 1024;
+  if constexpr (kRows == Rows::far) hwy::Prefetch(at + kAheadBytes / sizeof(T));
+}
+
 /// dst[i] = f(a[i]) over [0, n); f is called with whole vectors, the tail padded with zeros.
-template <class F>
+template <Rows kRows = Rows::near, class F>
 HWY_INLINE void map_vectors(float* dst, const float* a, int64_t n, F f) {
   const F32 d;
   const int64_t step = lanes_f32();
   int64_t i = 0;
-  for (; i + step <= n; i += step) hn::StoreU(f(hn::LoadU(d, a + i)), d, dst + i);
+  for (; i + step <= n; i += step) {
+    fetch_ahead<kRows>(a + i);
+    hn::StoreU(f(hn::LoadU(d, a + i)), d, dst + i);
+  }
   if (i < n) store_tail(f(load_tail(d, a + i, n - i)), d, dst + i, n - i);
 }
-
-/// dst[i] = f(a[i], b[i]) over [0, n).
-template <class F>
+template <Rows kRows = Rows::near, class F>
 HWY_INLINE void map_vectors(float* dst, const float* a, const float* b, int64_t n, F f) {
   const F32 d;
   const int64_t step = lanes_f32();
   int64_t i = 0;
   for (; i + step <= n; i += step) {
+    fetch_ahead<kRows>(a + i);
+    fetch_ahead<kRows>(b + i);
     hn::StoreU(f(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, dst + i);
   }
   if (i < n)
