@@ -36,9 +36,10 @@ struct NodeSpec {
 struct KernelChoice {
   std::string kernel;         // "onednn:matmul_packed"
   int64_t scratch_bytes = 0;  // rounded up to the backend's alignment
-  double seconds = 0;         // predicted time of one run, with operands in a cache
+  double near_seconds = 0;    // predicted time of one run, with all operands in the caches
+  double seconds = 0;         // as in a step that has more bytes than the caches; never less
   double far_seconds = 0;     // with all operands in memory; never less
-  double uncertainty = 0;     // of either, as a share of it
+  double uncertainty = 0;     // of each, as a share of it
 };
 
 /// The memory of one run. A pointer is null for an absent optional input. Outputs never overlap
@@ -82,8 +83,8 @@ class Backend {
   [[nodiscard]] virtual int threads_without_subnormals() const { return 0; }
   /// Predicted seconds that a byte costs which is kept for the backward part, beside the ops'.
   [[nodiscard]] virtual double kept_seconds_per_byte() const { return 0; }
-  /// How much of the way from `seconds` to `far_seconds` it is for operands of these bytes
-  /// together.
+  /// How much of the way from `near_seconds` to `seconds` it is for a program of these bytes
+  /// together, and from there to `far_seconds` for the operands of one op.
   [[nodiscard]] virtual double share_from_memory(double /*bytes*/) const { return 0; }
   /// Throws Error{unsupported} with the reasons of every kernel that refused.
   [[nodiscard]] virtual KernelChoice select(const NodeSpec& spec) const = 0;

@@ -209,14 +209,17 @@ struct NodeKind {
   KernelChoice choice;
   std::string signature;
   double share = -1;       // of its operands' way from memory, of the node before
-  std::string text = {};   // signature and share
+  std::string text = {};   // signature and shares
   uint64_t text_hash = 0;  // of `text` alone
 };
 
 class Kinds {
  public:
-  Kinds(const Graph& graph, const Backend& backend)
-      : graph_(graph), backend_(backend), classes_(graph, NeutralAttrs::do_not_count) {}
+  Kinds(const Graph& graph, const Backend& backend, double program_share)
+      : graph_(graph),
+        backend_(backend),
+        program_share_(program_share),
+        classes_(graph, NeutralAttrs::do_not_count) {}
   const NodeKind& of(NodeId id, double operand_bytes) {
     const size_t number = classes_.class_of(id);
     if (number == kinds_.size()) {
@@ -227,7 +230,8 @@ class Kinds {
     const double share = backend_.share_from_memory(operand_bytes);
     if (share != kind.share) {
       kind.share = share;
-      kind.text = kind.signature + " " + std::to_string(share);
+      kind.text =
+          kind.signature + " " + std::to_string(share) + " " + std::to_string(program_share_);
       kind.text_hash = hash_text(kind.text);
     }
     return kind;
@@ -236,6 +240,7 @@ class Kinds {
  private:
   const Graph& graph_;
   const Backend& backend_;
+  double program_share_;
   NodeClasses classes_;
   std::vector<NodeKind> kinds_;  // by class
 };
@@ -246,9 +251,15 @@ struct Workbench {
   UniqueLists read;
   UniqueLists made;
   UniqueLists touched;
-  std::vector<plan::StorageId> places;
+  double program_share = 0;  // of the program, what does not stay in the caches
+  std::vector<plan::StorageId> places = {};
   double uncertain_seconds = 0;
 };
+
+double whole_bytes(const plan::Storage& storage, int64_t pieces) {
+  return static_cast<double>(storage.bytes) *
+         (storage.resident ? 1.0 : static_cast<double>(pieces));
+}
 
 // Of everything that a node reads or writes, each place once, for the batch in one piece.
 double operand_bytes(const Node& node, const Lowered& lowered, int64_t pieces, Workbench& bench) {
@@ -261,11 +272,8 @@ double operand_bytes(const Node& node, const Lowered& lowered, int64_t pieces, W
     }
   }
   double bytes = 0;  // a sum of integers: in any order
-  for (const plan::StorageId place : bench.places) {
-    const plan::Storage& storage = lowered.problem.storages[place];
-    bytes +=
-        static_cast<double>(storage.bytes) * (storage.resident ? 1.0 : static_cast<double>(pieces));
-  }
+  for (const plan::StorageId place : bench.places)
+    bytes += whole_bytes(lowered.problem.storages[place], pieces);
   return bytes;
 }
 
@@ -293,9 +301,12 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
     op.name += *node.op->name;
     const double share = kind.share;
     const double more = std::max(0.0, choice.far_seconds - choice.seconds);
-    const double seconds = choice.seconds + share * more;
+    const double less = std::max(0.0, choice.seconds - choice.near_seconds);
+    const double kept = 1 - bench.program_share;
+    const double seconds = choice.seconds + share * more - kept * less;
     op.seconds += seconds;
-    bench.uncertain_seconds += seconds * choice.uncertainty + std::min(share, 1 - share) * more;
+    bench.uncertain_seconds += seconds * choice.uncertainty + std::min(share, 1 - share) * more +
+                               std::min(kept, 1 - kept) * less;
     op.scratch_bytes =
         std::max(op.scratch_bytes, round_up(choice.scratch_bytes, lowered.problem.alignment));
     op.may_recompute = op.may_recompute && node.op->alias->kind != AliasKind::must_overwrite;
@@ -354,11 +365,11 @@ Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
   }
   out.nodes_of_op = std::move(groups.nodes);
   const size_t storages = out.problem.storages.size();
-  Workbench bench{Kinds(graph, backend),
-                  UniqueLists(storages),
-                  UniqueLists(storages),
-                  UniqueLists(storages),
-                  {}};
+  double bytes = 0;
+  for (const plan::Storage& storage : out.problem.storages) bytes += whole_bytes(storage, pieces);
+  const double share = backend.share_from_memory(bytes);
+  Workbench bench{Kinds(graph, backend, share), UniqueLists(storages), UniqueLists(storages),
+                  UniqueLists(storages), share};
   double seconds = 0;
   out.problem.ops.reserve(out.nodes_of_op.size());
   for (const std::vector<NodeId>& nodes : out.nodes_of_op) {

@@ -71,6 +71,7 @@ class CpuBackend final : public Backend {
     const Prediction time = predict(spec, kind);
     return {.kernel = kernel.kernel,
             .scratch_bytes = round_up(kernel.scratch_bytes(spec, context_), kAlignmentBytes),
+            .near_seconds = time.near_seconds,
             .seconds = time.seconds,
             .far_seconds = time.far_seconds,
             .uncertainty = context_.profile.uncertainty(kind)};
@@ -86,6 +87,7 @@ class CpuBackend final : public Backend {
 
  private:
   struct Prediction {
+    double near_seconds = 0;
     double seconds = 0;
     double far_seconds = 0;
   };
@@ -97,11 +99,13 @@ class CpuBackend final : public Backend {
     };
     const MachineProfile& profile = context_.profile;
     const Cost cost = cost_of(spec);
-    const Prediction own{profile.seconds(kind, cost), profile.far_seconds(kind, cost)};
+    const Prediction own{profile.near_seconds(kind, cost), profile.seconds(kind, cost),
+                         profile.far_seconds(kind, cost)};
     const std::optional<NodeSpec> wide = widened(spec);
     if (!wide || rate_kind(*wide) != kind) return own;
     const double computed = profile.seconds(kind, cost_of(*wide));
-    return {computed, computed + own.far_seconds - own.seconds};
+    return {profile.near_seconds(kind, cost_of(*wide)), computed,
+            computed + own.far_seconds - own.seconds};
   }
 
   // Nobody measured it: plain code on one thread.
@@ -112,6 +116,7 @@ class CpuBackend final : public Backend {
     return {
         .kernel = "caller's",
         .scratch_bytes = round_up(spec.op->callers_kernel->scratch_bytes(spec), kAlignmentBytes),
+        .near_seconds = seconds,
         .seconds = seconds,
         .far_seconds = seconds,
         .uncertainty = 1};

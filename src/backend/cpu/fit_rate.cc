@@ -43,20 +43,26 @@ bool solve(const std::array<Parts, kParts>& matrix, const Parts& right, unsigned
   return true;
 }
 
-// What operands in memory cost more, over all points together: the large ones decide.
-void add_memory(std::span<const RatePoint> points, KernelRate& rate) {
+// What operands in the caches cost less and those in memory more, over all points together: the
+// large ones decide.
+void add_places(std::span<const RatePoint> points, KernelRate& rate) {
+  double near = 0;
+  double usual = 0;
   double extra = 0;
   double bytes = 0;
   double squares = 0;
   for (const RatePoint& point : points) {
     const double predicted =
         rate.per_call + rate.per_flop * point.flops + rate.per_byte * point.bytes;
+    near += point.near_seconds > 0 ? point.near_seconds : point.seconds;
+    usual += point.seconds;
     if (point.far_seconds > 0) extra += point.far_seconds - point.seconds;
     bytes += point.bytes;
     const double error = predicted / point.seconds - 1;
     squares += error * error + point.spread * point.spread;
   }
   if (points.empty()) return;
+  rate.near_share = std::min(1.0, near / usual);
   rate.far_per_byte = rate.per_byte + (bytes > 0 ? std::max(0.0, extra / bytes) : 0);
   rate.uncertainty = std::min(1.0, std::sqrt(squares / static_cast<double>(points.size())));
 }
@@ -103,7 +109,7 @@ KernelRate fit_rate(std::span<const RatePoint> points, RateBasis basis) {
   KernelRate rate{.per_call = best[0] * kUnits[0],
                   .per_flop = best[1] / kUnits[1],
                   .per_byte = best[2] / kUnits[2]};
-  add_memory(points, rate);
+  add_places(points, rate);
   return rate;
 }
 

@@ -14,14 +14,17 @@
 namespace snug {
 
 /// Predicted seconds of one run = per_call + per_flop * flops + per_byte * (bytes read + bytes
-/// written), for operands that lie in the caches as they do between the ops of a usual step; with
-/// far_per_byte for those that come from memory and go back there.
+/// written), for operands that lie in the caches as they do between the ops of a usual step, which
+/// has more bytes than the caches; with far_per_byte for those that come from memory and go back
+/// there.
 struct KernelRate {
   double per_call = 0;
   double per_flop = 0;
   double per_byte = 0;
   double far_per_byte = 0;  // with all operands in memory
   double uncertainty = 0;   // of a prediction, as a share of it
+  double near_share = 1;    // of the seconds, where all of a step stays in the caches
+  bool operator==(const KernelRate&) const = default;
 };
 
 struct MachineProfile {
@@ -30,10 +33,11 @@ struct MachineProfile {
   int64_t cache_bytes = int64_t{32} << 20;  // the last cache
   /// `kind`: "op" or "op.variant", which is as fast as its op where it is not listed.
   [[nodiscard]] double seconds(const std::string& kind, const Cost& cost) const;
+  [[nodiscard]] double near_seconds(const std::string& kind, const Cost& cost) const;
   [[nodiscard]] double far_seconds(const std::string& kind, const Cost& cost) const;
   /// By how much of itself such a prediction may be wrong.
   [[nodiscard]] double uncertainty(const std::string& kind) const;
-  /// Of operands of these bytes together, the share that comes from memory.
+  /// Of operands, or of a whole step, of these bytes together, the share that comes from memory.
   [[nodiscard]] double share_from_memory(double bytes) const;
   /// A byte that is kept for the backward part is written to memory and read back from there.
   [[nodiscard]] double kept_seconds_per_byte() const;

@@ -2,19 +2,17 @@
 // Runs each op on small operands and fits its rate. Operands are measured both in cache and driven
 // out of it: in a training step what was just written is read again from the cache, what was kept
 // from the forward pass is not. Operands that no cache holds are also written back to memory: that
-// takes as long as to drive the outputs out, by all threads. All ops are run in rounds and the
-// fastest run of each counts, until a round finds hardly anything faster: other work on the machine
-// slows some rounds, hardly all.
+// takes as long as to drive the outputs out, by all threads. All ops are run in rounds, until a
+// round finds hardly anything faster: other work on the machine slows some rounds, hardly all. What
+// counts is the lower quartile: the fastest of many rounds is faster than a step's.
 #include "backend/cpu/measure_profile.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <dnnl.hpp>
 #include <map>
 #include <memory>
-#include <new>
 #include <optional>
 #include <random>
 #include <sstream>
@@ -22,6 +20,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/rate_probes.h"
+#include "base/mapped_block.h"
 #include "base/stop.h"
 #include "base/threads.h"
 #include "base/units.h"
@@ -42,20 +41,36 @@ constexpr int kMinRounds = 6;
 constexpr int kMaxRounds = 16;
 constexpr double kSmallGain = 0.005;   // of a round: the mean share of its time that an op lost
 constexpr double kLongSeconds = 2e-3;  // a run that is measured in a few rounds alone
-constexpr int kRoundsOfLong = 4;
-constexpr double kNever = 1e30;
+constexpr size_t kRoundsOfLong = 4;
+constexpr double kUsualShare = 0.25;  // of the rounds: those that nothing disturbed
 
-// The fastest runs of a probe so far.
+// Seconds of one round of a probe, by where its operands were.
+struct Round {
+  double first = 0;  // its code is cold, and one thread wrote all operands
+  double warm = 0;
+  double cold = 0;
+  double write_back = 0;
+  double nothing_to_write = 0;  // the same, where no cache holds the lines any more
+};
 struct Runs {
   std::string kind = {};
   Cost cost = {};
-  double first = kNever;  // of a round: its code is cold, and one thread wrote all operands
-  double warm = kNever;
-  double cold = kNever;
-  double write_back = kNever;
-  double sum = 0;  // of all rounds, for their spread
-  int rounds = 0;
+  std::vector<Round> rounds = {};
 };
+
+// Of each part by itself, what this share of the rounds was faster than.
+Round at_share(const std::vector<Round>& rounds, double share) {
+  Round result;
+  for (double Round::*part :
+       {&Round::first, &Round::warm, &Round::cold, &Round::write_back, &Round::nothing_to_write}) {
+    std::vector<double> seconds;
+    for (const Round& round : rounds) seconds.push_back(round.*part);
+    const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(seconds.size()));
+    std::nth_element(seconds.begin(), seconds.begin() + place, seconds.end());
+    result.*part = seconds[static_cast<size_t>(place)];
+  }
+  return result;
+}
 
 #if defined(__x86_64__)
 bool has_clflushopt() {
@@ -89,25 +104,22 @@ void drive_out_of_cache(const std::byte* data, int64_t bytes) {
 // All memory of the measurement: operands are laid out from its start for every probe.
 class Pool {
  public:
-  Pool() : bytes_(static_cast<std::byte*>(std::aligned_alloc(4096, kPoolBytes))) {
-    if (!bytes_) throw std::bad_alloc();
+  Pool() : block_(kPoolBytes), bytes_(block_.data()) {
     // 0.5 as floats; ids, labels and keys are cleared by take().
-    for (int64_t i = 0; i < kPoolBytes / 4; ++i) reinterpret_cast<float*>(bytes_.get())[i] = 0.5F;
+    for (int64_t i = 0; i < kPoolBytes / 4; ++i) reinterpret_cast<float*>(bytes_)[i] = 0.5F;
   }
   void reset() { used_ = 0; }
   [[nodiscard]] bool fits(int64_t bytes) const { return used_ + round_up(bytes, 64) <= kPoolBytes; }
   std::byte* take(int64_t bytes) {
-    std::byte* data = bytes_.get() + used_;
+    std::byte* data = bytes_ + used_;
     used_ += round_up(bytes, 64);
     return data;
   }
-  void drive_out_of_cache() const { snug::drive_out_of_cache(bytes_.get(), used_); }
+  void drive_out_of_cache() const { snug::drive_out_of_cache(bytes_, used_); }
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
-  std::unique_ptr<std::byte, Free> bytes_;
+  MappedBlock block_;
+  std::byte* bytes_;
   int64_t used_ = 0;
 };
 
@@ -126,37 +138,42 @@ void fill(std::byte* data, const TensorType& type, int64_t ids) {
   }
 }
 
-// Of one run in a training step, as far as it was measured.
-double seconds_of(Finds finds, const Runs& runs) {
+// What the lines take to memory, without the instructions that send them there.
+double write_back_of(const Round& round) {
+  return std::max(0.0, round.write_back - round.nothing_to_write);
+}
+// Of one run in a training step.
+double seconds_of(Finds finds, const Round& round) {
+  const double write_back = write_back_of(round);
   double seconds = 0;
   switch (finds) {
     case Finds::some:
-      seconds = 0.5 * (runs.warm + runs.cold);
+      seconds = 0.5 * (round.warm + round.cold);
       break;
     case Finds::most:
-      seconds = 0.75 * runs.warm + 0.25 * runs.cold;
+      seconds = 0.75 * round.warm + 0.25 * round.cold;
       break;
     case Finds::little:
-      seconds = runs.cold + 0.55 * runs.write_back;
+      seconds = round.cold + 0.55 * write_back;
       break;
     case Finds::nothing:
-      seconds = runs.cold + runs.write_back;
+      seconds = round.cold + write_back;
       break;
     case Finds::unwarmed:
-      seconds = 0.5 * (runs.first + runs.cold);
+      seconds = 0.5 * (round.first + round.cold);
       break;
   }
   return std::max(1e-9, seconds);
 }
 // Of one run on operands that no cache holds. Half of what is written goes back meanwhile.
-double far_seconds_of(Finds finds, const Runs& runs) {
-  return std::max(seconds_of(finds, runs), runs.cold + 0.5 * runs.write_back);
+double far_seconds_of(Finds finds, const Round& round) {
+  return std::max(seconds_of(finds, round), round.cold + 0.5 * write_back_of(round));
 }
 
 // One round: nothing changes where there is no kernel for the op, or no room.
 void measure(const Backend& backend, int threads, Pool& pool, const ProbedNode& node, Runs& runs) {
   const RateProbe& probe = node.probe;
-  if (runs.rounds >= kRoundsOfLong && runs.warm > kLongSeconds) return;
+  if (runs.rounds.size() >= kRoundsOfLong && runs.rounds.front().warm > kLongSeconds) return;
   GraphBuilder builder(op_registry(), "probe");
   std::vector<ValueId> values;
   for (size_t i = 0; i < probe.inputs.size(); ++i) {
@@ -203,26 +220,22 @@ void measure(const Backend& backend, int threads, Pool& pool, const ProbedNode& 
   };
   const auto run = [&] { (void)kernel->run(launch); };
   ErrorCode code = ErrorCode::ok;
-  const double first = timed([&] { code = kernel->run(launch); });
+  Round round;
+  round.first = timed([&] { code = kernel->run(launch); });
   if (code != ErrorCode::ok) return;
-  double warm = kNever;
-  for (int i = 0; i < 2; ++i) warm = std::min(warm, timed(run));
+  round.warm = std::min(timed(run), timed(run));
   pool.drive_out_of_cache();
-  const double cold = timed(run);
-  const double write_back = timed([&] {
+  round.cold = timed(run);
+  const auto drive_outputs_out = [&] {
     for (size_t i = 0; i < outputs.size(); ++i) {
       parallel_for(threads, byte_count(spec.outputs[i]), 1 << 16, [&](int64_t begin, int64_t end) {
         drive_out_of_cache(outputs[i] + begin, end - begin);
       });
     }
-  });
-  runs.first = std::min(runs.first, first);
-  runs.warm = std::min(runs.warm, warm);
-  runs.cold = std::min(runs.cold, cold);
-  runs.write_back = std::min(runs.write_back, write_back);
-  runs.sum += seconds_of(node.op->timing.finds,
-                         {.first = first, .warm = warm, .cold = cold, .write_back = write_back});
-  ++runs.rounds;
+  };
+  round.write_back = timed(drive_outputs_out);
+  round.nothing_to_write = timed(drive_outputs_out);
+  runs.rounds.push_back(round);
   runs.kind = rate_kind(spec);
   runs.cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
 }
@@ -235,19 +248,21 @@ double measure_round(const Backend& backend, int threads, Pool& pool,
   for (size_t i = 0; i < nodes.size(); ++i) {
     stop_point();
     const Finds finds = nodes[i].op->timing.finds;
-    const double before = seconds_of(finds, runs[i]);
+    const auto fastest = [&] { return seconds_of(finds, at_share(runs[i].rounds, 0)); };
+    const bool is_first = runs[i].rounds.empty();
+    const double before = is_first ? 0 : fastest();
     measure(backend, threads, pool, nodes[i], runs[i]);
-    if (runs[i].cold == kNever) continue;
-    gain += 1 - seconds_of(finds, runs[i]) / before;
+    if (runs[i].rounds.empty()) continue;
+    gain += is_first ? 1 : 1 - fastest() / before;
     ++measured;
   }
   return measured > 0 ? gain / measured : 0;
 }
 
 // Of the cache that this core shares; sysconf() adds up those of other sockets. A virtual machine
-// may see the whole cache of its host, which it shares (480 MiB for two processors, of which 64 to
-// 128 MiB were found to be theirs): no more counts than most processors have.
-constexpr int64_t kMostCachePerProcessor = int64_t{16} << 20;
+// may see the whole cache of its host, which it shares: of 480 MiB that two processors saw, passes
+// over 64 MiB ran at 100 GB/s, and over 128 MiB at the 58 GB/s of memory.
+constexpr int64_t kMostCachePerProcessor = int64_t{48} << 20;
 
 int64_t last_cache_bytes(int64_t otherwise) {
   std::istringstream file(
@@ -295,16 +310,21 @@ MachineProfile measure_profile(int threads) {
   std::map<std::string, Fit> fits;
   for (size_t i = 0; i < nodes.size(); ++i) {
     const Runs& of_node = runs[i];
-    if (of_node.cold == kNever) continue;
+    if (of_node.rounds.empty()) continue;
     const Finds finds = nodes[i].op->timing.finds;
-    const double seconds = seconds_of(finds, of_node);
+    const Round usual = at_share(of_node.rounds, kUsualShare);
+    const double seconds = seconds_of(finds, usual);
+    double sum = 0;
+    for (const Round& round : of_node.rounds) sum += seconds_of(finds, round);
+    const double mean = sum / static_cast<double>(of_node.rounds.size());
     Fit& fit = fits[of_node.kind];
     fit.basis = nodes[i].probe.basis;
     fit.points.push_back({.flops = of_node.cost.flops,
                           .bytes = of_node.cost.bytes_read + of_node.cost.bytes_written,
                           .seconds = seconds,
-                          .far_seconds = far_seconds_of(finds, of_node),
-                          .spread = of_node.sum / of_node.rounds / seconds - 1});
+                          .near_seconds = std::min(usual.warm, seconds),
+                          .far_seconds = far_seconds_of(finds, usual),
+                          .spread = std::max(0.0, mean / seconds - 1)});
   }
   for (const auto& [kind, fit] : fits) profile.rates[kind] = fit_rate(fit.points, fit.basis);
   for (const OpDef* op : op_registry().all()) {

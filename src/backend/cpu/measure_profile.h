@@ -20,8 +20,9 @@ struct RatePoint {
   double flops = 0;
   double bytes = 0;
   double seconds = 0;
-  double far_seconds = 0;  // with operands in memory; 0: the same
-  double spread = 0;       // of its measurements: the mean above the least, as a share of that
+  double near_seconds = 0;  // with operands in the caches; 0: the same
+  double far_seconds = 0;   // with operands in memory; 0: the same
+  double spread = 0;        // of its measurements: the mean above the least, as a share of that
 };
 /// The rate, without negative parts, whose predictions have the smallest relative squared error
 /// over the points. Its uncertainty is the root mean square of what is left of that error and of

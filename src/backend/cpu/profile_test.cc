@@ -36,17 +36,7 @@ class TemporaryFolder {
 };
 
 bool rates_equal(const MachineProfile& a, const MachineProfile& b) {
-  if (a.rates.size() != b.rates.size() || a.cache_bytes != b.cache_bytes) return false;
-  for (const auto& [op, rate] : a.rates) {
-    const auto other = b.rates.find(op);
-    if (other == b.rates.end() || other->second.per_call != rate.per_call ||
-        other->second.per_flop != rate.per_flop || other->second.per_byte != rate.per_byte ||
-        other->second.far_per_byte != rate.far_per_byte ||
-        other->second.uncertainty != rate.uncertainty) {
-      return false;
-    }
-  }
-  return true;
+  return a.rates == b.rates && a.cache_bytes == b.cache_bytes;
 }
 
 // The traits of all ops: measuring leaves out what no kernel takes, so that is looked at here.
@@ -94,11 +84,14 @@ TEST(MachineProfile, Seconds_are_the_sum_of_call_flops_and_bytes) {
 TEST(MachineProfile, Bytes_from_memory_have_their_own_price_and_large_operands_come_from_there) {
   const MachineProfile profile{
       .machine = "m",
-      .rates = {{"add", {.per_byte = 1e-9, .far_per_byte = 3e-9, .uncertainty = 0.25}},
+      .rates = {{"add",
+                 {.per_byte = 1e-9, .far_per_byte = 3e-9, .uncertainty = 0.25, .near_share = 0.5}},
                 {"mul", {.per_byte = 1e-9, .far_per_byte = 0}}},
       .cache_bytes = 1000};
   const Cost cost{.flops = 0, .bytes_read = 500, .bytes_written = 500};
   EXPECT_DOUBLE_EQ(profile.seconds("add.wide", cost), 1e-6);
+  EXPECT_DOUBLE_EQ(profile.near_seconds("add.wide", cost), 5e-7);
+  EXPECT_DOUBLE_EQ(profile.near_seconds("mul", cost), 1e-6);
   EXPECT_DOUBLE_EQ(profile.far_seconds("add.wide", cost), 3e-6);
   EXPECT_DOUBLE_EQ(profile.far_seconds("mul", cost), 1e-6);  // never faster
   EXPECT_DOUBLE_EQ(profile.uncertainty("add.wide"), 0.25);
@@ -166,14 +159,18 @@ TEST(FitRate, Exact_points_give_their_rate) {
   EXPECT_NEAR(rate.per_byte, 5e-11, 1e-14);
 }
 
-TEST(FitRate, What_memory_costs_and_what_is_left_of_the_error_are_kept) {
+TEST(FitRate, What_caches_save_what_memory_costs_and_what_is_left_of_the_error_are_kept) {
   std::vector<RatePoint> points;
   for (const double bytes : {1e5, 1e6, 1e7}) {
     const double seconds = 1e-6 + bytes * 1e-10;
-    points.push_back({.bytes = bytes, .seconds = seconds, .far_seconds = seconds + bytes * 5e-11});
+    points.push_back({.bytes = bytes,
+                      .seconds = seconds,
+                      .near_seconds = 0.25 * seconds,
+                      .far_seconds = seconds + bytes * 5e-11});
   }
   const KernelRate exact = fit_rate(points, RateBasis::bytes);
   EXPECT_NEAR(exact.far_per_byte, 1.5e-10, 1e-15);
+  EXPECT_NEAR(exact.near_share, 0.25, 1e-9);
   EXPECT_NEAR(exact.uncertainty, 0, 1e-6);
   for (RatePoint& point : points) point.spread = 0.3;
   EXPECT_NEAR(fit_rate(points, RateBasis::bytes).uncertainty, 0.3, 1e-6);
@@ -200,7 +197,7 @@ TEST(FitRate, No_part_is_negative_and_the_basis_is_kept) {
 TEST(ProfileText, Reads_what_was_written_to_the_bit) {
   MachineProfile profile = default_profile();
   profile.machine = "this machine";
-  profile.rates["odd"] = {0.1, 1.0 / 3.0, 1e-300, 2e-300, 0.25};
+  profile.rates["odd"] = {0.1, 1.0 / 3.0, 1e-300, 2e-300, 0.25, 0.75};
   profile.cache_bytes = 12345;
   MachineProfile read;
   ASSERT_TRUE(read_profile(write_profile(profile), "this machine", read));
@@ -217,13 +214,13 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile(good.substr(0, good.size() / 2), "this machine", read));
   EXPECT_FALSE(read_profile("[1, 2]", "this machine", read));
   const std::string head =
-      R"({"format": 11, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
+      R"({"format": 12, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
   EXPECT_FALSE(read_profile(head + "}}", "this machine", read));
   const auto with = [&](const std::string& per_call, const std::string& more) {
     return head + R"("": {"per_call": )" + per_call +
            R"(, "per_flop": 0, "per_byte": 1e-9, "far_per_byte": 2e-9)" + more + "}}}";
   };
-  const std::string rest = R"(, "uncertainty": 0.1)";
+  const std::string rest = R"(, "uncertainty": 0.1, "near_share": 0.5)";
   EXPECT_TRUE(read_profile(with("0", rest), "this machine", read));
   EXPECT_EQ(read.rates.at("").far_per_byte, 2e-9);
   EXPECT_FALSE(read_profile(with("0", ""), "this machine", read));
@@ -233,7 +230,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   other.replace(other.find("1000"), 4, "   0");
   EXPECT_FALSE(read_profile(other, "this machine", read));
   std::string older = with("0", rest);
-  older.replace(older.find("11"), 2, "10");
+  older.replace(older.find("12"), 2, "11");
   EXPECT_FALSE(read_profile(older, "this machine", read));
 }
 
@@ -242,7 +239,7 @@ TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
   const std::string path = folder.file("profile.json");
   MachineProfile marked = default_profile();
   marked.machine = machine_key(1);
-  marked.rates["mark"] = {0.5, 0.25, 0.125, 0.25, 0.1};
+  marked.rates["mark"] = {0.5, 0.25, 0.125, 0.25, 0.1, 0.5};
   std::ofstream(path) << write_profile(marked);
   EXPECT_TRUE(
       rates_equal(load_or_measure_profile(path, 1), marked));  // not measured: the mark is there

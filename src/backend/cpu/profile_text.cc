@@ -9,23 +9,22 @@
 namespace snug {
 namespace {
 
-constexpr int kFormat = 11;  // counts up with the set of measured ops too
+constexpr int kFormat = 12;  // counts up with the set of measured ops too
 struct Part {
   const char* name;
   double KernelRate::*value;
 };
-constexpr Part kParts[] = {{"per_call", &KernelRate::per_call},
-                           {"per_flop", &KernelRate::per_flop},
-                           {"per_byte", &KernelRate::per_byte},
-                           {"far_per_byte", &KernelRate::far_per_byte},
-                           {"uncertainty", &KernelRate::uncertainty}};
+constexpr Part kParts[] = {
+    {"per_call", &KernelRate::per_call},       {"per_flop", &KernelRate::per_flop},
+    {"per_byte", &KernelRate::per_byte},       {"far_per_byte", &KernelRate::far_per_byte},
+    {"uncertainty", &KernelRate::uncertainty}, {"near_share", &KernelRate::near_share}};
 
 KernelRate read_rate(const io::JsonValue& parts) {
   KernelRate rate;
   for (const Part& part : kParts) {
     double& value = rate.*part.value;
     value = parts.get_double(part.name);
-    // Seconds, and a share; no kernel is that slow.
+    // Seconds, and shares; no kernel is that slow.
     if (!(value >= 0 && value <= 1)) parts.at(part.name).fail("is no rate");
   }
   return rate;

@@ -167,22 +167,32 @@ std::vector<RateProbe> convolution_probes() {
     probes.push_back({std::move(inputs), std::move(attrs), RateBasis::both});
   };
   const Layer layers[] = {
-      Layer{{1, 56, 56, 64}, {64, 64, 3, 3}},       Layer{{1, 56, 56, 64}, {128, 64, 1, 1}},
+      Layer{{1, 56, 56, 64}, {64, 64, 3, 3}}, Layer{{1, 56, 56, 64}, {128, 64, 1, 1}},
       Layer{{2, 28, 28, 128}, {128, 128, 3, 3}, 2}, Layer{{2, 14, 14, 512}, {256, 512, 1, 1}},
-      Layer{{2, 14, 14, 192}, {192, 192, 3, 3}},    Layer{{1, 112, 112, 64}, {128, 64, 3, 3}},
-      Layer{{16, 32, 32, 16}, {16, 16, 3, 3}}};
+      Layer{{2, 14, 14, 192}, {192, 192, 3, 3}}, Layer{{1, 112, 112, 64}, {128, 64, 3, 3}},
+      Layer{{16, 32, 32, 16}, {16, 16, 3, 3}},
+      // Of the last stages of small images.
+      Layer{{16, 2, 2, 256}, {256, 256, 3, 3}}, Layer{{32, 2, 2, 512}, {256, 512, 3, 3}},
+      Layer{{16, 4, 4, 256}, {256, 256, 3, 3}}, Layer{{32, 4, 4, 256}, {512, 256, 3, 3}}};
   for (const Layer& layer : layers) add(layer, DType::f32);
   for (const size_t i : {0U, 1U, 3U, 6U}) add(layers[i], DType::bf16);
   return probes;
 }
 
-// Operands of bf16 have a rate of their own.
+// Operands of bf16 have a rate of their own, and so have windows in narrow images: a kernel that
+// computes several outputs of a row at a time has no more to do.
 template <Part kPart>
 std::string convolution_kind(const CostArgs& args) {
   const std::string name = kPart == Part::forward    ? "conv2d"
                            : kPart == Part::of_input ? "conv2d_grad_input"
                                                      : "conv2d_grad_weight";
-  return args.inputs[0].dtype == DType::bf16 ? name + ".bf16" : name;
+  if (args.inputs[0].dtype == DType::bf16) return name + ".bf16";
+  const Shape& y = kPart == Part::forward ? args.outputs[0].shape : args.inputs[1].shape;
+  const Shape& w = kPart == Part::forward    ? args.inputs[1].shape
+                   : kPart == Part::of_input ? args.inputs[0].shape
+                                             : args.outputs[0].shape;
+  if (w[2] * w[3] == 1) return name;
+  return y[2] <= 2 ? name + ".width2" : y[2] <= 4 ? name + ".width4" : name;
 }
 
 template <Part kPart>

@@ -175,9 +175,12 @@ std::vector<RateProbe> product_probes() {
 }
 std::vector<RateProbe> accumulate_probes() {
   using probes::f32;
-  return {{{f32({512, 2048}), f32({32, 512}), f32({32, 2048})},
-           {{"transpose_a", true}},
-           RateBasis::both}};
+  std::vector<RateProbe> all;
+  for (const auto& [m, n] : {std::array<int64_t, 2>{512, 2048}, {1024, 256}}) {
+    all.push_back(
+        {{f32({m, n}), f32({32, m}), f32({32, n})}, {{"transpose_a", true}}, RateBasis::both});
+  }
+  return all;
 }
 
 std::optional<AccumulatingForm> accumulating_form(const InputTypes& inputs, const Attrs& attrs) {
