@@ -40,8 +40,7 @@ bool has_large_pages() {
 }
 
 TEST(MappedBlock, takes_its_bytes_rounded_up_to_a_page_and_no_more) {
-  for (const int64_t bytes :
-       {kLargePageBytes, 5 * kLargePageBytes + 3 * kPageBytes + 100}) {
+  for (const int64_t bytes : {kLargePageBytes, 5 * kLargePageBytes + 3 * kPageBytes + 100}) {
     const MappedBlock block(bytes);
     EXPECT_EQ(resident_bytes(block), 0);
     EXPECT_EQ(block.data()[bytes - 1], std::byte{0});
