@@ -36,9 +36,9 @@ struct NodeSpec {
 struct KernelChoice {
   std::string kernel;         // "onednn:matmul_packed"
   int64_t scratch_bytes = 0;  // rounded up to the backend's alignment
-  double near_seconds = 0;    // predicted time of one run, with all operands in the caches
-  double seconds = 0;         // as in a step that has more bytes than the caches; never less
-  double far_seconds = 0;     // with all operands in memory; never less
+  double seconds = 0;         // predicted time of one run in a step that the caches do not hold
+  double saved_seconds = 0;   // of these, where the caches hold all of the step
+  double far_seconds = 0;     // with all operands in memory; never less than `seconds`
   double uncertainty = 0;     // of each, as a share of it
 };
 
@@ -83,8 +83,8 @@ class Backend {
   [[nodiscard]] virtual int threads_without_subnormals() const { return 0; }
   /// Predicted seconds that a byte costs which is kept for the backward part, beside the ops'.
   [[nodiscard]] virtual double kept_seconds_per_byte() const { return 0; }
-  /// How much of the way from `near_seconds` to `seconds` it is for a program of these bytes
-  /// together, and from there to `far_seconds` for the operands of one op.
+  /// Of these bytes together, the share that no cache holds: for the operands of an op, how much of
+  /// the way from `seconds` to `far_seconds` it is; for a whole step, what it does not save.
   [[nodiscard]] virtual double share_from_memory(double /*bytes*/) const { return 0; }
   /// Throws Error{unsupported} with the reasons of every kernel that refused.
   [[nodiscard]] virtual KernelChoice select(const NodeSpec& spec) const = 0;

@@ -301,12 +301,11 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
     op.name += *node.op->name;
     const double share = kind.share;
     const double more = std::max(0.0, choice.far_seconds - choice.seconds);
-    const double less = std::max(0.0, choice.seconds - choice.near_seconds);
-    const double kept = 1 - bench.program_share;
-    const double seconds = choice.seconds + share * more - kept * less;
+    const double held = 1 - bench.program_share;
+    const double seconds = choice.seconds + share * more - held * choice.saved_seconds;
     op.seconds += seconds;
     bench.uncertain_seconds += seconds * choice.uncertainty + std::min(share, 1 - share) * more +
-                               std::min(kept, 1 - kept) * less;
+                               std::min(held, 1 - held) * choice.saved_seconds;
     op.scratch_bytes =
         std::max(op.scratch_bytes, round_up(choice.scratch_bytes, lowered.problem.alignment));
     op.may_recompute = op.may_recompute && node.op->alias->kind != AliasKind::must_overwrite;

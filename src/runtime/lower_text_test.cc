@@ -22,7 +22,6 @@ class Sized final : public Backend {
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     return {.kernel = "none",
             .scratch_bytes = scratch_bytes_ * static_cast<int64_t>(spec.op->name->size()),
-            .near_seconds = 1,
             .seconds = 1,
             .far_seconds = 1,
             .uncertainty = 0};

@@ -71,8 +71,8 @@ class CpuBackend final : public Backend {
     const Prediction time = predict(spec, kind);
     return {.kernel = kernel.kernel,
             .scratch_bytes = round_up(kernel.scratch_bytes(spec, context_), kAlignmentBytes),
-            .near_seconds = time.near_seconds,
             .seconds = time.seconds,
+            .saved_seconds = time.saved_seconds,
             .far_seconds = time.far_seconds,
             .uncertainty = context_.profile.uncertainty(kind)};
   }
@@ -87,8 +87,8 @@ class CpuBackend final : public Backend {
 
  private:
   struct Prediction {
-    double near_seconds = 0;
     double seconds = 0;
+    double saved_seconds = 0;
     double far_seconds = 0;
   };
   // Where operands in 16 bits have no rate of their own, an element takes as long as in f32: it is
@@ -99,12 +99,12 @@ class CpuBackend final : public Backend {
     };
     const MachineProfile& profile = context_.profile;
     const Cost cost = cost_of(spec);
-    const Prediction own{profile.near_seconds(kind, cost), profile.seconds(kind, cost),
+    const Prediction own{profile.seconds(kind, cost), profile.saved_seconds(kind, cost),
                          profile.far_seconds(kind, cost)};
     const std::optional<NodeSpec> wide = widened(spec);
     if (!wide || rate_kind(*wide) != kind) return own;
     const double computed = profile.seconds(kind, cost_of(*wide));
-    return {profile.near_seconds(kind, cost_of(*wide)), computed,
+    return {computed, profile.saved_seconds(kind, cost_of(*wide)),
             computed + own.far_seconds - own.seconds};
   }
 
@@ -116,7 +116,6 @@ class CpuBackend final : public Backend {
     return {
         .kernel = "caller's",
         .scratch_bytes = round_up(spec.op->callers_kernel->scratch_bytes(spec), kAlignmentBytes),
-        .near_seconds = seconds,
         .seconds = seconds,
         .far_seconds = seconds,
         .uncertainty = 1};

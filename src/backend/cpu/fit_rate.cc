@@ -62,7 +62,7 @@ void add_places(std::span<const RatePoint> points, KernelRate& rate) {
     squares += error * error + point.spread * point.spread;
   }
   if (points.empty()) return;
-  rate.near_share = std::min(1.0, near / usual);
+  rate.saved_share = std::max(0.0, 1 - near / usual);
   rate.far_per_byte = rate.per_byte + (bytes > 0 ? std::max(0.0, extra / bytes) : 0);
   rate.uncertainty = std::min(1.0, std::sqrt(squares / static_cast<double>(points.size())));
 }

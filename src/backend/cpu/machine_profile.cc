@@ -30,9 +30,9 @@ double MachineProfile::seconds(const std::string& kind, const Cost& cost) const 
   return rate == nullptr ? 0 : seconds_at(*rate, rate->per_byte, cost);
 }
 
-double MachineProfile::near_seconds(const std::string& kind, const Cost& cost) const {
+double MachineProfile::saved_seconds(const std::string& kind, const Cost& cost) const {
   const KernelRate* rate = rate_of(kind);
-  return rate == nullptr ? 0 : rate->near_share * seconds_at(*rate, rate->per_byte, cost);
+  return rate == nullptr ? 0 : rate->saved_share * seconds_at(*rate, rate->per_byte, cost);
 }
 
 double MachineProfile::far_seconds(const std::string& kind, const Cost& cost) const {

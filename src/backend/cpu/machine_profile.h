@@ -23,7 +23,7 @@ struct KernelRate {
   double per_byte = 0;
   double far_per_byte = 0;  // with all operands in memory
   double uncertainty = 0;   // of a prediction, as a share of it
-  double near_share = 1;    // of the seconds, where all of a step stays in the caches
+  double saved_share = 0;   // of the seconds, where the caches hold all of a step
   bool operator==(const KernelRate&) const = default;
 };
 
@@ -33,7 +33,8 @@ struct MachineProfile {
   int64_t cache_bytes = int64_t{32} << 20;  // the last cache
   /// `kind`: "op" or "op.variant", which is as fast as its op where it is not listed.
   [[nodiscard]] double seconds(const std::string& kind, const Cost& cost) const;
-  [[nodiscard]] double near_seconds(const std::string& kind, const Cost& cost) const;
+  /// Of seconds(), where the caches hold all of a step.
+  [[nodiscard]] double saved_seconds(const std::string& kind, const Cost& cost) const;
   [[nodiscard]] double far_seconds(const std::string& kind, const Cost& cost) const;
   /// By how much of itself such a prediction may be wrong.
   [[nodiscard]] double uncertainty(const std::string& kind) const;

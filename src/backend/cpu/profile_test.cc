@@ -84,14 +84,15 @@ TEST(MachineProfile, Seconds_are_the_sum_of_call_flops_and_bytes) {
 TEST(MachineProfile, Bytes_from_memory_have_their_own_price_and_large_operands_come_from_there) {
   const MachineProfile profile{
       .machine = "m",
-      .rates = {{"add",
-                 {.per_byte = 1e-9, .far_per_byte = 3e-9, .uncertainty = 0.25, .near_share = 0.5}},
-                {"mul", {.per_byte = 1e-9, .far_per_byte = 0}}},
+      .rates =
+          {{"add",
+            {.per_byte = 1e-9, .far_per_byte = 3e-9, .uncertainty = 0.25, .saved_share = 0.25}},
+           {"mul", {.per_byte = 1e-9, .far_per_byte = 0}}},
       .cache_bytes = 1000};
   const Cost cost{.flops = 0, .bytes_read = 500, .bytes_written = 500};
   EXPECT_DOUBLE_EQ(profile.seconds("add.wide", cost), 1e-6);
-  EXPECT_DOUBLE_EQ(profile.near_seconds("add.wide", cost), 5e-7);
-  EXPECT_DOUBLE_EQ(profile.near_seconds("mul", cost), 1e-6);
+  EXPECT_DOUBLE_EQ(profile.saved_seconds("add.wide", cost), 2.5e-7);
+  EXPECT_EQ(profile.saved_seconds("mul", cost), 0);
   EXPECT_DOUBLE_EQ(profile.far_seconds("add.wide", cost), 3e-6);
   EXPECT_DOUBLE_EQ(profile.far_seconds("mul", cost), 1e-6);  // never faster
   EXPECT_DOUBLE_EQ(profile.uncertainty("add.wide"), 0.25);
@@ -170,7 +171,7 @@ TEST(FitRate, What_caches_save_what_memory_costs_and_what_is_left_of_the_error_a
   }
   const KernelRate exact = fit_rate(points, RateBasis::bytes);
   EXPECT_NEAR(exact.far_per_byte, 1.5e-10, 1e-15);
-  EXPECT_NEAR(exact.near_share, 0.25, 1e-9);
+  EXPECT_NEAR(exact.saved_share, 0.75, 1e-9);
   EXPECT_NEAR(exact.uncertainty, 0, 1e-6);
   for (RatePoint& point : points) point.spread = 0.3;
   EXPECT_NEAR(fit_rate(points, RateBasis::bytes).uncertainty, 0.3, 1e-6);
@@ -220,7 +221,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
     return head + R"("": {"per_call": )" + per_call +
            R"(, "per_flop": 0, "per_byte": 1e-9, "far_per_byte": 2e-9)" + more + "}}}";
   };
-  const std::string rest = R"(, "uncertainty": 0.1, "near_share": 0.5)";
+  const std::string rest = R"(, "uncertainty": 0.1, "saved_share": 0.5)";
   EXPECT_TRUE(read_profile(with("0", rest), "this machine", read));
   EXPECT_EQ(read.rates.at("").far_per_byte, 2e-9);
   EXPECT_FALSE(read_profile(with("0", ""), "this machine", read));

@@ -17,7 +17,7 @@ struct Part {
 constexpr Part kParts[] = {
     {"per_call", &KernelRate::per_call},       {"per_flop", &KernelRate::per_flop},
     {"per_byte", &KernelRate::per_byte},       {"far_per_byte", &KernelRate::far_per_byte},
-    {"uncertainty", &KernelRate::uncertainty}, {"near_share", &KernelRate::near_share}};
+    {"uncertainty", &KernelRate::uncertainty}, {"saved_share", &KernelRate::saved_share}};
 
 KernelRate read_rate(const io::JsonValue& parts) {
   KernelRate rate;

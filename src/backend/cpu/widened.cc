@@ -109,8 +109,8 @@ KernelChoice select_widened(const Backend& backend, const NodeSpec& spec, const 
   for_each_copy(backend, spec, wide, [&](bool, size_t, const NodeSpec& cast, int64_t bytes) {
     const KernelChoice conversion = backend.select(cast);
     choice.scratch_bytes += bytes;
-    choice.near_seconds += conversion.near_seconds;
     choice.seconds += conversion.seconds;
+    choice.saved_seconds += conversion.saved_seconds;
     choice.far_seconds += conversion.far_seconds;
   });
   return choice;
