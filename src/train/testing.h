@@ -80,6 +80,7 @@ struct TestRun {
                           .lengths = {12},
                           .strategy = config.recompute.strategy,
                           .allow_coupled_split = config.allow_batch_norm_split,
+                          .two_pass_clip = false,  // update() goes through it once
                           .budget_bytes = int64_t{1} << 32,
                           .process_bytes = 0,
                           .startup_bytes = 0,
