@@ -79,13 +79,14 @@ std::vector<RateProbe> embedding_probes() {
         {probes::matrix(kProbedTable), probes::i32({rows})}, {}, RateBasis::bytes, kProbedTable};
   });
 }
+// One table more, of which most rows are named: else clearing the table and adding to its rows
+// would not be told apart.
 std::vector<RateProbe> grad_probes() {
-  return on_rows([](int64_t rows) {
-    return RateProbe{{probes::i32({rows}), probes::matrix(rows)},
-                     {{"rows", kProbedTable}},
-                     RateBasis::both,
-                     kProbedTable};
-  });
+  const auto probe = [](int64_t table, int64_t rows) {
+    return RateProbe{
+        {probes::i32({rows}), probes::matrix(rows)}, {{"rows", table}}, RateBasis::both, table};
+  };
+  return {probe(kProbedTable, 32), probe(kProbedTable, 1536), probe(512, 1536)};
 }
 std::vector<RateProbe> accumulate_probes() {
   return on_rows([](int64_t rows) {
