@@ -46,38 +46,42 @@ using V32 = hn::Vec<F32>;
 
 HWY_INLINE int64_t lanes_f32() { return static_cast<int64_t>(hn::Lanes(F32())); }
 
-// Whether a masked load or store never touches the bytes that the mask leaves out.
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-#define SNUG_SAFE_MASKED_ACCESS 1
+// Whether a masked load or store of such elements never touches the bytes that the mask leaves out.
+// AVX2 has no mask for elements of one or two bytes: there Highway moves whole vectors.
+template <class T>
+constexpr bool has_exact_masks() {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  return true;
+#elif HWY_TARGET == HWY_AVX2
+  return sizeof(T) >= 4;
 #else
-#define SNUG_SAFE_MASKED_ACCESS 0
+  return false;
 #endif
+}
 
 /// The first n (< lanes) elements, the rest zero; reads nothing beyond them.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> load_tail(D d, const T* src, int64_t n) {
-#if SNUG_SAFE_MASKED_ACCESS
-  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, src);
-#else
-  HWY_ALIGN T buffer[hn::MaxLanes(D())] = {};
-  for (int64_t i = 0; i < n; ++i) buffer[i] = src[i];
-  return hn::Load(d, buffer);
-#endif
+  if constexpr (has_exact_masks<T>()) {
+    return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, src);
+  } else {
+    HWY_ALIGN T buffer[hn::MaxLanes(D())] = {};
+    for (int64_t i = 0; i < n; ++i) buffer[i] = src[i];
+    return hn::Load(d, buffer);
+  }
 }
 
 /// Writes the first n (< lanes) elements and nothing beyond them.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE void store_tail(hn::Vec<D> v, D d, T* dst, int64_t n) {
-#if SNUG_SAFE_MASKED_ACCESS
-  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(n)), d, dst);
-#else
-  HWY_ALIGN T buffer[hn::MaxLanes(D())];
-  hn::Store(v, d, buffer);
-  for (int64_t i = 0; i < n; ++i) dst[i] = buffer[i];
-#endif
+  if constexpr (has_exact_masks<T>()) {
+    hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(n)), d, dst);
+  } else {
+    HWY_ALIGN T buffer[hn::MaxLanes(D())];
+    hn::Store(v, d, buffer);
+    for (int64_t i = 0; i < n; ++i) dst[i] = buffer[i];
+  }
 }
-
-#undef SNUG_SAFE_MASKED_ACCESS
 
 /// Whether operands are long rows that come from memory, or lie in the first cache.
 enum class Rows { near, far };

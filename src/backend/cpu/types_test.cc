@@ -3,8 +3,14 @@
 // are the plain conversions' on every instruction set.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
+#include "backend/cpu/half_rows.h"
 #include "backend/cpu/one_kernel_test.h"
 #include "backend/type_signature.h"
+#include "base/mapped_block.h"
+#include "base/units.h"
 #include "snug/error.h"
 
 namespace snug {
@@ -99,6 +105,28 @@ void check_casts(const char* name, DType dtype, const std::function<Half(float)>
 TEST(Rows_in_16_bits, are_rounded_as_the_plain_conversions_do) {
   check_casts<Bf16>("bf16", DType::bf16, to_bf16);
   check_casts<F16>("f16", DType::f16, to_f16);
+}
+
+// Each row ends at the end of its page, behind which nothing may be read or written.
+TEST(Rows_in_16_bits, nothing_beyond_their_end_is_touched) {
+  const MappedBlock block(kPageBytes);
+  std::vector<float> wide(16, 1.5F);
+  auto* values = reinterpret_cast<std::byte*>(wide.data());
+  for_each_target([&](const std::string& target) {
+    SCOPED_TRACE(target);
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const CastRow narrow = find_cast_row(DType::f32, dtype);
+      const CastRow widen = find_cast_row(dtype, DType::f32);
+      for (const int64_t count : {1, 3, 7, 9, 15}) {
+        std::byte* row = block.data() + kPageBytes - 2 * count;
+        narrow(values, row, count);
+        std::ranges::fill(wide, 0.0F);
+        widen(row, values, count);
+        EXPECT_EQ(std::ranges::count(wide, 1.5F), count);
+        std::ranges::fill(wide, 1.5F);
+      }
+    }
+  });
 }
 
 }  // namespace
