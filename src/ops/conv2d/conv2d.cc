@@ -183,9 +183,9 @@ std::vector<RateProbe> convolution_probes() {
 // computes several outputs of a row at a time has no more to do.
 template <Part kPart>
 std::string convolution_kind(const CostArgs& args) {
-  const std::string name = kPart == Part::forward    ? "conv2d"
-                           : kPart == Part::of_input ? "conv2d_grad_input"
-                                                     : "conv2d_grad_weight";
+  std::string name = kPart == Part::forward    ? "conv2d"
+                     : kPart == Part::of_input ? "conv2d_grad_input"
+                                               : "conv2d_grad_weight";
   if (args.inputs[0].dtype == DType::bf16) return name + ".bf16";
   const Shape& y = kPart == Part::forward ? args.outputs[0].shape : args.inputs[1].shape;
   const Shape& w = kPart == Part::forward    ? args.inputs[1].shape
