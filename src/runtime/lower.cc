@@ -208,9 +208,11 @@ class UniqueLists {
 struct NodeKind {
   KernelChoice choice;
   std::string signature;
-  double share = -1;       // of its operands' way from memory, of the node before
-  std::string text = {};   // signature and shares
-  uint64_t text_hash = 0;  // of `text` alone
+  double share = -1;             // of its operands' way from memory, of the node before
+  double seconds = 0;            // with that share, as what follows
+  double uncertain_seconds = 0;  // of these
+  std::string text = {};         // signature and shares
+  uint64_t text_hash = 0;        // of `text` alone
 };
 
 class Kinds {
@@ -228,19 +230,26 @@ class Kinds {
     }
     NodeKind& kind = kinds_[number];
     const double share = backend_.share_from_memory(operand_bytes);
-    if (share != kind.share) {
-      kind.share = share;
-      kind.text =
-          kind.signature + " " + std::to_string(share) + " " + std::to_string(program_share_);
-      kind.text_hash = hash_text(kind.text);
-    }
+    if (share != kind.share) set_share(kind, share);
     return kind;
   }
 
  private:
+  void set_share(NodeKind& kind, double share) const {
+    const KernelChoice& choice = kind.choice;
+    const double more = std::max(0.0, choice.far_seconds - choice.seconds);
+    const double held = 1 - program_share_;
+    kind.share = share;
+    kind.seconds = choice.seconds + share * more - held * choice.saved_seconds;
+    kind.uncertain_seconds = kind.seconds * choice.uncertainty + std::min(share, 1 - share) * more +
+                             std::min(held, 1 - held) * choice.saved_seconds;
+    kind.text = kind.signature + " " + std::to_string(share) + " " + std::to_string(program_share_);
+    kind.text_hash = hash_text(kind.text);
+  }
+
   const Graph& graph_;
   const Backend& backend_;
-  double program_share_;
+  double program_share_;  // of the whole program, what the caches do not hold
   NodeClasses classes_;
   std::vector<NodeKind> kinds_;  // by class
 };
@@ -251,7 +260,6 @@ struct Workbench {
   UniqueLists read;
   UniqueLists made;
   UniqueLists touched;
-  double program_share = 0;  // of the program, what does not stay in the caches
   std::vector<plan::StorageId> places = {};
   double uncertain_seconds = 0;
 };
@@ -296,18 +304,12 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
   for (const NodeId id : nodes) {
     const Node& node = graph.node(id);
     const NodeKind& kind = bench.kinds.of(id, operand_bytes(node, lowered, pieces, bench));
-    const KernelChoice& choice = kind.choice;
     if (!op.name.empty()) op.name += "+";
     op.name += *node.op->name;
-    const double share = kind.share;
-    const double more = std::max(0.0, choice.far_seconds - choice.seconds);
-    const double held = 1 - bench.program_share;
-    const double seconds = choice.seconds + share * more - held * choice.saved_seconds;
-    op.seconds += seconds;
-    bench.uncertain_seconds += seconds * choice.uncertainty + std::min(share, 1 - share) * more +
-                               std::min(held, 1 - held) * choice.saved_seconds;
+    op.seconds += kind.seconds;
+    bench.uncertain_seconds += kind.uncertain_seconds;
     op.scratch_bytes =
-        std::max(op.scratch_bytes, round_up(choice.scratch_bytes, lowered.problem.alignment));
+        std::max(op.scratch_bytes, round_up(kind.choice.scratch_bytes, lowered.problem.alignment));
     op.may_recompute = op.may_recompute && node.op->alias->kind != AliasKind::must_overwrite;
     op.is_expensive = op.is_expensive || node.op->timing.is_expensive;
     op.signature = id == nodes.front() ? kind.text_hash : hash_text(kind.text, op.signature);
@@ -366,9 +368,8 @@ Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
   const size_t storages = out.problem.storages.size();
   double bytes = 0;
   for (const plan::Storage& storage : out.problem.storages) bytes += whole_bytes(storage, pieces);
-  const double share = backend.share_from_memory(bytes);
-  Workbench bench{Kinds(graph, backend, share), UniqueLists(storages), UniqueLists(storages),
-                  UniqueLists(storages), share};
+  Workbench bench{Kinds(graph, backend, backend.share_from_memory(bytes)), UniqueLists(storages),
+                  UniqueLists(storages), UniqueLists(storages)};
   double seconds = 0;
   out.problem.ops.reserve(out.nodes_of_op.size());
   for (const std::vector<NodeId>& nodes : out.nodes_of_op) {

@@ -2,9 +2,10 @@
 // Runs each op on small operands and fits its rate. Operands are measured both in cache and driven
 // out of it: in a training step what was just written is read again from the cache, what was kept
 // from the forward pass is not. Operands that no cache holds are also written back to memory: that
-// takes as long as to drive the outputs out, by all threads. All ops are run in rounds, until a
-// round finds hardly anything faster: other work on the machine slows some rounds, hardly all. What
-// counts is the lower quartile: the fastest of many rounds is faster than a step's.
+// takes as long as to drive the outputs out, by all threads, less the time of doing that once more,
+// when nothing is left to write. All ops are run in rounds, until a round finds hardly anything
+// faster: other work on the machine slows some rounds, hardly all. What counts is the lower
+// quartile: the fastest of many rounds is faster than a step's.
 #include "backend/cpu/measure_profile.h"
 
 #include <algorithm>

@@ -54,7 +54,9 @@ Gradient no_gradient() { return not_differentiable("it is a part of the update")
 
 // Past some size the system's function clears memory without reading it.
 std::vector<RateProbe> set_zero_probes() {
-  return {{{probes::matrix(16)}}, {{probes::matrix(1536)}}, {{probes::matrix(8192)}}};
+  std::vector<RateProbe> all = probes::of_matrices<1>();
+  all.push_back({{probes::matrix(8192)}});
+  return all;
 }
 
 std::vector<RateProbe> norm_probes() {
