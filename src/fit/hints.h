@@ -13,14 +13,13 @@ namespace snug::train {
 
 struct Hint {
   std::string words;        // to append to the command as they are
-  int64_t least_bytes = 0;  // the smallest budget that works then; a run may find a smaller one
+  int64_t least_bytes = 0;  // a budget that works then; a run may find a smaller one
   double step_seconds = 0;  // within the budget asked for; a run may find a faster plan
   bool changes_result = false;
 };
 
 /// `candidates`: of the request itself, none of which fits. At most eight, first those that do not
-/// change the result. Takes about as long as planning a few splits: levers whose bound exceeds the
-/// budget are not planned, and after kMostSearches (hints.cc) nothing more is searched.
+/// change the result. In bounded work: trials.h.
 [[nodiscard]] std::vector<Hint> hints_for(const RunPlanRequest& request,
                                           const std::vector<Candidate>& candidates,
                                           const Backend& backend);

@@ -2,6 +2,7 @@
 #include "fit/levers.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <utility>
@@ -16,6 +17,7 @@ namespace snug::train {
 namespace {
 
 constexpr int64_t kShortestLength = 8;  // and lengths are multiples of it
+constexpr size_t kMostPatterns = 32;    // of one lever, which somebody is to read
 
 using Request = RunPlanRequest;
 
@@ -59,6 +61,7 @@ std::string all_but_the_head(const NetworkDef& network, const std::vector<Value>
     const std::string part = value.name.substr(0, value.name.find('.'));
     if (network.is_head(value.name)) heads.insert(part);
     if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+    if (parts.size() > kMostPatterns) return {};
   }
   if (heads.empty()) return {};  // nothing would be left to train
   std::string patterns;
@@ -68,11 +71,20 @@ std::string all_but_the_head(const NetworkDef& network, const std::vector<Value>
   return patterns;
 }
 
-// What is trained: less of the weights, or adapters in place of them.
+// Weights that stay as they are, stored in fewer bits.
+constexpr std::array kFrozenTypes = {"bfloat16", "int8"};
+
+// What is trained: less of the weights, or adapters in place of them; where that is not enough, the
+// frozen ones are stored in fewer bits.
 void add_trained(const Request& request, std::vector<Lever>& levers) {
   const std::vector<Value> parameters = parameters_of(request.network);
   const auto add = [&](const std::string& word, const LeverKeys& keys) {
     levers.push_back(other_result(request, "trained", word, keys));
+    for (const char* dtype : kFrozenTypes) {
+      LeverKeys fewer_bits = keys;
+      fewer_bits.emplace_back("frozen_dtype", dtype);
+      levers.back().settings.push_back(setting_of(request, fewer_bits));
+    }
   };
   const bool has_embeddings = std::any_of(
       parameters.begin(), parameters.end(),
@@ -82,13 +94,23 @@ void add_trained(const Request& request, std::vector<Lever>& levers) {
     add("freeze", {{"freeze", patterns}});
   if (!request.network.coupling.empty()) return;  // running statistics belong to no adapter
   const std::vector<std::string> maps = linear_map_patterns(request.network);
-  if (maps.empty()) return;
+  if (maps.empty() || maps.size() > kMostPatterns) return;
   std::string list;
   for (const std::string& map : maps) list += (list.empty() ? "\"" : ",\"") + map + "\"";
   const std::string lora = "{\"match\":[" + list + "]}";
   add("lora", {{"lora", lora}});
-  add("", {{"lora", lora}, {"frozen_dtype", "int8"}});
-  levers.back().is_hint = false;
+  levers.push_back(
+      other_result(request, "trained", "", {{"lora", lora}, {"frozen_dtype", "int8"}}));
+  levers.back().is_hint = false;  // a setting of the one before
+}
+
+// What is frozen already.
+void add_frozen_types(const Request& request, std::vector<Lever>& levers) {
+  if (request.has_coded_frozen) return;
+  Lever lever{.changes_result = true, .part = "frozen_dtype"};
+  for (const char* dtype : kFrozenTypes)
+    lever.settings.push_back(setting_of(request, {{"frozen_dtype", dtype}}));
+  levers.push_back(std::move(lever));
 }
 
 // Nothing where these hyper-parameters do not go together in that optimizer.
@@ -255,7 +277,8 @@ std::vector<Lever> levers_of(const RunPlanRequest& request) {
   const bool waits_anyway = request.recipe.scaling == optim::LossScaling::dynamic;
   if (request.recipe.max_grad_norm > 0 && !waits_anyway)
     levers.push_back(other_result(request, "clip", "", {{"max_grad_norm", "0"}}));
-  if (request.recipe.freeze.empty() && !request.network.is_frozen) add_trained(request, levers);
+  const bool is_frozen = !request.recipe.freeze.empty() || request.network.is_frozen;
+  is_frozen ? add_frozen_types(request, levers) : add_trained(request, levers);
   add_sizes(request, levers);  // last: they go into whatever the others made of the request
   return levers;
 }

@@ -45,6 +45,7 @@ struct RunPlanRequest {
   bool trains = true;        // false: evaluation alone
   bool has_16_bits = false;  // mixed precision
   bool has_coded_weights = false;    // trained weights in fewer bits
+  bool has_coded_frozen = false;     // frozen ones
   const SavedPlan* saved = nullptr;  // replayed; then micro_batch is its own
   bool takes_smallest = false;       // a plan for the smallest budget in place of a refusal
   OptionWords words = OptionWords::command_line;

@@ -122,24 +122,6 @@ void meet_shorter_rows(const RunPlanRequest& request, const Recipe& recipe, cons
   }
 }
 
-// Of the micro-batches those whose programs are affordable: the whole batch, the largest that
-// accumulates (which has the others' schedules), the smallest, and in between as many as there is
-// time for. Of extremely long programs the whole batch and single rows alone. `problem` is of any
-// of them: they have the same forward ops.
-std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, const plan::Problem& problem) {
-  const auto ops = static_cast<size_t>(
-      std::count_if(problem.ops.begin(), problem.ops.end(),
-                    [](const plan::Op& op) { return op.phase == plan::Phase::forward; }));
-  if (sizes.size() < 3 || ops * sizes.size() <= kMostOpsInAll) return sizes;
-  if (ops > kMostOpsOfMany) return {sizes.front(), sizes.back()};
-  const size_t count = std::max<size_t>(3, kMostOpsInAll / ops);
-  std::vector<int64_t> chosen = {sizes[0]};
-  for (size_t i = 0; i + 1 < count; ++i)
-    chosen.push_back(sizes[1 + i * (sizes.size() - 2) / (count - 2)]);
-  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-  return chosen;
-}
-
 }  // namespace
 
 PlannedProgram plain_program(const RunPlanRequest& request, const std::string& kind, Graph graph,
@@ -166,6 +148,20 @@ std::vector<int64_t> micro_batches(int64_t global_batch) {
   }
   add(global_batch);
   return sizes;
+}
+
+std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, const plan::Problem& problem) {
+  const auto ops = static_cast<size_t>(
+      std::count_if(problem.ops.begin(), problem.ops.end(),
+                    [](const plan::Op& op) { return op.phase == plan::Phase::forward; }));
+  if (sizes.size() < 3 || ops * sizes.size() <= kMostOpsInAll) return sizes;
+  if (ops > kMostOpsOfMany) return {sizes.front(), sizes.back()};
+  const size_t count = std::max<size_t>(3, kMostOpsInAll / ops);
+  std::vector<int64_t> chosen = {sizes[0]};
+  for (size_t i = 0; i + 1 < count; ++i)
+    chosen.push_back(sizes[1 + i * (sizes.size() - 2) / (count - 2)]);
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  return chosen;
 }
 
 // The name of the switch, without what a command line puts before it.

@@ -73,6 +73,13 @@ struct PlacedCandidate {
 /// breaks this.
 [[nodiscard]] std::vector<int64_t> micro_batches_of(const RunPlanRequest& request);
 
+/// Those of `sizes` whose programs are affordable: the whole batch, the largest that accumulates
+/// (which has the others' schedules), the smallest, and in between as many as there is time for. Of
+/// extremely long programs the whole batch and single rows alone. `problem` is of any of them: they
+/// have the same forward ops.
+[[nodiscard]] std::vector<int64_t> affordable(const std::vector<int64_t>& sizes,
+                                              const plan::Problem& problem);
+
 /// What runs once an update: the same in all splits that accumulate, so it is made once.
 struct UpdatePrograms {
   bool is_made = false;

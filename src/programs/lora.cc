@@ -317,16 +317,19 @@ std::vector<std::string> linear_map_patterns(const NetworkDef& network) {
   (void)network.build(builder, {.rows = 1, .lengths = network.shortest, .training = false});
   const Graph graph = builder.take();
   const std::set<std::string> maps = linear_maps(graph, network);
-  const auto matches_maps_alone = [&](const std::string& pattern) {
-    return std::all_of(graph.values.begin(), graph.values.end(), [&](const Value& value) {
-      return value.kind != ValueKind::parameter || value.type.shape.size() < 2 ||
-             !matches_wildcard(pattern, value.name) || maps.count(value.name) != 0;
-    });
-  };
+  // Two names match each other's pattern where they end alike, and then the patterns are equal.
+  std::set<std::string> others;
+  for (const Value& value : graph.values) {
+    if (value.kind != ValueKind::parameter) continue;
+    if (value.name.find('*') != std::string::npos) return {};  // no pattern means it alone
+    if (value.type.shape.size() >= 2 && maps.count(value.name) == 0)
+      others.insert(pattern_of(value.name));
+  }
   std::set<std::string> patterns;
   for (const std::string& map : maps) {
+    stop_point();
     const std::string pattern = pattern_of(map);
-    patterns.insert(matches_maps_alone(pattern) ? pattern : map);
+    patterns.insert(others.count(pattern) == 0 ? pattern : map);
   }
   return {patterns.begin(), patterns.end()};
 }

@@ -109,6 +109,23 @@ TEST(Levers, are_taken_where_they_are_allowed_and_fastest) {
   }
 }
 
+// Names that end like no others, too many for anybody to read.
+TEST(Levers, list_no_dozens_of_weights) {
+  const auto offers_adapters = [](int64_t maps) {
+    const Network network("maps", [maps](NetworkBuilder& b) {
+      Tensor x = b.input("x", {kWidth});
+      for (int64_t i = 0; i < maps; ++i) x = linear(b, "net." + std::to_string(i), x, kWidth);
+      b.minimize(cross_entropy(b, x, b.input("label", {}, DType::i32)));
+    });
+    const auto lines = plan_levers(network, options_within(int64_t{1} << 30));
+    return std::any_of(lines.begin(), lines.end(), [](const LeverPlan& line) {
+      return line.keys.size() == 1 && line.keys.front().first == "lora";
+    });
+  };
+  EXPECT_TRUE(offers_adapters(32));
+  EXPECT_FALSE(offers_adapters(33));
+}
+
 TEST(Levers, together_are_at_most_one_of_each_part) {
   const auto lever = [](const std::string& part, const std::string& value) {
     return train::Lever{.settings = {{.words = {}, .keys = {{part, value}}, .apply = {}}},

@@ -281,6 +281,7 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptio
       .trains = !options.only_evaluation};
   const MixedPrecision training = precision_of(options).training;
   request.has_coded_weights = options.weight_dtype != "float32";
+  request.has_coded_frozen = options.frozen_dtype != "float32";
   request.has_16_bits = training.dtype != DType::f32 || !training.overrides.empty();
   request.words = options.has_command_line_hints ? train::OptionWords::command_line
                                                  : train::OptionWords::fields;

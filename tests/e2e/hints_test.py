@@ -1,4 +1,5 @@
 """Refusals: every printed way to fit fits when it is applied, and what is known to fit is named."""
+import json
 import re
 import resource
 import shlex
@@ -7,6 +8,9 @@ import common
 from common import Case, options, run
 
 LINE = re.compile(r"^    (--.*?)   +(.*)$", re.M)
+FIGURES = re.compile(r"fits from (.*?); (.*?) an update at ")
+BYTES = dict(KiB=1 << 10, MiB=1 << 20, GiB=1 << 30)
+SECONDS = {"ms": 1e-3, "s": 1, "min": 60}
 
 
 class Hints(Case):
@@ -26,11 +30,24 @@ class Hints(Case):
             parts = shlex.split(words)
             named = {part[2:] for part in parts if part.startswith("--")}
             kept = {key: value for key, value in dict(keys, memory=budget).items() if key not in named}
-            done = run("plan", *options(**kept), *parts)
+            done = run("plan", *options(**kept, json=True), *parts)
             self.assertEqual(done.returncode, 0, f"{keys} at {budget}: {words} ({note})\n{done.stderr}")
+            self.check_figures(note, json.loads(done.stdout), f"{keys} at {budget}: {words}")
             found.append(words)
         self.assertTrue(found and found[0].startswith("--memory"), found)
         return found
+
+    def check_figures(self, note, plan, command):
+        """A hint's figures are those of the plan, but for rounding and plans that were not tried."""
+        figures = FIGURES.match(note)
+        if not figures:
+            return
+        number, unit = figures[1].split()
+        self.assertGreaterEqual(float(number) * BYTES[unit], plan["smallest_budget_bytes"] * 0.99, command)
+        self.assertLessEqual(float(number) * BYTES[unit], plan["smallest_budget_bytes"] * 1.1, command)
+        seconds = sum(float(part) * SECONDS[unit] for part, unit in re.findall(r"([\d.]+) (ms|s|min)", figures[2]))
+        self.assertLess(seconds, 1.15 * plan["step_seconds"] + 1e-4, command)
+        self.assertGreater(seconds, 0.95 * plan["step_seconds"] - 1e-4, command)
 
     def apply_at_shares(self, shares=(0.95, 0.7), **keys):
         smallest = self.plan(**keys, memory="1TiB")["smallest_budget_bytes"]
@@ -59,8 +76,20 @@ class Hints(Case):
     def test_a_fixed_split_and_a_fixed_strategy_are_given_up_together(self):
         keys = dict(model="bert-mini", train_batch_size=32, micro_batch_size=32, recompute="none", max_seq_length=256)
         free = self.plan(model="bert-mini", train_batch_size=32, max_seq_length=256, memory="1TiB")["smallest_budget_bytes"]
-        found = self.apply_all(free, **keys)
-        self.assertIn("--micro_batch_size auto --recompute auto", found)
+        self.assertIn("--micro_batch_size auto --recompute auto", self.apply_all(free, **keys))
+        # Where one of them is enough the other is not named beside it.
+        found = self.apply_all(2 * free, **keys)
+        self.assertTrue({"--micro_batch_size auto", "--recompute auto"} & set(found), found)
+        self.assertNotIn("--micro_batch_size auto --recompute auto", found)
+
+    def test_frozen_weights_in_fewer_bits_are_named(self):
+        for model, budget in (("bert-tiny", "50MiB"), ("lstm", "60MiB")):
+            found = self.apply_all(budget, model=model, train_batch_size=32, max_seq_length=128, num_labels=3)
+            self.assertTrue(any("--freeze" in words and "--frozen_dtype" in words for words in found), found)
+        frozen = dict(model="bert-tiny", train_batch_size=8, max_seq_length=64, freeze="bert.*")
+        smallest = self.plan(**frozen, memory="1TiB")["smallest_budget_bytes"]
+        found = self.apply_all(smallest - common.PAGE, **frozen)
+        self.assertIn("--frozen_dtype bfloat16", found)
 
     def test_batch_norm(self):
         found = self.apply_at_shares(model="resnet-14", train_batch_size=64)

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fit/trials.h"
+
+#include <algorithm>
+
+#include "base/stop.h"
+#include "plan/frontier/frontier.h"
+#include "snug/error.h"
+
+namespace snug::train {
+namespace {
+
+constexpr int32_t kMostSearches = 16;
+constexpr int64_t kBuiltShare = 3;         // of the ops of the request's own splits
+constexpr int64_t kBuiltAlways = 200'000;  // about a second
+
+// No schedule is faster: each op runs once.
+double least_step_seconds(const Split& split) {
+  double seconds = 0;
+  for (const plan::Op& op : split.problem().ops) seconds += op.seconds;
+  return step_seconds_of(split, seconds);
+}
+
+}  // namespace
+
+Trials::Trials(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
+               const Backend& backend)
+    : backend_(backend),
+      smallest_(smallest_of(candidates, request).split->micro_batch),
+      searches_left_(kMostSearches) {
+  for (const Candidate& candidate : candidates) {
+    if (known_.empty() || known_.back() != candidate.split) known_.push_back(candidate.split);
+  }
+  std::sort(known_.begin(), known_.end());
+  known_.erase(std::unique(known_.begin(), known_.end()), known_.end());
+  for (const Split* split : known_) {
+    ops_ = static_cast<int64_t>(split->problem().ops.size());
+    ops_left_ += kBuiltShare * ops_;
+  }
+  ops_left_ = std::max(ops_left_, kBuiltAlways);
+}
+
+// Its network is built a few times, forward alone.
+std::optional<RunPlanRequest> Trials::changed(const RunPlanRequest& request,
+                                              const Lever::Setting& setting) {
+  stop_point();
+  if (ops_left_ <= 0) return std::nullopt;
+  ops_left_ -= ops_;
+  try {
+    return setting.apply(request);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_config) throw;
+    return std::nullopt;
+  }
+}
+
+Variation::Variation(Trials& trials, RunPlanRequest request)
+    : trials_(trials), request_(std::move(request)) {
+  request_.on_progress = {};
+  if (request_.startup_bytes > request_.budget_bytes) return;
+  try {
+    build_smallest();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_config) throw;
+    possible_.clear();  // its keys do not go together
+  }
+}
+
+void Variation::build_smallest() {
+  sizes_ = micro_batches_of(request_);
+  const std::vector<int64_t> tried = {sizes_.front(), sizes_.back(), trials_.smallest_};
+  for (const int64_t size : sizes_) {
+    if (std::find(tried.begin(), tried.end(), size) == tried.end()) continue;
+    for (const bool has_two_passes : {false, true}) {
+      if (!may_have_passes(request_, size, has_two_passes)) continue;
+      Split* split = built({size, has_two_passes});
+      if (split != nullptr && is_within(*split)) possible_.push_back(split);
+    }
+  }
+  if (!splits_.empty()) sizes_ = affordable(sizes_, splits_.begin()->second.problem());
+  std::stable_sort(possible_.begin(), possible_.end(), [&](const Split* a, const Split* b) {
+    return least_peak_bytes(*a, request_) < least_peak_bytes(*b, request_);
+  });
+}
+
+// Null where too much was built already.
+Split* Variation::built(const Form& form) {
+  if (const auto found = splits_.find(form); found != splits_.end()) return &found->second;
+  stop_point();
+  if (trials_.ops_left_ <= 0) return nullptr;
+  Split split =
+      make_unplanned_split(request_, {form.first, form.second}, trials_.backend_, update_);
+  // In 16 bits it looked at every length.
+  const size_t programs = request_.has_16_bits ? request_.lengths.size() : 1;
+  trials_.ops_left_ -= static_cast<int64_t>(split.problem().ops.size() * programs);
+  split.let_graph_go();
+  return &splits_.emplace(form, std::move(split)).first->second;
+}
+
+bool Variation::is_within(const Split& split) const {
+  return least_peak_bytes(split, request_) <= request_.budget_bytes;
+}
+
+bool Variation::is_searched() const { return request_.trains && request_.strategy.empty(); }
+
+// The same program: the run would find the same schedules.
+const Split* Variation::equal_split(const Split& split) const {
+  for (const Split* known : trials_.known_) {
+    if (known->frontier->points().size() > 1 && known->has_two_passes == split.has_two_passes &&
+        known->problem() == split.problem())
+      return known;
+  }
+  return nullptr;
+}
+
+const Split* Variation::alike_split(const Split& split) const {
+  for (const Split* known : trials_.known_) {
+    if (known->frontier->points().size() > 1 &&
+        plan::has_same_structure(known->problem(), split.problem()))
+      return known;
+  }
+  return nullptr;
+}
+
+bool Variation::search(Split& split, int32_t kept_searches) {
+  if (trials_.searches_left_ <= kept_searches) return false;
+  --trials_.searches_left_;
+  plan_split(request_, nullptr, split);
+  return true;
+}
+
+// False where no searches are left.
+bool Variation::plan(Split& split, int32_t kept_searches) {
+  if (split.frontier) return true;
+  stop_point();
+  if (!is_searched()) {
+    plan_split(request_, nullptr, split);
+    return true;
+  }
+  if (const Split* known = equal_split(split)) {
+    split.frontier = known->frontier;
+    return true;
+  }
+  if (split.accumulation_steps == 1) return search(split, kept_searches);
+  // A run has the schedules of the largest that accumulates.
+  RunPlanRequest open = request_;
+  open.micro_batch = 0;
+  const std::vector<int64_t> sizes = affordable(micro_batches_of(open), split.problem());
+  const auto largest = std::find_if(sizes.begin(), sizes.end(),
+                                    [&](int64_t size) { return size < request_.global_batch; });
+  Split* model = largest == sizes.end() ? &split : built({*largest, false});
+  if (model == nullptr) return false;
+  if (!model->frontier) {
+    if (const Split* known = equal_split(*model)) {
+      model->frontier = known->frontier;
+    } else if (!search(*model, kept_searches)) {
+      return false;
+    }
+  }
+  if (model != &split) plan_split(request_, model, split);
+  return true;
+}
+
+// Its fastest plan that fits, where it has one.
+void Variation::note_fastest(const Split& split, std::optional<Found>& found) const {
+  const auto best = best_within(candidates_of({&split, 1}, request_), request_);
+  if (!best) return;
+  if (!found) found = Found{best->peak_bytes, best->step_seconds};
+  found->least_bytes = std::min(found->least_bytes, best->peak_bytes);
+  found->step_seconds = std::min(found->step_seconds, best->step_seconds);
+}
+
+bool Variation::fits_by_likeness() {
+  for (Split* split : possible_) {
+    stop_point();
+    const Split* alike = is_searched() && !split->frontier ? alike_split(*split) : nullptr;
+    if (alike == nullptr) {
+      if (!plan(*split, 0)) continue;
+    } else {
+      split->frontier = plan::build_frontier_like(split->problem(), alike->problem(),
+                                                  *alike->frontier, plan::kQuickFrontier);
+    }
+    const bool fits = best_within(candidates_of({split, 1}, request_), request_).has_value();
+    if (alike != nullptr) split->frontier.reset();  // not what a run would find
+    if (fits) return true;
+  }
+  return false;
+}
+
+std::optional<Variation::Found> Variation::planned() {
+  std::optional<Found> found;
+  for (Split* split : possible_) {
+    const int64_t bound = least_peak_bytes(*split, request_);
+    if (found && found->least_bytes <= bound) continue;
+    if (!plan(*split, found ? trials_.kept_searches_ : 0)) continue;
+    note_fastest(*split, found);
+    if (found)
+      found->least_bytes =
+          std::min(found->least_bytes,
+                   smallest_of(candidates_of({split, 1}, request_), request_).peak_bytes);
+  }
+  if (found) find_faster(*found);
+  return found;
+}
+
+// The whole batch, then from the largest micro-batch that may fit down, as long as they may be
+// faster; two passes last.
+void Variation::find_faster(Found& found) {
+  const auto accumulates =
+      std::find_if(sizes_.begin(), sizes_.end(),
+                   [&](int64_t size) { return !request_.trains || size < request_.global_batch; });
+  for (auto size = sizes_.begin(); size != accumulates; ++size) try_faster({*size, false}, found);
+  const auto fits = [&](int64_t size) {
+    const Split* split = built({size, false});
+    return split != nullptr && is_within(*split);
+  };
+  auto size = std::partition_point(accumulates, sizes_.end(),
+                                   [&](int64_t each) { return !fits(each); });
+  while (size != sizes_.end() && try_faster({*size, false}, found)) ++size;
+  if (!sizes_.empty()) try_faster({sizes_.front(), true}, found);
+}
+
+// False where it cannot be faster than what was found.
+bool Variation::try_faster(const Form& form, Found& found) {
+  if (!may_have_passes(request_, form.first, form.second)) return false;
+  Split* split = built(form);
+  if (split == nullptr || !is_within(*split)) return false;
+  if (least_step_seconds(*split) >= found.step_seconds) return false;
+  if (!plan(*split, trials_.kept_searches_)) return false;
+  std::optional<Found> faster;
+  note_fastest(*split, faster);
+  if (faster) found.step_seconds = std::min(found.step_seconds, faster->step_seconds);
+  return true;
+}
+
+}  // namespace snug::train

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Variations of a request that does not fit, each planned as a run would plan it, in bounded work:
+// the splits whose bound exceeds the budget are not planned, nor those that cannot be faster than
+// what was found.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fit/levers.h"
+#include "fit/splits.h"
+
+namespace snug::train {
+
+/// What all variations share: the splits of the request itself, whose schedules serve where the
+/// programs are the same, and the work that is left. Counts, never clocks.
+class Trials {
+ public:
+  /// `candidates`: of the request itself.
+  Trials(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
+         const Backend& backend);
+
+  /// The request with this setting; nothing where the keys do not go together with its own, or where
+  /// no work is left.
+  [[nodiscard]] std::optional<RunPlanRequest> changed(const RunPlanRequest& request,
+                                                      const Lever::Setting& setting);
+  /// Searches that variations to come are to find left.
+  void keep_searches(int32_t count) { kept_searches_ = count; }
+
+ private:
+  friend class Variation;
+
+  const Backend& backend_;
+  int64_t smallest_;                 // micro-batch of the plan that needs least
+  std::vector<const Split*> known_;  // those of the request itself
+  int32_t searches_left_;            // frontiers from scratch
+  int32_t kept_searches_ = 0;
+  int64_t ops_ = 0;       // of one of them
+  int64_t ops_left_ = 0;  // that may still be built
+};
+
+/// One of them.
+class Variation {
+ public:
+  struct Found {
+    int64_t least_bytes = 0;  // of the smallest plan found
+    double step_seconds = 0;  // of the fastest within the budget
+  };
+
+  /// Builds the splits that are the smallest of most runs.
+  Variation(Trials& trials, RunPlanRequest request);
+
+  /// Whether no bound says that it cannot fit.
+  [[nodiscard]] bool is_possible() const { return !possible_.empty(); }
+  /// With the schedules of the request itself where the programs have the same ops: a first look.
+  [[nodiscard]] bool fits_by_likeness();
+  /// As a run would plan it; nothing where no plan fits, or where no more searches are left.
+  [[nodiscard]] std::optional<Found> planned();
+
+ private:
+  using Form = std::pair<int64_t, bool>;  // micro-batch; two passes
+
+  void build_smallest();
+  [[nodiscard]] Split* built(const Form& form);
+  [[nodiscard]] bool is_within(const Split& split) const;
+  [[nodiscard]] bool is_searched() const;
+  [[nodiscard]] bool plan(Split& split, int32_t kept_searches);
+  [[nodiscard]] bool search(Split& split, int32_t kept_searches);
+  [[nodiscard]] const Split* equal_split(const Split& split) const;
+  [[nodiscard]] const Split* alike_split(const Split& split) const;
+  void note_fastest(const Split& split, std::optional<Found>& found) const;
+  void find_faster(Found& found);
+  bool try_faster(const Form& form, Found& found);
+
+  Trials& trials_;
+  RunPlanRequest request_;
+  std::vector<int64_t> sizes_;    // micro-batches that a run would try, largest first
+  UpdatePrograms update_;
+  std::map<Form, Split> splits_;  // that were built
+  std::vector<Split*> possible_;  // the smallest ones, smallest bound first
+};
+
+}  // namespace snug::train
