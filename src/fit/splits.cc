@@ -477,15 +477,18 @@ PlacedCandidate smallest_of(const std::vector<Candidate>& candidates,
   RunPlanRequest at_floor = request;
   at_floor.budget_bytes = request.startup_bytes;
   if (const auto within = best_within(candidates, at_floor)) return *within;
-  // Of equal ones the slower first, which leaves room: where it reaches its load, little else has
-  // to be placed.
-  std::vector<Candidate> rising(candidates.rbegin(), candidates.rend());
+  // Of equal ones the faster first: where it reaches its load, the slower, which leaves room, need
+  // not be placed.
+  std::vector<Candidate> rising = candidates;
   std::stable_sort(rising.begin(), rising.end(), [](const Candidate& a, const Candidate& b) {
     return a.least_peak_bytes < b.least_peak_bytes;
   });
   PlacedCandidate best = placed(rising.front(), request);
   for (const Candidate& candidate : rising) {
     if (candidate.least_peak_bytes > best.peak_bytes) break;
+    if (candidate.least_peak_bytes == best.peak_bytes &&
+        candidate.step_seconds >= best.step_seconds)
+      continue;
     const PlacedCandidate found = placed(candidate, request);
     if (found.peak_bytes < best.peak_bytes ||
         (found.peak_bytes == best.peak_bytes && found.step_seconds < best.step_seconds))

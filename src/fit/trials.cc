@@ -206,16 +206,16 @@ std::optional<Variation::Found> Variation::planned() {
 // The whole batch, then from the largest micro-batch that may fit down, as long as they may be
 // faster; two passes last.
 void Variation::find_faster(Found& found) {
-  const auto accumulates =
-      std::find_if(sizes_.begin(), sizes_.end(),
-                   [&](int64_t size) { return !request_.trains || size < request_.global_batch; });
+  const auto accumulates = std::find_if(sizes_.begin(), sizes_.end(), [&](int64_t size) {
+    return !request_.trains || size < request_.global_batch;
+  });
   for (auto size = sizes_.begin(); size != accumulates; ++size) try_faster({*size, false}, found);
   const auto fits = [&](int64_t size) {
     const Split* split = built({size, false});
     return split != nullptr && is_within(*split);
   };
-  auto size = std::partition_point(accumulates, sizes_.end(),
-                                   [&](int64_t each) { return !fits(each); });
+  auto size =
+      std::partition_point(accumulates, sizes_.end(), [&](int64_t each) { return !fits(each); });
   while (size != sizes_.end() && try_faster({*size, false}, found)) ++size;
   if (!sizes_.empty()) try_faster({sizes_.front(), true}, found);
 }

@@ -23,8 +23,8 @@ class Trials {
   Trials(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
          const Backend& backend);
 
-  /// The request with this setting; nothing where the keys do not go together with its own, or where
-  /// no work is left.
+  /// The request with this setting; nothing where the keys do not go together with its own, or
+  /// where no work is left.
   [[nodiscard]] std::optional<RunPlanRequest> changed(const RunPlanRequest& request,
                                                       const Lever::Setting& setting);
   /// Searches that variations to come are to find left.
@@ -77,7 +77,7 @@ class Variation {
 
   Trials& trials_;
   RunPlanRequest request_;
-  std::vector<int64_t> sizes_;    // micro-batches that a run would try, largest first
+  std::vector<int64_t> sizes_;  // micro-batches that a run would try, largest first
   UpdatePrograms update_;
   std::map<Form, Split> splits_;  // that were built
   std::vector<Split*> possible_;  // the smallest ones, smallest bound first

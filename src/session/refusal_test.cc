@@ -35,8 +35,7 @@ SessionOptions refused(int64_t bytes) {
 
 TEST(Refusal, says_what_it_is_at_and_stops_there_on_request) {
   const Network network = deep(200);
-  const int64_t smallest =
-      plan_network(network, refused(int64_t{1} << 32)).smallest_budget_bytes;
+  const int64_t smallest = plan_network(network, refused(int64_t{1} << 32)).smallest_budget_bytes;
   int64_t last_share = 0;
   for (const int64_t share : {0, 30, 60}) {
     std::atomic<bool> stop = false;

@@ -233,7 +233,7 @@ class PlacedRanges {
 
  private:
   static constexpr int32_t kShortestHalf = 32;  // sections
-  static constexpr int32_t kMostWindows = 256;
+  static constexpr int32_t kMostWindows = 32;   // of a level; long ranges are listed in most
   static constexpr int32_t kRatio = 4;
 
   struct Level {
