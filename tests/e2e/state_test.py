@@ -212,6 +212,23 @@ class Files(Tiny):
                      if path.name != ".snug.complete"}
             self.assertEqual(marker["files"], files)
 
+    def test_a_file_that_the_marker_does_not_name_is_refused_and_one_that_is_never_read_is_not(self):
+        values = dict(max_steps=4)
+        out = self.train("run", max_steps=2)
+        marker = out / "last/.snug.complete"
+        whole = json.loads(marker.read_text())
+        for name in whole["files"]:
+            files = {other: record for other, record in whole["files"].items() if other != name}
+            marker.write_text(json.dumps(dict(whole, files=files)))
+            self.refuse(out, f"[{out}/last/{name}]", "marker does not name", **values)
+        for verb in ("eval", "predict"):
+            marker.write_text(json.dumps(dict(whole, files={})))
+            shutil.rmtree(out / "best", ignore_errors=True)
+            self.refuse(out, "last/model.safetensors", f"remove {marker}", verb=verb)
+        marker.write_text(json.dumps(whole))
+        (out / "last/README.md").write_text("mine")
+        self.ok("train", **self.base(output_dir=out, resume=True, **values))
+
     def test_changed_bytes_are_found_and_an_older_checkpoint_takes_their_place(self):
         values = dict(max_steps=4, save_steps=2, save_total_limit=1)
         out = self.train("run", **values)
