@@ -21,7 +21,8 @@ namespace snug::io {
 /// safetensors.
 [[nodiscard]] TensorFile open_tensors(const std::string& path);
 
-/// The tensor as it is stored, for another file, read a few bytes at a time. Refers to both.
+/// The tensor as it is stored, for another file, read a few bytes at a time. Refers to both. Making
+/// it throws Error{numeric} for a real element that is not finite.
 [[nodiscard]] TensorToWrite same_tensor(const TensorFile& file, const TensorInfo& tensor,
                                         std::string name);
 

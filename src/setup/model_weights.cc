@@ -115,12 +115,6 @@ bool is_counter(const std::string& name) {
                      [&](const char* counter) { return name.ends_with(counter); });
 }
 
-bool is_real(io::StoredType type) {
-  using io::StoredType;
-  return type == StoredType::f32 || type == StoredType::f16 || type == StoredType::bf16 ||
-         type == StoredType::f64;
-}
-
 // ---- what does not match ----
 
 struct Mismatch {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/numbers.h"
 #include "ops/optimizer/optimizers.h"
 #include "snug/error.h"
 
@@ -57,7 +58,7 @@ void CheckpointWriter::fail(int64_t step, const std::string& what) const {
 
 void CheckpointWriter::require_finite(const EvalMetrics& metrics, int64_t step) const {
   if (std::isfinite(metrics.loss)) return;
-  fail(step, "the loss of the evaluation is not finite: " + std::to_string(metrics.loss));
+  fail(step, "the loss of the evaluation is not finite: " + number_text(metrics.loss));
 }
 
 void CheckpointWriter::require_finite_values(int64_t step) const {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/numbers.h"
 #include "setup/notices.h"
 #include "tasks/registry.h"
 #include "train/checkpoint_writer.h"
@@ -121,7 +122,7 @@ class UpdateLines {
                      static_cast<double>(batch.batch + 1) /
                          static_cast<double>(training_.sampler->batches_per_epoch()),
             // NaN where every update since was skipped, and none had a loss.
-            .loss = state_.loss_sum / static_cast<double>(state_.loss_count),
+            .loss = plain_nan(state_.loss_sum / static_cast<double>(state_.loss_count)),
             .learning_rate = result.learning_rate,
             .grad_norm = result.grad_norm,
             .tokens_per_second = static_cast<double>(tokens_) / seconds.count(),

@@ -81,7 +81,39 @@ class Finite(Tiny):
             self.assertEqual(done.stdout, "")
         tuned = run("train", *options(**self.base(output_dir=self.folder / "tuned", model=out / "best", vocab_size=None)))
         self.assertEqual(tuned.returncode, 3, tuned.stderr)
+        self.assertEqual(tuned.stdout, "")  # no plan for what cannot be trained
+        self.assertFalse((self.folder / "tuned/plan.json").exists())
         self.assert_no_checkpoint(self.folder / "tuned")
+
+    def test_weights_that_are_not_finite_are_not_written_again(self):
+        out = self.train("run", max_steps=1)
+        base = out / "best"
+        adapters = self.train("adapters", model=base, vocab_size=None, max_steps=1,
+                              lora=json.dumps({"match": "*.query.weight", "r": 2})) / "best"
+        to = self.folder / "written"
+        verbs = {"export": ["--model", base], "export to bfloat16": ["--model", base, "--dtype", "bfloat16"], "convert": [base],
+                 "merge": ["--model", base, "--adapter", adapters]}
+
+        def refused(name, *texts):
+            done = run(name.split()[0], *verbs[name], "--output", to)
+            self.assertEqual(done.returncode, 3, name + done.stderr)
+            for text in texts:
+                self.assertIn(text, done.stderr)
+            self.assertFalse(to.exists())
+
+        (adapters / ".snug.complete").unlink()
+        finite = (adapters / "adapter_model.safetensors").read_bytes()
+        name = next(name for name in common.read_safetensors(adapters / "adapter_model.safetensors") if "lora_A" in name)
+        for value, texts in ((-math.nan, (f"'{name}' is nan at element 0",)), (3e38, ("query.weight' is ",))):
+            write_value(adapters / "adapter_model.safetensors", name, value)
+            if value == 3e38:  # finite, and its product is not
+                write_value(adapters / "adapter_model.safetensors", name.replace("lora_A", "lora_B"), 3e38)
+            refused("merge", *texts)
+        (adapters / "adapter_model.safetensors").write_bytes(finite)
+        (base / ".snug.complete").unlink()
+        write_value(base / "model.safetensors", "bert.embeddings.LayerNorm.weight", -math.nan, index=2)
+        for name in verbs:
+            refused(name, f"[{base}", "'bert.embeddings.LayerNorm.weight' is nan at element 2", "the weights are not finite")
 
     def test_a_loss_of_eval_that_is_not_finite_is_exit_3(self):
         out = self.train("run", max_steps=1)
@@ -93,7 +125,7 @@ class Finite(Tiny):
             done = run(verb, *options(output_dir=out, test_file=self.valid_file, memory="1GiB", threads=2))
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertIn("not finite", done.stderr)
-
+            self.assertNotIn("-nan", done.stderr)
 
     def test_an_evaluation_that_is_not_finite_ends_training_with_3(self):
         # Only the validation file has characters that are not in the vocabulary.
@@ -111,6 +143,7 @@ class Finite(Tiny):
                                                  vocab_size=None)))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("the loss of the evaluation is not finite", done.stderr)
+        self.assertNotIn("-nan", done.stderr)
         self.assert_no_checkpoint(self.folder / "tuned")
 
 
