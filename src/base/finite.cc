@@ -13,9 +13,7 @@ namespace {
 constexpr size_t kBlock = 4096;
 
 uint32_t magnitude(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffu; }
-uint64_t magnitude(double value) {
-  return std::bit_cast<uint64_t>(value) & 0x7fffffffffffffffu;
-}
+uint64_t magnitude(double value) { return std::bit_cast<uint64_t>(value) & 0x7fffffffffffffffu; }
 uint32_t magnitude(Bf16 value) { return value.bits & 0x7fffu; }
 uint32_t magnitude(F16 value) { return value.bits & 0x7fffu; }
 
@@ -62,8 +60,9 @@ void require_finite(const std::string& where, const std::string& name,
                     std::span<const float> values, int64_t first) {
   const int64_t at = first_not_finite(values);
   if (at < 0) return;
-  refuse_not_finite(
-      where, {.name = name, .element = first + at, .value = static_cast<double>(values[static_cast<size_t>(at)])});
+  refuse_not_finite(where, {.name = name,
+                            .element = first + at,
+                            .value = static_cast<double>(values[static_cast<size_t>(at)])});
 }
 
 }  // namespace snug

@@ -69,6 +69,30 @@ class Finite(Tiny):
             for tensor in common.read_safetensors(out / "last/optimizer.safetensors").values():
                 self.assertTrue(all(map(math.isfinite, tensor)))
 
+    def test_a_checkpoint_whose_weights_are_useless_is_not_gone_on_from(self):
+        # One update makes weights that are finite, and whose loss is not.
+        for name, extreme in (("lion", dict(optim="lion", learning_rate=1e30)), ("sgd", dict(optim="sgd", momentum=0.9, learning_rate=1e38))):
+            out = self.folder / name
+            base = self.base(output_dir=out, save_steps=1, max_steps=3, validation_file=None, validation_split=0)
+            last = f"remove {out}/last and add --resume"
+            for more in (extreme, dict(extreme, learning_rate=1e-3, resume=True)):
+                done = run("train", *options(**dict(base, **more)))
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn(f"the weights of the last checkpoint, {out}/last (after update 1), give it already", done.stderr)
+                self.assertIn(last, done.stderr.split("hint: ")[1])
+            shutil.rmtree(out / "last")
+            self.ok("train", **dict(base, **dict(extreme, learning_rate=1e-3, resume=True)))
+            self.assertEqual([line["step"] for line in map(json.loads, (out / "metrics.jsonl").read_text().splitlines())], [1, 2, 3])
+        # Such weights to begin with: no rate helps.
+        write_value(out / "last/model.safetensors", "classifier.weight", 3e38)
+        write_value(out / "last/model.safetensors", "bert.pooler.dense.bias", 3e38)
+        write_value(out / "last/model.safetensors", "classifier.bias", 3e38)
+        (out / "last/.snug.complete").unlink()
+        done = run("train", *options(**self.base(output_dir=self.folder / "tuned", model=out / "last", vocab_size=None)))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("the weights that training begins with give it already", done.stderr)
+        self.assertNotIn("learning_rate", done.stderr.split("hint: ")[1])
+
     def test_weights_that_are_not_finite_are_refused_by_name(self):
         out = self.train("run", max_steps=1)
         (out / "best/.snug.complete").unlink()
