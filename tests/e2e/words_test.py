@@ -201,6 +201,10 @@ class Warnings(Case):
         said = "warmup_steps 7 in a run of 6 updates"
         self.assertIn(said, self.ok("plan", **self.base(train_file=None, validation_file=None, warmup_steps=7)).stderr)
         self.assertIn(said, self.ok("train", **self.base(warmup_steps=7, output_dir=self.folder / "out")).stderr)
+        for ratio in (1, 0.9):  # rounded up
+            self.assertIn(f"warmup_ratio {ratio} in a run of 6 updates: the learning rate rises to the end",
+                          self.ok("train", **self.base(warmup_ratio=ratio, output_dir=self.folder / f"out{ratio}")).stderr)
+        self.assertNotIn("rises to the end", self.ok("plan", **self.base(warmup_ratio=0.8)).stderr)
         by_epochs = self.base(max_steps=None, num_train_epochs=1, train_batch_size=50, warmup_steps=5)
         self.assertIn("in a run of 4 updates", self.ok("plan", **by_epochs).stderr)
         self.assertNotIn("warning", self.ok("plan", **self.base(warmup_steps=5)).stderr)
