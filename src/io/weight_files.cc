@@ -17,8 +17,8 @@
 namespace snug::io {
 namespace {
 
-constexpr const char* kEntries[] = {"model.safetensors", "model.safetensors.index.json",
-                                    "pytorch_model.bin", "pytorch_model.bin.index.json"};
+constexpr std::string_view kEntries[] = {"model.safetensors", "model.safetensors.index.json",
+                                         "pytorch_model.bin", "pytorch_model.bin.index.json"};
 constexpr int64_t kPartBytes = 256 << 10;
 constexpr int64_t kMaxIndexBytes = int64_t{64} << 20;
 
@@ -74,10 +74,14 @@ void require_finite(const TensorFile& file, const TensorInfo& tensor, int64_t fi
 
 std::vector<std::string> weight_entries(const std::string& folder) {
   std::vector<std::string> found;
-  for (const char* name : kEntries) {
-    if (file_exists(folder + "/" + name)) found.emplace_back(name);
+  for (const std::string_view name : kEntries) {
+    if (file_exists(folder + "/" + std::string(name))) found.emplace_back(name);
   }
   return found;
+}
+
+bool is_weight_entry(std::string_view name) {
+  return std::ranges::find(kEntries, name) != std::end(kEntries);
 }
 
 TensorFile open_tensors(const std::string& path) {

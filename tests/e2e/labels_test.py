@@ -297,6 +297,15 @@ class Weights(FolderCase):
         for model in (folder, self.folder / "link"):
             self.refused("which does not exist", "remove the link", model=model, vocab_size=None)
 
+    def test_a_folder_in_place_of_the_weights_is_said(self):
+        folder = self.train("base", max_steps=1) / "best"
+        for name in ("model.safetensors", "pytorch_model.bin"):
+            (folder / "model.safetensors").unlink(missing_ok=True)
+            (folder / name).mkdir()
+            for verb in ("train", "eval"):
+                self.refused(f"[{folder}/{name}] is a folder, not a file of weights", verb=verb, model=folder, vocab_size=None)
+            (folder / name).rmdir()
+
     def test_a_config_alone_trains_fresh_weights_and_lists_them(self):
         folder = self.copy_of(self.train("run") / "best", "alone")
         (folder / "model.safetensors").unlink()
