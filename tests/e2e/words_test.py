@@ -167,6 +167,15 @@ class Terminal(Case):
             self.assertEqual(" ".join(text.split()), " ".join((plain.stderr + plain.stdout).split()))
         self.assertTrue(any(len(line) > 80 for line in plain.stderr.splitlines()), "a log is not broken")
 
+    def test_a_hint_in_quotes_is_broken_inside_of_them_and_can_be_copied(self):
+        words = ["plan", *options(model="bert-base", train_batch_size=16, max_seq_length=128, memory="1200MiB")]
+        text, ended = self.on_terminal(*words, columns=80)
+        self.assertEqual(ended, 2)
+        self.assertLessEqual(max(map(len, text.splitlines())), 80, text)
+        lora = text[text.index("--lora '"):].split("'")[1]
+        self.assertIn("\n", lora)
+        self.assertEqual(run(*words, "--lora", lora).returncode, 0)
+
     def test_progress_fits(self):
         for columns in (80, 40):
             text, ended = self.on_terminal("train", *options(**self.base(output_dir=self.folder / f"out{columns}", max_steps=3)),
