@@ -40,8 +40,6 @@ int solve_remat_verb(const std::vector<std::string>& words) {
     throw Error(ErrorCode::bad_config, "--order", "\"" + order + "\" is no order",
                 "given and free are");
   }
-  if (request.time_limit_seconds < 0)
-    throw Error(ErrorCode::bad_config, "--time-limit", "must not be negative", "leave it out");
   if (is_curve == !request.budget.empty()) {
     throw Error(ErrorCode::bad_config, "--budget",
                 is_curve ? "has no meaning beside --curve" : "is missing",

@@ -3,12 +3,14 @@
 
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <numeric>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/id_vector.h"
+#include "base/numbers.h"
 #include "base/philox.h"
 #include "base/shared_text.h"
 #include "base/stop.h"
@@ -129,6 +131,18 @@ TEST(Units, a_budget_that_is_printed_is_enough_when_typed) {
   }
   EXPECT_TRUE(is_byte_unit("MiB") && is_byte_unit("GB"));
   EXPECT_FALSE(is_byte_unit("") || is_byte_unit("mib") || is_byte_unit("7"));
+}
+
+TEST(Numbers, Their_text_is_the_shortest_and_a_NaN_has_no_sign) {
+  EXPECT_EQ(number_text(100000), "100000");
+  EXPECT_EQ(number_text(0.1), "0.1");
+  EXPECT_EQ(number_text(1e300), "1e+300");
+  EXPECT_EQ(number_text(-HUGE_VAL), "-inf");
+  for (const double nan : {std::nan(""), -std::nan("")}) {
+    EXPECT_EQ(number_text(nan), "nan");
+    EXPECT_FALSE(std::signbit(plain_nan(nan)));
+  }
+  EXPECT_EQ(plain_nan(-1), -1);
 }
 
 TEST(Stop, Scopes_of_a_thread_add_up_and_end) {

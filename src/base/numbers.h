@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers in texts of users and files.
+// Numbers in texts of users and files, and as text.
 #pragma once
 
 #include <charconv>
+#include <cmath>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -18,5 +20,12 @@ template <class T>
   const auto [stop, status] = std::from_chars(text.data(), end, value);
   return status == std::errc() && stop == end ? std::optional(value) : std::nullopt;
 }
+
+/// The value; a NaN without its sign, which says nothing and would be printed ("-nan").
+[[nodiscard]] inline double plain_nan(double value) {
+  return std::isnan(value) ? std::fabs(value) : value;
+}
+/// Shortest text that reads back to the same double; whole numbers in full: 100000, not 1e+05.
+[[nodiscard]] std::string number_text(double value);
 
 }  // namespace snug

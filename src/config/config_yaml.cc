@@ -77,7 +77,7 @@ std::string scalar_text(const YAML::Node& value) {
   const std::string& text = value.Scalar();
   const std::optional<double> number = value.Tag() == "!" ? std::nullopt : number_in<double>(text);
   if (!number || !std::isfinite(*number)) return io::quote_json(text);
-  return config::number_text(*number);
+  return number_text(*number);
 }
 
 // A mapping of plain values and of lists of them, as JSON.

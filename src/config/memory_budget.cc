@@ -85,7 +85,7 @@ std::string to_string(const MemorySpec& spec) {
     case MemorySpec::Kind::percent:
       break;
   }
-  return config::number_text(spec.percent) + "%";
+  return number_text(spec.percent) + "%";
 }
 
 int64_t resolve_memory(const MemorySpec& spec, const std::string& root) {

@@ -56,7 +56,5 @@ void set_option(RunConfig& config, std::string_view key, std::optional<std::stri
 
 [[nodiscard]] std::vector<std::string> split_list(std::string_view text);
 [[nodiscard]] std::string join(const std::vector<std::string>& items, std::string_view separator);
-/// Shortest text that reads back to the same double.
-[[nodiscard]] std::string number_text(double value);
 
 }  // namespace snug::config

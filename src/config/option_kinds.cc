@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/numbers.h"
 #include "base/utf8.h"
 #include "config/memory_budget.h"
 #include "io/json_file.h"
@@ -105,15 +106,6 @@ std::string Range::text() const {
   if (high >= kNamelessHigh) return (is_low_open ? "> " : ">= ") + number_text(low);
   return std::string(is_low_open ? "(" : "[") + number_text(low) + ", " + number_text(high) +
          (is_high_open ? ")" : "]");
-}
-
-std::string number_text(double value) {
-  // Whole numbers in full: 100000, not 1e+05.
-  if (std::trunc(value) == value && std::fabs(value) < 1e15)
-    return std::to_string(static_cast<int64_t>(value));
-  char text[40];
-  const auto result = std::to_chars(text, text + sizeof text, value);
-  return std::string(text, result.ptr);
 }
 
 std::string join(const std::vector<std::string>& items, std::string_view separator) {

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "data/cache_format.h"
+#include "data/label_survey.h"
 #include "data/source.h"
 #include "io/buffered_file.h"
 
@@ -74,14 +75,18 @@ class CacheBuilder {
   }
 
  private:
-  void read_file(uint32_t file) {
+  [[nodiscard]] RowSchema schema() const {
     RowSchema schema = spec_.schema;
     schema.text_form = spec_.form->has_words ? TextForm::words : TextForm::text;
     if (spec_.label_use == LabelUse::ignore) {
       schema.label_column.clear();
       schema.needs_label = false;
     }
-    const std::unique_ptr<RowReader> reader = open_rows(spec_.files[file], schema, log_);
+    return schema;
+  }
+
+  void read_file(uint32_t file) {
+    const std::unique_ptr<RowReader> reader = open_rows(spec_.files[file], schema(), log_);
     const int64_t bytes_before = progress_.bytes_read;
     Row row;
     while (reader->next(row)) {
@@ -235,9 +240,25 @@ class CacheBuilder {
                    "give every row the same number of them, or set bad_rows to skip");
   }
 
+  // At the first unknown label: where no label of the files is known the rows are not bad, the file
+  // is another's. Of numbers that are ids but for one (1, 2, 3 for 0, 1, 2) none is trusted, unless
+  // the others may be skipped.
+  void refuse_unlike_labels(const std::string& where) {
+    if (std::exchange(has_looked_at_labels_, true)) return;
+    const auto is_known = [this](std::string_view label) {
+      const auto id = spec_.bad_rows == BadRows::skip
+                          ? LabelLookup(spec_.known_labels).find(label, "")
+                          : spec_.known_labels.find(label);
+      return id.has_value();
+    };
+    const auto labels = labels_unlike(is_known, spec_.files, schema(), hooks_.cancel);
+    if (labels) throw unlike_labels(where, *labels, spec_.known_labels, spec_.rule.is_trained);
+  }
+
   int32_t label_id(const std::string& label, const std::string& where) {
     if (spec_.label_use == LabelUse::known) {
       if (const auto id = known_.find(label, where)) return *id;
+      refuse_unlike_labels(where);
       const Error error = unseen_label(where, label, spec_.known_labels);
       throw RowError(error);
     }
@@ -413,6 +434,7 @@ class CacheBuilder {
   BuildProgress progress_;
   int64_t good_rows_ = 0;     // that the readers returned
   int64_t label_errors_ = 0;  // of those, bad for their label
+  bool has_looked_at_labels_ = false;
   std::vector<std::string> columns_;
   EncodedRow encoded_;
   std::vector<uint16_t> narrow_;

@@ -74,21 +74,31 @@ LabelMap from_data(const LabelRule& rule, const DataLabels& data) {
   return map;
 }
 
-[[noreturn]] void refuse(const LabelRule& rule, const DataLabels& data, const std::string& where) {
-  const std::string last = std::to_string(rule.model.size() - 1);
-  const bool is_nameless = are_only_ids(rule.model);
-  throw Error(
-      ErrorCode::bad_data, where,
-      "the labels of the data are " + list_labels(data.names) +
-          "; those of the trained model are " + list_labels(rule.model) +
-          (is_nameless ? ", which does not say which is which" : ", and the two do not match"),
-      std::string(is_nameless ? "name the model's labels in id2label of its config.json"
-                              : "name the labels of the data as the model does") +
-          (takes_ids(rule.model) ? ", give ids from 0 to " + last + " as labels" : "") +
-          ", or set fresh_head to train a new head for the labels of the data");
+/// `hint`: what else helps.
+Error unlike_trained(const std::string& where, const std::vector<std::string>& data,
+                     const std::vector<std::string>& model, const std::string& hint) {
+  const std::string last = std::to_string(model.size() - 1);
+  const bool is_nameless = are_only_ids(model);
+  return {ErrorCode::bad_data, where,
+          "the labels of the data are " + list_labels(data) + "; those of the trained model are " +
+              list_labels(model) +
+              (is_nameless ? ", which does not say which is which" : ", and the two do not match"),
+          std::string(is_nameless ? "name the model's labels in id2label of its config.json"
+                                  : "name the labels of the data as the model does") +
+              (takes_ids(model) ? ", give ids from 0 to " + last + " as labels" : "") + hint};
 }
 
 }  // namespace
+
+Error unlike_labels(const std::string& where, const Labels& data, const Labels& known,
+                    bool is_trained) {
+  if (is_trained) return unlike_trained(where, data.names(), known.names(), "");
+  return {ErrorCode::bad_data, where,
+          "the labels of the data are " + list_labels(data.names()) +
+              "; those of the training data are " + list_labels(known.names()) +
+              ", and the two do not match",
+          "name the labels as train_file does, or give another file"};
+}
 
 bool are_only_ids(const std::vector<std::string>& names) {
   const auto all_are = [&names](const std::string& prefix) {
@@ -120,7 +130,9 @@ LabelMap map_labels(const LabelRule& rule, const DataLabels& data, const std::st
   const bool binds = rule.is_trained || (!are_only_ids(rule.model) && !asks_for_others);
   if (!rule.model.empty() && binds) {
     if (std::optional<LabelMap> map = match(rule.model, data)) return *std::move(map);
-    if (rule.is_trained) refuse(rule, data, where);
+    if (rule.is_trained)
+      throw unlike_trained(where, data.names, rule.model,
+                           ", or set fresh_head to train a new head for the labels of the data");
   }
   return from_data(rule, data);
 }

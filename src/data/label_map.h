@@ -51,6 +51,11 @@ struct LabelMap {
 [[nodiscard]] LabelMap map_labels(const LabelRule& rule, const DataLabels& data,
                                   const std::string& where);
 
+/// The error for rows none of whose labels is known, with both lists. `is_trained`: those known are
+/// a trained model's, else those of the training data.
+[[nodiscard]] Error unlike_labels(const std::string& where, const Labels& data, const Labels& known,
+                                  bool is_trained);
+
 /// The model's labels for rows that come one by one: names or ids, but one file gives one of the
 /// two.
 class LabelLookup {

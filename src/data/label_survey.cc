@@ -26,6 +26,11 @@ void add(const RowLabel& label, bool is_json, LabelSurvey& survey) {
   survey.has_fraction = survey.has_fraction || (value && *value != std::trunc(*value));
 }
 
+void check_cancelled(const std::atomic<bool>* cancel, const std::string& file) {
+  if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
+    throw Error(ErrorCode::cancelled, file, "reading the data was cancelled");
+}
+
 }  // namespace
 
 LabelSurvey survey_labels(const std::string& file, RowSchema schema, BadRows bad_rows,
@@ -37,12 +42,37 @@ LabelSurvey survey_labels(const std::string& file, RowSchema schema, BadRows bad
   LabelSurvey survey;
   Row row;
   while (reader->next(row)) {
-    if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
-      throw Error(ErrorCode::cancelled, file, "reading the data was cancelled");
+    check_cancelled(cancel, file);
     survey.lists_of_words += row.has_words ? 1 : 0;
     if (row.label) add(*row.label, is_json, survey);
   }
   return survey;
+}
+
+std::optional<Labels> labels_unlike(const std::function<bool(std::string_view)>& is_known,
+                                    const std::vector<std::string>& files, const RowSchema& schema,
+                                    const std::atomic<bool>* cancel) {
+  LabelFinder finder;
+  try {
+    for (const std::string& file : files) {
+      BadRowLog log{.policy = BadRows::skip};
+      const auto reader = open_rows(file, schema, log);
+      Row row;
+      while (reader->next(row)) {
+        check_cancelled(cancel, file);
+        if (!row.label) continue;
+        for (const std::string& label : row.label->items) {
+          if (is_known(label)) return std::nullopt;
+          (void)finder.add(label, file);
+        }
+      }
+    }
+    return finder.finish().labels;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::bad_data || error.code() == ErrorCode::unsupported)
+      return std::nullopt;  // too long, too many, or numbers
+    throw;
+  }
 }
 
 }  // namespace snug::data

@@ -55,7 +55,7 @@ struct CacheSpec {
   int64_t width = 0;  // values that a vector column must have; 0: as many as in the first row
   BadRows bad_rows = BadRows::stop;
   LabelUse label_use = LabelUse::find;
-  LabelRule rule{};                        // with LabelUse::find
+  LabelRule rule{};                        // with LabelUse::known only is_trained counts
   Labels known_labels{};                   // with LabelUse::known
   Overlong overlong = Overlong::truncate;  // the encoder knows it, too
   int64_t stride = 0;                      // of windows

@@ -445,6 +445,37 @@ TEST(Labels, one_unseen_in_training_is_named_with_file_and_line) {
   EXPECT_EQ(report.label_counts, (std::vector<int64_t>{1, 1}));
 }
 
+TEST(Labels, a_file_with_no_label_of_the_model_is_refused_with_both_lists) {
+  const TemporaryFolder folder;
+  CacheSpec spec = spec_of(folder.write("valid.tsv", "text\tlabel\na\tpos\nb\tneg\nc\tpos\n"));
+  spec.label_use = LabelUse::known;
+  spec.known_labels = Labels::from_names({"LABEL_0", "LABEL_1"});
+  const auto refused = [&](const std::string& text) {
+    expect_error([&] { build_token_cache(folder.file("c"), spec, toy_encoder(16)); },
+                 ErrorCode::bad_data, text);
+  };
+  for (const BadRows policy : {BadRows::stop, BadRows::skip}) {
+    spec.bad_rows = policy;
+    spec.rule.is_trained = true;
+    refused(
+        "valid.tsv:2] the labels of the data are neg, pos; those of the trained model are "
+        "LABEL_0, LABEL_1, which does not say which is which\nhint: name the model's labels");
+    spec.rule.is_trained = false;
+    refused(
+        "those of the training data are LABEL_0, LABEL_1, and the two do not match\nhint: name "
+        "the labels as train_file does");
+  }
+}
+
+TEST(Labels, ids_with_a_row_of_another_label_are_kept_where_that_row_may_be_skipped) {
+  const TemporaryFolder folder;
+  CacheSpec spec = spec_of(folder.write("valid.tsv", "text\tlabel\na\tother\nb\t0\nc\t1\n"));
+  spec.label_use = LabelUse::known;
+  spec.known_labels = Labels::from_names({"no", "yes"});
+  spec.bad_rows = BadRows::skip;
+  EXPECT_EQ(build_token_cache(folder.file("c"), spec, toy_encoder(16)).kept, 2);
+}
+
 TEST(TokenCache, prediction_keeps_every_row_in_order_and_needs_no_label) {
   const TemporaryFolder folder;
   CacheSpec spec = spec_of(folder.write(

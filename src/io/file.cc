@@ -47,6 +47,8 @@ std::string hint_for(int error_number) {
       return "this is a folder: give a file";
     case ENOTDIR:
       return "a part of the path is a file, not a folder";
+    case ELOOP:
+      return "links of the path lead back to one another: remove one";
     case EMFILE:
     case ENFILE:
       return "raise the limit of open files (ulimit -n)";
@@ -71,7 +73,7 @@ int open_or_throw(const std::string& path, int flags, std::string_view operation
 
 void throw_system_error(const std::string& path, std::string_view operation, int error_number,
                         int64_t needed_bytes) {
-  if (error_number == ENOENT && is_dangling(path)) throw_dangling(path);
+  if ((error_number == ENOENT || error_number == ELOOP) && is_dangling(path)) throw_dangling(path);
   std::string message = "cannot " + std::string(operation) + ": " + std::strerror(error_number);
   if (is_out_of_space(error_number) && needed_bytes >= 0) {
     message += " (" + std::to_string(needed_bytes) + " bytes more are needed here)";

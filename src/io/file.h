@@ -104,7 +104,7 @@ struct FileStamp {
 /// False where nothing is there; any other failure (a disk's, a permission's) is Error{io}.
 [[nodiscard]] bool file_exists(const std::string& path);
 [[nodiscard]] bool is_folder(const std::string& path);
-/// A symbolic link whose target does not exist.
+/// A symbolic link whose target does not exist, or that leads back to itself.
 [[nodiscard]] bool is_dangling(const std::string& path);
 [[noreturn]] void throw_dangling(const std::string& path);
 /// Links are not followed.

@@ -100,6 +100,19 @@ TEST(File, a_link_to_nothing_is_called_that) {
   EXPECT_ERROR((void)read_all(link, 10), text);
 }
 
+TEST(File, links_that_lead_back_to_one_another_are_called_that) {
+  const TestFolder folder;
+  const std::string link = folder / "link";
+  const std::string other = folder / "other";
+  ASSERT_EQ(::symlink("other", link.c_str()), 0);
+  ASSERT_EQ(::symlink("link", other.c_str()), 0);
+  const char* text =
+      "is a symbolic link to 'other', from where links lead back to it\nhint: remove";
+  EXPECT_ERROR(make_folders(link), text);
+  EXPECT_ERROR((void)read_all(link, 10), text);
+  EXPECT_ERROR(make_folders(link + "/below"), "hint: links of the path lead back to one another");
+}
+
 TEST(File, a_full_disk_names_the_bytes_that_do_not_fit) {
   File full = File::append("/dev/full");
   EXPECT_ERROR(full.write_all("12345"),

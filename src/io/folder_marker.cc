@@ -75,6 +75,21 @@ FolderFiles parse_objects(const JsonValue& root) {
   return files;
 }
 
+/// How the names of all files end that Snug reads in such a folder: weights, states, configurations
+/// and tokenizers. What others put beside them (README.md, .DS_Store) ends otherwise.
+constexpr const char* kReadSuffixes[] = {".json", ".safetensors", ".bin", ".txt", ".model"};
+
+bool is_read(const std::string& name) {
+  return std::ranges::any_of(kReadSuffixes,
+                             [&](const char* suffix) { return name.ends_with(suffix); });
+}
+
+[[noreturn]] void fail_unnamed(const std::string& path, const std::string& hint) {
+  fail_marker(path,
+              "the folder's marker does not name the file; if you put it there, move it elsewhere",
+              hint);
+}
+
 void check_file(const std::string& path, const FileRecord& record, const std::string& hint) {
   if (!file_exists(path)) fail_marker(path, "the file is gone; the folder's marker names it", hint);
   const int64_t bytes = File::open_read(path).size_bytes();
@@ -115,7 +130,12 @@ FolderFiles read_marker(const std::string& folder) {
 
 FolderCheck check_folder(const std::string& folder) {
   FolderCheck check = FolderCheck::by_hash;
-  for (const auto& [name, record] : read_marker(folder)) {
+  const FolderFiles files = read_marker(folder);
+  for (const std::string& name : list_folder(folder)) {
+    const std::string path = folder + "/" + name;
+    if (is_read(name) && !files.contains(name) && file_exists(path)) fail_unnamed(path, kTakeCopy);
+  }
+  for (const auto& [name, record] : files) {
     check_file(folder + "/" + name, record, kTakeCopy);
     if (record.sha256.empty()) check = FolderCheck::by_size;
   }
@@ -127,10 +147,12 @@ void check_file_of_folder(const std::string& folder, const std::string& name) {
   if (!file_exists(marker)) return;
   const FolderFiles files = read_marker(folder);
   const auto found = files.find(name);
-  if (found == files.end()) return;
-  check_file(folder + "/" + name, found->second,
-             "take it from a copy; to read as a model what was changed on purpose, remove " +
-                 marker + " (a resume needs it)");
+  const std::string path = folder + "/" + name;
+  const std::string hint =
+      "take it from a copy; to read as a model what was changed on purpose, remove " + marker +
+      " (a resume needs it)";
+  if (found != files.end()) return check_file(path, found->second, hint);
+  if (file_exists(path)) fail_unnamed(path, hint);
 }
 
 }  // namespace snug::io

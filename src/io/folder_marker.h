@@ -31,12 +31,13 @@ using FolderFiles = std::map<std::string, FileRecord, std::less<>>;
 [[nodiscard]] FolderFiles read_marker(const std::string& folder);
 
 enum class FolderCheck : uint8_t { by_hash, by_size };
-/// Compares every file that the marker names with what was written; names that it lacks do not
-/// count. Throws Error{bad_data} naming the first file that differs. by_size: the marker is of
-/// format 1. Cost: the folder is read once, in bounded memory.
+/// Compares every file that the marker names with what was written. A file that Snug would read, by
+/// the end of its name, must be named; others do not count. Throws Error{bad_data} naming the first
+/// file that differs. by_size: the marker is of format 1. Cost: the folder is read once, in bounded
+/// memory.
 FolderCheck check_folder(const std::string& folder);
-/// As check_folder for one file of a folder that others may change; without a marker, or where the
-/// marker does not name the file, it is not Snug's and passes.
+/// As check_folder for one file of a folder that others may change. Without a marker the folder is
+/// not Snug's and passes; so does a file that is neither named nor there.
 void check_file_of_folder(const std::string& folder, const std::string& name);
 
 }  // namespace snug::io

@@ -40,6 +40,25 @@ TEST(FolderMarker, a_changed_byte_a_cut_and_a_lost_file_are_named) {
   EXPECT_ERROR((void)check_folder(target), "is gone");
 }
 
+TEST(FolderMarker, what_would_be_read_must_be_named_and_what_others_put_there_need_not) {
+  const TestFolder root;
+  const std::string target = make_folder(root);
+  for (const char* name : {".DS_Store", "README.md", "notes", "chart.png"})
+    write_file(target + "/" + name, "x");
+  make_folders(target + "/a.bin");
+  EXPECT_EQ(check_folder(target), FolderCheck::by_hash);
+  for (const char* name : {"model.safetensors", "config.json", "pytorch_model.bin", "vocab.txt",
+                           "sentencepiece.bpe.model"}) {
+    const std::string path = target + "/" + name;
+    EXPECT_NO_THROW(check_file_of_folder(target, name));  // there is none
+    write_file(path, "x");
+    EXPECT_ERROR((void)check_folder(target), path);
+    EXPECT_ERROR(check_file_of_folder(target, name), "remove " + target);
+    remove_all(path);
+  }
+  EXPECT_EQ(check_folder(target), FolderCheck::by_hash);
+}
+
 TEST(FolderMarker, the_older_format_is_checked_by_size) {
   const TestFolder root;
   const std::string target = make_folder(root);
@@ -47,6 +66,9 @@ TEST(FolderMarker, the_older_format_is_checked_by_size) {
   EXPECT_EQ(check_folder(target), FolderCheck::by_size);
   write_file(target + "/weights", "01234567");
   EXPECT_ERROR((void)check_folder(target), "has 8 bytes");
+  write_file(target + "/weights", "0123456789");
+  write_file(target + "/config.json", "{}");
+  EXPECT_ERROR((void)check_folder(target), target + "/config.json");
 }
 
 TEST(FolderMarker, what_is_no_marker_is_refused) {

@@ -89,18 +89,20 @@ std::string parent_folder(const std::string& path) {
 bool is_dangling(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) &&
-         ::stat(path.c_str(), &status) != 0 && errno == ENOENT;
+         ::stat(path.c_str(), &status) != 0 && (errno == ENOENT || errno == ELOOP);
 }
 
 void throw_dangling(const std::string& path) {
+  struct stat status {};
+  const bool is_loop = ::stat(path.c_str(), &status) != 0 && errno == ELOOP;
   char target[4096];
   const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
   throw Error(ErrorCode::io, path,
               "is a symbolic link to " +
                   (length > 0 ? "'" + std::string(target, static_cast<size_t>(length)) + "'"
                               : std::string("something")) +
-                  ", which does not exist",
-              "create what it points to, or remove the link");
+                  (is_loop ? ", from where links lead back to it" : ", which does not exist"),
+              is_loop ? "remove one of the links" : "create what it points to, or remove the link");
 }
 
 void make_folders(const std::string& path) {

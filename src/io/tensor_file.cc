@@ -71,11 +71,6 @@ T convert(StoredType type, const std::byte* src) {
   }
 }
 
-bool is_float(StoredType type) {
-  return type == StoredType::f64 || type == StoredType::f32 || type == StoredType::f16 ||
-         type == StoredType::bf16;
-}
-
 /// Elements of the innermost dimensions that lie one behind the other.
 int64_t run_of(const TensorInfo& tensor) {
   if (tensor.strides.empty()) return tensor.elements();
@@ -101,6 +96,11 @@ int64_t place_of(const TensorInfo& tensor, int64_t element) {
 
 std::string_view to_string(StoredType type) { return row_of(type).name; }
 int64_t bytes_of(StoredType type) { return row_of(type).bytes; }
+
+bool is_real(StoredType type) {
+  return type == StoredType::f64 || type == StoredType::f32 || type == StoredType::f16 ||
+         type == StoredType::bf16;
+}
 
 bool parse_stored_type(std::string_view word, StoredType& type) {
   const auto* row = std::find_if(kTypes.begin(), kTypes.end(),
@@ -168,7 +168,7 @@ template <class T>
 void TensorFile::read_as(std::string_view name, int64_t first, std::span<T> dst) const {
   const TensorInfo& tensor = require(name);
   const std::string_view type_name = to_string(tensor.dtype);
-  if (!is_float(tensor.dtype)) {
+  if (!is_real(tensor.dtype)) {
     throw Error(ErrorCode::bad_data, path(),
                 "tensor " + quote_json(name) + " is " + std::string(type_name) +
                     "; F32, F16, BF16 or F64 is wanted",
@@ -202,7 +202,7 @@ void TensorFile::read_as(std::string_view name, int64_t first, std::span<T> dst)
 void TensorFile::require_elements(std::string_view name, size_t wanted) const {
   const TensorInfo& tensor = require(name);
   const int64_t elements = tensor.elements();
-  if (!is_float(tensor.dtype) || std::cmp_equal(wanted, elements)) return;  // read_as refuses it
+  if (!is_real(tensor.dtype) || std::cmp_equal(wanted, elements)) return;  // read_as refuses it
   throw Error(ErrorCode::bad_data, path(),
               "tensor " + quote_json(name) + " has " + std::to_string(elements) + " elements; " +
                   std::to_string(wanted) + " are wanted",

@@ -36,6 +36,8 @@ enum class StoredType : uint8_t {
 /// The word of safetensors: "F32", "BF16", "BOOL".
 [[nodiscard]] std::string_view to_string(StoredType type);
 [[nodiscard]] int64_t bytes_of(StoredType type);
+/// F64, F32, F16 or BF16.
+[[nodiscard]] bool is_real(StoredType type);
 /// The type of that word; false where there is none.
 [[nodiscard]] bool parse_stored_type(std::string_view word, StoredType& type);
 

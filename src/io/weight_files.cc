@@ -2,8 +2,10 @@
 #include "io/weight_files.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
+#include "base/finite.h"
 #include "base/stop.h"
 #include "io/json_file.h"
 #include "io/json_tree.h"
@@ -15,8 +17,8 @@
 namespace snug::io {
 namespace {
 
-constexpr const char* kEntries[] = {"model.safetensors", "model.safetensors.index.json",
-                                    "pytorch_model.bin", "pytorch_model.bin.index.json"};
+constexpr std::string_view kEntries[] = {"model.safetensors", "model.safetensors.index.json",
+                                         "pytorch_model.bin", "pytorch_model.bin.index.json"};
 constexpr int64_t kPartBytes = 256 << 10;
 constexpr int64_t kMaxIndexBytes = int64_t{64} << 20;
 
@@ -36,14 +38,50 @@ bool is_plain_name(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
+template <class T>
+void require_finite(const TensorFile& file, const TensorInfo& tensor, int64_t first,
+                    std::span<const std::byte> part) {
+  const std::span<const T> values{reinterpret_cast<const T*>(part.data()), part.size() / sizeof(T)};
+  const int64_t at = first_not_finite(values);
+  if (at < 0) return;
+  const T value = values[static_cast<size_t>(at)];
+  NotFinite found{.name = tensor.name, .element = first + at};
+  if constexpr (std::is_same_v<T, double>) {
+    found.value = value;
+  } else {
+    found.value = static_cast<double>(to_f32(value));
+  }
+  refuse_not_finite(file.path(), found);
+}
+
+void require_finite(const TensorFile& file, const TensorInfo& tensor, int64_t first,
+                    std::span<const std::byte> part) {
+  switch (tensor.dtype) {
+    case StoredType::f64:
+      return require_finite<double>(file, tensor, first, part);
+    case StoredType::f32:
+      return require_finite<float>(file, tensor, first, part);
+    case StoredType::bf16:
+      return require_finite<Bf16>(file, tensor, first, part);
+    case StoredType::f16:
+      return require_finite<F16>(file, tensor, first, part);
+    default:
+      return;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> weight_entries(const std::string& folder) {
   std::vector<std::string> found;
-  for (const char* name : kEntries) {
-    if (file_exists(folder + "/" + name)) found.emplace_back(name);
+  for (const std::string_view name : kEntries) {
+    if (file_exists(folder + "/" + std::string(name))) found.emplace_back(name);
   }
   return found;
+}
+
+bool is_weight_entry(std::string_view name) {
+  return std::ranges::find(kEntries, name) != std::end(kEntries);
 }
 
 TensorFile open_tensors(const std::string& path) {
@@ -54,20 +92,23 @@ TensorFile open_tensors(const std::string& path) {
 }
 
 TensorToWrite same_tensor(const TensorFile& file, const TensorInfo& tensor, std::string name) {
-  return {.name = std::move(name),
-          .dtype = tensor.dtype,
-          .shape = tensor.shape,
-          .make = [&file, &tensor](const TensorToWrite::Put& put) {
-            std::vector<std::byte> part(kPartBytes);
-            const int64_t size = bytes_of(tensor.dtype);
-            const int64_t at_once = kPartBytes / size;
-            for (int64_t first = 0; first < tensor.elements(); first += at_once) {
-              stop_point();
-              const int64_t count = std::min(at_once, tensor.elements() - first);
-              file.read(tensor, first, count, part.data());
-              put({part.data(), static_cast<size_t>(count * size)});
-            }
-          }};
+  return {
+      .name = std::move(name),
+      .dtype = tensor.dtype,
+      .shape = tensor.shape,
+      .make = [&file, &tensor](const TensorToWrite::Put& put) {
+        std::vector<std::byte> part(kPartBytes);
+        const int64_t size = bytes_of(tensor.dtype);
+        const int64_t at_once = kPartBytes / size;
+        for (int64_t first = 0; first < tensor.elements(); first += at_once) {
+          stop_point();
+          const int64_t count = std::min(at_once, tensor.elements() - first);
+          file.read(tensor, first, count, part.data());
+          const std::span<const std::byte> bytes{part.data(), static_cast<size_t>(count * size)};
+          require_finite(file, tensor, first, bytes);
+          put(bytes);
+        }
+      }};
 }
 
 WeightFiles::WeightFiles(const std::string& path) : path_(entry_of(path)) {

@@ -16,12 +16,15 @@ namespace snug::io {
 /// The names under which weights lie in the folder, those that are read first: safetensors before
 /// torch.save's form and one file before shards, as transformers does.
 [[nodiscard]] std::vector<std::string> weight_entries(const std::string& folder);
+/// One of those names, whatever it stands for.
+[[nodiscard]] bool is_weight_entry(std::string_view name);
 
 /// Opens one file of tensors: of torch.save where it is called so (.bin, .pt, .pth), else of
 /// safetensors.
 [[nodiscard]] TensorFile open_tensors(const std::string& path);
 
-/// The tensor as it is stored, for another file, read a few bytes at a time. Refers to both.
+/// The tensor as it is stored, for another file, read a few bytes at a time. Refers to both. Making
+/// it throws Error{numeric} for a real element that is not finite.
 [[nodiscard]] TensorToWrite same_tensor(const TensorFile& file, const TensorInfo& tensor,
                                         std::string name);
 

@@ -11,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/numbers.h"
 #include "session/coded_weight.h"
 #include "session/finite.h"
 #include "session/session_impl.h"
@@ -298,8 +299,8 @@ StepResult Session::step(const RowSource& batch, const StepOptions& options) {
   if (!options.is_skipped) it.count_update(falls);
   if (!falls && (has_overflowed || !std::isfinite(result.loss)))
     throw Error(ErrorCode::numeric, "update " + std::to_string(it.counts.drawn),
-                "not finite: loss " + std::to_string(result.loss) + ", gradient norm " +
-                    std::to_string(result.grad_norm) +
+                "not finite: loss " + number_text(result.loss) + ", gradient norm " +
+                    number_text(result.grad_norm) +
                     (it.planned->rule.loss_scale.scaling == optim::LossScaling::none
                          ? std::string()
                          : " at a loss scale of " + fmt::format("{}", scale)),
@@ -390,7 +391,7 @@ void require_f32(const std::string& name, DType dtype) {
 }
 
 void check_finite(const std::string& name, std::span<const float> values, int64_t first) {
-  const int64_t bad = train::first_not_finite(values);
+  const int64_t bad = first_not_finite(values);
   if (bad >= 0)
     throw Error(ErrorCode::numeric, name,
                 "element " + std::to_string(first + bad) + " is not finite");
@@ -485,15 +486,13 @@ void Session::initialize(const std::string& name) {
 }
 
 std::string Session::find_not_finite() const {
-  const std::optional<train::NotFinite> found = train::find_not_finite(*impl_->engine);
+  const std::optional<NotFinite> found = train::find_not_finite(*impl_->engine);
   return found ? found->text() : std::string();
 }
 
 void Session::require_finite(const std::string& where) const {
-  const std::string found = find_not_finite();
-  if (!found.empty())
-    throw Error(ErrorCode::numeric, where, "the weights are not finite: " + found,
-                "take weights from before that, such as best/ or a checkpoint-N/");
+  const std::optional<NotFinite> found = train::find_not_finite(*impl_->engine);
+  if (found) refuse_not_finite(where, *found);
 }
 
 int64_t Session::measured_arena_bytes() {

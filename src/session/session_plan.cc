@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/numbers.h"
 #include "base/stop.h"
 #include "fit/saved_plan.h"
 #include "fit/splits.h"
@@ -160,7 +161,7 @@ const SessionOptions& checked(const SessionOptions& options) {
          "give 0 for the planner's choice, or at most batch_rows");
   check_not_negative("learning_rate", options.learning_rate, "give 0 or more");
   if (!(options.max_grad_norm >= 0))
-    fail("max_grad_norm", std::to_string(options.max_grad_norm) + " is below 0",
+    fail("max_grad_norm", number_text(options.max_grad_norm) + " is below 0",
          "give 0 for no clipping");
   if (options.lr_scheduler_type != ScheduleKind::constant && options.max_steps < 1)
     fail("max_steps", "a falling learning rate needs to know where it ends", "give max_steps");
@@ -172,7 +173,7 @@ const SessionOptions& checked(const SessionOptions& options) {
     fail(options.warmup_steps < 0 ? "warmup_steps" : "max_steps", "it is below 0",
          "give 0 or more");
   if (!(options.layerwise_lr_decay > 0 && options.layerwise_lr_decay <= 1))
-    fail("layerwise_lr_decay", std::to_string(options.layerwise_lr_decay) + " is not within (0, 1]",
+    fail("layerwise_lr_decay", number_text(options.layerwise_lr_decay) + " is not within (0, 1]",
          "give 1 for the same rate everywhere");
   check_effect(options);
   (void)loss_scale_of(options);
@@ -190,7 +191,7 @@ const SessionOptions& checked(const SessionOptions& options) {
 
 void check_not_negative(const char* option, double value, const char* hint) {
   if (!(value >= 0 && std::isfinite(value)))
-    fail(option, std::to_string(value) + " is not 0 or more", hint);
+    fail(option, number_text(value) + " is not 0 or more", hint);
 }
 
 train::Recipe recipe_of(const SessionOptions& options) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/numbers.h"
+
 namespace snug::train {
 namespace {
 
@@ -70,7 +72,7 @@ double run_pieces(Engine& engine, const BatchSource& batch, int64_t drawn, doubl
     engine.run(program);
     loss += scalar(program, kLossName);
   }
-  return loss;
+  return plain_nan(loss);
 }
 
 UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateStart& start,
@@ -83,7 +85,7 @@ UpdateResult run_update(Engine& engine, const BatchSource& batch, const UpdateSt
   if (engine.update() != nullptr) engine.run(*engine.update());
   Executable& program = engine.train(engine.bucket_of(batch.length()));
   const Executable& updated = engine.update() != nullptr ? *engine.update() : program;
-  result.grad_norm = scalar(updated, kGradNormName);
+  result.grad_norm = plain_nan(scalar(updated, kGradNormName));
   const bool is_finite = std::isfinite(result.grad_norm);
   if (!is_finite || has_two_passes) kept.restore(engine);
   if (!has_two_passes || !is_finite || options.is_skipped) return result;

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "base/finite.h"
 #include "base/half.h"
 #include "base/stop.h"
 #include "io/atomic_folder.h"
@@ -38,11 +39,6 @@ constexpr const char* kCopied[] = {"tokenizer.json",
                                    "sentencepiece.bpe.model",
                                    "preprocessor_config.json"};
 
-bool is_real(StoredType type) {
-  return type == StoredType::f64 || type == StoredType::f32 || type == StoredType::f16 ||
-         type == StoredType::bf16;
-}
-
 /// Rounded to the nearest, ties to even.
 template <class T>
 void cast(std::span<const float> from, T (*round)(float), std::vector<std::byte>& to,
@@ -50,7 +46,7 @@ void cast(std::span<const float> from, T (*round)(float), std::vector<std::byte>
   to.resize(from.size() * sizeof(T));
   for (size_t i = 0; i < from.size(); ++i) {
     const T value = round(from[i]);
-    if (std::isfinite(from[i]) && !std::isfinite(to_f32(value)))
+    if (!std::isfinite(to_f32(value)))
       throw Error(ErrorCode::numeric, name,
                   std::to_string(from[i]) + " is too large for the type that is asked for",
                   "export as bfloat16 or float32");
@@ -72,6 +68,7 @@ io::TensorToWrite cast_tensor(const io::TensorFile& file, const io::TensorInfo& 
           stop_point();
           values.resize(static_cast<size_t>(std::min(kPartElements, tensor.elements() - first)));
           file.read_f32(tensor.name, first, values);
+          require_finite(file.path(), tensor.name, values, first);
           if (type == StoredType::f32) {
             put(std::as_bytes(std::span<const float>(values)));
             continue;

@@ -14,7 +14,7 @@ namespace snug::train {
 /// model.safetensors under the names of today, real ones in this type (none: as they are stored);
 /// config.json as it is but for its type; the files of tokenizer and preprocessor as they are. The
 /// folder appears whole or not at all; a part of a weight at a time is in memory. Throws
-/// Error{numeric} for a finite weight that the type cannot hold.
+/// Error{numeric} for a weight that is not finite and for one that the type cannot hold.
 void write_exported_model(const std::string& folder, const Model& model,
                           std::optional<io::StoredType> type);
 

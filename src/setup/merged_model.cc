@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/finite.h"
 #include "io/atomic_folder.h"
 #include "network/facts.h"
 #include "setup/adapter_folder.h"
@@ -17,6 +18,7 @@ namespace {
 std::vector<float> read(const io::TensorFile& file, const io::TensorInfo& tensor) {
   std::vector<float> values(static_cast<size_t>(tensor.elements()));
   file.read_f32(tensor.name, values);
+  require_finite(file.path(), tensor.name, values);
   return values;
 }
 
@@ -33,7 +35,9 @@ class MergedWeights {
     std::vector<float> values = read(base_.file_of(found->name), *found);
     digest_.add(weight.name, values);
     const auto& maps = model_.lora.match;
-    if (std::find(maps.begin(), maps.end(), weight.name) != maps.end()) add_adapter(weight, values);
+    if (std::find(maps.begin(), maps.end(), weight.name) == maps.end()) return values;
+    add_adapter(weight, values);
+    require_finite(model_.adapter_folder, weight.name, values);  // sums that f32 does not hold
     return values;
   }
   /// When all were made.

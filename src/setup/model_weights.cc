@@ -115,12 +115,6 @@ bool is_counter(const std::string& name) {
                      [&](const char* counter) { return name.ends_with(counter); });
 }
 
-bool is_real(io::StoredType type) {
-  using io::StoredType;
-  return type == StoredType::f32 || type == StoredType::f16 || type == StoredType::bf16 ||
-         type == StoredType::f64;
-}
-
 // ---- what does not match ----
 
 struct Mismatch {
@@ -165,6 +159,14 @@ void refuse_other_weights(const std::string& folder) {
   if (files.empty()) return;
   for (const std::string& name : files)  // of a cache whose downloads are gone
     if (io::is_dangling(folder + "/" + name)) io::throw_dangling(folder + "/" + name);
+  for (const std::string& name : files) {
+    if (!io::is_weight_entry(name)) continue;  // those that are files would have been read
+    const std::string path = folder + "/" + name;
+    throw Error(
+        ErrorCode::bad_data, path,
+        io::is_folder(path) ? "is a folder, not a file of weights" : "is not a regular file",
+        "put the file of the weights in its place");
+  }
   throw Error(
       ErrorCode::bad_data, folder,
       "the folder has neither model.safetensors nor pytorch_model.bin, and the weights that "

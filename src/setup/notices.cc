@@ -8,6 +8,7 @@
 
 #include "io/file.h"
 #include "io/weight_files.h"
+#include "optim/schedule.h"
 #include "setup/listed.h"
 #include "setup/model_network.h"
 #include "snug/session.h"
@@ -130,11 +131,13 @@ std::string resize_notice(const RunConfig& config, const Model& model) {
 }
 
 std::string warmup_warning(const RunConfig& config, int64_t updates) {
-  if (updates <= 0 || config.warmup_steps < updates) return {};
+  const int64_t warmup = optim::resolve_warmup(config.warmup_steps, config.warmup_ratio, updates);
+  if (updates <= 0 || warmup < updates) return {};
+  const char* const key = config.warmup_steps > 0 ? "warmup_steps" : "warmup_ratio";
   return fmt::format(
-      "warning: warmup_steps {} in a run of {} updates: the learning rate rises to the end and "
-      "never reaches {:.3g}",
-      config.warmup_steps, updates, config.learning_rate);
+      "warning: {} {} in a run of {} updates: the learning rate rises to the end and never reaches "
+      "{:.3g}",
+      key, config.get(key), updates, config.learning_rate);
 }
 
 }  // namespace snug::train

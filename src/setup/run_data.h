@@ -81,7 +81,7 @@ struct FileLabels {
   const data::RowForm* form = nullptr;
   int64_t width = 0;  // numbers in a label; 0: as many as in the first row
   data::LabelUse use = data::LabelUse::ignore;
-  data::LabelRule rule{};  // with LabelUse::find
+  data::LabelRule rule{};  // with LabelUse::known only is_trained counts
   data::Labels known{};    // with LabelUse::known
 };
 /// One file of text. Says which rows are left out.

@@ -202,7 +202,7 @@ TrainedRows TextInput::open_rows(const RunConfig& config, const RunOptions& opti
   FileLabels labels{.form = &*model.task->rows,
                     .width = model.traits.num_labels,
                     .use = use,
-                    .rule = {},
+                    .rule = {.is_trained = true},
                     .known = {}};
   if (use == data::LabelUse::known) labels.known = data::Labels::from_names(model.labels);
   auto cache = std::make_unique<data::TokenCache>(

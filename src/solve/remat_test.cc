@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -267,6 +268,20 @@ TEST(SolveRemat, A_time_limit_holds_for_reading_bounds_and_search_and_for_a_whol
   ASSERT_FALSE(curve.points.empty());
   EXPECT_EQ(curve.points.back().peak_bytes, report.keep_all_peak_bytes);
   std::filesystem::remove(file);
+}
+
+TEST(SolveRemat, A_time_limit_that_is_no_number_of_seconds_is_refused) {
+  const Folder folder;
+  RematRequest request;
+  request.file = folder.write("p.json", kChain);
+  request.budget = "1.0";
+  for (const double bad : {std::nan(""), -std::nan(""), HUGE_VAL, -HUGE_VAL, -1.0}) {
+    request.time_limit_seconds = bad;
+    EXPECT_THROW((void)solve_remat(request), Error) << bad;
+    EXPECT_THROW((void)remat_curve(request), Error) << bad;
+  }
+  request.time_limit_seconds = 1e300;
+  EXPECT_TRUE(solve_remat(request).fits);
 }
 
 TEST(SolveRemat, A_curve_falls_and_every_point_is_valid) {

@@ -51,6 +51,13 @@ int64_t resolve_budget(const std::string& text, int64_t keep_all_bytes) {
   return static_cast<int64_t>(std::floor(fraction * static_cast<double>(keep_all_bytes) + 1e-6));
 }
 
+void check_time_limit(double seconds) {
+  if (seconds >= 0 && std::isfinite(seconds)) return;
+  throw Error(ErrorCode::bad_config, "--time-limit",
+              number_text(seconds) + " is no number of seconds of 0 or more",
+              "give seconds (0.5), or leave it out for a search without a time limit");
+}
+
 // One problem with what does not depend on the budget.
 class Solver {
  public:
@@ -114,6 +121,7 @@ class Solver {
 
  private:
   static plan::Problem load(const RematRequest& request) {
+    check_time_limit(request.time_limit_seconds);
     StopConditions conditions{request.cancel, std::nullopt};
     if (request.time_limit_seconds > 0) conditions.deadline = deadline_of(Clock::now(), request);
     try {

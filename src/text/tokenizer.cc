@@ -203,6 +203,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     }
     file = path / files.front();
   } else if (!io::file_exists(file)) {
+    if (io::is_dangling(file)) io::throw_dangling(file);
     throw Error(ErrorCode::io, file, "there is no such file or folder",
                 "check the path of the tokenizer");
   }

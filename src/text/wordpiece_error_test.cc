@@ -2,6 +2,7 @@
 // Broken, truncated and unsupported tokenizer files: one clear error each, never a crash.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -54,6 +55,9 @@ TEST(WordPieceErrors, vocab_txt_that_is_no_vocabulary) {
 TEST(WordPieceErrors, paths_that_lead_nowhere) {
   const TemporaryFolder folder;
   expect_error(load_error(folder.path() / "none"), "io", "there is no such file or folder");
+  std::filesystem::create_symlink("nowhere", folder.path() / "link");
+  expect_error(load_error(folder.path() / "link"), "io",
+               "is a symbolic link to 'nowhere', which does not exist");
   expect_error(load_error(folder.path()), "io", "neither tokenizer.json nor vocab.txt");
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/numbers.h"
 #include "ops/optimizer/optimizers.h"
 #include "snug/error.h"
 
@@ -18,6 +19,10 @@ double usual_epsilon(const RunConfig& config) {
 
 bool is_extreme(const ParameterGroup& group) {
   return group.learning_rate.value_or(0) > 1 || group.weight_decay.value_or(0) > 1;
+}
+
+bool has_constant_scale(const RunConfig& config) {
+  return config.loss_scale.find_first_of("0123456789") == 0;
 }
 
 // Values of the recipe that no training needs, first; then what helps in general.
@@ -35,34 +40,52 @@ std::string advice(const RunConfig& config) {
   add(std::any_of(config.param_groups.begin(), config.param_groups.end(), is_extreme), "lower",
       "param_groups");
   if (!extreme.empty()) return extreme;
-  const bool has_constant_scale = config.loss_scale.find_first_of("0123456789") == 0;
-  if (has_constant_scale) return "set loss_scale to dynamic, or lower learning_rate";
+  if (has_constant_scale(config)) return "set loss_scale to dynamic, or lower learning_rate";
   return config.max_grad_norm > 0 ? "lower learning_rate or raise warmup_steps"
                                   : "lower learning_rate, raise warmup_steps or set max_grad_norm";
 }
 
 }  // namespace
 
-void CheckpointWriter::fail(int64_t step, const std::string& what) const {
+void CheckpointWriter::fail(int64_t step, int64_t moves, const std::string& what) const {
   const std::string last = training_.folder.last();
-  const std::string kept = good_step_
-                               ? "nothing of this was saved: the last good checkpoint is " + last +
-                                     " (after update " + std::to_string(*good_step_) + ")"
-                               : "nothing of this was saved, and there is no checkpoint yet";
-  throw Error(ErrorCode::numeric, "update " + std::to_string(step), what + "; " + kept,
-              advice(*training_.config) +
-                  (good_step_ ? ", and add --resume to go on from that checkpoint"
-                              : ", and add --resume to begin again in this folder"));
+  const std::string helps = advice(*training_.config);
+  // Weights that have not moved since give the same again, whatever the rate; under a loss scale it
+  // may be the scale's fault.
+  const bool has_scale =
+      training_.session->has_dynamic_loss_scale() || has_constant_scale(*training_.config);
+  const bool is_same = moves == good_moves_ && !has_scale;
+  const std::string of_last =
+      last + " (after update " + std::to_string(good_step_.value_or(0)) + ")";
+  std::string kept;
+  std::string hint;
+  if (is_same && good_step_) {
+    kept = "the weights of the last checkpoint, " + of_last + ", give it already";
+    hint = helps + ", and begin again: remove " + last +
+           " and add --resume, or give another output_dir";
+  } else if (is_same) {
+    kept = "the weights that training begins with give it already";
+    hint = "take another model, or look for extreme values in the data and in class_weights";
+  } else if (good_step_) {
+    kept = "nothing of this was saved: the last good checkpoint is " + of_last;
+    hint = helps + ", and add --resume to go on from that checkpoint";
+  } else {
+    kept = "nothing of this was saved, and there is no checkpoint yet";
+    hint = helps + ", and add --resume to begin again in this folder";
+  }
+  throw Error(ErrorCode::numeric, "update " + std::to_string(step), what + "; " + kept, hint);
 }
 
-void CheckpointWriter::require_finite(const EvalMetrics& metrics, int64_t step) const {
+void CheckpointWriter::require_finite(const EvalMetrics& metrics, const TrainState& state) const {
   if (std::isfinite(metrics.loss)) return;
-  fail(step, "the loss of the evaluation is not finite: " + std::to_string(metrics.loss));
+  fail(state.step, state.optimizer_step,
+       "the loss of the evaluation is not finite: " + number_text(metrics.loss));
 }
 
-void CheckpointWriter::require_finite_values(int64_t step) const {
+void CheckpointWriter::require_finite_values(const TrainState& state) const {
   const std::string found = training_.session->find_not_finite();
-  if (!found.empty()) fail(step, "the weights are not finite: " + found);
+  if (!found.empty())
+    fail(state.step, state.optimizer_step, "the weights are not finite: " + found);
 }
 
 TrainerState CheckpointWriter::trainer_state(const TrainState& state) const {
@@ -84,18 +107,19 @@ TrainerState CheckpointWriter::trainer_state(const TrainState& state) const {
 }
 
 std::string CheckpointWriter::save_last(const TrainState& state) {
-  require_finite_values(state.step);
+  require_finite_values(state);
   const TrainerState trainer = trainer_state(state);
   const RunState both{.own = state, .trainer = trainer};
   std::string sha256 =
       save_checkpoint(training_.folder.last(), *training_.session, *training_.model,
                       training_.tokenizer, training_.base_sha256, &both);
   good_step_ = state.step;
+  good_moves_ = state.optimizer_step;
   return sha256;
 }
 
-void CheckpointWriter::save_best(int64_t step) const {
-  require_finite_values(step);
+void CheckpointWriter::save_best(const TrainState& state) const {
+  require_finite_values(state);
   (void)save_checkpoint(training_.folder.best(), *training_.session, *training_.model,
                         training_.tokenizer, training_.base_sha256, nullptr);
 }

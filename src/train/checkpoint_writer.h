@@ -12,16 +12,18 @@ namespace snug::train {
 
 class CheckpointWriter {
  public:
-  /// `good_step`: of the checkpoint that is in last/ already.
-  CheckpointWriter(const Training& training, std::optional<int64_t> good_step)
-      : training_(training), good_step_(good_step) {}
+  /// `good_step`: of the checkpoint that is in last/ already. `moves`: the optimizer's steps that
+  /// the weights have behind them.
+  CheckpointWriter(const Training& training, std::optional<int64_t> good_step, int64_t moves)
+      : training_(training), good_step_(good_step), good_moves_(moves) {}
 
-  /// Throws Error{numeric}; the folders stay as they are.
-  [[noreturn]] void fail(int64_t step, const std::string& what) const;
-  void require_finite(const EvalMetrics& metrics, int64_t step) const;
+  /// Throws Error{numeric} for what was found at an update, of weights after so many of the
+  /// optimizer's steps; the folders stay as they are.
+  [[noreturn]] void fail(int64_t step, int64_t moves, const std::string& what) const;
+  void require_finite(const EvalMetrics& metrics, const TrainState& state) const;
   /// Returns the SHA-256 of the weights.
   std::string save_last(const TrainState& state);
-  void save_best(int64_t step) const;
+  void save_best(const TrainState& state) const;
   /// Copies last/ to checkpoint-N where save_steps and save_total_limit want that.
   void archive() const;
   /// The same for the checkpoint that a run resumes from, where a kill came between the two.
@@ -29,11 +31,12 @@ class CheckpointWriter {
 
  private:
   [[nodiscard]] bool keeps_archive() const;
-  void require_finite_values(int64_t step) const;
+  void require_finite_values(const TrainState& state) const;
   [[nodiscard]] TrainerState trainer_state(const TrainState& state) const;
 
   const Training& training_;
   std::optional<int64_t> good_step_;
+  int64_t good_moves_ = 0;  // of the weights in last/, or of those that training begins with
 };
 
 }  // namespace snug::train

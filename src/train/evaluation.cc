@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/numbers.h"
 #include "data/sampler.h"
 #include "models/model.h"
 #include "snug/error.h"
@@ -76,7 +77,9 @@ EvalMetrics evaluate_part(const EvalPass& pass, const tasks::Context& context) {
   } else {
     for_each_row(pass, add);
   }
-  return meter->result();
+  EvalMetrics metrics = meter->result();
+  metrics.loss = plain_nan(metrics.loss);
+  return metrics;
 }
 
 }  // namespace snug::train

@@ -8,6 +8,7 @@
 
 #include "base/numbers.h"
 #include "base/stop.h"
+#include "data/label_map.h"
 #include "models/model.h"
 #include "ops/fed_names.h"
 #include "setup/listed.h"
@@ -124,7 +125,7 @@ std::vector<double> listed_weights(const std::vector<std::string>& given,
         std::to_string(given.size()) + " weights for " + std::to_string(labels.size()) + " labels",
         "give balanced, LABEL=NUMBER for each label, or one number for each in the order of their "
         "ids: " +
-            labels.front() + ", ..., " + labels.back());
+            data::list_labels(labels));
   }
   std::vector<double> weights(labels.size(), -1);
   const bool has_names = given.front().find('=') != std::string::npos;
@@ -138,7 +139,7 @@ std::vector<double> listed_weights(const std::vector<std::string>& given,
       const auto found = std::find(labels.begin(), labels.end(), given[i].substr(0, equals));
       if (found == labels.end())
         refuse_weights("there is no label '" + given[i].substr(0, equals) + "'",
-                       "the labels are " + labels.front() + ", ..., " + labels.back());
+                       "the labels are " + data::list_labels(labels));
       label = static_cast<size_t>(found - labels.begin());
     }
     if (weights[label] >= 0) refuse_weights("'" + given[i] + "' is given twice", "give it once");

@@ -19,7 +19,7 @@ TEST(Finite, the_first_element_is_found_wherever_it_is) {
   std::vector<float> values(10000, -std::numeric_limits<float>::max());
   values[17] = std::numeric_limits<float>::denorm_min();
   EXPECT_EQ(first_not_finite(values), -1);
-  EXPECT_EQ(first_not_finite({}), -1);
+  EXPECT_EQ(first_not_finite(std::span<const float>()), -1);
   for (const float bad : {kInfinity, -kInfinity, kNan, -kNan}) {
     for (const size_t at : {size_t{9999}, size_t{4096}, size_t{4095}, size_t{0}}) {
       std::vector<float> copy = values;
@@ -27,6 +27,17 @@ TEST(Finite, the_first_element_is_found_wherever_it_is) {
       EXPECT_EQ(first_not_finite(copy), static_cast<int64_t>(at));
     }
   }
+}
+
+TEST(Finite, other_types_than_f32_are_looked_at_too) {
+  const std::vector<Bf16> bf16 = {to_bf16(3e38F), to_bf16(-kInfinity)};
+  const std::vector<F16> f16 = {to_f16(65504), to_f16(1), to_f16(kNan)};
+  const std::vector<double> f64 = {1e308, static_cast<double>(-kNan)};
+  EXPECT_EQ(first_not_finite(std::span<const Bf16>(bf16)), 1);
+  EXPECT_EQ(first_not_finite(std::span<const F16>(f16)), 2);
+  EXPECT_EQ(first_not_finite(std::span<const double>(f64)), 1);
+  EXPECT_EQ((NotFinite{.name = "w", .element = 1, .value = f64[1]}.text()),
+            "'w' is nan at element 1");
 }
 
 TEST(Finite, weights_and_optimizer_states_are_looked_at_by_name) {

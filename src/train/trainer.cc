@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/numbers.h"
 #include "setup/notices.h"
 #include "tasks/registry.h"
 #include "train/checkpoint_writer.h"
@@ -31,7 +32,7 @@ class Judge {
     EvalMetrics metrics = evaluate_part(training_.validation, training_.model->task_context());
     if (training_.options->callbacks.on_evaluation)
       training_.options->callbacks.on_evaluation(state_.step, metrics);
-    writer_.require_finite(metrics, state_.step);
+    writer_.require_finite(metrics, state_);
     return metrics;
   }
 
@@ -50,7 +51,7 @@ class Judge {
       state_.best_step = state_.step;
       state_.stale_evaluations = 0;
       (void)training_.session->measured_arena_bytes();  // throws where a byte was written astray
-      writer_.save_best(state_.step);
+      writer_.save_best(state_);
       return false;
     }
     ++state_.stale_evaluations;
@@ -121,7 +122,7 @@ class UpdateLines {
                      static_cast<double>(batch.batch + 1) /
                          static_cast<double>(training_.sampler->batches_per_epoch()),
             // NaN where every update since was skipped, and none had a loss.
-            .loss = state_.loss_sum / static_cast<double>(state_.loss_count),
+            .loss = plain_nan(state_.loss_sum / static_cast<double>(state_.loss_count)),
             .learning_rate = result.learning_rate,
             .grad_norm = result.grad_norm,
             .tokens_per_second = static_cast<double>(tokens_) / seconds.count(),
@@ -139,12 +140,12 @@ class UpdateLines {
 };
 
 StepResult step(Session& session, const BatchRows& rows, const CheckpointWriter& writer) {
-  const int64_t update = session.updates() + 1;
+  const UpdateCounts before = session.counts();
   try {
     return session.step(rows);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::numeric) throw;
-    writer.fail(update, error.message());
+    writer.fail(before.drawn + 1, before.optimizer, error.message());
   }
 }
 
@@ -178,7 +179,7 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   const RunConfig& config = *training.config;
   const RunOptions& options = *training.options;
   RunLogs log(training, state);
-  CheckpointWriter writer(training, good_step);
+  CheckpointWriter writer(training, good_step, state.optimizer_step);
   Judge judge(training, state, writer);
   TrainOutcome outcome;
   const auto save = [&] {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/numbers.h"
 #include "base/stop.h"
 #include "io/file.h"
 #include "setup/adapter_folder.h"
@@ -133,9 +134,9 @@ void open_session(const RunConfig& config, const RunOptions& options, Trained& t
                                                                  : config.train_batch_size),
       session);
   const SessionPlan plan(train::network_of(trained.model), session);
-  if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report());
   trained.session.emplace(plan);
   (void)train::initialize_weights(trained.model, *trained.session);
+  if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report());
 }
 
 void check_scores(const train::EvaluatedRow& each, const std::string& file) {
@@ -195,7 +196,7 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
   (void)trained.session->measured_arena_bytes();  // throws where a byte was written astray
   if (!std::isfinite(metrics.loss)) {
     throw Error(ErrorCode::numeric, config.model,
-                "the loss is not finite (" + std::to_string(metrics.loss) +
+                "the loss is not finite (" + number_text(metrics.loss) +
                     "): the weights are finite, what the model computes from them is not",
                 "train with a lower learning_rate");
   }

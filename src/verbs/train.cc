@@ -102,16 +102,16 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   if (state && !levers.empty()) train::say(options, "levers taken: " + to_words(levers));
   train::PlannedRun planned = plan_for(config, options, setup, machine, state);
   planned.report.levers_taken = levers;
-  if (options.callbacks.on_plan) options.callbacks.on_plan(planned.report);
-  io::replace_file(folder.file("plan.json"), planned.report.to_json() + "\n");
-
   Session session(planned.plan);
   std::string base_sha256;
   train::require_frozen_sources(setup.model, session);
   if (!state || setup.model.lora.is_on() || config.frozen_dtype != "float32")
     base_sha256 = train::initialize_weights(setup.model, session);
+  if (state) train::load_checkpoint(folder.last(), session, setup.model, base_sha256);
+  // Weights that cannot be trained have ended the run by now, so a plan that is shown begins.
+  if (options.callbacks.on_plan) options.callbacks.on_plan(planned.report);
+  io::replace_file(folder.file("plan.json"), planned.report.to_json() + "\n");
   if (state) {
-    train::load_checkpoint(folder.last(), session, setup.model, base_sha256);
     train::say(options, "resuming after update " + std::to_string(state->step));
   } else {
     state.emplace();

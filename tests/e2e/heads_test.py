@@ -213,7 +213,7 @@ class Heads(Case):
         self.refused("plan", "[label_smoothing_factor] it is not defined beside class_weights",
                      **self.base(class_weights="balanced", label_smoothing_factor=0.1))
         for verb in ("plan", "train"):
-            self.refused(verb, "there is no label 'no'", **self.base(class_weights=",".join(["no=1"] * len(labels)), output_dir=self.folder / "no"))
+            self.refused(verb, "there is no label 'no'", "the labels are " + ", ".join(labels), **self.base(class_weights=",".join(["no=1"] * len(labels)), output_dir=self.folder / "no"))
             self.refused(verb, f"1 weights for {len(labels)} labels", "LABEL=NUMBER", **self.base(class_weights="2", output_dir=self.folder / "no"))
 
 

@@ -138,11 +138,20 @@ class Labels(FolderCase):
                      train_file=self.relabelled(self.train_file, lambda name: 1 + names.index(name)))
         self.refused("relabelled-valid.jsonl:1", ", ".join(names), verb="eval", model=model, vocab_size=None,
                      validation_file=self.relabelled(self.valid_file, lambda name: name.upper()))
+        upper = self.relabelled(self.valid_file, lambda name: name.upper())
+        for more in ({}, dict(bad_rows="skip")):
+            self.refused(*both[:2], "those of the trained model", "name the labels of the data as the model does", verb="eval", model=model,
+                         vocab_size=None, validation_file=upper, **more)
+            self.refused(both[0], ", ".join(NAMES), "those of the training data", "name the labels as train_file does", validation_file=upper, **more)
         # Nothing says which row of a nameless head is which label.
         nameless = self.folder / "nameless"
         shutil.copytree(model, nameless)
         edit_config(nameless, id2label=None, label2id=None, num_labels=3)
         self.refused("LABEL_0, LABEL_1, LABEL_2", "animal, food, tool", "which is which", model=nameless, vocab_size=None)
+        self.refused("LABEL_0, LABEL_1, LABEL_2", "animal, food, tool", "which is which", "id2label", "ids from 0 to 2", verb="eval",
+                     model=nameless, vocab_size=None)
+        self.refused("are 1, 2, 3;", "LABEL_0, LABEL_1, LABEL_2", "ids from 0 to 2", verb="eval", model=nameless, vocab_size=None,
+                     validation_file=self.relabelled(self.valid_file, lambda name: 1 + names.index(name)))
         ids = self.relabelled(self.train_file, names.index)
         _, out = self.further("nameless-ids", nameless, train_file=ids, validation_file=None)
         self.assertEqual(id2label(out / "last"), ["LABEL_0", "LABEL_1", "LABEL_2"])
@@ -287,6 +296,15 @@ class Weights(FolderCase):
         (self.folder / "link").symlink_to("gone")
         for model in (folder, self.folder / "link"):
             self.refused("which does not exist", "remove the link", model=model, vocab_size=None)
+
+    def test_a_folder_in_place_of_the_weights_is_said(self):
+        folder = self.train("base", max_steps=1) / "best"
+        for name in ("model.safetensors", "pytorch_model.bin"):
+            (folder / "model.safetensors").unlink(missing_ok=True)
+            (folder / name).mkdir()
+            for verb in ("train", "eval"):
+                self.refused(f"[{folder}/{name}] is a folder, not a file of weights", verb=verb, model=folder, vocab_size=None)
+            (folder / name).rmdir()
 
     def test_a_config_alone_trains_fresh_weights_and_lists_them(self):
         folder = self.copy_of(self.train("run") / "best", "alone")

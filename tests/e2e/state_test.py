@@ -69,6 +69,30 @@ class Finite(Tiny):
             for tensor in common.read_safetensors(out / "last/optimizer.safetensors").values():
                 self.assertTrue(all(map(math.isfinite, tensor)))
 
+    def test_a_checkpoint_whose_weights_are_useless_is_not_gone_on_from(self):
+        # One update makes weights that are finite, and whose loss is not.
+        for name, extreme in (("lion", dict(optim="lion", learning_rate=1e30)), ("sgd", dict(optim="sgd", momentum=0.9, learning_rate=1e38))):
+            out = self.folder / name
+            base = self.base(output_dir=out, save_steps=1, max_steps=3, validation_file=None, validation_split=0)
+            last = f"remove {out}/last and add --resume"
+            for more in (extreme, dict(extreme, learning_rate=1e-3, resume=True)):
+                done = run("train", *options(**dict(base, **more)))
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn(f"the weights of the last checkpoint, {out}/last (after update 1), give it already", done.stderr)
+                self.assertIn(last, done.stderr.split("hint: ")[1])
+            shutil.rmtree(out / "last")
+            self.ok("train", **dict(base, **dict(extreme, learning_rate=1e-3, resume=True)))
+            self.assertEqual([line["step"] for line in map(json.loads, (out / "metrics.jsonl").read_text().splitlines())], [1, 2, 3])
+        # Such weights to begin with: no rate helps.
+        write_value(out / "last/model.safetensors", "classifier.weight", 3e38)
+        write_value(out / "last/model.safetensors", "bert.pooler.dense.bias", 3e38)
+        write_value(out / "last/model.safetensors", "classifier.bias", 3e38)
+        (out / "last/.snug.complete").unlink()
+        done = run("train", *options(**self.base(output_dir=self.folder / "tuned", model=out / "last", vocab_size=None)))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("the weights that training begins with give it already", done.stderr)
+        self.assertNotIn("learning_rate", done.stderr.split("hint: ")[1])
+
     def test_weights_that_are_not_finite_are_refused_by_name(self):
         out = self.train("run", max_steps=1)
         (out / "best/.snug.complete").unlink()
@@ -81,7 +105,39 @@ class Finite(Tiny):
             self.assertEqual(done.stdout, "")
         tuned = run("train", *options(**self.base(output_dir=self.folder / "tuned", model=out / "best", vocab_size=None)))
         self.assertEqual(tuned.returncode, 3, tuned.stderr)
+        self.assertEqual(tuned.stdout, "")  # no plan for what cannot be trained
+        self.assertFalse((self.folder / "tuned/plan.json").exists())
         self.assert_no_checkpoint(self.folder / "tuned")
+
+    def test_weights_that_are_not_finite_are_not_written_again(self):
+        out = self.train("run", max_steps=1)
+        base = out / "best"
+        adapters = self.train("adapters", model=base, vocab_size=None, max_steps=1,
+                              lora=json.dumps({"match": "*.query.weight", "r": 2})) / "best"
+        to = self.folder / "written"
+        verbs = {"export": ["--model", base], "export to bfloat16": ["--model", base, "--dtype", "bfloat16"], "convert": [base],
+                 "merge": ["--model", base, "--adapter", adapters]}
+
+        def refused(name, *texts):
+            done = run(name.split()[0], *verbs[name], "--output", to)
+            self.assertEqual(done.returncode, 3, name + done.stderr)
+            for text in texts:
+                self.assertIn(text, done.stderr)
+            self.assertFalse(to.exists())
+
+        (adapters / ".snug.complete").unlink()
+        finite = (adapters / "adapter_model.safetensors").read_bytes()
+        name = next(name for name in common.read_safetensors(adapters / "adapter_model.safetensors") if "lora_A" in name)
+        for value, texts in ((-math.nan, (f"'{name}' is nan at element 0",)), (3e38, ("query.weight' is ",))):
+            write_value(adapters / "adapter_model.safetensors", name, value)
+            if value == 3e38:  # finite, and its product is not
+                write_value(adapters / "adapter_model.safetensors", name.replace("lora_A", "lora_B"), 3e38)
+            refused("merge", *texts)
+        (adapters / "adapter_model.safetensors").write_bytes(finite)
+        (base / ".snug.complete").unlink()
+        write_value(base / "model.safetensors", "bert.embeddings.LayerNorm.weight", -math.nan, index=2)
+        for name in verbs:
+            refused(name, f"[{base}", "'bert.embeddings.LayerNorm.weight' is nan at element 2", "the weights are not finite")
 
     def test_a_loss_of_eval_that_is_not_finite_is_exit_3(self):
         out = self.train("run", max_steps=1)
@@ -93,7 +149,7 @@ class Finite(Tiny):
             done = run(verb, *options(output_dir=out, test_file=self.valid_file, memory="1GiB", threads=2))
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertIn("not finite", done.stderr)
-
+            self.assertNotIn("-nan", done.stderr)
 
     def test_an_evaluation_that_is_not_finite_ends_training_with_3(self):
         # Only the validation file has characters that are not in the vocabulary.
@@ -111,6 +167,7 @@ class Finite(Tiny):
                                                  vocab_size=None)))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("the loss of the evaluation is not finite", done.stderr)
+        self.assertNotIn("-nan", done.stderr)
         self.assert_no_checkpoint(self.folder / "tuned")
 
 
@@ -211,6 +268,23 @@ class Files(Tiny):
             files = {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in (out / name).iterdir()
                      if path.name != ".snug.complete"}
             self.assertEqual(marker["files"], files)
+
+    def test_a_file_that_the_marker_does_not_name_is_refused_and_one_that_is_never_read_is_not(self):
+        values = dict(max_steps=4)
+        out = self.train("run", max_steps=2)
+        marker = out / "last/.snug.complete"
+        whole = json.loads(marker.read_text())
+        for name in whole["files"]:
+            files = {other: record for other, record in whole["files"].items() if other != name}
+            marker.write_text(json.dumps(dict(whole, files=files)))
+            self.refuse(out, f"[{out}/last/{name}]", "marker does not name", **values)
+        for verb in ("eval", "predict"):
+            marker.write_text(json.dumps(dict(whole, files={})))
+            shutil.rmtree(out / "best", ignore_errors=True)
+            self.refuse(out, "last/model.safetensors", f"remove {marker}", verb=verb)
+        marker.write_text(json.dumps(whole))
+        (out / "last/README.md").write_text("mine")
+        self.ok("train", **self.base(output_dir=out, resume=True, **values))
 
     def test_changed_bytes_are_found_and_an_older_checkpoint_takes_their_place(self):
         values = dict(max_steps=4, save_steps=2, save_total_limit=1)

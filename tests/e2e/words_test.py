@@ -167,6 +167,15 @@ class Terminal(Case):
             self.assertEqual(" ".join(text.split()), " ".join((plain.stderr + plain.stdout).split()))
         self.assertTrue(any(len(line) > 80 for line in plain.stderr.splitlines()), "a log is not broken")
 
+    def test_a_hint_in_quotes_is_broken_inside_of_them_and_can_be_copied(self):
+        words = ["plan", *options(model="bert-base", train_batch_size=16, max_seq_length=128, memory="1200MiB")]
+        text, ended = self.on_terminal(*words, columns=80)
+        self.assertEqual(ended, 2)
+        self.assertLessEqual(max(map(len, text.splitlines())), 80, text)
+        lora = text[text.index("--lora '"):].split("'")[1]
+        self.assertIn("\n", lora)
+        self.assertEqual(run(*words, "--lora", lora).returncode, 0)
+
     def test_progress_fits(self):
         for columns in (80, 40):
             text, ended = self.on_terminal("train", *options(**self.base(output_dir=self.folder / f"out{columns}", max_steps=3)),
@@ -201,6 +210,10 @@ class Warnings(Case):
         said = "warmup_steps 7 in a run of 6 updates"
         self.assertIn(said, self.ok("plan", **self.base(train_file=None, validation_file=None, warmup_steps=7)).stderr)
         self.assertIn(said, self.ok("train", **self.base(warmup_steps=7, output_dir=self.folder / "out")).stderr)
+        for ratio in (1, 0.9):  # rounded up
+            self.assertIn(f"warmup_ratio {ratio} in a run of 6 updates: the learning rate rises to the end",
+                          self.ok("train", **self.base(warmup_ratio=ratio, output_dir=self.folder / f"out{ratio}")).stderr)
+        self.assertNotIn("rises to the end", self.ok("plan", **self.base(warmup_ratio=0.8)).stderr)
         by_epochs = self.base(max_steps=None, num_train_epochs=1, train_batch_size=50, warmup_steps=5)
         self.assertIn("in a run of 4 updates", self.ok("plan", **by_epochs).stderr)
         self.assertNotIn("warning", self.ok("plan", **self.base(warmup_steps=5)).stderr)
