@@ -39,7 +39,7 @@ constexpr int64_t kBytesPerToken = 192;  // hash table; tokenizer.json while it 
 constexpr int64_t kCopiesOfTokens = 4;
 constexpr int64_t kCopiesOfTables = 2;        // as text while tokenizer.json is written
 constexpr int64_t kBytesPerLabel = 2 * kKiB;  // names, maps and counters; a report as JSON
-constexpr int64_t kCopiesOfLabels = 12;
+constexpr int64_t kCopiesOfLabels = 18;       // 17 while a checkpoint is written with a report
 constexpr int64_t kBytesPerHeaderByte = 12;  // names, shapes and places of tensors
 
 // Before the run's memory exists.

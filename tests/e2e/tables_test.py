@@ -40,6 +40,10 @@ class Tables(Case):
         self.limited("train", **self.mlp(output_dir=out, train_batch_size=64))
         for verb in ("eval", "predict"):
             self.limited(verb, **self.base(model=None, output_dir=out))
+        # Rows of every label, so that a report names each.
+        tokenizer = out / "last"
+        self.limited("train", **self.base(model="bert-tiny", max_steps=1, max_seq_length=32, threads=1, validation_file=self.train_file,
+                     train_batch_size=8, output_dir=self.folder / "all", tokenizer=tokenizer, vocab_size=None))
 
     def test_a_vocabulary_of_long_tokens(self):
         vocabulary = self.folder / "vocab.txt"
