@@ -40,7 +40,7 @@ constexpr int64_t kCopiesOfTokens = 4;
 constexpr int64_t kCopiesOfTables = 2;        // as text while tokenizer.json is written
 constexpr int64_t kBytesPerLabel = 2 * kKiB;  // names, maps and counters; a report as JSON
 constexpr int64_t kCopiesOfLabels = 18;       // 17 while a checkpoint is written with a report
-constexpr int64_t kBytesPerHeaderByte = 12;  // names, shapes and places of tensors
+constexpr int64_t kBytesPerHeaderByte = 12;   // names, shapes and places of tensors
 
 // Before the run's memory exists.
 constexpr int64_t kPreparationBytes = 22 * kMiB;  // program, one row, the cache's buffers

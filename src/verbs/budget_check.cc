@@ -50,4 +50,17 @@ int64_t checked_budget(const RunConfig& config, const RunOptions& options, Above
   return budget;
 }
 
+void check_startup(int64_t budget, int64_t startup_bytes, const RunOptions& options,
+                   const std::string& root) {
+  if (!options.budgets_whole_process) return;
+  const std::optional<MemoryLimit> limit = group_memory(root);
+  if (!limit || startup_bytes <= limit->bytes || budget > limit->bytes) return;
+  throw Error(ErrorCode::out_of_budget, "memory",
+              fmt::format("the run does not fit {}: reading the data, a vocabulary and planning "
+                          "need {} by themselves, more than the {}, which is {}",
+                          format_bytes(budget), format_bytes(startup_bytes), limit->source,
+                          both_units(limit->bytes)),
+              "raise that limit; where there is none, `snug plan` says which budget works");
+}
+
 }  // namespace snug::train

@@ -14,6 +14,7 @@
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
 #include "snug/error.h"
+#include "snug/memory.h"
 #include "train/checkpoint.h"
 #include "train/evaluation.h"
 #include "verbs/budget_check.h"
@@ -133,6 +134,7 @@ void open_session(const RunConfig& config, const RunOptions& options, Trained& t
       session.resized(lengths.back(), config.eval_batch_size > 0 ? config.eval_batch_size
                                                                  : config.train_batch_size),
       session);
+  train::check_startup(resolve_memory(session.memory), session.startup_bytes, options);
   const SessionPlan plan(train::network_of(trained.model), session);
   trained.session.emplace(plan);
   (void)train::initialize_weights(trained.model, *trained.session);

@@ -13,9 +13,11 @@
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
 #include "snug/error.h"
+#include "snug/memory.h"
 #include "text/vocabulary.h"
 #include "train/feed.h"
 #include "train/trainer.h"
+#include "verbs/budget_check.h"
 
 namespace snug::train {
 namespace {
@@ -254,6 +256,7 @@ PlannedRun plan_setup(const RunConfig& config, const RunOptions& options, const 
                       const Machine& machine, int64_t micro_batch) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   SessionOptions session = session_options(config, options, setup, machine, micro_batch);
+  check_startup(resolve_memory(session.memory), session.startup_bytes, options);
   session.wants_picture = options.wants_picture;
   session.plan_file = options.plan_file;
   session.on_planning = planning_sink(options);

@@ -117,6 +117,17 @@ class Budget(Case):
             self.assertEqual(within.returncode, 0, within.stderr)
             self.assertNotIn("warning", within.stderr)
 
+    def test_where_planning_would_be_killed_it_is_refused_before(self):
+        limit_bytes = 200 << 20
+        config = self.folder / "config.json"
+        config.write_text(json.dumps(dict(model_type="bert", hidden_size=64, num_attention_heads=1, intermediate_size=64, vocab_size=100,
+                                          num_hidden_layers=2000, max_position_embeddings=128, type_vocab_size=2)))
+        with MemoryLimit(self, limit_bytes) as limit:
+            done = run("plan", *options(model=config, max_seq_length=64, threads=1, memory=limit_bytes), prefix=limit.prefix)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("planning need", done.stderr)
+        self.assertIn(f"({limit_bytes} bytes)", done.stderr)
+
     def test_a_warning_says_that_other_processes_leave_less_than_the_budget(self):
         limit_bytes, held = 400 << 20, 200 << 20
         with MemoryLimit(self, limit_bytes) as limit:
