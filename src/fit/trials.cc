@@ -216,7 +216,10 @@ void Variation::find_faster(Found& found) {
   };
   auto size =
       std::partition_point(accumulates, sizes_.end(), [&](int64_t each) { return !fits(each); });
-  while (size != sizes_.end() && try_faster({*size, false}, found)) ++size;
+  // One that does not divide the batch runs rows that fill up: the next may be faster still.
+  for (; size != sizes_.end(); ++size) {
+    if (!try_faster({*size, false}, found) && request_.global_batch % *size == 0) break;
+  }
   if (!sizes_.empty()) try_faster({sizes_.front(), true}, found);
 }
 
