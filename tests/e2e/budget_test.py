@@ -80,6 +80,8 @@ class Budget(Case):
             self.assertEqual(automatic.returncode, 0, automatic.stderr)
 
     def test_a_limit_that_cannot_be_set_is_said_and_fails_under_continuous_integration(self):
+        if common.IS_SANITIZED:
+            common.not_run(self, "under a sanitizer no limit is set")
         root, lines = self.folder / "groups", self.folder / "lines"
         root.mkdir()
 
@@ -94,9 +96,8 @@ class Budget(Case):
         with self.assertRaises(unittest.SkipTest):
             enter(CI="")
         self.assertIn("can be made", lines.read_text())
-        if not common.IS_SANITIZED:
-            with self.assertRaisesRegex(AssertionError, "can be made"):
-                enter(CI="true")
+        with self.assertRaisesRegex(AssertionError, "can be made"):
+            enter(CI="true")
 
     def test_a_budget_above_the_groups_limit_is_refused_and_a_plan_warns(self):
         limit_bytes, budget = 300 << 20, 600 << 20
