@@ -3,7 +3,7 @@
 
 usage: refusals.py PATH_TO_SNUG
 
-For each run that does not fit: processor time of the refusal over that of a plan in 64 GiB, and for every hint its smallest budget and its
+For each run that does not fit: processor time of the refusal over that of a plan in 400 GiB, and for every hint its smallest budget and its
 time of an update over those of the plan that the hint leads to.
 """
 import json
@@ -23,6 +23,9 @@ RUNS = [
     ("mlp --num_labels 2", "100MiB"),
     ("resnet-20 --train_batch_size 64", "44MiB"),
     ("vgg-16 --train_batch_size 8 --image_size 32", "400MiB"),
+    ("bert-large --train_batch_size 4 --num_labels 2", "3GiB"),
+    ("bert-large --train_batch_size 1 --num_labels 2", "2GiB"),
+    ("deberta-v3-large --train_batch_size 8 --num_labels 2", "4GiB"),
 ]
 HINT = re.compile(r"^    (--.*?)   +fits from (.*?); (.*?) an update", re.M)
 BYTES = dict(KiB=1 << 10, MiB=1 << 20, GiB=1 << 30)
@@ -57,7 +60,7 @@ def main():
     print("| run | budget | refusal / plan | hint | bytes | seconds |\n|---|---|---|---|---|---|")
     for run, budget in RUNS:
         words = shlex.split("--model " + run)
-        plan = min(planned(snug, *words, "--memory", "64GiB")[1] for _ in range(3))
+        plan = min(planned(snug, *words, "--memory", "400GiB")[1] for _ in range(3))
         refusals = [planned(snug, *words, "--memory", budget) for _ in range(3)]
         share = min(seconds for _, seconds in refusals) / plan
         first = f"| {run} | {budget} | {share:.1f} ({plan:.2f} s)"

@@ -113,7 +113,7 @@ std::vector<Hint> hints_for(const RunPlanRequest& request, const std::vector<Can
     if (!lever.is_hint || is_more_than(lever, fitting)) continue;
     const auto left = std::count_if(levers.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                                     levers.end(), [](const Lever& each) { return each.is_hint; });
-    trials.keep_searches(static_cast<int32_t>(left));
+    trials.keep_searches(left);
     if (request.on_progress)
       request.on_progress(static_cast<int64_t>(i), static_cast<int64_t>(levers.size()),
                           "looking for ways to fit");

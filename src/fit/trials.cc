@@ -10,9 +10,11 @@
 namespace snug::train {
 namespace {
 
-constexpr int32_t kMostSearches = 16;
-constexpr int64_t kBuiltShare = 3;         // of the ops of the request's own splits
-constexpr int64_t kBuiltAlways = 200'000;  // about a second
+// Of the ops of the request's own splits, and about a second of each at the least.
+constexpr int64_t kBuiltShare = 3;
+constexpr int64_t kBuiltAlways = 200'000;
+constexpr int64_t kSearchedShare = 2;
+constexpr int64_t kSearchedAlways = 30'000;
 
 // No schedule is faster: each op runs once.
 double least_step_seconds(const Split& split) {
@@ -25,9 +27,7 @@ double least_step_seconds(const Split& split) {
 
 Trials::Trials(const RunPlanRequest& request, const std::vector<Candidate>& candidates,
                const Backend& backend)
-    : backend_(backend),
-      smallest_(smallest_of(candidates, request).split->micro_batch),
-      searches_left_(kMostSearches) {
+    : backend_(backend), smallest_(smallest_of(candidates, request).split->micro_batch) {
   for (const Candidate& candidate : candidates) {
     if (known_.empty() || known_.back() != candidate.split) known_.push_back(candidate.split);
   }
@@ -38,6 +38,12 @@ Trials::Trials(const RunPlanRequest& request, const std::vector<Candidate>& cand
     ops_left_ += kBuiltShare * ops_;
   }
   ops_left_ = std::max(ops_left_, kBuiltAlways);
+  // Those that accumulate are searched once.
+  const auto whole = std::count_if(known_.begin(), known_.end(), [](const Split* split) {
+    return split->accumulation_steps == 1;
+  });
+  const int64_t searches = whole + (std::cmp_less(whole, known_.size()) ? 1 : 0);
+  searched_ops_left_ = std::max(kSearchedShare * searches * ops_, kSearchedAlways);
 }
 
 // Its network is built a few times, forward alone.
@@ -122,15 +128,16 @@ const Split* Variation::alike_split(const Split& split) const {
   return nullptr;
 }
 
-bool Variation::search(Split& split, int32_t kept_searches) {
-  if (trials_.searches_left_ <= kept_searches) return false;
-  --trials_.searches_left_;
+bool Variation::search(Split& split, int64_t kept_ops) {
+  const auto ops = static_cast<int64_t>(split.problem().ops.size());
+  if (trials_.searched_ops_left_ < kept_ops + ops) return false;
+  trials_.searched_ops_left_ -= ops;
   plan_split(request_, nullptr, split);
   return true;
 }
 
 // False where no searches are left.
-bool Variation::plan(Split& split, int32_t kept_searches) {
+bool Variation::plan(Split& split, int64_t kept_ops) {
   if (split.frontier) return true;
   stop_point();
   if (!is_searched()) {
@@ -141,7 +148,7 @@ bool Variation::plan(Split& split, int32_t kept_searches) {
     split.frontier = known->frontier;
     return true;
   }
-  if (split.accumulation_steps == 1) return search(split, kept_searches);
+  if (split.accumulation_steps == 1) return search(split, kept_ops);
   // A run has the schedules of the largest that accumulates.
   RunPlanRequest open = request_;
   open.micro_batch = 0;
@@ -153,7 +160,7 @@ bool Variation::plan(Split& split, int32_t kept_searches) {
   if (!model->frontier) {
     if (const Split* known = equal_split(*model)) {
       model->frontier = known->frontier;
-    } else if (!search(*model, kept_searches)) {
+    } else if (!search(*model, kept_ops)) {
       return false;
     }
   }
@@ -168,6 +175,17 @@ void Variation::note_fastest(const Split& split, std::optional<Found>& found) co
   if (!found) found = Found{best->peak_bytes, best->step_seconds};
   found->least_bytes = std::min(found->least_bytes, best->peak_bytes);
   found->step_seconds = std::min(found->step_seconds, best->step_seconds);
+}
+
+// Of the plan with the smallest load, and of these the slowest, which leaves room and is placed
+// soon: smallest_of() would place others, too, and save next to nothing.
+int64_t Variation::small_peak_bytes(const Split& split) const {
+  const std::vector<Candidate> candidates = candidates_of({&split, 1}, request_);
+  const auto smallest = std::min_element(candidates.rbegin(), candidates.rend(),
+                                         [](const Candidate& a, const Candidate& b) {
+                                           return a.least_peak_bytes < b.least_peak_bytes;
+                                         });
+  return placed(*smallest, request_).peak_bytes;
 }
 
 bool Variation::fits_by_likeness() {
@@ -192,12 +210,9 @@ std::optional<Variation::Found> Variation::planned() {
   for (Split* split : possible_) {
     const int64_t bound = least_peak_bytes(*split, request_);
     if (found && found->least_bytes <= bound) continue;
-    if (!plan(*split, found ? trials_.kept_searches_ : 0)) continue;
+    if (!plan(*split, found ? trials_.kept_ops_ : 0)) continue;
     note_fastest(*split, found);
-    if (found)
-      found->least_bytes =
-          std::min(found->least_bytes,
-                   smallest_of(candidates_of({split, 1}, request_), request_).peak_bytes);
+    if (found) found->least_bytes = std::min(found->least_bytes, small_peak_bytes(*split));
   }
   if (found) find_faster(*found);
   return found;
@@ -229,7 +244,7 @@ bool Variation::try_faster(const Form& form, Found& found) {
   Split* split = built(form);
   if (split == nullptr || !is_within(*split)) return false;
   if (least_step_seconds(*split) >= found.step_seconds) return false;
-  if (!plan(*split, trials_.kept_searches_)) return false;
+  if (!plan(*split, trials_.kept_ops_)) return false;
   std::optional<Found> faster;
   note_fastest(*split, faster);
   if (faster) found.step_seconds = std::min(found.step_seconds, faster->step_seconds);

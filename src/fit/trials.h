@@ -27,8 +27,8 @@ class Trials {
   /// where no work is left.
   [[nodiscard]] std::optional<RunPlanRequest> changed(const RunPlanRequest& request,
                                                       const Lever::Setting& setting);
-  /// Searches that variations to come are to find left.
-  void keep_searches(int32_t count) { kept_searches_ = count; }
+  /// So many variations to come are to find a search left.
+  void keep_searches(int64_t count) { kept_ops_ = count * ops_; }
 
  private:
   friend class Variation;
@@ -36,10 +36,10 @@ class Trials {
   const Backend& backend_;
   int64_t smallest_;                 // micro-batch of the plan that needs least
   std::vector<const Split*> known_;  // those of the request itself
-  int32_t searches_left_;            // frontiers from scratch
-  int32_t kept_searches_ = 0;
-  int64_t ops_ = 0;       // of one of them
-  int64_t ops_left_ = 0;  // that may still be built
+  int64_t ops_ = 0;                  // of one of them
+  int64_t ops_left_ = 0;             // that may still be built
+  int64_t searched_ops_left_ = 0;    // in frontiers from scratch
+  int64_t kept_ops_ = 0;             // of these
 };
 
 /// One of them.
@@ -67,11 +67,12 @@ class Variation {
   [[nodiscard]] Split* built(const Form& form);
   [[nodiscard]] bool is_within(const Split& split) const;
   [[nodiscard]] bool is_searched() const;
-  [[nodiscard]] bool plan(Split& split, int32_t kept_searches);
-  [[nodiscard]] bool search(Split& split, int32_t kept_searches);
+  [[nodiscard]] bool plan(Split& split, int64_t kept_ops);
+  [[nodiscard]] bool search(Split& split, int64_t kept_ops);
   [[nodiscard]] const Split* equal_split(const Split& split) const;
   [[nodiscard]] const Split* alike_split(const Split& split) const;
   void note_fastest(const Split& split, std::optional<Found>& found) const;
+  [[nodiscard]] int64_t small_peak_bytes(const Split& split) const;
   void find_faster(Found& found);
   bool try_faster(const Form& form, Found& found);
 
