@@ -28,6 +28,11 @@ struct LeverPlan {
   bool fits = false;            // within the budget
 };
 
+/// The fastest of them that fits, the first of equally fast ones; null where none fits.
+[[nodiscard]] const LeverPlan* fastest_fitting(const std::vector<LeverPlan>& plans);
+/// The one that works in the smallest budget, the first of equal ones. `plans`: not empty.
+[[nodiscard]] const LeverPlan& smallest_of(const std::vector<LeverPlan>& plans);
+
 /// --key value, for a command line.
 [[nodiscard]] std::string to_words(const LeverKeys& keys);
 /// A JSON list with an object for each.

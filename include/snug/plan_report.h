@@ -135,8 +135,9 @@ struct PlanReport {
   int64_t updates = 0;  // of the whole run; 0 where it is not known
   double run_seconds = 0;  // of the whole run, by length buckets; 0 where it is not known
   std::vector<MemoryComponent> components;
-  std::vector<StateReport> states;  // in order of weight
-  LeverKeys levers_taken;           // of those that the run allows; empty: none
+  std::vector<StateReport> states;   // in order of weight
+  LeverKeys levers_taken;            // of those that the run allows; empty: none
+  LeverKeys smallest_budget_levers;  // of those, what the smallest budget takes
   std::vector<PriceRow> prices;
   std::vector<PeakTensor> peak_tensors;  // of the chosen plan's peak, largest first
   std::vector<BlockTreatment> blocks;

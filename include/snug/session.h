@@ -151,6 +151,8 @@ struct SessionOptions {
   std::function<ChangedRun(const LeverKeys& keys)> changed = {};
   /// A refusal says what would help as options of the program `snug`, not as fields of this struct.
   bool has_command_line_hints = false;
+  /// The times of hints are called upper bounds, since the caller takes levers as they pay.
+  bool may_take_levers = false;
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
   std::string profile_folder = {};
   /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.
@@ -319,6 +321,11 @@ struct TensorInfo {
 [[nodiscard]] std::vector<LeverPlan> plan_levers(const Network& network,
                                                  const SessionOptions& options = {},
                                                  const std::vector<std::string>& allow = {});
+/// Every combination of these levers (kLeverWords), planned, fewest levers first: the first is
+/// none.
+[[nodiscard]] std::vector<LeverPlan> plan_allowed_levers(const Network& network,
+                                                         const SessionOptions& options,
+                                                         const std::vector<std::string>& allow);
 /// The keys of the fastest combination of these levers (kLeverWords) that fits, fewest levers first
 /// where times are equal. Empty where no lever is faster, and where nothing fits.
 [[nodiscard]] LeverKeys fastest_levers(const Network& network, const SessionOptions& options,

@@ -67,8 +67,9 @@ Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& ca
   for (const Hint& hint : hints_for(request, candidates, backend))
     text += hint_line(
         hint.words,
-        fmt::format("fits from {}; {} {} at {}{}", format_bytes_up(hint.least_bytes),
-                    format_seconds(hint.step_seconds), turn, format_bytes(request.budget_bytes),
+        fmt::format("fits from {}; {}{} {} at {}{}", format_bytes_up(hint.least_bytes),
+                    request.may_take_levers ? "at most " : "", format_seconds(hint.step_seconds),
+                    turn, format_bytes(request.budget_bytes),
                     hint.changes_result ? " (other results)" : ""));
   if (!text.empty() && text.back() == '\n') text.pop_back();
   return Error(ErrorCode::out_of_budget, "memory", text);

@@ -2,6 +2,7 @@
 // Levers as a list for programs and as a table for people.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
@@ -16,6 +17,21 @@ std::string change(double value, double from) {
 }
 
 }  // namespace
+
+const LeverPlan* fastest_fitting(const std::vector<LeverPlan>& plans) {
+  const LeverPlan* fastest = nullptr;
+  for (const LeverPlan& plan : plans) {
+    if (plan.fits && (fastest == nullptr || plan.step_seconds < fastest->step_seconds))
+      fastest = &plan;
+  }
+  return fastest;
+}
+
+const LeverPlan& smallest_of(const std::vector<LeverPlan>& plans) {
+  return *std::min_element(plans.begin(), plans.end(), [](const LeverPlan& a, const LeverPlan& b) {
+    return a.smallest_budget_bytes < b.smallest_budget_bytes;
+  });
+}
 
 std::string to_words(const LeverKeys& keys) {
   std::string words;

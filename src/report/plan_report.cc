@@ -121,6 +121,9 @@ std::string PlanReport::to_json() const {
   }
   json["levers_taken"] = nlohmann::ordered_json::object();
   for (const auto& [key, value] : levers_taken) json["levers_taken"][key] = value;
+  json["smallest_budget_levers"] = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : smallest_budget_levers)
+    json["smallest_budget_levers"][key] = value;
   json["prices"] = nlohmann::ordered_json::array();
   for (const PriceRow& price : prices) {
     json["prices"].push_back({{"budget_bytes", price.budget_bytes},
@@ -192,8 +195,11 @@ std::string PlanReport::to_text() const {
                                  : fmt::format("micro-batches of {}", keep_all_micro_batch);
   out += fmt::format("  {:<22} {:>11}  ({}, nothing recomputed)\n", "keep-all would need",
                      format_bytes_up(keep_all_peak_bytes), pieces);
-  out +=
-      fmt::format("  {:<22} {:>11}\n", "smallest budget", format_bytes_up(smallest_budget_bytes));
+  out += fmt::format(
+      "  {:<22} {:>11}{}\n", "smallest budget", format_bytes_up(smallest_budget_bytes),
+      smallest_budget_levers == levers_taken ? ""
+      : smallest_budget_levers.empty()       ? "  without levers"
+                                       : "  with the levers " + to_words(smallest_budget_levers));
   out += fmt::format("\n  split       {} micro-batch{} of {}\n", accumulation_steps,
                      accumulation_steps == 1 ? "" : "es", micro_batch);
   if (dying_gradient_bytes > 0)

@@ -163,9 +163,8 @@ std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions&
   return comparison.plan(choices);
 }
 
-LeverKeys fastest_levers(const Network& network, const SessionOptions& options,
-                         const std::vector<std::string>& allow) {
-  if (allow.empty()) return {};
+std::vector<LeverPlan> plan_allowed_levers(const Network& network, const SessionOptions& options,
+                                           const std::vector<std::string>& allow) {
   check_words(allow);
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   const Comparison comparison(network, options);
@@ -173,13 +172,14 @@ LeverKeys fastest_levers(const Network& network, const SessionOptions& options,
   for (const Lever& lever : comparison.levers()) {
     if (is_in(allow, lever.word)) allowed.push_back(&lever);
   }
-  // Fewest levers first: of equal times what changes less is taken.
-  const LeverPlan* fastest = nullptr;
-  const std::vector<LeverPlan> plans = comparison.plan(train::choices_among(allowed));
-  for (const LeverPlan& plan : plans) {
-    if (plan.fits && (fastest == nullptr || plan.step_seconds < fastest->step_seconds))
-      fastest = &plan;
-  }
+  return comparison.plan(train::choices_among(allowed));
+}
+
+LeverKeys fastest_levers(const Network& network, const SessionOptions& options,
+                         const std::vector<std::string>& allow) {
+  if (allow.empty()) return {};
+  const std::vector<LeverPlan> plans = plan_allowed_levers(network, options, allow);
+  const LeverPlan* fastest = fastest_fitting(plans);
   return fastest == nullptr ? LeverKeys() : fastest->keys;
 }
 

@@ -286,6 +286,7 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptio
   request.has_16_bits = training.dtype != DType::f32 || !training.overrides.empty();
   request.words = options.has_command_line_hints ? train::OptionWords::command_line
                                                  : train::OptionWords::fields;
+  request.may_take_levers = options.may_take_levers;
   request.wants_picture = options.wants_picture;
   request.on_progress = options.on_planning;
   request.resized = [&options](const train::RunPlanRequest& from, const Lengths& longest,

@@ -32,10 +32,10 @@ auto with_setup(const RunConfig& given, const RunOptions& options, const Made& m
 PlanReport plan_run(const RunConfig& given, const RunOptions& options) {
   return with_setup(
       given, options, [&](RunConfig& config, train::RunSetup& setup, const Machine& machine) {
-        LeverKeys levers = train::take_levers(config, options, machine, setup);
+        const train::TakenLevers taken = train::take_levers(config, options, machine, setup);
         PlanReport report =
             train::plan_setup(config, options, setup, machine, config.micro_batch_size).report;
-        report.levers_taken = std::move(levers);
+        train::note_levers(taken, report);
         return report;
       });
 }

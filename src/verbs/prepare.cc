@@ -114,6 +114,13 @@ void take_sizes(const SessionSizes& sizes, SessionOptions& options) {
   options.startup_bytes = sizes.startup_bytes;
 }
 
+void refuse_without_base(const Model& model) {
+  if (!model.lora.is_on() || !model.weights_folder.empty()) return;
+  throw Error(ErrorCode::bad_config, "lora",
+              "'" + model.name + "' has no trained weights: its adapters would belong to nothing",
+              "set model to a folder with model.safetensors or pytorch_model.bin");
+}
+
 namespace {
 
 bool has_key(const LeverKeys& keys, const std::string& name) {
@@ -127,11 +134,13 @@ struct Variant {
   Model model;
 };
 
-Variant variant_of(const RunConfig& config, const Model& model, const LeverKeys& keys) {
+Variant variant_of(const RunConfig& config, const RunSetup& setup, const Model& model,
+                   const LeverKeys& keys) {
   Variant variant{config, model};
   set_levers(keys, variant.config);
   variant.config.validate();
   if (variant.config.lora != config.lora) take_adapters(variant.config, variant.model);
+  if (setup.needs_base) refuse_without_base(variant.model);
   return variant;
 }
 
@@ -141,6 +150,7 @@ SessionOptions options_for(const RunConfig& config, const RunOptions& options,
   SessionOptions session = training_options(config, total_steps(config, setup.batches_per_epoch));
   session.micro_batch_size = micro_batch;
   session.lora = model.lora;
+  session.may_take_levers = !config.allow.empty();
   session.has_initial_values = false;
   session.machine = machine;
   session.block = options.memory;
@@ -161,7 +171,7 @@ SessionOptions options_for(const RunConfig& config, const RunOptions& options,
   };
   session.changed = [&, micro_batch](const LeverKeys& keys) {
     // The options refer to the variant, which lives as long as they do.
-    const auto variant = std::make_shared<const Variant>(variant_of(config, model, keys));
+    const auto variant = std::make_shared<const Variant>(variant_of(config, setup, model, keys));
     SessionOptions changed = options_for(
         variant->config, options, setup, variant->model, machine,
         has_key(keys, "micro_batch_size") ? variant->config.micro_batch_size : micro_batch);
@@ -214,8 +224,8 @@ void set_levers(const LeverKeys& levers, RunConfig& config) {
   for (const auto& [key, value] : levers) config.set(key, value);
 }
 
-LeverKeys take_levers(RunConfig& config, const RunOptions& options, const Machine& machine,
-                      RunSetup& setup) {
+TakenLevers take_levers(RunConfig& config, const RunOptions& options, const Machine& machine,
+                        RunSetup& setup) {
   std::vector<std::string> allow = config.allow;
   if (allow.empty()) return {};
   if (!options.plan_file.empty())
@@ -226,13 +236,25 @@ LeverKeys take_levers(RunConfig& config, const RunOptions& options, const Machin
   SessionOptions session =
       session_options(config, options, setup, machine, config.micro_batch_size);
   session.on_planning = planning_sink(options);
-  LeverKeys levers = fastest_levers(*setup.network, session, allow);
-  Variant variant = variant_of(config, setup.model, levers);
+  const std::vector<LeverPlan> plans = plan_allowed_levers(*setup.network, session, allow);
+  const LeverPlan* fastest = fastest_fitting(plans);
+  TakenLevers taken{.keys = {}, .smallest = smallest_of(plans)};
+  taken.keys = fastest != nullptr ? fastest->keys : taken.smallest->keys;
+  Variant variant = variant_of(config, setup, setup.model, taken.keys);
   config = std::move(variant.config);
   setup.model = std::move(variant.model);
   setup.network = network_of(setup.model);
-  say(options, levers.empty() ? "no lever is taken" : "levers taken: " + to_words(levers));
-  return levers;
+  say(options, taken.keys.empty() ? "no lever is taken" : "levers taken: " + to_words(taken.keys));
+  return taken;
+}
+
+void note_levers(const TakenLevers& taken, PlanReport& report) {
+  report.levers_taken = taken.keys;
+  report.smallest_budget_levers = taken.keys;
+  if (!taken.smallest || taken.smallest->smallest_budget_bytes >= report.smallest_budget_bytes)
+    return;
+  report.smallest_budget_bytes = taken.smallest->smallest_budget_bytes;
+  report.smallest_budget_levers = taken.smallest->keys;
 }
 
 namespace {

@@ -22,7 +22,10 @@ struct RunSetup {
   std::vector<Lengths> lengths;
   std::vector<data::BucketCount> histogram;  // global batches an epoch; empty without data
   int64_t batches_per_epoch = 0;
+  bool needs_base = false;  // adapters over a base without weights are refused, and no hint
 };
+/// Throws Error{bad_config} for adapters over a model without weights of its own.
+void refuse_without_base(const Model& model);
 /// `checkpoint`: the folder of the one that is resumed, else empty.
 [[nodiscard]] RunSetup open_setup(const RunConfig& config, const RunOptions& options,
                                   const WorkFolder& work, const std::string& checkpoint);
@@ -35,11 +38,17 @@ struct RunSetup {
 [[nodiscard]] SessionOptions session_options(const RunConfig& config, const RunOptions& options,
                                              const RunSetup& setup, const Machine& machine,
                                              int64_t micro_batch);
-/// The levers that the run allows and the planner takes; their keys are set in the configuration
-/// and in the model, and said.
-[[nodiscard]] LeverKeys take_levers(RunConfig& config, const RunOptions& options,
-                                    const Machine& machine, RunSetup& setup);
-/// The same with levers that were taken before.
+struct TakenLevers {
+  LeverKeys keys = {};                     // set in the configuration and in the model
+  std::optional<LeverPlan> smallest = {};  // of those that are allowed, what needs least
+};
+/// The levers that the run allows and the planner takes: the fastest that fit, or where none do
+/// those that need least, which a refusal is about. They are said.
+[[nodiscard]] TakenLevers take_levers(RunConfig& config, const RunOptions& options,
+                                      const Machine& machine, RunSetup& setup);
+/// What was taken, and the smallest budget of all that is allowed.
+void note_levers(const TakenLevers& taken, PlanReport& report);
+/// Sets keys of levers that were taken before.
 void set_levers(const LeverKeys& levers, RunConfig& config);
 /// Throws Error{bad_data} where levers that were read from `file` hold a key that a resumed run may
 /// have anew: its budget or a folder, say, which are the user's.

@@ -29,13 +29,6 @@ void refuse_used_folder(const RunFolder& folder) {
   }
 }
 
-void refuse_without_base(const train::Model& model) {
-  if (!model.lora.is_on() || !model.weights_folder.empty()) return;
-  throw Error(ErrorCode::bad_config, "lora",
-              "'" + model.name + "' has no trained weights: its adapters would belong to nothing",
-              "set model to a folder with model.safetensors or pytorch_model.bin");
-}
-
 train::PlannedRun plan_for(const RunConfig& config, const RunOptions& options,
                            const train::RunSetup& setup, const Machine& machine,
                            const std::optional<TrainState>& state) {
@@ -78,7 +71,8 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   const Machine machine = train::open_machine(config, options);
   train::RunSetup setup =
       train::open_setup(config, options, work, state ? folder.last() : std::string());
-  refuse_without_base(setup.model);
+  setup.needs_base = true;
+  train::refuse_without_base(setup.model);
   const train::RunData& data = *setup.data;
   config.task = *setup.model.task->name;  // the checkpoint says it
   std::optional<int64_t> good_step;
@@ -97,11 +91,11 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   } else if (!setup.model.weights_folder.empty()) {
     train::check_weight_files(setup.model);
   }
-  const LeverKeys levers =
-      state ? state->levers : train::take_levers(config, options, machine, setup);
-  if (state && !levers.empty()) train::say(options, "levers taken: " + to_words(levers));
+  const train::TakenLevers taken = state ? train::TakenLevers{.keys = state->levers}
+                                         : train::take_levers(config, options, machine, setup);
+  if (state && !taken.keys.empty()) train::say(options, "levers taken: " + to_words(taken.keys));
   train::PlannedRun planned = plan_for(config, options, setup, machine, state);
-  planned.report.levers_taken = levers;
+  train::note_levers(taken, planned.report);
   Session session(planned.plan);
   std::string base_sha256;
   train::require_frozen_sources(setup.model, session);
@@ -118,7 +112,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   }
   train::note_data(data, *state);
   state->micro_batch = planned.report.micro_batch;
-  state->levers = levers;
+  state->levers = taken.keys;
   state->config_json = config.to_json();
 
   data::TrainSampler sampler = train::train_sampler(config, data);

@@ -116,6 +116,26 @@ class Hints(Case):
         plan, refusal = (min(processor_seconds(memory) for _ in range(3)) for memory in ("64GiB", "1200MiB"))
         self.assertLessEqual(refusal, 5 * plan)
 
+    def test_of_allowed_levers_the_smallest_budget_is_that_of_all(self):
+        keys = dict(model="bert-mini", vocab_size=2000, train_batch_size=8, max_seq_length=32, threads=1)
+        plain = self.plan(**keys, memory="1TiB")["smallest_budget_bytes"]
+        allow = dict(keys, allow="adam8bit,bf16x8")
+        refused = self.refusal("36MiB", **allow)
+        smallest = int(re.search(r"smallest budget that works is .*\((\d+) bytes\)", refused)[1])
+        self.assertLess(smallest, plain)
+        self.assertEqual(self.plan(**allow, memory=smallest)["smallest_budget_bytes"], smallest)
+        self.assertEqual(self.plan(**allow, memory="1TiB")["smallest_budget_bytes"], smallest)
+        self.assertIn("at most", self.refusal(smallest - common.PAGE, **allow))
+
+    def test_adapters_are_no_way_to_fit_without_a_base(self):
+        keys = self.base(model="bert-mini", memory="50MiB", max_seq_length=64, vocab_size=None, output_dir=self.folder / "no",
+                         tokenizer=self.train("tokenizer", max_steps=1) / "last")
+        keys["memory"] = self.plan(**dict(keys, memory="1TiB"))["smallest_budget_bytes"] - common.PAGE
+        self.assertIn("--lora", run("plan", *options(**keys)).stderr)
+        refused = run("train", *options(**keys))
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertNotIn("--lora", refused.stderr)
+
     def test_of_eval_and_predict(self):
         out = self.train("run", max_steps=1, max_seq_length=64)
         for verb in ("eval", "predict"):
