@@ -209,7 +209,8 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   }
   const std::string folder = io::parent_folder(file);
   const TokenizerConfig config = read_tokenizer_config(folder + "/tokenizer_config.json");
-  const bool is_bpe = file.ends_with("vocab.json");
+  const std::string name = std::filesystem::path(file).filename();
+  const bool is_bpe = name == "vocab.json" || name.ends_with("-vocab.json");
   const auto made = [&config](TokenizerSpec spec) {
     spec.has_type_ids = config.has_type_ids.value_or(true);
     return Tokenizer(std::move(spec));

@@ -141,7 +141,11 @@ TEST(WordPieceErrors, tokenizer_json_that_asks_for_what_is_not_supported) {
                "pre_tokenizer has no trim_offsets");
   expect_error(error([](Json& j) { j["pre_tokenizer"]["type"] = "UnicodeScripts"; }), "unsupported",
                "pre_tokenizer 'UnicodeScripts' is not supported");
-  expect_error(error([](Json& j) { j["model"]["type"] = "BPE"; }), "unsupported",
+  const auto as_bpe = [](Json& j) {
+    j["model"]["type"] = "BPE";
+    j["model"]["merges"] = Json::array();
+  };
+  expect_error(error(as_bpe), "unsupported",
                "model has the unknown field 'max_input_chars_per_word'");
   expect_error(error([](Json& j) { j["model"]["type"] = "WordLevel"; }), "unsupported",
                "model type 'WordLevel' is not supported");
