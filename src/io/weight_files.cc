@@ -75,13 +75,11 @@ void require_finite(const TensorFile& file, const TensorInfo& tensor, int64_t fi
 std::vector<std::string> weight_entries(const std::string& folder) {
   std::vector<std::string> found;
   for (const std::string_view name : kEntries) {
-    if (file_exists(folder + "/" + std::string(name))) found.emplace_back(name);
+    const std::string file = folder + "/" + std::string(name);
+    // The first is read, and none in its place; the others are only named.
+    if (found.empty() ? has_file(file) : file_exists(file)) found.emplace_back(name);
   }
   return found;
-}
-
-bool is_weight_entry(std::string_view name) {
-  return std::ranges::find(kEntries, name) != std::end(kEntries);
 }
 
 TensorFile open_tensors(const std::string& path) {

@@ -99,7 +99,7 @@ void refuse_other_mathematics(const io::JsonValue& config) {
 }  // namespace
 
 bool is_adapter_folder(const std::string& folder) {
-  return io::is_folder(folder) && io::file_exists(folder + "/" + kAdapterConfig);
+  return io::is_folder(folder) && io::has_file(folder + "/" + kAdapterConfig);
 }
 
 AdapterConfig read_adapter_config(const std::string& folder) {

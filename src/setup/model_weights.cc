@@ -159,14 +159,6 @@ void refuse_other_weights(const std::string& folder) {
   if (files.empty()) return;
   for (const std::string& name : files)  // of a cache whose downloads are gone
     if (io::is_dangling(folder + "/" + name)) io::throw_dangling(folder + "/" + name);
-  for (const std::string& name : files) {
-    if (!io::is_weight_entry(name)) continue;  // those that are files would have been read
-    const std::string path = folder + "/" + name;
-    throw Error(
-        ErrorCode::bad_data, path,
-        io::is_folder(path) ? "is a folder, not a file of weights" : "is not a regular file",
-        "put the file of the weights in its place");
-  }
   throw Error(
       ErrorCode::bad_data, folder,
       "the folder has neither model.safetensors nor pytorch_model.bin, and the weights that "

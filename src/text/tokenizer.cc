@@ -227,7 +227,9 @@ bool Tokenizer::is_in(const std::filesystem::path& folder) { return !files_in(fo
 std::vector<std::string> Tokenizer::files_in(const std::filesystem::path& folder) {
   std::vector<std::string> files;
   for (const char* name : kFiles) {
-    if (io::file_exists(folder / name)) files.emplace_back(name);
+    const std::string file = folder / name;
+    // The first is read, and none in its place; the others are only named.
+    if (files.empty() ? io::has_file(file) : io::file_exists(file)) files.emplace_back(name);
   }
   return files;
 }

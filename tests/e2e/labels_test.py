@@ -303,8 +303,26 @@ class Weights(FolderCase):
             (folder / "model.safetensors").unlink(missing_ok=True)
             (folder / name).mkdir()
             for verb in ("train", "eval"):
-                self.refused(f"[{folder}/{name}] is a folder, not a file of weights", verb=verb, model=folder, vocab_size=None)
+                self.refused(f"[{folder}/{name}] is a folder, not a file", verb=verb, model=folder, vocab_size=None)
             (folder / name).rmdir()
+
+    def test_files_of_a_model_that_are_links_to_nothing_are_said(self):
+        folder = self.train("base", max_steps=1) / "best"
+        (folder / ".snug.complete").unlink()
+        for name in ("config.json", "adapter_config.json", "model.safetensors", "tokenizer.json", ".snug.complete"):
+            file, kept = folder / name, folder / "kept"
+            if file.exists():
+                file.rename(kept)
+            (folder / "pytorch_model.bin").write_bytes(b"")
+            file.symlink_to("gone")
+            self.refused(f"[{folder}/{name}] is a symbolic link to 'gone', which does not exist", verb="eval",
+                         model=folder, vocab_size=None)
+            file.unlink()
+            if kept.exists():
+                kept.rename(file)
+        (folder / "pytorch_model.bin").unlink()
+        (folder / "pytorch_model.bin").symlink_to("gone")  # not read beside model.safetensors
+        self.further("next", folder, max_steps=1)
 
     def test_a_config_alone_trains_fresh_weights_and_lists_them(self):
         folder = self.copy_of(self.train("run") / "best", "alone")
