@@ -117,6 +117,22 @@ class Labels(FolderCase):
         truth = [json.loads(line)["label"] for line in self.valid_file.read_text().splitlines()]
         hits = sum(json.loads(row)["label"] == label for row, label in zip(rows, truth))
         self.assertAlmostEqual(hits / len(truth), before)
+        said = self.ok("eval", **self.base(model=model, vocab_size=None, validation_file=ids[1])).stderr
+        self.assertIn(f"0 = {names[0]}, 1 = {names[1]}", said)
+        self.assertIn(f"{ids[1]} gives their ids", said)
+
+    def test_labels_that_are_not_the_models_are_said_beside_both_lists(self):
+        model, names = self.trained()
+        of_the_file = self.relabelled(self.valid_file, lambda label: label.upper() if label == "food" else label)
+        self.refused("the label 'FOOD' is none of the trained model", "known labels are " + ", ".join(names),
+                     "those of the data FOOD, animal, tool", verb="eval", model=model, vocab_size=None, validation_file=of_the_file)
+        self.refused("the label 'FOOD' does not occur in the training data", "known labels are animal, food, tool",
+                     "those of the data FOOD, animal, tool", validation_file=of_the_file)
+
+    def test_ids_of_a_validation_file_are_said_where_the_training_data_have_names(self):
+        ids = self.relabelled(self.valid_file, NAMES.index)
+        done = self.ok("train", **self.base(output_dir=self.folder / "out", max_steps=1, validation_file=ids))
+        self.assertIn(f"0 = animal, 1 = food, 2 = tool; {ids} gives their ids", " ".join(done.stderr.split()))
 
     def test_a_resumed_run_ends_with_the_same_bits(self):
         model, names = self.trained()
