@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/shell.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "snug/error.h"
@@ -121,8 +122,9 @@ AdapterConfig read_adapter_config(const std::string& folder) {
   if (const std::string weights = folder + "/" + kAdapterWeights; !io::has_file(weights)) {
     const std::string old = folder + "/adapter_model.bin";
     throw Error(ErrorCode::bad_data, folder, std::string("there is no ") + kAdapterWeights,
-                io::file_exists(old) ? "snug convert " + old + " --output " + weights
-                                     : "save the adapters with save_pretrained(FOLDER) of peft");
+                io::file_exists(old)
+                    ? "snug convert " + shell_word(old) + " --output " + shell_word(weights)
+                    : "save the adapters with save_pretrained(FOLDER) of peft");
   }
   return read;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/shell.h"
 #include "config/option.h"
 #include "io/file.h"
 #include "io/json_file.h"
@@ -315,7 +316,7 @@ std::string base_of(const RunConfig& config, const std::string& adapters) {
   if (adapters.empty() || is_model_folder(base)) return base;
   throw Error(ErrorCode::bad_config, is_given ? "model" : adapters + "/" + kAdapterConfig,
               "the base of the adapters, '" + base + "', is no folder with weights",
-              "give --model BASE --lora_adapter " + adapters);
+              "give --model BASE --lora_adapter " + shell_word(adapters));
 }
 
 }  // namespace

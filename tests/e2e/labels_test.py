@@ -1,5 +1,7 @@
 """What a model's folder says: its labels against the data's, its weights against its config.json, its length of texts."""
+import ast
 import json
+import shlex
 import shutil
 import struct
 
@@ -275,7 +277,20 @@ class Weights(FolderCase):
             self.refused(name, line, verb="eval", model=folder, vocab_size=None)
         edit_config(folder, architectures=["BertForMaskedLM"])
         (folder / "model-00001-of-00002.safetensors").rename(folder / "tf_model.h5")
-        self.refused("from transformers import BertForMaskedLM as M", model=folder, vocab_size=None)
+        self.refused("from transformers import BertForMaskedLM as M", "with transformers before 5", model=folder, vocab_size=None)
+
+    def test_a_line_that_is_said_runs_whatever_the_folder_is_called(self):
+        folder = self.copy_of(self.train("run", max_steps=1) / "best", "it's a $HOME`x\"y")
+        (folder / "model.safetensors").rename(folder / "weights.pt")
+        done = run("eval", *options(**self.base(model=folder, vocab_size=None)))
+        words = shlex.split(done.stderr.split("its state_dict: ")[1].splitlines()[0])
+        self.assertEqual(words, ["snug", "convert", f"{folder}/weights.pt", "--output", f"{folder}/model.safetensors"])
+        (folder / "weights.pt").rename(folder / "tf_model.h5")
+        done = run("eval", *options(**self.base(model=folder, vocab_size=None)))
+        words = shlex.split(done.stderr.split("hint: ")[1])
+        self.assertEqual(words[:2], ["python3", "-c"])
+        calls = [node for node in ast.walk(ast.parse(words[2])) if isinstance(node, ast.Call)]
+        self.assertEqual({call.args[0].value for call in calls}, {str(folder)})
 
     def test_trained_weights_never_get_a_vocabulary_that_is_learned(self):
         folder = self.copy_of(self.train("run") / "best", "no-tokens")
