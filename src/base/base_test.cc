@@ -13,6 +13,7 @@
 #include "base/numbers.h"
 #include "base/philox.h"
 #include "base/shared_text.h"
+#include "base/shell.h"
 #include "base/stop.h"
 #include "base/threads.h"
 #include "base/units.h"
@@ -195,6 +196,16 @@ TEST(Error, control_characters_of_what_is_quoted_are_spelled_out) {
                "[a\\x1b[2J] label '\\x07\\x7f\\x9b' of \xC3\xA9\tx\nhint: one\ntwo\\x0d");
   EXPECT_EQ(error.where(), "a\\x1b[2J");
   EXPECT_EQ(error.hint(), "one\ntwo\\x0d");
+}
+
+TEST(Shell, words_are_the_text_again) {
+  EXPECT_EQ(shell_word("/a/b-c_1.bin"), "/a/b-c_1.bin");
+  EXPECT_EQ(shell_word(""), "''");
+  EXPECT_EQ(shell_word("two words"), "'two words'");
+  EXPECT_EQ(shell_word("$HOME`x\"y"), "'$HOME`x\"y'");
+  EXPECT_EQ(shell_word("it's"), "\"it's\"");
+  EXPECT_EQ(shell_word("it's $x"), "'it'\\''s $x'");
+  EXPECT_EQ(python_literal("it's a\\b\n"), "'it\\'s a\\\\b\\n'");
 }
 
 TEST(SharedText, copies_share_one_block) {

@@ -473,6 +473,20 @@ TEST(ForeignKeys, advice_is_the_same_in_files_and_on_the_command_line) {
       {"batch_size", "give train_batch_size (the global batch)"},
       {"model_name_or_path", "give model"},
       {"num_epochs", "give num_train_epochs"},
+      {"n_epochs", "give num_train_epochs"},
+      {"max_epochs", "give num_train_epochs"},
+      {"steps", "give max_steps"},
+      {"accumulate_grad_batches", "give train_batch_size (the global batch)"},
+      {"gradient_clip_val", "give max_grad_norm"},
+      {"precision", "give bf16 or fp16"},
+      {"mixed_precision", "give bf16 or fp16"},
+      {"lora_alpha", "it stands in lora"},
+      {"load_in_8bit", "give frozen_dtype: int8"},
+      {"device", "leave it away"},
+      {"scheduler", "give lr_scheduler_type"},
+      {"warmup", "give warmup_steps"},
+      {"eps", "give adam_epsilon"},
+      {"betas", "give adam_beta1 and adam_beta2"},
   };
   for (const auto& each : cases) {
     const std::string_view key = each[0], advice = each[1];

@@ -8,6 +8,10 @@ namespace {
 
 constexpr std::string_view kBatch =
     "give train_batch_size (the global batch); Snug picks the split, or micro_batch_size sets it";
+constexpr std::string_view kPrecision = "give bf16 or fp16 (docs/precision.md)";
+constexpr std::string_view kLora = "it stands in lora (docs/lora.md)";
+constexpr std::string_view kDevice = "leave it away: Snug computes on the CPU";
+constexpr std::string_view kFrozen = "give frozen_dtype: int8 (docs/lora.md)";
 constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
     {"batch_size", kBatch},
     {"train_micro_batch_size_per_gpu", "give micro_batch_size"},
@@ -24,9 +28,25 @@ constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
     {"model_max_length", "give max_seq_length"},
     {"num_epochs", "give num_train_epochs"},
     {"epochs", "give num_train_epochs"},
+    {"n_epochs", "give num_train_epochs"},
+    {"max_epochs", "give num_train_epochs"},
+    {"steps", "give max_steps"},
+    {"accumulate_grad_batches", kBatch},
+    {"gradient_clip_val", "give max_grad_norm"},
+    {"precision", kPrecision},
+    {"mixed_precision", kPrecision},
+    {"lora_r", kLora},
+    {"lora_alpha", kLora},
+    {"lora_dropout", kLora},
+    {"load_in_8bit", kFrozen},
+    {"device", kDevice},
     {"lr", "give learning_rate"},
     {"lr_scheduler", "give lr_scheduler_type"},
+    {"scheduler", "give lr_scheduler_type"},
     {"num_warmup_steps", "give warmup_steps"},
+    {"warmup", "give warmup_steps, a number of updates, or warmup_ratio, a share of the run"},
+    {"eps", "give adam_epsilon"},
+    {"betas", "give adam_beta1 and adam_beta2"},
     {"optimizer", "give optim"},
     {"test_size", "give validation_split"},
     {"num_workers", "give threads"},

@@ -67,7 +67,10 @@ class CacheBuilder {
     finish_report();
     LabelMap map;
     if (spec_.label_use == LabelUse::find && has_labels()) map = final_labels();
-    if (spec_.label_use == LabelUse::known) map.labels = spec_.known_labels;
+    if (spec_.label_use == LabelUse::known) {
+      map.labels = spec_.known_labels;
+      map.source = known_.source();
+    }
     reorder_counts(map);
     write_rest(key, map);
     if (hooks_.progress) hooks_.progress(progress_);
@@ -251,15 +254,21 @@ class CacheBuilder {
                           : spec_.known_labels.find(label);
       return id.has_value();
     };
-    const auto labels = labels_unlike(is_known, spec_.files, schema(), hooks_.cancel);
-    if (labels) throw unlike_labels(where, *labels, spec_.known_labels, spec_.rule.is_trained);
+    const auto labels = labels_of_files(spec_.files, schema(), hooks_.cancel);
+    if (!labels) return;
+    labels_of_files_ = list_labels(labels->names());
+    if (std::none_of(labels->names().begin(), labels->names().end(), is_known))
+      throw unlike_labels(where, *labels, spec_.known_labels, spec_.rule.is_trained);
   }
 
   int32_t label_id(const std::string& label, const std::string& where) {
     if (spec_.label_use == LabelUse::known) {
       if (const auto id = known_.find(label, where)) return *id;
       refuse_unlike_labels(where);
-      const Error error = unseen_label(where, label, spec_.known_labels);
+      const Error error = unseen_label(where, label,
+                                       {.known = spec_.known_labels,
+                                        .is_trained = spec_.rule.is_trained,
+                                        .of_files = labels_of_files_});
       throw RowError(error);
     }
     int32_t id = 0;
@@ -435,6 +444,7 @@ class CacheBuilder {
   int64_t good_rows_ = 0;     // that the readers returned
   int64_t label_errors_ = 0;  // of those, bad for their label
   bool has_looked_at_labels_ = false;
+  std::string labels_of_files_;  // as a list, once a label was not known
   std::vector<std::string> columns_;
   EncodedRow encoded_;
   std::vector<uint16_t> narrow_;

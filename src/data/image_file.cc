@@ -85,7 +85,7 @@ void check_name(const std::vector<std::string>& names, size_t i, const std::stri
 Labels read_names(const std::string& data_file, const Kind& kind) {
   const std::string beside = io::parent_folder(data_file) + "/" + kind.names_file;
   std::vector<std::string> names;
-  if (io::file_exists(beside)) {
+  if (io::has_file(beside)) {
     names = lines_of(beside);
     for (size_t i = 0; i < names.size(); ++i) check_name(names, i, beside);
     if (names.size() != static_cast<size_t>(kind.classes)) {

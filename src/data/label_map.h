@@ -64,6 +64,8 @@ class LabelLookup {
   /// None: not a label of the model. Throws Error{bad_data} at `where` for an id behind names, or a
   /// name behind ids.
   [[nodiscard]] std::optional<int32_t> find(std::string_view label, const std::string& where);
+  /// What the labels that were found are.
+  [[nodiscard]] LabelSource source() const { return source_.value_or(LabelSource::names); }
 
  private:
   const Labels* model_;

@@ -49,9 +49,8 @@ LabelSurvey survey_labels(const std::string& file, RowSchema schema, BadRows bad
   return survey;
 }
 
-std::optional<Labels> labels_unlike(const std::function<bool(std::string_view)>& is_known,
-                                    const std::vector<std::string>& files, const RowSchema& schema,
-                                    const std::atomic<bool>* cancel) {
+std::optional<Labels> labels_of_files(const std::vector<std::string>& files,
+                                      const RowSchema& schema, const std::atomic<bool>* cancel) {
   LabelFinder finder;
   try {
     for (const std::string& file : files) {
@@ -61,10 +60,7 @@ std::optional<Labels> labels_unlike(const std::function<bool(std::string_view)>&
       while (reader->next(row)) {
         check_cancelled(cancel, file);
         if (!row.label) continue;
-        for (const std::string& label : row.label->items) {
-          if (is_known(label)) return std::nullopt;
-          (void)finder.add(label, file);
-        }
+        for (const std::string& label : row.label->items) (void)finder.add(label, file);
       }
     }
     return finder.finish().labels;

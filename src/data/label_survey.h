@@ -4,10 +4,8 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "data/labels.h"
@@ -28,10 +26,9 @@ struct LabelSurvey {
 [[nodiscard]] LabelSurvey survey_labels(const std::string& file, RowSchema schema, BadRows bad_rows,
                                         const std::atomic<bool>* cancel);
 
-/// All labels of the files; nothing where one of them is known, and where they are no labels.
-/// `schema`: as the rows are read.
-[[nodiscard]] std::optional<Labels> labels_unlike(
-    const std::function<bool(std::string_view)>& is_known, const std::vector<std::string>& files,
-    const RowSchema& schema, const std::atomic<bool>* cancel);
+/// All labels of the files; nothing where they are no labels. `schema`: as the rows are read.
+[[nodiscard]] std::optional<Labels> labels_of_files(const std::vector<std::string>& files,
+                                                    const RowSchema& schema,
+                                                    const std::atomic<bool>* cancel);
 
 }  // namespace snug::data

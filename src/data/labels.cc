@@ -38,11 +38,13 @@ std::optional<int32_t> Labels::find(std::string_view name) const {
   return found->second;
 }
 
-Error unseen_label(const std::string& where, std::string_view label, const Labels& labels) {
+Error unseen_label(const std::string& where, std::string_view label, const KnownLabels& labels) {
   return Error(ErrorCode::bad_data, where,
                "the label '" + std::string(label.substr(0, kMaxLabelBytes)) +
-                   "' does not occur in the training data",
-               "the known labels are " + list_labels(labels.names()) +
+                   (labels.is_trained ? "' is none of the trained model"
+                                      : "' does not occur in the training data"),
+               "the known labels are " + list_labels(labels.known.names()) +
+                   (labels.of_files.empty() ? "" : ", those of the data " + labels.of_files) +
                    "; correct the row, or set bad_rows to skip");
 }
 

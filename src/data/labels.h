@@ -39,9 +39,15 @@ class Labels {
   std::map<std::string, int32_t, std::less<>> ids_;
 };
 
+/// What a label that is not known is told beside.
+struct KnownLabels {
+  const Labels& known;
+  bool is_trained = false;      // they are a trained model's, else those of the training data
+  const std::string& of_files;  // the labels of the files that are read, as a list; may be empty
+};
 /// The error for a label that training never saw; `where` is "file:line".
 [[nodiscard]] Error unseen_label(const std::string& where, std::string_view label,
-                                 const Labels& labels);
+                                 const KnownLabels& labels);
 
 /// Collects labels in one pass; ids are provisional (order of first sight) until finish().
 class LabelFinder {

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/shell.h"
 #include "fit/splits.h"
 #include "ops/optimizer/optimizers.h"
 #include "programs/lora.h"
@@ -28,8 +29,7 @@ bool is_switch(const std::string& key) {
 std::string words_of(const Request& request, const LeverKeys& keys) {
   std::string words;
   for (const auto& [key, value] : keys) {
-    const bool is_quoted = value.find_first_of("*{") != std::string::npos;
-    const std::string text = is_switch(key) ? "" : is_quoted ? "'" + value + "'" : value;
+    const std::string text = is_switch(key) ? "" : shell_word(value);
     words += (words.empty() ? "" : " ") + option_words(request.words, key, text);
   }
   return words;

@@ -80,7 +80,7 @@ bool exchange_folders(const std::string& a, const std::string& b) {
 }  // namespace
 
 bool is_complete(const std::string& folder) {
-  return is_folder(folder) && file_exists(folder + "/" + kCompleteMarkerName);
+  return is_folder(folder) && has_file(folder + "/" + kCompleteMarkerName);
 }
 
 bool recover_folder(const std::string& target) {

@@ -103,6 +103,9 @@ struct FileStamp {
 [[nodiscard]] FileStamp stamp_of(const std::string& path);
 /// False where nothing is there; any other failure (a disk's, a permission's) is Error{io}.
 [[nodiscard]] bool file_exists(const std::string& path);
+/// Whether a folder has this file, which may be absent. What stands at the name and is no file, nor
+/// a link to one, is Error{io} that says what it is: it was meant to be read.
+[[nodiscard]] bool has_file(const std::string& path);
 [[nodiscard]] bool is_folder(const std::string& path);
 /// A symbolic link whose target does not exist, or that leads back to itself.
 [[nodiscard]] bool is_dangling(const std::string& path);

@@ -113,6 +113,23 @@ TEST(File, links_that_lead_back_to_one_another_are_called_that) {
   EXPECT_ERROR(make_folders(link + "/below"), "hint: links of the path lead back to one another");
 }
 
+TEST(File, a_file_that_may_be_absent_is_a_file_where_it_is_there) {
+  const TestFolder folder;
+  EXPECT_FALSE(has_file(folder / "absent"));
+  EXPECT_FALSE(has_file(folder / "absent/below"));
+  write_file(folder / "file", "text");
+  ASSERT_EQ(::symlink("file", (folder / "link").c_str()), 0);
+  EXPECT_TRUE(has_file(folder / "file"));
+  EXPECT_TRUE(has_file(folder / "link"));
+  ASSERT_EQ(::symlink("nowhere", (folder / "dangling").c_str()), 0);
+  ASSERT_EQ(::symlink("loop", (folder / "loop").c_str()), 0);
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_ERROR((void)has_file(folder / "dangling"), "'nowhere', which does not exist");
+  EXPECT_ERROR((void)has_file(folder / "loop"), "links lead back to it");
+  EXPECT_ERROR((void)has_file(folder / "pipe"), "is not a regular file");
+  EXPECT_ERROR((void)has_file(folder.path()), "is a folder, not a file");
+}
+
 TEST(File, a_full_disk_names_the_bytes_that_do_not_fit) {
   File full = File::append("/dev/full");
   EXPECT_ERROR(full.write_all("12345"),

@@ -144,7 +144,7 @@ FolderCheck check_folder(const std::string& folder) {
 
 void check_file_of_folder(const std::string& folder, const std::string& name) {
   const std::string marker = folder + "/" + kCompleteMarkerName;
-  if (!file_exists(marker)) return;
+  if (!has_file(marker)) return;
   const FolderFiles files = read_marker(folder);
   const auto found = files.find(name);
   const std::string path = folder + "/" + name;

@@ -105,6 +105,18 @@ void throw_dangling(const std::string& path) {
               is_loop ? "remove one of the links" : "create what it points to, or remove the link");
 }
 
+bool has_file(const std::string& path) {
+  if (!anything_at(path)) return false;
+  if (is_dangling(path)) throw_dangling(path);
+  if (is_folder(path)) {
+    throw Error(ErrorCode::io, path, "is a folder, not a file",
+                "put the file in its place, or remove the folder");
+  }
+  if (file_exists(path)) return true;
+  throw Error(ErrorCode::io, path, "is not a regular file",
+              "put a file on a disk in its place, or remove it");
+}
+
 void make_folders(const std::string& path) {
   if (path.empty()) throw Error(ErrorCode::io, path, "cannot create a folder without a name");
   if (::mkdir(path.c_str(), 0755) == 0) return;

@@ -14,6 +14,7 @@ constexpr int64_t kPrefixBytes = 8;
 
 TensorTable table_of(const File& file) {
   const std::string& path = file.path();
+  refuse_lfs_pointer(file);
   const int64_t file_bytes = file.size_bytes();
   if (file_bytes < kPrefixBytes) {
     throw_bad_safetensors(path, "it has only " + std::to_string(file_bytes) + " bytes");

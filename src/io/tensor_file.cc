@@ -118,6 +118,16 @@ bool tensor_bytes(StoredType type, std::span<const int64_t> shape, int64_t& byte
   return true;
 }
 
+void refuse_lfs_pointer(const File& file) {
+  constexpr std::string_view kBegin = "version https://git-lfs";
+  char head[kBegin.size()] = {};
+  const int64_t bytes =
+      file.read_some_at(0, reinterpret_cast<std::byte*>(head), std::ssize(kBegin));
+  if (std::string_view(head, static_cast<size_t>(bytes)) != kBegin) return;
+  throw Error(ErrorCode::bad_data, file.path(),
+              "it is no weights but the name of a file in git-lfs", "run git lfs pull");
+}
+
 TensorFile::TensorFile(File file, TensorTable table)
     : file_(std::move(file)), table_(std::move(table)) {
   for (size_t i = 0; i < table_.tensors.size(); ++i) by_name_.emplace(table_.tensors[i].name, i);

@@ -65,6 +65,10 @@ struct TensorTable {
   int64_t table_bytes = 0;  // of the file that say all this
 };
 
+/// Throws Error{bad_data} for the lines that git-lfs keeps in place of a file that it did not
+/// fetch.
+void refuse_lfs_pointer(const File& file);
+
 /// An open file with a checked table. Const calls may run on several threads.
 class TensorFile {
  public:

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/shell.h"
 #include "base/utf8.h"
 #include "io/json_tree.h"
 #include "io/torch_pickle.h"
@@ -29,9 +30,9 @@ constexpr std::string_view kPickle = "/data.pkl";
 
 // Reads the file whole before it is written anew.
 std::string saving_again(const std::string& path, const char* trust) {
-  const bool is_quotable = path.find_first_of("'\"\\$`") == std::string::npos;
-  return "python3 -c \"import torch; f='" + (is_quotable ? path : "FILE") +
-         "'; torch.save(torch.load(f, map_location='cpu', weights_only=" + trust + "), f)\"";
+  return "python3 -c " + shell_word("import torch; f=" + python_literal(path) +
+                                    "; torch.save(torch.load(f, map_location='cpu', weights_only=" +
+                                    trust + "), f)");
 }
 
 /// Refuses what is no archive, by what its first bytes say that it is.
@@ -48,8 +49,7 @@ void check_form(const File& file) {
            saving_again(file.path(), "False") +
                " writes it in the form of today; it runs what the file holds, so only where you "
                "trust it");
-  if (head.starts_with("version https://git-lfs"))
-    refuse(file, "it is no weights but the name of a file in git-lfs", "run git lfs pull");
+  refuse_lfs_pointer(file);
   if (head.size() > 8 && head[8] == '{')
     refuse(file, "it is a safetensors file under another name", "call it model.safetensors");
   refuse_damaged(file, "it does not begin as one");

@@ -75,13 +75,11 @@ void require_finite(const TensorFile& file, const TensorInfo& tensor, int64_t fi
 std::vector<std::string> weight_entries(const std::string& folder) {
   std::vector<std::string> found;
   for (const std::string_view name : kEntries) {
-    if (file_exists(folder + "/" + std::string(name))) found.emplace_back(name);
+    const std::string file = folder + "/" + std::string(name);
+    // The first is read, and none in its place; the others are only named.
+    if (found.empty() ? has_file(file) : file_exists(file)) found.emplace_back(name);
   }
   return found;
-}
-
-bool is_weight_entry(std::string_view name) {
-  return std::ranges::find(kEntries, name) != std::end(kEntries);
 }
 
 TensorFile open_tensors(const std::string& path) {
@@ -126,7 +124,11 @@ WeightFiles::WeightFiles(const std::string& path) : path_(entry_of(path)) {
       if (!is_plain_name(shard))
         field.fail("must be the name of a file in the same folder, found " + quote_json(shard));
       const auto [entry, is_new] = opened.emplace(shard, files_.size());
-      if (is_new) files_.push_back(open_tensors(parent_folder(path_) + "/" + shard));
+      const std::string file = parent_folder(path_) + "/" + shard;
+      if (is_new && !has_file(file))
+        field.fail("names the shard " + quote_json(shard) + ", which is not beside it",
+                   "get all shards that the index names, or save the model again");
+      if (is_new) files_.push_back(open_tensors(file));
       const TensorInfo* tensor = files_[entry->second].find(name);
       if (tensor == nullptr)
         field.fail("names the shard " + quote_json(shard) + ", which lacks this tensor");

@@ -16,8 +16,6 @@ namespace snug::io {
 /// The names under which weights lie in the folder, those that are read first: safetensors before
 /// torch.save's form and one file before shards, as transformers does.
 [[nodiscard]] std::vector<std::string> weight_entries(const std::string& folder);
-/// One of those names, whatever it stands for.
-[[nodiscard]] bool is_weight_entry(std::string_view name);
 
 /// Opens one file of tensors: of torch.save where it is called so (.bin, .pt, .pth), else of
 /// safetensors.

@@ -70,11 +70,10 @@ void ConfigReader::read_ints(const std::string& key, std::vector<int64_t>& value
 void ConfigReader::read_labels(int64_t& num_labels, std::vector<std::string>& labels) {
   const auto count = find("num_labels");
   if (count) num_labels = count->as_int(1, kMaxLabels);
-  expect({"label2id"});
   const auto names = find("id2label");
-  if (!names) return;
-  labels.clear();
   std::set<std::string> seen;
+  if (!names) return check_ids_of_labels({}, seen);
+  labels.clear();
   const int64_t size = names->size();
   for (int64_t id = 0; id < size; ++id) {
     const auto name = names->find(std::to_string(id));
@@ -83,6 +82,7 @@ void ConfigReader::read_labels(int64_t& num_labels, std::vector<std::string>& la
                   "ids are counted from 0 without gaps");
     }
     labels.push_back(name->as_string());
+    if (labels.back().empty()) name->fail("is empty", "give every label a name");
     if (!seen.insert(labels.back()).second)
       name->fail("is " + io::quote_json(labels.back()) + ", the name of another label",
                  "give every label its own name");
@@ -93,12 +93,36 @@ void ConfigReader::read_labels(int64_t& num_labels, std::vector<std::string>& la
                 " labels");
   }
   num_labels = size;
+  check_ids_of_labels(labels, seen);
+}
+
+void ConfigReader::check_ids_of_labels(const std::vector<std::string>& labels,
+                                       const std::set<std::string>& names) {
+  const auto ids = find("label2id");
+  if (!ids) return;
+  if (!ids->is_object()) ids->fail("must be an object of labels and their ids");
+  for (const std::string& label : ids->keys()) {
+    const io::JsonValue field = ids->at(label);
+    const int64_t id = field.as_int(0, kMaxLabels);
+    const bool is_known = id < std::ssize(labels);
+    if (labels.empty() || (is_known && labels[static_cast<size_t>(id)] == label)) continue;
+    // transformers leaves its own names there where id2label alone was set.
+    if (label == "LABEL_" + std::to_string(id) && names.count(label) == 0) continue;
+    field.fail("is " + std::to_string(id) + ", which id2label " +
+                   (is_known ? "calls " + io::quote_json(labels[static_cast<size_t>(id)])
+                             : "does not have"),
+               "make label2id and id2label agree, or remove label2id");
+  }
+}
+
+std::string ConfigReader::read_class() {
+  const auto names = find("architectures");
+  const std::vector<std::string> classes = names ? names->as_strings() : std::vector<std::string>();
+  return classes.empty() ? std::string() : classes.front();
 }
 
 void ConfigReader::read_head(Head& head, int64_t num_labels) {
-  std::string name;
-  if (const auto names = find("architectures"); names && names->is_array() && names->size() > 0)
-    name = names->at(0).as_string();
+  const std::string name = read_class();
   if (name.ends_with("ForTokenClassification")) head.kind = HeadKind::token;
   if (const auto field = find("problem_type")) {
     head.problem_type = field->as_string();

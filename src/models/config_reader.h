@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -47,6 +48,8 @@ class ConfigReader {
   void read_token_id(const std::string& key, int64_t& value);
   /// A list of whole numbers of at least `min`.
   void read_ints(const std::string& key, std::vector<int64_t>& values, int64_t min);
+  /// Above every number that a network computes with: larger ones are infinite there.
+  static constexpr double kAny = std::numeric_limits<float>::max();
   /// A number in [0, limit).
   void read_number(const std::string& key, double& value, double limit) {
     const auto field = find(key);
@@ -68,9 +71,11 @@ class ConfigReader {
   /// The name of an activation that Snug has.
   void read_activation(const std::string& key, std::string& name);
 
-  /// num_labels and the names in id2label; the two must agree.
+  /// num_labels and the names in id2label; the two must agree, and label2id with them.
   void read_labels(int64_t& num_labels, std::vector<std::string>& labels);
 
+  /// The first of `architectures`; empty where it names none.
+  std::string read_class();
   /// problem_type, snug_task and what `architectures` says; a row's one number is what regression
   /// has.
   void read_head(Head& head, int64_t num_labels);
@@ -82,6 +87,9 @@ class ConfigReader {
 
  private:
   [[nodiscard]] static std::string io_number(double value);
+  /// Fails where label2id is not the names' inverse.
+  void check_ids_of_labels(const std::vector<std::string>& labels,
+                           const std::set<std::string>& names);
 
   io::JsonValue root_;
   std::set<std::string> known_;

@@ -5,6 +5,7 @@
 #include "models/bert/bert.h"
 #include "models/lstm/lstm.h"
 #include "models/mlp/mlp.h"
+#include "models/registry.h"
 #include "snug/error.h"
 
 namespace snug::models {
@@ -99,6 +100,18 @@ TEST(Bert_config, wrong_types_and_values_name_the_key) {
           {R"({"id2label": {"1": "a"}})", bad_data, "none for id 0"},
           {R"({"id2label": {}})", bad_data, "\"id2label\" is empty"},
           {R"({"id2label": {"0": "a", "1": "a"}})", bad_data, "the name of another label"},
+          {R"({"id2label": {"0": ""}})", bad_data, "\"id2label.0\" is empty"},
+          {R"({"label2id": 5})", bad_data, "\"label2id\" must be an object"},
+          {R"({"label2id": {"a": "0"}})", bad_data, "\"label2id.a\" must be"},
+          {R"({"id2label": {"0": "a", "1": "b"}, "label2id": {"a": 1, "b": 0}})", bad_data,
+           "\"label2id.a\" is 1, which id2label calls \"b\""},
+          {R"({"id2label": {"0": "a"}, "label2id": {"a": 7}})", bad_data,
+           "\"label2id.a\" is 7, which id2label does not have"},
+          {R"({"id2label": {"0": "LABEL_1", "1": "b"}, "label2id": {"LABEL_1": 1}})", bad_data,
+           "which id2label calls"},
+          {R"({"architectures": "BertModel"})", bad_data, "\"architectures\" must be a list"},
+          {R"({"architectures": [5]})", bad_data, "\"architectures[0]\" must be"},
+          {R"({"layer_norm_eps": 1e308})", bad_data, "\"layer_norm_eps\" must be at least 0 and"},
           {R"({"num_labels": 3, "id2label": {"0": "a"}})", bad_data,
            "\"num_labels\" is 3, but id2label has 1 labels"},
           {R"({"num_attention_heads": 5})", bad_config,
@@ -107,6 +120,36 @@ TEST(Bert_config, wrong_types_and_values_name_the_key) {
           {R"({"hidden_size": )", bad_data, ""},
       },
       [](const char* json) { return bert_config_from_json(json, "dir/config.json"); });
+}
+
+// transformers leaves its own names in label2id where id2label alone was set.
+TEST(Bert_config, names_of_transformers_in_label2id_contradict_nothing) {
+  const BertConfig config = bert_config_from_json(
+      R"({"id2label": {"0": "a", "1": "b"}, "label2id": {"LABEL_0": 0, "LABEL_1": 1}})",
+      "config.json");
+  EXPECT_EQ(config.labels, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(Bert_config, a_file_without_a_type_is_bert_where_something_says_so) {
+  using enum ErrorCode;
+  const std::string fields =
+      R"("vocab_size": 100, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4)";
+  const std::string rest = "{" + fields + "}";
+  const std::string other =
+      R"({"architectures": ["GPT2LMHeadModel"], "type_vocab_size": 2, )" + fields + "}";
+  const auto read = [](const std::string& json) {
+    return (*family_of_type("")->read)(json, "dir/config.json", nullptr);
+  };
+  expect_refusals({{"{}", bad_config, "there is no model_type, and BERT"},
+                   {R"({"model_type": null})", bad_config, "there is no model_type"},
+                   {R"({"model_type": 5})", bad_data, "\"model_type\" must be"},
+                   {rest.c_str(), bad_config, "older files have none, has type_vocab_size"},
+                   {other.c_str(), bad_config, "architectures names 'GPT2LMHeadModel'"},
+                   {R"({"architectures": ["BertGenerationEncoder"]})", bad_config, "is not BERT's"},
+                   {R"({"architectures": []})", bad_config, "there is no model_type"}},
+                  read);
+  (void)read(R"({"type_vocab_size": 2, )" + fields + "}");
+  (void)read(R"({"architectures": ["BertForMaskedLM"]})");
 }
 
 TEST(Bert_config, other_mathematics_is_refused) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/encoder.h"
 
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "models/config_reader.h"
@@ -16,7 +15,6 @@
 namespace snug::models {
 
 void read_encoder(ConfigReader& reader, EncoderConfig& config) {
-  constexpr double kAny = std::numeric_limits<double>::infinity();
   reader.require_text("position_embedding_type", "absolute",
                       "relative positions are not supported");
   reader.refuse_other_forms();
@@ -30,8 +28,8 @@ void read_encoder(ConfigReader& reader, EncoderConfig& config) {
   reader.read_token_id("pad_token_id", config.pad_token_id);
   reader.read_number("hidden_dropout_prob", config.hidden_dropout_prob, 1);
   reader.read_number("attention_probs_dropout_prob", config.attention_probs_dropout_prob, 1);
-  reader.read_number("layer_norm_eps", config.layer_norm_eps, kAny);
-  reader.read_number("initializer_range", config.initializer_range, kAny);
+  reader.read_number("layer_norm_eps", config.layer_norm_eps, ConfigReader::kAny);
+  reader.read_number("initializer_range", config.initializer_range, ConfigReader::kAny);
   reader.read_activation("hidden_act", config.hidden_act);
   reader.read_labels(config.num_labels, config.labels);
   reader.read_head(config.head, config.num_labels);

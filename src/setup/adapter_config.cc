@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/shell.h"
 #include "io/file.h"
 #include "io/json_file.h"
 #include "snug/error.h"
@@ -99,7 +100,7 @@ void refuse_other_mathematics(const io::JsonValue& config) {
 }  // namespace
 
 bool is_adapter_folder(const std::string& folder) {
-  return io::is_folder(folder) && io::file_exists(folder + "/" + kAdapterConfig);
+  return io::is_folder(folder) && io::has_file(folder + "/" + kAdapterConfig);
 }
 
 AdapterConfig read_adapter_config(const std::string& folder) {
@@ -114,11 +115,16 @@ AdapterConfig read_adapter_config(const std::string& folder) {
   read.lora.alpha = config.get_double("lora_alpha", read.lora.alpha);
   read.lora.dropout = config.get_double("lora_dropout", read.lora.dropout);
   read.base = config.get_string("base_model_name_or_path", "");
-  if (const std::string weights = folder + "/" + kAdapterWeights; !io::file_exists(weights)) {
+  if (const auto saved = config.find("modules_to_save")) read.saved = saved->as_strings();
+  // The tensors say which maps have adapters; null asks PEFT for those that are usual.
+  if (const auto maps = config.find("target_modules"); maps && !maps->is_string())
+    (void)maps->as_strings();
+  if (const std::string weights = folder + "/" + kAdapterWeights; !io::has_file(weights)) {
     const std::string old = folder + "/adapter_model.bin";
     throw Error(ErrorCode::bad_data, folder, std::string("there is no ") + kAdapterWeights,
-                io::file_exists(old) ? "snug convert " + old + " --output " + weights
-                                     : "save the adapters with save_pretrained(FOLDER) of peft");
+                io::file_exists(old)
+                    ? "snug convert " + shell_word(old) + " --output " + shell_word(weights)
+                    : "save the adapters with save_pretrained(FOLDER) of peft");
   }
   return read;
 }

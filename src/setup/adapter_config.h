@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "snug/lora.h"
 
@@ -17,8 +18,9 @@ inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
 /// What adapter_config.json says. Throws Error{bad_config} naming file and key for another kind of
 /// adapter, and for what asks for other mathematics.
 struct AdapterConfig {
-  LoraOptions lora;  // without `match`: the tensors say it
-  std::string base;  // base_model_name_or_path
+  LoraOptions lora;                // without `match`: the tensors say it
+  std::string base;                // base_model_name_or_path
+  std::vector<std::string> saved;  // modules_to_save: trained whole beside the adapters
 };
 [[nodiscard]] AdapterConfig read_adapter_config(const std::string& folder);
 

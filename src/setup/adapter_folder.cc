@@ -17,6 +17,28 @@ constexpr const char* kPrefix = "base_model.model.";
 
 std::string module_of(const std::string& key) { return key.substr(0, key.rfind('.')); }
 
+// PEFT finds modules by the end of their names. It adds the usual names of heads on its own.
+void check_saved(const Model& model, const std::vector<std::string>& saved,
+                 const std::vector<TensorInfo>& weights) {
+  const auto is_there = [&](const std::string& name) {
+    if (name == "classifier" || name == "score") return true;
+    for (const TensorInfo& weight : weights) {
+      std::string module = model.stored_name(weight.name);
+      while (module.find('.') != std::string::npos) {
+        module = module_of(module);
+        if (!name.empty() && module.ends_with(name)) return true;
+      }
+    }
+    return false;
+  };
+  for (const std::string& name : saved) {
+    if (is_there(name)) continue;
+    throw Error(ErrorCode::bad_config, model.adapter_folder + "/" + kAdapterConfig,
+                "\"modules_to_save\" names '" + name + "', which is no part of the model",
+                "give the base that the adapters belong to, or remove the name");
+  }
+}
+
 }  // namespace
 
 bool is_in_no_base(const Model& model, const std::string& weight) {
@@ -90,7 +112,10 @@ void AdapterFile::check_base(const std::string& base_sha256, const Model& model)
 LoraOptions match_adapters(const Model& model) {
   const std::string& folder = model.adapter_folder;
   const AdapterFile adapters(folder);
-  LoraOptions lora = read_adapter_config(folder).lora;
+  const AdapterConfig config = read_adapter_config(folder);
+  const std::vector<TensorInfo> weights = tensors_of(network_of(model));
+  check_saved(model, config.saved, weights);
+  LoraOptions lora = config.lora;
   const auto fail = [&](const std::string& what, const std::string& hint) {
     throw Error(ErrorCode::bad_data, folder, what, hint);
   };
@@ -104,7 +129,7 @@ LoraOptions match_adapters(const Model& model) {
            "give the base and the adapter_config.json that belong to these adapters");
     used.insert(found->name);
   };
-  for (const TensorInfo& weight : tensors_of(network_of(model))) {
+  for (const TensorInfo& weight : weights) {
     const AdapterNames names = adapter_names(weight.name);
     const io::TensorInfo* a = adapters.find(model, names.a);
     const io::TensorInfo* b = adapters.find(model, names.b);

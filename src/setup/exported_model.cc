@@ -168,7 +168,7 @@ void write_exported_model(const std::string& folder, const Model& model,
   target.write("config.json", config_with_type(model.config_file, type.value_or(widest(tensors))));
   for (const char* name : kCopied) {
     const std::string from = model.weights_folder + "/" + name;
-    if (io::file_exists(from)) target.record(name, io::copy_file(from, target.file(name)));
+    if (io::has_file(from)) target.record(name, io::copy_file(from, target.file(name)));
   }
   target.record("model.safetensors",
                 io::write_safetensors(target.file("model.safetensors"), tensors));

@@ -30,7 +30,7 @@ void read_channels(const io::JsonValue& file, const char* key, double above, Cha
 data::ImageNormalization read_normalization(const std::string& folder) {
   data::ImageNormalization normalization;
   const std::string path = folder + "/" + kImageProcessorFile;
-  if (!io::file_exists(path)) return normalization;
+  if (!io::has_file(path)) return normalization;
   const io::JsonValue file = io::load_json(path);
   const double factor = file.get_double("rescale_factor", 1.0 / normalization.divisor);
   if (!(factor > 1 / kMost && factor < kMost)) file.at("rescale_factor").fail("is no factor");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/shell.h"
 #include "io/checkpoint_tensors.h"
 #include "io/folder_marker.h"
 #include "io/json_file.h"
@@ -70,11 +71,12 @@ std::string class_of_other_head(const std::string& folder, models::HeadKind kind
 }
 
 std::string conversion(const std::string& folder, const std::string& option) {
-  const bool is_quotable = folder.find_first_of("'\"\\$`") == std::string::npos;
-  const std::string path = is_quotable ? folder : "FOLDER";
-  return "python3 -c \"from transformers import " + transformers_class(folder) +
-         " as M; M.from_pretrained('" + path + "'" + option + ").save_pretrained('" + path +
-         "', safe_serialization=True)\" writes model.safetensors into the folder";
+  const std::string path = python_literal(folder);
+  return "python3 -c " +
+         shell_word("from transformers import " + transformers_class(folder) +
+                    " as M; M.from_pretrained(" + path + option + ").save_pretrained(" + path +
+                    ", safe_serialization=True)") +
+         " with transformers before 5 writes model.safetensors into the folder";
 }
 
 std::string hint_for(const std::string& folder, const std::vector<std::string>& files) {
@@ -97,8 +99,9 @@ std::string hint_for(const std::string& folder, const std::vector<std::string>& 
   for (const std::string& name : files) {
     for (const char* suffix : {".pt", ".pth", ".bin"}) {
       if (name.ends_with(suffix) && name != "training_args.bin")
-        return "where " + name + " is its state_dict: snug convert " + folder + "/" + name +
-               " --output " + folder + "/model.safetensors";
+        return "where " + name + " is its state_dict: snug convert " +
+               shell_word(folder + "/" + name) + " --output " +
+               shell_word(folder + "/model.safetensors");
     }
   }
   return "save the model as model.safetensors (save_pretrained(FOLDER, safe_serialization=True) of "
@@ -159,14 +162,6 @@ void refuse_other_weights(const std::string& folder) {
   if (files.empty()) return;
   for (const std::string& name : files)  // of a cache whose downloads are gone
     if (io::is_dangling(folder + "/" + name)) io::throw_dangling(folder + "/" + name);
-  for (const std::string& name : files) {
-    if (!io::is_weight_entry(name)) continue;  // those that are files would have been read
-    const std::string path = folder + "/" + name;
-    throw Error(
-        ErrorCode::bad_data, path,
-        io::is_folder(path) ? "is a folder, not a file of weights" : "is not a regular file",
-        "put the file of the weights in its place");
-  }
   throw Error(
       ErrorCode::bad_data, folder,
       "the folder has neither model.safetensors nor pytorch_model.bin, and the weights that "

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/shell.h"
 #include "config/option.h"
 #include "io/file.h"
 #include "io/json_file.h"
@@ -96,7 +97,7 @@ std::string config_path(const std::string& model) {
 
 /// An output folder is easily called like the preset that it came from.
 void check_folder(const RunConfig& config, const std::string& folder) {
-  if (!io::is_folder(folder) || io::file_exists(folder + "/config.json")) return;
+  if (!io::is_folder(folder) || io::has_file(folder + "/config.json")) return;
   throw Error(ErrorCode::bad_config, "model", "the folder '" + folder + "' has no config.json",
               family_of_preset(config) != nullptr
                   ? "a folder goes before the preset of its name: move it, or run elsewhere"
@@ -315,7 +316,7 @@ std::string base_of(const RunConfig& config, const std::string& adapters) {
   if (adapters.empty() || is_model_folder(base)) return base;
   throw Error(ErrorCode::bad_config, is_given ? "model" : adapters + "/" + kAdapterConfig,
               "the base of the adapters, '" + base + "', is no folder with weights",
-              "give --model BASE --lora_adapter " + adapters);
+              "give --model BASE --lora_adapter " + shell_word(adapters));
 }
 
 }  // namespace
@@ -356,7 +357,7 @@ Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
     check_folder(config, base);
     // Beside Snug's adapters lies the configuration with the head that they were trained with.
     const std::string own = model.adapter_folder + "/config.json";
-    if (!model.adapter_folder.empty() && io::file_exists(own)) model.config_file = own;
+    if (!model.adapter_folder.empty() && io::has_file(own)) model.config_file = own;
     read_config(model);
     if (is_model_folder(base)) model.weights_folder = base;
   }

@@ -161,6 +161,12 @@ std::vector<std::string> TextInput::notices(const Model& model) const {
           std::to_string(saved)};
 }
 
+// Which label an id means is said wherever a file has no names.
+void say_ids(const RunOptions& options, const std::string& file, const data::TokenCache& cache) {
+  if (cache.label_source() == data::LabelSource::ids)
+    say(options, label_notices(file, cache.labels(), data::LabelSource::ids, {}));
+}
+
 void TextInput::open_training(const RunConfig& config, const RunOptions& options,
                               const Model& model, const std::string& tokenizer_folder,
                               const WorkFolder& work, RunData& run) const {
@@ -189,6 +195,7 @@ void TextInput::open_training(const RunConfig& config, const RunOptions& options
         config, options, *run.tokenizer, config.validation_file,
         {.form = &form, .width = run.num_labels, .use = data::LabelUse::known, .known = run.labels},
         work.path() + "/validation.tokens"));
+    say_ids(options, config.validation_file, *validation);
     longest = std::max(longest, validation->max_length());
     run.validation = std::move(validation);
   }
@@ -207,6 +214,7 @@ TrainedRows TextInput::open_rows(const RunConfig& config, const RunOptions& opti
   if (use == data::LabelUse::known) labels.known = data::Labels::from_names(model.labels);
   auto cache = std::make_unique<data::TokenCache>(
       open_file(config, options, *tokenizer, file, labels, cache_path));
+  say_ids(options, file, *cache);
   const auto most = static_cast<int32_t>(config.max_seq_length);
   std::vector<int32_t> buckets = data::bucket_lengths(most, cache->max_length());
   return {.rows = std::move(cache), .buckets = std::move(buckets)};

@@ -77,7 +77,6 @@ Model make_model(const JsonFields& fields, const TokenizerSpec& spec) {
   const bool is_unigram = type == "Unigram";
   if (is_unigram == spec.scores.empty() && (is_unigram || type == "WordPiece" || type == "BPE"))
     fields.fail("of type '" + type + "' has a vocabulary of another form");
-  if (!spec.merges.empty() && type != "BPE") fields.fail("has the unknown field 'merges'");
   if (type == "WordPiece") return make_wordpiece_of(fields, spec);
   if (type == "BPE") return make_bpe_of(fields, spec);
   if (is_unigram) return make_unigram_of(fields, spec);

@@ -209,7 +209,8 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   }
   const std::string folder = io::parent_folder(file);
   const TokenizerConfig config = read_tokenizer_config(folder + "/tokenizer_config.json");
-  const bool is_bpe = file.ends_with("vocab.json");
+  const std::string name = std::filesystem::path(file).filename();
+  const bool is_bpe = name == "vocab.json" || name.ends_with("-vocab.json");
   const auto made = [&config](TokenizerSpec spec) {
     spec.has_type_ids = config.has_type_ids.value_or(true);
     return Tokenizer(std::move(spec));
@@ -226,7 +227,9 @@ bool Tokenizer::is_in(const std::filesystem::path& folder) { return !files_in(fo
 std::vector<std::string> Tokenizer::files_in(const std::filesystem::path& folder) {
   std::vector<std::string> files;
   for (const char* name : kFiles) {
-    if (io::file_exists(folder / name)) files.emplace_back(name);
+    const std::string file = folder / name;
+    // The first is read, and none in its place; the others are only named.
+    if (files.empty() ? io::has_file(file) : io::file_exists(file)) files.emplace_back(name);
   }
   return files;
 }

@@ -199,8 +199,7 @@ io::JsonValue parse(const std::string& file) {
 void read_tokens(const std::string& folder, Sources& sources, TokenizerConfig& config) {
   const bool has_decoder = sources.config && sources.config->has("added_tokens_decoder");
   const std::string map = folder + "/special_tokens_map.json";
-  if (!has_decoder && io::file_exists(map))
-    sources.map.emplace(parse(map), map, "special_tokens_map");
+  if (!has_decoder && io::has_file(map)) sources.map.emplace(parse(map), map, "special_tokens_map");
   read_role_tokens(sources, config);
   for (const auto& fields : {sources.config, sources.map}) {
     if (fields) read_named_tokens(*fields, config);
@@ -212,7 +211,7 @@ void read_tokens(const std::string& folder, Sources& sources, TokenizerConfig& c
   std::vector<DeclaredToken> table;
   if (has_decoder) {
     table = read_decoder(*sources.config);
-  } else if (io::file_exists(added)) {
+  } else if (io::has_file(added)) {
     table = read_added_file(JsonFields(parse(added), added, "added_tokens"), config.declared);
   }
   config.declared.insert(config.declared.begin(), std::make_move_iterator(table.begin()),
@@ -221,7 +220,7 @@ void read_tokens(const std::string& folder, Sources& sources, TokenizerConfig& c
 
 /// Where tokenizer_config.json does not name the class, transformers takes the model's.
 void read_model_class(const std::string& file, TokenizerConfig& config) {
-  if (!io::file_exists(file)) return;
+  if (!io::has_file(file)) return;
   const JsonFields fields(parse(file), file, "config");
   if (fields.has_value("tokenizer_class"))
     config.tokenizer_class = fields.required_string("tokenizer_class");
@@ -239,7 +238,7 @@ TokenizerConfig read_tokenizer_config(const std::string& file) {
   config.where = file;
   const std::string folder = io::parent_folder(file);
   Sources sources;
-  if (io::file_exists(file)) sources.config.emplace(parse(file), file, "tokenizer_config");
+  if (io::has_file(file)) sources.config.emplace(parse(file), file, "tokenizer_config");
   read_tokens(folder, sources, config);
   const std::string model = folder + "/config.json";
   if (!sources.config) {

@@ -72,6 +72,23 @@ void read_vocabulary(const JsonValue& document, Tables& tables, TokenizerSpec& s
   tables.entries.add_to(spec);
 }
 
+/// The type where the file says none, as `tokenizers` finds it: by the fields that only one has.
+std::string type_of_model(const JsonFields& model, const TokenizerSpec& spec) {
+  if (model.has("type")) return model.required_string("type");
+  if (!spec.scores.empty()) return "Unigram";
+  return model.has("merges") ? "BPE" : "WordPiece";
+}
+
+/// Without its merges a BPE model would cut every word into letters.
+void check_merges(const JsonFields& model, const std::string& type) {
+  if (type != "BPE") {
+    if (model.has("merges")) model.fail("of type '" + type + "' has the unknown field 'merges'");
+    return;
+  }
+  if (!model.has_value("merges")) model.fail("of type 'BPE' has no merges");
+  if (!model.at("merges").is_array()) model.fail("has merges that are no list");
+}
+
 void read_added_tokens(const JsonValue& document, TokenizerSpec& spec) {
   const std::optional<JsonValue> list = document.find_or_null("added_tokens");
   if (!list) return;
@@ -253,7 +270,12 @@ TokenizerSpec read_tokenizer_json(const std::string& file, TokenizerConfig confi
   const JsonFields model(document.find("model"), spec.where, "model");
   read_vocabulary(document, tables, spec);
   spec.pipeline = pipeline_of(fields);
+  const std::string type = type_of_model(model, spec);
+  check_merges(model, type);
   spec.model = text_of(model, {"vocab", "merges"});
+  if (!model.has("type") && type != "WordPiece")  // of which versions before 0.10 wrote no type
+    spec.model =
+        "{\"type\":\"" + type + (spec.model == "{}" ? "\"}" : "\"," + spec.model.substr(1));
   spec.merges = tables.merges.resolve(spec, model.has_value("continuing_subword_prefix")
                                                 ? model.required_string("continuing_subword_prefix")
                                                 : std::string());

@@ -79,7 +79,7 @@ class TokenizerJsonFields : public ::testing::Test {
     EXPECT_NE(error.find(text), std::string::npos) << error << "\nshould say: " << text;
   }
 
- private:
+ protected:
   test::TemporaryFolder folder_;
 };
 
@@ -154,6 +154,52 @@ TEST_F(TokenizerJsonFields, fields_that_every_version_needs_are_needed) {
   expect_refused(without("/post_processor/cls"), "post_processor has no cls");
   expect_refused(with("/post_processor/sep", nullptr), "post_processor has a strange sep");
   expect_refused(with("/version", nullptr), "version that is no text");
+}
+
+// A model of the same tokens, whose type is found by its fields where the file does not say it.
+Change model_of(Json model) {
+  return [model = std::move(model)](Json& file) {
+    const Json vocabulary = file["model"]["vocab"];
+    file["model"] = model;
+    if (!model.contains("vocab")) file["model"]["vocab"] = vocabulary;
+    file["normalizer"] = nullptr;
+  };
+}
+
+TEST_F(TokenizerJsonFields, bpe_needs_its_merges) {
+  const std::string missing = "model of type 'BPE' has no merges";
+  expect_refused(model_of({{"type", "BPE"}, {"unk_token", "[UNK]"}}), missing);
+  expect_refused(model_of({{"type", "BPE"}, {"merges", nullptr}}), missing);
+  expect_refused(model_of({{"merges", nullptr}}), missing);
+  expect_refused(model_of({{"type", "BPE"}, {"merges", 5}}), "model has merges that are no list");
+  expect_refused(with("/model/merges", Json::array()), "has the unknown field 'merges'");
+  EXPECT_EQ(ids(model_of({{"type", "BPE"}, {"merges", Json::array()}})),
+            ids(model_of({{"merges", Json::array()}})));
+}
+
+TEST_F(TokenizerJsonFields, a_type_that_is_missing_is_found_by_the_fields) {
+  const Json bpe = {
+      {"unk_token", "[UNK]"}, {"merges", {"e ##e"}}, {"continuing_subword_prefix", "##"}};
+  const auto with_ee = [](const Json& model) {
+    return [model](Json& file) {
+      file["model"]["vocab"]["ee"] = 9;
+      model_of(model)(file);
+    };
+  };
+  EXPECT_EQ(ids(with_ee(bpe)), (std::vector<int32_t>{2, 1, 9, 4, 3}));
+  Json unigram = {{"unk_id", 1}, {"byte_fallback", false}};
+  for (const char* token : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "e"})
+    unigram["vocab"].push_back({token, -1.0});
+  EXPECT_EQ(ids(model_of(unigram)), (std::vector<int32_t>{2, 1, 5, 5, 4, 3}));
+}
+
+TEST_F(TokenizerJsonFields, a_vocabulary_that_is_missing_is_said_whatever_the_file_is_called) {
+  Json file = complete();
+  file["model"].erase("vocab");
+  const std::filesystem::path named = folder_.path() / "bpe_no_vocab.json";
+  test::write_file(named, file.dump());
+  const std::string error = test::error_of([&] { (void)Tokenizer::load(named); });
+  EXPECT_NE(error.find("model.vocab is empty or missing"), std::string::npos) << error;
 }
 
 // As version 0.23.3 of the package cuts them.

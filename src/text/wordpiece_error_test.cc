@@ -61,6 +61,25 @@ TEST(WordPieceErrors, paths_that_lead_nowhere) {
   expect_error(load_error(folder.path()), "io", "neither tokenizer.json nor vocab.txt");
 }
 
+TEST(WordPieceErrors, files_of_a_folder_that_are_links_to_nothing) {
+  const TemporaryFolder folder;
+  write_file(folder.path() / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                           "added_tokens.json", "config.json"}) {
+    const std::filesystem::path file = folder.path() / name;
+    std::filesystem::create_symlink("nowhere", file);
+    expect_error(load_error(folder.path()), "io",
+                 std::string(name) + "] is a symbolic link to 'nowhere'");
+    std::filesystem::remove(file);
+    std::filesystem::create_directory(file);
+    expect_error(load_error(folder.path()), "io", std::string(name) + "] is a folder, not a file");
+    std::filesystem::remove(file);
+  }
+  // What is not read in place of another file is no reason to refuse that one.
+  std::filesystem::create_symlink("nowhere", folder.path() / "spiece.model");
+  (void)Tokenizer::load(folder.path());
+}
+
 TEST(WordPieceErrors, tokenizer_config_is_honoured_or_refused) {
   const TemporaryFolder folder;
   write_file(folder.path() / "vocab.txt", "<p>\n<u>\n<c>\n<s>\nA\na\n");
@@ -141,7 +160,11 @@ TEST(WordPieceErrors, tokenizer_json_that_asks_for_what_is_not_supported) {
                "pre_tokenizer has no trim_offsets");
   expect_error(error([](Json& j) { j["pre_tokenizer"]["type"] = "UnicodeScripts"; }), "unsupported",
                "pre_tokenizer 'UnicodeScripts' is not supported");
-  expect_error(error([](Json& j) { j["model"]["type"] = "BPE"; }), "unsupported",
+  const auto as_bpe = [](Json& j) {
+    j["model"]["type"] = "BPE";
+    j["model"]["merges"] = Json::array();
+  };
+  expect_error(error(as_bpe), "unsupported",
                "model has the unknown field 'max_input_chars_per_word'");
   expect_error(error([](Json& j) { j["model"]["type"] = "WordLevel"; }), "unsupported",
                "model type 'WordLevel' is not supported");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // export_model: a model's folder, written anew for transformers.
+#include "base/shell.h"
 #include "base/stop.h"
 #include "io/file.h"
 #include "setup/adapter_config.h"
@@ -33,8 +34,8 @@ void export_model(const std::string& model, const std::string& output, const std
                 "give another folder");
   if (train::is_adapter_folder(model))
     throw Error(ErrorCode::bad_config, "model", "'" + model + "' holds adapters, not a model",
-                "write both into one folder first: snug merge --model BASE --adapter " + model +
-                    " --output FOLDER");
+                "write both into one folder first: snug merge --model BASE --adapter " +
+                    shell_word(model) + " --output FOLDER");
   train::refuse_other_weights(model);
   if (!train::is_model_folder(model))
     throw Error(ErrorCode::bad_config, "model", "'" + model + "' is no folder with weights",

@@ -1,5 +1,7 @@
 """What a model's folder says: its labels against the data's, its weights against its config.json, its length of texts."""
+import ast
 import json
+import shlex
 import shutil
 import struct
 
@@ -117,6 +119,22 @@ class Labels(FolderCase):
         truth = [json.loads(line)["label"] for line in self.valid_file.read_text().splitlines()]
         hits = sum(json.loads(row)["label"] == label for row, label in zip(rows, truth))
         self.assertAlmostEqual(hits / len(truth), before)
+        said = self.ok("eval", **self.base(model=model, vocab_size=None, validation_file=ids[1])).stderr
+        self.assertIn(f"0 = {names[0]}, 1 = {names[1]}", said)
+        self.assertIn(f"{ids[1]} gives their ids", said)
+
+    def test_labels_that_are_not_the_models_are_said_beside_both_lists(self):
+        model, names = self.trained()
+        of_the_file = self.relabelled(self.valid_file, lambda label: label.upper() if label == "food" else label)
+        self.refused("the label 'FOOD' is none of the trained model", "known labels are " + ", ".join(names),
+                     "those of the data FOOD, animal, tool", verb="eval", model=model, vocab_size=None, validation_file=of_the_file)
+        self.refused("the label 'FOOD' does not occur in the training data", "known labels are animal, food, tool",
+                     "those of the data FOOD, animal, tool", validation_file=of_the_file)
+
+    def test_ids_of_a_validation_file_are_said_where_the_training_data_have_names(self):
+        ids = self.relabelled(self.valid_file, NAMES.index)
+        done = self.ok("train", **self.base(output_dir=self.folder / "out", max_steps=1, validation_file=ids))
+        self.assertIn(f"0 = animal, 1 = food, 2 = tool; {ids} gives their ids", " ".join(done.stderr.split()))
 
     def test_a_resumed_run_ends_with_the_same_bits(self):
         model, names = self.trained()
@@ -259,7 +277,20 @@ class Weights(FolderCase):
             self.refused(name, line, verb="eval", model=folder, vocab_size=None)
         edit_config(folder, architectures=["BertForMaskedLM"])
         (folder / "model-00001-of-00002.safetensors").rename(folder / "tf_model.h5")
-        self.refused("from transformers import BertForMaskedLM as M", model=folder, vocab_size=None)
+        self.refused("from transformers import BertForMaskedLM as M", "with transformers before 5", model=folder, vocab_size=None)
+
+    def test_a_line_that_is_said_runs_whatever_the_folder_is_called(self):
+        folder = self.copy_of(self.train("run", max_steps=1) / "best", "it's a $HOME`x\"y")
+        (folder / "model.safetensors").rename(folder / "weights.pt")
+        done = run("eval", *options(**self.base(model=folder, vocab_size=None)))
+        words = shlex.split(done.stderr.split("its state_dict: ")[1].splitlines()[0])
+        self.assertEqual(words, ["snug", "convert", f"{folder}/weights.pt", "--output", f"{folder}/model.safetensors"])
+        (folder / "weights.pt").rename(folder / "tf_model.h5")
+        done = run("eval", *options(**self.base(model=folder, vocab_size=None)))
+        words = shlex.split(done.stderr.split("hint: ")[1])
+        self.assertEqual(words[:2], ["python3", "-c"])
+        calls = [node for node in ast.walk(ast.parse(words[2])) if isinstance(node, ast.Call)]
+        self.assertEqual({call.args[0].value for call in calls}, {str(folder)})
 
     def test_trained_weights_never_get_a_vocabulary_that_is_learned(self):
         folder = self.copy_of(self.train("run") / "best", "no-tokens")
@@ -303,8 +334,26 @@ class Weights(FolderCase):
             (folder / "model.safetensors").unlink(missing_ok=True)
             (folder / name).mkdir()
             for verb in ("train", "eval"):
-                self.refused(f"[{folder}/{name}] is a folder, not a file of weights", verb=verb, model=folder, vocab_size=None)
+                self.refused(f"[{folder}/{name}] is a folder, not a file", verb=verb, model=folder, vocab_size=None)
             (folder / name).rmdir()
+
+    def test_files_of_a_model_that_are_links_to_nothing_are_said(self):
+        folder = self.train("base", max_steps=1) / "best"
+        (folder / ".snug.complete").unlink()
+        for name in ("config.json", "adapter_config.json", "model.safetensors", "tokenizer.json", ".snug.complete"):
+            file, kept = folder / name, folder / "kept"
+            if file.exists():
+                file.rename(kept)
+            (folder / "pytorch_model.bin").write_bytes(b"")
+            file.symlink_to("gone")
+            self.refused(f"[{folder}/{name}] is a symbolic link to 'gone', which does not exist", verb="eval",
+                         model=folder, vocab_size=None)
+            file.unlink()
+            if kept.exists():
+                kept.rename(file)
+        (folder / "pytorch_model.bin").unlink()
+        (folder / "pytorch_model.bin").symlink_to("gone")  # not read beside model.safetensors
+        self.further("next", folder, max_steps=1)
 
     def test_a_config_alone_trains_fresh_weights_and_lists_them(self):
         folder = self.copy_of(self.train("run") / "best", "alone")

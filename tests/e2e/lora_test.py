@@ -163,10 +163,13 @@ class Lora(Case):
                              ({"init_lora_weights": "pissa_niter_4"}, "weights less the first adapters"),
                              ({"loftq_config": {"loftq_bits": 4}}, "weights less the first adapters"),
                              ({"kasa_config": {"beta": 1e-4}}, '"kasa_config" {"beta":0.0001} asks for what this version does not know'),
+                             ({"target_modules": 5}, '"target_modules" must be'), ({"modules_to_save": "zzz"}, '"modules_to_save" must be'),
+                             ({"modules_to_save": ["zzz"]}, "\"modules_to_save\" names 'zzz', which is no part of the model"),
                              ({"peft_type": "IA3"}, "\"peft_type\" is 'IA3'")):
             (changed / "adapter_config.json").write_text(json.dumps(dict(config, **change)))
             self.refused(text, **keys)
-        (changed / "adapter_config.json").write_text(json.dumps(dict(config, kasa_config=None, new_switch=False, new_list=[])))
+        (changed / "adapter_config.json").write_text(json.dumps(dict(config, kasa_config=None, new_switch=False, new_list=[], target_modules=None,
+                                                                               modules_to_save=["classifier", "score"])))
         self.ok("plan", **self.base(model=self.base_folder, lora_adapter=changed))
         shapes, tensors = read_safetensors_header(adapters), read_safetensors(adapters)
         name = "base_model.model.bert.encoder.layer.0.output.dense.lora_B.weight"

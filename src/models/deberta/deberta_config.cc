@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // DebertaConfig: validation, config.json in and out.
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "models/config_reader.h"
@@ -151,7 +150,6 @@ void validate(const DebertaConfig& config, const std::string& where) {
 
 DebertaConfig deberta_config_from_json(std::string_view json, const std::string& file,
                                        std::vector<std::string>* ignored) {
-  constexpr double kAny = std::numeric_limits<double>::infinity();
   ConfigReader reader(json, file);
   refuse_other_models(reader);
   DebertaConfig config;
@@ -176,8 +174,8 @@ DebertaConfig deberta_config_from_json(std::string_view json, const std::string&
   reader.read_number("attention_probs_dropout_prob", config.attention_probs_dropout_prob, 1);
   reader.read_number("pooler_dropout", config.pooler_dropout, 1);
   reader.read_number("cls_dropout", config.cls_dropout, 1);
-  reader.read_number("layer_norm_eps", config.layer_norm_eps, kAny);
-  reader.read_number("initializer_range", config.initializer_range, kAny);
+  reader.read_number("layer_norm_eps", config.layer_norm_eps, ConfigReader::kAny);
+  reader.read_number("initializer_range", config.initializer_range, ConfigReader::kAny);
   require_size(reader, "pooler_hidden_size", config.hidden_size, "hidden_size");
   require_size(reader, "attention_head_size", config.hidden_size / config.num_attention_heads,
                "hidden_size / num_attention_heads");

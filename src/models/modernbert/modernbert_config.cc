@@ -2,7 +2,6 @@
 // ModernbertConfig: validation, config.json in and out. Two forms are read: the published one, with
 // global_attn_every_n_layers and two thetas, and transformers 5's, with layer_types and
 // rope_parameters.
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "models/config_reader.h"
@@ -73,9 +72,8 @@ void read_theta(const io::JsonValue& all, const char* kind, double& theta) {
 }
 
 void read_positions(ConfigReader& reader, ModernbertConfig& config) {
-  constexpr double kAny = std::numeric_limits<double>::infinity();
-  reader.read_number("global_rope_theta", config.global_rope_theta, kAny);
-  reader.read_number("local_rope_theta", config.local_rope_theta, kAny);
+  reader.read_number("global_rope_theta", config.global_rope_theta, ConfigReader::kAny);
+  reader.read_number("local_rope_theta", config.local_rope_theta, ConfigReader::kAny);
   if (reader.is_null("local_rope_theta")) config.local_rope_theta = config.global_rope_theta;
   if (const auto all = reader.find("rope_parameters")) {
     for (const std::string& kind : all->keys()) {
@@ -149,7 +147,6 @@ void validate(const ModernbertConfig& config, const std::string& where) {
 
 ModernbertConfig modernbert_config_from_json(std::string_view json, const std::string& file,
                                              std::vector<std::string>* ignored) {
-  constexpr double kAny = std::numeric_limits<double>::infinity();
   ConfigReader reader(json, file);
   refuse_other_models(reader);
   ModernbertConfig config;
@@ -163,9 +160,10 @@ ModernbertConfig modernbert_config_from_json(std::string_view json, const std::s
       width->fail("times num_attention_heads is not hidden_size, which is not supported");
   }
   reader.read_int("max_position_embeddings", config.max_position_embeddings, 1);
-  reader.read_number("initializer_range", config.initializer_range, kAny);
-  reader.read_number("initializer_cutoff_factor", config.initializer_cutoff_factor, kAny);
-  reader.read_number("norm_eps", config.norm_eps, kAny);
+  reader.read_number("initializer_range", config.initializer_range, ConfigReader::kAny);
+  reader.read_number("initializer_cutoff_factor", config.initializer_cutoff_factor,
+                     ConfigReader::kAny);
+  reader.read_number("norm_eps", config.norm_eps, ConfigReader::kAny);
   reader.read("norm_bias", config.norm_bias);
   reader.read("attention_bias", config.attention_bias);
   reader.read("mlp_bias", config.mlp_bias);

@@ -116,7 +116,7 @@ ResnetConfig resnet_config_from_json(std::string_view json, const std::string& f
   reader.read_int("num_channels", config.num_channels, 1);
   reader.read_number("batch_norm_momentum", config.batch_norm_momentum, 1);
   reader.read_labels(config.num_labels, config.labels);
-  reader.expect({"architectures"});
+  (void)reader.read_class();
   validate(config, file);
   if (ignored != nullptr) *ignored = reader.unknown();
   return config;

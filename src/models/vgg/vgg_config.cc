@@ -62,7 +62,7 @@ VggConfig vgg_config_from_json(std::string_view json, const std::string& file,
   reader.read_int("image_size", config.image_size, 1);
   reader.read_int("num_channels", config.num_channels, 1);
   reader.read_labels(config.num_labels, config.labels);
-  reader.expect({"architectures"});
+  (void)reader.read_class();
   validate(config, file);
   if (ignored != nullptr) *ignored = reader.unknown();
   return config;

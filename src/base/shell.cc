@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/shell.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace snug {
+
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain = "_@%+=:,./-";
+  const auto is_plain = [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || kPlain.find(c) != kPlain.npos;
+  };
+  if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return text;
+  if (text.find('\'') == text.npos) return "'" + text + "'";
+  if (text.find_first_of("\"\\$`!") == text.npos) return "\"" + text + "\"";
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
+  return word + "'";
+}
+
+std::string python_literal(const std::string& text) {
+  std::string literal = "'";
+  for (const char c : text) {
+    if (c == '\n') {
+      literal += "\\n";
+      continue;
+    }
+    if (c == '\'' || c == '\\') literal += '\\';
+    literal += c;
+  }
+  return literal + "'";
+}
+
+}  // namespace snug
