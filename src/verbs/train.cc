@@ -146,6 +146,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
       .rows = &data.validation_rows(), .task = feed.task, .pad_id = feed.pad_id};
   training.validation.part = data.validation_part;
   training.validation.buckets = data.buckets;
+  training.validation.cancel = options.cancel;
   training.validation.waiting_file = work.path() + "/evaluation.outputs";
   training.folder = folder;
   if (options.callbacks.on_progress) {
