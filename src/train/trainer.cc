@@ -156,7 +156,7 @@ StepResult step(Session& session, const BatchRows& rows, const CheckpointWriter&
     return session.step(rows);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::numeric) throw;
-    writer.fail(before.drawn + 1, before.optimizer, error.message());
+    writer.fail({FoundBy::update, before.drawn + 1, before.optimizer}, error.message());
   }
 }
 
