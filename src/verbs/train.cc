@@ -3,6 +3,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/stop.h"
 #include "io/file.h"
 #include "io/lock.h"
 #include "setup/model_weights.h"
@@ -102,6 +103,9 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   if (state && !levers.empty()) train::say(options, "levers taken: " + to_words(levers));
   train::PlannedRun planned = plan_for(config, options, setup, machine, state);
   planned.report.levers_taken = levers;
+  // Until the first update there is nothing to save.
+  std::optional<StopScope> before_updates(
+      StopConditions{.cancel = options.cancel, .deadline = {}, .work = "training"});
   Session session(planned.plan);
   std::string base_sha256;
   train::require_frozen_sources(setup.model, session);
@@ -156,6 +160,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   }
   training.changes = changes;
   training.plan = &planned.report;
+  before_updates.reset();
   const bool trains_nothing = was_finished && state->is_finished;
   const train::TrainOutcome outcome = train::run_training(training, *state, good_step);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
