@@ -30,9 +30,10 @@ int solve_remat_verb(const std::vector<std::string>& words) {
                  "listed order without recomputation (0.6)");
   app.add_option("--order", order,
                  "given: first runs keep the listed order; free: they may leave it (default)");
-  app.add_option("--time-limit", time_limit,
-                 "Seconds after which the search stops where it stands; without it the limits are "
-                 "counts and the result is always the same");
+  app.add_option(
+      "--time-limit", time_limit,
+      "Seconds (above 0) after which the search stops where it stands; without it the limits are "
+      "counts and the result is always the same");
   app.add_option("--output", output, "File for the result, schedule included (JSON)");
   app.add_flag("--curve", is_curve, "The whole trade-off instead of one budget");
   app.add_flag("--json", is_json, "Print one JSON object and nothing else");
