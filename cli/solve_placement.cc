@@ -12,6 +12,7 @@ namespace snug::cli {
 int solve_placement_verb(const std::vector<std::string>& words) {
   PlacementRequest request;
   std::string capacity;
+  std::string max_nodes = std::to_string(request.max_nodes);
   std::string output;
   bool is_json = false;
   CLI::App app(
@@ -25,12 +26,12 @@ int solve_placement_verb(const std::vector<std::string>& words) {
                  "In the unit of the sizes (29), or bytes with their unit (1MiB): any placement "
                  "within it is enough; exit code 2 where there is none or none was found");
   app.add_option("--output", output, "File for the same columns and offset (CSV)");
-  app.add_option("--max-nodes", request.max_nodes,
+  app.add_option("--max-nodes", max_nodes,
                  "Limit of the exact search, about 10 microseconds each; 0 leaves it out")
-      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_flag("--json", is_json, "Print one JSON object and nothing else");
   if (!parse_words(app, words)) return kDone;
+  request.max_nodes = parse_max_nodes(max_nodes);
   if (!capacity.empty()) request.capacity = parse_capacity(capacity);
   request.cancel = interrupt_flag();
   request.items = read_placement_csv(request.name);

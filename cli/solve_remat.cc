@@ -16,6 +16,7 @@ namespace snug::cli {
 int solve_remat_verb(const std::vector<std::string>& words) {
   RematRequest request;
   std::string order = "free";
+  std::string time_limit;
   std::string output;
   bool is_json = false;
   bool is_curve = false;
@@ -29,13 +30,15 @@ int solve_remat_verb(const std::vector<std::string>& words) {
                  "listed order without recomputation (0.6)");
   app.add_option("--order", order,
                  "given: first runs keep the listed order; free: they may leave it (default)");
-  app.add_option("--time-limit", request.time_limit_seconds,
-                 "Seconds after which the search stops where it stands; without it the limits are "
-                 "counts and the result is always the same");
+  app.add_option(
+      "--time-limit", time_limit,
+      "Seconds (above 0) after which the search stops where it stands; without it the limits are "
+      "counts and the result is always the same");
   app.add_option("--output", output, "File for the result, schedule included (JSON)");
   app.add_flag("--curve", is_curve, "The whole trade-off instead of one budget");
   app.add_flag("--json", is_json, "Print one JSON object and nothing else");
   if (!parse_words(app, words)) return kDone;
+  if (app.count("--time-limit") > 0) request.time_limit_seconds = parse_time_limit(time_limit);
   if (order != "given" && order != "free") {
     throw Error(ErrorCode::bad_config, "--order", "\"" + order + "\" is no order",
                 "given and free are");

@@ -56,6 +56,9 @@ struct PlacementResult {
 /// ("1MiB"). Throws Error{bad_config}.
 [[nodiscard]] int64_t parse_capacity(std::string_view text);
 
+/// A number of nodes for `max_nodes`; throws Error{bad_config} for all but digits.
+[[nodiscard]] int64_t parse_max_nodes(std::string_view text);
+
 /// Places every item so that none that live at the same time overlap. Throws Error{out_of_budget}
 /// where the load exceeds the capacity (the proof) or no placement within it was found, and
 /// Error{bad_data} for items that contradict their own description.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace snug {
@@ -43,6 +44,9 @@ struct RematReport {
   [[nodiscard]] std::string to_json() const;
   [[nodiscard]] std::string to_text() const;
 };
+
+/// The seconds that a text names; throws Error{bad_config} for all but a number above 0.
+[[nodiscard]] double parse_time_limit(std::string_view text);
 
 /// Throws Error for a bad file or budget; an impossible budget is a report that does not fit.
 [[nodiscard]] RematReport solve_remat(const RematRequest& request);

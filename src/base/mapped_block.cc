@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/stop.h"
 #include "base/units.h"
 #include "snug/error.h"
 
@@ -49,6 +50,16 @@ MappedBlock::MappedBlock(int64_t bytes)
 
 MappedBlock::~MappedBlock() {
   if (data_ != nullptr) munmap(data_, static_cast<size_t>(mapped_bytes_));
+}
+
+void fill_bytes(std::span<std::byte> bytes, std::byte value) {
+  constexpr size_t kAtOnce = size_t{16} << 20;
+  while (!bytes.empty()) {
+    stop_point();
+    const size_t count = std::min(kAtOnce, bytes.size());
+    std::memset(bytes.data(), std::to_integer<int>(value), count);
+    bytes = bytes.subspan(count);
+  }
 }
 
 }  // namespace snug

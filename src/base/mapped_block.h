@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace snug {
 
@@ -25,5 +26,8 @@ class MappedBlock {
   std::byte* data_ = nullptr;
   int64_t mapped_bytes_ = 0;
 };
+
+/// Writes the value to every byte; throws Error{cancelled} between two parts of a long way.
+void fill_bytes(std::span<std::byte> bytes, std::byte value);
 
 }  // namespace snug

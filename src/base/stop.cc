@@ -41,7 +41,7 @@ bool is_stop_due() { return innermost != nullptr && innermost->is_due(); }
 
 void stop_point() {
   if (!is_stop_due()) return;
-  const Error stop(ErrorCode::cancelled, "planning", "stopped on request");
+  const Error stop(ErrorCode::cancelled, innermost->work(), "stopped on request");
   innermost->tell(stop);
   throw stop;
 }

@@ -24,6 +24,7 @@ struct StopConditions {
   std::optional<StopClock::time_point> deadline;  // none: never
   /// Where `cancel` is heard, before anything is given back; null: nothing to do.
   const std::function<void(const Error&)>* on_cancel = nullptr;
+  const char* work = "planning";  // what is stopped, for the error
 };
 
 /// For its life, computations of this thread stop on these conditions as well as on those of the
@@ -35,7 +36,8 @@ class StopScope {
   StopScope(const StopScope&) = delete;
   StopScope& operator=(const StopScope&) = delete;
 
-  [[nodiscard]] bool is_due() const;   // of this scope and those around it
+  [[nodiscard]] bool is_due() const;  // of this scope and those around it
+  [[nodiscard]] const char* work() const { return conditions_.work; }
   void tell(const Error& stop) const;  // those of them that are cancelled
 
  private:

@@ -212,8 +212,11 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   const double keep_all_step = step_seconds_of(split, keep_all.seconds);
   report.recompute_overhead = keep_all_step > 0 ? chosen.step_seconds / keep_all_step - 1 : 0;
   const double bound = plan::lower_bound_seconds(problem, plan.arena_bytes);
+  // Below 0 where running again is faster than keeping, which costs seconds a byte as well.
   report.lower_bound_overhead =
-      keep_all_step > 0 ? std::max(0.0, pieces * (bound - keep_all.seconds) / keep_all_step) : 0;
+      keep_all_step > 0
+          ? std::min(pieces * (bound - keep_all.seconds) / keep_all_step, report.recompute_overhead)
+          : 0;
   report.strategy = plan.strategy;
   report.ops_run_again =
       static_cast<int64_t>(plan.steps.size()) - static_cast<int64_t>(problem.ops.size());

@@ -37,6 +37,12 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
+// Where an axis ends: one value alone, as a list of one price has, has room behind it.
+double axis_end(double begin, double end) {
+  const double size = std::abs(begin);
+  return end - begin > 1e-6 * size + 1e-12 ? end : begin + std::max(0.1 * size, 1e-12);
+}
+
 // Axes from 0 to (x_end, y_end) and what is drawn between them.
 class Chart {
  public:
@@ -45,9 +51,9 @@ class Chart {
   Chart(double x_begin, double x_end, double y_begin, double y_end, const Label& x_label,
         const Label& y_label)
       : x_begin_(x_begin),
-        x_end_(std::max(x_end, x_begin + 1e-12)),
+        x_end_(axis_end(x_begin, x_end)),
         y_begin_(y_begin),
-        y_end_(std::max(y_end, y_begin + 1e-12)) {
+        y_end_(axis_end(y_begin, y_end)) {
     constexpr int kTicks = 5;
     for (int i = 0; i <= kTicks; ++i) {
       const double part = static_cast<double>(i) / kTicks;
@@ -166,7 +172,7 @@ std::string map_chart(const PlanReport& report, size_t* left_out) {
 std::string prices_chart(const PlanReport& report) {
   double low = 0;
   double high = 0;
-  double slow = 0;
+  double slow = report.step_seconds;
   double fast = report.step_seconds;
   for (const PriceRow& row : report.prices) {
     const auto bytes = static_cast<double>(row.budget_bytes);
@@ -286,8 +292,8 @@ std::string PlanReport::to_html() const {
       "{2}</h1>\n",
       escaped(model), kStyle, format_bytes_up(budget_bytes));
   out += fmt::format(
-      "<p>Batch {}, {} micro-batch{} of {}; planned peak {}; a step takes {} ({} for "
-      "recomputation; no schedule in these bytes has less than {}).</p>\n",
+      "<p>Batch {}, {} micro-batch{} of {}; planned peak {}; a step takes {} ({} against "
+      "keeping everything; no schedule in these bytes has less than {}).</p>\n",
       train_batch_size, accumulation_steps, accumulation_steps == 1 ? "" : "es", micro_batch,
       format_bytes_up(planned_peak_bytes), format_seconds(step_seconds),
       signed_percent(recompute_overhead), signed_percent(lower_bound_overhead));
@@ -307,8 +313,10 @@ std::string PlanReport::to_html() const {
       "are made again. Point at one for its name.";
   if (left_out > 0) out += fmt::format(" The {} smallest are not drawn.", left_out);
   out += "</p>\n" + map;
-  out += "<h2>Price list</h2>\n<p>Step time for every budget; the ring is this plan.</p>\n";
-  out += prices_chart(*this);
+  if (!prices.empty()) {
+    out += "<h2>Price list</h2>\n<p>Step time for every budget; the ring is this plan.</p>\n";
+    out += prices_chart(*this);
+  }
   out += fmt::format("<h2>The peak</h2>\n<p>The arena is fullest at {}. It holds:</p>\n",
                      escaped(peak_op)) +
          peak_table(*this);

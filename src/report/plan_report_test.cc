@@ -81,7 +81,7 @@ TEST(PlanText, a_share_has_its_sign) {
   expect_in(plan.to_text(), "budget: +25.0 % time (in these bytes at least +0.0 %)");
   plan.recompute_overhead = -0.0003;
   expect_in(plan.to_text(), "budget: +0.0 % time");
-  expect_in(plan.to_html(), "(+0.0 % for recomputation");
+  expect_in(plan.to_html(), "(+0.0 % against keeping everything; no schedule");
   plan.recompute_overhead = -0.012;
   expect_in(plan.to_text(), "budget: -1.2 % time");
 }
@@ -110,6 +110,25 @@ TEST(PlanText, lines_fit_eighty_columns) {
     EXPECT_TRUE(!is_ascii || line.size() <= 80) << line;
     begin = end + 1;
   }
+}
+
+TEST(PlanPage, one_price_or_none_divides_nothing_by_zero) {
+  PlanReport plan = report();
+  for (const double seconds : {0.0, 1e-9, 1.0, 1e9}) {
+    plan.step_seconds = seconds;
+    for (PriceRow& price : plan.prices) price.step_seconds = seconds;
+    const std::string page = plan.to_html();
+    for (const char* number : {"nan", "inf\"", "=inf", "=-"})
+      EXPECT_EQ(page.find(number), std::string::npos) << number << " at " << seconds << "\n"
+                                                      << page;
+    expect_in(page, "<text class=xlast x=950.0 y=288.0>67.1 MiB");  // 10 % above the price
+  }
+  plan.prices.clear();
+  plan.curves.clear();
+  plan.blocks = {BlockTreatment()};
+  const std::string page = plan.to_html();
+  EXPECT_EQ(page.find("nan"), std::string::npos) << page;
+  EXPECT_EQ(page.find("Price list"), std::string::npos) << page;
 }
 
 TEST(PlanPage, tables_have_totals_and_a_covered_curve_is_said) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/mapped_block.h"
+
 namespace snug {
 namespace {
 
@@ -17,9 +19,7 @@ bool is_all(std::span<const std::byte> bytes, std::byte wanted) {
 
 }  // namespace
 
-void lay_canary(std::span<std::byte> bytes) {
-  if (!bytes.empty()) std::memset(bytes.data(), std::to_integer<int>(kCanary), bytes.size());
-}
+void lay_canary(std::span<std::byte> bytes) { fill_bytes(bytes, kCanary); }
 
 std::optional<int64_t> first_changed(std::span<const std::byte> bytes, std::byte wanted) {
   for (size_t begin = 0; begin < bytes.size(); begin += kBlock) {

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <numeric>
 
 #include "base/check.h"
+#include "base/mapped_block.h"
+#include "base/stop.h"
 #include "base/threads.h"
 #include "graph/op_def.h"
 
@@ -62,6 +63,7 @@ Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::P
   SNUG_CHECK(arena_offset + plan.arena_bytes <= memory.bytes(),
              "the arena does not fit the memory");
   for (const plan::Step& step : plan.steps) {
+    stop_point();
     for (const NodeId node : lowered.nodes_of_op[step.op]) {
       kernels_.push_back({.kernel = &kernels.get(spec_of(graph, node)),
                           .launch = {},
@@ -152,6 +154,7 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
 }
 
 void Executable::run(const Bound& bound) {
+  stop_point();  // an update of a run that trains is under no scope: it ends whole
   const ErrorCode code = bound.kernel->run(bound.launch);
   if (code != ErrorCode::ok) {
     const bool is_index = code == ErrorCode::bad_data;
@@ -218,7 +221,7 @@ void Executable::run_poisoned() {
         used.emplace_back(placed->offset, placed->offset + placed->range.bytes);
       dead = gaps(std::move(used), arena_bytes_);
       for (const auto& [begin, end] : dead)
-        std::memset(arena_ + begin, kPoison, static_cast<size_t>(end - begin));
+        fill_bytes({arena_ + begin, arena_ + end}, std::byte{kPoison});
     }
     run_watched(i);
     for (const auto& [begin, end] : dead) {

@@ -2,7 +2,6 @@
 #include "runtime/memory.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 #include "base/stop.h"
@@ -58,6 +57,6 @@ Memory::Memory(std::span<std::byte> callers, int64_t bytes) : data_(callers.data
   }
 }
 
-void Memory::touch() { std::memset(data_, 0, static_cast<size_t>(bytes_)); }
+void Memory::touch() { fill_bytes({data_, static_cast<size_t>(bytes_)}, std::byte{0}); }
 
 }  // namespace snug

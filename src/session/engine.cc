@@ -2,9 +2,9 @@
 #include "session/engine.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
+#include "base/mapped_block.h"
 #include "base/units.h"
 #include "runtime/canary.h"
 #include "snug/error.h"
@@ -50,7 +50,7 @@ void Engine::rehearse_peak() {
   for (const auto& program : eval_) consider(program);
   if (largest != nullptr) run(*largest);
   check_memory();
-  std::memset(memory_.data(), 0, static_cast<size_t>(plan_.residents.total_bytes()));
+  fill_bytes({memory_.data(), static_cast<size_t>(plan_.residents.total_bytes())}, std::byte{0});
   lay_canaries(false);
 }
 

@@ -78,7 +78,7 @@ int64_t most_scratch(const plan::Problem& problem) {
 }  // namespace
 
 Explanation explain_network(const Network& network, const SessionOptions& options, bool has_texts) {
-  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "explain"});
   Stages stages(has_texts);
   // What is told first is of the split that the planner chooses, so the plan comes first here and
   // is told in its place.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/shell.h"
+#include "base/stop.h"
 #include "io/checkpoint_tensors.h"
 #include "io/folder_marker.h"
 #include "io/json_file.h"
@@ -363,6 +364,7 @@ std::string initialize_weights(const Model& model, Session& session) {
   fresh.insert(model.reinitialized.begin(), model.reinitialized.end());
   BaseDigest base;
   for (const TensorInfo& tensor : session.tensors()) {
+    stop_point();
     if (tensor.kind == TensorKind::optimizer_state || tensor.kind == TensorKind::scales) continue;
     const io::TensorInfo* adapted = adapters ? adapters->find(model, tensor.name) : nullptr;
     if (!file || fresh.count(tensor.name) != 0 ||

@@ -138,6 +138,14 @@ int64_t parse_capacity(std::string_view text) {
       "write a whole number in the unit of the sizes (29), or bytes with their unit (1MiB)");
 }
 
+int64_t parse_max_nodes(std::string_view text) {
+  const std::optional<int64_t> nodes = number_in<int64_t>(text);
+  if (nodes && *nodes >= 0) return *nodes;
+  throw Error(ErrorCode::bad_config, "--max-nodes",
+              "'" + std::string(text) + "' is no number of nodes",
+              "write a whole number (2000000); 0 leaves the exact search out");
+}
+
 void write_placement_csv(const std::string& file, const std::vector<PlacementItem>& items,
                          const std::vector<int64_t>& offsets) {
   std::string text = "id,lower,upper,size,offset\n";

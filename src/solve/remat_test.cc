@@ -284,6 +284,14 @@ TEST(SolveRemat, A_time_limit_that_is_no_number_of_seconds_is_refused) {
   EXPECT_TRUE(solve_remat(request).fits);
 }
 
+TEST(SolveRemat, A_time_limit_is_read_as_a_number_above_0) {
+  EXPECT_EQ(parse_time_limit("0.5"), 0.5);
+  EXPECT_EQ(parse_time_limit("1e3"), 1000);
+  for (const char* bad :
+       {"", "0", "-0.0", "-1", "0x10", "1e-400", "1e400", "inf", "nan", "2s", " 2"})
+    EXPECT_THROW((void)parse_time_limit(bad), Error) << bad;
+}
+
 TEST(SolveRemat, A_curve_falls_and_every_point_is_valid) {
   const Folder folder;
   const std::string file = folder.write("p.json", kChain);

@@ -51,11 +51,13 @@ int64_t resolve_budget(const std::string& text, int64_t keep_all_bytes) {
   return static_cast<int64_t>(std::floor(fraction * static_cast<double>(keep_all_bytes) + 1e-6));
 }
 
-void check_time_limit(double seconds) {
-  if (seconds >= 0 && std::isfinite(seconds)) return;
-  throw Error(ErrorCode::bad_config, "--time-limit",
-              number_text(seconds) + " is no number of seconds of 0 or more",
+[[noreturn]] void refuse_time_limit(const std::string& found) {
+  throw Error(ErrorCode::bad_config, "--time-limit", found + " is no number of seconds above 0",
               "give seconds (0.5), or leave it out for a search without a time limit");
+}
+
+void check_time_limit(double seconds) {
+  if (!(seconds >= 0 && std::isfinite(seconds))) refuse_time_limit(number_text(seconds));
 }
 
 // One problem with what does not depend on the budget.
@@ -185,6 +187,13 @@ RematReport as_found(RematReport report) {
 }
 
 }  // namespace
+
+double parse_time_limit(std::string_view text) {
+  const std::optional<double> seconds = number_in<double>(text);
+  if (!seconds || !(*seconds > 0) || !std::isfinite(*seconds))
+    refuse_time_limit("'" + std::string(text) + "'");
+  return *seconds;
+}
 
 RematReport solve_remat(const RematRequest& request) {
   const Solver solver(request);

@@ -45,47 +45,70 @@ std::string advice(const RunConfig& config) {
                                   : "lower learning_rate, raise warmup_steps or set max_grad_norm";
 }
 
+// The key by which what was found was computed in float16; empty where it was not.
+std::string half_key(const RunConfig& config, FoundBy by) {
+  if (by == FoundBy::save) return {};
+  if (by == FoundBy::evaluation && config.fp16_full_eval) return "fp16_full_eval";
+  if (by == FoundBy::evaluation && config.bf16_full_eval) return {};
+  return config.fp16 ? "fp16" : "";
+}
+
 }  // namespace
 
-void CheckpointWriter::fail(int64_t step, int64_t moves, const std::string& what) const {
+void CheckpointWriter::fail(Found found, const std::string& what) const {
+  const RunConfig& config = *training_.config;
   const std::string last = training_.folder.last();
-  const std::string helps = advice(*training_.config);
-  // Weights that have not moved since give the same again, whatever the rate; under a loss scale it
-  // may be the scale's fault.
+  const std::string half = half_key(config, found.by);
+  const std::string ends = half + ", whose numbers end at 65504";
+  const std::string away = half.empty() ? "" : " or leave away " + ends;
+  const std::string helps = advice(config);
+  // Weights that have not moved since give the same again, whatever the rate; a gradient under a
+  // loss scale may be the scale's fault.
   const bool has_scale =
-      training_.session->has_dynamic_loss_scale() || has_constant_scale(*training_.config);
-  const bool is_same = moves == good_moves_ && !has_scale;
+      found.by == FoundBy::update &&
+      (training_.session->has_dynamic_loss_scale() || has_constant_scale(config));
+  const bool is_same = found.moves == good_moves_ && !has_scale;
+  // Whoever resumed may have come by the hint of a run that ended in the same way.
+  const bool may_be_again = is_resumed_ && good_moves_ == first_moves_;
   const std::string of_last =
       last + " (after update " + std::to_string(good_step_.value_or(0)) + ")";
+  const std::string begin_again =
+      "begin again: remove " + last + " and add --resume, or give another output_dir";
   std::string kept;
   std::string hint;
   if (is_same && good_step_) {
     kept = "the weights of the last checkpoint, " + of_last + ", give it already";
-    hint = helps + ", and begin again: remove " + last +
-           " and add --resume, or give another output_dir";
+    hint = helps + away + ", and " + begin_again;
   } else if (is_same) {
     kept = "the weights that training begins with give it already";
-    hint = "take another model, or look for extreme values in the data and in class_weights";
+    hint = "take another model" + away +
+           ", or look for extreme values in the data and in class_weights";
   } else if (good_step_) {
     kept = "nothing of this was saved: the last good checkpoint is " + of_last;
     hint = helps + ", and add --resume to go on from that checkpoint";
+    if (may_be_again) {
+      hint += "; where it ends like this again, its weights are the cause" +
+              (half.empty() ? "" : ", or " + ends) + ": " + begin_again;
+    } else if (!half.empty()) {
+      hint += "; or leave away " + ends + ", and " + begin_again;
+    }
   } else {
     kept = "nothing of this was saved, and there is no checkpoint yet";
-    hint = helps + ", and add --resume to begin again in this folder";
+    hint = helps + away + ", and add --resume to begin again in this folder";
   }
-  throw Error(ErrorCode::numeric, "update " + std::to_string(step), what + "; " + kept, hint);
+  throw Error(ErrorCode::numeric, "update " + std::to_string(found.step), what + "; " + kept, hint);
 }
 
 void CheckpointWriter::require_finite(const EvalMetrics& metrics, const TrainState& state) const {
   if (std::isfinite(metrics.loss)) return;
-  fail(state.step, state.optimizer_step,
+  fail({FoundBy::evaluation, state.step, state.optimizer_step},
        "the loss of the evaluation is not finite: " + number_text(metrics.loss));
 }
 
 void CheckpointWriter::require_finite_values(const TrainState& state) const {
   const std::string found = training_.session->find_not_finite();
   if (!found.empty())
-    fail(state.step, state.optimizer_step, "the weights are not finite: " + found);
+    fail({FoundBy::save, state.step, state.optimizer_step}, "the weights are not finite: " + found);
 }
 
 TrainerState CheckpointWriter::trainer_state(const TrainState& state) const {

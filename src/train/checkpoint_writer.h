@@ -10,16 +10,28 @@
 
 namespace snug::train {
 
+/// What finds a number that is not finite.
+enum class FoundBy { update, evaluation, save };
+
+struct Found {
+  FoundBy by;
+  int64_t step;   // at this update
+  int64_t moves;  // of weights after so many of the optimizer's steps
+};
+
 class CheckpointWriter {
  public:
   /// `good_step`: of the checkpoint that is in last/ already. `moves`: the optimizer's steps that
   /// the weights have behind them.
   CheckpointWriter(const Training& training, std::optional<int64_t> good_step, int64_t moves)
-      : training_(training), good_step_(good_step), good_moves_(moves) {}
+      : training_(training),
+        is_resumed_(good_step.has_value()),
+        first_moves_(moves),
+        good_step_(good_step),
+        good_moves_(moves) {}
 
-  /// Throws Error{numeric} for what was found at an update, of weights after so many of the
-  /// optimizer's steps; the folders stay as they are.
-  [[noreturn]] void fail(int64_t step, int64_t moves, const std::string& what) const;
+  /// Throws Error{numeric}; the folders stay as they are.
+  [[noreturn]] void fail(Found found, const std::string& what) const;
   void require_finite(const EvalMetrics& metrics, const TrainState& state) const;
   /// Returns the SHA-256 of the weights.
   std::string save_last(const TrainState& state);
@@ -35,6 +47,8 @@ class CheckpointWriter {
   [[nodiscard]] TrainerState trainer_state(const TrainState& state) const;
 
   const Training& training_;
+  bool is_resumed_ = false;
+  int64_t first_moves_ = 0;  // of the weights that the run began with
   std::optional<int64_t> good_step_;
   int64_t good_moves_ = 0;  // of the weights in last/, or of those that training begins with
 };

@@ -63,9 +63,11 @@ TEST(Train_state, reads_back_and_refuses_every_field_that_is_out_of_range) {
   state.micro_batch = 4;
   state.best_metric = 0.5;
   state.validation_hash = 7;
+  state.owes_evaluation = true;
   state.config_json = "{}";
   const std::string text = state.to_json();
   EXPECT_EQ(TrainState::from_json(text, "s").to_json(), text);
+  EXPECT_TRUE(TrainState::from_json(text, "s").owes_evaluation);
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string copy = text;
     const size_t at = copy.find(from);

@@ -102,6 +102,8 @@ void check_state(const TrainState& state, const RunConfig& before, const RunConf
     fail("global_step", fmt::format("is {}; the run has {} updates", state.step, total));
   if (state.is_finished && state.step < total && before.early_stopping_patience == 0)
     fail("is_finished", fmt::format("is true after {} of {} updates", state.step, total));
+  if (state.is_finished && state.owes_evaluation)
+    fail("owes_evaluation", "is true of a run that is finished");
   for (const auto& [field, part] :
        {std::pair<const char*, int64_t>{"schedule_step", state.schedule_step},
         {"optimizer_step", state.optimizer_step}}) {

@@ -40,7 +40,8 @@ RunLogs::RunLogs(const Training& training, const TrainState& state)
     : updates_(continued(training, kUpdateLog, state.metrics_bytes)),
       evaluations_(continued(training, kEvaluationLog, state.evaluations_bytes)) {
   if (!training.changes.empty()) updates_.write(state.step, training.changes);
-  const bool trains = !state.is_finished && state.step < training.total_steps;
+  const bool trains =
+      state.owes_evaluation || (!state.is_finished && state.step < training.total_steps);
   if (training.config->report_to != "tensorboard" || !trains) return;
   const io::EventTime now = at(state.step);
   const std::string path =

@@ -58,6 +58,7 @@ std::string TrainState::to_json() const {
                           {"clean_updates", loss_scale->clean_updates},
                           {"overflows", loss_scale->overflows}};
   }
+  if (owes_evaluation) json["owes_evaluation"] = true;
   for (const auto& [key, value] : levers) json["levers_taken"][key] = value;
   if (best_step) json["best_step"] = *best_step;
   if (best_metric) {
@@ -92,6 +93,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
       .metrics_bytes = count(json, "metrics_bytes"),
       .evaluations_bytes = json.has("evaluations_bytes") ? count(json, "evaluations_bytes") : 0,
       .is_finished = json.get_bool("is_finished"),
+      .owes_evaluation = json.has("owes_evaluation") && json.get_bool("owes_evaluation"),
       .levers = {},
       .config_json = json.at("config").dump()};
   if (json.has("levers_taken")) {

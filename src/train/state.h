@@ -31,7 +31,8 @@ struct TrainState {
   int64_t metrics_bytes = 0;      // length of metrics.jsonl
   int64_t evaluations_bytes = 0;  // of evaluations.jsonl
   bool is_finished = false;
-  LeverKeys levers;  // that the planner took; their keys are in the configuration, too
+  bool owes_evaluation = false;  // of the newest update, which a signal ended
+  LeverKeys levers;              // that the planner took; their keys are in the configuration, too
   std::string config_json;
 
   [[nodiscard]] double epochs_done(int64_t batches_per_epoch) const {

@@ -28,11 +28,13 @@ class Judge {
   Judge(Training& training, TrainState& state, const CheckpointWriter& writer)
       : training_(training), state_(state), writer_(writer) {}
 
-  [[nodiscard]] EvalMetrics evaluate() const {
-    EvalMetrics metrics = evaluate_part(training_.validation, training_.model->task_context());
+  /// Nothing where a signal came before the last batch.
+  [[nodiscard]] std::optional<EvalMetrics> evaluate() const {
+    std::optional<EvalMetrics> metrics = unless_cancelled();
+    if (!metrics) return metrics;
     if (training_.options->callbacks.on_evaluation)
-      training_.options->callbacks.on_evaluation(state_.step, metrics);
-    writer_.require_finite(metrics, state_);
+      training_.options->callbacks.on_evaluation(state_.step, *metrics);
+    writer_.require_finite(*metrics, state_);
     return metrics;
   }
 
@@ -60,6 +62,15 @@ class Judge {
   }
 
  private:
+  [[nodiscard]] std::optional<EvalMetrics> unless_cancelled() const {
+    try {
+      return evaluate_part(training_.validation, training_.model->task_context());
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::cancelled) throw;
+      return std::nullopt;
+    }
+  }
+
   Training& training_;
   TrainState& state_;
   const CheckpointWriter& writer_;
@@ -145,7 +156,7 @@ StepResult step(Session& session, const BatchRows& rows, const CheckpointWriter&
     return session.step(rows);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::numeric) throw;
-    writer.fail(before.drawn + 1, before.optimizer, error.message());
+    writer.fail({FoundBy::update, before.drawn + 1, before.optimizer}, error.message());
   }
 }
 
@@ -187,7 +198,8 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
     log.keep(state);
     outcome.weights_sha256 = writer.save_last(state);
   };
-  writer.finish_archive();
+  // An evaluation that is owed belongs to the checkpoint that is archived.
+  if (!state.owes_evaluation) writer.finish_archive();
   training.sampler->seek(state.epoch, state.batch);
   if (state.is_finished && state.step < training.total_steps)
     outcome.status = RunStatus::early_stopped;
@@ -196,8 +208,7 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
   training.session->set_counts(state.counts());
   take_up_loss_scale(training, state);
   CoreWatch cores;
-  std::optional<EvalMetrics> newest;
-  while (!state.is_finished && state.step < training.total_steps) {
+  const auto update = [&] {
     const data::BatchPlan batch = training.sampler->next();
     rows.begin(batch);
     const StepResult result = step(*training.session, rows, writer);
@@ -210,11 +221,24 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
     if (options.callbacks.on_progress)
       options.callbacks.on_progress({"training", state.step, training.total_steps});
     lines.add(batch, result);
-    state.is_finished = state.step == training.total_steps;
+    state.owes_evaluation = evaluates_after(state, training);
+  };
+  const auto interrupted = [&] {
+    state.is_finished = false;
+    save();
+    outcome.status = RunStatus::interrupted;
+    return outcome;
+  };
+  std::optional<EvalMetrics> newest;
+  while (state.owes_evaluation || (!state.is_finished && state.step < training.total_steps)) {
     newest.reset();
-    if (evaluates_after(state, training)) {
+    if (!state.owes_evaluation) update();
+    state.is_finished = state.step == training.total_steps;
+    if (state.owes_evaluation) {
       const auto start = Clock::now();
       newest = judge.evaluate();
+      if (!newest) return interrupted();
+      state.owes_evaluation = false;
       const std::chrono::duration<double> seconds = Clock::now() - start;
       log.write({.step = state.step,
                  .epoch = state.epochs_done(training.sampler->batches_per_epoch()),
@@ -226,19 +250,18 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
       }
       lines.leave_out(Clock::now() - start);
     }
-    if (is_cancelled(options) && !state.is_finished) {
-      save();
-      outcome.status = RunStatus::interrupted;
-      return outcome;
-    }
+    if (is_cancelled(options) && !state.is_finished) return interrupted();
     const bool is_save_step = config.save_steps > 0 && state.step % config.save_steps == 0;
-    if (state.is_finished || is_save_step) save();
+    if (!state.is_finished && !is_save_step) continue;
+    save();
     writer.archive();
   }
   // A finished run that is resumed: its last checkpoint is whole, only the summary is made again.
   if (outcome.weights_sha256.empty()) save();
-  if (training.validation.part.size() > 0)
-    outcome.final_metrics = newest ? *newest : judge.evaluate();
+  if (training.validation.part.size() == 0) return outcome;
+  if (!newest) newest = judge.evaluate();
+  if (!newest) outcome.status = RunStatus::interrupted;
+  outcome.final_metrics = newest.value_or(EvalMetrics());
   return outcome;
 }
 

@@ -175,7 +175,7 @@ std::string evaluation_file(const RunConfig& config) {
 }  // namespace
 
 EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
-  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "evaluation"});
   RunConfig config = with_trained_model(given);
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const std::string file = evaluation_file(config);
@@ -210,7 +210,7 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
 
 void predict_rows(const RunConfig& given, const std::function<void(const Prediction&)>& sink,
                   const RunOptions& options) {
-  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "prediction"});
   RunConfig config = with_trained_model(given);
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const std::string file = evaluation_file(config);

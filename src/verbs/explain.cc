@@ -11,7 +11,7 @@
 namespace snug {
 
 Explanation explain_run(const RunConfig& given, const RunOptions& options) {
-  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "explain"});
   RunConfig config = given;
   config.require({"model"});
   Explanation all;

@@ -152,7 +152,7 @@ std::string model_text(const Json& json, bool lists_weights) {
 }  // namespace
 
 std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions& options) {
-  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "inspect"});
   if (config.model.empty() && config.train_file.empty() && config.validation_file.empty() &&
       config.test_file.empty()) {
     throw Error(ErrorCode::bad_config, "model", "there is nothing to inspect",

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/stop.h"
 #include "io/file.h"
 #include "io/lock.h"
 #include "setup/model_weights.h"
@@ -96,6 +97,9 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   if (state && !taken.keys.empty()) train::say(options, "levers taken: " + to_words(taken.keys));
   train::PlannedRun planned = plan_for(config, options, setup, machine, state);
   train::note_levers(taken, planned.report);
+  // Until the first update there is nothing to save.
+  std::optional<StopScope> before_updates(
+      StopConditions{.cancel = options.cancel, .deadline = {}, .work = "training"});
   Session session(planned.plan);
   std::string base_sha256;
   train::require_frozen_sources(setup.model, session);
@@ -140,6 +144,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
       .rows = &data.validation_rows(), .task = feed.task, .pad_id = feed.pad_id};
   training.validation.part = data.validation_part;
   training.validation.buckets = data.buckets;
+  training.validation.cancel = options.cancel;
   training.validation.waiting_file = work.path() + "/evaluation.outputs";
   training.folder = folder;
   if (options.callbacks.on_progress) {
@@ -149,6 +154,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   }
   training.changes = changes;
   training.plan = &planned.report;
+  before_updates.reset();
   const bool trains_nothing = was_finished && state->is_finished;
   const train::TrainOutcome outcome = train::run_training(training, *state, good_step);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

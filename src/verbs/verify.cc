@@ -65,6 +65,7 @@ Outcome run_case(const Case& it, const SessionPlan& plan, bool poisons) {
   }
   io::Sha256 hash;
   for (const TensorInfo& tensor : session.tensors()) {
+    stop_point();
     const std::span<const std::byte> bytes = session.view_bytes(tensor.name);
     hash.update(bytes.data(), std::ssize(bytes));
   }
@@ -156,7 +157,7 @@ VerifyCheck check_splits(const Case& it, const SessionPlan& chosen, const train:
 }  // namespace
 
 VerifyReport verify_run(const RunConfig& given, const RunOptions& options) {
-  const StopScope stop({.cancel = options.cancel, .deadline = {}});
+  const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "verify"});
   RunConfig config = given;
   config.require({"model", "train_file"});
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);

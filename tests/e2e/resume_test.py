@@ -62,6 +62,38 @@ class Resume(Case):
             state = json.loads((out / "last/snug_state.json").read_text())
             self.assertGreaterEqual(state["global_step"], 3)
 
+    def test_a_signal_ends_an_evaluation_and_resume_makes_it_again(self):
+        common.write_jsonl(self.valid_file, common.make_rows(4000, seed=2))
+        base = self.base(max_steps=4, eval_steps=2, save_steps=2, save_total_limit=3, report_to="tensorboard")
+        wanted = self.train("whole", **base)
+        out = self.folder / "stopped"
+        for step in (2, 4):  # the second evaluation is the last
+            process = self.start(**dict(base, output_dir=out, resume=True))
+            self.wait_for_step(out, step, process)
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, errors)
+            self.assertIn(f"interrupted after update {step}; the checkpoint is in", errors)
+            state = json.loads((out / "last/snug_state.json").read_text())
+            self.assertEqual((state["global_step"], state["owes_evaluation"], state["is_finished"]), (step, True, False))
+            self.assertEqual(len((out / "evaluations.jsonl").read_text().splitlines()), step // 2 - 1)
+            self.assertFalse((out / f"checkpoint-{step}").exists())
+            self.assertFalse((out / "summary.json").exists())
+        self.ok("train", **dict(base, output_dir=out, resume=True))
+        for name in ("last/model.safetensors", "last/optimizer.safetensors", "best/model.safetensors", "checkpoint-2/model.safetensors"):
+            self.assertEqual(sha256(out / name), sha256(wanted / name), name)
+        for folder in ("last", "checkpoint-2", "checkpoint-4"):
+            self.assertEqual(self.state_without_paths(out / folder), self.state_without_paths(wanted / folder), folder)
+        self.assertEqual(self.steps_in(out), self.steps_in(wanted))
+        self.assertEqual(*(self.summary(folder)["final_metrics"] for folder in (out, wanted)))
+        self.assertEqual(*([{key: value for key, value in json.loads(line).items() if key not in ("eval_runtime", "eval_samples_per_second")}
+                            for line in (folder / "evaluations.jsonl").read_text().splitlines()] for folder in (out, wanted)))
+
+    def state_without_paths(self, folder):
+        """What a checkpoint says of the run; lengths of logs vary with the times in them."""
+        state = json.loads((folder / "snug_state.json").read_text())
+        return {key: value for key, value in state.items() if key not in ("config", "metrics_bytes", "evaluations_bytes")}
+
     def test_under_nohup_the_end_of_the_terminal_is_not_heard(self):
         out = self.folder / "nohup"
         process = subprocess.Popen(["nohup", common.SNUG, "train", *options(**self.base(output_dir=out, max_steps=30))],

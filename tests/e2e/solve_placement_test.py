@@ -87,6 +87,8 @@ class SolvePlacement(Case):
             ((INSTANCES / "A.csv", "--capacity", "much"), ("--capacity", "much")),
             ((INSTANCES / "A.csv", "--capacity", "60%"), ("--capacity", "60%")),
             ((INSTANCES / "A.csv", "--capacty", "1"), ("--capacty",)),
+            ((INSTANCES / "A.csv", "--max-nodes", "0x10"), ("[--max-nodes] '0x10' is no number of nodes", "hint:")),
+            ((INSTANCES / "A.csv", "--max-nodes=-5"), ("[--max-nodes] '-5' is no number of nodes", "hint:")),
             ((), ("file",)),
         ):
             done = run("solve", "placement", *words)

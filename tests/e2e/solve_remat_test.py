@@ -58,6 +58,13 @@ class SavedProblems(Case):
         check = json.loads(run("solve", "check", problem, better, "--json").stdout)
         self.assertEqual((check["peak_bytes"], check["cost"]), (report["peak_bytes"], report["cost"]))
 
+    def test_a_time_limit_is_a_number_above_0(self):
+        for text in ("0", "-0.0", "-1", "0x10", "1e-400", "soon"):
+            done = run("solve", "remat", self.folder / "nowhere.json", "--budget", "0.5", f"--time-limit={text}")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"[--time-limit] '{text}' is no number of seconds above 0", done.stderr)
+            self.assertIn("leave it out for a search without a time limit", done.stderr)
+
     def test_a_changed_schedule_or_file_is_refused(self):
         _, problem, schedule, _ = self.saved(**self.FAMILIES["mlp"])
         written = json.loads(schedule.read_text())

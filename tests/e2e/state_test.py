@@ -93,6 +93,22 @@ class Finite(Tiny):
         self.assertIn("the weights that training begins with give it already", done.stderr)
         self.assertNotIn("learning_rate", done.stderr.split("hint: ")[1])
 
+    def test_whoever_followed_the_hint_is_told_to_begin_again(self):
+        base = dict(self.base(max_steps=6, save_steps=1, eval_steps=3, validation_file=None, validation_split=0.2))
+        for i, (extreme, begun, key) in enumerate(((dict(fp16_full_eval=True), "last good checkpoint", "fp16_full_eval"),
+                                                   (dict(fp16=True, learning_rate=1e30), "give it already", "fp16"))):
+            out = self.folder / f"run{i}"
+            for more, kept in ((extreme, begun), (dict(extreme, learning_rate=1e-5, resume=True), begun)):
+                done = run("train", *options(**dict(base, **{"output_dir": out, "learning_rate": 10, **more})))
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn("the loss of the evaluation is not finite", done.stderr)
+                self.assertIn(kept, done.stderr)
+                hint = done.stderr.split("hint: ")[1]
+                self.assertIn(f"{key}, whose numbers end at 65504", hint)
+                self.assertIn(f"begin again: remove {out}/last and add --resume", hint)
+            shutil.rmtree(out / "last")  # as the hint says
+            self.ok("train", **dict(base, output_dir=out, resume=True))
+
     def test_weights_that_are_not_finite_are_refused_by_name(self):
         out = self.train("run", max_steps=1)
         (out / "best/.snug.complete").unlink()

@@ -44,6 +44,25 @@ class Stop(Case):
         lstm = dict(model="lstm", train_batch_size=16, max_seq_length=4000, memory="1TiB", threads=1)
         self.assertLess(self.interrupted(signal.SIGTERM, 1.0, **lstm), 0.2)
 
+    def test_a_signal_ends_what_comes_between_the_plan_and_the_first_update(self):
+        """Memory is touched, kernels and weights are made: seconds for a large model."""
+        out = self.folder / "out"
+        large = dict(self.base(validation_file=None, validation_split=0, model="bert-base", max_seq_length=16, train_batch_size=4,
+                               memory="3GiB", threads=1, max_steps=1))
+        for verb, more in (("explain", {}), ("verify", {}), ("train", dict(output_dir=out))):
+            words = [common.SNUG, verb, *options(**large, **more)]
+            process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            self.wait_until(lambda: resident_bytes(process) > 300 << 20, process)
+            begin = processor_seconds(process)
+            process.send_signal(signal.SIGTERM)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            said = process.communicate()[1]
+            self.assertEqual(process.returncode, 130, verb + said)
+            self.assertIn("stopped on request", said)
+            self.assertLess(usage.ru_utime + usage.ru_stime - begin, 0.3, verb)
+        self.assertFalse((out / "last").exists())  # nothing was trained
+
     def test_a_signal_ends_tokenize_whether_it_waits_for_lines_or_has_them(self):
         vocabulary = self.folder / "vocab.txt"
         vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]) + "\n")
@@ -110,6 +129,14 @@ def wait_for_handler(process):
     """Until the process hears a signal."""
     while not int(re.search(r"SigCgt:\s*(\w+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())[1], 16) & 1 << signal.SIGINT - 1:
         time.sleep(0.01)
+
+
+def resident_bytes(process):
+    """0 where it has ended."""
+    try:
+        return int(pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * common.PAGE
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return 0
 
 
 def processor_seconds(process):
