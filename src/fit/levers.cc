@@ -96,7 +96,9 @@ void add_trained(const Request& request, std::vector<Lever>& levers) {
   const std::vector<std::string> maps = linear_map_patterns(request.network);
   if (maps.empty() || maps.size() > kMostPatterns) return;
   std::string list;
-  for (const std::string& map : maps) list += (list.empty() ? "\"" : ",\"") + map + "\"";
+  // Behind the commas is a blank, where a terminal breaks a long line: in the quotes that stay
+  // around the list the end of a line can be copied.
+  for (const std::string& map : maps) list += (list.empty() ? "\"" : ", \"") + map + "\"";
   const std::string lora = "{\"match\":[" + list + "]}";
   add("lora", {{"lora", lora}});
   levers.push_back(

@@ -11,11 +11,7 @@ namespace snug::train {
 namespace {
 
 // Words for the command line first, then at least three blanks, so that tools can cut there too.
-// Behind the commas of a JSON list is a blank, where a terminal breaks a long line: in the quotes
-// that stay around it the end of a line can be copied.
-std::string hint_line(std::string words, const std::string& note) {
-  for (size_t at = words.find(",\""); at != std::string::npos; at = words.find(",\"", at))
-    words.insert(++at, " ");
+std::string hint_line(const std::string& words, const std::string& note) {
   return fmt::format("    {:<24}   {}\n", words, note);
 }
 

@@ -65,7 +65,7 @@ TEST(Levers, of_a_network_are_fields) {
       } else if (key == "micro_batch_size") {
         options.micro_batch_size = std::stoll(value);
       } else if (key == "lora") {
-        EXPECT_EQ(value, R"({"match":["a.weight","b.weight","c.weight","out.weight"]})");
+        EXPECT_EQ(value, R"({"match":["a.weight", "b.weight", "c.weight", "out.weight"]})");
         options.lora.match = {"a.weight", "b.weight", "c.weight", "out.weight"};
       } else if (key == "frozen_dtype") {
         options.frozen_dtype = value;
