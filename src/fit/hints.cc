@@ -5,9 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/stop.h"
 #include "fit/trials.h"
-#include "snug/error.h"
 
 namespace snug::train {
 namespace {
@@ -41,7 +39,6 @@ std::optional<size_t> first_likely(const RunPlanRequest& request, const Lever& l
   if (!last || !last->is_possible()) return std::nullopt;
   size_t first = 0;
   for (size_t end = settings.size(); first < end;) {
-    stop_point();
     const size_t middle = (first + end) / 2;
     std::optional<Variation> tried = variation(request, settings[middle], trials);
     if (tried && tried->fits_by_likeness()) {

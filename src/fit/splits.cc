@@ -164,6 +164,13 @@ std::vector<int64_t> affordable(const std::vector<int64_t>& sizes, const plan::P
   return chosen;
 }
 
+std::optional<int64_t> largest_accumulating(const std::vector<int64_t>& sizes,
+                                            int64_t global_batch) {
+  const auto found =
+      std::find_if(sizes.begin(), sizes.end(), [&](int64_t size) { return size < global_batch; });
+  return found == sizes.end() ? std::nullopt : std::optional(*found);
+}
+
 // The name of the switch, without what a command line puts before it.
 static std::string split_key(const RunPlanRequest& request) {
   const std::string words = option_words(request.words, "allow_batch_norm_split", "");
@@ -394,8 +401,7 @@ Splits make_splits(const RunPlanRequest& request, const Backend& backend) {
     if (request.micro_batch == 0) sizes = choice;
     count_expected();
   }
-  const auto largest = std::find_if(choice.begin(), choice.end(),
-                                    [&](int64_t size) { return size < request.global_batch; });
+  const std::optional<int64_t> largest = largest_accumulating(choice, request.global_batch);
   const bool searches = request.trains && request.saved == nullptr && request.strategy.empty();
   const auto take = [&](const SplitForm& form, const Split* model) {
     Split split = first && first->micro_batch == form.micro_batch && !form.has_two_passes

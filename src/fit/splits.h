@@ -80,6 +80,11 @@ struct PlacedCandidate {
 [[nodiscard]] std::vector<int64_t> affordable(const std::vector<int64_t>& sizes,
                                               const plan::Problem& problem);
 
+/// The largest of `sizes` that accumulates, whose schedules all that do have; nothing where none
+/// is.
+[[nodiscard]] std::optional<int64_t> largest_accumulating(const std::vector<int64_t>& sizes,
+                                                          int64_t global_batch);
+
 /// What runs once an update: the same in all splits that accumulate, so it is made once.
 struct UpdatePrograms {
   bool is_made = false;

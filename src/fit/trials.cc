@@ -153,10 +153,9 @@ bool Variation::plan(Split& split, int64_t kept_ops) {
   // A run has the schedules of the largest that accumulates.
   RunPlanRequest open = request_;
   open.micro_batch = 0;
-  const std::vector<int64_t> sizes = affordable(micro_batches_of(open), split.problem());
-  const auto largest = std::find_if(sizes.begin(), sizes.end(),
-                                    [&](int64_t size) { return size < request_.global_batch; });
-  Split* model = largest == sizes.end() ? &split : built({*largest, false});
+  const std::optional<int64_t> largest = largest_accumulating(
+      affordable(micro_batches_of(open), split.problem()), request_.global_batch);
+  Split* model = largest ? built({*largest, false}) : &split;
   if (model == nullptr) return false;
   if (!model->frontier) {
     if (const Split* known = equal_split(*model)) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/shell.h"
 #include "base/units.h"
 #include "report/percent.h"
 #include "snug/levers.h"
@@ -35,10 +36,8 @@ const LeverPlan& smallest_of(const std::vector<LeverPlan>& plans) {
 
 std::string to_words(const LeverKeys& keys) {
   std::string words;
-  for (const auto& [key, value] : keys) {
-    const bool is_plain = value.find_first_of("*{ ,") == std::string::npos;
-    words += (words.empty() ? "--" : " --") + key + " " + (is_plain ? value : "'" + value + "'");
-  }
+  for (const auto& [key, value] : keys)
+    words += (words.empty() ? "--" : " --") + key + " " + shell_word(value);
   return words;
 }
 
