@@ -17,6 +17,11 @@ constexpr int64_t kBuiltAlways = 200'000;
 constexpr int64_t kSearchedShare = 2;
 constexpr int64_t kSearchedAlways = 12'000;
 
+// A hundredth of a run's bytes is not worth a search or a placement.
+bool is_worthwhile(int64_t bytes, const std::optional<Variation::Found>& found) {
+  return !found || bytes < found->least_bytes - found->least_bytes / 100;
+}
+
 // No schedule is faster: each op runs once.
 double least_step_seconds(const Split& split) {
   double seconds = 0;
@@ -179,13 +184,14 @@ void Variation::note_fastest(const Split& split, std::optional<Found>& found) co
 
 // Of the plan with the smallest load, and of these the slowest, which leaves room and is placed
 // soon: smallest_of() would place others, too, and save next to nothing.
-int64_t Variation::small_peak_bytes(const Split& split) const {
+void Variation::note_smallest(const Split& split, Found& found) const {
   const std::vector<Candidate> candidates = candidates_of({&split, 1}, request_);
   const auto smallest = std::min_element(candidates.rbegin(), candidates.rend(),
                                          [](const Candidate& a, const Candidate& b) {
                                            return a.least_peak_bytes < b.least_peak_bytes;
                                          });
-  return placed(*smallest, request_).peak_bytes;
+  if (!is_worthwhile(smallest->least_peak_bytes, found)) return;
+  found.least_bytes = std::min(found.least_bytes, placed(*smallest, request_).peak_bytes);
 }
 
 bool Variation::fits_by_likeness() {
@@ -208,11 +214,10 @@ bool Variation::fits_by_likeness() {
 std::optional<Variation::Found> Variation::planned() {
   std::optional<Found> found;
   for (Split* split : possible_) {
-    const int64_t bound = least_peak_bytes(*split, request_);
-    if (found && found->least_bytes <= bound) continue;
+    if (!is_worthwhile(least_peak_bytes(*split, request_), found)) continue;
     if (!plan(*split, found ? trials_.kept_ops_ : 0)) continue;
     note_fastest(*split, found);
-    if (found) found->least_bytes = std::min(found->least_bytes, small_peak_bytes(*split));
+    if (found) note_smallest(*split, *found);
   }
   if (found) find_faster(*found);
   return found;

@@ -72,7 +72,7 @@ class Variation {
   [[nodiscard]] const Split* equal_split(const Split& split) const;
   [[nodiscard]] const Split* alike_split(const Split& split) const;
   void note_fastest(const Split& split, std::optional<Found>& found) const;
-  [[nodiscard]] int64_t small_peak_bytes(const Split& split) const;
+  void note_smallest(const Split& split, Found& found) const;
   void find_faster(Found& found);
   bool try_faster(const Form& form, Found& found);
 
