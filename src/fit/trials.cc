@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kBuiltShare = 3;
 constexpr int64_t kBuiltAlways = 200'000;
 constexpr int64_t kSearchedShare = 2;
-constexpr int64_t kSearchedAlways = 12'000;
+constexpr int64_t kSearchedAlways = 16'000;
 
 // A hundredth of a run's bytes is not worth a search or a placement.
 bool is_worthwhile(int64_t bytes, const std::optional<Variation::Found>& found) {
