@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,7 +45,8 @@ struct RateProbe {
   InputTypes inputs;
   Attrs attrs = {};
   RateBasis basis = RateBasis::bytes;
-  int64_t ids = 0;  // integer inputs are random numbers below it
+  int64_t ids = 0;                  // integer inputs are random numbers below it
+  std::optional<Finds> finds = {};  // where this node finds other operands than most of its op
 };
 
 /// Of an ordinary machine: two cores of a server CPU.

@@ -101,10 +101,12 @@ class CpuBackend final : public Backend {
     const Cost cost = cost_of(spec);
     const Prediction own{profile.seconds(kind, cost), profile.saved_seconds(kind, cost),
                          profile.far_seconds(kind, cost)};
+    if (profile.rates.contains(kind)) return own;
     const std::optional<NodeSpec> wide = widened(spec);
-    if (!wide || rate_kind(*wide) != kind) return own;
-    const double computed = profile.seconds(kind, cost_of(*wide));
-    return {computed, profile.saved_seconds(kind, cost_of(*wide)),
+    if (!wide) return own;
+    const std::string kind_of_wide = rate_kind(*wide);
+    const double computed = profile.seconds(kind_of_wide, cost_of(*wide));
+    return {computed, profile.saved_seconds(kind_of_wide, cost_of(*wide)),
             computed + own.far_seconds - own.seconds};
   }
 

@@ -63,8 +63,14 @@ double MachineProfile::kept_seconds_per_byte() const {
 
 std::string rate_kind(const NodeSpec& spec) {
   const Timing& timing = spec.op->timing;
-  return timing.kind == nullptr ? *spec.op->name
-                                : timing.kind({spec.inputs, spec.outputs, spec.attrs});
+  std::string kind = timing.kind == nullptr ? *spec.op->name
+                                            : timing.kind({spec.inputs, spec.outputs, spec.attrs});
+  for (const InputTypes::Given& type : spec.inputs) {
+    if (!type || !is_half(type->dtype)) continue;
+    if (kind.ends_with(to_string(type->dtype))) return kind;
+    return kind + (kind.find('.') == std::string::npos ? ".half" : "_half");
+  }
+  return kind;
 }
 
 MachineProfile default_profile() {

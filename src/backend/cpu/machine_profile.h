@@ -47,7 +47,8 @@ struct MachineProfile {
   [[nodiscard]] const KernelRate* rate_of(const std::string& kind) const;
 };
 
-/// The kind whose rate predicts the node: its op's Timing says it.
+/// The kind whose rate predicts the node: its op's Timing says it, "half" that an input is in 16
+/// bits where that does not.
 [[nodiscard]] std::string rate_kind(const NodeSpec& spec);
 
 /// Built-in rates of an ordinary machine, for tests and where measuring is not wanted.

@@ -21,6 +21,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/rate_probes.h"
+#include "base/half.h"
 #include "base/mapped_block.h"
 #include "base/stop.h"
 #include "base/threads.h"
@@ -129,6 +130,8 @@ void fill(std::byte* data, const TensorType& type, int64_t ids) {
   const int64_t count = element_count(type);
   if (type.dtype == DType::f32) {
     std::fill_n(reinterpret_cast<float*>(data), count, 0.5F);
+  } else if (type.dtype == DType::bf16) {
+    std::fill_n(reinterpret_cast<Bf16*>(data), count, to_bf16(0.5F));
   } else if (type.dtype == DType::i32 && ids > 1) {
     std::minstd_rand random(1);
     for (int64_t i = 0; i < count; ++i)
@@ -170,6 +173,8 @@ double seconds_of(Finds finds, const Round& round) {
 double far_seconds_of(Finds finds, const Round& round) {
   return std::max(seconds_of(finds, round), round.cold + 0.5 * write_back_of(round));
 }
+
+Finds finds_of(const ProbedNode& node) { return node.probe.finds.value_or(node.op->timing.finds); }
 
 // One round: nothing changes where there is no kernel for the op, or no room.
 void measure(const Backend& backend, int threads, Pool& pool, const ProbedNode& node, Runs& runs) {
@@ -252,7 +257,7 @@ double measure_round(const Backend& backend, int threads, Pool& pool,
   int measured = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
     stop_point();
-    const Finds finds = nodes[i].op->timing.finds;
+    const Finds finds = finds_of(nodes[i]);
     const auto fastest = [&] { return seconds_of(finds, at_share(runs[i].rounds, 0)); };
     const bool is_first = runs[i].rounds.empty();
     const double before = is_first ? 0 : fastest();
@@ -316,7 +321,7 @@ MachineProfile measure_profile(int threads) {
   for (size_t i = 0; i < nodes.size(); ++i) {
     const Runs& of_node = runs[i];
     if (of_node.rounds.empty()) continue;
-    const Finds finds = nodes[i].op->timing.finds;
+    const Finds finds = finds_of(nodes[i]);
     const Round usual = at_share(of_node.rounds, kUsualShare);
     const double seconds = seconds_of(finds, usual);
     double sum = 0;

@@ -113,9 +113,10 @@ TEST(MachineProfile, A_kept_byte_costs_less_than_to_make_it_again_element_by_ele
 }
 
 TEST(MachineProfile, Products_have_a_kind_for_each_way_their_operands_lie) {
-  const auto kind = [](const char* op, bool first_across, bool second_across) {
+  const auto kind = [](const char* op, bool first_across, bool second_across, int64_t size = 128,
+                       DType dtype = DType::f32) {
     GraphBuilder builder(op_registry(), "products");
-    const TensorType square{DType::f32, {8, 8}};
+    const TensorType square{dtype, {size, size}};
     std::vector<ValueId> operands = {builder.state("a", square), builder.state("b", square)};
     if (std::string(op) == "matmul_accumulate") {
       operands.insert(operands.begin(), builder.state("sum", square));
@@ -129,6 +130,10 @@ TEST(MachineProfile, Products_have_a_kind_for_each_way_their_operands_lie) {
   EXPECT_EQ(kind("matmul", false, false), "matmul.nn");
   EXPECT_EQ(kind("matmul", true, false), "matmul.tn");
   EXPECT_EQ(kind("matmul_accumulate", true, false), "matmul.tn");
+  EXPECT_EQ(kind("matmul", true, false, 8), "matmul.tn_few");
+  EXPECT_EQ(kind("matmul_accumulate", true, false, 8), "matmul.tn_few");
+  EXPECT_EQ(kind("matmul", false, true, 128, DType::bf16), "matmul.nt_bf16");
+  EXPECT_EQ(kind("matmul", true, false, 8, DType::f16), "matmul.tn_few_f16");
 }
 
 TEST(MachineProfile, Other_ways_through_memory_are_other_kinds) {
@@ -146,6 +151,48 @@ TEST(MachineProfile, Other_ways_through_memory_are_other_kinds) {
   EXPECT_EQ(kind("div", {{4, 8}, {4, 1}}, {}), "div.broadcast");
   EXPECT_EQ(kind("transpose", {{2, 3, 4}}, {{"perm", Ints{1, 0, 2}}}), "transpose");
   EXPECT_EQ(kind("transpose", {{2, 3, 4}}, {{"perm", Ints{0, 2, 1}}}), "transpose.across");
+}
+
+TEST(MachineProfile, In_16_bits_is_another_kind_and_costs_as_in_f32_where_it_was_not_measured) {
+  const auto spec_in = [](DType dtype, Graph& graph) {
+    GraphBuilder builder(op_registry(), "halves");
+    const ValueId x = builder.state("x", {dtype, {256, 256}});
+    builder.op("gelu", {x}, {});
+    graph = builder.graph();
+    return spec_of(graph, 0);
+  };
+  Graph wide;
+  Graph half;
+  const NodeSpec in_f32 = spec_in(DType::f32, wide);
+  const NodeSpec in_bf16 = spec_in(DType::bf16, half);
+  EXPECT_EQ(rate_kind(in_f32), "gelu");
+  EXPECT_EQ(rate_kind(in_bf16), "gelu.half");
+  MachineProfile profile{.machine = "m", .rates = {{"gelu", {.per_byte = 1e-9}}}};
+  const auto seconds = [&](const NodeSpec& spec) {
+    return make_cpu_backend({.threads = 1, .profile = profile})->select(spec).seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds(in_bf16), seconds(in_f32));
+  profile.rates["gelu.half"] = {.per_byte = 3e-9};
+  EXPECT_DOUBLE_EQ(seconds(in_bf16), 1.5 * seconds(in_f32));
+}
+
+TEST(Probes, what_computes_in_16_bits_is_measured_so_and_optimizers_are_not) {
+  const auto halves = [](const std::string& op) {
+    int64_t count = 0;
+    for (const ProbedNode& node : probed_nodes()) {
+      const std::vector<TensorType> types = node.probe.inputs.given();
+      count += *node.op->name == op && std::any_of(types.begin(), types.end(), [](const auto& t) {
+        return t.dtype == DType::bf16;
+      });
+    }
+    return count;
+  };
+  EXPECT_EQ(halves("gelu"), 2);
+  EXPECT_EQ(halves("gelu_grad"), 2);
+  EXPECT_GT(halves("attention"), 0);
+  EXPECT_GT(halves("layer_norm_grad"), 0);
+  EXPECT_EQ(halves("adamw"), 0);
+  EXPECT_EQ(halves("embedding"), 0);  // its table stays in f32
 }
 
 TEST(FitRate, Exact_points_give_their_rate) {
@@ -215,7 +262,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile(good.substr(0, good.size() / 2), "this machine", read));
   EXPECT_FALSE(read_profile("[1, 2]", "this machine", read));
   const std::string head =
-      R"({"format": 12, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
+      R"({"format": 13, "machine": "this machine", "cache_bytes": 1000, "rates": {)";
   EXPECT_FALSE(read_profile(head + "}}", "this machine", read));
   const auto with = [&](const std::string& per_call, const std::string& more) {
     return head + R"("": {"per_call": )" + per_call +
@@ -231,7 +278,7 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   other.replace(other.find("1000"), 4, "   0");
   EXPECT_FALSE(read_profile(other, "this machine", read));
   std::string older = with("0", rest);
-  older.replace(older.find("12"), 2, "11");
+  older.replace(older.find("13"), 2, "12");
   EXPECT_FALSE(read_profile(older, "this machine", read));
 }
 

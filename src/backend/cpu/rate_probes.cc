@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/rate_probes.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "ops/op_probes.h"
 #include "ops/optimizer/optimizers.h"
 #include "ops/registry.h"
+#include "snug/error.h"
 
 namespace snug {
 namespace {
@@ -23,6 +25,56 @@ std::vector<Settings> settings_of(const Optimizer& optimizer) {
     forms.back().set(each.name, 0.9);
   }
   return forms;
+}
+
+// Of the floating inputs, a bit for each that is in 16 bits where the network is: an op says it
+// itself; of gradients, which say nothing, those of many rows.
+uint32_t narrow_inputs(const OpDef& op, const InputTypes& inputs) {
+  const Paint paint = op.precision.paint;
+  const bool says = paint != Paint::none && paint != Paint::deny;
+  if (says && op.precision.narrow != nullptr) return op.precision.narrow(inputs);
+  int64_t most = 0;
+  for (const TensorType& type : inputs.given()) most = std::max(most, element_count(type));
+  uint32_t narrow = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs.has(i) && (says || 2 * element_count(inputs[i]) >= most)) narrow |= 1U << i;
+  }
+  return narrow;
+}
+
+// The same in 16 bits; nothing where the op has no such form, or is measured in it already.
+std::optional<RateProbe> half_probe(const OpDef& op, const RateProbe& probe) {
+  const uint32_t narrow = narrow_inputs(op, probe.inputs);
+  RateProbe half = probe;
+  half.inputs = {};
+  for (size_t i = 0; i < probe.inputs.size(); ++i) {
+    InputTypes::Given type;
+    if (probe.inputs.has(i)) type = probe.inputs[i];
+    if (type && is_half(type->dtype)) return std::nullopt;
+    if (type && type->dtype == DType::f32 && (narrow >> i & 1U) != 0) type->dtype = DType::bf16;
+    half.inputs.add(std::move(type));
+  }
+  if (half.inputs == probe.inputs) return std::nullopt;
+  try {
+    (void)infer_types(op, half.inputs, complete_attrs(op, half.attrs, "probe"), "probe");
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::shape_mismatch) throw;
+    return std::nullopt;
+  }
+  return half;
+}
+
+// What an op measures in 16 bits itself has kinds of its own.
+void add_half_probes(const OpDef& op, std::vector<RateProbe>& probes) {
+  const bool is_measured = std::any_of(probes.begin(), probes.end(), [](const RateProbe& probe) {
+    const std::vector<TensorType> types = probe.inputs.given();
+    return std::any_of(types.begin(), types.end(),
+                       [](const TensorType& type) { return is_half(type.dtype); });
+  });
+  if (is_measured) return;
+  for (size_t i = 0, count = probes.size(); i < count; ++i) {
+    if (auto half = half_probe(op, probes[i])) probes.push_back(std::move(*half));
+  }
 }
 
 ProbedNode step_node(const Optimizer& optimizer, const Settings& settings, const TensorType& w) {
@@ -42,7 +94,9 @@ std::vector<ProbedNode> probed_nodes() {
   std::vector<ProbedNode> nodes;
   for (const OpDef* op : op_registry().all()) {
     if (op->timing.probes == nullptr) continue;
-    for (RateProbe& probe : op->timing.probes()) nodes.push_back({op, std::move(probe)});
+    std::vector<RateProbe> probes = op->timing.probes();
+    add_half_probes(*op, probes);
+    for (RateProbe& probe : probes) nodes.push_back({op, std::move(probe)});
   }
   for (const Optimizer* optimizer : optimizers()) {
     for (const Settings& settings : settings_of(*optimizer)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes that are run to learn the rates of this machine: those of the ops (Timing::probes), and
-// the steps of all optimizers.
+// The nodes that are run to learn the rates of this machine: those of the ops (Timing::probes), the
+// same in 16 bits, and the steps of all optimizers.
 #pragma once
 
 #include <vector>

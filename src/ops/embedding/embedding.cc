@@ -86,7 +86,7 @@ std::vector<RateProbe> grad_probes() {
     return RateProbe{
         {probes::i32({rows}), probes::matrix(rows)}, {{"rows", table}}, RateBasis::both, table};
   };
-  return {probe(kProbedTable, 32), probe(kProbedTable, 1536), probe(512, 1536)};
+  return {probe(kProbedTable, 32), probe(kProbedTable, 1536), probe(512, 1536), probe(2048, 8192)};
 }
 std::vector<RateProbe> accumulate_probes() {
   return on_rows([](int64_t rows) {
@@ -157,8 +157,8 @@ std::span<const OpDef> embedding_ops() {
        .keeps = Keeps{},
        .cost = cost_grad,
        .alias = never_in_place(),
-       // A large output, of which most is only cleared.
-       .timing = {.finds = Finds::little, .probes = grad_probes},
+       // What it reads was just written; of a large output most is only cleared.
+       .timing = {.finds = Finds::most, .probes = grad_probes},
        .accumulating_form = accumulating_form},
       {.name = "embedding_grad_accumulate",
        .inputs = std::vector<InputSpec>{"acc", "ids", "dy"},

@@ -97,10 +97,13 @@ std::vector<ValueId> vjp_matmul(const VjpArgs& args) {
   return gradients;
 }
 
+MatmulDims product_dims(const CostArgs& args, size_t first) {
+  return matmul_dims(args.inputs[first].shape, args.inputs[first + 1].shape,
+                     args.attrs.boolean("transpose_a"), args.attrs.boolean("transpose_b"));
+}
+
 double product_flops(const CostArgs& args, size_t first) {
-  const MatmulDims d =
-      matmul_dims(args.inputs[first].shape, args.inputs[first + 1].shape,
-                  args.attrs.boolean("transpose_a"), args.attrs.boolean("transpose_b"));
+  const MatmulDims d = product_dims(args, first);
   return 2.0 * static_cast<double>(d.batch) * static_cast<double>(d.m) * static_cast<double>(d.n) *
          static_cast<double>(d.k);
 }
@@ -116,18 +119,20 @@ Cost cost_accumulate(const CostArgs& args) {
 
 constexpr UsualRate kUsualRate{.per_call = 5e-6, .per_flop = 1.0 / 280e9, .per_byte = 1.0 / 60e9};
 
+// A gradient of weights from fewer rows is read and written more than it is computed.
+constexpr int64_t kFewRows = 64;
+
 // Operands lie in memory in other ways in the backward part. Both ops have one rate, so that a
-// split is never predicted faster by the noise between two measurements.
+// split is never predicted faster by the noise between two measurements. `kFirst`: input a.
+template <size_t kFirst>
 std::string kind_of_product(const CostArgs& args) {
   const bool has_first_across = args.attrs.boolean("transpose_a");
   const bool has_second_across = args.attrs.boolean("transpose_b");
-  const DType operands = args.inputs[1].dtype;
-  if (operands == DType::f32)
-    return has_first_across ? "matmul.tn" : has_second_across ? "matmul" : "matmul.nn";
-  const char* kind = has_first_across    ? "matmul.tn_"
-                     : has_second_across ? "matmul.nt_"
-                                         : "matmul.nn_";
-  return std::string(kind) + to_string(operands);
+  const DType operands = args.inputs[kFirst].dtype;
+  std::string kind = has_first_across ? "tn" : has_second_across ? "nt" : "nn";
+  if (has_first_across && product_dims(args, kFirst).k <= kFewRows) kind += "_few";
+  if (operands != DType::f32) kind += std::string("_") + to_string(operands);
+  return kind == "nt" ? "matmul" : "matmul." + kind;
 }
 
 // Shapes of encoders and, with few rows, of recurrent nets.
@@ -149,30 +154,42 @@ std::vector<RateProbe> product_probes() {
   add({}, {f32({512, 1024}), f32({1024, 512}), kAbsent});
   add({}, {f32({32, 2048}), f32({2048, 512}), kAbsent});
   add({}, {f32({8, 256}), f32({256, 256}), kAbsent});
-  const Attrs a_across = {{"transpose_a", true}};
-  add(a_across, {f32({512, 768}), f32({512, 768}), kAbsent});
-  add(a_across, {f32({2048, 256}), f32({2048, 256}), kAbsent});
-  add(a_across, {f32({512, 256}), f32({512, 1024}), kAbsent});
-  add(a_across, {f32({8, 256}), f32({8, 256}), kAbsent});
   // Of one row each, or few: as fast as the other operand can be read or written.
+  const Attrs a_across = {{"transpose_a", true}};
   add({}, {f32({32, 1, 128}), f32({32, 128, 256}), kAbsent});
   add(a_across, {f32({32, 1, 128}), f32({32, 1, 256}), kAbsent});
+  add(a_across, {f32({8, 256}), f32({8, 256}), kAbsent});
   add(b_across, {f32({4, 2048}), f32({1024, 2048}), f32({1024})});
   add({}, {f32({4, 1024}), f32({1024, 2048}), kAbsent});
   add(a_across, {f32({4, 1024}), f32({4, 2048}), kAbsent});
   const auto bf16 = [](Shape shape) { return TensorType{DType::bf16, std::move(shape)}; };
   const Attrs to_weights = {{"transpose_a", true}, {"to", std::string("f32")}};
-  for (const auto& [m, k, n] : {std::array<int64_t, 3>{512, 768, 768},
+  for (const auto& [m, k, n] : {std::array<int64_t, 3>{2048, 768, 768},
+                                {512, 3072, 768},
+                                {512, 768, 768},
                                 {512, 1024, 256},
                                 {64, 768, 768},
                                 {32, 512, 2048},
                                 {8, 256, 256}}) {
     add(b_across, {bf16({m, k}), bf16({n, k}), f32({n})});
     add({}, {bf16({m, n}), bf16({n, k}), kAbsent});
-    add(to_weights, {bf16({m, n}), bf16({m, k}), kAbsent});
+    if (m <= kFewRows) add(to_weights, {bf16({m, n}), bf16({m, k}), kAbsent});
   }
+  // Gradients of weights from many rows: one operand was kept from the forward part, and what is
+  // written is read at the end of the step.
+  const auto add_gradient = [&](const Attrs& attrs, InputTypes inputs) {
+    add(attrs, std::move(inputs));
+    all.back().finds = Finds::little;
+  };
+  for (const auto& [k, m, n] :
+       {std::array<int64_t, 3>{512, 768, 768}, {2048, 256, 256}, {512, 256, 1024}})
+    add_gradient(a_across, {f32({k, m}), f32({k, n}), kAbsent});
+  for (const auto& [k, m, n] :
+       {std::array<int64_t, 3>{2048, 768, 768}, {512, 768, 768}, {512, 256, 1024}})
+    add_gradient(to_weights, {bf16({k, m}), bf16({k, n}), kAbsent});
   return all;
 }
+// Of few rows: of many, they have the products' rate.
 std::vector<RateProbe> accumulate_probes() {
   using probes::f32;
   std::vector<RateProbe> all;
@@ -275,7 +292,7 @@ std::span<const OpDef> matmul_ops() {
        .alias = never_in_place(),
        .timing = {.finds = Finds::most,
                   .probes = product_probes,
-                  .kind = kind_of_product,
+                  .kind = kind_of_product<0>,
                   .usual = &kUsualRate,
                   .is_expensive = true},
        .accumulating_form = accumulating_form,
@@ -293,7 +310,7 @@ std::span<const OpDef> matmul_ops() {
        .alias = must_overwrite({{0, 0}}),
        .timing = {.finds = Finds::most,
                   .probes = accumulate_probes,
-                  .kind = kind_of_product,
+                  .kind = kind_of_product<1>,
                   .is_expensive = true}},
   };
   return ops;
