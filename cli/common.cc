@@ -109,6 +109,12 @@ bool read_arguments(const std::string& verb, const std::string& summary,
       config_help(terminal_columns(STDOUT_FILENO) > 0 ? terminal_columns(STDOUT_FILENO) : 100) +
       "\nFields of Hugging Face's TrainingArguments are turned into keys or refused by name:\n"
       "docs/training-arguments.md\n");
+  for (CLI::Option* option : app.get_options([](const CLI::Option* each) {
+         return each->get_type_size() > 0 && !each->get_positional();
+       }))
+    option->check([](const std::string& value) {
+      return value.empty() ? std::string("an empty word is no file") : std::string();
+    });
   std::reverse(split.rest.begin(), split.rest.end());  // CLI11 takes them from the back
   try {
     app.parse(split.rest);

@@ -96,9 +96,7 @@ class CacheBuilder {
       ++good_rows_;
       take(row, file);
       progress_.bytes_read = bytes_before + reader->bytes_read();
-      if (hooks_.cancel != nullptr && hooks_.cancel->load(std::memory_order_relaxed)) {
-        throw Error(ErrorCode::cancelled, spec_.files[file], "reading the data was cancelled");
-      }
+      check_cancelled(hooks_.cancel, spec_.files[file]);
       progress_.rows = good_rows_ + log_.count;
       if (hooks_.progress && good_rows_ % kProgressRows == 0) hooks_.progress(progress_);
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/numbers.h"
+#include "data/source.h"
 
 namespace snug::data {
 namespace {
@@ -24,11 +25,6 @@ void add(const RowLabel& label, bool is_json, LabelSurvey& survey) {
   const std::optional<double> value = number_in<double>(label.items.front());
   survey.all_numbers = survey.all_numbers && value && std::isfinite(*value);
   survey.has_fraction = survey.has_fraction || (value && *value != std::trunc(*value));
-}
-
-void check_cancelled(const std::atomic<bool>* cancel, const std::string& file) {
-  if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
-    throw Error(ErrorCode::cancelled, file, "reading the data was cancelled");
 }
 
 }  // namespace

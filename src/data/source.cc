@@ -36,6 +36,11 @@ Error unaffordable_row(const std::string& file, int64_t affordable_bytes) {
                "raise memory, or cut the row: only max_seq_length tokens of it count");
 }
 
+void check_cancelled(const std::atomic<bool>* cancel, const std::string& file) {
+  if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
+    throw Error(ErrorCode::cancelled, file, "reading the data was cancelled");
+}
+
 void check_text(std::string_view bytes, const std::string& file, int64_t line) {
   if (const auto bad = first_invalid_utf8(bytes)) {
     constexpr std::string_view kHex = "0123456789ABCDEF";

@@ -2,6 +2,7 @@
 // The pieces that all row readers share: row errors and the checks of a row's text.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -30,6 +31,8 @@ struct RowError : Error {
 [[nodiscard]] Error unaffordable_row(const std::string& file, int64_t affordable_bytes);
 /// Throws RowError where the bytes of a row are not UTF-8 or hold a NUL.
 void check_text(std::string_view bytes, const std::string& file, int64_t line);
+/// Throws Error{cancelled} where the flag is set; null: never.
+void check_cancelled(const std::atomic<bool>* cancel, const std::string& file);
 /// The first names, for error texts.
 [[nodiscard]] std::string list_columns(const std::vector<std::string>& columns);
 /// The error for a column that a whole file lacks; `key` is the configuration key that names it.

@@ -109,7 +109,9 @@ namespace {
   throw Error(ErrorCode::bad_config, "class_weights", message, hint);
 }
 
-double weight_of(const std::string& text) {
+// Of NUMBER or LABEL=NUMBER.
+double weight_of(const std::string& entry) {
+  const std::string text = entry.substr(entry.rfind('=') + 1);  // of none: all of it
   const double value = number_in<double>(text).value_or(-1);
   if (!(value >= 0) || !std::isfinite(static_cast<float>(value)))
     refuse_weights("'" + text + "' is no weight", "give numbers of at least 0");
@@ -143,7 +145,7 @@ std::vector<double> listed_weights(const std::vector<std::string>& given,
       label = static_cast<size_t>(found - labels.begin());
     }
     if (weights[label] >= 0) refuse_weights("'" + given[i] + "' is given twice", "give it once");
-    weights[label] = weight_of(has_names ? given[i].substr(equals + 1) : given[i]);
+    weights[label] = weight_of(given[i]);
   }
   if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; }))
     refuse_weights("all weights are 0", "give one of them above 0");
@@ -151,6 +153,11 @@ std::vector<double> listed_weights(const std::vector<std::string>& given,
 }
 
 }  // namespace
+
+void check_class_weights(const RunConfig& config) {
+  if (config.class_weights == kBalanced) return;
+  for (const std::string& entry : config.class_weights) (void)weight_of(entry);
+}
 
 void check_class_weights(const RunConfig& config, const std::vector<std::string>& labels) {
   if (!config.class_weights.empty() && config.class_weights != kBalanced)

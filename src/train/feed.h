@@ -32,6 +32,8 @@ struct FeedContext {
                                                    const data::Part& part,
                                                    const std::vector<std::string>& labels);
 
+/// Throws Error{bad_config} for listed weights that are no numbers of at least 0.
+void check_class_weights(const RunConfig& config);
 /// Throws Error{bad_config} for listed weights that are not those of the labels.
 void check_class_weights(const RunConfig& config, const std::vector<std::string>& labels);
 

@@ -150,6 +150,15 @@ TEST(Class_weights, a_list_is_by_id_or_by_name) {
   }
 }
 
+TEST(Class_weights, are_numbers_whatever_the_labels) {
+  for (const std::vector<std::string>& good :
+       {std::vector<std::string>{}, {"balanced"}, {"1", "2.5"}, {"a=b=2"}})
+    EXPECT_NO_THROW(check_class_weights(with_weights(good)));
+  for (const std::vector<std::string>& bad :
+       {std::vector<std::string>{"1", "nan"}, {"a=-1"}, {"a="}, {"balanced", "1"}})
+    EXPECT_THROW(check_class_weights(with_weights(bad)), Error);
+}
+
 data::RowColumns columns_of(const std::vector<int32_t>& first, int32_t window) {
   data::RowColumns columns;
   columns.reserve(8);

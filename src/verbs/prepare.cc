@@ -55,6 +55,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   // A pattern that matches no weight is refused before the data is read.
   if (!config.freeze.empty())
     (void)tensors_of(network_of(setup.model), {.freeze = config.freeze, .lora = setup.model.lora});
+  check_class_weights(config);
   const bool is_resumed = !checkpoint.empty();
   if (!is_resumed) say(options, model_notices(setup.model));
   if (!is_resumed) say(options, input_of(setup.model).notices(setup.model));

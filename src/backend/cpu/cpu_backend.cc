@@ -101,7 +101,7 @@ class CpuBackend final : public Backend {
     const Cost cost = cost_of(spec);
     const Prediction own{profile.seconds(kind, cost), profile.saved_seconds(kind, cost),
                          profile.far_seconds(kind, cost)};
-    if (profile.rates.contains(kind)) return own;
+    if (!kind.ends_with(kHalfKind) || profile.rates.contains(kind)) return own;
     const std::optional<NodeSpec> wide = widened(spec);
     if (!wide) return own;
     const std::string kind_of_wide = rate_kind(*wide);

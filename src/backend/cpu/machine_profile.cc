@@ -68,7 +68,9 @@ std::string rate_kind(const NodeSpec& spec) {
   for (const InputTypes::Given& type : spec.inputs) {
     if (!type || !is_half(type->dtype)) continue;
     if (kind.ends_with(to_string(type->dtype))) return kind;
-    return kind + (kind.find('.') == std::string::npos ? ".half" : "_half");
+    kind += kind.find('.') == std::string::npos ? '.' : '_';
+    kind += kHalfKind;
+    return kind;
   }
   return kind;
 }

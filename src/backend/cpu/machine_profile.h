@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "backend/backend.h"
 #include "graph/op_def.h"
@@ -47,8 +48,9 @@ struct MachineProfile {
   [[nodiscard]] const KernelRate* rate_of(const std::string& kind) const;
 };
 
-/// The kind whose rate predicts the node: its op's Timing says it, "half" that an input is in 16
-/// bits where that does not.
+/// The kind whose rate predicts the node: its op's Timing says it, and this at its end that an
+/// input is in 16 bits where that does not.
+inline constexpr std::string_view kHalfKind = "half";
 [[nodiscard]] std::string rate_kind(const NodeSpec& spec);
 
 /// Built-in rates of an ordinary machine, for tests and where measuring is not wanted.
