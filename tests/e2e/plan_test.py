@@ -166,7 +166,7 @@ class Plans(Case):
         self.assertEqual(done.returncode, 1)
         for option in ("--html", "--save-plan", "--plan", "--save-problem", "-c"):
             done = run("plan", option, "", *options(**dict(base, memory="8GiB")))
-            self.assertEqual(done.returncode, 2, option)
+            self.assertEqual(done.returncode, 1, option)
             self.assertIn("an empty word is no file", done.stderr)
 
     def test_keep_all_is_of_the_micro_batch_that_is_given(self):
