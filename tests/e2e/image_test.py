@@ -72,7 +72,7 @@ class Images(Case):
         wanted, tight = self.folder / "wanted", self.folder / "tight"
         self.ok("train", **dict(base, output_dir=wanted))
         self.assertGreater(json.loads(self.ok("eval", model=wanted / "best", test_file=self.images / "test_batch.bin", memory="1GiB",
-                                              threads=2).stdout)["accuracy"], 0.5)  # chance: 0.1
+                                              threads=2).stdout)["accuracy"], 0.4)  # of 50 rows; chance: 0.1
         base["micro_batch_size"] = plan["micro_batch"]
         smallest = self.plan(**base)["smallest_budget_bytes"]
         self.kill_after_a_checkpoint(**dict(base, memory=smallest, output_dir=tight))
