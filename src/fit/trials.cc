@@ -214,7 +214,9 @@ bool Variation::fits_by_likeness() {
 std::optional<Variation::Found> Variation::planned() {
   std::optional<Found> found;
   for (Split* split : possible_) {
-    if (!is_worthwhile(least_peak_bytes(*split, request_), found)) continue;
+    if (!is_worthwhile(least_peak_bytes(*split, request_), found) &&
+        least_step_seconds(*split) >= found->step_seconds)
+      continue;
     if (!plan(*split, found ? trials_.kept_ops_ : 0)) continue;
     note_fastest(*split, found);
     if (found) note_smallest(*split, *found);
