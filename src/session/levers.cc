@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/numbers.h"
 #include "base/stop.h"
 #include "io/json_file.h"
 #include "session/machine.h"
@@ -41,10 +42,11 @@ void set_field(SessionOptions& options, const std::string& key, const std::strin
   if (key == "fp16") options.fp16 = value == "true";
   if (key == "allow_batch_norm_split") options.allow_coupled_split = value == "true";
   if (key == "two_pass_clip") options.two_pass_clip = value == "true";
-  if (key == "optim_bits") options.optim_bits = std::stoll(value);
+  if (key == "optim_bits") options.optim_bits = number_in<int64_t>(value).value();
   if (key == "optim") options.optim = value;
-  if (key == "max_grad_norm") options.max_grad_norm = std::stod(value);
-  if (key == "micro_batch_size") options.micro_batch_size = value == "auto" ? 0 : std::stoll(value);
+  if (key == "max_grad_norm") options.max_grad_norm = number_in<double>(value).value();
+  if (key == "micro_batch_size")
+    options.micro_batch_size = value == "auto" ? 0 : number_in<int64_t>(value).value();
   if (key == "recompute")
     options.recompute = value == "none" ? "keep-all" : value == "all" ? "recompute-all" : value;
   if (key == "freeze") options.freeze = split_at_commas(value);

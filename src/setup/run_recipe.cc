@@ -26,7 +26,7 @@ std::optional<double> value_of(const RunConfig& config, const std::string& key) 
   if (text == kAuto) return std::nullopt;
   if (text == "false") return 0;
   if (text == "true") return 1;
-  return std::stod(text);
+  return number_in<double>(text);
 }
 
 bool has_key(const Optimizer& optimizer, const std::string& key) {

@@ -40,6 +40,16 @@ TEST(Recipe, takes_the_keys_of_its_optimizer_and_its_defaults) {
   EXPECT_EQ(nesterov.settings.at("nesterov"), 1);
 }
 
+TEST(Recipe, takes_numbers_below_the_normal_ones) {
+  const optim::Options adam =
+      optimizer_of(config_of({{"adam_epsilon", "1e-320"}, {"adam_beta1", "1e-310"}}));
+  EXPECT_EQ(adam.settings.at("epsilon"), 1e-320);
+  EXPECT_EQ(adam.settings.at("beta1"), 1e-310);
+  const optim::Options sgd = optimizer_of(
+      RunConfig::parse("optim: sgd\nmomentum: 4.9e-324\n", "run.yaml", ConfigOverrides()));
+  EXPECT_EQ(sgd.settings.at("momentum"), 4.9e-324);
+}
+
 TEST(Recipe, refuses_keys_that_the_optimizer_has_no_use_for) {
   expect_refused({{"momentum", "0.9"}}, "momentum", "adamw has no use for it");
   expect_refused({{"nesterov", std::nullopt}}, "nesterov", "adamw has no use for it");
