@@ -57,7 +57,7 @@ LossScaleRule make_loss_scale(const std::string& word, double least) {
            "leave it away, or set loss_scale to dynamic");
   if (!(least >= kLeast && least <= rule.initial))
     refuse("loss_scale_min",
-           std::to_string(least) + " is not above 0 and at most " + std::to_string(rule.initial) +
+           number_text(least) + " is not above 0 and at most " + number_text(rule.initial) +
                ", with which " + word + " begins",
            "give 1, for example");
   rule.least = stored(least);

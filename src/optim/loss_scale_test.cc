@@ -113,6 +113,14 @@ TEST(Loss_scale, refuses_what_is_no_scale) {
   EXPECT_EQ(where_of("64", 1), "loss_scale_min");
   EXPECT_EQ(where_of("dynamic", -1), "loss_scale_min");
   EXPECT_EQ(where_of("dynamic", 65537), "loss_scale_min");
+  try {
+    (void)make_loss_scale("dynamic", 1e30);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("1e+30 is not above 0 and at most 65536,"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/numbers.h"
 #include "base/stop.h"
 #include "base/wildcard.h"
 #include "ops/dropout/dropout.h"
@@ -46,9 +47,9 @@ constexpr const char* kNamesHint = "`snug inspect --weights` lists the names";
 void check(const LoraOptions& lora) {
   if (lora.r < 1) refuse("a rank r of " + std::to_string(lora.r), "give 1 or more");
   if (!(lora.alpha > 0 && std::isfinite(lora.alpha)))
-    refuse("alpha " + std::to_string(lora.alpha) + " is not above 0", "give r or 2 r, for example");
+    refuse("alpha " + number_text(lora.alpha) + " is not above 0", "give r or 2 r, for example");
   if (!(lora.dropout >= 0 && lora.dropout < 1))
-    refuse("dropout " + std::to_string(lora.dropout) + " is not within [0, 1)", "give 0 for none");
+    refuse("dropout " + number_text(lora.dropout) + " is not within [0, 1)", "give 0 for none");
 }
 
 bool is_use(const Node& node, size_t input) { return *node.op->name == "matmul" && input == 1; }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/id_vector.h"
+#include "base/numbers.h"
 #include "graph/dependence.h"
 #include "ops/fed_names.h"
 #include "ops/loss/loss.h"
@@ -159,7 +160,7 @@ double Feeder::total_of(const MeanTotal& mean) const {
   const double sum = known ? *known : sum_of(*input);
   if (!(sum > 0) && !mean.may_be_zero)
     throw Error(ErrorCode::bad_data, mean.weights,
-                "the rows of the batch weigh " + std::to_string(sum) + " together",
+                "the rows of the batch weigh " + number_text(sum) + " together",
                 "give a batch with at least one label or weight");
   return each * sum;
 }

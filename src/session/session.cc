@@ -201,7 +201,7 @@ void Session::set_loss_scale(const LossScale& scale) {
     fail("the session's scale never changes", "set SessionOptions::loss_scale to dynamic");
   const bool is_value = scale.value >= rule.least && scale.value <= kLargestScale;
   if (!is_value || scale.clean_updates < 0 || scale.overflows < 0)
-    fail("a scale of " + std::to_string(scale.value) + " after " +
+    fail("a scale of " + number_text(scale.value) + " after " +
              std::to_string(scale.clean_updates) + " updates and " +
              std::to_string(scale.overflows) + " overflows",
          "give that of the session that was saved");
