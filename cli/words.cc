@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "words.h"
 
+#include <algorithm>
+
 #include "snug/error.h"
 #include "terminal.h"
 
@@ -17,6 +19,12 @@ bool parse_words(CLI::App& app, const std::vector<std::string>& words) {
   } catch (const CLI::ParseError& error) {
     throw Error(ErrorCode::bad_config, app.get_name(), error.what(),
                 "`" + app.get_name() + " --help` lists the options");
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    if (!option->get_positional() && std::count(values.begin(), values.end(), "") > 0)
+      throw Error(ErrorCode::bad_config, option->get_name(), "the value is empty",
+                  "leave " + option->get_name() + " away, or give it a value");
   }
   return true;
 }

@@ -9,7 +9,7 @@
 namespace snug::cli {
 
 /// Prints help and returns false where it was asked for; throws Error{bad_config} for what the app
-/// does not know.
+/// does not know, and for an empty value of an option.
 [[nodiscard]] bool parse_words(CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace snug::cli

@@ -67,6 +67,12 @@ class SolvePlacement(Case):
             self.assertIn(f"'{text}' is no capacity", done.stderr)
             self.assertNotRegex(done.stderr, "60%, |page|auto\\)")
 
+    def test_an_empty_capacity_is_no_missing_one(self):
+        for words in (("--capacity", ""), ("--output", ""), ("--max-nodes", "")):
+            done = run("solve", "placement", INSTANCES / "C.csv", *words)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn(f"[{words[0]}] the value is empty", done.stderr)
+
     def test_does_not_fit(self):
         done = run("solve", "placement", INSTANCES / "A.csv", "--capacity", CAPACITY - 1)
         self.assertEqual(done.returncode, 2)
