@@ -10,6 +10,8 @@
 //   no T, N without marker, O complete (cannot come from a commit,  O becomes T, remove N
 //     but costs one line)
 //   T complete, O (after the two renames)                           remove O
+//   no T, O complete (a removal that was cut short)                 O becomes T
+//   no T, O without marker (the same, a little later)               remove O
 #include "io/atomic_folder.h"
 
 #include <fcntl.h>
@@ -99,6 +101,13 @@ bool recover_folder(const std::string& target) {
   remove_folder(fresh);
   remove_folder(former);
   return is_complete(place);
+}
+
+void remove_complete_folder(const std::string& folder) {
+  const std::string place = without_trailing_slashes(folder);
+  remove_folder(old_name(place));  // of an earlier removal that was cut short
+  rename_or_throw(place, old_name(place));
+  remove_folder(old_name(place));
 }
 
 void require_place(const std::string& target) {

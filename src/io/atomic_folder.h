@@ -70,6 +70,10 @@ void require_place(const std::string& target);
 /// True if the folder was committed: it exists and carries the completeness marker.
 [[nodiscard]] bool is_complete(const std::string& folder);
 
+/// Removes a committed folder. Killed at any instant it leaves the whole folder, or what
+/// recover_folder() puts right: never half of one under its name.
+void remove_complete_folder(const std::string& folder);
+
 /// Puts right what a killed commit left: finishes the swap if the target is missing, restores the
 /// former folder if that is the complete one, and removes temporaries. Returns is_complete(target).
 bool recover_folder(const std::string& target);

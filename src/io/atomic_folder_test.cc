@@ -193,6 +193,14 @@ TEST(AtomicFolder, every_state_between_steps_recovers) {
   }
 }
 
+TEST(AtomicFolder, a_complete_folder_is_removed_also_behind_a_removal_that_was_cut_short) {
+  const TestFolder root;
+  commit(root / "last", "new");
+  commit(root / "last.snug-old", "old");
+  remove_complete_folder(root / "last");
+  EXPECT_TRUE(list_folder(root.path()).empty());
+}
+
 TEST(AtomicFolder, recovery_leaves_strange_places_alone) {
   const TestFolder root;
   EXPECT_FALSE(recover_folder(root / "none"));

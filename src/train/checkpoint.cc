@@ -89,18 +89,23 @@ void read_values(const std::string& path, Session& session, const Model& model, 
   }
 }
 
-// The names checkpoint-N in the folder with their N, ascending.
-std::vector<std::pair<int64_t, std::string>> archives_in(const RunFolder& folder) {
-  std::vector<std::pair<int64_t, std::string>> found;
+std::string archive_name(int64_t step) {
+  return std::string(kArchivePrefix) + std::to_string(step);
+}
+
+// The steps N of what is called checkpoint-N in the folder, whoever made it; ascending.
+std::vector<int64_t> steps_of_archives(const RunFolder& folder) {
+  std::vector<int64_t> steps;
   for (const std::string& name : io::list_folder(folder.path)) {
     if (!name.starts_with(kArchivePrefix)) continue;
     const std::string digits = name.substr(kArchivePrefix.size());
     if (digits.empty() || digits.size() > kMaxStepDigits) continue;
-    if (digits.find_first_not_of("0123456789") == std::string::npos)
-      found.emplace_back(std::stoll(digits), name);
+    if (digits.find_first_not_of("0123456789") != std::string::npos) continue;
+    const int64_t step = std::stoll(digits);
+    if (name == archive_name(step)) steps.push_back(step);  // without zeros in front
   }
-  std::sort(found.begin(), found.end());
-  return found;
+  std::sort(steps.begin(), steps.end());
+  return steps;
 }
 
 }  // namespace
@@ -140,7 +145,7 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
 }
 
 void archive_checkpoint(const RunFolder& folder, int64_t step) {
-  io::AtomicFolder target(folder.file(std::string(kArchivePrefix) + std::to_string(step)));
+  io::AtomicFolder target(folder.file(archive_name(step)));
   for (const auto& [name, record] : io::read_marker(folder.last())) {
     const std::string sha256 = io::copy_file(folder.last() + "/" + name, target.file(name));
     if (!record.sha256.empty() && sha256 != record.sha256) {
@@ -153,11 +158,20 @@ void archive_checkpoint(const RunFolder& folder, int64_t step) {
   target.commit();
 }
 
-void prune_archives(const RunFolder& folder, int64_t limit) {
-  std::vector<std::pair<int64_t, std::string>> kept = archives_in(folder);
-  while (static_cast<int64_t>(kept.size()) > limit) {
-    io::remove_all(folder.file(kept.front().second));
-    kept.erase(kept.begin());
+void prune_archives(const RunFolder& folder, int64_t step, int64_t limit) {
+  std::vector<int64_t> own = steps_of_archives(folder);
+  std::erase_if(own, [&](int64_t each) { return each > step || !has_archive(folder, each); });
+  while (static_cast<int64_t>(own.size()) > limit) {
+    io::remove_complete_folder(folder.file(archive_name(own.front())));
+    own.erase(own.begin());
+  }
+}
+
+void require_archive_places(const RunFolder& folder, const ArchiveSteps& steps) {
+  for (const int64_t step : steps_of_archives(folder)) {
+    const bool is_written =
+        step >= steps.first && step <= steps.last && step > 0 && step % steps.every == 0;
+    if (is_written) io::require_place(folder.file(archive_name(step)));
   }
 }
 
@@ -170,13 +184,13 @@ void recover_archives(const RunFolder& folder) {
 }
 
 bool has_archive(const RunFolder& folder, int64_t step) {
-  return io::is_complete(folder.file(std::string(kArchivePrefix) + std::to_string(step)));
+  return io::is_complete(folder.file(archive_name(step)));
 }
 
 std::string newest_archive(const RunFolder& folder) {
   std::string newest;
-  for (const auto& [step, name] : archives_in(folder)) {
-    if (io::is_complete(folder.file(name))) newest = folder.file(name);
+  for (const int64_t step : steps_of_archives(folder)) {
+    if (has_archive(folder, step)) newest = folder.file(archive_name(step));
   }
   return newest;
 }

@@ -38,8 +38,17 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
 
 /// Copies last/, which is of update `step`, to checkpoint-N.
 void archive_checkpoint(const RunFolder& folder, int64_t step);
-/// Removes the oldest of these folders beyond `limit`.
-void prune_archives(const RunFolder& folder, int64_t limit);
+/// Removes the oldest of these folders beyond `limit`, of those up to update `step`. What Snug did
+/// not complete is not one of them, whatever its name: it neither counts nor is touched.
+void prune_archives(const RunFolder& folder, int64_t step, int64_t limit);
+/// Of the archives that a run writes.
+struct ArchiveSteps {
+  int64_t every = 0;  // above 0
+  int64_t first = 0;
+  int64_t last = 0;
+};
+/// Throws Error{bad_config} where something that Snug did not complete has the name of one.
+void require_archive_places(const RunFolder& folder, const ArchiveSteps& steps);
 /// Puts right what a kill left of archives.
 void recover_archives(const RunFolder& folder);
 [[nodiscard]] bool has_archive(const RunFolder& folder, int64_t step);

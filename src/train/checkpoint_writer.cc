@@ -156,14 +156,14 @@ bool CheckpointWriter::keeps_archive() const {
 void CheckpointWriter::archive() const {
   if (!keeps_archive()) return;
   archive_checkpoint(training_.folder, *good_step_);
-  prune_archives(training_.folder, training_.config->save_total_limit);
+  prune_archives(training_.folder, *good_step_, training_.config->save_total_limit);
 }
 
 void CheckpointWriter::finish_archive() const {
   if (!keeps_archive()) return;
   if (!has_archive(training_.folder, *good_step_))
     archive_checkpoint(training_.folder, *good_step_);
-  prune_archives(training_.folder, training_.config->save_total_limit);
+  prune_archives(training_.folder, *good_step_, training_.config->save_total_limit);
 }
 
 }  // namespace snug::train

@@ -53,6 +53,12 @@ void refuse_incomplete(const RunFolder& folder) {
   for (const std::string& place : {folder.last(), folder.best()}) io::require_place(place);
 }
 
+void refuse_foreign_archives(const RunFolder& folder, const RunConfig& config, int64_t step,
+                             int64_t total_steps) {
+  if (config.save_total_limit == 0 || config.save_steps == 0) return;
+  require_archive_places(folder, {.every = config.save_steps, .first = step, .last = total_steps});
+}
+
 std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& now) {
   std::vector<KeyChange> changes;
   const RunConfig resolved_before = with_optimizer_values(before);

@@ -23,6 +23,11 @@ namespace snug::train {
 /// when the run is over and its log is cut. Throws Error{bad_config}.
 void refuse_incomplete(const RunFolder& folder);
 
+/// The same of the checkpoint-N that the run is going to write; `step`: it has done so many
+/// updates.
+void refuse_foreign_archives(const RunFolder& folder, const RunConfig& config, int64_t step,
+                             int64_t total_steps);
+
 /// The keys that have another value than in the checkpoint. Throws Error{bad_config} for one that
 /// is fixed.
 [[nodiscard]] std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& now);

@@ -92,6 +92,8 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   } else if (!setup.model.weights_folder.empty()) {
     train::check_weight_files(setup.model);
   }
+  train::refuse_foreign_archives(folder, config, good_step.value_or(0),
+                                 train::total_steps(config, setup.batches_per_epoch));
   const train::TakenLevers taken = state ? train::TakenLevers{.keys = state->levers}
                                          : train::take_levers(config, options, machine, setup);
   if (state && !taken.keys.empty()) train::say(options, "levers taken: " + to_words(taken.keys));

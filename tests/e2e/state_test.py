@@ -418,6 +418,43 @@ class Files(Tiny):
             (out / name / ".snug.complete").write_bytes(marker)
         self.ok("train", **self.base(output_dir=out, resume=True, max_steps=4))
 
+    def test_archives_that_snug_did_not_complete_are_neither_counted_nor_touched(self):
+        out = self.folder / "run"
+        foreign = {out / name: text for name, text in (("checkpoint-1/pytorch_model.bin", "w"), ("checkpoint-3/sub/thesis.txt", "x"),
+                                                       ("checkpoint-99/notes", "y"), ("checkpoint-002/notes", "z"))}
+        for path, text in foreign.items():
+            path.parent.mkdir(parents=True)
+            path.write_text(text)
+        (out / "checkpoint-500").write_text("a file")
+        keys = dict(save_steps=2, save_total_limit=2, lr_scheduler_type="constant")
+        self.ok("train", **self.base(output_dir=out, max_steps=8, **keys))
+        names = ["checkpoint-002", "checkpoint-1", "checkpoint-3", "checkpoint-500", "checkpoint-6", "checkpoint-8", "checkpoint-99"]
+        self.assertEqual(sorted(path.name for path in out.glob("checkpoint-*")), names)
+        # A removal that was cut short, as a kill leaves it, and one in the middle of a copy.
+        (out / "checkpoint-6").rename(out / "checkpoint-6.snug-old")
+        (out / "checkpoint-6.snug-old/.snug.complete").unlink()
+        shutil.copytree(out / "checkpoint-8", out / "checkpoint-8.snug-new")
+        (out / "checkpoint-8.snug-new/.snug.complete").unlink()
+        self.ok("train", **self.base(output_dir=out, max_steps=10, resume=True, **keys))
+        names = ["checkpoint-002", "checkpoint-1", "checkpoint-10", "checkpoint-3", "checkpoint-500", "checkpoint-8", "checkpoint-99"]
+        self.assertEqual(sorted(path.name for path in out.glob("checkpoint-*")), names)
+        for path, text in foreign.items():
+            self.assertEqual(path.read_text(), text)
+
+    def test_an_archive_place_that_is_taken_is_refused_before_training(self):
+        keys = dict(save_steps=2, save_total_limit=1)
+        out = self.folder / "run"
+        (out / "checkpoint-4").mkdir(parents=True)
+        self.ok("train", **self.base(output_dir=out, max_steps=2, **keys))
+        (out / "checkpoint-4/notes").write_text("mine")
+        log = (out / "metrics.jsonl").read_bytes()
+        self.refuse(out, out / "checkpoint-4", "did not complete", max_steps=6, **keys)
+        self.assertEqual((out / "metrics.jsonl").read_bytes(), log)
+        # Places that the run does not write are everybody's.
+        for others in (dict(keys, max_steps=3), dict(keys, max_steps=4, save_steps=3), dict(keys, max_steps=5, save_total_limit=0)):
+            self.ok("train", **self.base(output_dir=out, resume=True, **others))
+        self.assertEqual((out / "checkpoint-4/notes").read_text(), "mine")
+
     def test_half_a_line_of_the_log_is_cut(self):
         values = dict(lr_scheduler_type="constant")
         out = self.train("run", max_steps=3, **values)
