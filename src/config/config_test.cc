@@ -513,10 +513,11 @@ TEST(ConfigHelp, every_option_stands_there_and_lines_fit) {
 TEST(Resume_rules, what_decides_the_mathematics_is_fixed) {
   std::map<std::string, ResumeRule> rules;
   for (const OptionInfo& info : config_options()) rules[info.name] = info.resume_rule;
-  for (const char* key : {"learning_rate", "param_groups", "layerwise_lr_decay", "adam_epsilon",
-                          "weight_decay", "max_grad_norm", "warmup_steps", "warmup_ratio",
-                          "lr_scheduler_type", "max_steps", "num_train_epochs", "logging_steps",
-                          "save_steps", "save_total_limit", "report_to", "memory", "threads"})
+  for (const char* key :
+       {"learning_rate", "param_groups", "layerwise_lr_decay", "adam_epsilon", "weight_decay",
+        "max_grad_norm", "warmup_steps", "warmup_ratio", "lr_scheduler_type", "max_steps",
+        "num_train_epochs", "logging_steps", "save_steps", "loss_scale", "loss_scale_min",
+        "save_total_limit", "report_to", "memory", "threads"})
     EXPECT_EQ(rules.at(key), ResumeRule::may_change) << key;
   for (const char* key : {"train_file", "validation_file"})
     EXPECT_EQ(rules.at(key), ResumeRule::same_content) << key;

@@ -342,18 +342,18 @@ void add_training(std::vector<Option>& all) {
       may_change(number_option(
           {"max_grad_norm", "gradients are scaled down to this global norm; 0: no clipping"},
           &RunConfig::max_grad_norm, at_least(0))),
-      loss_scale_option(
+      may_change(loss_scale_option(
           {"loss_scale",
            "what the loss is multiplied with for the backward pass, and taken out of gradients "
            "before clipping: dynamic begins with 65536, dynamic_paddle with 32768; both skip an "
            "update whose gradients overflow, and fall (docs/optimizers.md); auto: dynamic with "
            "fp16, else none"},
-          &RunConfig::loss_scale),
-      number_option(
+          &RunConfig::loss_scale)),
+      may_change(number_option(
           {"loss_scale_min",
            "a dynamic loss_scale falls no lower; an overflow there ends the run; 0: as low "
            "as the kind of scale goes by itself"},
-          &RunConfig::loss_scale_min, at_least(0)),
+          &RunConfig::loss_scale_min, at_least(0))),
       may_change(
           choice_option({"lr_scheduler_type", "how the learning rate falls after the warm-up"},
                         &RunConfig::lr_scheduler_type, {"linear", "cosine", "constant"},

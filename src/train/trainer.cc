@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/numbers.h"
+#include "optim/loss_scale.h"
 #include "setup/notices.h"
 #include "tasks/registry.h"
 #include "train/checkpoint_writer.h"
@@ -168,11 +169,18 @@ void say_skipped(const Training& training, const StepResult& result) {
           result.update, result.loss_scale, training.session->loss_scale().value));
 }
 
-// A state has a scale where that is dynamic.
+// The floor may have been raised since.
+LossScale above_floor(const RunConfig& config, const LossScale& scale) {
+  const std::string kind = config.loss_scale == "auto" ? "dynamic" : config.loss_scale;
+  const double least = optim::make_loss_scale(kind, config.loss_scale_min).least;
+  return scale.value > 0 && scale.value < least ? LossScale{.value = least} : scale;
+}
+
+// A state has a scale where that is dynamic. A run that changed to one begins with its first.
 void take_up_loss_scale(const Training& training, TrainState& state) {
   Session& session = *training.session;
   if (session.has_dynamic_loss_scale() && state.loss_scale)
-    session.set_loss_scale(*state.loss_scale);
+    session.set_loss_scale(above_floor(*training.config, *state.loss_scale));
   state.loss_scale.reset();
   if (session.has_dynamic_loss_scale()) state.loss_scale = session.loss_scale();
 }

@@ -53,11 +53,41 @@ class LossScale(Case):
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn(text, done.stderr)
 
-    def test_a_run_keeps_its_kind_of_scale(self):
-        out = self.train("kept", **dict(KEYS, max_steps=1, loss_scale="dynamic"))
-        done = run("train", *options(**self.base(**dict(KEYS, output_dir=out, max_steps=2, resume=True, loss_scale=64))))
-        self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("loss_scale", done.stderr)
+    def test_the_hint_behind_a_scale_that_is_too_large_is_followed(self):
+        keys = dict(KEYS, fp16=True, save_steps=1, learning_rate=0.5, max_steps=60, micro_batch_size=None)
+        out = self.folder / "over"
+        done = run("train", *options(**self.base(**keys, loss_scale=8192, output_dir=out)))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("set loss_scale to dynamic, or lower learning_rate, and add --resume", done.stderr)
+        steps = json.loads((out / "last/snug_state.json").read_text())["global_step"]
+        done = self.ok("train", **self.base(**dict(keys, max_steps=steps + 3), loss_scale="dynamic", output_dir=out, resume=True))
+        self.assertIn("changed: loss_scale from '8192' to 'dynamic'", done.stderr)
+        changed = [line for line in self.lines(out) if "changed" in line]
+        self.assertEqual([line["changed"]["loss_scale"] for line in changed], [{"from": "8192", "to": "dynamic"}])
+
+    def test_a_resume_under_another_scale_has_the_bits_of_a_run_that_kept_it(self):
+        keys = dict(KEYS, max_steps=6, lr_scheduler_type="constant")
+        for model in (dict(), dict(optim="sgd", momentum=0.9)):
+            wanted = self.train(f"plain-{len(model)}", **keys, **model)
+            for i, (before, now) in enumerate(((64, "dynamic"), ("dynamic", 64), ("none", "dynamic_paddle"), ("dynamic", "none"))):
+                out = self.train(f"changed-{len(model)}-{i}", **dict(keys, max_steps=3, loss_scale=before), **model)
+                self.ok("train", **self.base(**keys, **model, output_dir=out, resume=True, loss_scale=now))
+                for name in ("model", "optimizer"):
+                    self.assertEqual(sha256(out / f"last/{name}.safetensors"), sha256(wanted / f"last/{name}.safetensors"), (before, now))
+
+    def test_a_scale_goes_on_where_it_stood_and_no_lower_than_its_floor(self):
+        keys = dict(DIVERGING, save_steps=1)
+        out = self.train("run", **dict(keys, max_steps=4, loss_scale="dynamic"))
+        scale = lambda: json.loads((out / "last/snug_state.json").read_text())["loss_scale"]
+        self.assertEqual(self.lines(out)[-1]["loss_scale"], 16384)
+        more = dict(keys, output_dir=out, resume=True)
+        self.ok("train", **self.base(**dict(more, max_steps=5, loss_scale="dynamic_paddle")))
+        self.assertEqual((self.lines(out)[-1]["loss_scale"], scale()["overflows"]), (8192, 1))
+        self.ok("train", **self.base(**dict(more, max_steps=6, loss_scale="dynamic", loss_scale_min=4096)))
+        self.assertEqual(self.lines(out)[-1]["loss_scale"], 8192)
+        done = run("train", *options(**self.base(**dict(more, max_steps=7, loss_scale="dynamic", loss_scale_min=16384))))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("at a loss scale of 16384", done.stderr)
 
     def test_a_plan_under_a_dynamic_scale_keeps_gradients_and_verifies(self):
         keys = dict(train_batch_size=8, micro_batch_size=8, max_grad_norm=0)
