@@ -22,30 +22,6 @@ using models::WeightRole;
 constexpr size_t kListed = 5;
 constexpr int64_t kMaxConfigBytes = 16 << 20;
 
-// ---- weights in other formats ----
-
-/// Suffixes of files that hold weights, or what lies beside them in a checkpoint.
-constexpr const char* kWeightSuffixes[] = {".bin",         ".bin.index.json",
-                                           ".safetensors", ".safetensors.index.json",
-                                           ".h5",          ".msgpack",
-                                           ".ckpt",        ".index",
-                                           ".pt",          ".pth",
-                                           ".ot",          ".onnx",
-                                           ".gguf",        ".pb",
-                                           ".tflite",      ".npz"};
-
-std::vector<std::string> weight_files(const std::string& folder) {
-  std::vector<std::string> found;
-  for (const std::string& name : io::list_folder(folder)) {
-    const auto ends = [&name](const char* suffix) { return name.ends_with(suffix); };
-    const bool is_part = name.find(".ckpt.") != std::string::npos ||
-                         name.find(".ckpt-") != std::string::npos || name == "onnx";
-    if (is_part || std::any_of(std::begin(kWeightSuffixes), std::end(kWeightSuffixes), ends))
-      found.push_back(name);
-  }
-  return found;
-}
-
 /// The class of transformers that reads all weights of the folder, no more and no fewer.
 std::string transformers_class(const std::string& folder) {
   const std::string path = folder + "/config.json";
@@ -69,44 +45,6 @@ std::string class_of_other_head(const std::string& folder, models::HeadKind kind
           ? name.ends_with("ForTokenClassification")
           : name.ends_with("ForSequenceClassification") || name.ends_with("ForImageClassification");
   return has_head && !is_own ? name : "";
-}
-
-std::string conversion(const std::string& folder, const std::string& option) {
-  const std::string path = python_literal(folder);
-  return "python3 -c " +
-         shell_word("from transformers import " + transformers_class(folder) +
-                    " as M; M.from_pretrained(" + path + option + ").save_pretrained(" + path +
-                    ", safe_serialization=True)") +
-         " with transformers before 5 writes model.safetensors into the folder";
-}
-
-std::string hint_for(const std::string& folder, const std::vector<std::string>& files) {
-  const auto has = [&files](const char* begin, const char* end) {
-    return std::any_of(files.begin(), files.end(), [&](const std::string& name) {
-      return name.starts_with(begin) && name.ends_with(end);
-    });
-  };
-  if (has("model-", ".safetensors"))
-    return "model.safetensors.index.json, which says what is in which file, is missing: add it";
-  if (has("pytorch_model-", ".bin"))
-    return "pytorch_model.bin.index.json, which says what is in which file, is missing: add it";
-  const auto other = std::find_if(files.begin(), files.end(), [](const std::string& name) {
-    return name.ends_with(".safetensors");
-  });
-  if (other != files.end())
-    return "where " + *other + " holds its weights, rename it to model.safetensors";
-  if (has("tf_model", ".h5")) return conversion(folder, ", from_tf=True");
-  if (has("flax_model", ".msgpack")) return conversion(folder, ", from_flax=True");
-  for (const std::string& name : files) {
-    for (const char* suffix : {".pt", ".pth", ".bin"}) {
-      if (name.ends_with(suffix) && name != "training_args.bin")
-        return "where " + name + " is its state_dict: snug convert " +
-               shell_word(folder + "/" + name) + " --output " +
-               shell_word(folder + "/model.safetensors");
-    }
-  }
-  return "save the model as model.safetensors (save_pretrained(FOLDER, safe_serialization=True) of "
-         "transformers); for fresh weights give the path of config.json itself";
 }
 
 // ---- names ----
@@ -157,18 +95,13 @@ bool is_model_folder(const std::string& model) {
   return io::is_folder(model) && !io::weight_entries(model).empty();
 }
 
-void refuse_other_weights(const std::string& folder) {
-  if (!io::is_folder(folder) || is_model_folder(folder)) return;
-  const std::vector<std::string> files = weight_files(folder);
-  if (files.empty()) return;
-  for (const std::string& name : files)  // of a cache whose downloads are gone
-    if (io::is_dangling(folder + "/" + name)) io::throw_dangling(folder + "/" + name);
-  throw Error(
-      ErrorCode::bad_data, folder,
-      "the folder has neither model.safetensors nor pytorch_model.bin, and the weights that "
-      "it has cannot be read: " +
-          first_of(files),
-      hint_for(folder, files));
+std::string transformers_line(const std::string& folder, const std::string& option) {
+  const std::string path = python_literal(folder);
+  return "python3 -c " +
+         shell_word("from transformers import " + transformers_class(folder) +
+                    " as M; M.from_pretrained(" + path + option + ").save_pretrained(" + path +
+                    ", safe_serialization=True)") +
+         " with transformers before 5 writes model.safetensors into the folder";
 }
 
 const io::TensorInfo* find_weight(const io::WeightFiles& file, const Model& model,

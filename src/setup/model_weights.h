@@ -18,9 +18,8 @@ namespace snug::train {
 /// True where `model` names a folder with weights that can be read.
 [[nodiscard]] bool is_model_folder(const std::string& model);
 
-/// Throws Error{bad_data}, with the line that converts them, where a folder has weights in formats
-/// that Snug does not read alone. A folder without any weights is fine.
-void refuse_other_weights(const std::string& folder);
+/// The command by which transformers writes the folder's weights as model.safetensors.
+[[nodiscard]] std::string transformers_line(const std::string& folder, const std::string& option);
 
 struct WeightMatch {
   std::vector<std::string> fresh;   // of the model, absent in the folder

@@ -14,6 +14,7 @@
 #include "setup/input.h"
 #include "setup/model_network.h"
 #include "setup/model_weights.h"
+#include "setup/other_weights.h"
 #include "snug/error.h"
 #include "tasks/registry.h"
 
@@ -98,10 +99,14 @@ std::string config_path(const std::string& model) {
 /// An output folder is easily called like the preset that it came from.
 void check_folder(const RunConfig& config, const std::string& folder) {
   if (!io::is_folder(folder) || io::has_file(folder + "/config.json")) return;
+  std::string hint = "a model's folder has config.json, its weights and its tokenizer";
+  if (family_of_preset(config) != nullptr) {
+    hint = "a folder goes before the preset of its name: move it, or run elsewhere";
+  } else if (const std::string inner = model_folder_in(folder); !inner.empty()) {
+    hint = "give --model " + shell_word(inner);
+  }
   throw Error(ErrorCode::bad_config, "model", "the folder '" + folder + "' has no config.json",
-              family_of_preset(config) != nullptr
-                  ? "a folder goes before the preset of its name: move it, or run elsewhere"
-                  : "a model's folder has config.json, its weights and its tokenizer");
+              hint);
 }
 
 bool is_given(const RunConfig& config, const std::string& key) {
@@ -353,8 +358,8 @@ Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
   if (model.config_file.empty()) {
     take_preset(config, model);
   } else {
-    refuse_other_weights(base);
     check_folder(config, base);
+    refuse_other_weights(base, config.output_dir);
     // Beside Snug's adapters lies the configuration with the head that they were trained with.
     const std::string own = model.adapter_folder + "/config.json";
     if (!model.adapter_folder.empty() && io::has_file(own)) model.config_file = own;

@@ -11,6 +11,7 @@
 #include "setup/model_network.h"
 #include "setup/model_weights.h"
 #include "setup/notices.h"
+#include "setup/other_weights.h"
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
 #include "snug/error.h"
@@ -56,7 +57,8 @@ RunConfig with_trained_model(const RunConfig& config) {
   out.resize_embeddings = false;
   if (is_trained_folder(config.model) && !began_with_model(config)) return out;
   out.lora_adapter.clear();
-  if (!is_trained_folder(config.model)) train::refuse_other_weights(config.model);
+  if (!is_trained_folder(config.model))
+    train::refuse_other_weights(config.model, config.output_dir);
   for (const char* name : {"best", "last"}) {
     const std::string folder = config.output_dir + "/" + name;
     if (config.output_dir.empty() || !is_trained_folder(folder)) continue;

@@ -7,6 +7,7 @@
 #include "setup/exported_model.h"
 #include "setup/model_weights.h"
 #include "setup/notices.h"
+#include "setup/other_weights.h"
 #include "setup/read_model.h"
 #include "snug/error.h"
 #include "snug/run.h"
@@ -36,7 +37,7 @@ void export_model(const std::string& model, const std::string& output, const std
     throw Error(ErrorCode::bad_config, "model", "'" + model + "' holds adapters, not a model",
                 "write both into one folder first: snug merge --model BASE --adapter " +
                     shell_word(model) + " --output FOLDER");
-  train::refuse_other_weights(model);
+  train::refuse_other_weights(model, {});
   if (!train::is_model_folder(model))
     throw Error(ErrorCode::bad_config, "model", "'" + model + "' is no folder with weights",
                 "give the folder of a model, best/ or last/ of a run, say");

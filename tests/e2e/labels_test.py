@@ -279,6 +279,49 @@ class Weights(FolderCase):
         (folder / "model-00001-of-00002.safetensors").rename(folder / "tf_model.h5")
         self.refused("from transformers import BertForMaskedLM as M", "with transformers before 5", model=folder, vocab_size=None)
 
+    def test_whatever_may_hold_weights_is_refused_and_nothing_else(self):
+        best = self.train("run", max_steps=1) / "best"
+        for name, line in (("model.safetensors.gz", ": gunzip {}/model.safetensors.gz"), ("w.zip", ": unzip {0}/w.zip -d {0}"),
+                           ("w.tar.gz", ": tar -xf {0}/w.tar.gz -C {0}"), ("pytorch_model.bin.gz", "gunzip"),
+                           ("global_step8/mp_rank_00_model_states.pt", "python3 {0}/zero_to_fp32.py {0} {0}"),
+                           ("pytorch_model_fsdp_0/__0_0.distcp", "accelerate merge-weights {0}/pytorch_model_fsdp_0 {0}"),
+                           ("saved_model/variables/variables.data-00000-of-00001", "save_pretrained"),
+                           ("0_Transformer/model.safetensors", "mv {0}/0_Transformer/model.safetensors {0}/"),
+                           (".cache/huggingface/download/x.incomplete", "get the file again"),
+                           ("model.safetensors.part", "get the file again"), ("model.safetensors.crdownload", "get the file again"),
+                           ("model.safetensors.tmp", "get the file again"), ("MODEL.SAFETENSORS", "rename it to model.safetensors"),
+                           ("model.safetensors.1", "mv {0}/model.safetensors.1 {0}/model.safetensors"),
+                           ("model.safetensors~", "rename it to model.safetensors"), ("pytorch_model.bin.bak", "rename it to pytorch_model.bin"),
+                           ("model.safetensors.txt", "rename it"), ("weights.hdf5", "save_pretrained"), ("blob", "save_pretrained"),
+                           ("state_dict.pkl", "mv {0}/state_dict.pkl {0}/pytorch_model.bin"), ("net.model", "save_pretrained")):
+            folder = self.copy_of(best, "w-" + name.replace("/", "-"))
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "model.safetensors").rename(folder / name)
+            for verb in ("train", "plan"):
+                self.refused(name, line.format(folder), verb=verb, model=folder, vocab_size=None)
+            done = run("inspect", "--model", folder)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn(name, done.stderr)
+        of_trainer = self.copy_of(best, "of-trainer")
+        (of_trainer / "model.safetensors").unlink()
+        for step in (500, 1000):
+            shutil.copytree(best, of_trainer / f"checkpoint-{step}")
+        self.refused("checkpoint-500/model.safetensors", f"--model {of_trainer}/checkpoint-1000,", model=of_trainer, vocab_size=None)
+        (of_trainer / "config.json").unlink()
+        self.refused("no config.json", f"give --model {of_trainer}/checkpoint-1000", model=of_trainer, vocab_size=None)
+        # What is known to hold none passes, and so does the run's own folder, also when it is resumed.
+        bare = self.copy_of(best, "bare")
+        (bare / "model.safetensors").unlink()
+        for name in (".gitattributes", "README.md", "LICENSE", "Notice.txt", "training_args.bin", "spiece.model", "card/a.PNG", "data/t.jsonl",
+                     ".cache/huggingface/download/config.json.lock", "runs/Nov25/events.out.tfevents.1.host.2.0", ".git/objects/pack/a.pack"):
+            (bare / name).parent.mkdir(parents=True, exist_ok=True)
+            (bare / name).write_text("x")
+        base = self.base(model=bare, vocab_size=None, max_steps=1, output_dir=bare / "out/")
+        self.assertIn("has no weights: all", self.ok("train", **base).stderr)
+        self.ok("train", **dict(base, max_steps=2), resume=True)
+        self.refused("out/best/model.safetensors", f"--model {bare}/config.json --tokenizer {bare}", **dict(base, output_dir=self.folder / "b"))
+        self.ok("train", **dict(base, model=bare / "config.json", tokenizer=bare, output_dir=self.folder / "c"))
+
     def test_a_line_that_is_said_runs_whatever_the_folder_is_called(self):
         folder = self.copy_of(self.train("run", max_steps=1) / "best", "it's a $HOME`x\"y")
         (folder / "model.safetensors").rename(folder / "weights.pt")
