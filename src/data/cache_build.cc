@@ -56,11 +56,10 @@ class CacheBuilder {
     }
   }
 
-  DataReport run() {
-    const std::string key = cache_key(spec_);
-    for (const std::string& file : spec_.files) progress_.total_bytes += io::stamp_of(file).bytes;
+  DataReport run(const std::string& key) {
+    for (const std::string& file : spec_.files) progress_.total_bytes += io::bytes_of_file(file);
     for (size_t i = 0; i < spec_.files.size(); ++i) read_file(static_cast<uint32_t>(i));
-    if (cache_key(spec_) != key) {
+    if (cache_key(spec_, hooks_) != key) {
       throw Error(ErrorCode::io, spec_.files.front(), "a data file changed while it was read",
                   "run again");
     }
@@ -458,7 +457,13 @@ class CacheBuilder {
 DataReport build_token_cache(const std::string& path, const CacheSpec& spec, const EncodeFn& encode,
                              const BuildHooks& hooks) {
   check_spec(spec);
-  return CacheBuilder(path, spec, encode, hooks).run();
+  return build_token_cache(path, spec, cache_key(spec, hooks), encode, hooks);
+}
+
+DataReport build_token_cache(const std::string& path, const CacheSpec& spec, const std::string& key,
+                             const EncodeFn& encode, const BuildHooks& hooks) {
+  check_spec(spec);
+  return CacheBuilder(path, spec, encode, hooks).run(key);
 }
 
 }  // namespace snug::data

@@ -7,8 +7,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "io/file.h"
+#include "data/source.h"
 #include "io/json_file.h"
+#include "io/sha256.h"
 
 namespace snug::data {
 namespace {
@@ -94,12 +95,14 @@ uint64_t header_checksum(const CacheHeader& header) {
   return checksum.value();
 }
 
-std::string cache_key(const CacheSpec& spec) {
+std::string cache_key(const CacheSpec& spec, const BuildHooks& hooks) {
   std::string text = "cache " + std::to_string(kCacheVersion) + ";";
   for (const std::string& file : spec.files) {
-    const io::FileStamp stamp = io::stamp_of(file);
     append_field(text, file);
-    append_field(text, std::to_string(stamp.bytes) + "," + std::to_string(stamp.modified_ns));
+    append_field(text, io::sha256_of_file(file, [&](int64_t done, int64_t total) {
+                   check_cancelled(hooks.cancel, file);
+                   if (hooks.comparing) hooks.comparing(done, total);
+                 }));
   }
   append_field(text, spec.schema.text_column);
   append_field(text, spec.schema.text_pair_column);

@@ -354,7 +354,7 @@ void TokenCache::read_columns(int64_t row, RowColumns& out) const {
 TokenCache open_or_build_token_cache(const std::string& path, const CacheSpec& spec,
                                      const EncodeFn& encode, const BuildHooks& hooks) {
   check_spec(spec);
-  const std::string key = cache_key(spec);  // data that cannot be looked at are an error
+  const std::string key = cache_key(spec, hooks);  // data that cannot be read are an error
   try {
     return TokenCache::open(path, spec, key);
   } catch (const Error& error) {
@@ -362,8 +362,8 @@ TokenCache open_or_build_token_cache(const std::string& path, const CacheSpec& s
     // itself.
     if (error.code() != ErrorCode::io && error.code() != ErrorCode::bad_data) throw;
   }
-  build_token_cache(path, spec, encode, hooks);
-  return TokenCache::open(path, spec);
+  build_token_cache(path, spec, key, encode, hooks);
+  return TokenCache::open(path, spec, key);
 }
 
 }  // namespace snug::data

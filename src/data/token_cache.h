@@ -6,8 +6,8 @@
 // Design: nothing is mapped, since mapped pages count in the process's resident set and hence in
 // the user's budget. Nothing in a cache file is trusted: the header, the metadata and the whole row
 // index are checked when it is opened, and the bounds, checksum and ids of a row each time it is
-// read. Non-goals: it does not detect that a source file was changed behind an equal size and
-// modification time.
+// read. Whether its source files are those that it was made from is known by their SHA-256, each
+// time it is opened.
 #pragma once
 
 #include <atomic>
@@ -94,6 +94,8 @@ struct BuildProgress {
 
 struct BuildHooks {
   std::function<void(const BuildProgress&)> progress{};  // every 1,000 rows and at the end
+  /// Bytes of a data file that are compared with those a cache was made from.
+  std::function<void(int64_t done, int64_t total)> comparing{};
   const std::atomic<bool>* cancel =
       nullptr;  // set: the build throws Error{cancelled} and leaves no file
 };
@@ -110,7 +112,7 @@ struct RowInfo {
 class TokenCache final : public RowStore {
  public:
   /// Opens and checks a cache. Throws Error{io}, and Error{bad_data} for a file that is incomplete,
-  /// damaged, hostile or made from another spec (the source files' sizes and times included).
+  /// damaged, hostile or made from another spec (the bytes of the source files included).
   [[nodiscard]] static TokenCache open(const std::string& path, const CacheSpec& spec);
   /// As above where cache_key(spec) is known.
   [[nodiscard]] static TokenCache open(const std::string& path, const CacheSpec& spec,
@@ -152,6 +154,9 @@ class TokenCache final : public RowStore {
 /// disk), Error{cancelled}.
 DataReport build_token_cache(const std::string& path, const CacheSpec& spec, const EncodeFn& encode,
                              const BuildHooks& hooks = {});
+/// As above where cache_key(spec) is known.
+DataReport build_token_cache(const std::string& path, const CacheSpec& spec, const std::string& key,
+                             const EncodeFn& encode, const BuildHooks& hooks);
 
 /// Opens the cache at `path`, or builds it first where there is none or it does not fit.
 [[nodiscard]] TokenCache open_or_build_token_cache(const std::string& path, const CacheSpec& spec,

@@ -94,13 +94,7 @@ std::string copy_file(const std::string& from, const std::string& to);
 /// Forces the folder's entries (creations, renames) to the disk.
 void sync_folder(const std::string& path);
 
-/// Size and modification time of a file.
-struct FileStamp {
-  int64_t bytes = 0;
-  int64_t modified_ns = 0;
-  bool operator==(const FileStamp&) const = default;
-};
-[[nodiscard]] FileStamp stamp_of(const std::string& path);
+[[nodiscard]] int64_t bytes_of_file(const std::string& path);
 /// False where nothing is there; any other failure (a disk's, a permission's) is Error{io}.
 [[nodiscard]] bool file_exists(const std::string& path);
 /// Whether a folder has this file, which may be absent. What stands at the name and is no file, nor

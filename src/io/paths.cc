@@ -31,12 +31,10 @@ bool means_missing(int error_number) {
 
 }  // namespace
 
-FileStamp stamp_of(const std::string& path) {
+int64_t bytes_of_file(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) throw_system_error(path, "read", errno);
-  return {.bytes = int64_t{status.st_size},
-          .modified_ns =
-              int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + int64_t{status.st_mtim.tv_nsec}};
+  return int64_t{status.st_size};
 }
 
 bool file_exists(const std::string& path) {

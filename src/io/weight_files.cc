@@ -116,7 +116,7 @@ WeightFiles::WeightFiles(const std::string& path) : path_(entry_of(path)) {
     for (const TensorInfo& tensor : tensors_) file_of_name_.emplace(tensor.name, 0);
   } else {
     const JsonValue map = load_json(path_, kMaxIndexBytes).at("weight_map");
-    index_bytes_ = stamp_of(path_).bytes;
+    index_bytes_ = bytes_of_file(path_);
     std::map<std::string, size_t> opened;
     for (const std::string& name : map.keys()) {
       const JsonValue field = map.at(name);

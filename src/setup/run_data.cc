@@ -235,6 +235,9 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
       options.callbacks.on_progress(
           {"tokenising " + file, progress.bytes_read, progress.total_bytes});
     };
+    hooks.comparing = [&](int64_t done, int64_t total) {
+      options.callbacks.on_progress({"comparing " + file, done, total});
+    };
   }
   data::TokenCache cache = data::open_or_build_token_cache(
       cache_path, spec, RowEncoder(tokenizer, config, *labels.form), hooks);

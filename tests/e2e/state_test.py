@@ -1,6 +1,7 @@
 """What a run keeps: only finite numbers, files that are what was written, and keys that may change when it goes on."""
 import json
 import math
+import os
 import pathlib
 import shutil
 import struct
@@ -258,6 +259,34 @@ class Changes(Tiny):
             path.write_text(text)
         self.ok("train", **again)
         self.assertEqual(sha256(out / "last/model.safetensors"), sha256(wanted / "last/model.safetensors"))
+
+    def swap_labels(self, path):
+        """Other rows of equal size and time, as a file system of whole seconds or a copy with its time has them."""
+        times = path.stat()
+        text = path.read_text()
+        for name, other in (("food", "F00D"), ("tool", "food"), ("F00D", "tool")):
+            text = text.replace(f'"label": "{name}"', f'"label": "{other}"')
+        path.write_text(text)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        self.assertEqual((path.stat().st_size, path.stat().st_mtime_ns), (times.st_size, times.st_mtime_ns))
+
+    def test_changed_data_of_equal_size_and_time_are_seen_behind_every_cache(self):
+        cache = self.folder / "cache"
+        base = dict(max_steps=2, validation_file=None, validation_split=0)
+        out = self.train("run", **base)
+        self.train("first", **dict(base, cache_dir=cache))
+        values = dict(model=out / "last", test_file=self.train_file, memory="1GiB", threads=2, cache_dir=self.folder / "eval")
+        losses = [json.loads(self.ok("eval", **values).stdout)["loss"]]
+        self.swap_labels(self.train_file)
+        done = run("train", *options(**self.base(**dict(base, output_dir=out, max_steps=4, resume=True))))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"[{self.train_file}] the rows or their tokens changed", done.stderr)
+        shared, alone = self.train("shared", **dict(base, cache_dir=cache)), self.train("alone", **base)
+        self.assertEqual(sha256(shared / "last/model.safetensors"), sha256(alone / "last/model.safetensors"))
+        losses += [json.loads(self.ok("eval", **dict(values, cache_dir=folder)).stdout)["loss"]
+                   for folder in (values["cache_dir"], self.folder / "fresh")]
+        self.assertEqual(losses[1], losses[2])
+        self.assertNotEqual(losses[0], losses[1])
 
 
 class Files(Tiny):
