@@ -11,6 +11,7 @@
 #include "snug/error.h"
 #include "train/frozen_source.h"
 #include "train/resume.h"
+#include "train/same_model.h"
 #include "train/trainer.h"
 #include "verbs/budget_check.h"
 #include "verbs/prepare.h"
@@ -86,6 +87,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   }
   if (state) {
     train::check_state(*state, before, config, data, folder);
+    train::require_same_model(setup.model, folder.last(), before, config);
     state->is_finished = train::is_at_end(*state, before, config, setup.batches_per_epoch);
     train::report_changes(changes, *state, config, setup.batches_per_epoch, options);
     good_step = state->step;

@@ -289,6 +289,70 @@ class Changes(Tiny):
         self.assertNotEqual(losses[0], losses[1])
 
 
+class Network(Tiny):
+    """The model's folder is the user's; a run goes on with the network that it began with."""
+    EDITS = dict(hidden_act="relu", num_attention_heads=4, layer_norm_eps=1e-5, hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.0,
+                 classifier_dropout=0.4)
+
+    def edit(self, path, **fields):
+        path.write_text(json.dumps(dict(json.loads(path.read_text()), **fields)))
+
+    def refuse(self, where, field, **values):
+        done = run("train", *options(**dict(values, resume=True)))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"[{where}] the network changed since the run began: \"{field}\" is", done.stderr)
+        return done.stderr
+
+    def test_an_edited_config_json_is_refused_by_field(self):
+        start = self.train("start", max_steps=1) / "best"
+        alone = self.folder / "alone.json"
+        shutil.copy(start / "config.json", alone)
+        lora = json.dumps({"match": "*.query.weight", "r": 2})
+        for name, model, more in (("folder", start, {}), ("fresh", alone, {"tokenizer": start}), ("lora", start, {"lora": lora}),
+                                  ("frozen", start, {"freeze": "bert.encoder.*", "frozen_dtype": "bfloat16"})):
+            more = dict(more, model=model, vocab_size=None, max_steps=4, lr_scheduler_type="constant")
+            wanted = self.train(f"{name}-whole", **more)
+            values = self.base(output_dir=self.folder / name, **more)
+            self.ok("train", **dict(values, max_steps=2))
+            config = model / "config.json" if model.is_dir() else model
+            original = config.read_text()
+            for field, value in self.EDITS.items():
+                self.edit(config, **{field: value})
+                self.assertIn(f"{values['output_dir']}/last/config.json says", self.refuse(config, field, **values))
+                config.write_text(original)
+            self.edit(config, transformers_version="9.9")  # says nothing of the network
+            self.ok("train", **dict(values, resume=True))
+            weights = "last/adapter_model.safetensors" if name == "lora" else "last/model.safetensors"
+            self.assertEqual(sha256(values["output_dir"] / weights), sha256(wanted / weights), name)
+            config.write_text(original)
+
+    def test_edited_adapters_that_a_run_began_with_are_refused_by_field(self):
+        base = self.train("start", max_steps=1) / "best"
+        adapters = self.train("adapters", model=base, vocab_size=None, max_steps=1, lora=json.dumps({"match": "*.query.weight", "r": 2})) / "best"
+        values = self.base(model=base, lora_adapter=adapters, vocab_size=None, output_dir=self.folder / "run", max_steps=2)
+        self.ok("train", **values)
+        path = adapters / "adapter_config.json"
+        original = path.read_text()
+        for field, value in (("lora_alpha", 3), ("lora_dropout", 0.25)):
+            self.edit(path, **{field: value})
+            self.refuse(path, field, **dict(values, max_steps=4))
+            path.write_text(original)
+        self.ok("train", **dict(values, max_steps=4, resume=True))
+
+    def test_a_setting_of_the_task_may_change_by_its_key_alone(self):
+        rows = [json.loads(line) for line in self.train_file.read_text().splitlines()]
+        common.write_jsonl(self.train_file, [dict(row, label=[row["label"]]) for row in rows])
+        values = dict(task="multi_label", validation_file=None, validation_split=0.2, lr_scheduler_type="constant")
+        start = self.train("start", max_steps=1, threshold=0.9, **values) / "best"
+        again = self.base(**values, model=start, vocab_size=None, output_dir=self.folder / "run")
+        self.ok("train", **dict(again, max_steps=2))
+        self.edit(start / "config.json", snug_task={"threshold": "0.2"})
+        self.refuse(start / "config.json", "snug_task.threshold", **dict(again, max_steps=4))
+        self.edit(start / "config.json", snug_task={"threshold": "0.9"})
+        done = self.ok("train", **dict(again, max_steps=4, resume=True, threshold=0.3))
+        self.assertIn("changed: threshold from", done.stderr)
+
+
 class Files(Tiny):
     def refuse(self, out, *words, verb="train", code=1, **more):
         values = self.base(output_dir=out, resume=True, **more) if verb == "train" else dict(
