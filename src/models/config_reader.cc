@@ -134,8 +134,12 @@ void ConfigReader::read_head(Head& head, int64_t num_labels) {
     }
   } else if (num_labels == 1) {
     head.problem_type = "regression";  // as every head of rows in transformers
+    head.is_implied = true;
   }
-  if (head.kind == HeadKind::token) head.problem_type.clear();  // says nothing of tokens
+  if (head.kind == HeadKind::token) {  // it says nothing of tokens
+    head.problem_type.clear();
+    head.is_implied = false;
+  }
   if (const auto field = find(kSnugTask)) {
     for (const std::string& key : field->keys())
       head.settings[key] = field->find_or_null(key)->as_string();

@@ -35,6 +35,9 @@ enum class HeadKind : uint8_t { row, token };
 struct Head {
   HeadKind kind = HeadKind::row;
   std::string problem_type{};  // Hugging Face's word in config.json; empty: not said
+  // problem_type follows from there being one label: true of trained weights alone, since headless
+  // bases have any number of labels.
+  bool is_implied = false;
   std::map<std::string, std::string> settings{};  // of its task, by key: Task::kept
   bool operator==(const Head&) const = default;
 };

@@ -13,6 +13,7 @@
 #include "setup/adapter_folder.h"
 #include "setup/model_network.h"
 #include "snug/error.h"
+#include "tasks/registry.h"
 
 namespace snug::train {
 namespace {
@@ -118,6 +119,20 @@ std::vector<std::string> head_weights(const Model& model) {
     if (model.role(weight.name) == WeightRole::head) names.push_back(weight.name);
   }
   return names;
+}
+
+bool has_trained_head(const Model& model) {
+  if (model.weights_folder.empty()) return false;
+  const io::WeightFiles file(model.weights_folder);
+  std::optional<AdapterFile> adapters;
+  if (!model.adapter_folder.empty()) adapters.emplace(model.adapter_folder);
+  Model any = model;
+  if (any.task == nullptr) any.task = &tasks::default_task();
+  const std::vector<std::string> names = head_weights(any);
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return find_weight(file, any, name) != nullptr ||
+           (adapters && adapters->find(any, name) != nullptr);
+  });
 }
 
 std::vector<std::string> weights_of_last_layers(const Model& model, int64_t layers) {

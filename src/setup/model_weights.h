@@ -33,6 +33,9 @@ struct WeightMatch {
 /// Of `model` as its config.json describes it. Only a whole classifier or pooler may be absent.
 /// Throws Error{bad_data} with everything that is missing, of another shape or left over.
 [[nodiscard]] WeightMatch match_weights(const Model& model);
+/// Whether any weight of the classifier is in the model's folder or beside its adapters. Asks for
+/// no task.
+[[nodiscard]] bool has_trained_head(const Model& model);
 /// The parameters of the classifier.
 [[nodiscard]] std::vector<std::string> head_weights(const Model& model);
 

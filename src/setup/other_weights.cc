@@ -21,34 +21,33 @@ constexpr int kDepth = 4;  // of subfolders; links may lead in a circle
 
 // ---- what holds no weights ----
 
-constexpr std::string_view kHarmlessNames[] = {
-    ".ds_store", ".gitattributes", ".gitignore", ".gitkeep", ".gitmodules", ".snug.complete",
-    "cachedir.tag", "dockerfile", "latest", "makefile",
-    // Of a Trainer: its arguments alone.
-    "training_args.bin"};
+constexpr std::string_view kHarmlessNames[] = {".ds_store", ".gitattributes", ".gitignore",
+                                               ".gitkeep", ".gitmodules", ".snug.complete",
+                                               "cachedir.tag", "dockerfile", "latest", "makefile",
+                                               // Of a Trainer: its arguments alone.
+                                               "training_args.bin"};
 
-constexpr std::string_view kHarmlessBegins[] = {"authors", "changelog", "citation",
-                                                "copying", "events.out.tfevents",
-                                                "licence", "license", "notice", "readme"};
+constexpr std::string_view kHarmlessBegins[] = {
+    "authors", "changelog", "citation", "copying", "events.out.tfevents",
+    "licence", "license",   "notice",   "readme"};
 
 // Texts, tables, programs and pictures.
 constexpr std::string_view kHarmlessEnds[] = {
-    ".bib", ".cff", ".cfg",  ".conf", ".css",   ".csv",  ".gif", ".htm",  ".html", ".ini",
-    ".ipynb", ".jpeg", ".jpg", ".js", ".json",  ".jsonl", ".log", ".md",  ".pdf",  ".png",
-    ".py",  ".pyc", ".rst",  ".sh",   ".svg",   ".text", ".toml", ".tsv", ".txt",  ".webp",
-    ".xml", ".yaml", ".yml"};
+    ".bib",  ".cff", ".cfg", ".conf", ".css",   ".csv", ".gif", ".htm",  ".html", ".ini",  ".ipynb",
+    ".jpeg", ".jpg", ".js",  ".json", ".jsonl", ".log", ".md",  ".pdf",  ".png",  ".py",   ".pyc",
+    ".rst",  ".sh",  ".svg", ".text", ".toml",  ".tsv", ".txt", ".webp", ".xml",  ".yaml", ".yml"};
 
 // What stands beside a file of any name, and is not that file.
 constexpr std::string_view kSideEnds[] = {".lock", ".md5", ".metadata", ".sha256"};
 
 // Names of weights: "model.safetensors.txt" is what a browser made of one.
-constexpr std::string_view kWeightWords[] = {".bin.", ".h5.", ".index.", ".msgpack.",
-                                             ".safetensors", "flax_model", "pytorch_model",
-                                             "tf_model"};
+constexpr std::string_view kWeightWords[] = {".bin.",         ".h5.",         ".index.",
+                                             ".msgpack.",     ".safetensors", "flax_model",
+                                             "pytorch_model", "tf_model"};
 
 // Before ".model": a tokenizer of SentencePiece.
-constexpr std::string_view kTokenizerWords[] = {"bpe", "piece", "spm", "tokenizer", "unigram",
-                                                "vocab"};
+constexpr std::string_view kTokenizerWords[] = {"bpe",       "piece",   "spm",
+                                                "tokenizer", "unigram", "vocab"};
 
 std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -94,11 +93,11 @@ void find_files(const std::string& folder, const std::string& below, int depth,
 // ---- the line that helps ----
 
 constexpr std::pair<std::string_view, const char*> kUnpack[] = {
-    {".tar", "tar -xf"},    {".tgz", "tar -xf"},    {".tar.gz", "tar -xf"}, {".tar.bz2", "tar -xf"},
-    {".tar.xz", "tar -xf"}, {".zip", "unzip"},      {".gz", "gunzip"},      {".bz2", "bunzip2"},
-    {".xz", "unxz"},        {".zst", "unzstd"},     {".7z", "7z x"},        {".rar", "unrar x"}};
-constexpr std::string_view kPartial[] = {".aria2",      ".crdownload", ".download", ".incomplete",
-                                         ".part", ".partial", ".tmp"};
+    {".tar", "tar -xf"},    {".tgz", "tar -xf"}, {".tar.gz", "tar -xf"}, {".tar.bz2", "tar -xf"},
+    {".tar.xz", "tar -xf"}, {".zip", "unzip"},   {".gz", "gunzip"},      {".bz2", "bunzip2"},
+    {".xz", "unxz"},        {".zst", "unzstd"},  {".7z", "7z x"},        {".rar", "unrar x"}};
+constexpr std::string_view kPartial[] = {".aria2", ".crdownload", ".download", ".incomplete",
+                                         ".part",  ".partial",    ".tmp"};
 
 std::string convert_line(const std::string& folder, const std::string& name) {
   return "snug convert " + shell_word(folder + "/" + name) + " --output " +

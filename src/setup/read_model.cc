@@ -161,7 +161,9 @@ bool can_have_rows(const tasks::Task& task, const Model& model) {
 const tasks::Task& choose_task(const RunConfig& config, const Model& model,
                                const TaskOfLabels& of_labels) {
   const tasks::Task* given = tasks::find_task(config.task);  // null: auto
-  const tasks::Task* own = config.fresh_head ? nullptr : tasks::task_of_head(model.traits.head);
+  const models::Head& head = model.traits.head;
+  const bool is_said = !head.is_implied || !of_labels || has_trained_head(model);
+  const tasks::Task* own = config.fresh_head || !is_said ? nullptr : tasks::task_of_head(head);
   if (given != nullptr && own != nullptr && own != given && !model.weights_folder.empty()) {
     throw Error(ErrorCode::bad_config, "task",
                 "config.json of " + model.weights_folder + " says that its head is for " +

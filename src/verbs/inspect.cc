@@ -169,7 +169,8 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
                                      : train::task_of_labels(config, options);
   };
   if (!config.model.empty()) {
-    model = train::read_model(config, of_labels);
+    model =
+        train::read_model(config, config.train_file.empty() ? train::TaskOfLabels() : of_labels);
     train::fit_model(model, config, {});
   }
   const tasks::Task* given = tasks::find_task(config.task);

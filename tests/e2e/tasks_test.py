@@ -5,6 +5,7 @@ import shutil
 
 import common
 from common import Case, options, read_safetensors, relative_l2, run, sha256, write_jsonl
+from tensor_files import read_raw, write_raw
 
 VALUES = {"good": 1.0, "fine": 0.5, "poor": -0.5, "bad": -1.25}
 TAGS = {"new york": ["B-LOC", "I-LOC"], "rome": ["B-LOC"], "lee-ann": ["B-PER"]}
@@ -151,6 +152,34 @@ class Regression(TaskCase):
         self.ok("train", **self.base(**self.small(**again, fresh_head=True, output_dir=self.folder / "second")))
         config = json.loads((self.folder / "second/best/config.json").read_text())
         self.assertEqual(config["problem_type"], "single_label_classification")
+
+    def test_one_label_is_a_number_where_the_head_is_trained_or_it_is_said(self):
+        self.data("regression")
+        best = self.train("first", **self.small(task="regression", max_steps=2)) / "best"
+        (best / ".snug.complete").unlink()
+        config = json.loads((best / "config.json").read_text())
+        del config["problem_type"]
+        classes = self.folder / "classes.jsonl"
+        write_jsonl(classes, [dict(row, label=i % 2) for i, row in enumerate(common.make_rows(40))])
+        values = dict(hidden_sizes=None, vocab_size=None, train_file=classes, validation_file=None, max_steps=1)
+
+        def said(name, has_head, **fields):
+            folder = shutil.copytree(best, self.folder / name)
+            (folder / "config.json").write_text(json.dumps(dict(config, **fields)))
+            tensors = read_raw(folder / "model.safetensors")
+            self.assertTrue(any(key.startswith("classifier.") for key in tensors))
+            write_raw(folder / "model.safetensors", {k: v for k, v in tensors.items() if has_head or not k.startswith("classifier.")})
+            out = self.folder / f"of-{name}"
+            done = self.ok("train", **self.base(**self.small(model=folder, output_dir=out, **values)))
+            shown = run("inspect", "--json", "--model", folder, "--train_file", classes)
+            self.assertEqual(shown.returncode, 0, shown.stderr)
+            return done.stderr, json.loads((out / "last/config.json").read_text())["problem_type"]
+
+        self.assertEqual(said("trained", True)[1], "regression")
+        text, task = said("headless", False)
+        self.assertEqual(task, "single_label_classification")
+        self.assertIn("the task is classification: what the labels of", text)
+        self.assertEqual(said("said", False, problem_type="regression")[1], "regression")
 
     def test_csv_and_inspect(self):
         for name, labels, task in (("fractions", "0.5 1 2", "regression"), ("whole", "0 1 2", "classification"), ("names", "0.5 1 a", "classification")):
