@@ -405,10 +405,12 @@ void add_output(std::vector<Option>& all) {
                              "direction of metric_for_best_model; auto: as the metric wants, which "
                              "may only be repeated"},
                             &RunConfig::greater_is_better),
-      integer_option(
-          {"early_stopping_patience",
-           "evaluations without improvement after which the run ends; 0: off", "evaluations"},
-          &RunConfig::early_stopping_patience, between(0, 1e6)),
+      integer_option({"early_stopping_patience",
+                      "evaluations without improvement after which the run ends (one whose metric "
+                      "is undefined "
+                      "does not count); 0: off",
+                      "evaluations"},
+                     &RunConfig::early_stopping_patience, between(0, 1e6)),
       number_option({"early_stopping_threshold", "an improvement of less than this does not count"},
                     &RunConfig::early_stopping_threshold, at_least(0)),
       may_change(

@@ -19,9 +19,25 @@ const Input& input_of(const Model& model) {
   throw Error(ErrorCode::internal, model.name, "rows of no kind");
 }
 
+namespace {
+
+void refuse_to_stop_early_without_rows(const RunConfig& config) {
+  if (config.early_stopping_patience == 0 || !config.validation_file.empty() ||
+      config.validation_split > 0)
+    return;
+  throw Error(ErrorCode::bad_config, "early_stopping_patience",
+              std::to_string(config.early_stopping_patience) +
+                  " evaluations end no run that has none: validation_split is 0, and there is no "
+                  "validation_file",
+              "give validation_file or validation_split, or leave early_stopping_patience away");
+}
+
+}  // namespace
+
 RunData open_training_data(const RunConfig& config, const RunOptions& options, const Model& model,
                            const std::string& tokenizer_folder, const WorkFolder& work) {
   config.require({"train_file"});
+  refuse_to_stop_early_without_rows(config);
   RunData run;
   input_of(model).open_training(config, options, model, tokenizer_folder, work, run);
   run.drops_remainder = model.traits.has_batch_statistics;

@@ -8,6 +8,7 @@
 
 #include "base/numbers.h"
 #include "optim/loss_scale.h"
+#include "setup/data_notices.h"
 #include "setup/notices.h"
 #include "tasks/registry.h"
 #include "train/checkpoint_writer.h"
@@ -45,10 +46,12 @@ class Judge {
         *tasks::find_metric(*training_.model->task, config.metric_for_best_model);
     const double value = metrics.find(metric.name).value();
     const double sign = metric.is_greater_better ? 1.0 : -1.0;
-    // A metric that these rows do not define is no better than any.
-    const bool is_best = std::isfinite(value) &&
-                         (!state_.best_metric ||
-                          sign * (value - *state_.best_metric) > config.early_stopping_threshold);
+    if (!std::isfinite(value)) {
+      say_undefined(metric.name);
+      return false;
+    }
+    const bool is_best = !state_.best_metric ||
+                         sign * (value - *state_.best_metric) > config.early_stopping_threshold;
     if (is_best) {
       state_.best_metric = value;
       state_.best_step = state_.step;
@@ -63,6 +66,15 @@ class Judge {
   }
 
  private:
+  void say_undefined(const std::string& metric) {
+    if (was_undefined_) return;
+    was_undefined_ = true;
+    say(*training_.options,
+        "warning: metric_for_best_model " + metric +
+            " is undefined on the rows of this evaluation, which counts neither for best/ nor for "
+            "early_stopping_patience");
+  }
+
   [[nodiscard]] std::optional<EvalMetrics> unless_cancelled() const {
     try {
       return evaluate_part(training_.validation, training_.model->task_context());
@@ -75,6 +87,7 @@ class Judge {
   Training& training_;
   TrainState& state_;
   const CheckpointWriter& writer_;
+  bool was_undefined_ = false;  // said once a run
 };
 
 // Of images: their number.

@@ -175,6 +175,21 @@ class Resume(Case):
         self.assertEqual(self.summary(out)["status"], "early_stopped")
         self.assertLess(self.summary(out)["steps"], 10)
 
+    def test_an_undefined_metric_does_not_end_a_run(self):
+        one = self.folder / "one.jsonl"
+        common.write_jsonl(one, [row for row in common.make_rows(60) if row["label"] == "food"])
+        values = dict(validation_file=one, metric_for_best_model="roc_auc", eval_steps=1, early_stopping_patience=1, max_steps=4)
+        done = self.ok("train", **self.base(output_dir=self.folder / "out", **values))
+        self.assertEqual(self.summary(self.folder / "out")["status"], "completed")
+        self.assertEqual(done.stderr.count("metric_for_best_model roc_auc is undefined on the rows"), 1, done.stderr)
+
+    def test_patience_without_evaluations_is_refused(self):
+        for verb in ("train", "plan"):
+            done = run(verb, *options(**self.base(output_dir=self.folder / "out", validation_file=None, validation_split=0,
+                                                  early_stopping_patience=1)))
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn("[early_stopping_patience] 1 evaluations end no run that has none", done.stderr)
+
 
 if __name__ == "__main__":
     common.main()
