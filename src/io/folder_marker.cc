@@ -91,22 +91,8 @@ bool is_read(const std::string& name) {
 }
 
 void check_file(const std::string& path, const FileRecord& record, const std::string& hint) {
-  if (!file_exists(path)) fail_marker(path, "the file is gone; the folder's marker names it", hint);
-  const int64_t bytes = File::open_read(path).size_bytes();
-  if (bytes != record.bytes) {
-    fail_marker(path,
-                "the file has " + std::to_string(bytes) + " bytes, " +
-                    std::to_string(record.bytes) + " were written",
-                hint);
-  }
-  if (record.sha256.empty()) return;
-  const std::string sha256 = sha256_of_file(path);
-  if (sha256 != record.sha256) {
-    fail_marker(path,
-                "the file is not what was written: its SHA-256 is " + sha256 +
-                    ", the folder's marker says " + record.sha256,
-                hint);
-  }
+  const std::string damage = damage_of(path, record);
+  if (!damage.empty()) fail_marker(path, damage, hint);
 }
 
 }  // namespace
@@ -126,6 +112,20 @@ FolderFiles parse_marker(std::string_view text, const std::string& name) {
 FolderFiles read_marker(const std::string& folder) {
   const std::string path = folder + "/" + kCompleteMarkerName;
   return parse_marker(read_all(path, kMaxMarkerBytes), path);
+}
+
+std::string damage_of(const std::string& path, const FileRecord& record) {
+  if (!file_exists(path)) return "the file is gone; the folder's marker names it";
+  const int64_t bytes = File::open_read(path).size_bytes();
+  if (bytes != record.bytes) {
+    return "the file has " + std::to_string(bytes) + " bytes, " + std::to_string(record.bytes) +
+           " were written";
+  }
+  if (record.sha256.empty()) return {};
+  const std::string sha256 = sha256_of_file(path);
+  if (sha256 == record.sha256) return {};
+  return "the file is not what was written: its SHA-256 is " + sha256 +
+         ", the folder's marker says " + record.sha256;
 }
 
 FolderCheck check_folder(const std::string& folder) {

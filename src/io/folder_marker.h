@@ -30,6 +30,9 @@ using FolderFiles = std::map<std::string, FileRecord, std::less<>>;
 /// The marker of a complete folder.
 [[nodiscard]] FolderFiles read_marker(const std::string& folder);
 
+/// In what a file that the marker names is not what was written; empty where it is. Reads it.
+[[nodiscard]] std::string damage_of(const std::string& path, const FileRecord& record);
+
 enum class FolderCheck : uint8_t { by_hash, by_size };
 /// Compares every file that the marker names with what was written. A file that Snug would read, by
 /// the end of its name, must be named; others do not count. Throws Error{bad_data} naming the first

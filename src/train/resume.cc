@@ -5,8 +5,10 @@
 
 #include <algorithm>
 
+#include "base/numbers.h"
 #include "io/atomic_folder.h"
 #include "io/file.h"
+#include "io/folder_marker.h"
 #include "optim/schedule.h"
 #include "setup/notices.h"
 #include "snug/error.h"
@@ -57,6 +59,44 @@ void refuse_foreign_archives(const RunFolder& folder, const RunConfig& config, i
                              int64_t total_steps) {
   if (config.save_total_limit == 0 || config.save_steps == 0) return;
   require_archive_places(folder, {.every = config.save_steps, .first = step, .last = total_steps});
+}
+
+void check_best(const RunFolder& folder, const RunOptions& options, TrainState& state) {
+  if (!state.best_metric) return;
+  const std::string best = folder.best();
+  if (!io::is_complete(best)) {
+    say(options,
+        fmt::format("{} is gone: its metric of {}{} is forgotten, and the next evaluation writes "
+                    "the folder again{}",
+                    best, number_text(*state.best_metric),
+                    state.best_step ? fmt::format(" after update {}", *state.best_step) : "",
+                    state.is_finished ? " (the run is finished: give it more updates)" : ""));
+    if (!state.lost_metric) state.lost_metric = state.best_metric;
+    state.best_metric.reset();
+    state.best_step.reset();
+    return;
+  }
+  const auto fail = [&](const std::string& where, const std::string& what) {
+    throw Error(ErrorCode::bad_data, where, what,
+                "put a copy of " + best +
+                    " in its place, or remove the folder: --resume then goes "
+                    "on, and the next evaluation writes it again");
+  };
+  io::FolderFiles files;
+  try {
+    files = io::read_marker(best);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_data) throw;
+    fail(error.where(), error.message());
+  }
+  for (const auto& [name, record] : files) {
+    const std::string path = best + "/" + name;
+    const std::string damage = io::damage_of(path, record);
+    if (damage.empty()) continue;
+    // Beside the weights files may be edited (docs/files.md).
+    if (!io::file_exists(path) || name.ends_with(".safetensors")) fail(path, damage);
+    say(options, path + ": " + damage + "; a better evaluation will write it anew");
+  }
 }
 
 std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& now) {

@@ -28,6 +28,12 @@ void refuse_incomplete(const RunFolder& folder);
 void refuse_foreign_archives(const RunFolder& folder, const RunConfig& config, int64_t step,
                              int64_t total_steps);
 
+/// What best/ should hold against its marker. Where it is gone its metric is forgotten, which is
+/// said: the next evaluation writes it again, and last/ goes on as it would have. Throws
+/// Error{bad_data} where its weights or any of its files are lost; of others that were edited it is
+/// said.
+void check_best(const RunFolder& folder, const RunOptions& options, TrainState& state);
+
 /// The keys that have another value than in the checkpoint. Throws Error{bad_config} for one that
 /// is fixed.
 [[nodiscard]] std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& now);

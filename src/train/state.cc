@@ -31,6 +31,22 @@ double finite_real(const io::JsonValue& object, const char* key) {
   return value;
 }
 
+/// Stands as a number for people, too; the two agree.
+std::optional<double> best_metric_of(const io::JsonValue& object) {
+  const std::optional<io::JsonValue> plain = object.find("best_metric");
+  if (!object.has("best_metric_bits")) {
+    if (plain) plain->fail("stands without best_metric_bits");
+    return std::nullopt;
+  }
+  const double value = finite_real(object, "best_metric_bits");
+  if (!plain) object.at("best_metric_bits").fail("stands without best_metric");
+  if (plain->as_double() != value) {
+    plain->fail("is " + number_text(plain->as_double()) + ", but best_metric_bits are those of " +
+                number_text(value));
+  }
+  return value;
+}
+
 int64_t count(const io::JsonValue& object, const char* key, int64_t low = 0,
               int64_t high = kMaxCount) {
   return object.at(key).as_int(low, high);
@@ -65,6 +81,7 @@ std::string TrainState::to_json() const {
     json["best_metric"] = *best_metric;
     json["best_metric_bits"] = bits_of(*best_metric);
   }
+  if (lost_metric) json["lost_metric_bits"] = bits_of(*lost_metric);
   std::string text = json.dump(2);
   text.resize(text.size() - 2);  // "\n}"
   return text + ",\n  \"config\": " + config_json + "\n}";
@@ -84,8 +101,9 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
       .micro_batch = count(json, "micro_batch", 1, kMaxMicroBatch),
       .rows_hash = std::nullopt,
       .validation_hash = std::nullopt,
-      .best_metric = std::nullopt,
+      .best_metric = best_metric_of(json),
       .best_step = std::nullopt,
+      .lost_metric = std::nullopt,
       .stale_evaluations = count(json, "stale_evaluations"),
       .loss_scale = std::nullopt,
       .loss_sum = finite_real(json, "loss_sum_bits"),
@@ -108,7 +126,9 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
                         .overflows = count(scale, "overflows")};
   }
   if (json.has("best_step")) state.best_step = count(json, "best_step");
-  if (json.has("best_metric_bits")) state.best_metric = finite_real(json, "best_metric_bits");
+  if (state.best_step && !state.best_metric)
+    json.at("best_step").fail("stands without best_metric");
+  if (json.has("lost_metric_bits")) state.lost_metric = finite_real(json, "lost_metric_bits");
   if (json.has("rows_hash")) state.rows_hash = number(json, "rows_hash");
   if (json.has("validation_rows_hash"))
     state.validation_hash = number(json, "validation_rows_hash");

@@ -24,6 +24,8 @@ struct TrainState {
   std::optional<uint64_t> validation_hash;  // of validation_file's, where there is one
   std::optional<double> best_metric;
   std::optional<int64_t> best_step;  // absent in checkpoints of older versions
+  /// Of weights that were the best until best/ was lost: early stopping goes on counting from it.
+  std::optional<double> lost_metric;
   int64_t stale_evaluations = 0;
   std::optional<LossScale> loss_scale;  // where it is dynamic
   double loss_sum = 0;                  // since the last logged update
@@ -46,7 +48,8 @@ struct TrainState {
     optimizer_step = counts.optimizer;
   }
   [[nodiscard]] std::string to_json() const;
-  /// Every field is checked for its range. Throws Error{bad_data} naming the file and field.
+  /// Every field is checked for its range, and what is said twice for agreement. Throws
+  /// Error{bad_data} naming the file and field.
   [[nodiscard]] static TrainState from_json(const std::string& text, const std::string& file);
 };
 

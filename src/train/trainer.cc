@@ -50,14 +50,21 @@ class Judge {
       say_undefined(metric.name);
       return false;
     }
-    const bool is_best = !state_.best_metric ||
-                         sign * (value - *state_.best_metric) > config.early_stopping_threshold;
-    if (is_best) {
+    const auto is_better_than = [&](const std::optional<double>& other) {
+      return !other || sign * (value - *other) > config.early_stopping_threshold;
+    };
+    // Without best/ lost they are one.
+    const bool improves =
+        is_better_than(state_.lost_metric ? state_.lost_metric : state_.best_metric);
+    if (improves || is_better_than(state_.best_metric)) {
       state_.best_metric = value;
       state_.best_step = state_.step;
-      state_.stale_evaluations = 0;
       (void)training_.session->measured_arena_bytes();  // throws where a byte was written astray
       writer_.save_best(state_);
+    }
+    if (improves) {
+      state_.lost_metric.reset();
+      state_.stale_evaluations = 0;
       return false;
     }
     ++state_.stale_evaluations;

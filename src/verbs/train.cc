@@ -59,6 +59,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   std::optional<TrainState> state = train::read_checkpoint(folder, options);
   if (!config.resume) refuse_used_folder(folder);
   train::refuse_incomplete(folder);
+  if (state) train::check_best(folder, options, *state);
   RunConfig before = config;
   std::vector<train::KeyChange> changes;
   if (state) {

@@ -353,6 +353,66 @@ class Network(Tiny):
         self.assertIn("changed: threshold from", done.stderr)
 
 
+class Best(Tiny):
+    def resumed(self, out, **more):
+        return self.ok("train", **self.base(output_dir=out, resume=True, **more))
+
+    def best_of(self, out):
+        state = json.loads((out / "last/trainer_state.json").read_text())
+        return state["best_global_step"], state["best_metric"], state["best_model_checkpoint"]
+
+    def test_best_that_is_gone_is_said_and_written_again_by_the_next_evaluation(self):
+        values = dict(eval_steps=2, learning_rate=1e-3, lr_scheduler_type="constant")
+        out = self.train("run", max_steps=2, **values)
+        shutil.rmtree(out / "best")
+        step, metric, _ = self.best_of(out)
+        done = self.resumed(out, max_steps=6, **dict(values, learning_rate=0.5))  # the loss rises
+        self.assertIn(f"{out}/best is gone: its metric of ", done.stderr)
+        self.assertIn("after update 2 is forgotten, and the next evaluation writes the folder again", done.stderr)
+        self.assertEqual(step, 2)
+        kept = {row["step"]: row["eval_loss"] for row in map(json.loads, (out / "evaluations.jsonl").read_text().splitlines())}
+        best = min((loss, at) for at, loss in kept.items() if at > 2)
+        self.assertGreater(best[0], metric)
+        self.assertEqual(self.best_of(out), (best[1], best[0], f"{out}/best"))
+        self.assertTrue((out / "best/model.safetensors").exists())
+        self.ok("eval", output_dir=out, test_file=self.valid_file, memory="1GiB", threads=2)
+
+    def test_best_that_is_gone_changes_nothing_of_early_stopping(self):
+        values = dict(eval_steps=1, early_stopping_patience=3, learning_rate=1e-3, lr_scheduler_type="constant", max_steps=30)
+        rising = dict(values, learning_rate=0.5)
+        results = []
+        for name in ("kept", "lost"):
+            out = self.train(name, **dict(values, max_steps=1))
+            if name == "lost":
+                shutil.rmtree(out / "best")
+            self.resumed(out, **rising)
+            results.append((self.summary(out)["steps"], sha256(out / "last/model.safetensors"), sha256(out / "last/optimizer.safetensors")))
+            self.assertEqual(self.summary(out)["status"], "early_stopped")
+        self.assertEqual(*results)
+
+    def test_damaged_weights_of_best_are_refused_and_other_edits_are_said(self):
+        values = dict(eval_steps=2, lr_scheduler_type="constant")
+        out = self.train("run", max_steps=2, **values)
+        path = out / "best/model.safetensors"
+        data = path.read_bytes()
+        for change in (lambda: path.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]), lambda: path.write_bytes(data[:-1]), path.unlink,
+                       (out / "best/tokenizer.json").unlink):
+            names = {name: (out / "best" / name).read_bytes() for name in ("model.safetensors", "tokenizer.json")}
+            last = sha256(out / "last/snug_state.json")
+            change()
+            done = run("train", *options(**self.base(output_dir=out, resume=True, max_steps=4, **values)))
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"[{out}/best/", done.stderr)
+            self.assertIn(f"put a copy of {out}/best in its place, or remove the folder", done.stderr)
+            self.assertEqual(sha256(out / "last/snug_state.json"), last)
+            for name, text in names.items():
+                (out / "best" / name).write_bytes(text)
+        config = json.loads((out / "best/config.json").read_text())
+        (out / "best/config.json").write_text(json.dumps(dict(config, note="mine")))
+        done = self.resumed(out, max_steps=4, **values)
+        self.assertIn(f"{out}/best/config.json: the file has ", done.stderr)
+
+
 class Files(Tiny):
     def refuse(self, out, *words, verb="train", code=1, **more):
         values = self.base(output_dir=out, resume=True, **more) if verb == "train" else dict(
