@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "io/json_file.h"
+#include "io/text_file.h"
+#include "snug/error.h"
+
 namespace snug::train {
 
 namespace {
 
 constexpr int64_t kChunkBytes = 4096;
+constexpr int64_t kMostLineBytes = 1 << 16;
 
 // Bytes of the whole lines in the first `bytes` of the file.
 int64_t whole_lines(const io::File& file, int64_t bytes) {
@@ -25,6 +30,24 @@ int64_t whole_lines(const io::File& file, int64_t bytes) {
 }
 
 }  // namespace
+
+std::optional<bool> has_evaluation(const std::string& path, int64_t bytes, int64_t step) {
+  if (bytes == 0) return false;
+  if (!io::file_exists(path)) return std::nullopt;
+  io::TextFile file(path);
+  if (file.total_bytes() < bytes) return std::nullopt;
+  std::string line;
+  while (file.position() < bytes &&
+         file.read_line(line, kMostLineBytes) == io::TextFile::Line::ok) {
+    try {
+      if (io::parse_json(line, path).get_int("step") == step) return true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::bad_data) throw;
+      return std::nullopt;
+    }
+  }
+  return file.position() >= bytes ? std::optional(false) : std::nullopt;
+}
 
 MetricsLog::MetricsLog(const std::string& path, int64_t kept_bytes)
     : file_(io::File::open_or_create(path)) {

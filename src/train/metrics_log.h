@@ -4,6 +4,7 @@
 // off.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,11 @@ struct KeyChange {
   std::string before;
   std::string now;
 };
+
+/// Whether the first `bytes` of evaluations.jsonl hold an evaluation after update `step`. Nothing
+/// where that cannot be known: the file, or a line of it, was lost.
+[[nodiscard]] std::optional<bool> has_evaluation(const std::string& path, int64_t bytes,
+                                                 int64_t step);
 
 class MetricsLog {
  public:

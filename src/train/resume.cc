@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/numbers.h"
 #include "io/atomic_folder.h"
 #include "io/file.h"
 #include "io/folder_marker.h"
+#include "optim/loss_scale.h"
 #include "optim/schedule.h"
 #include "setup/notices.h"
 #include "snug/error.h"
@@ -23,6 +25,70 @@ std::string damage_hint(const RunFolder& folder) {
     return "remove " + folder.last() + " and rename " + newest + " to it: --resume goes on there";
   return "put a copy of " + folder.last() +
          " in its place, or remove it: --resume then begins from the start";
+}
+
+/// Says what is wrong with a field of the state.
+using FailField = std::function<void(const char* field, const std::string& what)>;
+
+/// Only a dynamic scale skips updates, and what it skips moves neither count.
+void check_counts(const TrainState& state, const RunConfig& before, const FailField& fail) {
+  // What auto stands for the session knows: require_kind_of_scale.
+  const std::string open = state.loss_scale ? "dynamic" : "none";
+  const std::string word = before.loss_scale == "auto" ? open : before.loss_scale;
+  const optim::LossScaleRule rule =
+      word == "none" ? optim::LossScaleRule() : optim::make_loss_scale(word, before.loss_scale_min);
+  const bool skips = rule.scaling == optim::LossScaling::dynamic;
+  for (const auto& [field, part] :
+       {std::pair<const char*, int64_t>{"schedule_step", state.schedule_step},
+        {"optimizer_step", state.optimizer_step}}) {
+    if (part > state.step) fail(field, fmt::format("is {} after {} updates", part, state.step));
+    if (part < state.step && !skips)
+      fail(field, fmt::format("is {} after {} updates, of which none was skipped: loss_scale is {}",
+                              part, state.step, before.loss_scale));
+  }
+  if (state.schedule_step != state.optimizer_step)
+    fail("schedule_step", fmt::format("is {} and optimizer_step {}: a skipped update moves neither",
+                                      state.schedule_step, state.optimizer_step));
+  if (state.loss_scale.has_value() != skips) {
+    fail("loss_scale", fmt::format("is {}, but the run's loss_scale is {}",
+                                   skips ? "absent" : "there", before.loss_scale));
+  }
+  if (!skips) return;
+  const LossScale& scale = *state.loss_scale;
+  const int64_t skipped = state.step - state.optimizer_step;
+  if (scale.overflows > skipped || scale.overflows >= rule.backoff_interval) {
+    fail("loss_scale", fmt::format("has {} overflows in a row; {} updates were skipped, and {} in "
+                                   "a row lower the scale",
+                                   scale.overflows, skipped, rule.backoff_interval));
+  }
+  if (scale.clean_updates > state.optimizer_step || scale.clean_updates >= rule.growth_interval) {
+    fail("loss_scale",
+         fmt::format("has {} clean updates in a row; {} were not skipped, and {} in "
+                     "a row raise the scale",
+                     scale.clean_updates, state.optimizer_step, rule.growth_interval));
+  }
+}
+
+void check_best_step(const RunConfig& before, int64_t batches, const RunFolder& folder,
+                     const FailField& fail, TrainState& state) {
+  if (!state.best_step) return;
+  const int64_t best = *state.best_step;
+  if (best < 1 || best > state.step)
+    fail("best_step", fmt::format("is {} after {} updates", best, state.step));
+  if (state.stale_evaluations > state.step - best) {
+    fail("stale_evaluations", fmt::format("is {} after {} updates, the best after {}",
+                                          state.stale_evaluations, state.step, best));
+  }
+  const int64_t every = before.eval_steps > 0 ? before.eval_steps : batches;
+  if (best % every == 0 || best == total_steps(before, batches)) return;
+  // The end of an earlier run that got more updates since: the log alone knows.
+  const std::string log = folder.file(kEvaluationLog);
+  const std::optional<bool> is_there = has_evaluation(log, state.evaluations_bytes, best);
+  if (!is_there) {
+    state.best_step.reset();  // the next log would not have it, either
+  } else if (!*is_there) {
+    fail("best_step", fmt::format("is {}; there was no evaluation after that update", best));
+  }
 }
 
 [[noreturn]] void fail_rows(const std::string& file) {
@@ -121,8 +187,8 @@ std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& no
   return changes;
 }
 
-void check_state(const TrainState& state, const RunConfig& before, const RunConfig& now,
-                 const RunData& data, const RunFolder& folder) {
+void check_state(const RunConfig& before, const RunConfig& now, const RunData& data,
+                 const RunFolder& folder, TrainState& state) {
   if (state.rows_hash && *state.rows_hash != data.train->content_hash()) fail_rows(now.train_file);
   if (data.validation) {
     // Checkpoints of older versions do not know the rows of the validation file, only its path.
@@ -148,24 +214,45 @@ void check_state(const TrainState& state, const RunConfig& before, const RunConf
     fail("global_step", fmt::format("is {}; the run has {} updates", state.step, total));
   if (state.is_finished && state.step < total && before.early_stopping_patience == 0)
     fail("is_finished", fmt::format("is true after {} of {} updates", state.step, total));
+  if (state.is_finished && state.step < total &&
+      state.stale_evaluations < before.early_stopping_patience) {
+    fail("is_finished",
+         fmt::format("is true after {} of {} updates, with {} evaluations without "
+                     "improvement; early_stopping_patience is {}",
+                     state.step, total, state.stale_evaluations, before.early_stopping_patience));
+  }
   if (state.is_finished && state.owes_evaluation)
     fail("owes_evaluation", "is true of a run that is finished");
-  for (const auto& [field, part] :
-       {std::pair<const char*, int64_t>{"schedule_step", state.schedule_step},
-        {"optimizer_step", state.optimizer_step}}) {
-    if (part > state.step) fail(field, fmt::format("is {} after {} updates", part, state.step));
-  }
+  check_counts(state, before, fail);
+  if (state.loss_count == 0 && state.loss_sum != 0)
+    fail("loss_sum_bits",
+         fmt::format("are those of {}, the sum of no update", number_text(state.loss_sum)));
   if (state.loss_count > state.step)
     fail("loss_count", fmt::format("is {} after {} updates", state.loss_count, state.step));
   if (state.stale_evaluations > state.step)
     fail("stale_evaluations",
          fmt::format("is {} after {} updates", state.stale_evaluations, state.step));
-  if (state.best_step && *state.best_step > state.step)
-    fail("best_step", fmt::format("is {} after {} updates", *state.best_step, state.step));
+  if (state.best_metric && data.validation_part.size() == 0)
+    fail("best_metric", "is there, and the run has no rows for evaluation");
+  check_best_step(before, batches, folder, fail, state);
+  if (before.micro_batch_size > 0 && state.micro_batch != before.micro_batch_size) {
+    fail("micro_batch",
+         fmt::format("is {}; micro_batch_size was {}", state.micro_batch, before.micro_batch_size));
+  }
   if (state.micro_batch > before.train_batch_size) {
     fail("micro_batch", fmt::format("is {}, more than train_batch_size {}", state.micro_batch,
                                     before.train_batch_size));
   }
+}
+
+void require_kind_of_scale(const TrainState& state, const Session& session,
+                           const RunFolder& folder) {
+  if (state.loss_scale.has_value() == session.has_dynamic_loss_scale()) return;
+  throw Error(ErrorCode::bad_data, state_path(folder.last()),
+              fmt::format("\"loss_scale\" is {}, but the run's scale is {}",
+                          state.loss_scale ? "there" : "absent",
+                          session.has_dynamic_loss_scale() ? "dynamic" : "not dynamic"),
+              damage_hint(folder));
 }
 
 void note_data(const RunData& data, TrainState& state) {

@@ -38,10 +38,16 @@ void check_best(const RunFolder& folder, const RunOptions& options, TrainState& 
 /// is fixed.
 [[nodiscard]] std::vector<KeyChange> changed_keys(const RunConfig& before, const RunConfig& now);
 
-/// The state against the rows: they are those of the checkpoint, and its position is one that the
-/// run had. Throws Error{bad_data}.
-void check_state(const TrainState& state, const RunConfig& before, const RunConfig& now,
-                 const RunData& data, const RunFolder& folder);
+/// The state against the rows, its own fields, its configuration and the log of evaluations: the
+/// rows are those of the checkpoint, and its position is one that the run had. What cannot be known
+/// is whether the micro-batch is the one that was chosen: keys of earlier resumes may have said it.
+/// Forgets best_step where the log that shows it is lost.
+/// Throws Error{bad_data}.
+void check_state(const RunConfig& before, const RunConfig& now, const RunData& data,
+                 const RunFolder& folder, TrainState& state);
+/// A state has a scale where that is dynamic. Throws Error{bad_data}.
+void require_kind_of_scale(const TrainState& state, const Session& session,
+                           const RunFolder& folder);
 /// Fills in what the state keeps of the rows.
 void note_data(const RunData& data, TrainState& state);
 

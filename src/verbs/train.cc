@@ -87,7 +87,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
                             config.train_file + " is not checked");
   }
   if (state) {
-    train::check_state(*state, before, config, data, folder);
+    train::check_state(before, config, data, folder, *state);
     train::require_same_model(setup.model, folder.last(), before, config);
     state->is_finished = train::is_at_end(*state, before, config, setup.batches_per_epoch);
     train::report_changes(changes, *state, config, setup.batches_per_epoch, options);
@@ -110,6 +110,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   train::require_frozen_sources(setup.model, session);
   if (!state || setup.model.lora.is_on() || config.frozen_dtype != "float32")
     base_sha256 = train::initialize_weights(setup.model, session);
+  if (state) train::require_kind_of_scale(*state, session, folder);
   if (state) train::load_checkpoint(folder.last(), session, setup.model, base_sha256);
   // Weights that cannot be trained have ended the run by now, so a plan that is shown begins.
   if (options.callbacks.on_plan) options.callbacks.on_plan(planned.report);

@@ -539,7 +539,11 @@ class Files(Tiny):
                  ("batch", 10**6), ("batch", -1), ("micro_batch", 0), ("micro_batch", 9), ("micro_batch", 2**40),
                  ("rows_hash", "x"), ("rows_hash", "-1"), ("validation_rows_hash", "1.5"), ("stale_evaluations", -1),
                  ("stale_evaluations", 99), ("best_step", 5), ("evaluations_bytes", -1), ("loss_sum_bits", nan), ("loss_count", -1), ("loss_count", 99), ("metrics_bytes", -1),
-                 ("is_finished", 1), ("best_metric_bits", nan), ("best_metric_bits", "18446744073709551616")]
+                 ("is_finished", 1), ("best_metric_bits", nan), ("best_metric_bits", "18446744073709551616"),
+                 # Against the other fields: nothing was skipped, and there was one evaluation, at the end.
+                 ("optimizer_step", 0), ("schedule_step", 0), ("schedule_step", 3), ("best_step", 1), ("best_step", 0), ("best_metric", 7),
+                 ("loss_sum_bits", "4607182418800017408"),
+                 ("loss_scale", {"value_bits": "4679240012837945344", "clean_updates": 0, "overflows": 0})]
         for field, value in edits:
             path.write_text(json.dumps(dict(json.loads(original), **{field: value})))
             write_marker(out / "last")
@@ -552,13 +556,50 @@ class Files(Tiny):
         path.write_text(json.dumps(dict(json.loads(original), epoch=7)))
         write_marker(out / "last")
         self.refuse(out, path, '"global_step" is 4, but', "epoch 7", **values)
-        unfinished = dict(json.loads(original), global_step=2, batch=2, is_finished=True)
+        for gone, text in ((("best_metric",), '"best_metric_bits" stands without best_metric'),
+                           (("best_metric_bits",), '"best_metric" stands without best_metric_bits'),
+                           (("best_metric", "best_metric_bits"), '"best_step" stands without best_metric')):
+            path.write_text(json.dumps({key: value for key, value in json.loads(original).items() if key not in gone}))
+            write_marker(out / "last")
+            self.refuse(out, path, text, **values)
+        unfinished = dict(json.loads(original), global_step=2, schedule_step=2, optimizer_step=2, batch=2, is_finished=True)
         path.write_text(json.dumps(unfinished))
         write_marker(out / "last")
         self.refuse(out, path, '"is_finished"', **values)
         path.write_text(original)
         write_marker(out / "last")
         self.ok("train", **self.base(output_dir=out, resume=True, **values))
+
+    def test_the_best_may_be_the_end_of_an_earlier_run_as_long_as_the_log_says_so(self):
+        values = dict(eval_steps=2, lr_scheduler_type="constant")
+        out = self.train("run", max_steps=3, **values)  # the last evaluation is the best
+        rising = dict(values, learning_rate=0.5, resume=True)
+        self.ok("train", **self.base(output_dir=out, max_steps=4, **rising))
+        path = out / "last/snug_state.json"
+        original = path.read_text()
+        self.assertEqual(json.loads(original)["best_step"], 3)
+        path.write_text(json.dumps(dict(json.loads(original), best_step=1)))
+        write_marker(out / "last")
+        self.refuse(out, path, '"best_step" is 1; there was no evaluation after that update', max_steps=5, **values)
+        path.write_text(original)
+        write_marker(out / "last")
+        self.ok("train", **self.base(output_dir=out, max_steps=5, **rising))
+        (out / "evaluations.jsonl").unlink()
+        for steps in (6, 7):
+            self.ok("train", **self.base(output_dir=out, max_steps=steps, **rising))
+
+    def test_every_count_of_a_dynamic_scale_is_checked_against_the_others(self):
+        values = dict(max_steps=4, loss_scale="dynamic")
+        out = self.train("run", **values)
+        path = out / "last/snug_state.json"
+        original = json.loads(path.read_text())
+        scale = original["loss_scale"]
+        edits = [("schedule_step", 3), ("optimizer_step", 3), ("loss_scale", None), ("loss_scale", dict(scale, overflows=1)),
+                 ("loss_scale", dict(scale, clean_updates=5))]
+        for field, value in edits:
+            path.write_text(json.dumps(dict(original, **{field: value})))
+            write_marker(out / "last")
+            self.refuse(out, path, '"schedule_step"' if field == "optimizer_step" else f'"{field}"', **values)
 
     def test_a_checkpoint_without_its_marker_is_refused_before_anything_is_done(self):
         out = self.train("run", max_steps=2)
