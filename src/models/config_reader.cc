@@ -164,6 +164,18 @@ void check_sizes(std::initializer_list<std::pair<const char*, int64_t>> sizes,
   }
 }
 
+void check_depth(const char* name, const std::vector<int64_t>& layers, const std::string& where) {
+  int64_t sum = 0;
+  for (const int64_t each : layers) {
+    if (each <= kMaxLayers && (sum += each) <= kMaxLayers) continue;
+    throw Error(ErrorCode::bad_config, where,
+                std::string(name) + " asks for " + (layers.size() > 1 ? "at least " : "") +
+                    std::to_string(std::max(sum, each)) + " layers or blocks, more than the " +
+                    std::to_string(kMaxLayers) + " that a model may have",
+                "use a model of fewer layers");
+  }
+}
+
 void check_pad_token(int64_t pad_token_id, int64_t vocab_size, const std::string& where) {
   if (pad_token_id < vocab_size) return;
   throw Error(ErrorCode::bad_config, where,

@@ -90,6 +90,8 @@ TEST(Bert_config, wrong_types_and_values_name_the_key) {
           {R"({"hidden_size": "768"})", bad_data, "\"hidden_size\" must be"},
           {R"({"hidden_size": 12.5})", bad_data, "\"hidden_size\" must be"},
           {R"({"num_hidden_layers": 0})", bad_data, "\"num_hidden_layers\""},
+          {R"({"num_hidden_layers": 10001})", bad_data,
+           "\"num_hidden_layers\" must be an integer from 1 to 10000, found 10001"},
           {R"({"hidden_dropout_prob": 1})", bad_data,
            "\"hidden_dropout_prob\" must be at least 0 and below 1"},
           {R"({"hidden_dropout_prob": true})", bad_data, "\"hidden_dropout_prob\" must be"},
@@ -211,6 +213,7 @@ TEST(Lstm_config, bad_fields_are_refused) {
            "pad_token_id 100 is no token of a vocabulary of 100"},
           {R"({"hidden_size": 0})", bad_data, "\"hidden_size\" must be"},
           {R"({"num_hidden_layers": 0})", bad_data, "\"num_hidden_layers\" must be"},
+          {R"({"num_hidden_layers": 1000000000})", bad_data, "from 1 to 10000, found 1000000000"},
           {R"({"dropout": 1})", bad_data, "\"dropout\" must be at least 0 and below 1"},
       },
       [](const char* json) { return lstm_config_from_json(json, "dir/config.json"); });
@@ -231,6 +234,9 @@ TEST(Mlp_config, json_reads_back) {
 
 TEST(Mlp_config, bad_fields_are_refused) {
   using enum ErrorCode;
+  std::string long_list = R"({"hidden_sizes": [4)";
+  for (int i = 0; i < 10000; ++i) long_list += ",4";
+  long_list += "]}";
   expect_refusals(
       {
           {R"({"model_type": "bert"})", bad_data, "the model is not an MLP"},
@@ -240,6 +246,8 @@ TEST(Mlp_config, bad_fields_are_refused) {
           {R"({"hidden_sizes": [5, 0]})", bad_data, "\"hidden_sizes[1]\" must be"},
           {R"({"hidden_sizes": []})", bad_config,
            "a model without hidden_sizes needs an embedding_size"},
+          {long_list.c_str(), bad_config,
+           "hidden_sizes asks for 10001 layers or blocks, more than the 10000 that a model"},
           {R"({"dropout": 2})", bad_data, "\"dropout\" must be at least 0 and below 1"},
       },
       [](const char* json) { return mlp_config_from_json(json, "dir/config.json"); });

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/limits.h"
 #include "models/config_reader.h"
 #include "models/text_family.h"
 #include "ops/attention/attention.h"
@@ -20,7 +21,7 @@ void read_encoder(ConfigReader& reader, EncoderConfig& config) {
   reader.refuse_other_forms();
   reader.read_int("vocab_size", config.vocab_size, 1);
   reader.read_int("hidden_size", config.hidden_size, 1);
-  reader.read_int("num_hidden_layers", config.num_hidden_layers, 1);
+  reader.read_int("num_hidden_layers", config.num_hidden_layers, 1, kMaxLayers);
   reader.read_int("num_attention_heads", config.num_attention_heads, 1);
   reader.read_int("intermediate_size", config.intermediate_size, 1);
   reader.read_int("max_position_embeddings", config.max_position_embeddings, 1);
@@ -96,6 +97,7 @@ void check_encoder(const EncoderConfig& config, double dropout, const std::strin
                {"type_vocab_size", config.type_vocab_size},
                {"num_labels", config.num_labels}},
               where);
+  check_depth("num_hidden_layers", {config.num_hidden_layers}, where);
   if (config.hidden_size % config.num_attention_heads != 0) {
     refuse(std::to_string(config.num_attention_heads) +
            " num_attention_heads do not divide hidden_size " + std::to_string(config.hidden_size));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "graph/verify.h"
 #include "models/resnet/resnet.h"
@@ -154,6 +155,12 @@ TEST(Resnet, what_cannot_be_built_is_refused) {
                  ErrorCode::bad_data);
   expect_refusal(read(R"({"hidden_act": "gelu"})"), "relu alone", ErrorCode::bad_data);
   expect_refusal(read(R"({"depths": 3})"), "must be a list of sizes", ErrorCode::bad_data);
+  expect_refusal(read(R"({"depths": [9998, 1, 1, 1]})"),
+                 "depths asks for at least 10001 layers or blocks, more than the 10000");
+  ResnetConfig deep;
+  deep.depths = {std::numeric_limits<int64_t>::max(), 1, 1, 1};  // the sum passes 64 bits
+  expect_refusal([&] { validate(deep, "model"); }, "depths asks for at least 9223372036854775807");
+  validate(resnet_config_from_json(R"({"depths": [9997, 1, 1, 1]})", "config.json"), "model");
 }
 
 TEST(Vgg, presets_have_the_published_numbers_of_parameters) {

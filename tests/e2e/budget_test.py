@@ -129,6 +129,27 @@ class Budget(Case):
         self.assertIn("planning need", done.stderr)
         self.assertIn(f"({limit_bytes} bytes)", done.stderr)
 
+    def test_more_layers_than_a_model_may_have_are_refused_by_name(self):
+        bert, many = dict(model_type="bert", num_attention_heads=1, hidden_size=4), 1000000000
+        for fields, name in ((dict(bert), "num_hidden_layers"), (dict(bert, model_type="roberta"), "num_hidden_layers"),
+                             (dict(bert, model_type="electra"), "num_hidden_layers"), (dict(bert, model_type="albert"), "num_hidden_layers"),
+                             (dict(bert, model_type="deberta-v2"), "num_hidden_layers"), (dict(bert, model_type="modernbert"), "num_hidden_layers"),
+                             (dict(model_type="lstm"), "num_hidden_layers"), (dict(model_type="distilbert", n_layers=many), "n_layers"),
+                             (dict(model_type="albert", num_hidden_layers=200, inner_group_num=100, num_attention_heads=1), "inner_group_num"),
+                             (dict(model_type="mlp", hidden_sizes=[4] * 10001), "hidden_sizes"),
+                             (dict(model_type="resnet", depths=[many, 1, 1, 1]), "depths"), (dict(model_type="vgg", depths=[1, 1, 1, 1, many]), "depths")):
+            config = self.folder / "deep.json"
+            is_text = name == "num_hidden_layers"
+            config.write_text(json.dumps(dict({"num_hidden_layers": many} if is_text else {}, **fields)))
+            for verb in ("inspect", "plan"):
+                with self.subTest(fields["model_type"], verb=verb):
+                    done = run(verb, "--model", config, timeout=10)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertRegex(done.stderr, rf"^error: \[.*deep.json\] .*{name}.* 10000")
+        done = run("plan", *options(model="resnet-20", stage_blocks="1048576,1,1"), timeout=10)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("depths asks for at least 1048576 layers or blocks, more than the 10000", done.stderr)
+
     def test_a_warning_says_that_other_processes_leave_less_than_the_budget(self):
         limit_bytes, held = 400 << 20, 200 << 20
         with MemoryLimit(self, limit_bytes) as limit:

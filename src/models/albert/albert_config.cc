@@ -2,6 +2,7 @@
 // AlbertConfig: validation, config.json in and out.
 #include <nlohmann/json.hpp>
 
+#include "base/limits.h"
 #include "models/albert/albert.h"
 #include "models/config_reader.h"
 #include "snug/error.h"
@@ -13,6 +14,8 @@ void validate(const AlbertConfig& config, const std::string& where) {
   check_sizes({{"num_hidden_groups", config.num_hidden_groups},
                {"inner_group_num", config.inner_group_num}},
               where);
+  check_depth("inner_group_num", {config.inner_group_num}, where);
+  check_depth("num_hidden_layers times inner_group_num", {config.program_parts()}, where);
   if (config.num_hidden_layers < config.num_hidden_groups) {
     throw Error(ErrorCode::bad_config, where,
                 std::to_string(config.num_hidden_groups) + " num_hidden_groups are more than " +
@@ -27,8 +30,8 @@ AlbertConfig albert_config_from_json(std::string_view json, const std::string& f
   AlbertConfig config;
   read_encoder(reader, config);
   reader.read_int("embedding_size", config.embedding_size, 1);
-  reader.read_int("num_hidden_groups", config.num_hidden_groups, 1);
-  reader.read_int("inner_group_num", config.inner_group_num, 1);
+  reader.read_int("num_hidden_groups", config.num_hidden_groups, 1, kMaxLayers);
+  reader.read_int("inner_group_num", config.inner_group_num, 1, kMaxLayers);
   reader.read_number("classifier_dropout_prob", config.classifier_dropout_prob, 1);
   // Left over from the original's own program, whose values changed nothing there.
   reader.expect({"down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks"});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/limits.h"
 #include "models/config_reader.h"
 #include "models/deberta/deberta.h"
 #include "models/text_head.h"
@@ -120,6 +121,7 @@ void validate(const DebertaConfig& config, const std::string& where) {
                {"conv_groups", config.conv_groups},
                {"num_labels", config.num_labels}},
               where);
+  check_depth("num_hidden_layers", {config.num_hidden_layers}, where);
   if (config.hidden_size % config.num_attention_heads != 0) {
     refuse(std::to_string(config.num_attention_heads) +
            " num_attention_heads do not divide hidden_size " + std::to_string(config.hidden_size));
@@ -157,7 +159,7 @@ DebertaConfig deberta_config_from_json(std::string_view json, const std::string&
   reader.read_int("hidden_size", config.hidden_size, 1);
   reader.read_int("embedding_size", config.embedding_size, 1);
   if (config.embedding_size == config.hidden_size) config.embedding_size = 0;
-  reader.read_int("num_hidden_layers", config.num_hidden_layers, 1);
+  reader.read_int("num_hidden_layers", config.num_hidden_layers, 1, kMaxLayers);
   reader.read_int("num_attention_heads", config.num_attention_heads, 1);
   reader.read_int("intermediate_size", config.intermediate_size, 1);
   reader.read_int("max_position_embeddings", config.max_position_embeddings, 1);

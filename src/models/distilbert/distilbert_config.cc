@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/limits.h"
 #include "models/config_reader.h"
 #include "models/distilbert/distilbert.h"
 #include "models/text_head.h"
@@ -40,6 +41,7 @@ void validate(const DistilbertConfig& config, const std::string& where) {
                {"max_position_embeddings", config.max_position_embeddings},
                {"num_labels", config.num_labels}},
               where);
+  check_depth("n_layers", {config.n_layers}, where);
   if (config.dim % config.n_heads != 0) {
     refuse(std::to_string(config.n_heads) + " n_heads do not divide dim " +
            std::to_string(config.dim));
@@ -62,7 +64,7 @@ DistilbertConfig distilbert_config_from_json(std::string_view json, const std::s
   DistilbertConfig config;
   reader.read_int("vocab_size", config.vocab_size, 1);
   reader.read_int("dim", config.dim, 1);
-  reader.read_int("n_layers", config.n_layers, 1);
+  reader.read_int("n_layers", config.n_layers, 1, kMaxLayers);
   reader.read_int("n_heads", config.n_heads, 1);
   reader.read_int("hidden_dim", config.hidden_dim, 1);
   reader.read_int("max_position_embeddings", config.max_position_embeddings, 1);

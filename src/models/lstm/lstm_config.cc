@@ -2,6 +2,7 @@
 // LstmConfig: validation, config.json in and out.
 #include <nlohmann/json.hpp>
 
+#include "base/limits.h"
 #include "models/config_reader.h"
 #include "models/lstm/lstm.h"
 #include "snug/error.h"
@@ -17,6 +18,7 @@ void validate(const LstmConfig& config, const std::string& where) {
                {"num_hidden_layers", config.num_hidden_layers},
                {"num_labels", config.num_labels}},
               where);
+  check_depth("num_hidden_layers", {config.num_hidden_layers}, where);
   if (config.embedding_size < 0) refuse("embedding_size must not be negative");
   if (!(config.dropout >= 0 && config.dropout < 1))
     refuse("dropout must be at least 0 and below 1");
@@ -33,7 +35,7 @@ LstmConfig lstm_config_from_json(std::string_view json, const std::string& file,
   reader.read_int("vocab_size", config.vocab_size, 1);
   reader.read_int("embedding_size", config.embedding_size, 0);
   reader.read_int("hidden_size", config.hidden_size, 1);
-  reader.read_int("num_hidden_layers", config.num_hidden_layers, 1);
+  reader.read_int("num_hidden_layers", config.num_hidden_layers, 1, kMaxLayers);
   reader.read_int("pad_token_id", config.pad_token_id, -1);
   reader.read_number("dropout", config.dropout, 1);
   reader.read_labels(config.num_labels, config.labels);

@@ -13,6 +13,7 @@ void validate(const MlpConfig& config, const std::string& where) {
     throw Error(ErrorCode::bad_config, where, message);
   };
   check_sizes({{"vocab_size", config.vocab_size}, {"num_labels", config.num_labels}}, where);
+  check_depth("hidden_sizes", {std::ssize(config.hidden_sizes)}, where);
   if (config.embedding_size < 0) refuse("embedding_size must not be negative");
   if (config.embedding_size == 0 && config.hidden_sizes.empty())
     refuse("a model without hidden_sizes needs an embedding_size");

@@ -4,6 +4,7 @@
 // rope_parameters.
 #include <nlohmann/json.hpp>
 
+#include "base/limits.h"
 #include "models/config_reader.h"
 #include "models/modernbert/modernbert.h"
 #include "models/text_head.h"
@@ -121,6 +122,7 @@ void validate(const ModernbertConfig& config, const std::string& where) {
                {"local_attention", config.local_attention},
                {"num_labels", config.num_labels}},
               where);
+  check_depth("num_hidden_layers", {config.num_hidden_layers}, where);
   if (config.hidden_size % (2 * config.num_attention_heads) != 0) {
     refuse(std::to_string(config.num_attention_heads) +
            " num_attention_heads do not cut hidden_size " + std::to_string(config.hidden_size) +
@@ -153,7 +155,7 @@ ModernbertConfig modernbert_config_from_json(std::string_view json, const std::s
   reader.read_int("vocab_size", config.vocab_size, 1);
   reader.read_int("hidden_size", config.hidden_size, 1);
   reader.read_int("intermediate_size", config.intermediate_size, 1);
-  reader.read_int("num_hidden_layers", config.num_hidden_layers, 1);
+  reader.read_int("num_hidden_layers", config.num_hidden_layers, 1, kMaxLayers);
   reader.read_int("num_attention_heads", config.num_attention_heads, 1);
   if (const auto width = reader.find("head_dim")) {
     if (width->as_int(1, int64_t{1} << 31) * config.num_attention_heads != config.hidden_size)

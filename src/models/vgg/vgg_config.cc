@@ -28,6 +28,7 @@ void validate(const VggConfig& config, const std::string& where) {
   if (config.depths.empty() ||
       !std::all_of(config.depths.begin(), config.depths.end(), is_positive))
     refuse("every stage needs at least one convolution in depths");
+  check_depth("depths", config.depths, where);
   if (config.widths.size() != config.depths.size() ||
       !std::all_of(config.widths.begin(), config.widths.end(), is_positive)) {
     refuse("widths needs a number of at least 1 for each of the " +
