@@ -51,6 +51,10 @@ struct ProcessNeeds {
 /// vocabulary, planning. A multiple of a page.
 [[nodiscard]] int64_t startup_reservation(const ProcessNeeds& needs);
 
+/// Of the whole process that builds the network once, for rows of the shortest length, to know its
+/// weights by name: what every verb does first. As measured, without room.
+[[nodiscard]] int64_t naming_bytes(const Model& model);
+
 /// The longest row that may be read within a budget: reading, normalising and cutting it into
 /// tokens takes eight times its bytes, and `model_bytes` for each byte of a word, which may be all
 /// of it.

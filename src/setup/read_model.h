@@ -13,7 +13,8 @@ namespace snug::train {
 /// is for.
 using TaskOfLabels = std::function<const tasks::Task&()>;
 
-/// Throws Error{bad_config|bad_data}. fit_model comes next.
+/// Throws Error{bad_config|bad_data}, and Error{out_of_budget} where the control group's limit does
+/// not let the network be built. fit_model comes next.
 [[nodiscard]] Model read_model(const RunConfig& config, const TaskOfLabels& of_labels = {});
 
 /// The adapters that the configuration asks for, in place of those that the model has. Throws

@@ -15,6 +15,8 @@ namespace {
 
 // Counters of control groups lag behind by some pages for each core.
 constexpr int64_t kCountingSlackBytes = int64_t{8} << 20;
+// What planning needs is reserved with room: 2 to 5 times what was measured.
+constexpr int64_t kRoomOfStartup = 8;
 
 std::string both_units(int64_t bytes) {
   return fmt::format("{} ({} bytes)", format_bytes(bytes), bytes);
@@ -54,13 +56,22 @@ void check_startup(int64_t budget, int64_t startup_bytes, const RunOptions& opti
                    const std::string& root) {
   if (!options.budgets_whole_process) return;
   const std::optional<MemoryLimit> limit = group_memory(root);
-  if (!limit || startup_bytes <= limit->bytes || budget > limit->bytes) return;
+  if (limit && startup_bytes > limit->bytes && budget <= limit->bytes) {
+    throw Error(ErrorCode::out_of_budget, "memory",
+                fmt::format("the run does not fit {}: reading the data, a vocabulary and planning "
+                            "need {} by themselves, more than the {}, which is {}",
+                            format_bytes(budget), format_bytes(startup_bytes), limit->source,
+                            both_units(limit->bytes)),
+                "raise that limit; where there is none, `snug plan` says which budget works");
+  }
+  const int64_t surely = startup_bytes / kRoomOfStartup;
+  const MemoryLimit there_is = machine_memory(root);
+  if (surely <= there_is.bytes) return;
   throw Error(ErrorCode::out_of_budget, "memory",
-              fmt::format("the run does not fit {}: reading the data, a vocabulary and planning "
-                          "need {} by themselves, more than the {}, which is {}",
-                          format_bytes(budget), format_bytes(startup_bytes), limit->source,
-                          both_units(limit->bytes)),
-              "raise that limit; where there is none, `snug plan` says which budget works");
+              fmt::format("planning alone needs more than {} here, whatever the budget, and the {} "
+                          "is {}",
+                          format_bytes(surely), there_is.source, both_units(there_is.bytes)),
+              "plan where there is more memory, or use a model of fewer layers");
 }
 
 }  // namespace snug::train

@@ -23,7 +23,8 @@ int64_t checked_budget(const RunConfig& config, const RunOptions& options, Above
 
 /// Before a plan is made for `budget`, where planning alone would be killed: throws
 /// Error{out_of_budget} where what reading and planning need is above the control group's limit and
-/// so is refused anyway. Without such a limit the refusal that planning makes says more.
+/// so is refused anyway, and where it is far above all that there is, whatever the budget.
+/// Otherwise the refusal that planning makes says more.
 void check_startup(int64_t budget, int64_t startup_bytes, const RunOptions& options,
                    const std::string& root = "/");
 

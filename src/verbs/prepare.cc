@@ -39,6 +39,16 @@ void open_without_data(const RunConfig& config, const RunOptions& options,
   say(options, resize_notice(config, setup.model));
 }
 
+// Before the network is built for the first time. With data the longest row is not known yet, and
+// the plan is checked again.
+void check_before_building(const RunConfig& config, const RunOptions& options, const Model& model) {
+  const Lengths lengths =
+      config.train_file.empty() ? input_of(model).longest(config, model) : Lengths(1);
+  SessionSizes sizes{.lengths = {lengths}, .batch_rows = config.train_batch_size};
+  reserve_process(config, options, model, {}, 1, true, sizes);
+  check_startup(resolve_memory(config.memory), sizes.startup_bytes, options);
+}
+
 }  // namespace
 
 RunSetup open_setup(const RunConfig& config, const RunOptions& options, const WorkFolder& work,
@@ -52,6 +62,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
                            : TaskOfLabels());
   if (!checkpoint.empty()) input_of(setup.model).read_folder(checkpoint, setup.model);
   fit_model(setup.model, config, {});
+  check_before_building(config, options, setup.model);
   // A pattern that matches no weight is refused before the data is read.
   if (!config.freeze.empty())
     (void)tensors_of(network_of(setup.model), {.freeze = config.freeze, .lora = setup.model.lora});
@@ -197,7 +208,9 @@ Machine open_machine(const RunConfig& config, const RunOptions& options) {
 
 SessionOptions session_options(const RunConfig& config, const RunOptions& options,
                                const RunSetup& setup, const Machine& machine, int64_t micro_batch) {
-  return options_for(config, options, setup, setup.model, machine, micro_batch);
+  SessionOptions session = options_for(config, options, setup, setup.model, machine, micro_batch);
+  check_startup(resolve_memory(session.memory), session.startup_bytes, options);
+  return session;
 }
 
 std::function<void(int64_t done, int64_t total, const char* phase)> planning_sink(
@@ -279,7 +292,6 @@ PlannedRun plan_setup(const RunConfig& config, const RunOptions& options, const 
                       const Machine& machine, int64_t micro_batch) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   SessionOptions session = session_options(config, options, setup, machine, micro_batch);
-  check_startup(resolve_memory(session.memory), session.startup_bytes, options);
   session.wants_picture = options.wants_picture;
   session.plan_file = options.plan_file;
   session.on_planning = planning_sink(options);

@@ -34,7 +34,7 @@ void refuse_without_base(const Model& model);
 [[nodiscard]] Machine open_machine(const RunConfig& config, const RunOptions& options);
 
 /// How the run is planned and trained; `micro_batch` 0: chosen by the planner. Refers to all that
-/// it is given. Weights are not initialised.
+/// it is given. Weights are not initialised. Throws what check_startup does.
 [[nodiscard]] SessionOptions session_options(const RunConfig& config, const RunOptions& options,
                                              const RunSetup& setup, const Machine& machine,
                                              int64_t micro_batch);

@@ -1,5 +1,6 @@
 """The budget is a limit: planned = measured, refusal one page below the smallest, hard limits of the system."""
 import json
+import shutil
 import subprocess
 import sys
 import os
@@ -128,6 +129,38 @@ class Budget(Case):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("planning need", done.stderr)
         self.assertIn(f"({limit_bytes} bytes)", done.stderr)
+
+    def deep(self, layers, **fields):
+        config = self.folder / "config.json"
+        config.write_text(json.dumps(dict(dict(model_type="bert", hidden_size=4, num_attention_heads=1, intermediate_size=4, vocab_size=100,
+                                               num_hidden_layers=layers, max_position_embeddings=32, type_vocab_size=2), **fields)))
+        return config
+
+    def test_a_network_that_cannot_be_built_is_refused_before(self):
+        keys = dict(self.base(model=self.deep(10000), max_seq_length=16, threads=1, memory="200MiB", vocab_size=None), output_dir=self.folder / "run")
+        whole = {key: keys[key] for key in ("model", "max_seq_length", "threads", "memory")}
+        trained = self.folder / "trained"
+        self.ok("train", **self.base(model=self.deep(1), max_seq_length=16, output_dir=self.folder / "one", max_steps=1))
+        shutil.copytree(self.folder / "one/last", trained)
+        shutil.copy(self.deep(10000), trained / "config.json")
+        with MemoryLimit(self, 300 << 20) as limit:
+            for verb, words in (("inspect", options(model=keys["model"], max_seq_length=16)), ("plan", options(**whole)),
+                                ("plan", options(**dict(whole, memory="20GiB"))), ("train", options(**keys)),
+                                ("eval", options(**dict(keys, model=trained))), ("predict", options(**dict(keys, model=trained)))):
+                with self.subTest(verb=verb, words=words):
+                    done = run(verb, *words, prefix=limit.prefix)
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn("more than the cgroup", done.stderr)
+                    self.assertIn(f"({300 << 20} bytes)", done.stderr)
+
+    def test_what_planning_is_sure_to_need_is_asked_of_the_group_whatever_the_budget(self):
+        with MemoryLimit(self, 300 << 20) as limit:
+            keys = dict(model=self.deep(5000), max_seq_length=16, threads=1, memory="20GiB")
+            for words in (options(**keys), ("--levers", *options(**keys))):
+                done = run("plan", *words, prefix=limit.prefix)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn("planning alone needs more than", done.stderr)
+            self.assertEqual(run("inspect", *options(model=keys["model"], max_seq_length=16), prefix=limit.prefix).returncode, 0)
 
     def test_more_layers_than_a_model_may_have_are_refused_by_name(self):
         bert, many = dict(model_type="bert", num_attention_heads=1, hidden_size=4), 1000000000
