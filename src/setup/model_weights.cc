@@ -203,11 +203,13 @@ WeightMatch match_weights(const Model& model) {
                                  std::string(to_string(found->dtype)));
     }
   }
-  WeightMatch match{.fresh = {},
-                    .unused = {of_other_head.begin(), of_other_head.end()},
-                    .beside = std::move(beside),
-                    .has_head = head.size() < heads,
-                    .other_head = of_other_head.empty() ? "" : other_head};
+  WeightMatch match{
+      .fresh = {},
+      .unused = {of_other_head.begin(), of_other_head.end()},
+      .beside = std::move(beside),
+      .header_bytes = file.table_bytes() + (adapters ? adapters->file().table_bytes() : 0),
+      .has_head = head.size() < heads,
+      .other_head = of_other_head.empty() ? "" : other_head};
   const auto take = [&](const std::vector<std::string>& absent, size_t whole) {
     std::vector<std::string>& to = absent.size() == whole ? match.fresh : mismatch.missing;
     to.insert(to.end(), absent.begin(), absent.end());

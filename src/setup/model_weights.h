@@ -25,6 +25,7 @@ struct WeightMatch {
   std::vector<std::string> fresh;   // of the model, absent in the folder
   std::vector<std::string> unused;  // of the folder, of no use to the model (another head)
   std::vector<std::string> beside;  // of the adapters' folder, and no adapters
+  int64_t header_bytes = 0;         // of the files of both
   bool has_head = false;            // the classifier is there
   /// The class of transformers that the folder's head belongs to where that is no classifier of
   /// rows; its tensors, called as a classifier's are, are among `unused`.

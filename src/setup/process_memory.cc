@@ -5,10 +5,7 @@
 
 #include "base/units.h"
 #include "data/sampler.h"
-#include "io/safetensors.h"
-#include "io/weight_files.h"
 #include "optim/state_storage.h"
-#include "setup/adapter_config.h"
 #include "text/vocabulary.h"
 
 namespace snug::train {
@@ -90,11 +87,7 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
   needs.has_state_codes = optim::has_codes(config.optim_bits, config.optim_bits_overrides);
   for (const std::string& label : model.labels)
     needs.label_bytes += static_cast<int64_t>(label.size());
-  if (!model.weights_folder.empty())
-    needs.header_bytes = io::WeightFiles(model.weights_folder).table_bytes();
-  if (!model.adapter_folder.empty())
-    needs.header_bytes +=
-        io::SafetensorsFile(model.adapter_folder + "/" + kAdapterWeights).table_bytes();
+  needs.header_bytes = model.header_bytes;
   if (model.adapters > 0) {
     const int64_t parts = model.adapters / kAdaptersPerPart + 1;
     needs.program_parts += parts * needs.buckets;

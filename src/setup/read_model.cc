@@ -312,6 +312,7 @@ void read_weights(const RunConfig& config, Model& model) {
     model.fresh = std::move(match.fresh);
     model.unused = std::move(match.unused);
     model.beside = std::move(match.beside);
+    model.header_bytes = match.header_bytes;
     if (match.has_head && config.fresh_head) {
       const std::vector<std::string> head = head_weights(model);
       model.fresh.insert(model.fresh.end(), head.begin(), head.end());

@@ -1,6 +1,8 @@
 """The budget is a limit: planned = measured, refusal one page below the smallest, hard limits of the system."""
 import json
 import shutil
+import struct
+import time
 import subprocess
 import sys
 import os
@@ -182,6 +184,26 @@ class Budget(Case):
         done = run("plan", *options(model="resnet-20", stage_blocks="1048576,1,1"), timeout=10)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("depths asks for at least 1048576 layers or blocks, more than the 10000", done.stderr)
+
+    def test_a_refusal_reads_the_weights_files_once(self):
+        trained = self.train("run", max_steps=1) / "last"
+        (trained / ".snug.complete").unlink()
+        weights = trained / "model.safetensors"
+        data = weights.read_bytes()
+        (length,) = struct.unpack("<Q", data[:8])
+        header, data = json.loads(data[8:8 + length]), data[8 + length:]
+        for i in range(150000):
+            header[f"extra.{i}"] = dict(dtype="F32", shape=[0], data_offsets=[len(data), len(data)])
+        text = json.dumps(header).encode()
+        weights.write_bytes(struct.pack("<Q", len(text)) + text + data)
+        seconds = []
+        for memory, code in (("800MiB", 0), ("80MiB", 2)):
+            begin = time.monotonic()
+            done = run("plan", *options(model=trained, max_seq_length=16, train_batch_size=2, threads=1, memory=memory))
+            seconds.append(time.monotonic() - begin)
+            self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn("cheapest ways to fit", done.stderr)
+        self.assertLess(seconds[1], 3 * seconds[0] + 1)
 
     def test_a_warning_says_that_other_processes_leave_less_than_the_budget(self):
         limit_bytes, held = 400 << 20, 200 << 20
