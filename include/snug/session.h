@@ -153,6 +153,9 @@ struct SessionOptions {
   bool has_command_line_hints = false;
   /// The times of hints are called upper bounds, since the caller takes levers as they pay.
   bool may_take_levers = false;
+  /// Keys of these options that are levers which the caller took. A hint that means nothing without
+  /// them names them.
+  LeverKeys taken_levers = {};
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
   std::string profile_folder = {};
   /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.

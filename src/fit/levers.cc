@@ -106,12 +106,25 @@ void add_trained(const Request& request, std::vector<Lever>& levers) {
   levers.back().is_hint = false;  // a setting of the one before
 }
 
+// Those of the run's keys that were taken as levers and have one of these names: a run with a hint
+// takes its levers anew, so what a hint builds on is a part of it.
+LeverKeys taken_of(const Request& request, const std::set<std::string>& names) {
+  LeverKeys taken;
+  for (const auto& lever : request.taken_levers) {
+    if (names.count(lever.first) > 0) taken.push_back(lever);
+  }
+  return taken;
+}
+
 // What is frozen already.
 void add_frozen_types(const Request& request, std::vector<Lever>& levers) {
   if (request.has_coded_frozen) return;
   Lever lever{.changes_result = true, .part = "frozen_dtype"};
-  for (const char* dtype : kFrozenTypes)
-    lever.settings.push_back(setting_of(request, {{"frozen_dtype", dtype}}));
+  for (const char* dtype : kFrozenTypes) {
+    LeverKeys keys = taken_of(request, {"freeze", "lora"});
+    keys.emplace_back("frozen_dtype", dtype);
+    lever.settings.push_back(setting_of(request, keys));
+  }
   levers.push_back(std::move(lever));
 }
 
@@ -130,8 +143,11 @@ void add_two_passes(const Request& request, std::vector<Lever>& levers) {
   if (!request.recipe.waits_for_norm()) return;
   for (const bool has_two_passes : {true, false}) {
     if (request.two_pass_clip == has_two_passes) continue;
-    levers.push_back(
-        exact(request, "two_pass_clip", {{"two_pass_clip", has_two_passes ? "true" : "false"}}));
+    // Without clipping an update waits for a dynamic loss scale alone, which fp16 brings.
+    LeverKeys keys;
+    if (has_two_passes && request.recipe.max_grad_norm == 0) keys = taken_of(request, {"fp16"});
+    keys.emplace_back("two_pass_clip", has_two_passes ? "true" : "false");
+    levers.push_back(exact(request, "two_pass_clip", keys));
     levers.back().is_hint = request.two_pass_clip.has_value();
   }
 }

@@ -48,6 +48,7 @@ struct RunPlanRequest {
   bool has_coded_frozen = false;     // frozen ones
   const SavedPlan* saved = nullptr;  // replayed; then micro_batch is its own
   bool may_take_levers = false;      // a run with a hint may be faster by levers that it is allowed
+  LeverKeys taken_levers = {};       // set already; hints that build on them name them
   bool takes_smallest = false;       // a plan for the smallest budget in place of a refusal
   OptionWords words = OptionWords::command_line;
   bool wants_picture = false;  // curves and placed tensors in the report

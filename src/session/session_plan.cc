@@ -287,6 +287,7 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptio
   request.words = options.has_command_line_hints ? train::OptionWords::command_line
                                                  : train::OptionWords::fields;
   request.may_take_levers = options.may_take_levers;
+  request.taken_levers = options.taken_levers;
   request.wants_picture = options.wants_picture;
   request.on_progress = options.on_planning;
   request.resized = [&options](const train::RunPlanRequest& from, const Lengths& longest,

@@ -163,6 +163,7 @@ SessionOptions options_for(const RunConfig& config, const RunOptions& options,
   session.micro_batch_size = micro_batch;
   session.lora = model.lora;
   session.may_take_levers = !config.allow.empty();
+  session.taken_levers = setup.taken_levers;
   session.has_initial_values = false;
   session.machine = machine;
   session.block = options.memory;
@@ -258,6 +259,7 @@ TakenLevers take_levers(RunConfig& config, const RunOptions& options, const Mach
   config = std::move(variant.config);
   setup.model = std::move(variant.model);
   setup.network = network_of(setup.model);
+  setup.taken_levers = taken.keys;
   say(options, taken.keys.empty() ? "no lever is taken" : "levers taken: " + to_words(taken.keys));
   return taken;
 }

@@ -22,6 +22,7 @@ struct RunSetup {
   std::vector<Lengths> lengths;
   std::vector<data::BucketCount> histogram;  // global batches an epoch; empty without data
   int64_t batches_per_epoch = 0;
+  LeverKeys taken_levers;   // take_levers()
   bool needs_base = false;  // adapters over a base without weights are refused, and no hint
 };
 /// Throws Error{bad_config} for adapters over a model without weights of its own.

@@ -46,7 +46,8 @@ class Hints(Case):
         self.assertGreaterEqual(float(number) * BYTES[unit], plan["smallest_budget_bytes"] * 0.99, command)
         self.assertLessEqual(float(number) * BYTES[unit], plan["smallest_budget_bytes"] * 1.1, command)
         seconds = sum(float(part) * SECONDS[unit] for part, unit in re.findall(r"([\d.]+) (ms|s|min)", figures[2]))
-        self.assertLess(seconds, 1.15 * plan["step_seconds"] + 1e-4, command)
+        if "at most" not in figures[2]:  # else the run takes levers as they pay
+            self.assertLess(seconds, 1.15 * plan["step_seconds"] + 1e-4, command)
         self.assertGreater(seconds, 0.95 * plan["step_seconds"] - 1e-4, command)
 
     def apply_at_shares(self, shares=(0.95, 0.7), **keys):
@@ -90,6 +91,20 @@ class Hints(Case):
         smallest = self.plan(**frozen, memory="1TiB")["smallest_budget_bytes"]
         found = self.apply_all(smallest - common.PAGE, **frozen)
         self.assertIn("--frozen_dtype bfloat16", found)
+
+    def test_a_hint_that_builds_on_a_lever_that_was_allowed_names_it(self):
+        keys = dict(threads=1, train_batch_size=8, max_seq_length=64, vocab_size=8000, num_labels=2)
+        for model in ("bert-tiny", "roberta-tiny", "albert-tiny", "modernbert-tiny"):
+            allow = dict(keys, model=model, allow="freeze,adam8bit")
+            smallest = self.plan(**allow, memory="1TiB")["smallest_budget_bytes"]
+            found = self.apply_all(smallest - common.PAGE, **allow)
+            self.assertTrue(any(re.match("--freeze .* --frozen_dtype bfloat16$", words) for words in found), f"{model}: {found}")
+        found = self.apply_all("49MiB", model="lstm", threads=1, allow="freeze")  # with a shorter row
+        self.assertTrue(any("--freeze" in words and "--frozen_dtype" in words for words in found), found)
+        # Without fp16 there is nothing to wait for.
+        scaled = dict(keys, model="bert-tiny", allow="fp16", max_grad_norm=0, two_pass_clip="false")
+        smallest = self.plan(**scaled, memory="1TiB")["smallest_budget_bytes"]
+        self.apply_all(smallest - common.PAGE, **scaled)
 
     def test_batch_norm(self):
         found = self.apply_at_shares(model="resnet-14", train_batch_size=64)
