@@ -28,7 +28,7 @@ RUNS = [
     ("deberta-v3-large --train_batch_size 8 --num_labels 2", "4GiB"),
 ]
 HINT = re.compile(r"^    (--.*?)   +fits from (.*?); (.*?) an update", re.M)
-BYTES = dict(KiB=1 << 10, MiB=1 << 20, GiB=1 << 30)
+BYTES = dict(B=1, KiB=1 << 10, MiB=1 << 20, GiB=1 << 30)
 SECONDS = {"ms": 1e-3, "s": 1, "min": 60, "h": 3600}
 
 

@@ -26,8 +26,11 @@ std::optional<Variation> variation(const RunPlanRequest& request, const Lever::S
 }
 
 Hint hint_of(const Lever& lever, size_t setting, const Found& found) {
-  return {lever.settings[setting].words, found.least_bytes, found.step_seconds,
-          lever.changes_result};
+  return {.words = lever.settings[setting].words,
+          .least_bytes = found.least_bytes,
+          .step_seconds = found.step_seconds,
+          .is_at_most = found.is_at_most,
+          .changes_result = lever.changes_result};
 }
 
 // Of many settings, the first that seems to fit: the last one's bound tells whether any can, and
@@ -110,7 +113,7 @@ std::vector<Hint> hints_for(const RunPlanRequest& request, const std::vector<Can
     if (!lever.is_hint || is_more_than(lever, fitting)) continue;
     const auto left = std::count_if(levers.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                                     levers.end(), [](const Lever& each) { return each.is_hint; });
-    trials.keep_searches(left);
+    trials.keep_work(left);
     if (request.on_progress)
       request.on_progress(static_cast<int64_t>(i), static_cast<int64_t>(levers.size()),
                           "looking for ways to fit");

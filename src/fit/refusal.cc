@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <utility>
+
 #include "base/units.h"
 #include "fit/hints.h"
 
@@ -13,6 +16,18 @@ namespace {
 // Words for the command line first, then at least three blanks, so that tools can cut there too.
 std::string hint_line(const std::string& words, const std::string& note) {
   return fmt::format("    {:<24}   {}\n", words, note);
+}
+
+// From which budget a run with a hint works, and the one that was asked for: rounded as everywhere,
+// but more exactly where the first, rounded up, would be above the second.
+std::pair<std::string, std::string> budgets(int64_t least_bytes, int64_t asked_bytes) {
+  std::string least = format_bytes_up(least_bytes);
+  std::string asked = format_bytes(asked_bytes);
+  if (parse_bytes(least, "memory") <= asked_bytes) return {least, asked};
+  const int64_t least_kib = round_up(least_bytes, 1024) / 1024;
+  if (least_kib <= asked_bytes / 1024)
+    return {fmt::format("{} KiB", least_kib), fmt::format("{} KiB", asked_bytes / 1024)};
+  return {fmt::format("{} B", least_bytes), fmt::format("{} B", asked_bytes)};
 }
 
 }  // namespace
@@ -60,13 +75,14 @@ Error refusal_of(const RunPlanRequest& request, const std::vector<Candidate>& ca
   text += hint_line(option_words(request.words, "memory", std::to_string(smallest_budget)),
                     fmt::format("{}; {} {}", format_bytes_up(smallest_budget),
                                 format_seconds(smallest.step_seconds), turn));
-  for (const Hint& hint : hints_for(request, candidates, backend))
-    text += hint_line(
-        hint.words,
-        fmt::format("fits from {}; {}{} {} at {}{}", format_bytes_up(hint.least_bytes),
-                    request.may_take_levers ? "at most " : "", format_seconds(hint.step_seconds),
-                    turn, format_bytes(request.budget_bytes),
-                    hint.changes_result ? " (other results)" : ""));
+  for (const Hint& hint : hints_for(request, candidates, backend)) {
+    const auto [least, asked] = budgets(hint.least_bytes, request.budget_bytes);
+    const bool is_at_most = hint.is_at_most || request.may_take_levers;
+    text += hint_line(hint.words,
+                      fmt::format("fits from {}; {}{} {} at {}{}", least,
+                                  is_at_most ? "at most " : "", format_seconds(hint.step_seconds),
+                                  turn, asked, hint.changes_result ? " (other results)" : ""));
+  }
   if (!text.empty() && text.back() == '\n') text.pop_back();
   return Error(ErrorCode::out_of_budget, "memory", text);
 }

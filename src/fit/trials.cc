@@ -2,6 +2,7 @@
 #include "fit/trials.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/stop.h"
 #include "plan/frontier/frontier.h"
@@ -177,7 +178,7 @@ bool Variation::plan(Split& split, int64_t kept_ops) {
 void Variation::note_fastest(const Split& split, std::optional<Found>& found) const {
   const auto best = best_within(candidates_of({&split, 1}, request_), request_);
   if (!best) return;
-  if (!found) found = Found{best->peak_bytes, best->step_seconds};
+  if (!found) found = Found{.least_bytes = best->peak_bytes, .step_seconds = best->step_seconds};
   found->least_bytes = std::min(found->least_bytes, best->peak_bytes);
   found->step_seconds = std::min(found->step_seconds, best->step_seconds);
 }
@@ -225,8 +226,23 @@ std::optional<Variation::Found> Variation::planned() {
   return found;
 }
 
-// The whole batch, then from the largest micro-batch that may fit down, as long as they may be
-// faster; two passes last.
+// As the request's own splits go: those of its sizes, fastest first, then the others. Larger is not
+// always faster: speeds jump with the sizes of operands, and rows fill up what does not divide.
+std::vector<int64_t> Variation::likely_fastest(std::vector<int64_t> sizes) const {
+  std::map<int64_t, double> seconds;
+  for (const Split* known : trials_.known_) {
+    if (!known->has_two_passes) seconds[known->micro_batch] = least_step_seconds(*known);
+  }
+  const auto expected = [&](int64_t size) {
+    const auto found = seconds.find(size);
+    return found == seconds.end() ? std::numeric_limits<double>::infinity() : found->second;
+  };
+  std::stable_sort(sizes.begin(), sizes.end(),
+                   [&](int64_t a, int64_t b) { return expected(a) < expected(b); });
+  return sizes;
+}
+
+// The whole batch, then all smaller micro-batches that fit; two passes last.
 void Variation::find_faster(Found& found) {
   const auto accumulates = std::find_if(sizes_.begin(), sizes_.end(), [&](int64_t size) {
     return !request_.trains || size < request_.global_batch;
@@ -236,26 +252,28 @@ void Variation::find_faster(Found& found) {
     const Split* split = built({size, false});
     return split != nullptr && is_within(*split);
   };
-  auto size =
+  const auto size =
       std::partition_point(accumulates, sizes_.end(), [&](int64_t each) { return !fits(each); });
-  // One that does not divide the batch runs rows that fill up: the next may be faster still.
-  for (; size != sizes_.end(); ++size) {
-    if (!try_faster({*size, false}, found) && request_.global_batch % *size == 0) break;
-  }
+  for (const int64_t each : likely_fastest({size, sizes_.end()})) try_faster({each, false}, found);
   if (!sizes_.empty()) try_faster({sizes_.front(), true}, found);
 }
 
-// False where it cannot be faster than what was found.
-bool Variation::try_faster(const Form& form, Found& found) {
-  if (!may_have_passes(request_, form.first, form.second)) return false;
-  Split* split = built(form);
-  if (split == nullptr || !is_within(*split)) return false;
-  if (least_step_seconds(*split) >= found.step_seconds) return false;
-  if (!plan(*split, trials_.kept_ops_)) return false;
+void Variation::try_faster(const Form& form, Found& found) {
+  if (!may_have_passes(request_, form.first, form.second)) return;
+  const bool is_built = splits_.contains(form);
+  Split* split = is_built || trials_.ops_left_ > trials_.kept_built_ops_ ? built(form) : nullptr;
+  if (split == nullptr) {
+    found.is_at_most = true;
+    return;
+  }
+  if (!is_within(*split) || least_step_seconds(*split) >= found.step_seconds) return;
+  if (!plan(*split, trials_.kept_ops_)) {
+    found.is_at_most = true;
+    return;
+  }
   std::optional<Found> faster;
   note_fastest(*split, faster);
   if (faster) found.step_seconds = std::min(found.step_seconds, faster->step_seconds);
-  return true;
 }
 
 }  // namespace snug::train

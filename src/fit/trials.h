@@ -27,11 +27,16 @@ class Trials {
   /// where no work is left.
   [[nodiscard]] std::optional<RunPlanRequest> changed(const RunPlanRequest& request,
                                                       const Lever::Setting& setting);
-  /// So many variations to come are to find a search left.
-  void keep_searches(int64_t count) { kept_ops_ = count * ops_; }
+  /// So many variations to come are to find a search left, and splits to build.
+  void keep_work(int64_t count) {
+    kept_ops_ = count * ops_;
+    kept_built_ops_ = count * kBuiltEach * ops_;
+  }
 
  private:
   friend class Variation;
+
+  static constexpr int64_t kBuiltEach = 5;  // splits of most variations that have few sizes
 
   const Backend& backend_;
   int64_t smallest_;                 // micro-batch of the plan that needs least
@@ -40,6 +45,7 @@ class Trials {
   int64_t ops_left_ = 0;             // that may still be built
   int64_t searched_ops_left_ = 0;    // in frontiers from scratch
   int64_t kept_ops_ = 0;             // of these
+  int64_t kept_built_ops_ = 0;       // of ops_left_
 };
 
 /// One of them.
@@ -48,6 +54,7 @@ class Variation {
   struct Found {
     int64_t least_bytes = 0;  // of the smallest plan found
     double step_seconds = 0;  // of the fastest within the budget
+    bool is_at_most = false;  // no work was left for splits that may be faster
   };
 
   /// Builds the splits that are the smallest of most runs.
@@ -73,8 +80,9 @@ class Variation {
   [[nodiscard]] const Split* alike_split(const Split& split) const;
   void note_fastest(const Split& split, std::optional<Found>& found) const;
   void note_smallest(const Split& split, Found& found) const;
+  [[nodiscard]] std::vector<int64_t> likely_fastest(std::vector<int64_t> sizes) const;
   void find_faster(Found& found);
-  bool try_faster(const Form& form, Found& found);
+  void try_faster(const Form& form, Found& found);
 
   Trials& trials_;
   RunPlanRequest request_;

@@ -9,7 +9,7 @@ from common import Case, options, run
 
 LINE = re.compile(r"^    (--.*?)   +(.*)$", re.M)
 FIGURES = re.compile(r"fits from (.*?); (.*?) an update at ")
-BYTES = dict(KiB=1 << 10, MiB=1 << 20, GiB=1 << 30)
+BYTES = dict(B=1, KiB=1 << 10, MiB=1 << 20, GiB=1 << 30)
 SECONDS = {"ms": 1e-3, "s": 1, "min": 60}
 
 
@@ -43,6 +43,7 @@ class Hints(Case):
         if not figures:
             return
         number, unit = figures[1].split()
+        self.assertLessEqual(float(number) * BYTES[unit], plan["budget_bytes"], command)
         self.assertGreaterEqual(float(number) * BYTES[unit], plan["smallest_budget_bytes"] * 0.99, command)
         self.assertLessEqual(float(number) * BYTES[unit], plan["smallest_budget_bytes"] * 1.1, command)
         seconds = sum(float(part) * SECONDS[unit] for part, unit in re.findall(r"([\d.]+) (ms|s|min)", figures[2]))
@@ -105,6 +106,15 @@ class Hints(Case):
         scaled = dict(keys, model="bert-tiny", allow="fp16", max_grad_norm=0, two_pass_clip="false")
         smallest = self.plan(**scaled, memory="1TiB")["smallest_budget_bytes"]
         self.apply_all(smallest - common.PAGE, **scaled)
+
+    def test_the_fastest_split_is_found_where_smaller_micro_batches_are_faster(self):
+        """Measured speeds jump with the sizes of operands; these two did on the machine where they were found."""
+        found = self.apply_all(40144896, model="roberta-tiny", max_seq_length=16, vocab_size=200, threads=1, optim="lamb",
+                               two_pass_clip="true", multi_sample_dropout=3)
+        self.assertIn("--two_pass_clip false", found)
+        found = self.apply_all(42594304, model="albert-tiny", max_seq_length=7, vocab_size=3001, train_batch_size=64, threads=1,
+                               max_grad_norm=0)
+        self.assertIn("--optim_bits 8", found)
 
     def test_batch_norm(self):
         found = self.apply_at_shares(model="resnet-14", train_batch_size=64)
