@@ -33,6 +33,7 @@ std::unique_ptr<const data::ImageFile> open_images(const Model& model, const std
                     std::to_string(model.traits.image_channels),
                 "set image_size to 32, or choose one of the models for CIFAR");
   }
+  refuse_other_processing(model);
   return std::make_unique<const data::ImageFile>(path, rule, model.normalization);
 }
 
@@ -64,7 +65,7 @@ class ImageInput final : public Input {
     return kKeys;
   }
   void read_folder(const std::string& folder, Model& model) const override {
-    model.normalization = read_normalization(folder);
+    read_image_processor(folder, model);
   }
   [[nodiscard]] std::vector<std::string> notices(const Model& model) const override;
   void write_folder(const Model& model, const Tokenizer*, bool,

@@ -25,13 +25,8 @@ void read_channels(const io::JsonValue& file, const char* key, double above, Cha
   }
 }
 
-}  // namespace
-
-data::ImageNormalization read_normalization(const std::string& folder) {
+data::ImageNormalization read_normalization(const io::JsonValue& file) {
   data::ImageNormalization normalization;
-  const std::string path = folder + "/" + kImageProcessorFile;
-  if (!io::has_file(path)) return normalization;
-  const io::JsonValue file = io::load_json(path);
   const double factor = file.get_double("rescale_factor", 1.0 / normalization.divisor);
   if (!(factor > 1 / kMost && factor < kMost)) file.at("rescale_factor").fail("is no factor");
   normalization.divisor = file.get_bool("do_rescale", true) ? 1 / factor : 1;
@@ -43,6 +38,64 @@ data::ImageNormalization read_normalization(const std::string& folder) {
   read_channels(file, "image_mean", -kMost, normalization.mean);
   read_channels(file, "image_std", 0, normalization.deviation);
   return normalization;
+}
+
+// Of transformers' processors, what changes values whatever the image's size.
+constexpr const char* kOtherSteps[] = {"do_align_long_axis",
+                                       "do_color_quantize",
+                                       "do_flip_channel_order",
+                                       "do_grayscale",
+                                       "do_pad",
+                                       "do_thumbnail",
+                                       "include_top",
+                                       "offset",
+                                       "rescale_offset"};
+
+/// `size` or `crop_size`, 32 or {"height": 32, "width": 32} or {"shortest_edge": 32}, is `side`.
+bool is_side(const io::JsonValue& size, int64_t side) {
+  if (!size.is_object()) return size.as_double() == static_cast<double>(side);
+  for (const std::string& key : size.keys()) {
+    const auto edge = size.find(key);
+    if (edge && edge->as_double() != static_cast<double>(side)) return false;
+  }
+  return true;
+}
+
+// Who resizes by it enlarges images first and cuts off their edges, but at this size and above.
+constexpr double kUncropped = 384;
+
+}  // namespace
+
+void read_image_processor(const std::string& folder, Model& model) {
+  const std::string path = folder + "/" + kImageProcessorFile;
+  model.image_processor = io::has_file(path) ? path : std::string();
+  model.normalization = model.image_processor.empty() ? data::ImageNormalization()
+                                                      : read_normalization(io::load_json(path));
+}
+
+void refuse_other_processing(const Model& model) {
+  if (model.image_processor.empty()) return;
+  const io::JsonValue file = io::load_json(model.image_processor);
+  const int64_t side = model.traits.image_size;
+  const auto refuse = [&](const io::JsonValue& field, const std::string& off) {
+    field.fail("is " + field.dump() + ", which Snug does not do: it normalises images of " +
+                   std::to_string(side) + " x " + std::to_string(side) + " pixels as they are",
+               "where the weights are for such images, set " + off +
+                   " in the file; else prepare the images elsewhere");
+  };
+  for (const char* key : kOtherSteps) {
+    const auto field = file.find(key);
+    if (field && field->as_bool()) refuse(*field, std::string(key) + " to false");
+  }
+  const auto crop = file.find("crop_size");
+  if (file.get_bool("do_center_crop", false) && crop && !is_side(*crop, side))
+    refuse(*crop, "do_center_crop to false");
+  if (!file.get_bool("do_resize", true)) return;
+  const auto size = file.find("size");
+  if (size && !is_side(*size, side)) refuse(*size, "do_resize to false");
+  const auto share = file.find("crop_pct");
+  if (share && share->as_double() != 1 && static_cast<double>(side) < kUncropped)
+    refuse(*share, "crop_pct to 1");
 }
 
 std::string image_processor_json(const Model& model) {

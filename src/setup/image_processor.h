@@ -12,10 +12,14 @@ namespace snug::train {
 
 inline constexpr const char* kImageProcessorFile = "preprocessor_config.json";
 
-/// As the folder says; without the file, CIFAR-10's. Images have the model's size already, so what
-/// the file says of resizing and cropping is of no matter here. Throws Error{bad_data} for values
-/// that are none.
-[[nodiscard]] data::ImageNormalization read_normalization(const std::string& folder);
+/// Takes the normalization of the folder; without the file, CIFAR-10's. Throws Error{bad_data} for
+/// values that are none.
+void read_image_processor(const std::string& folder, Model& model);
+
+/// Images are normalised and nothing else: throws Error{bad_data} for the first key of the file by
+/// which images of the model's size would become others, with its value. A caller's own images are
+/// what the caller made them, so this is asked where rows are opened.
+void refuse_other_processing(const Model& model);
 
 [[nodiscard]] std::string image_processor_json(const Model& model);
 

@@ -42,6 +42,7 @@ struct Model {
   int64_t header_bytes = 0;                // of that folder's files and the adapters'
   data::LabelRule label_rule;              // how labels of data become ids
   data::ImageNormalization normalization;  // of images, as the weights were trained
+  std::string image_processor;             // the file that says so; empty: there is none
   TextLimits limits;                       // of the run's texts
 
   /// Of the program for rows of this length.

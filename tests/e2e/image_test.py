@@ -184,6 +184,27 @@ class Folders(Case):
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn(word, done.stderr)
 
+    def test_what_is_not_done_of_a_preprocessor_is_refused(self):
+        images = self.golden / "images.bin"
+        base = dict(image_size=32, memory="1GiB", threads=2)
+        square = {"height": 32, "width": 32}
+        for number, (fields, words) in enumerate((
+                (dict(do_flip_channel_order=True), "do_flip_channel_order\" is true"), (dict(do_pad=True), "do_pad"), (dict(rescale_offset=True), "offset"),
+                (dict(size={"shortest_edge": 64}), 'size" is {"shortest_edge":64}'), (dict(size=224), "size\" is 224"), (dict(do_resize=True, size=dict(square, width=40)), "size"),
+                (dict(crop_pct=0.875, size={"shortest_edge": 32}), 'crop_pct" is 0.875'), (dict(do_center_crop=True, crop_size=28), 'crop_size" is 28'),
+                (dict(do_center_crop=True, crop_size=square), None), (dict(do_resize=True, size=square, do_center_crop=False, crop_size=28), None),
+                (dict(do_resize=False, size=224, crop_pct=0.5), None), (dict(size={"shortest_edge": 32}, crop_pct=1.0), None),
+                (dict(do_convert_rgb=True, do_flip_channel_order=False, crop_pct=None, do_pad=None), None))):
+            model = shutil.copytree(self.golden, self.folder / str(number))
+            (model / "preprocessor_config.json").write_text(json.dumps(fields))
+            for verb, keys in (("predict", dict(test_file=images)), ("plan", dict(train_file=images, validation_split=0, train_batch_size=2)), ("plan", dict(train_batch_size=2))):
+                done = run(verb, *options(model=model, **keys, **base))
+                is_refused = words is not None and keys != dict(train_batch_size=2)  # the rows of a plan without data are the caller's
+                self.assertEqual(done.returncode, 1 if is_refused else 0, f"{fields} {done.stderr}")
+                if is_refused:
+                    self.assertIn(words, done.stderr)
+                    self.assertIn("preprocessor_config.json", done.stderr)
+
     def test_a_network_of_our_own(self):
         images = common.write_cifar(self.folder / "cifar", data_batch_1=20)
         out = self.folder / "run"
