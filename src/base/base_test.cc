@@ -12,6 +12,7 @@
 #include "base/id_vector.h"
 #include "base/numbers.h"
 #include "base/philox.h"
+#include "base/printable.h"
 #include "base/shared_text.h"
 #include "base/shell.h"
 #include "base/stop.h"
@@ -195,6 +196,7 @@ TEST(Error, control_characters_of_what_is_quoted_are_spelled_out) {
   EXPECT_STREQ(error.what(),
                "[a\\x1b[2J] label '\\x07\\x7f\\x9b' of \xC3\xA9\tx\nhint: one\ntwo\\x0d");
   EXPECT_EQ(error.where(), "a\\x1b[2J");
+  EXPECT_EQ(printable_name("\x1b[31ma\nb\t\xC3\xA9"), "\\x1b[31ma\\x0ab\\x09\xC3\xA9");
   EXPECT_EQ(error.hint(), "one\ntwo\\x0d");
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/numbers.h"
+#include "base/printable.h"
 
 namespace snug::data {
 namespace {
@@ -113,7 +114,7 @@ bool are_only_ids(const std::vector<std::string>& names) {
 std::string list_labels(const std::vector<std::string>& names) {
   std::string list;
   for (size_t i = 0; i < std::min(names.size(), kListed); ++i)
-    list += (i == 0 ? "" : ", ") + names[i];
+    list += (i == 0 ? "" : ", ") + printable_name(names[i]);
   if (names.size() > kListed) list += ", ... (" + std::to_string(names.size()) + " in all)";
   return list;
 }

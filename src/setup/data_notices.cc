@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "setup/listed.h"
 
 namespace snug::train {
@@ -12,14 +13,14 @@ namespace {
 std::string numbered(const data::Labels& labels) {
   std::vector<std::string> entries;
   for (int32_t id = 0; id < labels.size(); ++id)
-    entries.push_back(std::to_string(id) + " = " + labels.name(id));
+    entries.push_back(std::to_string(id) + " = " + printable_name(labels.name(id)));
   return joined(entries, kListed);
 }
 
 }  // namespace
 
 void say(const RunOptions& options, const std::string& text) {
-  if (!text.empty() && options.callbacks.on_message) options.callbacks.on_message(text);
+  if (!text.empty() && options.callbacks.on_message) options.callbacks.on_message(printable(text));
 }
 
 void say(const RunOptions& options, const std::vector<std::string>& texts) {
@@ -39,7 +40,7 @@ std::vector<std::string> label_notices(const std::string& file, const data::Labe
     const auto only = std::find_if(counts.begin(), counts.end(), occurs) - counts.begin();
     notices.push_back(
         "warning: every row of " + file + " has the label '" +
-        labels.name(static_cast<int32_t>(only)) +
+        printable_name(labels.name(static_cast<int32_t>(only))) +
         "': there is nothing to tell apart (label_column is the column of the class)");
   }
   return notices;

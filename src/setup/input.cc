@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "snug/error.h"
 
 namespace snug::train {
@@ -58,7 +59,7 @@ std::string labels_text(const nlohmann::ordered_json& labels) {
   std::string out;
   if (!labels.empty()) out += fmt::format("  {} labels\n", labels.size());
   for (const auto& [name, count] : labels.items())
-    out += fmt::format("  {:>9}  {}\n", count.get<int64_t>(), name);
+    out += fmt::format("  {:>9}  {}\n", count.get<int64_t>(), printable_name(name));
   return out;
 }
 
