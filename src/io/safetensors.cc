@@ -5,12 +5,16 @@
 #include <cstring>
 #include <utility>
 
+#include "base/shell.h"
+#include "io/file.h"
 #include "io/safetensors_header.h"
+#include "snug/error.h"
 
 namespace snug::io {
 namespace {
 
 constexpr int64_t kPrefixBytes = 8;
+constexpr uint64_t kZipMagic = 0x04034B50;  // "PK\3\4"
 
 TensorTable table_of(const File& file) {
   const std::string& path = file.path();
@@ -21,6 +25,12 @@ TensorTable table_of(const File& file) {
   }
   uint64_t header_bytes = 0;
   file.read_at(0, reinterpret_cast<std::byte*>(&header_bytes), kPrefixBytes);
+  if ((header_bytes & 0xFFFF'FFFF) == kZipMagic) {
+    throw Error(
+        ErrorCode::bad_data, path, "is no safetensors file but a zip archive, as torch.save writes",
+        "where torch.save wrote it: mv " + shell_word(path) + " " +
+            shell_word(parent_folder(path) + "/pytorch_model.bin") + " (Snug reads that, too)");
+  }
   if (header_bytes > static_cast<uint64_t>(kMaxHeaderBytes) ||
       header_bytes > static_cast<uint64_t>(file_bytes - kPrefixBytes)) {
     throw_bad_safetensors(path, "it claims a header of " + std::to_string(header_bytes) +

@@ -140,6 +140,9 @@ TEST(Safetensors, hostile_headers_are_refused_by_reason) {
 
   write_file(folder / "pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
   EXPECT_ERROR(SafetensorsFile(folder / "pointer"), "hint: run git lfs pull");
+  write_file(folder / "zip", "PK\x03\x04 and more");
+  EXPECT_ERROR(SafetensorsFile(folder / "zip"), "a zip archive, as torch.save writes");
+  EXPECT_ERROR(SafetensorsFile(folder / "zip"), "/pytorch_model.bin (Snug reads that, too)");
   expect_bad(folder, "", "it has only 0 bytes");
   expect_bad(folder, "1234567", "it has only 7 bytes");
   expect_bad(folder, file_text("{" + one + "}", data, 1'000'000),
