@@ -67,16 +67,39 @@ void ConfigReader::read_ints(const std::string& key, std::vector<int64_t>& value
     values.push_back(field->at(i).as_int(min, int64_t{1} << 31));
 }
 
+namespace {
+
+/// What label2id alone says, where that is a name for each of the ids; else nothing. `count`: of
+/// labels, 0: not known.
+std::vector<std::string> names_by_id(const std::optional<io::JsonValue>& ids, int64_t count) {
+  if (!ids || ids->size() == 0 || (count > 0 && count != ids->size())) return {};
+  std::vector<std::string> names(static_cast<size_t>(ids->size()));
+  for (const std::string& label : ids->keys()) {
+    const int64_t id = ids->at(label).as_int();
+    if (id >= ids->size() || label.empty() || !names[static_cast<size_t>(id)].empty()) return {};
+    names[static_cast<size_t>(id)] = label;
+  }
+  return names;
+}
+
+}  // namespace
+
 void ConfigReader::read_labels(int64_t& num_labels, std::vector<std::string>& labels) {
   const auto count = find("num_labels");
   if (count) num_labels = count->as_int(1, kMaxLabels);
   const auto names = find("id2label");
   std::set<std::string> seen;
-  if (!names) return check_ids_of_labels({}, seen);
   labels.clear();
+  if (!names) {
+    check_ids_of_labels({}, seen);
+    labels = names_by_id(find("label2id"), count ? num_labels : 0);
+    if (!labels.empty()) num_labels = std::ssize(labels);
+    return;
+  }
   const int64_t size = names->size();
   for (int64_t id = 0; id < size; ++id) {
-    const auto name = names->find(std::to_string(id));
+    const auto name = names->find_or_null(std::to_string(id));
+    if (name && name->is_null()) name->fail("is null", "give every label a name");
     if (!name) {
       names->fail("has " + std::to_string(size) + " labels but none for id " + std::to_string(id),
                   "ids are counted from 0 without gaps");

@@ -100,6 +100,7 @@ TEST(Bert_config, wrong_types_and_values_name_the_key) {
           {R"({"hidden_act": "silu"})", bad_data,
            "\"hidden_act\" is \"silu\", which is not supported"},
           {R"({"id2label": {"1": "a"}})", bad_data, "none for id 0"},
+          {R"({"id2label": {"0": null, "1": "a"}})", bad_data, "\"id2label.0\" is null"},
           {R"({"id2label": {}})", bad_data, "\"id2label\" is empty"},
           {R"({"id2label": {"0": "a", "1": "a"}})", bad_data, "the name of another label"},
           {R"({"id2label": {"0": ""}})", bad_data, "\"id2label.0\" is empty"},
