@@ -14,7 +14,8 @@ namespace {
 bool is_value(const std::string& word) { return !word.starts_with("--"); }
 
 bool is_truth_word(const std::string& word) {
-  for (const char* each : {"true", "True", "TRUE", "false", "False", "FALSE", "auto"}) {
+  for (const char* each : {"true", "True", "TRUE", "yes", "on", "1", "false", "False", "FALSE",
+                           "no", "off", "0", "auto"}) {
     if (word == each) return true;
   }
   return false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "base/numbers.h"
 #include "base/utf8.h"
@@ -365,11 +366,27 @@ Option objects_option(About about, std::vector<T> RunConfig::*field,
   return option;
 }
 
+// PEFT's names; empty: it has none such.
+std::string_view own_key_of_lora(std::string_view key) {
+  constexpr std::pair<std::string_view, std::string_view> kKeys[] = {{"lora_alpha", "alpha"},
+                                                                     {"lora_dropout", "dropout"},
+                                                                     {"lora_r", "r"},
+                                                                     {"rank", "r"},
+                                                                     {"target_modules", "match"}};
+  for (const auto& [theirs, own] : kKeys) {
+    if (key == theirs) return own;
+  }
+  return {};
+}
+
 LoraOptions read_lora(const io::JsonValue& object) {
   LoraOptions read;
   for (const std::string& key : object.keys()) {
     if (key != "match" && key != "r" && key != "alpha" && key != "dropout")
-      object.fail("has no key '" + key + "'");
+      object.fail("has no key '" + key + "'" +
+                  (own_key_of_lora(key).empty()
+                       ? std::string()
+                       : ": it is " + std::string(own_key_of_lora(key)) + " here"));
   }
   const io::JsonValue match = object.at("match");
   read.match = match.is_string() ? std::vector{match.as_string()} : match.as_strings();
