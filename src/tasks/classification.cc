@@ -74,31 +74,34 @@ double matthews(const ClassCounts& counts, int64_t rows, int64_t correct) {
   return (share - both) / std::sqrt(wanted * found);
 }
 
+// Sums over rows of ids and of their squares.
 struct Moments {
-  double mean = 0;
-  double variance = 0;
+  int64_t sum = 0;
+  int64_t squares = 0;
 };
 
-Moments moments(const IdVector<int64_t>& counts, int64_t rows) {
-  int64_t sum = 0;
-  for (size_t i = 0; i < counts.size(); ++i) sum += static_cast<int64_t>(i) * counts[i];
-  Moments out{.mean = static_cast<double>(sum) / static_cast<double>(rows)};
+Moments moments(const IdVector<int64_t>& counts) {
+  Moments out;
   for (size_t i = 0; i < counts.size(); ++i) {
-    const double distance = static_cast<double>(i) - out.mean;
-    out.variance += distance * distance * static_cast<double>(counts[i]);
+    const auto id = static_cast<int64_t>(i);
+    out.sum += id * counts[i];
+    out.squares += id * id * counts[i];
   }
-  out.variance /= static_cast<double>(rows);
   return out;
 }
 
 // Quadratic weighted kappa, by ids: what is expected of independent labels and predictions follows
-// from their means and variances. Not defined where both are always the same one class.
+// from their means and variances. In integers, so that 0 is 0. Not defined where both are always
+// the same one class.
 double quadratic_kappa(const ClassCounts& counts, int64_t rows, double squares) {
-  const Moments wanted = moments(counts.wanted, rows);
-  const Moments found = moments(counts.found, rows);
-  const double shift = wanted.mean - found.mean;
-  const double expected = wanted.variance + found.variance + shift * shift;
-  return expected == 0 ? kUndefined : 1 - squares / static_cast<double>(rows) / expected;
+  using Wide = __int128;
+  const Moments wanted = moments(counts.wanted);
+  const Moments found = moments(counts.found);
+  const Wide expected =
+      Wide{rows} * (Wide{wanted.squares} + found.squares) - 2 * Wide{wanted.sum} * Wide{found.sum};
+  if (expected == 0) return kUndefined;
+  const Wide better = expected - Wide{rows} * static_cast<int64_t>(squares);
+  return static_cast<double>(better) / static_cast<double>(expected);
 }
 
 // Of two classes the second is what is looked for.

@@ -23,6 +23,11 @@ float target_of(const std::string& text, const std::string& where) {
     throw Error(ErrorCode::bad_data, where, "the label '" + clip_text(text, 40) + "' is no number",
                 R"(write "label": 0.5 or "label": [0.5, 2], or set task to another)");
   }
+  if (!std::isfinite(*value)) {
+    throw Error(ErrorCode::bad_data, where,
+                "the label '" + clip_text(text, 40) + "' is no finite number",
+                "give a finite number, or none: rows without a label are left out");
+  }
   const auto narrow = static_cast<float>(*value);
   if (!std::isfinite(narrow)) {
     throw Error(ErrorCode::bad_data, where,

@@ -208,6 +208,9 @@ class Heads(Case):
         write_jsonl(weighted, [dict(row, importance=-1) for row in rows])
         self.refused("train", "weighted.jsonl:1", "'-1' of the column 'importance' is no number of at least 0",
                      **self.base(train_file=weighted, weight_column="importance", output_dir=self.folder / "refused"))
+        write_jsonl(weighted, [dict(row, importance=1e39) for row in rows])
+        self.refused("train", "weighted.jsonl:1", "the weight 1e+39 of the column 'importance' does not fit 32 bits",
+                     **self.base(train_file=weighted, weight_column="importance", output_dir=self.folder / "refused"))
         self.refused("train", "there is no column 'weight'",
                      **self.base(weight_column="weight", output_dir=self.folder / "refused"))
         self.refused("plan", "[label_smoothing_factor] it is not defined beside class_weights",

@@ -218,6 +218,41 @@ class Labels(FolderCase):
         edit_config(few, num_labels=20000, id2label=None, label2id=None)
         self.refused("num_labels", "16384", model=few, vocab_size=None)
 
+    def test_control_characters_of_labels_do_not_reach_a_terminal(self):
+        path = self.folder / "red.jsonl"
+        common.write_jsonl(path, [dict(row, label={"food": "\x1b[31mred", "tool": "a\nb"}.get(row["label"], "c")) for row in common.make_rows(60)])
+        out = self.folder / "red"
+        done = self.ok("train", **self.base(train_file=path, validation_file=None, max_steps=1, output_dir=out))
+        more = self.ok("train", **self.base(model=out / "best", train_file=path, vocab_size=None, validation_file=None, max_steps=1,
+                                            output_dir=self.folder / "more"))
+        shown = self.ok("inspect", model=out / "best", train_file=path)
+        for text in (done.stderr, done.stdout, more.stderr, shown.stdout, shown.stderr):
+            self.assertNotIn("\x1b", text)
+        self.assertIn("\\x1b[31mred", shown.stdout)
+        self.assertIn("a\\x0ab", shown.stdout)
+        self.assertIn("\\x1b[31mred", more.stderr)
+        self.assertEqual(sorted(id2label(out / "last")), ["\x1b[31mred", "a\nb", "c"])
+
+    def test_qwk_of_constant_predictions_is_zero(self):
+        rows = [{"text": "the same", "label": i} for i, count in enumerate((3, 5, 5)) for _ in range(count)]
+        common.write_jsonl(self.train_file, rows)
+        out = self.folder / "same"
+        self.ok("train", **self.base(validation_file=None, validation_split=0, max_steps=1, output_dir=out))
+        metrics = json.loads(self.ok("eval", **self.base(model=out / "last", vocab_size=None, validation_file=None, test_file=self.train_file)).stdout)
+        self.assertEqual(metrics["qwk"], 0)
+
+    def test_names_of_label2id_alone_are_used(self):
+        best = self.train("run", max_steps=2) / "best"
+        names = id2label(best)
+        headless = shutil.copytree(best, self.folder / "only-ids")
+        edit_config(headless, id2label=None, num_labels=None)
+        self.assertEqual(self.accuracy(headless)[1], names)
+
+    def test_switches_take_every_word_for_true_and_false(self):
+        for word in ("no", "off", "0", "false"):
+            done = run("plan", *options(**self.base(output_dir=None)), "--fresh_head", word, "--bf16", word)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_warnings(self):
         path = self.folder / "one.jsonl"
         rows = [{"text": "a cat", "label": "x"}] * 20 + [{"text": "a dog", "label": None}] * 3 + [{"text": "", "label": "x"}]

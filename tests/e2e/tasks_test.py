@@ -137,6 +137,9 @@ class Regression(TaskCase):
             self.train_file.write_text("".join([*lines[:2], '{"text": "good", "label": %s}\n' % label, *lines[2:]]))
             self.refused("train.jsonl:3", text, task="regression")
         self.train_file.write_text("".join(lines))
+        table = self.folder / "nan.csv"
+        table.write_text("text,label\ngood,0.5\nbad,nan\n")
+        self.refused("nan.csv:3", "the label 'nan' is no finite number", task="regression", train_file=table)
         images = common.write_cifar(self.folder / "cifar", data_batch_1=8)
         self.refused("'resnet-8' reads images", "the task regression", model="resnet-8", hidden_sizes=None, vocab_size=None, max_seq_length=None,
                      train_file=images, validation_file=None, task="regression")
