@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/printable.h"
 #include "base/units.h"
 #include "base/utf8.h"
 
@@ -84,7 +85,7 @@ MetricValue KeptScores::metric() const {
   }
   if (labels_.empty() || rows() == 0) return undefined("no rows");
   for (size_t i = 0; i < labels_.size(); ++i) {
-    const std::string label = "'" + clip_text(labels_[i], kMostNameBytes) + "'";
+    const std::string label = "'" + printable_name(clip_text(labels_[i], kMostNameBytes)) + "'";
     if (counts_[i] == 0) return undefined("no row is " + label);
     if (counts_[i] == rows()) return undefined("every row is " + label);
   }

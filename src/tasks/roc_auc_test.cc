@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -69,6 +70,9 @@ TEST(Roc_auc, what_is_undefined_is_said) {
     scores.add(both, {score < 0.5, true});
   }
   EXPECT_EQ(scores.metric().text, "ROC-AUC undefined (every row is 'yes')");
+  KeptScores controls({"\x1b[31m\n"}, 1, {});
+  controls.add(std::array{0.5}, {false});
+  EXPECT_EQ(controls.metric().text, "ROC-AUC undefined (no row is '\\x1b[31m\\x0a')");
 }
 
 }  // namespace
