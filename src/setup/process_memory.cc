@@ -56,6 +56,7 @@ constexpr int64_t kPlanningBytesOfLayers = 48 * kMiB;
 // BERT, 30 for two blocks of a residual network.
 constexpr int64_t kNamingBytes = 16 * kMiB;
 constexpr int64_t kNamingBytesOfPart = 32 * kKiB;
+constexpr int64_t kNamingBytesOfLayerPart = 2 * kKiB;  // few nodes, weights alone: 1.8 measured
 
 int64_t table_bytes(const ProcessNeeds& needs) {
   return kBytesPerToken * needs.vocab_size + kCopiesOfTokens * needs.vocab_bytes +
@@ -125,7 +126,8 @@ int64_t startup_reservation(const ProcessNeeds& needs) {
 
 int64_t naming_bytes(const Model& model) {
   const models::ProgramSize size = model.size(1);
-  return kNamingBytes + kNamingBytesOfPart * (size.parts + size.layer_parts);
+  return kNamingBytes + kNamingBytesOfPart * size.parts +
+         kNamingBytesOfLayerPart * size.layer_parts;
 }
 
 int64_t affordable_row_bytes(int64_t budget, int64_t model_bytes) {
