@@ -52,7 +52,7 @@ fine; the fine one counts) and 3072 pixel bytes, 32 x 32 red, then green, then b
 
 A pixel becomes (byte / 255 - mean) / deviation with CIFAR-10's mean 0.4914, 0.4822, 0.4465 and deviation 0.2470, 0.2435, 0.2616 (red, green,
 blue), for CIFAR-100 too; where the model's folder has a `preprocessor_config.json`, with that file's numbers. Images are neither padded nor
-cropped, mirrored or changed in any other way; a file that asks for it (another `size`, `crop_pct`, `do_flip_channel_order`) is refused. Where a batch does not fill its last micro-batch, the rest are rows of zeros that count in no
+cropped, mirrored or changed in any other way; a file that asks for other values (`do_flip_channel_order`, `do_pad`) is refused, one that asks for another frame (`size`, `crop_pct`, `crop_size`) by `eval` and `predict`; `train` says that it takes images as they are, and writes that. Where a batch does not fill its last micro-batch, the rest are rows of zeros that count in no
 loss and no gradient; with batch norm there are none, since an epoch has whole batches
 alone.
 )";

@@ -33,7 +33,6 @@ std::unique_ptr<const data::ImageFile> open_images(const Model& model, const std
                     std::to_string(model.traits.image_channels),
                 "set image_size to 32, or choose one of the models for CIFAR");
   }
-  refuse_other_processing(model);
   return std::make_unique<const data::ImageFile>(path, rule, model.normalization);
 }
 
@@ -111,6 +110,8 @@ void ImageInput::open_training(const RunConfig& config, const RunOptions& option
                                const Model& model, const std::string&, const WorkFolder&,
                                RunData& run) const {
   auto train = open_images(model, config.train_file, model.label_rule);
+  if (const std::string notice = check_processing(model, true); !notice.empty())
+    say(options, notice);
   run.labels = train->labels();
   say(options,
       label_notices(config.train_file, run.labels, train->label_source(), train->label_counts()));
@@ -125,6 +126,7 @@ void ImageInput::open_training(const RunConfig& config, const RunOptions& option
 TrainedRows ImageInput::open_rows(const RunConfig&, const RunOptions&, const Model& model,
                                   const Tokenizer*, const std::string& file, data::LabelUse use,
                                   const std::string&) const {
+  (void)check_processing(model, false);
   const data::LabelRule rule = use == data::LabelUse::known ? model.label_rule : data::LabelRule{};
   return {.rows = open_images(model, file, rule),
           .buckets = {static_cast<int32_t>(model.traits.image_size)}};

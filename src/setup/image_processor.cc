@@ -73,13 +73,14 @@ void read_image_processor(const std::string& folder, Model& model) {
                                                       : read_normalization(io::load_json(path));
 }
 
-void refuse_other_processing(const Model& model) {
-  if (model.image_processor.empty()) return;
+std::string check_processing(const Model& model, bool trains) {
+  if (model.image_processor.empty()) return {};
   const io::JsonValue file = io::load_json(model.image_processor);
   const int64_t side = model.traits.image_size;
+  const std::string done = "it normalises images of " + std::to_string(side) + " x " +
+                           std::to_string(side) + " pixels as they are";
   const auto refuse = [&](const io::JsonValue& field, const std::string& off) {
-    field.fail("is " + field.dump() + ", which Snug does not do: it normalises images of " +
-                   std::to_string(side) + " x " + std::to_string(side) + " pixels as they are",
+    field.fail("is " + field.dump() + ", which Snug does not do: " + done,
                "where the weights are for such images, set " + off +
                    " in the file; else prepare the images elsewhere");
   };
@@ -87,15 +88,24 @@ void refuse_other_processing(const Model& model) {
     const auto field = file.find(key);
     if (field && field->as_bool()) refuse(*field, std::string(key) + " to false");
   }
+  std::string notice;
+  const auto other_frame = [&](const std::string& key, const io::JsonValue& field,
+                               const std::string& off) {
+    if (!trains) refuse(field, off);
+    if (notice.empty())
+      notice = "images are trained on as they are: " + model.image_processor + " has " + key + " " +
+               field.dump() + ", which Snug does not do; what is written says so";
+  };
   const auto crop = file.find("crop_size");
   if (file.get_bool("do_center_crop", false) && crop && !is_side(*crop, side))
-    refuse(*crop, "do_center_crop to false");
-  if (!file.get_bool("do_resize", true)) return;
+    other_frame("crop_size", *crop, "do_center_crop to false");
+  if (!file.get_bool("do_resize", true)) return notice;
   const auto size = file.find("size");
-  if (size && !is_side(*size, side)) refuse(*size, "do_resize to false");
+  if (size && !is_side(*size, side)) other_frame("size", *size, "do_resize to false");
   const auto share = file.find("crop_pct");
   if (share && share->as_double() != 1 && static_cast<double>(side) < kUncropped)
-    refuse(*share, "crop_pct to 1");
+    other_frame("crop_pct", *share, "crop_pct to 1");
+  return notice;
 }
 
 std::string image_processor_json(const Model& model) {

@@ -17,9 +17,11 @@ inline constexpr const char* kImageProcessorFile = "preprocessor_config.json";
 void read_image_processor(const std::string& folder, Model& model);
 
 /// Images are normalised and nothing else: throws Error{bad_data} for the first key of the file by
-/// which images of the model's size would become others, with its value. A caller's own images are
-/// what the caller made them, so this is asked where rows are opened.
-void refuse_other_processing(const Model& model);
+/// which the values of images would become others, and for one by which they would be resized or
+/// cut. Where the model is trained on images as they are, that is said instead, in what is
+/// returned: what it writes then says so. A caller's own images are what the caller made them, so
+/// this is asked where rows are opened.
+std::string check_processing(const Model& model, bool trains);
 
 [[nodiscard]] std::string image_processor_json(const Model& model);
 
