@@ -90,7 +90,8 @@ subnormal. The kinds:
 states, counts of the schedule and of the corrections, decay and running statistics are bit for bit as before, and only the scale moves. It is said, and counted in
 `metrics.jsonl`. An overflow at the floor, under a number or under `none` ends the run with exit code 3. Since an overflow that is found late must not have
 moved anything, gradients under a dynamic scale wait for each other as they do for `max_grad_norm`, also without it; what running statistics were before an update
-is kept beside them. The scale and its counts are a part of a checkpoint; both keys stay as a run began with them.
+is kept beside them. The scale and its counts are a part of a checkpoint. Both keys may change on resume: a run that changes to a dynamic scale begins
+with its first, one that changes from one kind to the other keeps what it had, and a floor that was raised lifts a scale that lies below it.
 )";
 
 std::string page() {

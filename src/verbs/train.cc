@@ -110,7 +110,8 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   train::require_frozen_sources(setup.model, session);
   if (!state || setup.model.lora.is_on() || config.frozen_dtype != "float32")
     base_sha256 = train::initialize_weights(setup.model, session);
-  if (state) train::require_kind_of_scale(*state, session, folder);
+  if (state && before.loss_scale == config.loss_scale)
+    train::require_kind_of_scale(*state, session, folder);
   if (state) train::load_checkpoint(folder.last(), session, setup.model, base_sha256);
   // Weights that cannot be trained have ended the run by now, so a plan that is shown begins.
   if (options.callbacks.on_plan) options.callbacks.on_plan(planned.report);
