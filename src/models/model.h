@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "graph/builder.h"
 
@@ -36,10 +37,14 @@ struct Head {
   HeadKind kind = HeadKind::row;
   std::string problem_type{};  // Hugging Face's word in config.json; empty: not said
   // problem_type follows from there being one label: true of trained weights alone, since headless
-  // bases have any number of labels.
+  // bases have any number of labels. A config.json that is written says it, so heads are equal
+  // however they came by it.
   bool is_implied = false;
   std::map<std::string, std::string> settings{};  // of its task, by key: Task::kept
-  bool operator==(const Head&) const = default;
+  bool operator==(const Head& other) const {
+    return std::tie(kind, problem_type, settings) ==
+           std::tie(other.kind, other.problem_type, other.settings);
+  }
 };
 
 /// How the tokens of a text become one vector. own: as the family's head does.
