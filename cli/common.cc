@@ -12,6 +12,7 @@
 #include <span>
 
 #include "terminal.h"
+#include "words.h"
 
 namespace snug::cli {
 namespace {
@@ -109,12 +110,6 @@ bool read_arguments(const std::string& verb, const std::string& summary,
       config_help(terminal_columns(STDOUT_FILENO) > 0 ? terminal_columns(STDOUT_FILENO) : 100) +
       "\nFields of Hugging Face's TrainingArguments are turned into keys or refused by name:\n"
       "docs/training-arguments.md\n");
-  for (CLI::Option* option : app.get_options([](const CLI::Option* each) {
-         return each->get_type_size() > 0 && !each->get_positional();
-       }))
-    option->check([](const std::string& value) {
-      return value.empty() ? std::string("an empty word is no file") : std::string();
-    });
   std::reverse(split.rest.begin(), split.rest.end());  // CLI11 takes them from the back
   try {
     app.parse(split.rest);
@@ -134,6 +129,7 @@ bool read_arguments(const std::string& verb, const std::string& summary,
     throw Error(ErrorCode::bad_config, "snug " + verb, error.what(),
                 "`snug " + verb + " --help` lists the options");
   }
+  refuse_empty_values(app, "an empty word is no file");
   arguments.config = RunConfig::load(file, split.overrides, recompute_variable(verb, arguments));
   for (const std::string& notice : arguments.config.notices)
     std::cerr << wrapped(notice + "\n", terminal_columns(STDERR_FILENO));

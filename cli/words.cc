@@ -20,13 +20,17 @@ bool parse_words(CLI::App& app, const std::vector<std::string>& words) {
     throw Error(ErrorCode::bad_config, app.get_name(), error.what(),
                 "`" + app.get_name() + " --help` lists the options");
   }
+  refuse_empty_values(app, "the value is empty");
+  return true;
+}
+
+void refuse_empty_values(const CLI::App& app, const std::string& what) {
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string>& values = option->results();
     if (!option->get_positional() && std::count(values.begin(), values.end(), "") > 0)
-      throw Error(ErrorCode::bad_config, option->get_name(), "the value is empty",
+      throw Error(ErrorCode::bad_config, option->get_name(), what,
                   "leave " + option->get_name() + " away, or give it a value");
   }
-  return true;
 }
 
 }  // namespace snug::cli

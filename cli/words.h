@@ -12,4 +12,7 @@ namespace snug::cli {
 /// does not know, and for an empty value of an option.
 [[nodiscard]] bool parse_words(CLI::App& app, const std::vector<std::string>& words);
 
+/// Throws Error{bad_config} that says `what` for an option with an empty value.
+void refuse_empty_values(const CLI::App& app, const std::string& what);
+
 }  // namespace snug::cli

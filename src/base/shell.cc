@@ -20,6 +20,10 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
+std::string convert_line(const std::string& from, const std::string& to) {
+  return "snug convert " + shell_word(from) + " --output " + shell_word(to);
+}
+
 std::string python_literal(const std::string& text) {
   std::string literal = "'";
   for (const char c : text) {

@@ -11,4 +11,7 @@ namespace snug {
 /// A literal of Python that is the text, in single quotes.
 [[nodiscard]] std::string python_literal(const std::string& text);
 
+/// The command of the program that writes the weights of one file as safetensors into another.
+[[nodiscard]] std::string convert_line(const std::string& from, const std::string& to);
+
 }  // namespace snug

@@ -2,7 +2,6 @@
 // Chooses the reader of a file by its suffix, and keeps the log of bad rows.
 #include "data/rows.h"
 
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <string_view>
@@ -52,16 +51,6 @@ void BadRowLog::report(const Error& error) {
                      clip_text(text.substr(from, end - from), kMaxExampleBytes));
 }
 
-namespace {
-
-// A large number as people write it: 1e+39.
-std::string short_text(double value) {
-  char text[32];
-  return {text, std::to_chars(text, std::end(text), value).ptr};
-}
-
-}  // namespace
-
 float parse_weight(std::string_view text, const std::string& column, const std::string& where) {
   const double given = number_in<double>(text).value_or(-1);
   const auto weight = static_cast<float>(given);
@@ -69,7 +58,7 @@ float parse_weight(std::string_view text, const std::string& column, const std::
   if (given >= 0 && std::isfinite(given))
     throw RowError(
         ErrorCode::bad_data, where,
-        "the weight " + short_text(given) + " of the column '" + column + "' does not fit 32 bits",
+        "the weight " + number_text(given) + " of the column '" + column + "' does not fit 32 bits",
         "scale the weights: what counts is their ratio");
   throw RowError(ErrorCode::bad_data, where,
                  text.empty() ? "there is no weight in the column '" + column + "'"

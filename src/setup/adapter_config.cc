@@ -122,9 +122,8 @@ AdapterConfig read_adapter_config(const std::string& folder) {
   if (const std::string weights = folder + "/" + kAdapterWeights; !io::has_file(weights)) {
     const std::string old = folder + "/adapter_model.bin";
     throw Error(ErrorCode::bad_data, folder, std::string("there is no ") + kAdapterWeights,
-                io::file_exists(old)
-                    ? "snug convert " + shell_word(old) + " --output " + shell_word(weights)
-                    : "save the adapters with save_pretrained(FOLDER) of peft");
+                io::file_exists(old) ? convert_line(old, weights)
+                                     : "save the adapters with save_pretrained(FOLDER) of peft");
   }
   return read;
 }

@@ -99,11 +99,6 @@ constexpr std::pair<std::string_view, const char*> kUnpack[] = {
 constexpr std::string_view kPartial[] = {".aria2", ".crdownload", ".download", ".incomplete",
                                          ".part",  ".partial",    ".tmp"};
 
-std::string convert_line(const std::string& folder, const std::string& name) {
-  return "snug convert " + shell_word(folder + "/" + name) + " --output " +
-         shell_word(folder + "/model.safetensors");
-}
-
 // Tarballs and zips hold paths of their own, the others are one file.
 std::string unpack_line(const std::string& folder, const std::string& name) {
   const auto* best = std::end(kUnpack);
@@ -172,7 +167,8 @@ std::string hint_of_name(const std::string& folder, const std::string& name) {
            shell_word(folder + "/" + name) + " " + shell_word(folder + "/" + own);
   if (const std::string line = hint_of_trainer(folder, name); !line.empty()) return line;
   if (ends(".pt") || ends(".pth") || ends(".bin"))
-    return "where " + name + " is its state_dict: " + convert_line(folder, name);
+    return "where " + name + " is its state_dict: " +
+           convert_line(folder + "/" + name, folder + "/model.safetensors");
   if (ends(".pkl") || ends(".pickle"))
     return "where " + name + " is its state_dict by torch.save: mv " +
            shell_word(folder + "/" + name) + " " + shell_word(folder + "/pytorch_model.bin");
