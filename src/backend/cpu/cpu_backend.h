@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend: ordered kernel lists an op (first that accepts wins), oneDNN for matrix
-// products, own SIMD kernels (Highway) for the rest, and the measured speed of this machine for
+// The CPU backend: ordered kernel lists an op (first that accepts wins), oneDNN or our
+// own for matrix products, SIMD kernels (Highway) for the rest, and the measured speed of this machine for
 // predictions.
 #pragma once
 

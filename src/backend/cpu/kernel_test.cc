@@ -304,7 +304,7 @@ TEST(CpuKernels, Products_match_the_reference_with_every_kernel) {
       EXPECT_TRUE(has_equal_bits(outcome.outputs[0], again.outputs[0]));
     }
   }
-  EXPECT_GT(kernels["plain:matmul"], 0);
+  EXPECT_GT(kernels["simd:matmul"], 0);
   if (kernels["onednn:matmul"] > 0) {  // a processor that oneDNN's blocked product knows
     EXPECT_GT(kernels["onednn:matmul_packed"], 0);
     EXPECT_GT(kernels["onednn:matmul_transposed"], 0);
@@ -366,7 +366,7 @@ TEST(CpuBackend, Products_of_BERT_get_the_form_that_is_fast_for_their_shape) {
   EXPECT_EQ(kernel_of({2048, 768}, {768, 3072}, {}), "onednn:matmul_packed");  // wide rows
   EXPECT_EQ(kernel_of({2048, 768}, {2048, 3072}, sides(true, false)), "onednn:matmul_transposed");
   EXPECT_EQ(kernel_of({32, 768}, {768, 3072}, {}), "onednn:matmul");  // too few rows
-  EXPECT_EQ(kernel_of({0, 768}, {768, 3072}, {}), "plain:matmul");
+  EXPECT_EQ(kernel_of({0, 768}, {768, 3072}, {}), "simd:matmul");
 }
 
 // The planner takes it that shorter rows of f32 fit where the longest do.

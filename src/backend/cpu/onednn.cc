@@ -40,6 +40,11 @@ bool has_isa(dnnl::cpu_isa isa) {
 
 }  // namespace
 
+bool has_blocked_products() {
+  static const bool answer = has_isa(dnnl::cpu_isa::avx512_core);
+  return answer;
+}
+
 bool has_bf16_products() {
   static const bool answer = has_isa(dnnl::cpu_isa::avx512_core_bf16);
   return answer;

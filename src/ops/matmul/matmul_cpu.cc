@@ -8,7 +8,8 @@
 //                             weights)
 //   onednn:matmul_packed      b reordered into oneDNN's own layout in scratch first
 //   onednn:matmul             operands as they lie
-//   plain:matmul              whatever oneDNN refuses: empty operands, processors without AVX-512
+//   simd:matmul               what oneDNN refuses: processors without AVX-512, operands in 16 bits
+//                             without instructions for them (matmul_simd_cpu.cc)
 // Legend: B batches, M rows of dst, N columns of dst, K the summed dimension.
 #include <algorithm>
 #include <bit>
@@ -21,7 +22,7 @@
 #include "backend/cpu/transpose.h"
 #include "base/threads.h"
 #include "base/units.h"
-#include "ops/matmul/matmul.h"
+#include "ops/matmul/matmul_cpu.h"
 
 namespace snug {
 namespace {
@@ -31,47 +32,6 @@ using Dims = dnnl::memory::dims;
 constexpr auto kF32 = dnnl::memory::data_type::f32;
 constexpr int64_t kScratchAlignment = 64;
 
-struct Product {
-  int64_t batches = 1;
-  int64_t m = 0;
-  int64_t n = 0;
-  int64_t k = 0;
-  bool transpose_a = false;
-  bool transpose_b = false;
-  bool has_bias = false;     // a row, added to every row
-  bool accumulates = false;  // onto another input
-  size_t sum_input = 0;      // that one
-  bool b_is_shared = true;   // rank 2: leading dimensions of a are rows
-  size_t a_input = 0;        // b follows a, bias follows b
-  DType operands = DType::f32;
-  DType stored = DType::f32;  // dst, and what it is summed onto
-};
-
-Product product_of(const NodeSpec& spec) {
-  Product p;
-  if (*spec.op->name == "matmul_accumulate") {
-    p.accumulates = true;
-    p.a_input = 1;
-  } else if (spec.inputs.has(2)) {
-    p.has_bias = spec.inputs[2].shape.size() == 1;
-    p.accumulates = !p.has_bias;
-    p.sum_input = 2;
-  }
-  p.transpose_a = spec.attrs.boolean("transpose_a");
-  p.transpose_b = spec.attrs.boolean("transpose_b");
-  const Shape& a = spec.inputs[p.a_input].shape;
-  const Shape& b = spec.inputs[p.a_input + 1].shape;
-  const MatmulDims dims = matmul_dims(a, b, p.transpose_a, p.transpose_b);
-  p.batches = dims.batch;
-  p.m = dims.m;
-  p.n = dims.n;
-  p.k = dims.k;
-  p.b_is_shared = b.size() == 2;
-  p.operands = spec.inputs[p.a_input].dtype;
-  p.stored = spec.outputs[0].dtype;
-  return p;
-}
-
 dnnl::memory::data_type onednn_type(DType dtype) {
   using Type = dnnl::memory::data_type;
   return dtype == DType::bf16 ? Type::bf16 : dtype == DType::f16 ? Type::f16 : Type::f32;
@@ -79,17 +39,17 @@ dnnl::memory::data_type onednn_type(DType dtype) {
 
 // A (B, rows, cols) matrix as oneDNN sees it; `transposed` says how the last two dimensions lie in
 // memory.
-Desc matrix(const Product& p, DType dtype, int64_t rows, int64_t cols, bool transposed) {
+Desc matrix(const MatmulNode& p, DType dtype, int64_t rows, int64_t cols, bool transposed) {
   const Dims strides = transposed ? Dims{1, rows} : Dims{cols, 1};
   const auto type = onednn_type(dtype);
   if (p.b_is_shared) return {{rows, cols}, type, strides};
   return {{p.batches, rows, cols}, type, {rows * cols, strides[0], strides[1]}};
 }
-Desc operand(const Product& p, int64_t rows, int64_t cols, bool transposed) {
+Desc operand(const MatmulNode& p, int64_t rows, int64_t cols, bool transposed) {
   return matrix(p, p.operands, rows, cols, transposed);
 }
 
-Desc bias_desc(const Product& p) {
+Desc bias_desc(const MatmulNode& p) {
   if (p.b_is_shared) return {{1, p.n}, kF32, Dims{p.n, 1}};
   return {{1, 1, p.n}, kF32, Dims{p.n, p.n, 1}};
 }
@@ -100,7 +60,7 @@ bool packs(Form form) { return form == Form::packed_b || form == Form::sliced; }
 
 // oneDNN's descriptor of the product, or nothing where only an implementation that allocates its
 // own packing buffers (or the reference loop) would take it.
-std::optional<dnnl::matmul::primitive_desc> describe_product(const Product& p, Form form,
+std::optional<dnnl::matmul::primitive_desc> describe_product(const MatmulNode& p, Form form,
                                                              const Onednn& onednn) {
   if (p.batches * p.m * p.n * p.k == 0) return std::nullopt;
   const Desc a = form == Form::transposed ? operand(p, p.n, p.k, !p.transpose_b)
@@ -136,7 +96,7 @@ bool has_wide_rows(int64_t n, bool b_is_transposed) {
 }
 // More pages than the second-level TLB holds: where a is transposed, oneDNN cuts K and does not
 // meet them at once.
-bool has_many_pages(const Product& p) {
+bool has_many_pages(const MatmulNode& p) {
   constexpr int64_t kPagesBytes = int64_t{8} << 20;
   return p.k * p.n * element_bytes(p.operands) > kPagesBytes && !p.transpose_a &&
          !copies_b(p.n, p.transpose_b);
@@ -144,7 +104,7 @@ bool has_many_pages(const Product& p) {
 
 // The rules are measured on two cores with AVX-512, and with AMX (bench/kernels.cc); each form is
 // right for every shape.
-std::optional<Form> special_form(const Product& p) {
+std::optional<Form> special_form(const MatmulNode& p) {
   if (!p.b_is_shared || p.m < 64) return std::nullopt;  // packing costs as much as some ten rows
   // Tiles are so fast that oneDNN's copying of b for every block of rows is a fifth of the time,
   // and that a transposed a is best read while it is in the second cache.
@@ -166,7 +126,7 @@ std::optional<Form> special_form(const Product& p) {
   return std::nullopt;
 }
 
-dnnl::reorder::primitive_desc describe_packing(const Product& p, const Desc& packed,
+dnnl::reorder::primitive_desc describe_packing(const MatmulNode& p, const Desc& packed,
                                                const Onednn& onednn) {
   return {onednn.engine, operand(p, p.k, p.n, p.transpose_b), onednn.engine, packed,
           onednn_attributes()};
@@ -177,7 +137,7 @@ dnnl::reorder::primitive_desc describe_packing(const Product& p, const Desc& pac
 // One product of oneDNN's with the packing of its b, if its form has one.
 class OneProduct {
  public:
-  OneProduct(const Product& p, Form form, const CpuContext& context) : packs_(packs(form)) {
+  OneProduct(const MatmulNode& p, Form form, const CpuContext& context) : packs_(packs(form)) {
     const auto desc = describe_product(p, form, *context.onednn);
     product_ = BoundPrimitive(context.onednn, dnnl::matmul(*desc));
     src_ = product_.add(DNNL_ARG_SRC, desc->src_desc());
@@ -218,7 +178,7 @@ class OneProduct {
     int64_t scratchpad = 0;
     int64_t packed = 0;
   };
-  static Bytes bytes(const Product& p, Form form, const CpuContext& context) {
+  static Bytes bytes(const MatmulNode& p, Form form, const CpuContext& context) {
     const auto desc = describe_product(p, form, *context.onednn);
     size_t scratchpad = desc->scratchpad_desc().get_size();
     size_t packed = 0;
@@ -241,10 +201,10 @@ class OneProduct {
 
 // The products of a form: one, or those of the first slice of K, of the next ones and of the last,
 // where that is shorter.
-std::vector<Product> products_of(const Product& p, Form form) {
+std::vector<MatmulNode> products_of(const MatmulNode& p, Form form) {
   if (form != Form::sliced) return {p};
-  std::vector<Product> slices(p.k % kSlice > 0 ? 3 : 2, p);
-  for (Product& slice : slices) {
+  std::vector<MatmulNode> slices(p.k % kSlice > 0 ? 3 : 2, p);
+  for (MatmulNode& slice : slices) {
     slice.k = kSlice;
     slice.accumulates = true;
   }
@@ -255,9 +215,9 @@ std::vector<Product> products_of(const Product& p, Form form) {
 
 class OnednnMatmul final : public Kernel {
  public:
-  OnednnMatmul(const Product& product, Form form, const CpuContext& context)
+  OnednnMatmul(const MatmulNode& product, Form form, const CpuContext& context)
       : product_(product), form_(form), threads_(context.threads) {
-    for (const Product& each : products_of(product, form))
+    for (const MatmulNode& each : products_of(product, form))
       products_.emplace_back(each, form, context);
     scratch_offset_ = bytes(product, form, context).scratchpad;
   }
@@ -283,7 +243,7 @@ class OnednnMatmul final : public Kernel {
     return ErrorCode::ok;
   }
 
-  static int64_t scratch_bytes(const Product& p, Form form, const CpuContext& context) {
+  static int64_t scratch_bytes(const MatmulNode& p, Form form, const CpuContext& context) {
     const OneProduct::Bytes needed = bytes(p, form, context);
     const int64_t swapped = form == Form::transposed ? p.m * p.n * element_bytes(DType::f32) : 0;
     return needed.scratchpad + needed.packed + swapped;
@@ -291,9 +251,9 @@ class OnednnMatmul final : public Kernel {
 
  private:
   // The most that any of the products needs.
-  static OneProduct::Bytes bytes(const Product& p, Form form, const CpuContext& context) {
+  static OneProduct::Bytes bytes(const MatmulNode& p, Form form, const CpuContext& context) {
     OneProduct::Bytes most;
-    for (const Product& each : products_of(p, form)) {
+    for (const MatmulNode& each : products_of(p, form)) {
       const OneProduct::Bytes needed = OneProduct::bytes(each, form, context);
       most.scratchpad = std::max(most.scratchpad, needed.scratchpad);
       most.packed = std::max(most.packed, needed.packed);
@@ -314,7 +274,7 @@ class OnednnMatmul final : public Kernel {
     return ErrorCode::ok;
   }
 
-  Product product_;
+  MatmulNode product_;
   Form form_;
   int threads_;
   int64_t scratch_offset_ = 0;
@@ -323,10 +283,10 @@ class OnednnMatmul final : public Kernel {
 
 template <Form form>
 std::string onednn_accepts(const NodeSpec& spec, const CpuContext& context) {
-  const Product p = product_of(spec);
+  const MatmulNode p = matmul_node_of(spec);
   if (p.operands == DType::bf16 && !has_bf16_products()) return "no bf16 instructions here";
   if (form != Form::plain_operands && special_form(p) != form) return "not faster for this shape";
-  for (const Product& each : products_of(p, form)) {
+  for (const MatmulNode& each : products_of(p, form)) {
     if (!describe_product(each, form, *context.onednn))
       return "oneDNN has no blocked implementation for it";
   }
@@ -334,60 +294,11 @@ std::string onednn_accepts(const NodeSpec& spec, const CpuContext& context) {
 }
 template <Form form>
 int64_t onednn_scratch(const NodeSpec& spec, const CpuContext& context) {
-  return OnednnMatmul::scratch_bytes(product_of(spec), form, context);
+  return OnednnMatmul::scratch_bytes(matmul_node_of(spec), form, context);
 }
 template <Form form>
 std::unique_ptr<Kernel> onednn_create(const NodeSpec& spec, const CpuContext& context) {
-  return std::make_unique<OnednnMatmul>(product_of(spec), form, context);
-}
-
-// ---- plain:matmul ----
-
-// One row of dst: dst[j] (+)= sum_k a[k] b[k, j] in the order of k, whatever the number of threads.
-void plain_row(const Product& p, const float* a, int64_t a_step, const float* b, float* dst) {
-  if (p.transpose_b) {
-    for (int64_t j = 0; j < p.n; ++j) {
-      double sum = 0;
-      for (int64_t k = 0; k < p.k; ++k)
-        sum += static_cast<double>(a[k * a_step]) * static_cast<double>(b[j * p.k + k]);
-      dst[j] += static_cast<float>(sum);
-    }
-    return;
-  }
-  for (int64_t k = 0; k < p.k; ++k) {
-    const float factor = a[k * a_step];
-    const float* line = b + k * p.n;
-    for (int64_t j = 0; j < p.n; ++j) dst[j] += factor * line[j];
-  }
-}
-
-std::unique_ptr<Kernel> plain_create(const NodeSpec& spec, const CpuContext& context) {
-  return make_kernel([p = product_of(spec), threads = context.threads](const Launch& launch) {
-    const float* a = input<float>(launch, p.a_input);
-    const float* b = input<float>(launch, p.a_input + 1);
-    const float* bias = p.has_bias ? input<float>(launch, p.a_input + 2) : nullptr;
-    const float* acc = p.accumulates ? input<float>(launch, p.sum_input) : nullptr;
-    auto* dst = output<float>(launch);
-    parallel_for(threads, p.batches * p.m, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t batch = row / p.m;
-        const int64_t i = row % p.m;
-        float* line = dst + row * p.n;
-        const auto row_bytes = static_cast<size_t>(p.n) * sizeof(float);
-        if (acc == nullptr && bias == nullptr) {
-          std::fill_n(line, p.n, 0.0F);
-        } else if (bias != nullptr) {
-          std::memcpy(line, bias, row_bytes);
-        } else if (acc != dst) {
-          std::memcpy(line, acc + row * p.n, row_bytes);
-        }
-        const float* a_matrix = a + batch * p.m * p.k;
-        plain_row(p, p.transpose_a ? a_matrix + i : a_matrix + i * p.k, p.transpose_a ? p.m : 1,
-                  b + batch * p.k * p.n, line);
-      }
-    });
-    return ErrorCode::ok;
-  });
+  return std::make_unique<OnednnMatmul>(matmul_node_of(spec), form, context);
 }
 
 // a, b and a bias; or the sum, a and b.
@@ -423,8 +334,10 @@ std::span<const CpuKernelDef> matmul_cpu_kernels() {
     };
     for (const char* types : {kF32Types, kBf16Types, kF16Types}) add("matmul", types);
     for (const char* types : {kF32Types, kBf16Summed, kF16Summed}) add("matmul_accumulate", types);
-    for (const char* op : {"matmul", "matmul_accumulate"})
-      all.push_back({op, "plain:matmul", kF32Types, always, no_scratch, plain_create});
+    for (const char* types : {kF32Types, kBf16Types, kF16Types})
+      all.push_back(simd_matmul("matmul", types));
+    for (const char* types : {kF32Types, kBf16Summed, kF16Summed})
+      all.push_back(simd_matmul("matmul_accumulate", types));
     return all;
   }();
   return kernels;

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cpu/product/blocking.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/units.h"
+
+namespace snug {
+namespace {
+
+// Measured on caches of 32 KiB, 512 KiB and 32 MiB; others are as large or larger. Floats.
+constexpr int64_t kDeep = 384;           // rows of a packed panel: 24 KiB of the first cache
+constexpr int64_t kShallow = 64;         // rows of b read where they lie
+constexpr int64_t kBlockOfA = 48 << 10;  // of the second cache
+constexpr int64_t kPacked = 256 << 10;   // of the last cache
+constexpr int64_t kHeld = 64 << 10;
+constexpr int64_t kMostColumns = 2048;
+constexpr int64_t kLeastColumns = 64;
+constexpr int64_t kWidestVectors = 8;
+constexpr int64_t kLine = 16;  // floats
+// Packing an element of b takes as long as using it for some ten rows.
+constexpr int64_t kFewRows = 48;
+// With fewer rows, roles are exchanged so that the few rows are packed; with the fewest, tiles are
+// a row or some high and wide.
+constexpr int64_t kSwappedRows = 64;
+constexpr int64_t kFewestRows = 8;
+constexpr double kFlopsWorthAThread = 1 << 16;
+
+// n in pieces of at most `most`, as equal as can be, each a multiple of `grain`.
+int64_t cut_evenly(int64_t n, int64_t most, int64_t grain) {
+  const int64_t pieces = std::max<int64_t>((n + most - 1) / most, 1);
+  return std::max(round_up((n + pieces - 1) / pieces, grain), grain);
+}
+
+bool is_worth_swapping(const ProductSpec& p, const TileShape& tile) {
+  const bool is_plain = !p.transpose_a && p.transpose_b && !p.reads_a && !p.reads_b;
+  const int64_t unused = round_up(p.m, 2 * tile.lanes) - p.m;
+  return is_plain && !p.holds_tiles && p.n > p.m && p.m > kFewestRows && p.m <= kSwappedRows &&
+         unused * 5 <= p.m;
+}
+
+// Whole tiles that the largest part computes, and what every part packs for itself.
+ProductGrid choose_grid(const ProductSpec& p, int threads, const TileShape& tile, int64_t width) {
+  ProductGrid best;
+  if (p.batches >= 8 * threads) return best;
+  const int64_t parts = threads / std::gcd<int64_t>(p.batches, threads);
+  const auto share = [](int64_t n, int64_t grain, int64_t count) {
+    return static_cast<double>(((n + grain - 1) / grain + count - 1) / count * grain);
+  };
+  const double of_b = p.reads_b ? 64 : p.transpose_b ? 16 : 8;
+  const double of_a = p.reads_a || p.transpose_a ? 16 : 4;
+  double least = 0;
+  for (int64_t rows = 1; rows <= parts; ++rows) {
+    if (parts % rows != 0) continue;
+    const double m = share(p.m, tile.rows, rows);
+    const double n = share(p.n, width, parts / rows);
+    const double work = m * n + of_b * n + of_a * m;
+    if (least == 0 || work < least) {
+      least = work;
+      best = {rows, parts / rows};
+    }
+  }
+  return best;
+}
+
+// Scratch of a part. Never less for a product of more rows, columns or a longer sum: the planner
+// takes it that shorter rows of a batch fit where the longest do.
+void lay_out(const ProductSpec& p, const TileShape& tile, ProductBlocking& b) {
+  const int64_t widest = kWidestVectors * tile.lanes;
+  const int64_t depth = std::min(round_up(p.k, 8), kDeep);
+  const int64_t packed_depth = p.holds_tiles ? round_up(p.k, 8) : depth;
+  const int64_t least = std::max(kLeastColumns, widest);
+  int64_t at = packed_depth * std::min(round_up(p.n, widest), least);
+  at = std::max(at, std::min(packed_depth * round_up(p.n, widest), kPacked));
+  b.a_at = at = round_up(at, kLine);
+  const int64_t rows = round_up(p.m, tile.rows);
+  if (p.transpose_a || b.copies_a)
+    at += std::min(rows * depth, std::max(kBlockOfA, tile.rows * depth));
+  b.rows_at = at = round_up(at, kLine);
+  int64_t read = 0;
+  if (p.reads_b) read = p.transpose_b ? widest * packed_depth : kMostColumns;
+  if (p.reads_a && p.transpose_a) read = std::max(read, rows);
+  b.tiles_at = at = round_up(at + read, kLine);
+  if (p.holds_tiles) at += std::min(rows * round_up(p.n, widest), kHeld);
+  b.part_floats = round_up(at, kLine);
+}
+
+}  // namespace
+
+Range part_of(int64_t n, int64_t grain, int64_t index, int64_t count) {
+  const int64_t grains = (n + grain - 1) / grain;
+  return {std::min(n, grains * index / count * grain),
+          std::min(n, grains * (index + 1) / count * grain)};
+}
+
+ProductSpec swapped(const ProductSpec& spec) {
+  ProductSpec other = spec;
+  std::swap(other.m, other.n);
+  other.transpose_a = !spec.transpose_b;
+  other.transpose_b = !spec.transpose_a;
+  std::swap(other.reads_a, other.reads_b);
+  return other;
+}
+
+int threads_worth(const ProductSpec& p, int threads) {
+  const double flops = 2.0 * static_cast<double>(p.batches * p.m) * static_cast<double>(p.n) *
+                       static_cast<double>(p.k);
+  return std::clamp(static_cast<int>(std::min(flops / kFlopsWorthAThread, 1e6)), 1, threads);
+}
+
+ProductBlocking choose_blocking(const ProductSpec& given, int threads, const TileShape& tile) {
+  ProductBlocking b;
+  b.is_swapped = is_worth_swapping(given, tile);
+  const ProductSpec p = b.is_swapped ? swapped(given) : given;
+  b.vectors = b.is_swapped || p.m > 3 ? 2 : p.m > 1 ? 4 : kWidestVectors;
+  const int64_t width = b.vectors * tile.lanes;
+  b.grid = choose_grid(p, threads, tile, width);
+  const int64_t part_m = part_of(p.m, tile.rows, b.grid.row_parts - 1, b.grid.row_parts).end -
+                         part_of(p.m, tile.rows, b.grid.row_parts - 1, b.grid.row_parts).begin +
+                         tile.rows;
+  const int64_t part_n = part_of(p.n, width, b.grid.column_parts - 1, b.grid.column_parts).end -
+                         part_of(p.n, width, b.grid.column_parts - 1, b.grid.column_parts).begin +
+                         width;
+  b.packs_b = p.transpose_b || p.reads_b || part_m > kFewRows;
+  b.copies_a = !p.transpose_a && p.reads_a;
+  b.k_block = cut_evenly(p.k, b.packs_b ? kDeep : kShallow, 8);
+  b.packed_k = p.holds_tiles ? round_up(p.k, 8) : b.k_block;
+  b.n_block = cut_evenly(std::min(part_n, round_up(p.n, width)),
+                         std::clamp(kPacked / std::max<int64_t>(b.packed_k, 1) / width * width,
+                                    std::max(kLeastColumns, width), kMostColumns),
+                         width);
+  int64_t most_rows = std::max(kBlockOfA / b.k_block, tile.rows);
+  if (p.holds_tiles) most_rows = std::min(most_rows, std::max(kHeld / b.n_block, tile.rows));
+  most_rows = most_rows / tile.rows * tile.rows;
+  b.m_block = cut_evenly(std::min(part_m, round_up(p.m, tile.rows)), most_rows, tile.rows);
+  // A panel that one block of rows reads is used while it is in the first cache.
+  if (b.m_block >= part_m && p.transpose_b && !p.reads_b)
+    b.n_block = std::min(b.n_block, std::max(kLeastColumns, width));
+  lay_out(given, tile, b);  // exchanged roles pack fewer columns
+  return b;
+}
+
+}  // namespace snug

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops around a tile: blocks of columns, of K, of rows, then panels and tiles (spec.h).
+#include "backend/cpu/product/product_kernels.h"
+
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/product/product_kernels.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+#include "backend/cpu/product/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace snug {
+namespace HWY_NAMESPACE {
+
+class PartRun {
+ public:
+  PartRun(const ProductSpec& spec, const ProductBlocking& blocking, const ProductLaunch& launch,
+          const ProductPart& part, float* scratch)
+      : spec_(spec),
+        blocking_(blocking),
+        launch_(launch),
+        part_(part),
+        scratch_(scratch),
+        width_(blocking.vectors * lanes_f32()),
+        a_row0_(part.batch * (spec.transpose_a ? spec.k : spec.m)),
+        b_row0_(part.batch * (spec.transpose_b ? spec.n : spec.k)),
+        dst_row0_(part.batch * (blocking.is_swapped ? spec.n : spec.m)) {}
+
+  void compute() {
+    const int64_t step = HWY_MAX(blocking_.packed_k, 1);
+    for (int64_t j = part_.columns.begin; j < part_.columns.end; j += blocking_.n_block) {
+      const Range columns{j, HWY_MIN(j + blocking_.n_block, part_.columns.end)};
+      int64_t k = 0;
+      do {
+        packed_ = {k, HWY_MIN(k + step, spec_.k)};
+        pack_b(columns);
+        for (int64_t i = part_.rows.begin; i < part_.rows.end; i += blocking_.m_block)
+          multiply({i, HWY_MIN(i + blocking_.m_block, part_.rows.end)}, columns);
+        k += step;
+      } while (k < spec_.k);
+    }
+  }
+
+ private:
+  // Elements [first, first + count) of a stored row: where they lie, or read into `buffer`.
+  static const float* row_of(const ProductOperand& from, int64_t row, int64_t first, int64_t count,
+                             float* buffer) {
+    if (from.read == nullptr) return from.data + row * from.stride + first;
+    from.read(from.source, row, first, count, buffer);
+    return buffer;
+  }
+
+  // Panels of the columns, each (packed_k, width); what a last one lacks is zero.
+  void pack_b(const Range& columns) {
+    const int64_t depth = packed_.end - packed_.begin;
+    int64_t first = columns.begin;
+    if (!blocking_.packs_b) first += (columns.end - columns.begin) / width_ * width_;
+    if (first >= columns.end) return;
+    if (spec_.transpose_b) {
+      for (int64_t j = first; j < columns.end; j += width_) pack_across(j, columns, depth);
+    } else {
+      pack_along(first, columns, depth);
+    }
+  }
+
+  float* panel_of(int64_t column, const Range& columns, int64_t depth) {
+    if (!blocking_.packs_b) return scratch_;  // the last one alone
+    return scratch_ + (column - columns.begin) * depth;
+  }
+
+  // b is (N, K).
+  void pack_across(int64_t column, const Range& columns, int64_t depth) {
+    float* const panel = panel_of(column, columns, depth);
+    const int64_t count = HWY_MIN(width_, columns.end - column);
+    const float* from = launch_.b.data + (b_row0_ + column) * launch_.b.stride + packed_.begin;
+    int64_t stride = launch_.b.stride;
+    if (launch_.b.read != nullptr) {
+      float* const rows = scratch_ + blocking_.rows_at;
+      for (int64_t j = 0; j < count; ++j)
+        launch_.b.read(launch_.b.source, b_row0_ + column + j, packed_.begin, depth,
+                       rows + j * depth);
+      from = rows;
+      stride = depth;
+    }
+    transpose_into(from, stride, count, depth, panel, width_);
+    clear_beyond(panel, count, depth);
+  }
+
+  void clear_beyond(float* panel, int64_t count, int64_t depth) {
+    if (count == width_) return;
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int64_t j = count; j < width_; ++j) panel[k * width_ + j] = 0;
+    }
+  }
+
+  // b is (K, N).
+  void pack_along(int64_t first, const Range& columns, int64_t depth) {
+    const F32 d;
+    const int64_t lanes = lanes_f32();
+    const int64_t count = columns.end - first;
+    for (int64_t k = 0; k < depth; ++k) {
+      const float* row = row_of(launch_.b, b_row0_ + packed_.begin + k, first, count,
+                                scratch_ + blocking_.rows_at);
+      int64_t j = 0;
+      for (; j + width_ <= count; j += width_) {
+        float* const to = panel_of(first + j, columns, depth) + k * width_;
+        for (int64_t v = 0; v < width_; v += lanes)
+          hn::StoreU(hn::LoadU(d, row + j + v), d, to + v);
+      }
+      if (j < count) {
+        float* const to = panel_of(first + j, columns, depth) + k * width_;
+        for (int64_t v = 0; v < width_; ++v) to[v] = j + v < count ? row[j + v] : 0.0F;
+      }
+    }
+  }
+
+  // Strips of rows have the greatest height or one less, as equal as can be.
+  static int64_t strips_of(const Range& rows) {
+    return (rows.end - rows.begin + kTileRows - 1) / kTileRows;
+  }
+  static Range strip(const Range& rows, int64_t strips, int64_t index) {
+    const int64_t all = rows.end - rows.begin;
+    const int64_t least = all / strips;
+    const int64_t higher = all % strips;
+    const int64_t begin = rows.begin + index * least + HWY_MIN(index, higher);
+    return {begin, begin + least + (index < higher ? 1 : 0)};
+  }
+
+  // Rows of a for one block of K: where they lie, copied, or in strips of (k, height).
+  void bring_a(const Range& rows, const Range& ks) {
+    const int64_t depth = ks.end - ks.begin;
+    float* const copy = scratch_ + blocking_.a_at;
+    if (!spec_.transpose_a) {
+      a_ = copy;
+      a_row_ = depth;
+      if (!blocking_.copies_a) {
+        a_ = launch_.a.data + (a_row0_ + rows.begin) * launch_.a.stride + ks.begin;
+        a_row_ = launch_.a.stride;
+        return;
+      }
+      for (int64_t i = rows.begin; i < rows.end; ++i) {
+        float* const to = copy + (i - rows.begin) * depth;
+        const float* from = row_of(launch_.a, a_row0_ + i, ks.begin, depth, to);
+        if (from != to) std::memcpy(to, from, static_cast<size_t>(depth) * sizeof(float));
+      }
+      return;
+    }
+    a_ = copy;
+    a_row_ = 1;
+    const int64_t strips = strips_of(rows);
+    for (int64_t k = 0; k < depth; ++k) {
+      const float* row = row_of(launch_.a, a_row0_ + ks.begin + k, rows.begin,
+                                rows.end - rows.begin, scratch_ + blocking_.rows_at);
+      for (int64_t s = 0; s < strips; ++s) {
+        const Range range = strip(rows, strips, s);
+        const int64_t height = range.end - range.begin;
+        float* const to = copy + (range.begin - rows.begin) * depth + k * height;
+        const float* const from = row + (range.begin - rows.begin);
+        for (int64_t i = 0; i < height; ++i) to[i] = from[i];
+      }
+    }
+  }
+
+  void multiply(const Range& rows, const Range& columns) {
+    int64_t k = packed_.begin;
+    do {
+      const Range ks{k, HWY_MIN(k + blocking_.k_block, packed_.end)};
+      bring_a(rows, ks);
+      for (int64_t j = columns.begin; j < columns.end; j += width_)
+        multiply_panel(rows, columns, j, ks);
+      k += HWY_MAX(blocking_.k_block, 1);
+    } while (k < packed_.end);
+  }
+
+  void multiply_panel(const Range& rows, const Range& columns, int64_t column, const Range& ks) {
+    const int64_t depth = ks.end - ks.begin;
+    const int64_t count = HWY_MIN(width_, columns.end - column);
+    TileArgs tile{.k = depth};
+    if (blocking_.packs_b || count < width_) {
+      tile.b = panel_of(column, columns, packed_.end - packed_.begin) +
+               (ks.begin - packed_.begin) * width_;
+      tile.b_stride = width_;
+    } else {
+      tile.b = launch_.b.data + (b_row0_ + ks.begin) * launch_.b.stride + column;
+      tile.b_stride = launch_.b.stride;
+    }
+    const int64_t strips = strips_of(rows);
+    for (int64_t s = 0; s < strips; ++s) {
+      const Range range = strip(rows, strips, s);
+      const int64_t below = range.begin - rows.begin;
+      tile.a = a_ + below * (spec_.transpose_a ? depth : a_row_);
+      tile.a_row = a_row_;
+      multiply_tile(tile, range, {column, column + count}, rows, columns, ks);
+    }
+  }
+
+  // The tile of these rows and columns over `ks`, in registers and then where it is summed up:
+  // in dst, or beside it.
+  void multiply_tile(TileArgs& args, const Range& rows, const Range& columns,
+                     const Range& block_rows, const Range& block_columns, const Range& ks) {
+    const int64_t height = rows.end - rows.begin;
+    const int64_t count = columns.end - columns.begin;
+    const bool begins = spec_.holds_tiles ? launch_.begin != nullptr : spec_.accumulates;
+    const bool loads = ks.begin > 0 || begins;
+    const RunTile run = find_tile(height, blocking_.vectors, loads, spec_.transpose_a);
+    ProductTile tile;
+    if (spec_.holds_tiles) {
+      tile = {dst_row0_ + rows.begin, height, columns.begin, count, nullptr, blocking_.n_block};
+      tile.data = scratch_ + blocking_.tiles_at + (rows.begin - block_rows.begin) * tile.stride +
+                  (columns.begin - block_columns.begin);
+      if (ks.begin == 0 && begins) launch_.begin(launch_.context, tile);
+      args.c = tile.data;
+      args.c_stride = tile.stride;
+      run(args);
+    } else if (blocking_.is_swapped) {
+      tile = tile_of_dst({columns.begin, columns.end}, {rows.begin, rows.end});
+      HWY_ALIGN float beside[kBesideFloats];
+      args.c = beside;
+      args.c_stride = width_;
+      if (loads) transpose_into(tile.data, tile.stride, count, height, beside, width_);
+      run(args);
+      transpose_into(beside, width_, height, count, tile.data, tile.stride);
+    } else {
+      tile = tile_of_dst(rows, columns);
+      args.c = tile.data;
+      args.c_stride = tile.stride;
+      if (count == width_) {
+        run(args);
+      } else {
+        run_beside(args, run, loads, tile);
+      }
+    }
+    if (ks.end == spec_.k && launch_.finish != nullptr) launch_.finish(launch_.context, tile);
+  }
+
+  ProductTile tile_of_dst(const Range& rows, const Range& columns) const {
+    const int64_t row = dst_row0_ + rows.begin;
+    return {row,
+            rows.end - rows.begin,
+            columns.begin,
+            columns.end - columns.begin,
+            launch_.dst + row * launch_.dst_stride + columns.begin,
+            launch_.dst_stride};
+  }
+
+  // A tile that is not whole vectors wide.
+  void run_beside(TileArgs& args, RunTile run, bool loads, const ProductTile& tile) {
+    HWY_ALIGN float beside[kBesideFloats];
+    const auto bytes = static_cast<size_t>(tile.columns) * sizeof(float);
+    for (int64_t i = 0; loads && i < tile.rows; ++i)
+      std::memcpy(beside + i * width_, tile.data + i * tile.stride, bytes);
+    args.c = beside;
+    args.c_stride = width_;
+    run(args);
+    for (int64_t i = 0; i < tile.rows; ++i)
+      std::memcpy(tile.data + i * tile.stride, beside + i * width_, bytes);
+  }
+
+  // Of the largest tile: kTileRows by 2 vectors, 3 by 4 or 1 by 8.
+  static constexpr size_t kBesideFloats = 2 * kTileRows * hn::MaxLanes(F32());
+
+  const ProductSpec& spec_;
+  const ProductBlocking& blocking_;
+  const ProductLaunch& launch_;
+  const ProductPart& part_;
+  float* scratch_;
+  int64_t width_;
+  int64_t a_row0_;
+  int64_t b_row0_;
+  int64_t dst_row0_;
+  Range packed_;  // rows of K that are packed
+  const float* a_ = nullptr;
+  int64_t a_row_ = 0;
+};
+
+void run_product_part(const ProductSpec& spec, const ProductBlocking& blocking,
+                      const ProductLaunch& launch, const ProductPart& part, float* scratch) {
+  PartRun(spec, blocking, launch, part, scratch).compute();
+}
+
+void add_row_to_tile(const float* row, const ProductTile& tile) {
+  const auto add = [](V32 a, V32 b) HWY_ATTR { return hn::Add(a, b); };
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    float* const line = tile.data + i * tile.stride;
+    map_vectors(line, line, row, tile.columns, add);
+  }
+}
+
+TileShape tile_shape() { return {kTileRows, lanes_f32()}; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace snug
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace snug {
+
+HWY_EXPORT(run_product_part);
+HWY_EXPORT(add_row_to_tile);
+HWY_EXPORT(tile_shape);
+
+TileShape product_tile_shape() { return HWY_DYNAMIC_DISPATCH(tile_shape)(); }
+AddRowToTile product_bias_kernel() { return HWY_DYNAMIC_DISPATCH(add_row_to_tile); }
+RunProductPart product_part_kernel() { return HWY_DYNAMIC_DISPATCH(run_product_part); }
+
+}  // namespace snug
+#endif

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of one part of a product, compiled once an instruction set.
+#pragma once
+
+#include "backend/cpu/product/blocking.h"
+
+namespace snug {
+
+/// Of what will run here.
+[[nodiscard]] TileShape product_tile_shape();
+
+/// Rows and columns of dst (of dst^T where roles are exchanged) in one batch.
+struct ProductPart {
+  int64_t batch = 0;
+  Range rows;
+  Range columns;
+};
+
+/// `spec` as blocking has it (swapped where that says so).
+using RunProductPart = void (*)(const ProductSpec& spec, const ProductBlocking& blocking,
+                                const ProductLaunch& launch, const ProductPart& part,
+                                float* scratch);
+[[nodiscard]] RunProductPart product_part_kernel();
+
+/// Adds row[j] to column j of every row of a tile.
+using AddRowToTile = void (*)(const float* row, const ProductTile& tile);
+[[nodiscard]] AddRowToTile product_bias_kernel();
+
+}  // namespace snug

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products against the plain loop, bit for bit: one chain of fused multiply-adds an element, on
+// every instruction set of this processor, whatever the blocks, the threads and the cuts of K.
+#include "backend/cpu/product/product.h"
+
+#include <gtest/gtest.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "backend/cpu/product/blocking.h"
+#include "backend/cpu/product/product_kernels.h"
+#include "backend/cpu/product/stored_floats.h"
+#include "base/half.h"
+#include "base/philox.h"
+
+namespace snug {
+namespace {
+
+std::vector<float> draw(int64_t count, uint64_t stream) {
+  PhiloxStream random(11, stream);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = static_cast<float>(random.normal());
+  return values;
+}
+
+/// Operands of a spec, and what dst holds before.
+struct Operands {
+  std::vector<float> a;
+  std::vector<float> b;
+  std::vector<float> before;
+};
+Operands operands_of(const ProductSpec& p) {
+  return {draw(p.batches * p.m * p.k, 1), draw(p.batches * p.k * p.n, 2),
+          draw(p.batches * p.m * p.n, 3)};
+}
+
+// The plain version.
+std::vector<float> plain(const ProductSpec& p, const Operands& with) {
+  std::vector<float> dst = with.before;
+  for (int64_t i = 0; i < p.batches * p.m; ++i) {
+    const float* a = with.a.data() + i / p.m * p.m * p.k;
+    const float* b = with.b.data() + i / p.m * p.k * p.n;
+    const int64_t row = i % p.m;
+    for (int64_t j = 0; j < p.n; ++j) {
+      float sum = p.accumulates ? dst[static_cast<size_t>(i * p.n + j)] : 0.0F;
+      for (int64_t k = 0; k < p.k; ++k) {
+        sum = std::fma(a[p.transpose_a ? k * p.m + row : row * p.k + k],
+                       b[p.transpose_b ? j * p.k + k : k * p.n + j], sum);
+      }
+      dst[static_cast<size_t>(i * p.n + j)] = sum;
+    }
+  }
+  return dst;
+}
+
+/// Scratch with bytes behind it that nothing may write.
+class Scratch {
+ public:
+  explicit Scratch(int64_t bytes)
+      : bytes_(bytes), memory_(static_cast<size_t>(bytes) + 128, kPattern) {
+    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
+    data_ = memory_.data() + (64 - address % 64) % 64;
+  }
+  [[nodiscard]] std::byte* data() { return reinterpret_cast<std::byte*>(data_); }
+  [[nodiscard]] bool is_intact() const {
+    const unsigned char* const end = memory_.data() + memory_.size();
+    return std::all_of(static_cast<const unsigned char*>(data_) + bytes_, end,
+                       [](unsigned char byte) { return byte == kPattern; });
+  }
+
+ private:
+  static constexpr unsigned char kPattern = 0xA5;
+  int64_t bytes_;
+  std::vector<unsigned char> memory_;
+  unsigned char* data_;
+};
+
+int64_t a_width(const ProductSpec& p) { return p.transpose_a ? p.m : p.k; }
+int64_t b_width(const ProductSpec& p) { return p.transpose_b ? p.k : p.n; }
+
+std::vector<float> run(const ProductSpec& p, const Operands& with, int threads) {
+  std::vector<float> dst = with.before;
+  const Product product(p, threads);
+  Scratch scratch(product.scratch_bytes());
+  product.run({.a = {.data = with.a.data(), .stride = a_width(p)},
+               .b = {.data = with.b.data(), .stride = b_width(p)},
+               .dst = dst.data(),
+               .dst_stride = p.n,
+               .scratch = scratch.data()});
+  EXPECT_TRUE(scratch.is_intact());
+  return dst;
+}
+
+std::string text(const ProductSpec& p) {
+  return std::to_string(p.batches) + " of " + std::to_string(p.m) + " x " + std::to_string(p.n) +
+         " over " + std::to_string(p.k) + (p.transpose_a ? " t" : " n") +
+         (p.transpose_b ? "t" : "n") + (p.accumulates ? " onto" : "");
+}
+
+// Every remainder of a tile, both sides of every block, and shapes of one row or column.
+std::vector<ProductSpec> specs() {
+  std::vector<ProductSpec> all;
+  const int64_t sizes[][4] = {
+      {1, 1, 1, 1},     {1, 1, 70, 33},   {1, 2, 35, 700},  {1, 3, 130, 9},    {1, 5, 16, 400},
+      {1, 7, 17, 65},   {1, 12, 33, 64},  {1, 16, 40, 393}, {1, 32, 96, 50},   {1, 48, 100, 770},
+      {1, 49, 31, 129}, {1, 64, 200, 20}, {1, 65, 2, 400},  {1, 200, 90, 385}, {3, 9, 20, 31},
+      {20, 4, 6, 8},    {1, 4, 0, 3},     {0, 4, 3, 3},     {1, 4, 5, 0},      {1, 300, 700, 40}};
+  for (const auto& [batches, m, n, k] : sizes) {
+    for (int way = 0; way < 8; ++way) {
+      all.push_back({.batches = batches,
+                     .m = m,
+                     .n = n,
+                     .k = k,
+                     .transpose_a = (way & 1) != 0,
+                     .transpose_b = (way & 2) != 0,
+                     .accumulates = (way & 4) != 0});
+    }
+  }
+  return all;
+}
+
+bool is_equal(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Without fused instructions (Highway's plain target) sums are rounded twice as often.
+bool is_close(const ProductSpec& p, const std::vector<float>& a, const std::vector<float>& b) {
+  const double bound = 1e-6 * static_cast<double>(p.k + 1);
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!(std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <= bound)) return false;
+  }
+  return true;
+}
+
+class EveryTarget : public testing::Test {
+ protected:
+  template <class F>
+  static void for_each(F f) {
+    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+      hwy::SetSupportedTargetsForTest(target);
+      hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+      SCOPED_TRACE(hwy::TargetName(target));
+      f((target & (HWY_AVX2 | HWY_AVX3 | HWY_NEON)) != 0);
+    }
+  }
+  void TearDown() override {
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+
+TEST_F(EveryTarget, computes_the_bits_of_the_plain_loop_with_any_number_of_threads) {
+  for (const ProductSpec& p : specs()) {
+    const Operands with = operands_of(p);
+    const std::vector<float> expected = plain(p, with);
+    for_each([&](bool is_fused) {
+      for (const int threads : {1, 2, 3, 8}) {
+        const std::vector<float> found = run(p, with, threads);
+        EXPECT_TRUE(is_fused ? is_equal(found, expected) : is_close(p, found, expected))
+            << text(p) << ", " << threads << " threads";
+      }
+    });
+  }
+}
+
+TEST_F(EveryTarget, sums_up_to_the_same_bits_wherever_K_is_cut) {
+  ProductSpec whole{.m = 70, .n = 50, .k = 500};
+  const Operands with = operands_of(whole);
+  for_each([&](bool) {
+    const std::vector<float> expected = run(whole, with, 2);
+    for (const int64_t cut : {1, 7, 64, 384, 499}) {
+      ProductSpec first = whole;
+      first.k = cut;
+      ProductSpec second = whole;
+      second.k = whole.k - cut;
+      second.accumulates = true;
+      std::vector<float> dst(expected.size());
+      for (const ProductSpec& part : {first, second}) {
+        const int64_t at = part.accumulates ? cut : 0;
+        const Product product(part, 2);
+        Scratch scratch(product.scratch_bytes());
+        product.run({.a = {.data = with.a.data() + at, .stride = whole.k},
+                     .b = {.data = with.b.data() + at * whole.n, .stride = whole.n},
+                     .dst = dst.data(),
+                     .dst_stride = whole.n,
+                     .scratch = scratch.data()});
+      }
+      EXPECT_TRUE(is_equal(dst, expected)) << cut;
+    }
+  });
+}
+
+TEST_F(EveryTarget, reads_operands_and_stores_tiles_in_16_bits) {
+  for (ProductSpec p : specs()) {
+    Operands with = operands_of(p);
+    const auto halves = [](std::vector<float>& values) {
+      std::vector<Bf16> stored;
+      for (float& value : values) {
+        stored.push_back(to_bf16(value));
+        value = to_f32(stored.back());
+      }
+      return stored;
+    };
+    const std::vector<Bf16> a = halves(with.a);
+    const std::vector<Bf16> b = halves(with.b);
+    const std::vector<Bf16> before = halves(with.before);
+    const std::vector<float> bias = draw(p.n, 4);
+    const std::vector<float> sums = plain(p, with);
+    p.reads_a = p.reads_b = p.holds_tiles = true;
+    for_each([&](bool is_fused) {
+      for (const int threads : {1, 3}) {
+        std::vector<Bf16> dst = before;
+        const Product product(p, threads);
+        Scratch scratch(product.scratch_bytes());
+        const auto bytes = [](const std::vector<Bf16>& of) {
+          return reinterpret_cast<const std::byte*>(of.data());
+        };
+        const StoredRows rows_a(DType::bf16, bytes(a), a_width(p));
+        const StoredRows rows_b(DType::bf16, bytes(b), b_width(p));
+        const StoredTiles tiles(DType::bf16, reinterpret_cast<std::byte*>(dst.data()), p.n,
+                                bias.data());
+        ProductLaunch launch{
+            .a = rows_a.operand(), .b = rows_b.operand(), .scratch = scratch.data()};
+        tiles.attach(p, launch);
+        product.run(launch);
+        EXPECT_TRUE(scratch.is_intact()) << text(p);
+        size_t wrong = 0;
+        for (size_t i = 0; i < dst.size(); ++i) {
+          const float expected = sums[i] + bias[i % bias.size()];
+          wrong += is_fused
+                       ? dst[i].bits != to_bf16(expected).bits
+                       : std::fabs(to_f32(dst[i]) - expected) > 0.02F * (1 + std::fabs(expected));
+        }
+        EXPECT_EQ(wrong, 0U) << text(p) << ", " << threads << " threads";
+      }
+    });
+  }
+}
+
+// Each element of dst is in one finished tile.
+TEST(Product, finishes_every_element_once) {
+  for (ProductSpec p : specs()) {
+    const Operands with = operands_of(p);
+    std::vector<float> dst = with.before;
+    struct Count {
+      std::vector<int> times;
+      int64_t width;
+    } count{std::vector<int>(dst.size(), 0), p.n};
+    const Product product(p, 2);
+    Scratch scratch(product.scratch_bytes());
+    product.run({.a = {.data = with.a.data(), .stride = a_width(p)},
+                 .b = {.data = with.b.data(), .stride = b_width(p)},
+                 .dst = dst.data(),
+                 .dst_stride = p.n,
+                 .finish =
+                     [](const void* context, const ProductTile& tile) noexcept {
+                       auto& counted = *static_cast<Count*>(const_cast<void*>(context));
+                       for (int64_t i = 0; i < tile.rows; ++i) {
+                         for (int64_t j = 0; j < tile.columns; ++j)
+                           ++counted.times[static_cast<size_t>((tile.row + i) * counted.width +
+                                                               tile.column + j)];
+                       }
+                     },
+                 .context = &count,
+                 .scratch = scratch.data()});
+    EXPECT_TRUE(std::all_of(count.times.begin(), count.times.end(), [](int n) { return n == 1; }))
+        << text(p);
+  }
+}
+
+// The planner takes it that shorter rows of a batch fit where the longest do.
+TEST(Product, needs_no_more_scratch_for_a_smaller_size) {
+  const auto scratch = [](const ProductSpec& p) { return Product(p, 2).scratch_bytes(); };
+  const int64_t sizes[] = {1,  2,  3,  5,   8,   12,  16,  31,   33,  48,
+                           64, 65, 96, 150, 384, 385, 500, 1024, 3072};
+  for (int way = 0; way < 32; ++way) {
+    ProductSpec p{.transpose_a = (way & 1) != 0,
+                  .transpose_b = (way & 2) != 0,
+                  .reads_a = (way & 4) != 0,
+                  .reads_b = (way & 8) != 0,
+                  .holds_tiles = (way & 16) != 0};
+    for (const int64_t m : sizes) {
+      for (const int64_t n : {1, 40, 64, 384, 3072}) {
+        int64_t before = 0;
+        for (const int64_t k : sizes) {
+          p.m = m;
+          p.n = n;
+          p.k = k;
+          const int64_t bytes = scratch(p);
+          EXPECT_GE(bytes, before) << text(p);
+          before = bytes;
+          ProductSpec more = p;
+          more.m = m + m / 3 + 1;
+          EXPECT_GE(scratch(more), bytes) << text(p);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace snug
