@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU backend: ordered kernel lists an op (first that accepts wins), oneDNN or our
-// own for matrix products, SIMD kernels (Highway) for the rest, and the measured speed of this machine for
-// predictions.
+// own for matrix products, SIMD kernels (Highway) for the rest, and the measured speed of this
+// machine for predictions.
 #pragma once
 
 #include <memory>
