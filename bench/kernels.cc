@@ -11,26 +11,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <memory>
 
 #include "backend/cpu/cpu_backend.h"
-#include "base/half.h"
 #include "base/threads.h"
 #include "base/units.h"
-#include "graph/builder.h"
-#include "ops/registry.h"
+#include "bound_node.h"
 
 namespace snug {
 namespace {
-
-struct BenchSpec {
-  std::string name;
-  std::string op;
-  InputTypes inputs;  // i32 inputs hold ids below `ids_below`
-  Attrs attrs = {};
-  int64_t ids_below = 1;
-};
 
 TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
 TensorType i32(Shape shape) { return {DType::i32, std::move(shape)}; }
@@ -179,91 +167,6 @@ std::vector<BenchSpec> all_specs() {
   return specs;
 }
 
-class AlignedBytes {
- public:
-  explicit AlignedBytes(int64_t bytes)
-      : data_(static_cast<std::byte*>(
-            std::aligned_alloc(64, static_cast<size_t>(round_up(bytes + 1, 64))))) {}
-  [[nodiscard]] std::byte* data() const { return data_.get(); }
-
- private:
-  struct Free {
-    void operator()(std::byte* p) const { std::free(p); }
-  };
-  std::unique_ptr<std::byte, Free> data_;
-};
-
-// One node with its memory, ready to run.
-class BoundNode {
- public:
-  BoundNode(const Backend& backend, const BenchSpec& bench) {
-    GraphBuilder builder(op_registry(), "bench");
-    std::vector<ValueId> values;
-    for (size_t i = 0; i < bench.inputs.size(); ++i) {
-      values.push_back(bench.inputs.has(i) ? builder.state("x" + std::to_string(i), bench.inputs[i])
-                                           : kNone);
-    }
-    builder.op(bench.op, values, bench.attrs);
-    spec = spec_of(builder.graph(), 0);
-    choice = backend.select(spec);
-    kernel_ = backend.create(spec);
-    cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
-    for (size_t i = 0; i < bench.inputs.size(); ++i)
-      inputs_.push_back(bench.inputs.has(i) ? filled(bench, i) : nullptr);
-    for (const TensorType& type : spec.outputs) outputs_.push_back(allocate(byte_count(type)));
-    const Alias& alias = *spec.op->alias;
-    if (alias.kind == AliasKind::must_overwrite) {
-      for (const auto& [out, in] : alias.pairs) {
-        outputs_[static_cast<size_t>(out)] =
-            const_cast<std::byte*>(inputs_[static_cast<size_t>(in)]);
-      }
-    }
-    scratch_ = allocate(choice.scratch_bytes);
-  }
-  [[nodiscard]] ErrorCode run() const {
-    return kernel_->run({.inputs = inputs_, .outputs = outputs_, .scratch = scratch_});
-  }
-
-  NodeSpec spec;
-  KernelChoice choice;
-  Cost cost;
-
- private:
-  std::byte* allocate(int64_t bytes) {
-    memory_.emplace_back(bytes);
-    std::memset(memory_.back().data(), 0, static_cast<size_t>(bytes));
-    return memory_.back().data();
-  }
-  std::byte* filled(const BenchSpec& bench, size_t input) {
-    const TensorType& type = bench.inputs[input];
-    std::byte* data = allocate(byte_count(type));
-    for (int64_t i = 0; i < element_count(type); ++i) {
-      const uint32_t noise = (static_cast<uint32_t>(i) * 2654435761U) >> 8;
-      if (type.dtype == DType::u8) {
-        data[i] = static_cast<std::byte>(noise);
-      } else if (type.dtype == DType::i64) {
-        reinterpret_cast<int64_t*>(data)[i] = i;
-      } else if (type.dtype == DType::i32) {
-        reinterpret_cast<int32_t*>(data)[i] =
-            static_cast<int32_t>(noise % static_cast<uint32_t>(bench.ids_below));
-      } else if (type.dtype == DType::bf16) {
-        reinterpret_cast<Bf16*>(data)[i] = to_bf16(1e-3F + static_cast<float>(noise) * 0x1p-24F);
-      } else if (type.dtype == DType::boolean) {
-        data[i] = std::byte{1};
-      } else {
-        reinterpret_cast<float*>(data)[i] = 1e-3F + static_cast<float>(noise) * 0x1p-24F;
-      }
-    }
-    return data;
-  }
-
-  std::unique_ptr<Kernel> kernel_;
-  std::vector<AlignedBytes> memory_;
-  std::vector<const std::byte*> inputs_;
-  std::vector<std::byte*> outputs_;
-  std::byte* scratch_ = nullptr;
-};
-
 template <class Run>
 double best_seconds(Run run) {
   double best = 1e30;
@@ -292,7 +195,7 @@ Peak measure_peak(const Backend& backend, int threads) {
     return best;
   };
   constexpr int64_t kBytes = int64_t{64} << 20;
-  const AlignedBytes from(kBytes), to(kBytes);
+  const MappedBlock from(kBytes), to(kBytes);
   std::memset(from.data(), 1, kBytes);
   std::memset(to.data(), 1, kBytes);
   const double copy = best_seconds([&] {

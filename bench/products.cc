@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times single products, one a line of standard input, one line of JSON each on standard
+// output. Reads on until the input ends, so that compare_products.py can let programs take turns.
+//
+//   echo 'nt 1 2048 1024 256 new 0.3' | snug_bench_products snug --threads 2
+//
+// A line: layout (nn, nt, tn, tt: is the first, is the second operand stored across), batch, m, n,
+// k, "new" or "add" (onto what is there), seconds to measure for. Sides:
+//   snug      the kernel that the CPU backend selects; snug-bf16: of operands in bf16
+//   openblas  libopenblas.so.0 as the system has it, loaded when asked for; a batch is divided
+//             among the threads, for it has no call for batches
+//   limit     fused multiply-adds on registers alone; a line is "avx2 SECONDS" or "avx512 SECONDS"
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/threads.h"
+#include "bound_node.h"
+#include "fma_limit.h"
+#include "snug/error.h"
+
+namespace snug {
+namespace {
+
+struct Product {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool accumulates = false;
+};
+
+// One side's product with operands of its own.
+class Bound {
+ public:
+  Bound() = default;
+  Bound(const Bound&) = delete;
+  Bound& operator=(const Bound&) = delete;
+  virtual ~Bound() = default;
+  virtual void run() = 0;
+  [[nodiscard]] virtual const float* result() const = 0;
+  [[nodiscard]] virtual std::string kernel() const = 0;
+};
+
+class SnugProduct final : public Bound {
+ public:
+  SnugProduct(const Backend& backend, const Product& p, DType operands)
+      : node_(backend, spec_of_product(p, operands)) {}
+  void run() override {
+    if (node_.run() != ErrorCode::ok)
+      throw Error(ErrorCode::internal, "product", "the kernel refused its data");
+  }
+  [[nodiscard]] const float* result() const override {
+    return reinterpret_cast<const float*>(node_.output(0));
+  }
+  [[nodiscard]] std::string kernel() const override { return node_.choice.kernel; }
+
+ private:
+  static BenchSpec spec_of_product(const Product& p, DType operands) {
+    const auto matrix = [&](int64_t rows, int64_t columns, bool is_across) {
+      if (is_across) std::swap(rows, columns);
+      return p.batch == 1 ? Shape{rows, columns} : Shape{p.batch, rows, columns};
+    };
+    const TensorType a{operands, matrix(p.m, p.k, p.transpose_a)};
+    const TensorType b{operands, matrix(p.k, p.n, p.transpose_b)};
+    Attrs attrs = {{"transpose_a", p.transpose_a}, {"transpose_b", p.transpose_b}};
+    if (p.accumulates) {
+      const TensorType sum{DType::f32, matrix(p.m, p.n, false)};
+      return {"product", "matmul_accumulate", {sum, a, b}, attrs};
+    }
+    attrs.set("to", std::string("f32"));
+    return {"product", "matmul", {a, b, std::nullopt}, attrs};
+  }
+  BoundNode node_;
+};
+
+// What OpenBLAS exports, found by name: the benchmark builds and runs without it.
+class OpenBlas {
+ public:
+  explicit OpenBlas(int threads) : threads_(threads) {
+    void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr)
+      throw Error(ErrorCode::unsupported, "openblas", dlerror(),
+                  "apt-get install libopenblas0-pthread");
+    gemm_ = find<decltype(gemm_)>(library, "cblas_sgemm");
+    set_threads_ = find<decltype(set_threads_)>(library, "openblas_set_num_threads");
+    core_name_ = find<const char* (*)()>(library, "openblas_get_corename")();
+  }
+  [[nodiscard]] std::string core_name() const { return core_name_; }
+
+  void multiply(const Product& p, const float* a, const float* b, float* c) const {
+    // One product: OpenBLAS's own threads. Several: ours, each with products of its own.
+    set_threads_(p.batch == 1 ? threads_ : 1);
+    parallel_for(p.batch == 1 ? 1 : threads_, p.batch, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        constexpr int kRowMajor = 101, kAsStored = 111, kAcross = 112;
+        gemm_(kRowMajor, p.transpose_a ? kAcross : kAsStored, p.transpose_b ? kAcross : kAsStored,
+              static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), 1.0F,
+              a + i * p.m * p.k, static_cast<int>(p.transpose_a ? p.m : p.k), b + i * p.k * p.n,
+              static_cast<int>(p.transpose_b ? p.k : p.n), p.accumulates ? 1.0F : 0.0F,
+              c + i * p.m * p.n, static_cast<int>(p.n));
+      }
+    });
+  }
+
+ private:
+  template <class Function>
+  static Function find(void* library, const char* name) {
+    void* symbol = dlsym(library, name);
+    if (symbol == nullptr)
+      throw Error(ErrorCode::unsupported, "openblas", std::string("it exports no ") + name);
+    return reinterpret_cast<Function>(symbol);
+  }
+  int threads_;
+  void (*gemm_)(int, int, int, int, int, int, float, const float*, int, const float*, int, float,
+                float*, int);
+  void (*set_threads_)(int);
+  std::string core_name_;
+};
+
+class OpenBlasProduct final : public Bound {
+ public:
+  OpenBlasProduct(const OpenBlas& blas, const Product& p)
+      : blas_(blas),
+        p_(p),
+        a_(p.batch * p.m * p.k * 4),
+        b_(p.batch * p.k * p.n * 4),
+        c_(p.batch * p.m * p.n * 4) {
+    const auto fill = [](const MappedBlock& bytes, int64_t count) {
+      fill_f32({reinterpret_cast<float*>(bytes.data()), static_cast<size_t>(count)});
+    };
+    fill(a_, p.batch * p.m * p.k);
+    fill(b_, p.batch * p.k * p.n);
+    fill(c_, p.batch * p.m * p.n);
+  }
+  void run() override {
+    blas_.multiply(p_, reinterpret_cast<const float*>(a_.data()),
+                   reinterpret_cast<const float*>(b_.data()), reinterpret_cast<float*>(c_.data()));
+  }
+  [[nodiscard]] const float* result() const override {
+    return reinterpret_cast<const float*>(c_.data());
+  }
+  [[nodiscard]] std::string kernel() const override { return "OpenBLAS " + blas_.core_name(); }
+
+ private:
+  const OpenBlas& blas_;
+  Product p_;
+  MappedBlock a_, b_, c_;
+};
+
+double seconds_of(Bound& bound, int64_t calls) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < calls; ++i) bound.run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Seconds a call: the median of samples of 5 ms or one call, for so many seconds.
+double median_seconds(Bound& bound, double seconds) {
+  const double first = std::min(seconds_of(bound, 1), seconds_of(bound, 1));
+  const auto calls = static_cast<int64_t>(std::max(1.0, std::ceil(5e-3 / first)));
+  std::vector<double> samples;
+  double spent = 0;
+  while (samples.empty() || spent < seconds) {
+    const double took = seconds_of(bound, calls);
+    spent += took;
+    samples.push_back(took / static_cast<double>(calls));
+  }
+  std::nth_element(samples.begin(), samples.begin() + static_cast<int64_t>(samples.size() / 2),
+                   samples.end());
+  return samples[samples.size() / 2];
+}
+
+// Elements spread over the result, after one run: what the sides are compared by.
+constexpr int64_t kSamples = 16;
+
+void answer(Bound& bound, const Product& p, bool is_first, double seconds) {
+  std::ostringstream out;
+  out.precision(9);
+  if (is_first) {
+    bound.run();
+    out << "\"sample\": [";
+    const int64_t count = p.batch * p.m * p.n;
+    for (int64_t i = 0; i < kSamples; ++i)
+      out << (i > 0 ? ", " : "") << bound.result()[i * (count - 1) / (kSamples - 1)];
+    out << "], ";
+  }
+  out << "\"seconds\": " << median_seconds(bound, seconds) << ", \"kernel\": \"" << bound.kernel()
+      << "\"";
+  std::cout << '{' << out.str() << '}' << std::endl;
+}
+
+Product product_of(std::istream& words, double& seconds) {
+  Product p;
+  std::string layout, onto;
+  words >> layout >> p.batch >> p.m >> p.n >> p.k >> onto >> seconds;
+  const bool is_layout = layout == "nn" || layout == "nt" || layout == "tn" || layout == "tt";
+  if (!words || !is_layout || (onto != "new" && onto != "add"))
+    throw Error(ErrorCode::bad_config, "input",
+                "a line is: nn|nt|tn|tt BATCH M N K new|add SECONDS");
+  p.transpose_a = layout[0] == 't';
+  p.transpose_b = layout[1] == 't';
+  p.accumulates = onto == "add";
+  return p;
+}
+
+void serve_limit(int threads) {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    std::string isa;
+    double seconds = 0;
+    if (!(words >> isa >> seconds))
+      throw Error(ErrorCode::bad_config, "input", "a line is: ISA SECONDS");
+    const std::optional<double> limit = fma_limit(isa, threads, seconds);
+    std::cout << "{\"flops_per_second\": ";
+    if (limit)
+      std::cout << *limit;
+    else
+      std::cout << "null";
+    std::cout << '}' << std::endl;
+  }
+}
+
+template <class Bind>
+void serve(Bind bind) {
+  std::unique_ptr<Bound> bound;
+  std::string last;
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    double seconds = 0;
+    const Product p = product_of(words, seconds);
+    const std::string shape = line.substr(0, line.rfind(' '));
+    const bool is_first = shape != last;
+    if (is_first) bound = nullptr, bound = bind(p);
+    last = shape;
+    answer(*bound, p, is_first, seconds);
+  }
+}
+
+int run(std::string_view side, int threads) {
+  if (side == "limit") {
+    serve_limit(threads);
+  } else if (side == "openblas") {
+    const OpenBlas blas(threads);
+    serve([&](const Product& p) { return std::make_unique<OpenBlasProduct>(blas, p); });
+  } else if (side == "snug" || side == "snug-bf16") {
+    const DType operands = side == "snug" ? DType::f32 : DType::bf16;
+    const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
+    serve([&](const Product& p) { return std::make_unique<SnugProduct>(*backend, p, operands); });
+  } else {
+    std::fprintf(stderr,
+                 "usage: snug_bench_products snug|snug-bf16|openblas|limit [--threads N]\n");
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace snug
+
+int main(int argc, char** argv) try {
+  int threads = snug::available_threads();
+  const bool has_threads = argc == 4 && std::string_view(argv[2]) == "--threads";
+  if (has_threads) threads = std::max(1, std::atoi(argv[3]));
+  return snug::run(argc == 2 || has_threads ? argv[1] : "", threads);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "snug_bench_products: %s\n", error.what());
+  return 1;
+}
