@@ -25,6 +25,8 @@ constexpr int64_t kFewRows = 48;
 // a row or some high and wide.
 constexpr int64_t kSwappedRows = 64;
 constexpr int64_t kFewestRows = 8;
+// Rows of a in one place take the first cache's sets in turn, and few pages.
+constexpr int64_t kWorthCopying = 128;
 constexpr double kFlopsWorthAThread = 1 << 16;
 
 // n in pieces of at most `most`, as equal as can be, each a multiple of `grain`.
@@ -123,7 +125,7 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
                          part_of(p.n, width, b.grid.column_parts - 1, b.grid.column_parts).begin +
                          width;
   b.packs_b = p.transpose_b || p.reads_b || part_m > kFewRows;
-  b.copies_a = !p.transpose_a && p.reads_a;
+  b.copies_a = !p.transpose_a && (p.reads_a || (part_n >= kWorthCopying && !b.is_swapped));
   b.k_block = cut_evenly(p.k, b.packs_b ? kDeep : kShallow, 8);
   b.packed_k = p.holds_tiles ? round_up(p.k, 8) : b.k_block;
   b.n_block = cut_evenly(std::min(part_n, round_up(p.n, width)),

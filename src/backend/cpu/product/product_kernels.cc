@@ -159,7 +159,11 @@ class PartRun {
         const int64_t height = range.end - range.begin;
         float* const to = copy + (range.begin - rows.begin) * depth + k * height;
         const float* const from = row + (range.begin - rows.begin);
-        for (int64_t i = 0; i < height; ++i) to[i] = from[i];
+        if (height == kTileRows) {
+          std::memcpy(to, from, kTileRows * sizeof(float));
+        } else {
+          std::memcpy(to, from, static_cast<size_t>(height) * sizeof(float));
+        }
       }
     }
   }
