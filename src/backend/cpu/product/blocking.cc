@@ -19,12 +19,11 @@ constexpr int64_t kMostColumns = 2048;
 constexpr int64_t kLeastColumns = 64;
 constexpr int64_t kWidestVectors = 8;
 constexpr int64_t kLine = 16;  // floats
-// Packing an element of b takes as long as using it for some ten rows.
-constexpr int64_t kFewRows = 48;
-// With fewer rows, roles are exchanged so that the few rows are packed; with the fewest, tiles are
-// a row or some high and wide.
+// Packing an element of b takes as long as using it for some ten rows; with no more than the first,
+// tiles are also a row or some high and wide.
+constexpr int64_t kFewRows = 8;
+// With fewer rows, roles are exchanged, so that the few rows are packed and not all of b.
 constexpr int64_t kSwappedRows = 64;
-constexpr int64_t kFewestRows = 8;
 // Rows of a in one place take the first cache's sets in turn, and few pages.
 constexpr int64_t kWorthCopying = 128;
 constexpr double kFlopsWorthAThread = 1 << 16;
@@ -38,7 +37,7 @@ int64_t cut_evenly(int64_t n, int64_t most, int64_t grain) {
 bool is_worth_swapping(const ProductSpec& p, const TileShape& tile) {
   const bool is_plain = !p.transpose_a && p.transpose_b && !p.reads_a && !p.reads_b;
   const int64_t unused = round_up(p.m, 2 * tile.lanes) - p.m;
-  return is_plain && !p.holds_tiles && p.n > p.m && p.m > kFewestRows && p.m <= kSwappedRows &&
+  return is_plain && !p.holds_tiles && p.n > p.m && p.m > kFewRows && p.m <= kSwappedRows &&
          unused * 5 <= p.m;
 }
 

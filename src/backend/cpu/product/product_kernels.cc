@@ -150,20 +150,23 @@ class PartRun {
     }
     a_ = copy;
     a_row_ = 1;
+    const int64_t all = rows.end - rows.begin;
     const int64_t strips = strips_of(rows);
+    const int64_t least = all / strips;
+    const int64_t higher = all % strips;
     for (int64_t k = 0; k < depth; ++k) {
-      const float* row = row_of(launch_.a, a_row0_ + ks.begin + k, rows.begin,
-                                rows.end - rows.begin, scratch_ + blocking_.rows_at);
+      const float* from =
+          row_of(launch_.a, a_row0_ + ks.begin + k, rows.begin, all, scratch_ + blocking_.rows_at);
+      float* to = copy;
       for (int64_t s = 0; s < strips; ++s) {
-        const Range range = strip(rows, strips, s);
-        const int64_t height = range.end - range.begin;
-        float* const to = copy + (range.begin - rows.begin) * depth + k * height;
-        const float* const from = row + (range.begin - rows.begin);
+        const int64_t height = least + (s < higher ? 1 : 0);
         if (height == kTileRows) {
-          std::memcpy(to, from, kTileRows * sizeof(float));
+          std::memcpy(to + k * kTileRows, from, kTileRows * sizeof(float));
         } else {
-          std::memcpy(to, from, static_cast<size_t>(height) * sizeof(float));
+          std::memcpy(to + k * height, from, static_cast<size_t>(height) * sizeof(float));
         }
+        to += depth * height;
+        from += height;
       }
     }
   }
@@ -191,53 +194,72 @@ class PartRun {
       tile.b = launch_.b.data + (b_row0_ + ks.begin) * launch_.b.stride + column;
       tile.b_stride = launch_.b.stride;
     }
+    const bool begins = spec_.holds_tiles ? launch_.begin != nullptr : spec_.accumulates;
+    loads_ = ks.begin > 0 || begins;
+    is_first_ = ks.begin == 0;
+    is_last_ = ks.end == spec_.k;
     const int64_t strips = strips_of(rows);
+    const int64_t least = (rows.end - rows.begin) / strips;
+    const RunTile low = find_tile(least, blocking_.vectors, loads_, spec_.transpose_a);
+    const RunTile high = least * strips == rows.end - rows.begin
+                             ? low
+                             : find_tile(least + 1, blocking_.vectors, loads_, spec_.transpose_a);
+    tile.a_row = a_row_;
     for (int64_t s = 0; s < strips; ++s) {
       const Range range = strip(rows, strips, s);
-      const int64_t below = range.begin - rows.begin;
-      tile.a = a_ + below * (spec_.transpose_a ? depth : a_row_);
-      tile.a_row = a_row_;
-      multiply_tile(tile, range, {column, column + count}, rows, columns, ks);
+      tile.a = a_ + (range.begin - rows.begin) * (spec_.transpose_a ? depth : a_row_);
+      const RunTile run = range.end - range.begin == least ? low : high;
+      if (spec_.holds_tiles) {
+        hold_tile(tile, run, range, {column, column + count}, rows, columns);
+      } else {
+        store_tile(tile, run, range, {column, column + count});
+      }
     }
   }
 
-  // The tile of these rows and columns over `ks`, in registers and then where it is summed up:
-  // in dst, or beside it.
-  void multiply_tile(TileArgs& args, const Range& rows, const Range& columns,
-                     const Range& block_rows, const Range& block_columns, const Range& ks) {
-    const int64_t height = rows.end - rows.begin;
-    const int64_t count = columns.end - columns.begin;
-    const bool begins = spec_.holds_tiles ? launch_.begin != nullptr : spec_.accumulates;
-    const bool loads = ks.begin > 0 || begins;
-    const RunTile run = find_tile(height, blocking_.vectors, loads, spec_.transpose_a);
-    ProductTile tile;
-    if (spec_.holds_tiles) {
-      tile = {dst_row0_ + rows.begin, height, columns.begin, count, nullptr, blocking_.n_block};
-      tile.data = scratch_ + blocking_.tiles_at + (rows.begin - block_rows.begin) * tile.stride +
-                  (columns.begin - block_columns.begin);
-      if (ks.begin == 0 && begins) launch_.begin(launch_.context, tile);
-      args.c = tile.data;
-      args.c_stride = tile.stride;
-      run(args);
-    } else if (blocking_.is_swapped) {
-      tile = tile_of_dst({columns.begin, columns.end}, {rows.begin, rows.end});
+  void finish(const ProductTile& tile) const {
+    if (is_last_ && launch_.finish != nullptr) launch_.finish(launch_.context, tile);
+  }
+
+  // The tile of these rows and columns over a block of K, summed up in scratch.
+  void hold_tile(TileArgs& args, RunTile run, const Range& rows, const Range& columns,
+                 const Range& block_rows, const Range& block_columns) const {
+    ProductTile tile{.row = dst_row0_ + rows.begin,
+                     .rows = rows.end - rows.begin,
+                     .column = columns.begin,
+                     .columns = columns.end - columns.begin,
+                     .stride = blocking_.n_block};
+    tile.data = scratch_ + blocking_.tiles_at + (rows.begin - block_rows.begin) * tile.stride +
+                (columns.begin - block_columns.begin);
+    if (is_first_ && launch_.begin != nullptr) launch_.begin(launch_.context, tile);
+    args.c = tile.data;
+    args.c_stride = tile.stride;
+    run(args);
+    finish(tile);
+  }
+
+  // The same, summed up in dst.
+  void store_tile(TileArgs& args, RunTile run, const Range& rows, const Range& columns) const {
+    if (blocking_.is_swapped) {
+      const ProductTile tile = tile_of_dst(columns, rows);
       HWY_ALIGN float beside[kBesideFloats];
       args.c = beside;
       args.c_stride = width_;
-      if (loads) transpose_into(tile.data, tile.stride, count, height, beside, width_);
+      if (loads_) transpose_into(tile.data, tile.stride, tile.rows, tile.columns, beside, width_);
       run(args);
-      transpose_into(beside, width_, height, count, tile.data, tile.stride);
-    } else {
-      tile = tile_of_dst(rows, columns);
+      transpose_into(beside, width_, tile.columns, tile.rows, tile.data, tile.stride);
+      finish(tile);
+      return;
+    }
+    const ProductTile tile = tile_of_dst(rows, columns);
+    if (tile.columns == width_) {
       args.c = tile.data;
       args.c_stride = tile.stride;
-      if (count == width_) {
-        run(args);
-      } else {
-        run_beside(args, run, loads, tile);
-      }
+      run(args);
+    } else {
+      run_beside(args, run, tile);
     }
-    if (ks.end == spec_.k && launch_.finish != nullptr) launch_.finish(launch_.context, tile);
+    finish(tile);
   }
 
   ProductTile tile_of_dst(const Range& rows, const Range& columns) const {
@@ -251,10 +273,10 @@ class PartRun {
   }
 
   // A tile that is not whole vectors wide.
-  void run_beside(TileArgs& args, RunTile run, bool loads, const ProductTile& tile) {
+  void run_beside(TileArgs& args, RunTile run, const ProductTile& tile) const {
     HWY_ALIGN float beside[kBesideFloats];
     const auto bytes = static_cast<size_t>(tile.columns) * sizeof(float);
-    for (int64_t i = 0; loads && i < tile.rows; ++i)
+    for (int64_t i = 0; loads_ && i < tile.rows; ++i)
       std::memcpy(beside + i * width_, tile.data + i * tile.stride, bytes);
     args.c = beside;
     args.c_stride = width_;
@@ -278,6 +300,9 @@ class PartRun {
   Range packed_;  // rows of K that are packed
   const float* a_ = nullptr;
   int64_t a_row_ = 0;
+  bool loads_ = false;     // tiles begin with what there is
+  bool is_first_ = false;  // block of K
+  bool is_last_ = false;
 };
 
 void run_product_part(const ProductSpec& spec, const ProductBlocking& blocking,

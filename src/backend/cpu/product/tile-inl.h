@@ -55,6 +55,7 @@ void run_tile(const TileArgs& args) {
   const int64_t b_stride = args.b_stride;
   const int64_t a_row = kStrip ? 1 : args.a_row;
   constexpr int64_t kNext = kStrip ? kRows : 1;
+  HWY_UNROLL(4)
   for (int64_t k = args.k; k > 0; --k) {
     V32 columns[kVectors];
     for (int v = 0; v < kVectors; ++v) columns[v] = hn::LoadU(d, b + v * lanes);
