@@ -41,6 +41,8 @@ bool is_worth_swapping(const ProductSpec& p, const TileShape& tile) {
          unused * 5 <= p.m;
 }
 
+bool brings_a(const ProductSpec& p) { return p.transpose_a || p.reads_a || p.n >= kWorthCopying; }
+
 // Whole tiles that the largest part computes, and what every part packs for itself.
 ProductGrid choose_grid(const ProductSpec& p, int threads, const TileShape& tile, int64_t width) {
   ProductGrid best;
@@ -76,8 +78,7 @@ void lay_out(const ProductSpec& p, const TileShape& tile, ProductBlocking& b) {
   at = std::max(at, std::min(packed_depth * round_up(p.n, widest), kPacked));
   b.a_at = at = round_up(at, kLine);
   const int64_t rows = round_up(p.m, tile.rows);
-  if (p.transpose_a || b.copies_a)
-    at += std::min(rows * depth, std::max(kBlockOfA, tile.rows * depth));
+  if (brings_a(p)) at += std::min(rows * depth, std::max(kBlockOfA, tile.rows * depth));
   b.rows_at = at = round_up(at, kLine);
   int64_t read = 0;
   if (p.reads_b) read = p.transpose_b ? widest * packed_depth : kMostColumns;
@@ -124,7 +125,7 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
                          part_of(p.n, width, b.grid.column_parts - 1, b.grid.column_parts).begin +
                          width;
   b.packs_b = p.transpose_b || p.reads_b || part_m > kFewRows;
-  b.copies_a = !p.transpose_a && (p.reads_a || (part_n >= kWorthCopying && !b.is_swapped));
+  b.copies_a = !b.is_swapped && brings_a(p) && !p.transpose_a;
   b.k_block = cut_evenly(p.k, b.packs_b ? kDeep : kShallow, 8);
   b.packed_k = p.holds_tiles ? round_up(p.k, 8) : b.k_block;
   b.n_block = cut_evenly(std::min(part_n, round_up(p.n, width)),
