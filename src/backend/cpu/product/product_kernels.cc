@@ -75,17 +75,16 @@ class PartRun {
   void pack_across(int64_t column, const Range& columns, int64_t depth) {
     float* const panel = panel_of(column, columns, depth);
     const int64_t count = HWY_MIN(width_, columns.end - column);
-    const float* from = launch_.b.data + (b_row0_ + column) * launch_.b.stride + packed_.begin;
-    int64_t stride = launch_.b.stride;
-    if (launch_.b.read != nullptr) {
+    const int64_t row = b_row0_ + column;
+    if (launch_.b.read == nullptr) {
+      const float* from = launch_.b.data + row * launch_.b.stride + packed_.begin;
+      transpose_into(from, launch_.b.stride, count, depth, panel, width_);
+    } else {
       float* const rows = scratch_ + blocking_.rows_at;
       for (int64_t j = 0; j < count; ++j)
-        launch_.b.read(launch_.b.source, b_row0_ + column + j, packed_.begin, depth,
-                       rows + j * depth);
-      from = rows;
-      stride = depth;
+        launch_.b.read(launch_.b.source, row + j, packed_.begin, depth, rows + j * depth);
+      transpose_into(rows, depth, count, depth, panel, width_);
     }
-    transpose_into(from, stride, count, depth, panel, width_);
     clear_beyond(panel, count, depth);
   }
 
