@@ -1,10 +1,36 @@
 # The few commands that folders use: snug_folder, snug_test. Each folder is one static library that
 # states exactly which folders it may include (DEPS); tools/check_includes.py reads the same lines.
 
-# snug_folder(<name> SOURCES a.cc b.cc [DEPS base graph ...] [API session ...] [LIBS external::target ...])
+# Most of what the compiler does for a small file is to read the headers of others. With SNUG_FAST_BUILD the sources of a folder are
+# joined into units of several, and the standard library's headers are read once. The clang preset goes without, so that every
+# file still includes what it uses.
+set(SNUG_STANDARD_HEADERS <algorithm> <array> <charconv> <cmath> <cstdint> <cstring> <functional> <limits> <map> <memory> <numeric>
+  <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <vector>)
+
+# A target of which others with the same flags reuse the precompiled headers.
+function(snug_precompiled name)
+  cmake_parse_arguments(ARG "" "" "HEADERS;OPTIONS;LIBS" ${ARGN})
+  add_library(${name} OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
+  target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
+  target_compile_features(${name} PRIVATE cxx_std_20)
+  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  target_link_libraries(${name} PRIVATE snug_warnings ${ARG_LIBS})
+endfunction()
+
+set(SNUG_HOST_OPTIONS $<$<CONFIG:Release>:-O2>)
+if(SNUG_FAST_BUILD)
+  snug_precompiled(snug_standard_headers HEADERS ${SNUG_STANDARD_HEADERS} OPTIONS ${SNUG_HOST_OPTIONS})
+  set_target_properties(snug_standard_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endif()
+
+# snug_folder(<name> SOURCES a.cc b.cc [KERNELS] [ALONE] [JOIN 8] [PRECOMPILED headers ...]
+#   [DEPS base graph ...] [API session ...] [LIBS external::target ...])
 # DEPS: folders whose headers it includes. API: folders of which it includes the public headers alone (include/snug).
+# KERNELS: at the highest optimisation, and alone; nothing else gains by it, and it costs a quarter of a build.
+# ALONE: files that use one name for many things (infer, cost, vjp), so that they cannot be joined. JOIN: how many make a unit.
+# PRECOMPILED: headers besides the standard library's.
 function(snug_folder name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;API;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS;ALONE" "JOIN" "SOURCES;PRECOMPILED;DEPS;API;LIBS" ${ARGN})
   add_library(snug_${name} STATIC ${ARG_SOURCES})
   target_include_directories(snug_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
@@ -15,9 +41,32 @@ function(snug_folder name)
     target_link_libraries(snug_${name} PUBLIC snug_${dep})
   endforeach()
   target_link_libraries(snug_${name} PRIVATE ${ARG_LIBS})
+  if(NOT ARG_KERNELS)
+    target_compile_options(snug_${name} PRIVATE ${SNUG_HOST_OPTIONS})
+  endif()
+  if(SNUG_FAST_BUILD)
+    if(ARG_KERNELS OR ARG_PRECOMPILED)
+      target_precompile_headers(snug_${name} PRIVATE ${SNUG_STANDARD_HEADERS} ${ARG_PRECOMPILED})
+    elseif(NOT OpenMP::OpenMP_CXX IN_LIST ARG_LIBS)  # whose flag the headers would have to be read with
+      target_precompile_headers(snug_${name} REUSE_FROM snug_standard_headers)
+    endif()
+    if(NOT ARG_KERNELS AND NOT ARG_ALONE)
+      if(NOT ARG_JOIN)
+        set(ARG_JOIN 8)
+      endif()
+      set_target_properties(snug_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_JOIN})
+    endif()
+  endif()
   set_property(GLOBAL APPEND PROPERTY SNUG_FOLDERS snug_${name})
   set_property(GLOBAL APPEND PROPERTY SNUG_EXTERNAL_LIBS ${ARG_LIBS})
 endfunction()
+
+# What a test says itself takes no time; a third of the whole build was optimising it.
+set(SNUG_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+if(SNUG_BUILD_TESTS AND SNUG_FAST_BUILD)
+  find_package(GTest REQUIRED)
+  snug_precompiled(snug_test_headers HEADERS ${SNUG_STANDARD_HEADERS} <gtest/gtest.h> OPTIONS ${SNUG_TEST_OPTIONS} LIBS GTest::gtest)
+endif()
 
 # snug_test(<name> SOURCES a_test.cc ... DEPS base graph ... [LIBS ...] [LABEL unit])
 # One test program a folder; every GoogleTest case is one CTest case.
@@ -35,8 +84,10 @@ function(snug_test name)
   endforeach()
   target_link_libraries(${name}_test PRIVATE snug_warnings GTest::gtest GTest::gtest_main ${ARG_LIBS})
   target_compile_definitions(${name}_test PRIVATE SNUG_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  # What a test says itself takes no time; a third of the whole build was optimising it.
-  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${name}_test PRIVATE ${SNUG_TEST_OPTIONS})
+  if(SNUG_FAST_BUILD)
+    target_precompile_headers(${name}_test REUSE_FROM snug_test_headers)
+  endif()
   add_test(NAME ${name} COMMAND ${name}_test)
   set(timeout 900)
   if(SNUG_SANITIZE)

@@ -12,7 +12,7 @@ constexpr std::string_view kPrecision = "give bf16 or fp16 (docs/precision.md)";
 constexpr std::string_view kLora = "it stands in lora (docs/lora.md)";
 constexpr std::string_view kDevice = "leave it away: Snug computes on the CPU";
 constexpr std::string_view kFrozen = "give frozen_dtype: int8 (docs/lora.md)";
-constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
+constexpr std::pair<std::string_view, std::string_view> kForeignKeys[] = {
     {"batch_size", kBatch},
     {"train_micro_batch_size_per_gpu", "give micro_batch_size"},
     {"gradient_clipping", "give max_grad_norm"},
@@ -62,7 +62,7 @@ constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
 }  // namespace
 
 std::string_view foreign_key_advice(std::string_view key) {
-  for (const auto& [foreign, advice] : kKeys) {
+  for (const auto& [foreign, advice] : kForeignKeys) {
     if (key == foreign) return advice;
   }
   return {};

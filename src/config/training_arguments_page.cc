@@ -8,7 +8,7 @@
 namespace snug {
 namespace {
 
-constexpr std::string_view kIntroduction = R"(# Hugging Face's TrainingArguments
+constexpr std::string_view kPageIntroduction = R"(# Hugging Face's TrainingArguments
 
 <!-- This file is generated. To renew it: SNUG_UPDATE_DOCS=1 build/release/src/config/config_test -->
 
@@ -66,7 +66,7 @@ std::string fate_of(const config::TrainingArgument& field) {
 }  // namespace
 
 std::string training_arguments_markdown() {
-  std::string text(kIntroduction);
+  std::string text(kPageIntroduction);
   for (const config::TrainingArgument& field : config::training_arguments()) {
     text += "| `" + std::string(field.name) + "` | " + fate_of(field) + " | " +
             std::string(field.meaning) + " | " + std::string(field.otherwise) + " |\n";

@@ -6,8 +6,8 @@
 namespace snug::io {
 namespace {
 
-constexpr int64_t kChunkBytes = int64_t{1} << 20;
-constexpr int64_t kReleaseBytes = int64_t{64} << 20;
+constexpr int64_t kHashChunkBytes = int64_t{1} << 20;
+constexpr int64_t kReleaseHashedBytes = int64_t{64} << 20;
 constexpr size_t kTextBytes = 1 << 16;
 
 }  // namespace
@@ -31,12 +31,12 @@ std::string HashingWriter::finish() {
 
 void HashingWriter::append(const std::byte* from, int64_t bytes) {
   for (int64_t done = 0; done < bytes;) {
-    const int64_t chunk = std::min(kChunkBytes, bytes - done);
+    const int64_t chunk = std::min(kHashChunkBytes, bytes - done);
     hash_.update(from + done, chunk);
     file_.write_all(from + done, chunk);
     done += chunk;
     unreleased_bytes_ += chunk;
-    if (unreleased_bytes_ >= kReleaseBytes) release();
+    if (unreleased_bytes_ >= kReleaseHashedBytes) release();
   }
 }
 

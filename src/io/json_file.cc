@@ -13,14 +13,14 @@
 namespace snug::io {
 namespace {
 
-using Kind = JsonNode::Kind;
+using NodeKind = JsonNode::Kind;
 
 const JsonNode& node_of(const void* node) { return *static_cast<const JsonNode*>(node); }
 
 // What was found instead, short enough for one line.
 std::string describe(const JsonNode& node) {
-  if (node.kind == Kind::array) return "a list of " + std::to_string(node.items().size());
-  if (node.kind == Kind::object)
+  if (node.kind == NodeKind::array) return "a list of " + std::to_string(node.items().size());
+  if (node.kind == NodeKind::object)
     return "an object of " + std::to_string(node.items().size()) + " fields";
   return clip_text(dump_json_tree(node), 60);
 }
@@ -51,7 +51,7 @@ bool find_path(const JsonNode& from, const JsonNode* wanted, std::string& path) 
   if (from.children == nullptr) return false;
   for (size_t i = 0; i < from.items().size(); ++i) {
     const size_t length = path.size();
-    if (from.kind == Kind::array)
+    if (from.kind == NodeKind::array)
       path += "[" + std::to_string(i) + "]";
     else
       path += (path.empty() ? "" : ".") + from.keys()[i];
@@ -100,15 +100,15 @@ void JsonValue::wrong_type(std::string_view wanted) const {
   fail("must be " + std::string(wanted) + ", found " + describe(node_of(node_)));
 }
 
-bool JsonValue::is_null() const { return node_of(node_).kind == Kind::null; }
-bool JsonValue::is_object() const { return node_of(node_).kind == Kind::object; }
-bool JsonValue::is_array() const { return node_of(node_).kind == Kind::array; }
-bool JsonValue::is_string() const { return node_of(node_).kind == Kind::string; }
-bool JsonValue::is_bool() const { return node_of(node_).kind == Kind::boolean; }
-bool JsonValue::is_integer() const { return node_of(node_).kind == Kind::integer; }
+bool JsonValue::is_null() const { return node_of(node_).kind == NodeKind::null; }
+bool JsonValue::is_object() const { return node_of(node_).kind == NodeKind::object; }
+bool JsonValue::is_array() const { return node_of(node_).kind == NodeKind::array; }
+bool JsonValue::is_string() const { return node_of(node_).kind == NodeKind::string; }
+bool JsonValue::is_bool() const { return node_of(node_).kind == NodeKind::boolean; }
+bool JsonValue::is_integer() const { return node_of(node_).kind == NodeKind::integer; }
 bool JsonValue::is_number() const {
-  const Kind kind = node_of(node_).kind;
-  return kind == Kind::integer || kind == Kind::number;
+  const NodeKind kind = node_of(node_).kind;
+  return kind == NodeKind::integer || kind == NodeKind::number;
 }
 
 std::optional<JsonValue> JsonValue::find_or_null(std::string_view key) const {
@@ -171,9 +171,9 @@ double JsonValue::as_double() const {
 int64_t JsonValue::as_int(int64_t min, int64_t max) const {
   const JsonNode& node = node_of(node_);
   int64_t value = node.integer;
-  bool is_valid = node.kind == Kind::integer;
+  bool is_valid = node.kind == NodeKind::integer;
   // 3.0 is an integer as far as double counts them one by one.
-  if (node.kind == Kind::number && std::trunc(node.number) == node.number &&
+  if (node.kind == NodeKind::number && std::trunc(node.number) == node.number &&
       std::fabs(node.number) <= 0x1p53) {
     value = static_cast<int64_t>(node.number);
     is_valid = true;
@@ -184,7 +184,7 @@ int64_t JsonValue::as_int(int64_t min, int64_t max) const {
 
 uint64_t JsonValue::as_unsigned() const {
   const JsonNode& node = node_of(node_);
-  if (!node.is_unsigned && (node.kind != Kind::integer || node.integer < 0))
+  if (!node.is_unsigned && (node.kind != NodeKind::integer || node.integer < 0))
     wrong_type("a whole number from 0 to 2^64 - 1");
   return static_cast<uint64_t>(node.integer);
 }

@@ -10,15 +10,15 @@
 namespace snug::io {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{256} << 10;
-constexpr int64_t kReleaseBytes = int64_t{8} << 20;
+constexpr size_t kTextBufferBytes = size_t{256} << 10;
+constexpr int64_t kReleaseTextBytes = int64_t{8} << 20;
 
 }  // namespace
 
 TextFile::TextFile(const std::string& path)
     : file_(File::open_read(path)),
       total_bytes_(file_.size_bytes()),
-      buffer_(std::make_unique_for_overwrite<unsigned char[]>(kBufferBytes)) {}
+      buffer_(std::make_unique_for_overwrite<unsigned char[]>(kTextBufferBytes)) {}
 
 void TextFile::skip_byte_order_mark() {
   if (!fill()) return;
@@ -34,13 +34,13 @@ void TextFile::skip_byte_order_mark() {
 }
 
 bool TextFile::fill() {
-  if (offset_ - released_ >= kReleaseBytes) {
+  if (offset_ - released_ >= kReleaseTextBytes) {
     // Only a hint: the file is read once, front to back.
     file_.release_cache(released_, offset_ - released_);
     released_ = offset_;
   }
   const int64_t got = file_.read_some_at(offset_, reinterpret_cast<std::byte*>(buffer_.get()),
-                                         static_cast<int64_t>(kBufferBytes));
+                                         static_cast<int64_t>(kTextBufferBytes));
   begin_ = 0;
   end_ = static_cast<size_t>(got);
   offset_ += got;

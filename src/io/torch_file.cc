@@ -144,7 +144,7 @@ TensorInfo info_of(const File& file, const ZipDirectory& directory, const std::s
           .strides = is_plain ? std::vector<int64_t>() : std::move(tensor.strides)};
 }
 
-TensorTable table_of(const File& file) {
+TensorTable torch_table_of(const File& file) {
   check_form(file);
   const ZipDirectory directory = read_zip_directory(file);
   const std::string root = root_of(file, directory);
@@ -158,14 +158,14 @@ TensorTable table_of(const File& file) {
   return table;
 }
 
-TensorFile open(const std::string& path) {
+TensorFile open_archive(const std::string& path) {
   File file = File::open_read(path);
-  TensorTable table = table_of(file);
+  TensorTable table = torch_table_of(file);
   return {std::move(file), std::move(table)};
 }
 
 }  // namespace
 
-TorchFile::TorchFile(const std::string& path) : TensorFile(open(path)) {}
+TorchFile::TorchFile(const std::string& path) : TensorFile(open_archive(path)) {}
 
 }  // namespace snug::io

@@ -38,18 +38,20 @@ bool is_adapter_name(const std::string& weight) {
 namespace train {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
+[[noreturn]] void refuse_lora(const std::string& what, const std::string& hint) {
   throw Error(ErrorCode::bad_config, "lora", what, hint);
 }
 
 constexpr const char* kNamesHint = "`snug inspect --weights` lists the names";
 
 void check(const LoraOptions& lora) {
-  if (lora.r < 1) refuse("a rank r of " + std::to_string(lora.r), "give 1 or more");
+  if (lora.r < 1) refuse_lora("a rank r of " + std::to_string(lora.r), "give 1 or more");
   if (!(lora.alpha > 0 && std::isfinite(lora.alpha)))
-    refuse("alpha " + number_text(lora.alpha) + " is not above 0", "give r or 2 r, for example");
+    refuse_lora("alpha " + number_text(lora.alpha) + " is not above 0",
+                "give r or 2 r, for example");
   if (!(lora.dropout >= 0 && lora.dropout < 1))
-    refuse("dropout " + number_text(lora.dropout) + " is not within [0, 1)", "give 0 for none");
+    refuse_lora("dropout " + number_text(lora.dropout) + " is not within [0, 1)",
+                "give 0 for none");
 }
 
 bool is_use(const Node& node, size_t input) { return *node.op->name == "matmul" && input == 1; }
@@ -82,15 +84,15 @@ class Targets {
         continue;
       }
       if (network_.is_head(value.name))
-        refuse("'" + value.name + "' belongs to the head, which is trained as it is",
-               "match the maps before it");
+        refuse_lora("'" + value.name + "' belongs to the head, which is trained as it is",
+                    "match the maps before it");
       is_any = true;
       weights_.emplace(static_cast<ValueId>(i), false);
     }
     if (!is_any)
-      refuse("the pattern '" + pattern + "' matches " +
-                 (is_vector ? "vectors alone, and no linear map" : "no weight of the model"),
-             kNamesHint);
+      refuse_lora("the pattern '" + pattern + "' matches " +
+                      (is_vector ? "vectors alone, and no linear map" : "no weight of the model"),
+                  kNamesHint);
   }
   void find_uses(NodeId id) {
     const Node& node = graph_.node(id);
@@ -110,9 +112,9 @@ class Targets {
       reader = "it is read by " + describe(graph_, static_cast<NodeId>(i));
       break;
     }
-    refuse("'" + graph_.value(weight).name + "' " + to_string(graph_.type(weight).shape) +
-               " is no linear map: " + reader,
-           std::string("match weights of linear layers; ") + kNamesHint);
+    refuse_lora("'" + graph_.value(weight).name + "' " + to_string(graph_.type(weight).shape) +
+                    " is no linear map: " + reader,
+                std::string("match weights of linear layers; ") + kNamesHint);
   }
 
   const Graph& graph_;

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kEmbeddings = "embeddings";
 constexpr std::string_view kFirst = "first:";
 
-[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
+[[noreturn]] void refuse_freeze(const std::string& what, const std::string& hint) {
   throw Error(ErrorCode::bad_config, "freeze", what, hint);
 }
 
@@ -29,9 +29,9 @@ class FrozenNames {
     if (word == kEmbeddings) return add_embeddings();
     if (word.starts_with(kFirst)) return add_first(word);
     if (!mark([&](size_t i) { return matches_wildcard(word, names_[i]); }))
-      refuse("the pattern '" + word + "' matches no weight of the model",
-             "`snug inspect --weights` lists the names, for example '" +
-                 (names_.empty() ? "" : names_.front()) + "'");
+      refuse_freeze("the pattern '" + word + "' matches no weight of the model",
+                    "`snug inspect --weights` lists the names, for example '" +
+                        (names_.empty() ? "" : names_.front()) + "'");
   }
   [[nodiscard]] bool holds(size_t i) const { return is_frozen_[i]; }
 
@@ -55,18 +55,18 @@ class FrozenNames {
       return layers[i] == 0 && names_[i].find("embed") != std::string::npos;
     };
     if (!mark(is_one))
-      refuse("the model has no weights called embeddings before its layers",
-             "give name patterns; `snug inspect --weights` lists the names");
+      refuse_freeze("the model has no weights called embeddings before its layers",
+                    "give name patterns; `snug inspect --weights` lists the names");
   }
   void add_first(const std::string& word) {
     const int64_t there_are = optim::numbered_layers(names_);
     const std::string digits = word.substr(kFirst.size());
     const int64_t count = number_in<int64_t>(digits).value_or(0);
     if (count < 1 || count > there_are)
-      refuse("'" + word + "' is no number of layers of the model, which has " +
-                 std::to_string(there_are),
-             there_are > 0 ? "give first:1 to first:" + std::to_string(there_are)
-                           : "give name patterns");
+      refuse_freeze("'" + word + "' is no number of layers of the model, which has " +
+                        std::to_string(there_are),
+                    there_are > 0 ? "give first:1 to first:" + std::to_string(there_are)
+                                  : "give name patterns");
     const std::vector<int64_t> layers = optim::layers_of(names_);
     (void)mark([&](size_t i) { return layers[i] >= 1 && layers[i] <= count; });
   }

@@ -22,8 +22,8 @@ namespace {
 constexpr int64_t kMostThreads = 1024;
 constexpr size_t kMostPrograms = 256;
 
-[[noreturn]] void fail(const std::string& option, const std::string& what,
-                       const std::string& hint) {
+[[noreturn]] void refuse_option(const std::string& option, const std::string& what,
+                                const std::string& hint) {
   throw Error(ErrorCode::bad_config, option, what, hint);
 }
 
@@ -46,30 +46,30 @@ optim::GroupRules groups_of(const SessionOptions& options) {
 void check_lengths(const std::vector<Lengths>& programs) {
   if (programs.empty()) return;
   if (programs.size() > kMostPrograms)
-    fail("lengths",
-         std::to_string(programs.size()) + " programs are more than " +
-             std::to_string(kMostPrograms),
-         "give fewer lengths, or those combinations alone that your rows have");
+    refuse_option("lengths",
+                  std::to_string(programs.size()) + " programs are more than " +
+                      std::to_string(kMostPrograms),
+                  "give fewer lengths, or those combinations alone that your rows have");
   const Lengths& longest = programs.back();
   for (auto each = programs.begin(); each != programs.end(); ++each) {
     const auto by_name = each->by_name();
     const bool is_any_below = std::any_of(by_name.begin(), by_name.end(),
                                           [](const auto& length) { return length.second < 1; });
     if (each->empty() || is_any_below || (each->of() != 0 && each->has_names()))
-      fail("lengths", "a program of length " + to_string(*each),
-           "give {32, 64, 128}, for example, or lengths above 0 that have names");
+      refuse_option("lengths", "a program of length " + to_string(*each),
+                    "give {32, 64, 128}, for example, or lengths above 0 that have names");
     if (!longest.holds(*each) || by_name.size() != longest.by_name().size())
-      fail("lengths",
-           "the last program, of length " + to_string(longest) + ", does not hold rows of length " +
-               to_string(*each),
-           "let lengths rise, have the same names, and end with the longest of each");
+      refuse_option("lengths",
+                    "the last program, of length " + to_string(longest) +
+                        ", does not hold rows of length " + to_string(*each),
+                    "let lengths rise, have the same names, and end with the longest of each");
     const auto before = std::find_if(programs.begin(), each,
                                      [&](const Lengths& earlier) { return earlier.holds(*each); });
     if (before != each)
-      fail("lengths",
-           "no batch would run in the program of length " + to_string(*each) + ": that of length " +
-               to_string(*before) + " comes before it",
-           "let lengths rise");
+      refuse_option("lengths",
+                    "no batch would run in the program of length " + to_string(*each) +
+                        ": that of length " + to_string(*before) + " comes before it",
+                    "let lengths rise");
   }
 }
 
@@ -79,7 +79,7 @@ optim::StateStorage storage_of(const SessionOptions& options) {
 
 // f32, or what one of two switches that exclude each other asks for.
 DType half_of(const char* names, bool bf16, bool fp16) {
-  if (bf16 && fp16) fail(names, "both are asked for", "give one of them");
+  if (bf16 && fp16) refuse_option(names, "both are asked for", "give one of them");
   return bf16 ? DType::bf16 : fp16 ? DType::f16 : DType::f32;
 }
 
@@ -88,8 +88,8 @@ DType dtype_of(const PrecisionRule& rule) {
        {std::pair{"float32", DType::f32}, {"bfloat16", DType::bf16}, {"float16", DType::f16}}) {
     if (rule.dtype == name) return dtype;
   }
-  fail("precision_overrides", "'" + rule.dtype + "' is no type",
-       "give float32, bfloat16 or float16");
+  refuse_option("precision_overrides", "'" + rule.dtype + "' is no type",
+                "give float32, bfloat16 or float16");
 }
 
 train::Precision precision_of(const SessionOptions& options) {
@@ -121,12 +121,13 @@ void check_effect(const SessionOptions& options) {
   if (!optim::has_codes(storage.bits, storage.overrides)) {
     const char* hint = "give optim_bits 8 too, or leave it away";
     if (!options.optim_bits_overrides.empty())
-      fail("optim_bits_overrides", "every state is in 32 bits anyway", hint);
+      refuse_option("optim_bits_overrides", "every state is in 32 bits anyway", hint);
     if (options.optim_codec != SessionOptions().optim_codec)
-      fail("optim_codec", "no state is in 8 bits", hint);
+      refuse_option("optim_codec", "no state is in 8 bits", hint);
   }
   if (!options.lora.is_on() && options.lora != LoraOptions())
-    fail("lora", "no weight has an adapter", "name linear maps in lora.match, or leave it away");
+    refuse_option("lora", "no weight has an adapter",
+                  "name linear maps in lora.match, or leave it away");
   const train::Precision precision = precision_of(options);
   const std::vector<PrecisionOverride>& rules = precision.training.overrides;
   const bool is_any_narrow = precision.training.dtype != DType::f32 ||
@@ -134,8 +135,8 @@ void check_effect(const SessionOptions& options) {
                              std::any_of(rules.begin(), rules.end(),
                                          [](const auto& rule) { return rule.dtype != DType::f32; });
   if (!rules.empty() && !is_any_narrow)
-    fail("precision_overrides", "everything is in float32 anyway",
-         "give bf16 or fp16 too, or leave it away");
+    refuse_option("precision_overrides", "everything is in float32 anyway",
+                  "give bf16 or fp16 too, or leave it away");
 }
 
 constexpr int64_t kMostRows = INT32_MAX;  // indices of kernels are of 31 bits
@@ -143,47 +144,50 @@ constexpr int64_t kMostRows = INT32_MAX;  // indices of kernels are of 31 bits
 // Throws Error{bad_config} that names the option.
 const SessionOptions& checked(const SessionOptions& options) {
   if (options.batch_rows < 1 || options.batch_rows > kMostRows)
-    fail("batch_rows", "a batch of " + std::to_string(options.batch_rows) + " rows",
-         "give 1 to " + std::to_string(kMostRows));
+    refuse_option("batch_rows", "a batch of " + std::to_string(options.batch_rows) + " rows",
+                  "give 1 to " + std::to_string(kMostRows));
   check_not_negative("weight_decay", options.weight_decay, "give 0 for none");
   if (options.memory.bytes < 0)
-    fail("memory", std::to_string(options.memory.bytes) + " bytes are below 0",
-         "give a number of bytes, for example parse_memory(\"64MiB\")");
+    refuse_option("memory", std::to_string(options.memory.bytes) + " bytes are below 0",
+                  "give a number of bytes, for example parse_memory(\"64MiB\")");
   if (options.seed < 0)
-    fail("seed", std::to_string(options.seed) + " is below 0", "give 0 or more");
+    refuse_option("seed", std::to_string(options.seed) + " is below 0", "give 0 or more");
   if (options.block.data() == nullptr && !options.block.empty())
-    fail("block", "it has " + std::to_string(options.block.size()) + " bytes at no place",
-         "give memory that lives as long as the session");
+    refuse_option("block", "it has " + std::to_string(options.block.size()) + " bytes at no place",
+                  "give memory that lives as long as the session");
   if (options.micro_batch_size < 0 || options.micro_batch_size > options.batch_rows)
-    fail("micro_batch_size",
-         std::to_string(options.micro_batch_size) + " is not within the batch of " +
-             std::to_string(options.batch_rows),
-         "give 0 for the planner's choice, or at most batch_rows");
+    refuse_option("micro_batch_size",
+                  std::to_string(options.micro_batch_size) + " is not within the batch of " +
+                      std::to_string(options.batch_rows),
+                  "give 0 for the planner's choice, or at most batch_rows");
   check_not_negative("learning_rate", options.learning_rate, "give 0 or more");
   if (!(options.max_grad_norm >= 0))
-    fail("max_grad_norm", number_text(options.max_grad_norm) + " is below 0",
-         "give 0 for no clipping");
+    refuse_option("max_grad_norm", number_text(options.max_grad_norm) + " is below 0",
+                  "give 0 for no clipping");
   if (options.lr_scheduler_type != ScheduleKind::constant && options.max_steps < 1)
-    fail("max_steps", "a falling learning rate needs to know where it ends", "give max_steps");
+    refuse_option("max_steps", "a falling learning rate needs to know where it ends",
+                  "give max_steps");
   if (options.threads < 0 || options.threads > kMostThreads)
-    fail("threads",
-         std::to_string(options.threads) + " is not within 0 and " + std::to_string(kMostThreads),
-         "give 0 for every core");
+    refuse_option(
+        "threads",
+        std::to_string(options.threads) + " is not within 0 and " + std::to_string(kMostThreads),
+        "give 0 for every core");
   if (options.warmup_steps < 0 || options.max_steps < 0)
-    fail(options.warmup_steps < 0 ? "warmup_steps" : "max_steps", "it is below 0",
-         "give 0 or more");
+    refuse_option(options.warmup_steps < 0 ? "warmup_steps" : "max_steps", "it is below 0",
+                  "give 0 or more");
   if (!(options.layerwise_lr_decay > 0 && options.layerwise_lr_decay <= 1))
-    fail("layerwise_lr_decay", number_text(options.layerwise_lr_decay) + " is not within (0, 1]",
-         "give 1 for the same rate everywhere");
+    refuse_option("layerwise_lr_decay",
+                  number_text(options.layerwise_lr_decay) + " is not within (0, 1]",
+                  "give 1 for the same rate everywhere");
   check_effect(options);
   (void)loss_scale_of(options);
   check_lengths(options.lengths);
   if (options.only_gradients && options.only_evaluation)
-    fail("only_evaluation", "a session without training programs has no gradients",
-         "leave only_gradients away");
+    refuse_option("only_evaluation", "a session without training programs has no gradients",
+                  "leave only_gradients away");
   if (options.process_bytes < 0 || options.startup_bytes < 0)
-    fail(options.process_bytes < 0 ? "process_bytes" : "startup_bytes", "it is below 0",
-         "give 0 or more");
+    refuse_option(options.process_bytes < 0 ? "process_bytes" : "startup_bytes", "it is below 0",
+                  "give 0 or more");
   return options;
 }
 
@@ -191,7 +195,7 @@ const SessionOptions& checked(const SessionOptions& options) {
 
 void check_not_negative(const char* option, double value, const char* hint) {
   if (!(value >= 0 && std::isfinite(value)))
-    fail(option, number_text(value) + " is not 0 or more", hint);
+    refuse_option(option, number_text(value) + " is not 0 or more", hint);
 }
 
 train::Recipe recipe_of(const SessionOptions& options) {

@@ -14,7 +14,7 @@
 namespace snug::train {
 namespace {
 
-constexpr int64_t kMaxConfigBytes = 16 << 20;
+constexpr int64_t kMaxAdapterConfigBytes = 16 << 20;
 
 // Fields of PEFT's configuration (0.3 to 0.21) that are read, are judged below, or say nothing of
 // the mathematics of adapters whose tensors are there.
@@ -105,7 +105,7 @@ bool is_adapter_folder(const std::string& folder) {
 
 AdapterConfig read_adapter_config(const std::string& folder) {
   const std::string path = folder + "/" + kAdapterConfig;
-  const io::JsonValue config = io::load_json(path, kMaxConfigBytes);
+  const io::JsonValue config = io::load_json(path, kMaxAdapterConfigBytes);
   const std::string type = config.get_string("peft_type", "");
   if (type != "LORA")
     throw Error(ErrorCode::bad_config, path, "\"peft_type\" is '" + type + "'", "LORA is read");

@@ -20,7 +20,7 @@ namespace {
 
 using models::WeightRole;
 
-constexpr size_t kListed = 5;
+constexpr size_t kFewListed = 5;
 constexpr int64_t kMaxConfigBytes = 16 << 20;
 
 /// The class of transformers that reads all weights of the folder, no more and no fewer.
@@ -68,9 +68,9 @@ struct Mismatch {
 
 std::string first_of(const std::vector<std::string>& names) {
   std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kListed); ++i)
+  for (size_t i = 0; i < std::min(names.size(), kFewListed); ++i)
     text += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > kListed) text += ", ...";
+  if (names.size() > kFewListed) text += ", ...";
   return text;
 }
 

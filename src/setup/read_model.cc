@@ -24,11 +24,11 @@
 namespace snug::train {
 namespace {
 
-constexpr int64_t kMaxConfigBytes = 16 << 20;
+constexpr int64_t kMaxModelConfigBytes = 16 << 20;
 
 void read_config(Model& model) {
   const std::string& path = model.config_file;
-  const std::string text = io::read_all(path, kMaxConfigBytes);
+  const std::string text = io::read_all(path, kMaxModelConfigBytes);
   const std::string type = io::parse_json(text, path).get_string("model_type", "");
   model.family = models::family_of_type(type);
   if (model.family == nullptr) {

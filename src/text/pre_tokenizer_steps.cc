@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kind of pre-tokenizer, and how each is read. A new kind is a class and a line of kReaders.
+// Every kind of pre-tokenizer, and how each is read. A new kind is a class and a line of
+// kPreTokenizerReaders.
 #include <algorithm>
 #include <array>
 
@@ -14,9 +15,9 @@
 namespace snug {
 namespace {
 
-using Steps = std::vector<std::unique_ptr<PreTokenizerStep>>;
+using PreTokenizerSteps = std::vector<std::unique_ptr<PreTokenizerStep>>;
 
-class BertStep final : public PreTokenizerStep {
+class BertPreTokenizer final : public PreTokenizerStep {
  public:
   void split(const TextPiece& piece, StepBuffers&, PieceSink out) const override {
     for_each_word(piece.text, [&](std::string_view word) {
@@ -121,9 +122,9 @@ class SplitStep final : public PreTokenizerStep {
 };
 
 /// GPT-2's: words with the space before them, then each byte as a character of its own.
-class ByteLevelStep final : public PreTokenizerStep {
+class ByteLevelPreTokenizer final : public PreTokenizerStep {
  public:
-  ByteLevelStep(bool add_prefix_space, bool use_regex, const std::string& where)
+  ByteLevelPreTokenizer(bool add_prefix_space, bool use_regex, const std::string& where)
       : add_prefix_space_(add_prefix_space) {
     if (use_regex)
       pattern_.emplace(
@@ -195,29 +196,29 @@ class MetaspaceStep final : public PreTokenizerStep {
   bool splits_;
 };
 
-void read_bert(const JsonFields& fields, Steps& steps) {
+void read_bert_pre_tokenizer(const JsonFields& fields, PreTokenizerSteps& steps) {
   fields.allow_only({"type"});
-  steps.push_back(std::make_unique<BertStep>());
+  steps.push_back(std::make_unique<BertPreTokenizer>());
 }
 
-void read_whitespace(const JsonFields& fields, Steps& steps) {
+void read_whitespace(const JsonFields& fields, PreTokenizerSteps& steps) {
   fields.allow_only({"type"});
   steps.push_back(std::make_unique<WhitespaceStep>());
 }
 
-void read_whitespace_split(const JsonFields& fields, Steps& steps) {
+void read_whitespace_split(const JsonFields& fields, PreTokenizerSteps& steps) {
   fields.allow_only({"type"});
   steps.push_back(std::make_unique<CharacterStep>(is_whitespace, SplitBehavior::removed));
 }
 
-void read_punctuation(const JsonFields& fields, Steps& steps) {
+void read_punctuation(const JsonFields& fields, PreTokenizerSteps& steps) {
   fields.allow_only({"type", "behavior"});
   const SplitBehavior behavior =
       fields.has("behavior") ? read_behavior(fields) : SplitBehavior::isolated;
   steps.push_back(std::make_unique<CharacterStep>(is_punctuation, behavior));
 }
 
-void read_digits(const JsonFields& fields, Steps& steps) {
+void read_digits(const JsonFields& fields, PreTokenizerSteps& steps) {
   fields.allow_only({"type", "individual_digits"});
   const SplitBehavior behavior = fields.required_boolean("individual_digits")
                                      ? SplitBehavior::isolated
@@ -225,13 +226,13 @@ void read_digits(const JsonFields& fields, Steps& steps) {
   steps.push_back(std::make_unique<CharacterStep>(is_number, behavior));
 }
 
-void read_split(const JsonFields& fields, Steps& steps) {
+void read_split(const JsonFields& fields, PreTokenizerSteps& steps) {
   fields.allow_only({"type", "pattern", "behavior", "invert"});
   steps.push_back(std::make_unique<SplitStep>(read_pattern(fields), read_behavior(fields),
                                               fields.required_boolean("invert")));
 }
 
-void read_delimiter(const JsonFields& fields, Steps& steps) {
+void read_delimiter(const JsonFields& fields, PreTokenizerSteps& steps) {
   fields.allow_only({"type", "delimiter"});
   const std::string delimiter = fields.required_string("delimiter");
   if (count_code_points(delimiter) != 1) fields.fail("has a delimiter that is no character");
@@ -239,22 +240,22 @@ void read_delimiter(const JsonFields& fields, Steps& steps) {
                                               SplitBehavior::removed, false));
 }
 
-void read_fixed_length(const JsonFields& fields, Steps& steps) {
+void read_fixed_length(const JsonFields& fields, PreTokenizerSteps& steps) {
   fields.allow_only({"type", "length"});
   const int64_t length = fields.required_count("length");
   if (length == 0) fields.fail("has a length of 0");
   steps.push_back(std::make_unique<FixedLengthStep>(length));
 }
 
-void read_byte_level(const JsonFields& fields, Steps& steps) {
+void read_byte_level_pre_tokenizer(const JsonFields& fields, PreTokenizerSteps& steps) {
   fields.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
   (void)fields.required_boolean("trim_offsets");
-  steps.push_back(std::make_unique<ByteLevelStep>(fields.required_boolean("add_prefix_space"),
-                                                  fields.boolean("use_regex").value_or(true),
-                                                  fields.where()));
+  steps.push_back(std::make_unique<ByteLevelPreTokenizer>(
+      fields.required_boolean("add_prefix_space"), fields.boolean("use_regex").value_or(true),
+      fields.where()));
 }
 
-void read_metaspace(const JsonFields& fields, Steps& steps) {
+void read_metaspace(const JsonFields& fields, PreTokenizerSteps& steps) {
   fields.allow_only(
       {"type", "replacement", "str_rep", "add_prefix_space", "prepend_scheme", "split"});
   const std::string replacement = fields.required_string("replacement");
@@ -279,12 +280,12 @@ void read_metaspace(const JsonFields& fields, Steps& steps) {
       std::make_unique<MetaspaceStep>(replacement, scheme, fields.boolean("split").value_or(true)));
 }
 
-struct Reader {
+struct PreTokenizerReader {
   std::string_view type;
-  void (*read)(const JsonFields& fields, Steps& steps);
+  void (*read)(const JsonFields& fields, PreTokenizerSteps& steps);
 };
-constexpr Reader kReaders[] = {
-    {"BertPreTokenizer", read_bert},
+constexpr PreTokenizerReader kPreTokenizerReaders[] = {
+    {"BertPreTokenizer", read_bert_pre_tokenizer},
     {"Whitespace", read_whitespace},
     {"WhitespaceSplit", read_whitespace_split},
     {"Punctuation", read_punctuation},
@@ -292,23 +293,26 @@ constexpr Reader kReaders[] = {
     {"Split", read_split},
     {"CharDelimiterSplit", read_delimiter},
     {"FixedLength", read_fixed_length},
-    {"ByteLevel", read_byte_level},
+    {"ByteLevel", read_byte_level_pre_tokenizer},
     {"Metaspace", read_metaspace},
 };
 
-void read_steps(const io::JsonValue& value, const std::string& where, int depth, Steps& steps) {
+void read_pre_tokenizer_steps(const io::JsonValue& value, const std::string& where, int depth,
+                              PreTokenizerSteps& steps) {
   const JsonFields fields(value, where, "pre_tokenizer");
   const std::string type = fields.required_string("type");
   if (type == "Sequence") {
     fields.allow_only({"type", "pretokenizers"});
     const io::JsonValue list = fields.at("pretokenizers");
     if (!list.is_array() || depth > 4) fields.fail("is a Sequence that is no list");
-    for (int64_t i = 0; i < list.size(); ++i) read_steps(list.at(i), where, depth + 1, steps);
+    for (int64_t i = 0; i < list.size(); ++i)
+      read_pre_tokenizer_steps(list.at(i), where, depth + 1, steps);
     return;
   }
-  const auto* reader = std::find_if(std::begin(kReaders), std::end(kReaders),
-                                    [&](const Reader& one) { return one.type == type; });
-  if (reader == std::end(kReaders)) fields.fail("'" + type + "' is not supported");
+  const auto* reader =
+      std::find_if(std::begin(kPreTokenizerReaders), std::end(kPreTokenizerReaders),
+                   [&](const PreTokenizerReader& one) { return one.type == type; });
+  if (reader == std::end(kPreTokenizerReaders)) fields.fail("'" + type + "' is not supported");
   reader->read(fields, steps);
 }
 
@@ -316,8 +320,8 @@ void read_steps(const io::JsonValue& value, const std::string& where, int depth,
 
 PreTokenizer read_pre_tokenizer(const std::optional<io::JsonValue>& value,
                                 const std::string& where) {
-  Steps steps;
-  if (value && !value->is_null()) read_steps(*value, where, 0, steps);
+  PreTokenizerSteps steps;
+  if (value && !value->is_null()) read_pre_tokenizer_steps(*value, where, 0, steps);
   constexpr size_t kMaxSteps = 16;  // each keeps a buffer as long as the text
   if (steps.size() > kMaxSteps)
     JsonFields(*value, where, "pre_tokenizer").fail("has more than 16 steps");

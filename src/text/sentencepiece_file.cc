@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 using Piece = SentencePieceModel::Piece;
 
 /// What transformers makes of the model.
-struct Family {
+struct PieceFamily {
   const char* tokenizer_class;
   std::array<const char*, 5> first{};  // fairseq's tokens before the pieces, nullptr after the last
   size_t skipped = 0;                  // pieces of the model that are among them
@@ -26,7 +26,7 @@ struct Family {
   /// Else its ids are those of the model, and pairs have two types.
   [[nodiscard]] bool is_fairseq() const { return first[0] != nullptr; }
 };
-constexpr Family kFamilies[] = {
+constexpr PieceFamily kFamilies[] = {
     {.tokenizer_class = "DebertaV2Tokenizer"},
     {.tokenizer_class = "XLMRobertaTokenizer",
      .first = {"<s>", "<pad>", "</s>", "<unk>"},
@@ -37,7 +37,7 @@ constexpr Family kFamilies[] = {
      .skipped = 1},
 };
 
-const Family& family_of(const TokenizerConfig& config, const std::string& file) {
+const PieceFamily& family_of(const TokenizerConfig& config, const std::string& file) {
   std::string name = config.tokenizer_class;
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
   if (name.empty() && file.ends_with("/spm.model")) name = "DebertaV2Tokenizer";
@@ -45,7 +45,7 @@ const Family& family_of(const TokenizerConfig& config, const std::string& file) 
     const std::string camembert = "CamembertTokenizer";  // its file has the same name
     name = config.usual_class == camembert ? camembert : "XLMRobertaTokenizer";
   }
-  for (const Family& family : kFamilies) {
+  for (const PieceFamily& family : kFamilies) {
     if (name == family.tokenizer_class) return family;
   }
   refuse_sentencepiece(file, name.empty()
@@ -60,8 +60,8 @@ void add(TokenizerSpec& spec, const Piece& piece) {
 }
 
 /// fairseq's own tokens, before the pieces.
-void add_fairseq_tokens(TokenizerSpec& spec, const Family& family, const SentencePieceModel& model,
-                        const std::string& file) {
+void add_fairseq_tokens(TokenizerSpec& spec, const PieceFamily& family,
+                        const SentencePieceModel& model, const std::string& file) {
   if (model.pieces.size() < 3 || model.pieces[0].text != "<unk>" || model.pieces[1].text != "<s>" ||
       model.pieces[2].text != "</s>")
     refuse_sentencepiece(
@@ -128,7 +128,7 @@ TokenizerSpec read_sentencepiece(const std::string& file, const TokenizerConfig&
   own.escape_whitespaces = model.escape_whitespaces;
   if (config.lowercase.value_or(false)) refuse_sentencepiece(config.where, "do_lower_case");
   if (config.split_by_punct) refuse_sentencepiece(config.where, "split_by_punct");
-  const Family& family = family_of(config, file);
+  const PieceFamily& family = family_of(config, file);
   const bool is_deberta = !family.is_fairseq();
   spec.roles = config.roles.or_else(is_deberta ? bert_roles() : fairseq_roles());
   if (family.is_fairseq()) add_fairseq_tokens(spec, family, model, file);

@@ -8,8 +8,7 @@ namespace snug {
 namespace {
 
 using io::JsonValue;
-using Piece = Template::Piece;
-using Kind = Template::Piece::Kind;
+using TemplatePiece = Template::Piece;
 
 int32_t token_id(const TokenizerSpec& spec, const JsonFields& fields, const std::string& name) {
   const int32_t id = spec.find(name);
@@ -31,25 +30,31 @@ int32_t read_pair(const TokenizerSpec& spec, const JsonFields& fields, const cha
 
 Template read_bert(const JsonFields& fields, const TokenizerSpec& spec) {
   fields.allow_only({"type", "sep", "cls"});
-  const Piece cls{Kind::token, read_pair(spec, fields, "cls"), 0};
-  const Piece sep{Kind::token, read_pair(spec, fields, "sep"), 0};
-  const Piece text{Kind::first};
+  const TemplatePiece cls{TemplatePiece::Kind::token, read_pair(spec, fields, "cls"), 0};
+  const TemplatePiece sep{TemplatePiece::Kind::token, read_pair(spec, fields, "sep"), 0};
+  const TemplatePiece text{TemplatePiece::Kind::first};
   return {.single = {cls, text, sep},
-          .pair = {cls, text, sep, {Kind::second, -1, 1}, {Kind::token, sep.id, 1}}};
+          .pair = {cls,
+                   text,
+                   sep,
+                   {TemplatePiece::Kind::second, -1, 1},
+                   {TemplatePiece::Kind::token, sep.id, 1}}};
 }
 
 Template read_roberta(const JsonFields& fields, const TokenizerSpec& spec) {
   fields.allow_only({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
   (void)fields.boolean("trim_offsets");
   (void)fields.boolean("add_prefix_space");
-  const Piece cls{Kind::token, read_pair(spec, fields, "cls"), 0};
-  const Piece sep{Kind::token, read_pair(spec, fields, "sep"), 0};
-  const Piece text{Kind::first};
-  return {.single = {cls, text, sep}, .pair = {cls, text, sep, sep, {Kind::second}, sep}};
+  const TemplatePiece cls{TemplatePiece::Kind::token, read_pair(spec, fields, "cls"), 0};
+  const TemplatePiece sep{TemplatePiece::Kind::token, read_pair(spec, fields, "sep"), 0};
+  const TemplatePiece text{TemplatePiece::Kind::first};
+  return {.single = {cls, text, sep},
+          .pair = {cls, text, sep, sep, {TemplatePiece::Kind::second}, sep}};
 }
 
 Template texts_alone() {
-  return {.single = {{Kind::first}}, .pair = {{Kind::first}, {Kind::second, -1, 1}}};
+  return {.single = {{TemplatePiece::Kind::first}},
+          .pair = {{TemplatePiece::Kind::first}, {TemplatePiece::Kind::second, -1, 1}}};
 }
 
 int32_t read_type_id(const JsonFields& step) {
@@ -58,13 +63,13 @@ int32_t read_type_id(const JsonFields& step) {
   return static_cast<int32_t>(type);
 }
 
-std::vector<Piece> read_steps(const JsonFields& fields, const char* key, bool is_pair,
-                              const TokenizerSpec& spec) {
+std::vector<TemplatePiece> read_template(const JsonFields& fields, const char* key, bool is_pair,
+                                         const TokenizerSpec& spec) {
   constexpr int64_t kMostSteps = 64;
   const JsonValue steps = fields.at(key);
   if (!steps.is_array() || steps.size() > kMostSteps) fields.fail("is not a list of steps");
   const JsonFields tokens(fields.at("special_tokens"), spec.where, "post_processor.special_tokens");
-  std::vector<Piece> pieces;
+  std::vector<TemplatePiece> pieces;
   int first = 0;
   int second = 0;
   for (int64_t i = 0; i < steps.size(); ++i) {
@@ -77,12 +82,14 @@ std::vector<Piece> read_steps(const JsonFields& fields, const char* key, bool is
     const std::string id = inner.required_string("id");
     if (is_token) {
       if (!tokens.has(id)) fields.fail("has no special token '" + id + "'");
-      pieces.push_back({Kind::token, token_id(spec, fields, id), read_type_id(inner)});
+      pieces.push_back(
+          {TemplatePiece::Kind::token, token_id(spec, fields, id), read_type_id(inner)});
       continue;
     }
     if (id != "A" && id != "B") inner.fail("names the text '" + id + "'");
     (id == "A" ? first : second) += 1;
-    pieces.push_back({id == "A" ? Kind::first : Kind::second, -1, read_type_id(inner)});
+    pieces.push_back({id == "A" ? TemplatePiece::Kind::first : TemplatePiece::Kind::second, -1,
+                      read_type_id(inner)});
   }
   if (first != 1 || second != (is_pair ? 1 : 0))
     fields.fail(std::string("has a template '") + key + "' that does not hold " +
@@ -98,8 +105,8 @@ Template read_template_processing(const JsonFields& fields, const TokenizerSpec&
     if (inner.at("ids").dump() != "[" + std::to_string(spec.find(name)) + "]")
       fields.fail("gives '" + name + "' other ids than model.vocab");
   }
-  return {.single = read_steps(fields, "single", false, spec),
-          .pair = read_steps(fields, "pair", true, spec)};
+  return {.single = read_template(fields, "single", false, spec),
+          .pair = read_template(fields, "pair", true, spec)};
 }
 
 Template read_sequence(const JsonFields& fields, const TokenizerSpec& spec);

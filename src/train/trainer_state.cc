@@ -12,7 +12,7 @@
 namespace snug::train {
 namespace {
 
-constexpr int64_t kMostLineBytes = 1 << 16;
+constexpr int64_t kMostStateLineBytes = 1 << 16;
 
 /// The lines of a log, one at a time.
 class LogLines {
@@ -24,7 +24,7 @@ class LogLines {
 
   void next() {
     for (;;) {
-      const io::TextFile::Line line = file_.read_line(text_, kMostLineBytes);
+      const io::TextFile::Line line = file_.read_line(text_, kMostStateLineBytes);
       is_at_end_ = line == io::TextFile::Line::end;
       if (is_at_end_ || (line == io::TextFile::Line::ok && is_entry())) return;
       if (line == io::TextFile::Line::too_long) file_.skip_line();

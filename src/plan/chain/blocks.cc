@@ -180,10 +180,6 @@ CutChoice choose_cuts(const ProblemIndex& index, const IdVector<int32_t>& spans)
   return best;
 }
 
-bool contains(const std::vector<StorageId>& set, StorageId id) {
-  return std::binary_search(set.begin(), set.end(), id);
-}
-
 std::vector<Block> make_blocks(const ProblemIndex& index, const std::vector<Cut>& cuts) {
   IdVector<Block> blocks;
   Block block;

@@ -6,6 +6,7 @@
 // and outside the sets. Backward ops belong to the block whose storages they read.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "base/id_vector.h"
@@ -23,6 +24,11 @@ struct Block {
   int32_t class_id = 0;    // equal for blocks with the same ops, shapes and structure
   bool runs_once = false;  // the first block, of ops that may not run again (an input)
 };
+
+/// Whether `id` is in an articulation set.
+inline bool contains(const std::vector<StorageId>& set, StorageId id) {
+  return std::binary_search(set.begin(), set.end(), id);
+}
 
 struct Chain {
   IdVector<Block> blocks;

@@ -11,10 +11,6 @@ namespace {
 
 constexpr int32_t kMaxAttempts = 24;
 
-bool contains(const std::vector<StorageId>& set, StorageId id) {
-  return std::binary_search(set.begin(), set.end(), id);
-}
-
 // One pass over the actions with a set of available storages.
 class Flattener {
  public:

@@ -15,8 +15,8 @@ namespace snug::plan {
 
 namespace {
 
-constexpr double kNear = 1.0015;  // of the load: another placement hardly comes nearer
-constexpr double kFar = 1.005;    // from beyond, many ranges hardly get there
+constexpr double kNearLoad = 1.0015;    // of the load: another placement hardly comes nearer
+constexpr double kFarFromLoad = 1.005;  // from beyond, many ranges hardly get there
 constexpr size_t kMany = 4'000;
 constexpr size_t kMostTwice = 60'000;  // ranges that are worth another placement
 
@@ -64,8 +64,8 @@ PlacedSchedule place_live(const Liveness& live, const PlacementLimits& limits) {
   PlacedSchedule placed{.placement = place_all(live, limits)};
   const double miss = static_cast<double>(placed.placement.height) /
                       std::max(1.0, static_cast<double>(live.load_bytes));
-  if (live.ranges.size() <= kMostTwice && miss > kNear &&
-      (miss < kFar || live.ranges.size() <= kMany)) {
+  if (live.ranges.size() <= kMostTwice && miss > kNearLoad &&
+      (miss < kFarFromLoad || live.ranges.size() <= kMany)) {
     const Liveness apart = separated(live);
     if (apart.place_of != live.place_of) {
       Placement other = place_all(apart, limits);

@@ -10,7 +10,7 @@ namespace snug::plan {
 namespace {
 
 constexpr int32_t kFirstRuns = 2;         // of the portfolio, before anything that costs more
-constexpr double kNear = 1.002;           // of the goal: more greedy orders do not help any more
+constexpr double kNearGoal = 1.002;       // of the goal: more greedy orders do not help any more
 constexpr size_t kMostSearched = 12'000;  // ranges; beyond, a greedy run costs a tenth of a second
 constexpr size_t kMostRefined = 150'000;  // ranges; beyond, one greedy run has to do
 constexpr int32_t kCapacities = 8;        // that are tried between the load and the lowest height
@@ -49,7 +49,7 @@ PlacementWithin place_within(IdSpan<const LiveRange> ranges, int64_t capacity,
     result = place_around_core(ranges, capacity, std::move(result.placement));
   if (best.height > capacity && !result.is_impossible)
     best = place_coarse(ranges, capacity, std::move(best));
-  const double near = kNear * static_cast<double>(capacity);
+  const double near = kNearGoal * static_cast<double>(capacity);
   if (static_cast<double>(best.height) > near && !result.is_impossible)
     best = place_portfolio(ranges, capacity, std::move(best), kFirstRuns);
   search(std::min(nodes_left, dive_nodes(ranges.size())));

@@ -26,7 +26,7 @@ constexpr std::array kLargeShares = {0.9999, 0.999, 0.995};
 constexpr int64_t kMostTimes = 8;
 constexpr int64_t kSmallest = 64;  // a class this much smaller than the largest is nobody's part
 constexpr size_t kPlacedInAll = 60'000;  // ranges; long schedules get fewer tries
-constexpr double kFar = 1.005;           // of the goal: another try hardly reaches it
+constexpr double kFarFromGoal = 1.005;   // of the goal: another try hardly reaches it
 constexpr int32_t kFewestRuns = 2;
 constexpr int32_t kSettlings = 2;
 
@@ -210,7 +210,7 @@ Placement place_coarse(IdSpan<const LiveRange> ranges, int64_t capacity, Placeme
     const Coarse coarse = large_ranges(ranges, bytes, smallest);
     Placement found = place_large_first(ranges, sections, coarse, capacity, best.height - capacity);
     if (found.height < best.height) best = std::move(found);
-    if (static_cast<double>(best.height) > kFar * static_cast<double>(capacity)) break;
+    if (static_cast<double>(best.height) > kFarFromGoal * static_cast<double>(capacity)) break;
   }
   return best;
 }
