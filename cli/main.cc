@@ -88,12 +88,13 @@ int run(const std::vector<std::string>& words) {
     return words.empty() ? kUserError : kDone;
   }
   if (words[0] == "--version" || words[0] == "-v") {
-    std::cout << "snug " << SNUG_VERSION << "\n";
+    std::cout << "snug " << SNUG_VERSION << " (" << to_string(instruction_set()) << ")\n";
     return kDone;
   }
   for (const Verb& verb : kVerbs) {
     if (words[0] != verb.name) continue;
     set_up_heap(verb.trims_heap);
+    (void)instruction_set();  // a limit that there is not ends every verb
     return verb.run({words.begin() + 1, words.end()});
   }
   throw Error(ErrorCode::bad_config, words[0], "there is no such verb",

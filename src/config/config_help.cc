@@ -21,6 +21,10 @@ every verb; a verb takes the keys it needs.
 * A value on the command line wins over the file, the file wins over the default. `RECOMPUTE=1` in the environment (as bert4keras
   reads it) is `recompute: all` where neither sets it, and is said; `RECOMPUTE=0` is nothing. Given twice on the command line, the
   last value wins; a key twice in a file is an error.
+* `SNUG_MAX_ISA=avx2 | avx512 | avx512_bf16 | amx` in the environment is an upper limit on the processor's instructions that Snug and
+  oneDNN use; another word is an error. A limit above the processor holds nothing down: `instruction_set` of the plan (docs/files.md) and
+  `snug --version` say what runs. oneDNN's own `ONEDNN_MAX_CPU_ISA` (`DNNL_MAX_CPU_ISA`) counts for both as well, and the lower wins. Speeds
+  are kept for each set. Results are equal to the bit under one set alone: a run that is resumed under another says so.
 * A key that nobody knows is an error that names the nearest known one.
 * Lists are written `[256, 128]` in YAML and `256,128` on the command line.
 * Switches may stand without a value on the command line: `--resume`.

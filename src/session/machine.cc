@@ -10,14 +10,15 @@
 #include "base/threads.h"
 #include "config/cores.h"
 #include "snug/error.h"
+#include "snug/instruction_set.h"
 
 namespace snug {
 namespace {
 
 constexpr const char* kCpu = "cpu";
 
-/// One file for each number of threads, so that runs with different numbers do not replace each
-/// other's.
+/// One file for each number of threads and instruction set, so that runs under different ones do
+/// not replace each other's.
 std::string profile_file(std::string folder, int threads) {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
@@ -27,7 +28,8 @@ std::string profile_file(std::string folder, int threads) {
     folder = variable("XDG_CACHE_HOME") + "/snug";
   if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache/snug";
   if (folder.empty()) folder = "/tmp";
-  return folder + "/machine-" + std::to_string(threads) + ".json";
+  return folder + "/machine-" + std::to_string(threads) + "-" +
+         std::string(to_string(instruction_set())) + ".json";
 }
 
 int threads_of(int64_t wanted) {

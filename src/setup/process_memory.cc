@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "data/sampler.h"
 #include "optim/state_storage.h"
+#include "snug/instruction_set.h"
 #include "text/vocabulary.h"
 
 namespace snug::train {
@@ -25,9 +26,8 @@ constexpr int64_t kBytesIn16Bits = 2 * kMiB;
 // Products of a row each and their gradients, which nothing else of a model has: 2.1 MiB measured.
 constexpr int64_t kPoolingBytes = 3 * kMiB;
 constexpr int64_t kBytesPerPartIn16Bits = 16 * kKiB;
-// Products of bf16 on tiles (AMX) have code of their own for each number of rows: 1 MB measured,
-// which f16 and older processors do not take.
-constexpr int64_t kBytesPerBucketInBf16 = 1280 * kKiB;
+// Products of bf16 on tiles (AMX) have code of their own for each number of rows: 1 MB measured.
+constexpr int64_t kBytesPerBucketOnTiles = 1280 * kKiB;
 constexpr int64_t kAdaptersPerPart = 4;  // 12 nodes each, in place of those of a weight
 constexpr int64_t kBytesPerBucket = 1 * kMiB;
 constexpr int64_t kBytesPerThread = 128 * kKiB;
@@ -84,7 +84,9 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
   needs.writes_events = config.report_to != "none";
   needs.has_16_bits = config.bf16 || config.fp16 || config.bf16_full_eval ||
                       config.fp16_full_eval || !config.precision_overrides.empty();
-  needs.has_bf16 = config.bf16 || config.bf16_full_eval || !config.precision_overrides.empty();
+  needs.has_bf16_tiles =
+      instruction_set() >= InstructionSet::amx &&
+      (config.bf16 || config.bf16_full_eval || !config.precision_overrides.empty());
   needs.has_state_codes = optim::has_codes(config.optim_bits, config.optim_bits_overrides);
   for (const std::string& label : model.labels)
     needs.label_bytes += static_cast<int64_t>(label.size());
@@ -101,7 +103,7 @@ int64_t process_reservation(const ProcessNeeds& needs) {
   const int64_t parts = needs.program_parts + needs.layer_parts * needs.buckets;
   const int64_t in_16_bits =
       (needs.has_16_bits ? kBytesIn16Bits + kBytesPerPartIn16Bits * parts : 0) +
-      (needs.has_bf16 ? kBytesPerBucketInBf16 * needs.buckets : 0);
+      (needs.has_bf16_tiles ? kBytesPerBucketOnTiles * needs.buckets : 0);
   const int64_t of_codes = needs.has_state_codes ? kBytesPerPartOfCodes * parts : 0;
   return round_up(kBaseBytes + table_bytes(needs) + kBytesPerHeaderByte * needs.header_bytes +
                       kBytesPerBucket * needs.buckets + kBytesPerPart * parts + in_16_bits +

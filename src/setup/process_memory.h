@@ -32,7 +32,7 @@ struct ProcessNeeds {
   bool trains = true;
   bool learns_vocabulary = false;
   bool has_16_bits = false;      // mixed precision, in training or evaluation
-  bool has_bf16 = false;         // of these
+  bool has_bf16_tiles = false;   // of these, in bf16 on tiles (AMX)
   bool has_state_codes = false;  // states of the optimizer in 8 bits
   bool pools_by_attention = false;
   bool writes_events = false;  // the text of the plan and the records of it

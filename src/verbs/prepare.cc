@@ -13,6 +13,7 @@
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
 #include "snug/error.h"
+#include "snug/instruction_set.h"
 #include "snug/memory.h"
 #include "text/vocabulary.h"
 #include "train/feed.h"
@@ -202,8 +203,8 @@ SessionOptions options_for(const RunConfig& config, const RunOptions& options,
 Machine open_machine(const RunConfig& config, const RunOptions& options) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   return Machine(config.threads, options.profile_folder, [&] {
-    say(options,
-        "measuring how fast this machine is, once for this number of threads: up to half a minute");
+    say(options, "measuring how fast this machine is, once for this number of threads and " +
+                     std::string(to_string(instruction_set())) + ": up to half a minute");
   });
 }
 

@@ -82,7 +82,7 @@ def set_rates(folder, rates):
     done = run("plan", "--model", "mlp", "--hidden_sizes", "4", "--vocab_size", "10", "--max_seq_length", "4",
                "--train_batch_size", "1", "--threads", "2", "--json", env=env)
     assert done.returncode == 0, done.stderr
-    profile = pathlib.Path(folder) / "snug/machine-2.json"
+    (profile,) = pathlib.Path(folder, "snug").glob("machine-2-*.json")
     rates = {kind: dict(rate, far_per_byte=rate["per_byte"], uncertainty=0, saved_share=0) for kind, rate in rates.items()}
     profile.write_text(json.dumps(dict(json.loads(profile.read_text()), rates=rates)))
     return env

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/threads.h"
 #include "base/units.h"
+#include "snug/instruction_set.h"
 
 namespace snug {
 
@@ -163,6 +164,7 @@ std::string reason_against(const CpuKernelDef& kernel, const NodeSpec& spec,
 }
 
 std::unique_ptr<Backend> make_cpu_backend(CpuContext context) {
+  (void)instruction_set();  // decides it, before any kernel is chosen
   // Kernels keep the pointers that dynamic dispatch gives them. Before the target is chosen, those
   // lead through a chooser that asks the processor anew at every call (CPUID, tens of microseconds
   // in a virtual machine).

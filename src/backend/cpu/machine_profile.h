@@ -29,7 +29,7 @@ struct KernelRate {
 };
 
 struct MachineProfile {
-  std::string machine;                      // CPU model, threads and library version: the cache key
+  std::string machine;  // CPU model, threads, instruction set, library version: the cache key
   std::map<std::string, KernelRate> rates;  // by kind; "" for kinds that are not listed
   int64_t cache_bytes = int64_t{32} << 20;  // the last cache
   /// `kind`: "op" or "op.variant", which is as fast as its op where it is not listed.

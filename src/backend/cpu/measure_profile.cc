@@ -29,6 +29,7 @@
 #include "graph/builder.h"
 #include "io/file.h"
 #include "ops/registry.h"
+#include "snug/instruction_set.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -295,9 +296,9 @@ std::string machine_key(int threads) {
     }
   }
   const dnnl::version_t* version = dnnl::version();
-  return model + ", " + std::to_string(threads) + " threads, oneDNN " +
-         std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
-         std::to_string(version->patch);
+  return model + ", " + std::to_string(threads) + " threads, " +
+         std::string(to_string(instruction_set())) + ", oneDNN " + std::to_string(version->major) +
+         "." + std::to_string(version->minor) + "." + std::to_string(version->patch);
 }
 
 MachineProfile measure_profile(int threads) {

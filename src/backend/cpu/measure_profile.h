@@ -9,7 +9,7 @@
 
 namespace snug {
 
-/// CPU model, cores used and library version: what rates depend on.
+/// CPU model, cores used, instruction set and library version: what rates depend on.
 [[nodiscard]] std::string machine_key(int threads);
 
 /// Runs every kind of kernel on small operands (one to three seconds, at most 24 MiB).

@@ -17,6 +17,7 @@
 #include "base/half.h"
 #include "base/philox.h"
 #include "ops/registry.h"
+#include "snug/instruction_set.h"
 
 namespace snug {
 
@@ -189,6 +190,7 @@ inline void expect_close(const OneKernel& one, const KernelOutputs& found, doubl
 /// has.
 template <class Body>
 void for_each_target(const Body& body) {
+  (void)instruction_set();  // holds down what is supported
   const int64_t supported = hwy::SupportedTargets();
   for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SCALAR}) {
     if (target != HWY_SCALAR && (supported & target) == 0) continue;

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "snug/instruction_set.h"
 
 namespace snug {
 
@@ -30,30 +31,9 @@ std::optional<dnnl::matmul::primitive_desc> find_blocked_product(
   return std::nullopt;
 }
 
-namespace {
-
-// ISA values are bit sets: a larger one holds the smaller.
-bool has_isa(dnnl::cpu_isa isa) {
-  const auto wanted = static_cast<unsigned>(isa);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
-}
-
-}  // namespace
-
-bool has_blocked_products() {
-  static const bool answer = has_isa(dnnl::cpu_isa::avx512_core);
-  return answer;
-}
-
-bool has_bf16_products() {
-  static const bool answer = has_isa(dnnl::cpu_isa::avx512_core_bf16);
-  return answer;
-}
-
-bool has_bf16_tiles() {
-  static const bool answer = has_isa(dnnl::cpu_isa::avx512_core_amx);
-  return answer;
-}
+bool has_blocked_products() { return instruction_set() >= InstructionSet::avx512; }
+bool has_bf16_products() { return instruction_set() >= InstructionSet::avx512_bf16; }
+bool has_bf16_tiles() { return instruction_set() >= InstructionSet::amx; }
 
 size_t BoundPrimitive::add(int argument, const dnnl::memory::desc& desc) {
   SNUG_CHECK(count_ < arguments_.size(), "a primitive with more than six arguments");
