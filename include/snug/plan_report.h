@@ -116,6 +116,7 @@ struct PlanReport {
   double lower_bound_overhead = 0;  // no schedule within these bytes has less
   std::string strategy;
   std::string peak_op;
+  std::string instruction_set;  // that this plan is for (snug/instruction_set.h)
   /// Why a row's result depends on the other rows of its batch ("normalises by the statistics of
   /// its batch"), which is then split only where that was asked for; empty where it does not.
   std::string row_coupling;

@@ -134,7 +134,8 @@ struct TrainSummary {
   int64_t measured_arena_bytes = 0;  // highest byte touched
   int64_t measured_peak_rss_bytes = 0;
   EvalMetrics final_metrics;
-  std::string weights_sha256;  // of last/model.safetensors, or of last/'s adapters
+  std::string weights_sha256;   // of last/model.safetensors, or of last/'s adapters
+  std::string instruction_set;  // that this process trained under (snug/instruction_set.h)
   double seconds = 0;
   [[nodiscard]] std::string to_json() const;
 };

@@ -143,6 +143,8 @@ struct SessionOptions {
   const std::atomic<bool>* cancel = nullptr;
   /// `phase` is what is being done: "building the graph", "placement"; it may be empty.
   std::function<void(int64_t done, int64_t total, const char* phase)> on_planning = {};
+  /// Sentences for people: Session::resume says that the instruction set is another one.
+  std::function<void(const std::string&)> on_message = {};
   /// A refusal tries shorter rows and smaller batches: what the options that depend on them are
   /// then. Empty: lengths above the longest go, bytes of the process stay.
   std::function<SessionSizes(const Lengths& longest, int64_t batch_rows)> resized = {};

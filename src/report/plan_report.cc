@@ -101,6 +101,7 @@ std::string PlanReport::to_json() const {
                                  {"lower_bound_overhead", lower_bound_overhead},
                                  {"strategy", strategy},
                                  {"peak_op", peak_op},
+                                 {"instruction_set", instruction_set},
                                  {"row_coupling", row_coupling},
                                  {"model", model},
                                  {"parameters", parameters},
@@ -221,6 +222,7 @@ std::string PlanReport::to_text() const {
   }
   out += fmt::format("  step        {} \u00b1 {:.0f} % predicted", format_seconds(step_seconds),
                      100 * step_seconds_uncertainty);
+  if (!instruction_set.empty()) out += fmt::format(" ({})", instruction_set);
   if (updates > 0)
     out += fmt::format("; {} updates, about {} in all", updates, format_seconds(run_seconds));
   out += fmt::format("\n  placement   {}, its lower bound {}\n", format_bytes(arena_bytes),

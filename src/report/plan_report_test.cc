@@ -94,6 +94,13 @@ TEST(PlanText, the_step_has_its_uncertainty) {
   expect_in(with.to_json(), "\"step_seconds_uncertainty\": 0.08");
 }
 
+TEST(PlanText, the_step_has_its_instruction_set) {
+  PlanReport with = report();
+  with.instruction_set = "avx512_bf16";
+  expect_in(with.to_text(), " % predicted (avx512_bf16)");
+  expect_in(with.to_json(), "\"instruction_set\": \"avx512_bf16\"");
+}
+
 TEST(PlanText, keep_all_says_which_split_it_means) {
   expect_in(report().to_text(), "80.0 MiB  (in one piece, nothing recomputed)\n");
   PlanReport split = report();

@@ -12,6 +12,7 @@
 #include "io/json_file.h"
 #include "session/session_impl.h"
 #include "snug/error.h"
+#include "snug/instruction_set.h"
 
 namespace snug {
 namespace {
@@ -81,6 +82,7 @@ struct Saved {
   int64_t micro_batch = 0;
   UpdateCounts counts;
   std::optional<LossScale> loss_scale = std::nullopt;  // where it is dynamic
+  std::optional<InstructionSet> instruction_set = std::nullopt;
 };
 
 Saved read_state(const std::string& path, const std::string& network,
@@ -99,6 +101,12 @@ Saved read_state(const std::string& path, const std::string& network,
     saved.loss_scale = {.value = scale.at("value").as_double(),
                         .clean_updates = scale.at("clean_updates").as_int(0),
                         .overflows = scale.at("overflows").as_int(0)};
+  }
+  if (state.has("instruction_set")) {
+    const std::string name = state.get_string("instruction_set");
+    saved.instruction_set = find_instruction_set(name);
+    if (!saved.instruction_set)
+      state.at("instruction_set").fail("is '" + name + "', which is no instruction set");
   }
   if (state.get_string("network") != network)
     throw Error(
@@ -182,6 +190,7 @@ void Session::save(const std::string& folder) {
                 {"schedule_step", it.counts.schedule},
                 {"optimizer_step", it.counts.optimizer},
                 {"micro_batch", it.planned->plan.micro_batch},
+                {"instruction_set", it.planned->plan.report.instruction_set},
                 {"options", deciding_options(it.planned->options)}};
   if (has_dynamic_loss_scale())
     state["loss_scale"] = {{"value", it.loss_scale.value},
@@ -213,6 +222,8 @@ Session Session::resume(const Network& network, const std::string& folder,
   session.require_finite(folder);
   session.set_counts(saved.counts);
   if (saved.loss_scale) session.set_loss_scale(*saved.loss_scale);
+  const std::string notice = instruction_set_notice(saved.instruction_set);
+  if (!notice.empty() && options.on_message) options.on_message(notice);
   return session;
 }
 

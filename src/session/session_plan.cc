@@ -14,6 +14,7 @@
 #include "programs/precision.h"
 #include "programs/weight_storage.h"
 #include "snug/error.h"
+#include "snug/instruction_set.h"
 #include "solve/remat_write.h"
 
 namespace snug {
@@ -368,6 +369,7 @@ SessionPlan::Impl::Impl(const Network& network, const SessionOptions& given, int
   plan = planned(network, def, options, micro_batch, *machine.impl().backend);
   plan.report.model = name;
   plan.report.precision = precision_text(options);
+  plan.report.instruction_set = to_string(instruction_set());
 }
 
 SessionPlan::SessionPlan(const Network& network, const SessionOptions& options)

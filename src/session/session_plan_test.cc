@@ -10,11 +10,13 @@
 #include <numeric>
 #include <set>
 
+#include "io/file.h"
 #include "io/test_folder.h"
 #include "network/facts.h"
 #include "session/testing.h"
 #include "snug/error.h"
 #include "snug/explain.h"
+#include "snug/instruction_set.h"
 #include "snug/layers.h"
 #include "snug/session.h"
 
@@ -190,6 +192,37 @@ TEST(SessionPlan, one_machine_serves_several) {
   train(session, 1);
   train(other, 1);
   EXPECT_EQ(tensors_in(session), tensors_in(other));
+}
+
+TEST(Session, going_on_under_another_instruction_set_is_said) {
+  const io::TestFolder folder;
+  const std::string saved = folder / "saved";
+  SessionOptions options = options_of();
+  std::vector<std::string> said;
+  options.on_message = [&](const std::string& text) { said.push_back(text); };
+  Session first(network_of(), options);
+  first.save(saved);
+  const std::string own(to_string(instruction_set()));
+  EXPECT_EQ(first.plan().instruction_set, own);
+  const std::string state = io::read_all(saved + "/session.json", 1 << 20);
+  const std::string field = "\"instruction_set\": \"" + own + "\"";
+  ASSERT_NE(state.find(field), std::string::npos) << state;
+  const auto resume_with = [&](const std::string& replacement) {
+    io::replace_file(saved + "/session.json",
+                     std::string(state).replace(state.find(field), field.size(), replacement));
+    said.clear();
+    (void)Session::resume(network_of(), saved, options);
+    return said;
+  };
+  EXPECT_TRUE(resume_with(field).empty());
+  EXPECT_TRUE(resume_with("\"of an older version\": 0").empty());
+  const InstructionSet other =
+      instruction_set() == InstructionSet::amx ? InstructionSet::avx2 : InstructionSet::amx;
+  EXPECT_EQ(resume_with("\"instruction_set\": \"" + std::string(to_string(other)) + "\""),
+            std::vector{instruction_set_notice(other)});
+  EXPECT_NE(refusal([&] { (void)resume_with(R"("instruction_set": "avx9")"); }, ErrorCode::bad_data)
+                .find("avx9"),
+            std::string::npos);
 }
 
 TEST(Session, goes_on_from_a_checkpoint_of_the_callers_own) {

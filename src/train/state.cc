@@ -52,6 +52,14 @@ int64_t count(const io::JsonValue& object, const char* key, int64_t low = 0,
   return object.at(key).as_int(low, high);
 }
 
+std::optional<InstructionSet> instruction_set_of(const io::JsonValue& object) {
+  if (!object.has("instruction_set")) return std::nullopt;
+  const std::string name = object.get_string("instruction_set");
+  const std::optional<InstructionSet> set = find_instruction_set(name);
+  if (!set) object.at("instruction_set").fail("is '" + name + "', which is no instruction set");
+  return set;
+}
+
 }  // namespace
 
 std::string TrainState::to_json() const {
@@ -76,6 +84,7 @@ std::string TrainState::to_json() const {
   }
   if (owes_evaluation) json["owes_evaluation"] = true;
   for (const auto& [key, value] : levers) json["levers_taken"][key] = value;
+  if (instruction_set) json["instruction_set"] = to_string(*instruction_set);
   if (best_step) json["best_step"] = *best_step;
   if (best_metric) {
     json["best_metric"] = *best_metric;
@@ -113,6 +122,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& fil
       .is_finished = json.get_bool("is_finished"),
       .owes_evaluation = json.has("owes_evaluation") && json.get_bool("owes_evaluation"),
       .levers = {},
+      .instruction_set = instruction_set_of(json),
       .config_json = json.at("config").dump()};
   if (json.has("levers_taken")) {
     const io::JsonValue levers = json.at("levers_taken");

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "snug/instruction_set.h"
 #include "snug/session.h"
 
 namespace snug::train {
@@ -35,6 +36,8 @@ struct TrainState {
   bool is_finished = false;
   bool owes_evaluation = false;  // of the newest update, which a signal ended
   LeverKeys levers;              // that the planner took; their keys are in the configuration, too
+  /// Of the newest updates; nothing in checkpoints of older versions.
+  std::optional<InstructionSet> instruction_set;
   std::string config_json;
 
   [[nodiscard]] double epochs_done(int64_t batches_per_epoch) const {

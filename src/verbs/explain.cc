@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/stop.h"
+#include "snug/instruction_set.h"
 #include "verbs/budget_check.h"
 #include "verbs/prepare.h"
 
@@ -28,7 +29,8 @@ Explanation explain_run(const RunConfig& given, const RunOptions& options) {
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
   const train::WorkFolder work(config);
   const Machine machine = train::open_machine(config, options);
-  end("machine", fmt::format("the {} backend, {} threads", machine.backend(), machine.threads()));
+  end("machine", fmt::format("the {} backend, {} threads, {}", machine.backend(), machine.threads(),
+                             to_string(instruction_set())));
 
   train::RunSetup setup = train::open_setup(config, options, work, {});
   (void)train::take_levers(config, options, machine, setup);

@@ -49,6 +49,7 @@ std::string TrainSummary::to_json() const {
                                        {"measured_peak_rss_bytes", measured_peak_rss_bytes},
                                        {"final_metrics", json_of(final_metrics)},
                                        {"weights_sha256", weights_sha256},
+                                       {"instruction_set", instruction_set},
                                        {"seconds", seconds}};
   return json.dump(2);
 }

@@ -9,6 +9,7 @@
 #include "setup/model_weights.h"
 #include "setup/notices.h"
 #include "snug/error.h"
+#include "snug/instruction_set.h"
 #include "train/frozen_source.h"
 #include "train/resume.h"
 #include "train/same_model.h"
@@ -80,6 +81,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   config.task = *setup.model.task->name;  // the checkpoint says it
   std::optional<int64_t> good_step;
   const bool was_finished = state && state->is_finished;
+  bool trains_nothing = false;
   if (state && !state->rows_hash) {
     train::say(options, folder.last() +
                             " was written by an older version of Snug: whether its rows are those "
@@ -90,6 +92,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
     train::check_state(before, config, data, folder, *state);
     train::require_same_model(setup.model, folder.last(), before, config);
     state->is_finished = train::is_at_end(*state, before, config, setup.batches_per_epoch);
+    trains_nothing = was_finished && state->is_finished;
     train::report_changes(changes, *state, config, setup.batches_per_epoch, options);
     good_step = state->step;
   } else if (!setup.model.weights_folder.empty()) {
@@ -118,9 +121,11 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   io::replace_file(folder.file("plan.json"), planned.report.to_json() + "\n");
   if (state) {
     train::say(options, "resuming after update " + std::to_string(state->step));
+    if (!trains_nothing) train::say(options, instruction_set_notice(state->instruction_set));
   } else {
     state.emplace();
   }
+  if (!trains_nothing) state->instruction_set = instruction_set();
   train::note_data(data, *state);
   state->micro_batch = planned.report.micro_batch;
   state->levers = taken.keys;
@@ -162,7 +167,6 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   training.changes = changes;
   training.plan = &planned.report;
   before_updates.reset();
-  const bool trains_nothing = was_finished && state->is_finished;
   const train::TrainOutcome outcome = train::run_training(training, *state, good_step);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   TrainSummary summary{.status = outcome.status,
@@ -173,6 +177,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
                        .measured_peak_rss_bytes = peak_rss_bytes(),
                        .final_metrics = outcome.final_metrics,
                        .weights_sha256 = outcome.weights_sha256,
+                       .instruction_set = planned.report.instruction_set,
                        .seconds = seconds.count()};
   // Resuming a finished run trains nothing: what was measured while it trained stays.
   const bool has_trained = !trains_nothing || !io::file_exists(folder.file("summary.json"));
