@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds Snug and runs its tests.
-#   ./test.sh         release build, all tests, and the ASan + UBSan build of the parts that read foreign bytes
-#   ./test.sh --all   also: both compilers, the whole suite under ASan + UBSan, TSan, and the long runs
+#   ./test.sh         release build, all tests, kernels, models and bits again under AVX2 where the processor has more, and the
+#                     ASan + UBSan build of the parts that read foreign bytes
+#   ./test.sh --all   also: the whole suite under AVX2, both compilers, the whole suite under ASan + UBSan, TSan, and the long runs
 set -euo pipefail
 cd "$(dirname "$0")"
 all=0
@@ -35,6 +36,16 @@ cmake --preset ci -DSNUG_BUILD_TESTS=ON -DSNUG_BUILD_BENCHMARKS=ON >/dev/null
 cmake --build build/release -j "$jobs"
 step "all tests"
 ctest --no-tests=error --test-dir build/release --output-on-failure -j "$jobs"
+
+step "under AVX2, where the processor has more: kernels, models and the tests of bits; with --all the whole suite"
+own=$(build/release/snug --version)
+if [ "$own" = "$(SNUG_MAX_ISA=avx2 build/release/snug --version)" ]; then
+  echo "not run again: nothing is above the instruction set of the tests above, which ran with $own"
+else
+  below=()
+  [ "$all" -eq 1 ] || below=(-R '^(cpu|cpu_simd|cpu_allocation|ops_cpu|nn_optimizers|session|train|e2e_(bits|instruction_set|precision|state_bits))$')
+  SNUG_MAX_ISA=avx2 ctest --no-tests=error --test-dir build/release --output-on-failure -j "$jobs" "${below[@]}"
+fi
 
 step "ASan + UBSan: what reads foreign bytes"
 foreign=(graph text io config data)
