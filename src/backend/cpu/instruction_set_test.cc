@@ -100,8 +100,8 @@ class Instruction_set_of_a_process : public testing::Test {
   // What runs, by both libraries.
   static void say(InstructionSet set) {
     std::cerr << "set " << to_string(set) << ", oneDNN "
-              << to_string(set_of_onednn(dnnl_get_effective_cpu_isa())) << ", own "
-              << own_kernels() << ".";
+              << to_string(set_of_onednn(dnnl_get_effective_cpu_isa())) << ", own " << own_kernels()
+              << ".";
   }
   static std::string own_kernels() {
     const int64_t targets = hwy::SupportedTargets();
@@ -138,9 +138,10 @@ TEST_F(Instruction_set_of_a_process, a_limit_above_the_processor_holds_nothing_d
     if (std::getenv(name) != nullptr) GTEST_SKIP() << name << " is set: the processor is not known";
   }
   const std::string own = own_kernels();
-  const std::string wanted = own == "avx512"
-                                 ? "^set (avx512|avx512_bf16|amx), oneDNN (avx512|avx512_bf16|amx), own avx512\\.$"
-                                 : "^set " + own + ", oneDNN " + own + ", own " + own + "\\.$";
+  const std::string wanted =
+      own == "avx512"
+          ? "^set (avx512|avx512_bf16|amx), oneDNN (avx512|avx512_bf16|amx), own avx512\\.$"
+          : "^set " + own + ", oneDNN " + own + ", own " + own + "\\.$";
   expect_said(wanted, [] {
     set("SNUG_MAX_ISA", "amx");
     say(instruction_set());
@@ -178,7 +179,8 @@ TEST_F(Instruction_set_of_a_process, a_backend_decides_it) {
 
 TEST_F(Instruction_set_of_a_process, where_onednn_was_used_before_a_lower_limit_is_an_error) {
   expect_said(
-      "^set baseline|SNUG_MAX_ISA. this program used oneDNN before Snug, with [a-z0-9_]+: it cannot be held to "
+      "^set baseline|SNUG_MAX_ISA. this program used oneDNN before Snug, with [a-z0-9_]+: it "
+      "cannot be held to "
       "baseline any more\nhint: call snug::instruction_set.. before oneDNN is used, or set "
       "ONEDNN_MAX_CPU_ISA=SSE41 as well",
       [] {
