@@ -106,9 +106,7 @@ void hold_own_kernels_to(InstructionSet set) {
 
 }  // namespace
 
-std::string_view to_string(InstructionSet set) {
-  return kSets.at(static_cast<size_t>(set)).name;
-}
+std::string_view to_string(InstructionSet set) { return kSets.at(static_cast<size_t>(set)).name; }
 
 std::optional<InstructionSet> find_instruction_set(std::string_view name) {
   for (const Named& each : kSets) {
