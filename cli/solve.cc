@@ -23,7 +23,7 @@ constexpr SubVerb kSubVerbs[] = {
     {"check", "replay a schedule: its peak and cost", solve_check_verb},
 };
 
-void print_help(std::ostream& out) {
+void print_solve_help(std::ostream& out) {
   out << "snug solve runs the planner on a problem file, as docs/solve.md describes.\n\n"
          "usage: snug solve SUBVERB FILE [--option value ...]\n\n";
   for (const SubVerb& each : kSubVerbs) {
@@ -37,7 +37,7 @@ void print_help(std::ostream& out) {
 
 int solve_verb(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "-h" || words[0] == "--help") {
-    print_help(words.empty() ? std::cerr : std::cout);
+    print_solve_help(words.empty() ? std::cerr : std::cout);
     return words.empty() ? kUserError : kDone;
   }
   for (const SubVerb& each : kSubVerbs) {

@@ -17,6 +17,9 @@ function(snug_precompiled name)
   target_link_libraries(${name} PRIVATE snug_warnings ${ARG_LIBS})
 endfunction()
 
+if(SNUG_FAST_BUILD)
+  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
+endif()
 set(SNUG_HOST_OPTIONS $<$<CONFIG:Release>:-O2>)
 if(SNUG_FAST_BUILD)
   snug_precompiled(snug_standard_headers HEADERS ${SNUG_STANDARD_HEADERS} OPTIONS ${SNUG_HOST_OPTIONS})
