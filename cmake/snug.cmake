@@ -58,6 +58,8 @@ function(snug_folder name)
         set(ARG_JOIN 8)
       endif()
       set_target_properties(snug_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_JOIN})
+      # A type of a joined file may have members of its unnamed namespace: no other unit includes the file.
+      target_compile_options(snug_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
     endif()
   endif()
   set_property(GLOBAL APPEND PROPERTY SNUG_FOLDERS snug_${name})

@@ -184,8 +184,9 @@ void measure(const Backend& backend, int threads, Pool& pool, const ProbedNode& 
   GraphBuilder builder(op_registry(), "probe");
   std::vector<ValueId> values;
   for (size_t i = 0; i < probe.inputs.size(); ++i) {
-    values.push_back(probe.inputs.has(i) ? builder.state("x" + std::to_string(i), probe.inputs[i])
-                                         : kNone);
+    std::string name = "x";
+    name += std::to_string(i);
+    values.push_back(probe.inputs.has(i) ? builder.state(name, probe.inputs[i]) : kNone);
   }
   builder.op(*node.op->name, values, probe.attrs);
   const NodeSpec spec = spec_of(builder.graph(), 0);
