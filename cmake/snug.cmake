@@ -67,7 +67,8 @@ function(snug_folder name)
 endfunction()
 
 # What a test says itself takes no time; a third of the whole build was optimising it.
-set(SNUG_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+# GCC 12 has false alarms in std::string there, where its headers are precompiled.
+set(SNUG_TEST_OPTIONS $<$<CONFIG:Release>:-O1> "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
 if(SNUG_BUILD_TESTS AND SNUG_FAST_BUILD)
   find_package(GTest REQUIRED)
   snug_precompiled(snug_test_headers HEADERS ${SNUG_STANDARD_HEADERS} <gtest/gtest.h> OPTIONS ${SNUG_TEST_OPTIONS} LIBS GTest::gtest)
