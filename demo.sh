@@ -18,10 +18,35 @@ snug=build/release/snug
 demo=build/demo
 say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
+# One line that counts up on a terminal, a line every ten seconds elsewhere; what the compiler has to say comes through as it is.
+build_snug() {
+  export NINJA_STATUS="[%f of %t, %e s] "
+  local command=(cmake --build build/release -j "$(nproc)" --target snug_cli)
+  if [ -t 1 ]; then
+    "${command[@]}"
+    return
+  fi
+  "${command[@]}" | {
+    local line next=0 last=""
+    while IFS= read -r line; do
+      if [[ $line != \[* ]]; then
+        echo "$line"
+        continue
+      fi
+      last=${line%%]*}]
+      if ((SECONDS >= next)); then
+        echo "$last"
+        next=$((SECONDS + 10))
+      fi
+    done
+    echo "$last"
+  }
+}
+
 tools/install_packages.sh
 say "building Snug (the first time takes a few minutes)"
 cmake --preset ci -DSNUG_BUILD_TESTS=OFF -DSNUG_BUILD_BENCHMARKS=OFF >/dev/null
-cmake --build build/release -j "$(nproc)" --target snug_cli | tail -n 1
+build_snug
 mkdir -p "$demo"
 python3 examples/wordnet/make_dataset.py --output "$demo"
 rm -rf "$demo/run" "$demo/killed"
