@@ -3,9 +3,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mapfile -t wanted < <(sed 's/#.*//' packages.txt | tr -s '[:space:]' '\n' | grep .)
+# One question for all of them: two dozen processes take seconds on a busy machine. It fails where one is unknown.
+installed=$(dpkg-query -W -f='${Status} ${Package}\n' "${wanted[@]}" 2>/dev/null || true)
 missing=()
 for package in "${wanted[@]}"; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+  [[ $'\n'$installed$'\n' == *$'\n'"install ok installed $package"$'\n'* ]] || missing+=("$package")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 echo "installing: ${missing[*]}"
