@@ -41,6 +41,14 @@ bool is_worth_swapping(const ProductSpec& p, const TileShape& tile) {
          unused * 5 <= p.m;
 }
 
+// Vectors of a panel: few rows have wide tiles, but no wider than the columns.
+int64_t vectors_for(int64_t n, int64_t m, const TileShape& tile) {
+  const int64_t most = m > 3 ? 2 : m > 1 ? 4 : kWidestVectors;
+  int64_t vectors = 2;
+  while (2 * vectors <= most && vectors * tile.lanes < n) vectors *= 2;
+  return vectors;
+}
+
 bool brings_a(const ProductSpec& p) { return p.transpose_a || p.reads_a || p.n >= kWorthCopying; }
 
 // Whole tiles that the largest part computes, and what every part packs for itself.
@@ -70,7 +78,7 @@ ProductGrid choose_grid(const ProductSpec& p, int threads, const TileShape& tile
 // Scratch of a part. Never less for a product of more rows, columns or a longer sum: the planner
 // takes it that shorter rows of a batch fit where the longest do.
 void lay_out(const ProductSpec& p, const TileShape& tile, ProductBlocking& b) {
-  const int64_t widest = kWidestVectors * tile.lanes;
+  const int64_t widest = vectors_for(p.n, 1, tile) * tile.lanes;
   const int64_t depth = std::min(round_up(p.k, 8), kDeep);
   const int64_t packed_depth = p.holds_tiles ? round_up(p.k, 8) : depth;
   const int64_t least = std::max(kLeastColumns, widest);
@@ -115,7 +123,7 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
   ProductBlocking b;
   b.is_swapped = is_worth_swapping(given, tile);
   const ProductSpec p = b.is_swapped ? swapped(given) : given;
-  b.vectors = b.is_swapped || p.m > 3 ? 2 : p.m > 1 ? 4 : kWidestVectors;
+  b.vectors = vectors_for(p.n, b.is_swapped ? kSwappedRows : p.m, tile);
   const int64_t width = b.vectors * tile.lanes;
   b.grid = choose_grid(p, threads, tile, width);
   const int64_t part_m = part_of(p.m, tile.rows, b.grid.row_parts - 1, b.grid.row_parts).end -
