@@ -88,7 +88,8 @@ int run(const std::vector<std::string>& words) {
     return words.empty() ? kUserError : kDone;
   }
   if (words[0] == "--version" || words[0] == "-v") {
-    std::cout << "snug " << SNUG_VERSION << " (" << to_string(instruction_set()) << ")\n";
+    const std::string_view set = to_string(instruction_set());  // or an error, and no output
+    std::cout << "snug " << SNUG_VERSION << " (" << set << ")\n";
     return kDone;
   }
   for (const Verb& verb : kVerbs) {
