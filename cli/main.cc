@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <iostream>
 #include <new>
+#include <string_view>
 
 #include "common.h"
 #include "streams.h"
