@@ -14,6 +14,7 @@ constexpr int64_t kDeep = 384;           // rows of a packed panel: 24 KiB of th
 constexpr int64_t kShallow = 64;         // rows of b read where they lie
 constexpr int64_t kBlockOfA = 48 << 10;  // of the second cache
 constexpr int64_t kPacked = 256 << 10;   // of the last cache
+constexpr int64_t kRowsOfABlock = 128;
 constexpr int64_t kHeld = 64 << 10;
 constexpr int64_t kMostColumns = 2048;
 constexpr int64_t kLeastColumns = 64;
@@ -49,6 +50,13 @@ int64_t vectors_for(int64_t n, int64_t m, const TileShape& tile) {
   return vectors;
 }
 
+// Columns of b packed at once. Where one block of rows is all that reads them, they are used while
+// they are in the first caches.
+int64_t most_columns(const ProductSpec& p) {
+  if (p.m > kRowsOfABlock) return kMostColumns;
+  return p.transpose_b ? kLeastColumns : 4 * kLeastColumns;
+}
+
 bool brings_a(const ProductSpec& p) { return p.transpose_a || p.reads_a || p.n >= kWorthCopying; }
 
 // Whole tiles that the largest part computes, and what every part packs for itself.
@@ -82,8 +90,9 @@ void lay_out(const ProductSpec& p, const TileShape& tile, ProductBlocking& b) {
   const int64_t depth = std::min(round_up(p.k, 8), kDeep);
   const int64_t packed_depth = p.holds_tiles ? round_up(p.k, 8) : depth;
   const int64_t least = std::max(kLeastColumns, widest);
-  int64_t at = packed_depth * std::min(round_up(p.n, widest), least);
-  at = std::max(at, std::min(packed_depth * round_up(p.n, widest), kPacked));
+  const int64_t columns = std::min(round_up(p.n, widest), round_up(most_columns(p), widest));
+  int64_t at = packed_depth * std::min(columns, least);
+  at = std::max(at, std::min(packed_depth * columns, kPacked));
   b.a_at = at = round_up(at, kLine);
   const int64_t rows = round_up(p.m, tile.rows);
   if (brings_a(p)) at += std::min(rows * depth, std::max(kBlockOfA, tile.rows * depth));
@@ -136,17 +145,15 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
   b.copies_a = !b.is_swapped && brings_a(p) && !p.transpose_a;
   b.k_block = cut_evenly(p.k, b.packs_b ? kDeep : kShallow, 8);
   b.packed_k = p.holds_tiles ? round_up(p.k, 8) : b.k_block;
-  b.n_block = cut_evenly(std::min(part_n, round_up(p.n, width)),
-                         std::clamp(kPacked / std::max<int64_t>(b.packed_k, 1) / width * width,
-                                    std::max(kLeastColumns, width), kMostColumns),
-                         width);
+  b.n_block = cut_evenly(
+      std::min(part_n, round_up(p.n, width)),
+      std::clamp(kPacked / std::max<int64_t>(b.packed_k, 1) / width * width,
+                 std::max(kLeastColumns, width), std::max(most_columns(p) / width * width, width)),
+      width);
   int64_t most_rows = std::max(kBlockOfA / b.k_block, tile.rows);
   if (p.holds_tiles) most_rows = std::min(most_rows, std::max(kHeld / b.n_block, tile.rows));
   most_rows = most_rows / tile.rows * tile.rows;
   b.m_block = cut_evenly(std::min(part_m, round_up(p.m, tile.rows)), most_rows, tile.rows);
-  // A panel that one block of rows reads is used while it is in the first cache.
-  if (b.m_block >= part_m && p.transpose_b && !p.reads_b)
-    b.n_block = std::min(b.n_block, std::max(kLeastColumns, width));
   lay_out(given, tile, b);  // exchanged roles pack fewer columns
   return b;
 }
