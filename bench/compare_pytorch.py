@@ -1,164 +1,179 @@
 #!/usr/bin/env python3
-"""One training step of BERT or DeBERTa in fp32 or bf16, Snug beside PyTorch (eager and compiled): same model, batch, threads, optimizer.
+"""One training step, Snug beside PyTorch (eager and compiled): same model, batch, threads, optimizer, clipping and dropout.
 
-usage: compare_pytorch.py [--model bert-base --batch 16 --length 128 --rounds 3] [--bf16] [--no-compile]
-Needs torch and transformers (pip install torch transformers). Both sides take their turns in rounds; the figures are medians of steps.
-Prints seconds a step, GFLOP/s of matrix products, the share of this machine's measured oneDNN rate, and the ratios.
+usage: compare_pytorch.py [--model bert-base] [--batch 16 --length 128] [--rounds 3] [--steps 5] [--threads 2] [--isa avx2] [--bf16]
+                          [--sides snug eager compiled eager-last compiled-last] [--json FILE] [--ratio 1.4 --share 0.85]
+
+Sides: snug, PyTorch eager and compiled; '-last' for images whose channels lie last (PyTorch's other memory format). Without --sides all that
+the model has, for the best of PyTorch's is what counts.
+Models, and the batch and length each has without --batch and --length: step_models.py. Sides are processes of their own that take turns;
+figures are medians of steps, the first step of every turn apart. Prints for each side seconds a step, GFLOP/s of its products, the side's own
+product rate (the best of large f32 products, or bf16 with --bf16, in the same rounds) and the share of it that the step reaches.
+--isa avx2 holds both sides to AVX2 (held_to.py); where a product or a step is faster than AVX2 registers alone, nothing is compared: exit 1.
+With --ratio and --share, exit 1 where Snug is neither so many times as fast as the best of PyTorch's nor at this share of its own product rate.
+Needs build/release with benchmarks; torch, transformers for the encoders (pip install torch transformers), a C++ compiler for 'compiled'.
 """
 import argparse
 import json
 import os
 import pathlib
 import random
-import re
 import statistics
 import subprocess
+import sys
 import tempfile
-import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-SIZES = {"bert-mini": (4, 256, 4), "bert-small": (4, 512, 8), "bert-base": (12, 768, 12), "bert-large": (24, 1024, 16),
-         "deberta-v3-small": (6, 768, 12), "deberta-v3-base": (12, 768, 12)}
-DISTANCES = 512  # rows of DeBERTa's table
-VOCAB = 8192
-STEPS = 6
+from sides import PRODUCTS, Limit, Side, check_limit, cpu_name, environment_for
+from step_models import MODELS, VOCAB, Encoder, Lstm, hugging_face_config
 
-
-def is_deberta(model):
-    return model.startswith("deberta")
-
-
-def step_flops(model, layers, width, batch, length):
-    """Floating-point operations of all matrix products of a step, each once as transformers has them: forward, and twice that
-    backward. DeBERTa also projects its table and multiplies it by queries and keys."""
-    tokens = batch * length
-    dense = 2 * tokens * layers * 12 * width * width
-    attention = 2 * 2 * batch * layers * length * length * width
-    if is_deberta(model):
-        dense += 2 * DISTANCES * layers * 2 * width * width
-        attention += 2 * 2 * batch * layers * length * DISTANCES * width
-    return 3 * (dense + attention)
-
-
-def config_of(model):
-    import transformers
-    layers, width, heads = SIZES[model]
-    sizes = dict(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=4 * width, num_labels=2)
-    if not is_deberta(model):
-        return transformers.BertConfig(vocab_size=VOCAB, **sizes), transformers.BertForSequenceClassification
-    config = transformers.DebertaV2Config(
-        vocab_size=128100, type_vocab_size=0, relative_attention=True, position_buckets=DISTANCES // 2, norm_rel_ebd="layer_norm",
-        share_att_key=True, pos_att_type=["p2c", "c2p"], position_biased_input=False, layer_norm_eps=1e-7, **sizes)
-    return config, transformers.DebertaV2ForSequenceClassification
-
-
-def matmul_rate(dtype):
-    """GFLOP/s of the best oneDNN product that the kernel benchmark finds here."""
-    program = ROOT / "build/release/bench/snug_bench_kernels"
-    out = subprocess.run([program, f"--benchmark_filter=matmul/forward/{dtype}/2048", "--benchmark_format=json", "--benchmark_min_time=0.3"],
-                         capture_output=True, text=True, check=True).stdout
-    rates = []
-    for item in json.loads(out[out.index("{"):])["benchmarks"]:
-        for key, value in item.items():
-            if re.search("flop", key, re.I) and isinstance(value, (int, float)):
-                rates.append(value if value < 1e6 else value / 1e9)
-    return max(rates)
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = HERE.parent / "build/release"
+LAST = ["--memory-format", "channels_last"]
+PYTORCH = {"eager": [], "compiled": ["--compile"], "eager-last": LAST, "compiled-last": ["--compile", *LAST]}
+PRODUCT = (2048, 3072, 768)  # large, in all layouts: the best is a side's product rate
 
 
 class Snug:
-    def __init__(self, args):
+    def __init__(self, args, environment):
         self.args = args
+        self.environment = environment
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="snug-bench-"))
+        self.environment["XDG_CACHE_HOME"] = str(self.folder)  # speeds measured here and now
+        self.products = Side("snug", [PRODUCTS, "snug-bf16" if args.bf16 else "snug", "--threads", args.threads], environment)
+        self.round = 0
+        model = MODELS[args.model]
+        rows = args.batch * (args.steps + 1)
+        self.words = dict(validation_split=0, train_batch_size=args.batch, micro_batch_size=args.batch, recompute="none", memory=args.memory,
+                          max_steps=args.steps + 1, logging_steps=1, save_steps=0, threads=args.threads, bf16=str(args.bf16).lower(),
+                          optim=model.optimizer)
+        if model.kind == "images":
+            self.write_images(rows)
+            self.words.update(model=args.model, train_file=self.folder / "images", image_size=model.side, momentum=0.9, weight_decay=0)
+        else:
+            self.write_text(rows)
+            self.words.update(model=self.model_words(model), train_file=self.folder / "train.jsonl", vocab_size=VOCAB,
+                              max_seq_length=args.length, weight_decay=0.01)
+        if isinstance(model, Lstm):
+            self.words.update(hidden_size=model.width, num_hidden_layers=model.layers)
+
+    def model_words(self, model):
+        if not isinstance(model, Encoder) or model.preset:
+            return self.args.model
+        hugging_face_config(model).save_pretrained(self.folder)
+        return self.folder / "config.json"
+
+    def write_text(self, rows):
         generator = random.Random(1)
         words = ["".join(generator.choice("bcdfghklmnprst") + generator.choice("aeiou") for _ in range(3)) for _ in range(3000)]
         with open(self.folder / "train.jsonl", "w") as file:
-            for i in range(args.batch * (STEPS + 2)):
-                text = " ".join(generator.choice(words) for _ in range(args.length))
-                file.write(json.dumps({"text": text, "label": str(i % 2)}) + "\n")
-        self.round = 0
-        self.model = args.model
-        if is_deberta(args.model):  # its own vocabulary, of which the texts use a part
-            config_of(args.model)[0].save_pretrained(self.folder)
-            self.model = self.folder / "config.json"
+            for i in range(rows):
+                file.write(json.dumps({"text": " ".join(generator.choices(words, k=self.args.length)), "label": str(i % 2)}) + "\n")
+
+    def write_images(self, rows):
+        generator = random.Random(1)
+        images = self.folder / "images"
+        images.mkdir()
+        (images / "data_batch_1.bin").write_bytes(b"".join(bytes([i % 10]) + generator.randbytes(3072) for i in range(rows)))
+        (images / "batches.meta.txt").write_text("".join(f"class{i}\n" for i in range(10)))
+
+    def product_rate(self):
+        m, n, k = PRODUCT
+        return max(2 * m * n * k / self.products.ask(f"{layout} 1 {m} {n} {k} new 0.2")["seconds"] for layout in ("nn", "nt", "tn"))
 
     def steps(self):
         self.round += 1
         out = self.folder / f"run{self.round}"
-        words = dict(model=self.model, train_file=self.folder / "train.jsonl", validation_split=0, vocab_size=VOCAB,
-                     max_seq_length=self.args.length, train_batch_size=self.args.batch, micro_batch_size=self.args.batch,
-                     recompute="none", memory="16GiB", max_steps=STEPS, logging_steps=1, save_steps=0, output_dir=out,
-                     threads=self.args.threads, weight_decay=0.01, bf16=str(self.args.bf16).lower())
-        command = [ROOT / "build/release/snug", "train", *sum(([f"--{k}", str(v)] for k, v in words.items()), [])]
-        subprocess.run(command, check=True, capture_output=True)
+        command = [BUILD / "snug", "train", *sum(([f"--{k}", str(v)] for k, v in dict(self.words, output_dir=out).items()), [])]
+        ran = subprocess.run(command, capture_output=True, text=True, env=self.environment)
+        if ran.returncode != 0:
+            sys.exit(f"snug train: exit status {ran.returncode}\n{ran.stderr}")
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-        plan = json.loads((out / "plan.json").read_text())
-        self.predicted = plan["step_seconds"]
-        return [self.args.batch * self.args.length / line["tokens_per_second"] for line in lines[2:]]
+        self.predicted = json.loads((out / "plan.json").read_text())["step_seconds"]
+        return [self.args.batch * self.args.length / line["tokens_per_second"] for line in lines[1:]]
 
 
 class PyTorch:
-    def __init__(self, args, compiled):
-        import torch
-        torch.set_num_threads(args.threads)
-        torch.manual_seed(1)
-        config, kind = config_of(args.model)
-        self.torch = torch
-        self.is_bf16 = args.bf16
-        self.model = kind(config).train()
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=5e-5, weight_decay=0.01, fused=True)
-        self.forward = torch.compile(self.model) if compiled else self.model
-        self.ids = torch.randint(5, VOCAB, (args.batch, args.length))
-        self.mask = torch.ones_like(self.ids)
-        self.labels = torch.randint(0, 2, (args.batch,))
+    def __init__(self, args, environment, words):
+        command = [sys.executable, HERE / "pytorch_step.py", args.model, args.batch, args.length, "--threads", args.threads, *words]
+        if args.bf16:
+            command.append("--bf16")
+        self.side = Side("pytorch", command, environment)
+        self.count = args.steps + 1
 
-    def step(self):
-        with self.torch.autocast("cpu", dtype=self.torch.bfloat16, enabled=self.is_bf16):
-            loss = self.forward(input_ids=self.ids, attention_mask=self.mask, labels=self.labels).loss
-        loss.backward()
-        self.torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+    def product_rate(self):
+        return self.side.ask("product {}x{}x{}".format(*PRODUCT))
 
     def steps(self):
-        times = []
-        for _ in range(STEPS):
-            begin = time.perf_counter()
-            self.step()
-            times.append(time.perf_counter() - begin)
-        return times[2:]
+        return self.side.ask(f"step {self.count}")[1:]
+
+
+def measure(sides, limit, isa, rounds):
+    """Median seconds and product rates of each side, and the limit."""
+    seconds, products, limits = {name: [] for name in sides}, {name: [] for name in sides}, []
+    for _ in range(rounds):
+        limits.append(limit.of(isa))
+        for name, side in sides.items():
+            products[name].append(side.product_rate())
+            seconds[name] += side.steps()
+    return ({name: statistics.median(found) for name, found in seconds.items()}, {name: statistics.median(found) for name, found in products.items()},
+            max(limits) if limits[0] else None)
+
+
+def report(args, isa, flops, seconds, products, limit, predicted):
+    kind = "bf16" if args.bf16 else "f32"
+    print(f"{args.model}, batch {args.batch}, length {args.length}, {kind}, {cpu_name()}, {isa}, {args.threads} threads, {args.rounds} rounds of "
+          f"{args.steps} steps; {flops / 1e9:.1f} GFLOP a step" + (f"; registers alone {limit / 1e9:.0f} GFLOP/s" if limit else ""))
+    print("\n| | s a step | GFLOP/s | own product rate | share of it | snug is |\n|---|---|---|---|---|---|")
+    for name, took in seconds.items():
+        ratio = f"{took / seconds['snug']:.2f} x as fast" if "snug" in seconds and name != "snug" else ""
+        rate = flops / took
+        print(f"| {name} | {took:.3f} | {rate / 1e9:.1f} | {products[name] / 1e9:.1f} | {100 * rate / products[name]:.1f} % | {ratio} |")
+    if predicted:
+        print(f"\nsnug predicted {predicted:.3f} s a step: {predicted / seconds['snug']:.2f} of the measured")
+    if args.json:
+        args.json.write_text(json.dumps(dict(model=args.model, batch=args.batch, length=args.length, dtype=kind, cpu=cpu_name(), isa=isa,
+                                             threads=args.threads, flops=flops, seconds=seconds, products=products, limit=limit), indent=1))
+
+
+def holds(args, flops, seconds, products):
+    others = [took for name, took in seconds.items() if name != "snug"]
+    ratio = min(others) / seconds["snug"] if others else 0
+    share = flops / seconds["snug"] / products["snug"]
+    return (args.ratio is None and args.share is None) or (args.ratio and ratio >= args.ratio) or (args.share and share >= args.share)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default="bert-base", choices=sorted(SIZES))
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--model", default="bert-base", choices=sorted(MODELS))
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--length", type=int)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--isa", choices=["avx2", "avx512"])
+    parser.add_argument("--memory", default="16GiB", help="Snug's")
     parser.add_argument("--bf16", action="store_true")
-    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--sides", nargs="+", choices=["snug", *PYTORCH])
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--ratio", type=float)
+    parser.add_argument("--share", type=float)
     args = parser.parse_args()
-    layers, width, _ = SIZES[args.model]
-    flops = step_flops(args.model, layers, width, args.batch, args.length)
-    sides = {"snug": Snug(args), "pytorch eager": PyTorch(args, False)}
-    if not args.no_compile:
-        sides["pytorch compiled"] = PyTorch(args, True)
-    times = {name: [] for name in sides}
-    rates = []
-    for _ in range(args.rounds):
-        rates.append(matmul_rate("bf16" if args.bf16 else "f32"))
-        for name, side in sides.items():
-            times[name] += side.steps()
-    rate = statistics.median(rates)
-    print(f"{args.model}, batch {args.batch}, length {args.length}, {'bf16' if args.bf16 else 'fp32'}, {args.threads} threads, {args.rounds} rounds, "
-          f"best oneDNN product {rate:.0f} GFLOP/s")
-    base = statistics.median(times["snug"])
-    for name, found in times.items():
-        median = statistics.median(found)
-        print(f"  {name:<18} {median:7.3f} s a step  {flops / median / 1e9:6.1f} GFLOP/s  {100 * flops / median / 1e9 / rate:5.1f} % of oneDNN"
-              f"  snug is {median / base:.2f} x as fast")
-    print(f"  snug predicted {sides['snug'].predicted:.3f} s a step")
+    model = MODELS[args.model]
+    args.batch = args.batch or model.batch
+    args.length = args.length or model.length
+    limit = Limit(args.threads)
+    isa = args.isa or limit.best_isa()
+    environment = environment_for(isa, args.threads)
+    names = args.sides or ["snug", *(name for name in PYTORCH if model.kind == "images" or not name.endswith("-last"))]
+    sides = {name: Snug(args, environment) if name == "snug" else PyTorch(args, environment, PYTORCH[name]) for name in names}
+    flops = model.flops(args.batch, args.length)
+    seconds, products, bound = measure(sides, limit, isa, args.rounds)
+    if not args.bf16:  # registers of f32 are no limit of bf16's instructions
+        check_limit(isa, "products", products, bound)
+        check_limit(isa, "a step", {name: flops / took for name, took in seconds.items()}, bound)
+    report(args, isa, flops, seconds, products, bound, sides["snug"].predicted if "snug" in sides else None)
+    return 0 if "snug" not in sides or holds(args, flops, seconds, products) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

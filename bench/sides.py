@@ -21,14 +21,16 @@ def is_intel():
 
 
 def environment_for(isa, threads):
-    """The environment of all sides. Under avx2 each library's own variable keeps it there; under avx512 nothing is set. OpenBLAS then takes
-    the kernels that it thinks best for the processor."""
+    """The environment of all sides. Under avx2 each library's own variable keeps it there. Under avx512 nothing is set, and OpenBLAS takes the
+    kernels that it thinks best for the processor."""
     held = {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "SNUG_MAX_ISA", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY",
             "MKL_ENABLE_INSTRUCTIONS"}
     environment = {key: value for key, value in os.environ.items() if key not in held}
-    # PyTorch's tensors lie in large pages, as Snug's do. OpenBLAS's threads spin for 2^20 cycles when they have nothing to do, not for 2^26,
-    # which would go on while the next side is measured.
-    environment.update(OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads), THP_MEM_ALLOC_ENABLE="1", OPENBLAS_THREAD_TIMEOUT="20")
+    # OpenBLAS's threads spin for 2^20 cycles when they have nothing to do, not for 2^26, which would go on while the next side is measured.
+    environment.update(OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads), OPENBLAS_THREAD_TIMEOUT="20")
+    # What makes PyTorch fastest: tensors in large pages, as Snug's are by themselves, and memory that is used again instead of given back.
+    tunables = {"hugetlb": 1, "mmap_threshold": 2**34, "trim_threshold": 2**34}
+    environment.update(THP_MEM_ALLOC_ENABLE="1", GLIBC_TUNABLES=":".join(f"glibc.malloc.{key}={value}" for key, value in tunables.items()))
     if isa == "avx2":
         environment.update(SNUG_MAX_ISA="avx2", ONEDNN_MAX_CPU_ISA="AVX2", ATEN_CPU_CAPABILITY="avx2", OPENBLAS_CORETYPE="Haswell")
         if is_intel():
