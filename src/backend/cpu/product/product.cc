@@ -8,23 +8,24 @@
 
 namespace snug {
 
-Product::Product(const ProductSpec& spec, int threads)
-    : spec_(spec), threads_(threads_worth(spec, threads)) {}
-
 namespace {
 bool is_empty(const ProductSpec& p) { return p.batches * p.m * p.n == 0; }
 }  // namespace
 
+Product::Product(const ProductSpec& spec, int threads)
+    : spec_(spec),
+      threads_(threads_worth(spec, threads)),
+      blocking_(choose_blocking(spec, threads_, product_tile_shape())) {}
+
 int64_t Product::scratch_bytes() const {
   if (is_empty(spec_)) return 0;
-  const ProductBlocking blocking = choose_blocking(spec_, threads_, product_tile_shape());
-  return threads_ * blocking.part_floats * static_cast<int64_t>(sizeof(float));
+  return threads_ * blocking_.part_floats * static_cast<int64_t>(sizeof(float));
 }
 
 void Product::run(const ProductLaunch& given) const noexcept {
   if (is_empty(spec_)) return;
+  const ProductBlocking& blocking = blocking_;
   const TileShape tile = product_tile_shape();
-  const ProductBlocking blocking = choose_blocking(spec_, threads_, tile);
   const ProductSpec spec = blocking.is_swapped ? swapped(spec_) : spec_;
   ProductLaunch launch = given;
   if (blocking.is_swapped) std::swap(launch.a, launch.b);
