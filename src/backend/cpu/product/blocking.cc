@@ -141,7 +141,7 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
   const int64_t part_n = part_of(p.n, width, b.grid.column_parts - 1, b.grid.column_parts).end -
                          part_of(p.n, width, b.grid.column_parts - 1, b.grid.column_parts).begin +
                          width;
-  b.packs_b = p.transpose_b || p.reads_b || part_m > kFewRows;
+  b.packs_b = p.transpose_b || p.reads_b || p.m > kFewRows;
   b.copies_a = !b.is_swapped && brings_a(p) && !p.transpose_a;
   b.k_block = cut_evenly(p.k, b.packs_b ? kDeep : kShallow, 8);
   b.packed_k = p.holds_tiles ? round_up(p.k, 8) : b.k_block;
