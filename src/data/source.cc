@@ -38,7 +38,7 @@ Error unaffordable_row(const std::string& file, int64_t affordable_bytes) {
 
 void check_cancelled(const std::atomic<bool>* cancel, const std::string& file) {
   if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
-    throw Error(ErrorCode::cancelled, file, "reading the data was cancelled");
+    throw Error(ErrorCode::cancelled, file, "stopped on request");
 }
 
 void check_text(std::string_view bytes, const std::string& file, int64_t line) {

@@ -575,7 +575,7 @@ TEST(TokenCache, cancelling_leaves_the_old_cache_and_no_other_file) {
                              },
                          .cancel = &cancel};
   expect_error([&] { build_token_cache(folder.file("c"), spec, toy_encoder(16), hooks); },
-               ErrorCode::cancelled, "was cancelled");
+               ErrorCode::cancelled, "stopped on request");
   EXPECT_EQ(reported, 2000);
   EXPECT_EQ(folder.entries(), 1);
 }
