@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Single f32 products of our models, Snug beside OpenBLAS and PyTorch, in turns.
 
-usage: compare_products.py [PATTERN ...] [--isa avx2] [--threads 2] [--rounds 5] [--seconds 0.1] [--sides snug openblas pytorch]
+usage: compare_products.py [PATTERN ...] [--isa avx2] [--threads 2] [--rounds 5] [--seconds 0.1] [--sides snug snug-own openblas pytorch]
                            [--json FILE] [--mean 1.0 --least 0.85]
 
 PATTERN: names of products.txt, or parts of them ('mini/', 'dw'); all without one. Each side is a process of its own, since their threads
@@ -88,7 +88,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.1)
-    parser.add_argument("--sides", nargs="+", default=["snug", "openblas", "pytorch"], choices=["snug", "openblas", "pytorch"])
+    parser.add_argument("--sides", nargs="+", default=["snug", "openblas", "pytorch"], choices=["snug", "snug-own", "openblas", "pytorch"])
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--mean", type=float)
     parser.add_argument("--least", type=float)

@@ -7,6 +7,7 @@
 // A line: layout (nn, nt, tn, tt: is the first, is the second operand stored across), batch, m, n,
 // k, "new" or "add" (onto what is there), seconds to measure for. Sides:
 //   snug      the kernel that the CPU backend selects; snug-bf16: of operands in bf16
+//   snug-own  our own product, where another kernel is selected, too
 //   openblas  libopenblas.so.0 as the system has it, loaded when asked for; a batch is divided
 //             among the threads, for it has no call for batches
 //   limit     fused multiply-adds on registers alone; a line is "avx2 SECONDS" or "avx512 SECONDS"
@@ -25,6 +26,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/product/product.h"
 #include "base/threads.h"
 #include "bound_node.h"
 #include "fma_limit.h"
@@ -33,7 +35,7 @@
 namespace snug {
 namespace {
 
-struct Product {
+struct ProductShape {
   bool transpose_a = false;
   bool transpose_b = false;
   int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -54,7 +56,7 @@ class Bound {
 
 class SnugProduct final : public Bound {
  public:
-  SnugProduct(const Backend& backend, const Product& p, DType operands)
+  SnugProduct(const Backend& backend, const ProductShape& p, DType operands)
       : node_(backend, spec_of_product(p, operands)) {}
   void run() override {
     if (node_.run() != ErrorCode::ok)
@@ -66,7 +68,7 @@ class SnugProduct final : public Bound {
   [[nodiscard]] std::string kernel() const override { return node_.choice.kernel; }
 
  private:
-  static BenchSpec spec_of_product(const Product& p, DType operands) {
+  static BenchSpec spec_of_product(const ProductShape& p, DType operands) {
     const auto matrix = [&](int64_t rows, int64_t columns, bool is_across) {
       if (is_across) std::swap(rows, columns);
       return p.batch == 1 ? Shape{rows, columns} : Shape{p.batch, rows, columns};
@@ -84,6 +86,52 @@ class SnugProduct final : public Bound {
   BoundNode node_;
 };
 
+class Floats {
+ public:
+  explicit Floats(int64_t count) : block_(count * 4) {
+    fill_f32({data(), static_cast<size_t>(count)});
+  }
+  [[nodiscard]] float* data() const { return reinterpret_cast<float*>(block_.data()); }
+
+ private:
+  MappedBlock block_;
+};
+
+struct Matrices {
+  explicit Matrices(const ProductShape& p)
+      : a(p.batch * p.m * p.k), b(p.batch * p.k * p.n), c(p.batch * p.m * p.n) {}
+  Floats a, b, c;
+};
+
+class OwnProduct final : public Bound {
+ public:
+  OwnProduct(const ProductShape& p, int threads)
+      : memory_(p),
+        product_({.batches = p.batch,
+                  .m = p.m,
+                  .n = p.n,
+                  .k = p.k,
+                  .transpose_a = p.transpose_a,
+                  .transpose_b = p.transpose_b,
+                  .accumulates = p.accumulates},
+                 threads),
+        scratch_(std::max<int64_t>(product_.scratch_bytes(), 1)),
+        launch_{.a = {memory_.a.data(), p.transpose_a ? p.m : p.k},
+                .b = {memory_.b.data(), p.transpose_b ? p.k : p.n},
+                .dst = memory_.c.data(),
+                .dst_stride = p.n,
+                .scratch = reinterpret_cast<std::byte*>(scratch_.data())} {}
+  void run() override { product_.run(launch_); }
+  [[nodiscard]] const float* result() const override { return launch_.dst; }
+  [[nodiscard]] std::string kernel() const override { return "simd:matmul"; }
+
+ private:
+  Matrices memory_;
+  Product product_;
+  MappedBlock scratch_;
+  ProductLaunch launch_;
+};
+
 // What OpenBLAS exports, found by name: the benchmark builds and runs without it.
 class OpenBlas {
  public:
@@ -98,7 +146,7 @@ class OpenBlas {
   }
   [[nodiscard]] std::string core_name() const { return core_name_; }
 
-  void multiply(const Product& p, const float* a, const float* b, float* c) const {
+  void multiply(const ProductShape& p, const float* a, const float* b, float* c) const {
     // One product: OpenBLAS's own threads. Several: ours, each with products of its own.
     set_threads_(p.batch == 1 ? threads_ : 1);
     parallel_for(p.batch == 1 ? 1 : threads_, p.batch, 1, [&](int64_t begin, int64_t end) {
@@ -130,32 +178,15 @@ class OpenBlas {
 
 class OpenBlasProduct final : public Bound {
  public:
-  OpenBlasProduct(const OpenBlas& blas, const Product& p)
-      : blas_(blas),
-        p_(p),
-        a_(p.batch * p.m * p.k * 4),
-        b_(p.batch * p.k * p.n * 4),
-        c_(p.batch * p.m * p.n * 4) {
-    const auto fill = [](const MappedBlock& bytes, int64_t count) {
-      fill_f32({reinterpret_cast<float*>(bytes.data()), static_cast<size_t>(count)});
-    };
-    fill(a_, p.batch * p.m * p.k);
-    fill(b_, p.batch * p.k * p.n);
-    fill(c_, p.batch * p.m * p.n);
-  }
-  void run() override {
-    blas_.multiply(p_, reinterpret_cast<const float*>(a_.data()),
-                   reinterpret_cast<const float*>(b_.data()), reinterpret_cast<float*>(c_.data()));
-  }
-  [[nodiscard]] const float* result() const override {
-    return reinterpret_cast<const float*>(c_.data());
-  }
+  OpenBlasProduct(const OpenBlas& blas, const ProductShape& p) : blas_(blas), p_(p), memory_(p) {}
+  void run() override { blas_.multiply(p_, memory_.a.data(), memory_.b.data(), memory_.c.data()); }
+  [[nodiscard]] const float* result() const override { return memory_.c.data(); }
   [[nodiscard]] std::string kernel() const override { return "OpenBLAS " + blas_.core_name(); }
 
  private:
   const OpenBlas& blas_;
-  Product p_;
-  MappedBlock a_, b_, c_;
+  ProductShape p_;
+  Matrices memory_;
 };
 
 double seconds_of(Bound& bound, int64_t calls) {
@@ -183,7 +214,7 @@ double median_seconds(Bound& bound, double seconds) {
 // Elements spread over the result, after one run: what the sides are compared by.
 constexpr int64_t kSamples = 16;
 
-void answer(Bound& bound, const Product& p, bool is_first, double seconds) {
+void answer(Bound& bound, const ProductShape& p, bool is_first, double seconds) {
   std::ostringstream out;
   out.precision(9);
   if (is_first) {
@@ -199,8 +230,8 @@ void answer(Bound& bound, const Product& p, bool is_first, double seconds) {
   std::cout << '{' << out.str() << '}' << std::endl;
 }
 
-Product product_of(std::istream& words, double& seconds) {
-  Product p;
+ProductShape product_of(std::istream& words, double& seconds) {
+  ProductShape p;
   std::string layout, onto;
   words >> layout >> p.batch >> p.m >> p.n >> p.k >> onto >> seconds;
   const bool is_layout = layout == "nn" || layout == "nt" || layout == "tn" || layout == "tt";
@@ -237,7 +268,7 @@ void serve(Bind bind) {
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     double seconds = 0;
-    const Product p = product_of(words, seconds);
+    const ProductShape p = product_of(words, seconds);
     const std::string shape = line.substr(0, line.rfind(' '));
     const bool is_first = shape != last;
     if (is_first) bound = nullptr, bound = bind(p);
@@ -251,14 +282,19 @@ int run(std::string_view side, int threads) {
     serve_limit(threads);
   } else if (side == "openblas") {
     const OpenBlas blas(threads);
-    serve([&](const Product& p) { return std::make_unique<OpenBlasProduct>(blas, p); });
+    serve([&](const ProductShape& p) { return std::make_unique<OpenBlasProduct>(blas, p); });
   } else if (side == "snug" || side == "snug-bf16") {
     const DType operands = side == "snug" ? DType::f32 : DType::bf16;
     const auto backend = make_cpu_backend({.threads = threads, .profile = default_profile()});
-    serve([&](const Product& p) { return std::make_unique<SnugProduct>(*backend, p, operands); });
+    serve([&](const ProductShape& p) {
+      return std::make_unique<SnugProduct>(*backend, p, operands);
+    });
+  } else if (side == "snug-own") {
+    serve([&](const ProductShape& p) { return std::make_unique<OwnProduct>(p, threads); });
   } else {
     std::fprintf(stderr,
-                 "usage: snug_bench_products snug|snug-bf16|openblas|limit [--threads N]\n");
+                 "usage: snug_bench_products snug|snug-bf16|snug-own|openblas|limit "
+                 "[--threads N]\n");
     return 1;
   }
   return 0;
