@@ -31,6 +31,7 @@
 #include "bound_node.h"
 #include "fma_limit.h"
 #include "snug/error.h"
+#include "snug/instruction_set.h"
 
 namespace snug {
 namespace {
@@ -290,6 +291,7 @@ int run(std::string_view side, int threads) {
       return std::make_unique<SnugProduct>(*backend, p, operands);
     });
   } else if (side == "snug-own") {
+    (void)instruction_set();  // held to its limit, as a backend does
     serve([&](const ProductShape& p) { return std::make_unique<OwnProduct>(p, threads); });
   } else {
     std::fprintf(stderr,

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kDeep = 384;           // rows of a packed panel: 24 KiB of the first cache
 constexpr int64_t kShallow = 64;         // rows of b read where they lie
 constexpr int64_t kBlockOfA = 48 << 10;  // of the second cache
-constexpr int64_t kPacked = 256 << 10;   // of the last cache
+constexpr int64_t kPacked = 512 << 10;   // of the last cache
 constexpr int64_t kRowsOfABlock = 128;
 constexpr int64_t kHeld = 64 << 10;
 constexpr int64_t kMostColumns = 2048;
@@ -23,6 +23,8 @@ constexpr int64_t kLine = 16;  // floats
 // Packing an element of b takes as long as using it for some ten rows; with no more than the first,
 // tiles are also a row or some high and wide.
 constexpr int64_t kFewRows = 8;
+// With so many, b is transposed in registers instead of into panels.
+constexpr int64_t kRowsAcross = 4;
 // With fewer rows, roles are exchanged, so that the few rows are packed and not all of b.
 constexpr int64_t kSwappedRows = 64;
 // Rows of a in one place take the first cache's sets in turn, and few pages.
@@ -132,7 +134,8 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
   ProductBlocking b;
   b.is_swapped = is_worth_swapping(given, tile);
   const ProductSpec p = b.is_swapped ? swapped(given) : given;
-  b.vectors = vectors_for(p.n, b.is_swapped ? kSwappedRows : p.m, tile);
+  b.is_across = !p.transpose_a && p.transpose_b && !p.reads_b && p.m <= kRowsAcross;
+  b.vectors = b.is_across ? 2 : vectors_for(p.n, b.is_swapped ? kSwappedRows : p.m, tile);
   const int64_t width = b.vectors * tile.lanes;
   b.grid = choose_grid(p, threads, tile, width);
   const int64_t part_m = part_of(p.m, tile.rows, b.grid.row_parts - 1, b.grid.row_parts).end -
@@ -141,9 +144,9 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
   const int64_t part_n = part_of(p.n, width, b.grid.column_parts - 1, b.grid.column_parts).end -
                          part_of(p.n, width, b.grid.column_parts - 1, b.grid.column_parts).begin +
                          width;
-  b.packs_b = p.transpose_b || p.reads_b || p.m > kFewRows;
+  b.packs_b = !b.is_across && (p.transpose_b || p.reads_b || p.m > kFewRows);
   b.copies_a = !b.is_swapped && brings_a(p) && !p.transpose_a;
-  b.k_block = cut_evenly(p.k, b.packs_b ? kDeep : kShallow, 8);
+  b.k_block = cut_evenly(p.k, b.packs_b || b.is_across ? kDeep : kShallow, 8);
   b.packed_k = p.holds_tiles ? round_up(p.k, 8) : b.k_block;
   b.n_block = cut_evenly(
       std::min(part_n, round_up(p.n, width)),

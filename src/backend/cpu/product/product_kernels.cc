@@ -120,14 +120,6 @@ class PartRun {
   static int64_t strips_of(const Range& rows) {
     return (rows.end - rows.begin + kTileRows - 1) / kTileRows;
   }
-  static Range strip(const Range& rows, int64_t strips, int64_t index) {
-    const int64_t all = rows.end - rows.begin;
-    const int64_t least = all / strips;
-    const int64_t higher = all % strips;
-    const int64_t begin = rows.begin + index * least + HWY_MIN(index, higher);
-    return {begin, begin + least + (index < higher ? 1 : 0)};
-  }
-
   // Rows of a for one block of K: where they lie, copied, or in strips of (k, height).
   void bring_a(const Range& rows, const Range& ks) {
     const int64_t depth = ks.end - ks.begin;
@@ -156,6 +148,12 @@ class PartRun {
     for (int64_t k = 0; k < depth; ++k) {
       const float* from =
           row_of(launch_.a, a_row0_ + ks.begin + k, rows.begin, all, scratch_ + blocking_.rows_at);
+      if (launch_.a.read == nullptr) {
+        // Short pieces far apart: no processor sees by itself which come next.
+        constexpr int64_t kRowsAhead = 6, kLineFloats = 16;
+        const float* later = from + kRowsAhead * launch_.a.stride;
+        for (int64_t i = 0; i < all; i += kLineFloats) __builtin_prefetch(later + i, 0, 3);
+      }
       float* to = copy;
       for (int64_t s = 0; s < strips; ++s) {
         const int64_t height = least + (s < higher ? 1 : 0);
@@ -185,7 +183,11 @@ class PartRun {
     const int64_t depth = ks.end - ks.begin;
     const int64_t count = HWY_MIN(width_, columns.end - column);
     TileArgs tile{.k = depth};
-    if (blocking_.packs_b || count < width_) {
+    const bool is_across = blocking_.is_across && count == width_;
+    if (is_across) {
+      tile.b = launch_.b.data + (b_row0_ + column) * launch_.b.stride + ks.begin;
+      tile.b_stride = launch_.b.stride;
+    } else if (blocking_.packs_b || count < width_) {
       tile.b = panel_of(column, columns, packed_.end - packed_.begin) +
                (ks.begin - packed_.begin) * width_;
       tile.b_stride = width_;
@@ -199,15 +201,19 @@ class PartRun {
     is_last_ = ks.end == spec_.k;
     const int64_t strips = strips_of(rows);
     const int64_t least = (rows.end - rows.begin) / strips;
-    const RunTile low = find_tile(least, blocking_.vectors, loads_, spec_.transpose_a);
-    const RunTile high = least * strips == rows.end - rows.begin
-                             ? low
-                             : find_tile(least + 1, blocking_.vectors, loads_, spec_.transpose_a);
+    const auto find = [&](int64_t height) {
+      return is_across ? find_tile_across(height, loads_)
+                       : find_tile(height, blocking_.vectors, loads_, spec_.transpose_a);
+    };
+    const int64_t higher = rows.end - rows.begin - least * strips;  // the first so many strips
+    const RunTile low = find(least);
+    const RunTile high = higher == 0 ? low : find(least + 1);
     tile.a_row = a_row_;
+    Range range{rows.begin, rows.begin};
     for (int64_t s = 0; s < strips; ++s) {
-      const Range range = strip(rows, strips, s);
+      range = {range.end, range.end + least + (s < higher ? 1 : 0)};
       tile.a = a_ + (range.begin - rows.begin) * (spec_.transpose_a ? depth : a_row_);
-      const RunTile run = range.end - range.begin == least ? low : high;
+      const RunTile run = s < higher ? high : low;
       if (spec_.holds_tiles) {
         hold_tile(tile, run, range, {column, column + count}, rows, columns);
       } else {

@@ -105,42 +105,121 @@ inline RunTile find_tile(int64_t rows, int64_t vectors, bool loads, bool is_stri
   return loads ? find_tile<true, false>(rows, vectors) : find_tile<false, false>(rows, vectors);
 }
 
+// Columns of a transposition: 8 where there are so many lanes, else 4, or one without any SIMD.
+// Shuffles of wider vectors would move blocks of four lanes as well, at a higher price.
+using Across = hn::CappedTag<float, 8>;
+using VAcross = hn::Vec<Across>;
+
+/// columns[c] = element c of as many rows as Across has lanes.
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE void load_across(const float* src, int64_t, VAcross* columns) {
+  for (int64_t c = 0; c < 4; ++c) columns[c] = hn::LoadU(Across(), src + c);
+}
+#else
+// Elements [0, 4) of row 0 in lanes 0 to 3, of row 4 in lanes 4 to 7.
+HWY_INLINE VAcross load_rows(const float* src, int64_t stride) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  const hn::Half<Across> half;
+  return hn::Combine(Across(), hn::LoadU(half, src + 4 * stride), hn::LoadU(half, src));
+#else
+  (void)stride;
+  return hn::LoadU(Across(), src);
+#endif
+}
+
+HWY_INLINE void load_across(const float* src, int64_t stride, VAcross* columns) {
+  const Across d;
+  const hn::RepartitionToWide<Across> pairs;
+  const auto r0 = load_rows(src, stride);
+  const auto r1 = load_rows(src + stride, stride);
+  const auto r2 = load_rows(src + 2 * stride, stride);
+  const auto r3 = load_rows(src + 3 * stride, stride);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  columns[0] = hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23));
+  columns[1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23));
+  columns[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));
+  columns[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
+}
+#endif
+
 /// dst[k * dst_stride + i] = src[i * src_stride + k] for i in [0, rows) and k in [0, columns).
 inline void transpose_into(const float* src, int64_t src_stride, int64_t rows, int64_t columns,
                            float* dst, int64_t dst_stride) {
   int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::FixedTag<float, 4> d;
-  const hn::FixedTag<double, 2> pairs;
-  for (; i + 4 <= rows; i += 4) {
+  const Across d;
+  const auto at_once = static_cast<int64_t>(hn::Lanes(d));
+  for (; i + at_once <= rows; i += at_once) {
     const float* from = src + i * src_stride;
     float* to = dst + i;
     int64_t k = 0;
     for (; k + 4 <= columns; k += 4) {
-      const auto r0 = hn::LoadU(d, from + k);
-      const auto r1 = hn::LoadU(d, from + src_stride + k);
-      const auto r2 = hn::LoadU(d, from + 2 * src_stride + k);
-      const auto r3 = hn::LoadU(d, from + 3 * src_stride + k);
-      const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
-      const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
-      const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
-      const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to + k * dst_stride);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d,
-                 to + (k + 1) * dst_stride);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d,
-                 to + (k + 2) * dst_stride);
-      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d,
-                 to + (k + 3) * dst_stride);
+      VAcross across[4];
+      load_across(from + k, src_stride, across);
+      for (int64_t c = 0; c < 4; ++c) hn::StoreU(across[c], d, to + (k + c) * dst_stride);
     }
     for (; k < columns; ++k) {
-      for (int64_t r = 0; r < 4; ++r) to[k * dst_stride + r] = from[r * src_stride + k];
+      for (int64_t r = 0; r < at_once; ++r) to[k * dst_stride + r] = from[r * src_stride + k];
     }
   }
-#endif
   for (; i < rows; ++i) {
     for (int64_t k = 0; k < columns; ++k) dst[k * dst_stride + i] = src[i * src_stride + k];
   }
+}
+
+/// A tile two vectors wide whose b is (columns, K), b_stride apart, and transposed in registers:
+/// with few rows, storing panels would take longer than using them.
+template <int kRows, bool kLoads>
+void run_tile_across(const TileArgs& args) {
+  const Across d;
+  constexpr int64_t kLanes = hn::MaxLanes(Across());
+  constexpr int64_t kWidth = 2 * hn::MaxLanes(F32());
+  constexpr int kGroups = 2;  // rows of more are too many places to read from at a time
+  for (int64_t j = 0; j < kWidth; j += kGroups * kLanes) {
+    float* const dst = args.c + j;
+    VAcross sums[kRows][kGroups];
+    for (int i = 0; i < kRows; ++i) {
+      for (int g = 0; g < kGroups; ++g)
+        sums[i][g] = kLoads ? hn::LoadU(d, dst + i * args.c_stride + g * kLanes) : hn::Zero(d);
+    }
+    const float* HWY_RESTRICT a = args.a;
+    const float* HWY_RESTRICT b = args.b + j * args.b_stride;
+    int64_t k = 0;
+    for (; k + 4 <= args.k; k += 4) {
+      for (int g = 0; g < kGroups; ++g) {
+        VAcross columns[4];
+        load_across(b + g * kLanes * args.b_stride + k, args.b_stride, columns);
+        for (int c = 0; c < 4; ++c) {
+          for (int i = 0; i < kRows; ++i)
+            sums[i][g] = hn::MulAdd(hn::Set(d, a[i * args.a_row + k + c]), columns[c], sums[i][g]);
+        }
+      }
+    }
+    for (; k < args.k; ++k) {
+      for (int g = 0; g < kGroups; ++g) {
+        HWY_ALIGN float column[kLanes];
+        for (int64_t r = 0; r < kLanes; ++r) column[r] = b[(g * kLanes + r) * args.b_stride + k];
+        for (int i = 0; i < kRows; ++i)
+          sums[i][g] =
+              hn::MulAdd(hn::Set(d, a[i * args.a_row + k]), hn::Load(d, column), sums[i][g]);
+      }
+    }
+    for (int i = 0; i < kRows; ++i) {
+      for (int g = 0; g < kGroups; ++g)
+        hn::StoreU(sums[i][g], d, dst + i * args.c_stride + g * kLanes);
+    }
+  }
+}
+
+/// Of 1 to 4 rows.
+inline RunTile find_tile_across(int64_t rows, bool loads) {
+  constexpr RunTile kNew[] = {run_tile_across<1, false>, run_tile_across<2, false>,
+                              run_tile_across<3, false>, run_tile_across<4, false>};
+  constexpr RunTile kOnto[] = {run_tile_across<1, true>, run_tile_across<2, true>,
+                               run_tile_across<3, true>, run_tile_across<4, true>};
+  return (loads ? kOnto : kNew)[rows - 1];
 }
 
 }  // namespace HWY_NAMESPACE
