@@ -11,7 +11,8 @@ namespace {
 
 // Measured on caches of 32 KiB, 512 KiB and 32 MiB; others are as large or larger. Floats.
 constexpr int64_t kDeep = 384;           // rows of a packed panel: 24 KiB of the first cache
-constexpr int64_t kShallow = 64;         // rows of b read where they lie
+constexpr int64_t kDeepSwapped = 1024;   // tiles are transposed once a block of K
+constexpr int64_t kShallow = 256;        // rows of b read where they lie
 constexpr int64_t kBlockOfA = 48 << 10;  // of the second cache
 constexpr int64_t kPacked = 512 << 10;   // of the last cache
 constexpr int64_t kRowsOfABlock = 128;
@@ -20,9 +21,12 @@ constexpr int64_t kMostColumns = 2048;
 constexpr int64_t kLeastColumns = 64;
 constexpr int64_t kWidestVectors = 8;
 constexpr int64_t kLine = 16;  // floats
-// Packing an element of b takes as long as using it for some ten rows; with no more than the first,
-// tiles are also a row or some high and wide.
+// Packing an element of b takes as long as using it for some ten rows. With no more than these,
+// rows of b are read where they lie; where they are multiples of a page apart, and so in one set of
+// the first cache, with no more than those.
+constexpr int64_t kRowsInPlace = 64;
 constexpr int64_t kFewRows = 8;
+constexpr int64_t kPageFloats = 1024;
 // With so many, b is transposed in registers instead of into panels.
 constexpr int64_t kRowsAcross = 4;
 // With fewer rows, roles are exchanged, so that the few rows are packed and not all of b.
@@ -37,11 +41,18 @@ int64_t cut_evenly(int64_t n, int64_t most, int64_t grain) {
   return std::max(round_up((n + pieces - 1) / pieces, grain), grain);
 }
 
+// With some number of rows.
+bool may_swap(const ProductSpec& p) {
+  return !p.transpose_a && p.transpose_b && !p.reads_a && !p.reads_b && !p.holds_tiles;
+}
 bool is_worth_swapping(const ProductSpec& p, const TileShape& tile) {
-  const bool is_plain = !p.transpose_a && p.transpose_b && !p.reads_a && !p.reads_b;
   const int64_t unused = round_up(p.m, 2 * tile.lanes) - p.m;
-  return is_plain && !p.holds_tiles && p.n > p.m && p.m > kFewRows && p.m <= kSwappedRows &&
-         unused * 5 <= p.m;
+  return may_swap(p) && p.n > p.m && p.m > kFewRows && p.m <= kSwappedRows && unused * 5 <= p.m;
+}
+
+bool is_in_place(const ProductSpec& p) {
+  const int64_t most = p.n % kPageFloats == 0 ? kFewRows : kRowsInPlace;
+  return !p.transpose_b && !p.reads_b && p.m <= most;
 }
 
 // Vectors of a panel: few rows have wide tiles, but no wider than the columns.
@@ -89,7 +100,7 @@ ProductGrid choose_grid(const ProductSpec& p, int threads, const TileShape& tile
 // takes it that shorter rows of a batch fit where the longest do.
 void lay_out(const ProductSpec& p, const TileShape& tile, ProductBlocking& b) {
   const int64_t widest = vectors_for(p.n, 1, tile) * tile.lanes;
-  const int64_t depth = std::min(round_up(p.k, 8), kDeep);
+  const int64_t depth = std::min(round_up(p.k, 8), may_swap(p) ? kDeepSwapped : kDeep);
   const int64_t packed_depth = p.holds_tiles ? round_up(p.k, 8) : depth;
   const int64_t least = std::max(kLeastColumns, widest);
   const int64_t columns = std::min(round_up(p.n, widest), round_up(most_columns(p), widest));
@@ -144,9 +155,11 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
   const int64_t part_n = part_of(p.n, width, b.grid.column_parts - 1, b.grid.column_parts).end -
                          part_of(p.n, width, b.grid.column_parts - 1, b.grid.column_parts).begin +
                          width;
-  b.packs_b = !b.is_across && (p.transpose_b || p.reads_b || p.m > kFewRows);
+  b.packs_b = !b.is_across && !is_in_place(p);
   b.copies_a = !b.is_swapped && brings_a(p) && !p.transpose_a;
-  b.k_block = cut_evenly(p.k, b.packs_b || b.is_across ? kDeep : kShallow, 8);
+  int64_t deep = b.packs_b || b.is_across ? kDeep : kShallow;
+  if (b.is_swapped) deep = kDeepSwapped;
+  b.k_block = cut_evenly(p.k, deep, 8);
   b.packed_k = p.holds_tiles ? round_up(p.k, 8) : b.k_block;
   b.n_block = cut_evenly(
       std::min(part_n, round_up(p.n, width)),

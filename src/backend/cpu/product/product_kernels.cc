@@ -53,6 +53,13 @@ class PartRun {
     return buffer;
   }
 
+  // Pieces of rows that lie far apart: no processor sees by itself which come next.
+  static constexpr int64_t kRowsAhead = 6;
+  static void fetch_ahead(const float* row, int64_t count) {
+    constexpr int64_t kLineFloats = 16;
+    for (int64_t i = 0; i < count; i += kLineFloats) __builtin_prefetch(row + i, 0, 3);
+  }
+
   // Panels of the columns, each (packed_k, width); what a last one lacks is zero.
   void pack_b(const Range& columns) {
     const int64_t depth = packed_.end - packed_.begin;
@@ -103,6 +110,7 @@ class PartRun {
     for (int64_t k = 0; k < depth; ++k) {
       const float* row = row_of(launch_.b, b_row0_ + packed_.begin + k, first, count,
                                 scratch_ + blocking_.rows_at);
+      if (launch_.b.read == nullptr) fetch_ahead(row + kRowsAhead * launch_.b.stride, count);
       int64_t j = 0;
       for (; j + width_ <= count; j += width_) {
         float* const to = panel_of(first + j, columns, depth) + k * width_;
@@ -148,12 +156,7 @@ class PartRun {
     for (int64_t k = 0; k < depth; ++k) {
       const float* from =
           row_of(launch_.a, a_row0_ + ks.begin + k, rows.begin, all, scratch_ + blocking_.rows_at);
-      if (launch_.a.read == nullptr) {
-        // Short pieces far apart: no processor sees by itself which come next.
-        constexpr int64_t kRowsAhead = 6, kLineFloats = 16;
-        const float* later = from + kRowsAhead * launch_.a.stride;
-        for (int64_t i = 0; i < all; i += kLineFloats) __builtin_prefetch(later + i, 0, 3);
-      }
+      if (launch_.a.read == nullptr) fetch_ahead(from + kRowsAhead * launch_.a.stride, all);
       float* to = copy;
       for (int64_t s = 0; s < strips; ++s) {
         const int64_t height = least + (s < higher ? 1 : 0);
