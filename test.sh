@@ -2,7 +2,8 @@
 # Builds Snug and runs its tests.
 #   ./test.sh         release build, all tests, kernels, models and bits again under AVX2 where the processor has more, and the
 #                     ASan + UBSan build of the parts that read foreign bytes
-#   ./test.sh --all   also: the whole suite under AVX2, both compilers, the whole suite under ASan + UBSan, TSan, and the long runs
+#   ./test.sh --all   also: the whole suite under AVX2, both compilers, ARM under an emulator, the whole suite under
+#                     ASan + UBSan, TSan, and the long runs
 set -euo pipefail
 cd "$(dirname "$0")"
 all=0
@@ -18,7 +19,9 @@ mkdir -p build
 : >"$SNUG_NOT_RUN"
 step() { printf '\n== %s\n' "$*"; }
 
-tools/install_packages.sh
+extra=()
+[ "$all" -eq 0 ] || extra=(clang arm)
+tools/install_packages.sh "${extra[@]}"
 step "rules: includes, families, tasks, traps, files, sizes, format"
 python3 tools/check_includes.py
 python3 tools/check_families.py
@@ -39,7 +42,7 @@ ctest --no-tests=error --test-dir build/release --output-on-failure -j "$jobs"
 
 step "under AVX2, where the processor has more: kernels, models and the tests of bits; with --all the whole suite"
 own=$(build/release/snug --version)
-if [ "$own" = "$(SNUG_MAX_ISA=avx2 build/release/snug --version)" ]; then
+if [[ $own == *"(neon)" ]] || [ "$own" = "$(SNUG_MAX_ISA=avx2 build/release/snug --version)" ]; then
   echo "not run again: nothing is above the instruction set of the tests above, which ran with $own"
 else
   below=()
@@ -60,6 +63,18 @@ if [ "$all" -eq 1 ]; then
   ctest --no-tests=error --test-dir build/clang --output-on-failure -j "$jobs"
   step "clang-tidy"
   tools/check_tidy.sh build/clang
+  step "ARM under an emulator: kernels, and a training run beside this machine's own"
+  if [ "$(uname -m)" = x86_64 ]; then
+    tools/make_arm_sysroot.sh
+    emulated=(cpu cpu_simd cpu_allocation ops_cpu)
+    cmake --preset arm >/dev/null
+    cmake --build build/arm -j "$jobs" --target "${emulated[@]/%/_test}" snug_cli
+    # Without the two tests that measure this machine's speeds: more than seven minutes each under the emulator, whose speeds they would be.
+    GTEST_FILTER='-ProfileCache.*' \
+      ctest --no-tests=error --test-dir build/arm --output-on-failure -j "$jobs" -R "^($(IFS='|'; echo "${emulated[*]}")|e2e_emulated)\$"
+  else
+    echo "not run: the cross compiler and the emulator are for x86-64"
+  fi
   step "the whole suite under ASan + UBSan"
   cmake --build build/asan -j "$jobs" --target all fuzz_replay
   ctest --no-tests=error --test-dir build/asan --output-on-failure -j "$jobs"

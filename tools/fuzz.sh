@@ -15,7 +15,7 @@ for word in "$@"; do
   esac
 done
 readers=${chosen:-$readers}
-tools/install_packages.sh
+tools/install_packages.sh clang
 cmake --preset fuzz >/dev/null
 cmake --build build/fuzz -j "$(nproc)" --target $(for reader in $readers; do echo "fuzz_$reader"; done)
 

@@ -1,8 +1,24 @@
 #!/usr/bin/env bash
 # Installs the Debian packages of packages.txt that are missing; does nothing when all are there.
+#   tools/install_packages.sh [SECTION ...]   besides the sections that every build takes, these
+#   tools/install_packages.sh --list SECTION ...   installs nothing and prints the packages of these alone
 set -euo pipefail
 cd "$(dirname "$0")/.."
-mapfile -t wanted < <(sed 's/#.*//' packages.txt | tr -s '[:space:]' '\n' | grep .)
+
+packages_of() {
+  local section
+  for section in "$@"; do
+    grep -qxF "[$section]" packages.txt || { echo "error: packages.txt has no section [$section]" >&2; return 1; }
+    sed 's/#.*//' packages.txt | awk -v wanted="[$section]" '/^\[/ { inside = $1 == wanted; next } inside && NF { print $1 }'
+  done
+}
+
+if [ "${1:-}" = --list ]; then
+  packages_of "${@:2}"
+  exit
+fi
+list=$(packages_of tools libraries benchmarks "$@")
+mapfile -t wanted <<<"$list"
 # One question for all of them: two dozen processes take seconds on a busy machine. It fails where one is unknown.
 installed=$(dpkg-query -W -f='${Status} ${Package}\n' "${wanted[@]}" 2>/dev/null || true)
 missing=()

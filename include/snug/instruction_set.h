@@ -16,7 +16,7 @@ namespace snug {
 /// Least first. A processor has every smaller set of its architecture.
 enum class InstructionSet : uint8_t {
   baseline,     // of every processor of the architecture: it runs, slowly, and is no limit to set
-  neon,         // of every ARM processor of 64 bits
+  neon,         // of every ARM processor of 64 bits, and the only one there
   avx2,         // with FMA
   avx512,       // F, BW, DQ, VL and CD
   avx512_bf16,  // products of bf16 on vectors

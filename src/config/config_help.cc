@@ -25,6 +25,7 @@ every verb; a verb takes the keys it needs.
   oneDNN use; another word is an error. A limit above the processor holds nothing down: `instruction_set` of the plan (docs/files.md) and
   `snug --version` say what runs. oneDNN's own `ONEDNN_MAX_CPU_ISA` (`DNNL_MAX_CPU_ISA`) counts for both as well, and the lower wins. Speeds
   are kept for each set. Results are equal to the bit under one set alone: a run that is resumed under another says so.
+  On ARM there is one set, `neon`, which is the one word that `SNUG_MAX_ISA` takes there.
 * A key that nobody knows is an error that names the nearest known one.
 * Lists are written `[256, 128]` in YAML and `256,128` on the command line.
 * Switches may stand without a value on the command line: `--resume`.

@@ -39,12 +39,13 @@ bool is_limit(InstructionSet set) {
 #endif
 }
 
+// "neon", "one of avx2, avx512"
 std::string limits_in_words() {
   std::string text;
   for (const Named& each : kSets) {
     if (is_limit(each.set)) text += (text.empty() ? "" : ", ") + std::string(each.name);
   }
-  return text;
+  return (text.find(',') == std::string::npos ? "" : "one of ") + text;
 }
 
 // oneDNN's names. A value has the bits of every set below it.
@@ -121,7 +122,7 @@ std::optional<InstructionSet> parse_limit(const char* text) {
   if (set && is_limit(*set)) return set;
   throw Error(ErrorCode::bad_config, kVariable,
               "'" + std::string(text) + "' in the environment is no limit that there is",
-              "give one of " + limits_in_words() + ", or unset " + kVariable);
+              "give " + limits_in_words() + ", or unset " + kVariable);
 }
 
 dnnl_cpu_isa_t onednn_limit(InstructionSet limit, const char* variable) {
@@ -156,6 +157,7 @@ InstructionSet hold_to(std::optional<InstructionSet> limit) {
   hold_own_kernels_to(set);
   return set;
 #else
+  // One set an architecture: nothing to choose, and nothing to hold down.
   (void)limit;
   return HWY_ARCH_ARM ? InstructionSet::neon : InstructionSet::baseline;
 #endif

@@ -11,6 +11,7 @@
 #include <iostream>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/onednn.h"
 #include "io/test_folder.h"
 
 namespace snug {
@@ -23,6 +24,7 @@ constexpr InstructionSet kX86[] = {InstructionSet::baseline, InstructionSet::avx
 TEST(Instruction_set, is_found_by_its_name) {
   for (const InstructionSet set : kX86) EXPECT_EQ(find_instruction_set(to_string(set)), set);
   EXPECT_EQ(find_instruction_set("avx2"), InstructionSet::avx2);
+  EXPECT_EQ(find_instruction_set("neon"), InstructionSet::neon);
   EXPECT_EQ(find_instruction_set("AVX2"), std::nullopt);
   EXPECT_EQ(find_instruction_set(""), std::nullopt);
 }
@@ -197,6 +199,27 @@ TEST_F(Instruction_set_of_a_process, where_onednn_was_used_before_a_lower_limit_
     set("SNUG_MAX_ISA", "amx");
     say(instruction_set());
   });
+}
+
+#elif HWY_ARCH_ARM_A64
+
+TEST(Instruction_set, of_ARM_is_neon_alone) {
+  EXPECT_EQ(instruction_set(), InstructionSet::neon);
+  EXPECT_EQ(hold_to(InstructionSet::neon), InstructionSet::neon);
+  EXPECT_FALSE(has_blocked_products());
+  EXPECT_FALSE(has_bf16_products());
+  EXPECT_FALSE(has_bf16_tiles());
+}
+
+TEST(Instruction_set, a_limit_is_the_one_word_of_ARM) {
+  EXPECT_EQ(parse_limit(nullptr), std::nullopt);
+  EXPECT_EQ(parse_limit(""), std::nullopt);
+  EXPECT_EQ(parse_limit("neon"), InstructionSet::neon);
+  for (const char* word : {"avx2", "avx512", "avx512_bf16", "amx", "baseline", "NEON", "sve"}) {
+    EXPECT_ERROR((void)parse_limit(word), "bad_config: [SNUG_MAX_ISA] '" + std::string(word) +
+                                              "' in the environment is no limit that there is\n"
+                                              "hint: give neon, or unset SNUG_MAX_ISA");
+  }
 }
 
 #endif

@@ -369,6 +369,20 @@ TEST(CpuBackend, Products_of_BERT_get_the_form_that_is_fast_for_their_shape) {
   EXPECT_EQ(kernel_of({0, 768}, {768, 3072}, {}), "simd:matmul");
 }
 
+TEST(CpuBackend, Products_are_our_own_where_oneDNN_has_no_blocked_ones) {
+  if (has_blocked_products()) GTEST_SKIP() << "oneDNN has blocked products for this processor";
+  const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    const auto operand = [&](Shape shape) { return Operand{.type = {type, std::move(shape)}}; };
+    for (const int64_t rows : {0, 1, 32, 2048}) {
+      const Graph graph =
+          graph_of({"matmul", {operand({rows, 768}), operand({768, 3072}), absent()}, {}});
+      EXPECT_EQ(backend->select(spec_of(graph, 0)).kernel, "simd:matmul")
+          << to_string(type) << ", " << rows << " rows";
+    }
+  }
+}
+
 // The planner takes it that shorter rows of f32 fit where the longest do.
 TEST(CpuBackend, Gradients_of_wide_weights_over_fewer_rows_need_no_more_scratch) {
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});

@@ -22,22 +22,28 @@ namespace HWY_NAMESPACE {
 
 HWY_INLINE V32 constant(float value) { return hn::Set(F32(), value); }
 
-// min(limit, x) and max(limit, x) that keep a NaN in x: vector instructions give their second
-// operand then, the portable targets the number.
+// min(limit, x) and max(limit, x) that keep a NaN in x: x86's vector instructions give their second
+// operand then, ARM's and the portable targets the number.
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || HWY_ARCH_ARM
+#define SNUG_MIN_DROPS_NAN 1
+#else
+#define SNUG_MIN_DROPS_NAN 0
+#endif
 HWY_INLINE V32 at_most(V32 limit, V32 x) {
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+#if SNUG_MIN_DROPS_NAN
   return hn::IfThenElse(hn::Gt(x, limit), limit, x);
 #else
   return hn::Min(limit, x);
 #endif
 }
 HWY_INLINE V32 at_least(V32 limit, V32 x) {
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+#if SNUG_MIN_DROPS_NAN
   return hn::IfThenElse(hn::Lt(x, limit), limit, x);
 #else
   return hn::Max(limit, x);
 #endif
 }
+#undef SNUG_MIN_DROPS_NAN
 
 /// c0 + c1 x + c2 x^2 + ...
 template <class... Rest>

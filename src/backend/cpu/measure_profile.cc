@@ -98,6 +98,9 @@ void drive_out_of_cache(const std::byte* data, int64_t bytes) {
   if (has_fast_way) return drive_lines_out(data, bytes);
   for (int64_t i = 0; i < bytes; i += 64) _mm_clflush(data + i);
   _mm_mfence();
+#elif defined(__aarch64__)
+  for (int64_t i = 0; i < bytes; i += 64) asm volatile("dc civac, %0" : : "r"(data + i) : "memory");
+  asm volatile("dsb ish" : : : "memory");
 #else
   (void)data;
   (void)bytes;
@@ -287,19 +290,26 @@ int64_t last_cache_bytes(int64_t otherwise) {
 
 }  // namespace
 
-std::string machine_key(int threads) {
-  std::string model = "unknown CPU";
-  std::istringstream info(io::read_all_if_any("/proc/cpuinfo", int64_t{16} << 20));
-  for (std::string line; std::getline(info, line);) {
-    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos) {
-      model = line.substr(line.find(": ") + 2);
-      break;
+std::string processor_name(const std::string& cpuinfo) {
+  const auto value_of = [&](const std::string& name) {
+    std::istringstream lines(cpuinfo);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.rfind(name, 0) == 0 && line.find(": ") != std::string::npos)
+        return line.substr(line.find(": ") + 2);
     }
-  }
+    return std::string();
+  };
+  if (const std::string model = value_of("model name"); !model.empty()) return model;
+  const std::string part = value_of("CPU part");
+  return part.empty() ? "unknown CPU" : "CPU " + value_of("CPU implementer") + " " + part;
+}
+
+std::string machine_key(int threads) {
   const dnnl::version_t* version = dnnl::version();
-  return model + ", " + std::to_string(threads) + " threads, " +
-         std::string(to_string(instruction_set())) + ", oneDNN " + std::to_string(version->major) +
-         "." + std::to_string(version->minor) + "." + std::to_string(version->patch);
+  return processor_name(io::read_all_if_any("/proc/cpuinfo", int64_t{16} << 20)) + ", " +
+         std::to_string(threads) + " threads, " + std::string(to_string(instruction_set())) +
+         ", oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+         std::to_string(version->patch);
 }
 
 MachineProfile measure_profile(int threads) {

@@ -9,6 +9,10 @@
 
 namespace snug {
 
+/// What /proc/cpuinfo calls its first processor: the model's name, or on ARM, which gives none, the
+/// numbers of its maker and part.
+[[nodiscard]] std::string processor_name(const std::string& cpuinfo);
+
 /// CPU model, cores used, instruction set and library version: what rates depend on.
 [[nodiscard]] std::string machine_key(int threads);
 

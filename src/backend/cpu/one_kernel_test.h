@@ -192,8 +192,14 @@ template <class Body>
 void for_each_target(const Body& body) {
   (void)instruction_set();  // holds down what is supported
   const int64_t supported = hwy::SupportedTargets();
-  for (const int64_t target : {HWY_AVX3, HWY_AVX2, HWY_SCALAR}) {
-    if (target != HWY_SCALAR && (supported & target) == 0) continue;
+  // The last is what every processor of the architecture has.
+#if HWY_ARCH_ARM_A64
+  const std::vector<int64_t> targets = {HWY_NEON};
+#else
+  const std::vector<int64_t> targets = {HWY_AVX3, HWY_AVX2, HWY_SCALAR};
+#endif
+  for (const int64_t target : targets) {
+    if (target != targets.back() && (supported & target) == 0) continue;
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
     body(std::string(hwy::TargetName(target)));

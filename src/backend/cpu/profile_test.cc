@@ -282,6 +282,14 @@ TEST(ProfileText, Refuses_text_that_is_no_profile_of_this_machine) {
   EXPECT_FALSE(read_profile(older, "this machine", read));
 }
 
+TEST(ProfileText, A_processor_is_known_by_its_model_or_by_its_maker_and_part) {
+  EXPECT_EQ(processor_name("processor\t: 0\nmodel name\t: A 1\n\nmodel name\t: B 2\n"), "A 1");
+  EXPECT_EQ(processor_name("processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\n"
+                           "CPU architecture: 8\nCPU part\t: 0xd0c\n\nCPU part\t: 0xd40\n"),
+            "CPU 0x41 0xd0c");
+  EXPECT_EQ(processor_name(""), "unknown CPU");
+}
+
 TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
   const TemporaryFolder folder("snug_profile_");
   const std::string path = folder.file("profile.json");
