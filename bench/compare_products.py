@@ -102,6 +102,8 @@ def main():
     print(f"{cpu_name()}, {isa}, {args.threads} threads; GFLOP/s, medians of {args.rounds} rounds\n")
     print("| product | layout | batch x m x n x k | " + " | ".join(args.sides) + f" | {args.sides[0]} of the limit | to the better |")
     print("|---|---|---|" + "---|" * (len(sides) + 2))
+    for side in sides:
+        side.ask("nn 1 8 8 8 new 0.001")  # until all have started
     rows, kernels = [], {side: set() for side in args.sides}
     for name, words in shapes(args.patterns):
         flops = 2 * math.prod(map(int, words[1:5]))

@@ -110,6 +110,8 @@ class PyTorch:
 def measure(sides, limit, isa, rounds):
     """Median seconds and product rates of each side, and the limit."""
     seconds, products, limits = {name: [] for name in sides}, {name: [] for name in sides}, []
+    for side in sides.values():
+        side.product_rate()  # until all have started: nobody is measured while another loads its libraries
     for _ in range(rounds):
         limits.append(limit.of(isa))
         for name, side in sides.items():
