@@ -3,7 +3,10 @@
 //   onednn:conv2d   oneDNN's direct kernels. Weights change between PyTorch's layout and the
 //                   kernel's own in scratch; activations stay channels-last. Operands of bf16
 //                   where the processor multiplies them; sums are f32.
-//   plain:conv2d    whatever oneDNN has only a reference for: empty operands, old processors
+//   simd:conv2d     products of our own over the pixels under the windows (conv2d_simd_cpu.cc):
+//                   what oneDNN has no direct kernel for, and gradients of weights over images so
+//                   narrow that its kernels of AVX2 have little to do at a time
+//   plain:conv2d    groups of few channels that oneDNN has only a reference for; empty operands
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -13,7 +16,7 @@
 #include "backend/cpu/onednn.h"
 #include "base/threads.h"
 #include "base/units.h"
-#include "ops/conv2d/conv2d.h"
+#include "ops/conv2d/conv2d_cpu.h"
 
 namespace snug {
 namespace {
@@ -23,55 +26,7 @@ using Dims = dnnl::memory::dims;
 using Type = dnnl::memory::data_type;
 constexpr int64_t kScratchAlignment = 64;
 
-enum class Part { forward, grad_input, grad_weight };
-
-struct Convolution {
-  Part part = Part::forward;
-  Conv2dDims dims;
-  bool has_bias = false;
-  DType operands = DType::f32;  // of all three tensors, but of the weights' gradient, which is f32
-};
-
-Convolution convolution_of(const NodeSpec& spec) {
-  const std::string& op = *spec.op->name;
-  if (op == "conv2d_grad_input") {
-    return {Part::grad_input, conv2d_dims(spec.outputs[0].shape, spec.inputs[0].shape, spec.attrs),
-            false, spec.inputs[0].dtype};
-  }
-  if (op == "conv2d_grad_weight") {
-    return {Part::grad_weight, conv2d_dims(spec.inputs[0].shape, spec.outputs[0].shape, spec.attrs),
-            false, spec.inputs[0].dtype};
-  }
-  return {Part::forward, conv2d_dims(spec.inputs[0].shape, spec.inputs[1].shape, spec.attrs),
-          spec.inputs.has(2), spec.inputs[0].dtype};
-}
-
-// The three tensors of a convolution in a launch, whichever of them is written. T: of the operands.
-template <class T>
-struct Tensors {
-  const T* x = nullptr;
-  const T* w = nullptr;
-  const T* y = nullptr;
-  const float* bias = nullptr;
-  T* out = nullptr;
-};
-template <class T>
-Tensors<T> tensors_of(const Convolution& c, const Launch& launch) {
-  auto* out = output<T>(launch);
-  switch (c.part) {
-    case Part::forward:
-      return {.x = input<T>(launch, 0),
-              .w = input<T>(launch, 1),
-              .y = out,
-              .bias = c.has_bias ? input<float>(launch, 2) : nullptr,
-              .out = out};
-    case Part::grad_input:
-      return {.x = out, .w = input<T>(launch, 0), .y = input<T>(launch, 1), .out = out};
-    case Part::grad_weight:
-      return {.x = input<T>(launch, 0), .w = out, .y = input<T>(launch, 1), .out = out};
-  }
-  return {};
-}
+using Part = ConvolutionPart;
 
 // ---- onednn:conv2d ----
 
@@ -221,7 +176,7 @@ class OnednnConvolution final : public Kernel {
 
   [[nodiscard]] ErrorCode run(const Launch& launch) const noexcept override {
     set_library_threads(threads_);
-    const Tensors t = tensors_of<std::byte>(convolution_, launch);
+    const ConvolutionTensors t = tensors_of<std::byte>(convolution_, launch);
     const bool writes_weights = convolution_.part == Part::grad_weight;
     const auto* packed = scratch_at<std::byte>(launch, weights_offset_);
     if (packs_ && !writes_weights) {
@@ -261,9 +216,17 @@ class OnednnConvolution final : public Kernel {
   size_t pack_from_ = 0, pack_to_ = 0, pack_scratchpad_ = 0;
 };
 
+// Measured with AVX2 (snug_bench_kernels --benchmark_filter=conv2d_grad_weight).
+constexpr int64_t kNarrowImage = 4;
+bool is_too_narrow(const Convolution& c) {
+  return c.part == Part::grad_weight && c.dims.groups == 1 && c.operands == DType::f32 &&
+         c.dims.width.count() <= kNarrowImage && !has_blocked_products();
+}
+
 std::string onednn_accepts(const NodeSpec& spec, const CpuContext& context) {
   const Convolution c = convolution_of(spec);
   if (c.operands == DType::bf16 && !has_bf16_products()) return "no bf16 instructions here";
+  if (is_too_narrow(c)) return "a product of our own is faster over images so narrow";
   if (!describe(c, *context.onednn)) return "oneDNN has no direct implementation for it";
   return {};
 }
@@ -315,7 +278,7 @@ void for_each_tap(const Conv2dDims& d, const Share& share, Visit visit) {
 std::unique_ptr<Kernel> plain_create(const NodeSpec& spec, const CpuContext& context) {
   return make_kernel([c = convolution_of(spec), threads = context.threads](const Launch& launch) {
     const Conv2dDims& d = c.dims;
-    const Tensors t = tensors_of<float>(c, launch);
+    const ConvolutionTensors t = tensors_of<float>(c, launch);
     const int64_t rows = d.height.count();
     const int64_t columns = d.width.count();
     const int64_t taps = d.height.kernel * d.width.kernel;
@@ -367,17 +330,20 @@ std::span<const CpuKernelDef> conv2d_cpu_kernels() {
        onednn_create},
       {"conv2d", "onednn:conv2d", "bf16 bf16 f32 -> bf16", onednn_accepts, onednn_scratch,
        onednn_create},
+      simd_convolution("conv2d", "simd:conv2d"),
       {"conv2d", "plain:conv2d", "f32 f32 f32 -> f32", always, no_scratch, plain_create},
       {"conv2d_grad_input", "onednn:conv2d_grad_input", "f32 f32 -> f32", onednn_accepts,
        onednn_scratch, onednn_create},
       {"conv2d_grad_input", "onednn:conv2d_grad_input", "bf16 bf16 -> bf16", onednn_accepts,
        onednn_scratch, onednn_create},
+      simd_convolution("conv2d_grad_input", "simd:conv2d_grad_input"),
       {"conv2d_grad_input", "plain:conv2d_grad_input", "f32 f32 -> f32", always, no_scratch,
        plain_create},
       {"conv2d_grad_weight", "onednn:conv2d_grad_weight", "f32 f32 -> f32", onednn_accepts,
        onednn_scratch, onednn_create},
       {"conv2d_grad_weight", "onednn:conv2d_grad_weight", "bf16 bf16 -> f32", onednn_accepts,
        onednn_scratch, onednn_create},
+      simd_convolution("conv2d_grad_weight", "simd:conv2d_grad_weight"),
       {"conv2d_grad_weight", "plain:conv2d_grad_weight", "f32 f32 -> f32", always, no_scratch,
        plain_create},
   };
