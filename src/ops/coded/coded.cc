@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kZeroCode = 128;
 constexpr float kMostCode = 127;
-constexpr double kRowsOfDecoding = 64;
+constexpr double kRowsOfDecoding = 16;
 
 // The weight is input `weight`, its scales are input `scales`.
 void check_weight(const InferArgs& args, size_t weight, size_t scales) {
@@ -83,7 +83,7 @@ std::vector<ValueId> vjp_embedding(const VjpArgs& args) {
   return {table_gradient(args), kNone, kNone};
 }
 
-// Decoding an element takes as long as some 64 rows take to use it.
+// Decoding an element takes as long as some 16 rows take to use it.
 Cost cost_matmul(const CostArgs& args) {
   const TensorType& weight = args.inputs[1];
   const Shape& a = args.inputs[0].shape;
