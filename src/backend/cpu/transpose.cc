@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A column of src is gathered into one vector and stored as one line of dst: narrow stores would
-// fill the store buffer while the lines of dst, each in another page, are fetched.
+// Rows of src are stored as whole lines of dst: narrow stores would fill the store buffer while the
+// lines, each in another page, are fetched.
 #include "backend/cpu/transpose.h"
 
 #include "base/threads.h"
@@ -10,37 +10,58 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
-#include "backend/cpu/simd-inl.h"
+#include "backend/cpu/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
-void transpose_f32(const float* src, int64_t src_stride, float* dst, int64_t dst_stride,
-                   int64_t rows, int64_t cols, bool accumulate) {
-  const F32 d;
-  const I32 di;
-  const int64_t lanes = lanes_f32();
-  const bool fits = src_stride < (int64_t{1} << 26);  // offsets of a gather are 32 bits
-  const auto offsets =
-      hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(fits ? src_stride : 0)));
-  for (int64_t strip = 0; strip < cols; strip += kTransposeStrip) {
-    const int64_t strip_end = HWY_MIN(cols, strip + kTransposeStrip);
-    int64_t r = 0;
-    for (; fits && r + lanes <= rows; r += lanes) {
-      for (int64_t c = strip; c < strip_end; ++c) {
-        auto line = hn::GatherIndex(d, src + r * src_stride + c, offsets);
-        float* to = dst + c * dst_stride + r;
-        if (accumulate) line = hn::Add(line, hn::LoadU(d, to));
-        hn::StoreU(line, d, to);
+// Lines of dst, of two registers.
+template <bool kAccumulates>
+void transpose_rows(const float* src, int64_t src_stride, float* dst, int64_t dst_stride,
+                    int64_t rows, int64_t cols) {
+  const Across d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto move = [&](int64_t r, int64_t c) HWY_ATTR {
+    const float value = src[r * src_stride + c];
+    float* const to = dst + c * dst_stride + r;
+    *to = kAccumulates ? *to + value : value;
+  };
+  int64_t r = 0;
+  for (; r + 2 * lanes <= rows; r += 2 * lanes) {
+    int64_t c = 0;
+    for (; c + 4 <= cols; c += 4) {
+      VAcross low[4], high[4];
+      load_across(src + r * src_stride + c, src_stride, low);
+      load_across(src + (r + lanes) * src_stride + c, src_stride, high);
+      for (int64_t i = 0; i < 4; ++i) {
+        float* const to = dst + (c + i) * dst_stride + r;
+        if (kAccumulates) {
+          low[i] = hn::Add(low[i], hn::LoadU(d, to));
+          high[i] = hn::Add(high[i], hn::LoadU(d, to + lanes));
+        }
+        hn::StoreU(low[i], d, to);
+        hn::StoreU(high[i], d, to + lanes);
       }
     }
-    for (; r < rows; ++r) {
-      for (int64_t c = strip; c < strip_end; ++c) {
-        const float value = src[r * src_stride + c];
-        float* to = dst + c * dst_stride + r;
-        *to = accumulate ? *to + value : value;
-      }
+    for (; c < cols; ++c) {
+      for (int64_t i = 0; i < 2 * lanes; ++i) move(r + i, c);
+    }
+  }
+  for (; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) move(r, c);
+  }
+}
+
+void transpose_f32(const float* src, int64_t src_stride, float* dst, int64_t dst_stride,
+                   int64_t rows, int64_t cols, bool accumulate) {
+  for (int64_t strip = 0; strip < cols; strip += kTransposeStrip) {
+    const int64_t width = HWY_MIN(cols - strip, kTransposeStrip);
+    float* const to = dst + strip * dst_stride;
+    if (accumulate) {
+      transpose_rows<true>(src + strip, src_stride, to, dst_stride, rows, width);
+    } else {
+      transpose_rows<false>(src + strip, src_stride, to, dst_stride, rows, width);
     }
   }
 }
