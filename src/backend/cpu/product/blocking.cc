@@ -70,6 +70,11 @@ int64_t most_columns(const ProductSpec& p) {
   return p.transpose_b ? kLeastColumns : 4 * kLeastColumns;
 }
 
+// Of part_of(), in whole grains.
+int64_t largest_part(int64_t n, int64_t grain, int64_t count) {
+  return ((n + grain - 1) / grain + count - 1) / count * grain;
+}
+
 bool brings_a(const ProductSpec& p) { return p.transpose_a || p.reads_a || p.n >= kWorthCopying; }
 
 // Whole tiles that the largest part computes, and what every part packs for itself.
@@ -77,16 +82,13 @@ ProductGrid choose_grid(const ProductSpec& p, int threads, const TileShape& tile
   ProductGrid best;
   if (p.batches >= 8 * threads) return best;
   const int64_t parts = threads / std::gcd<int64_t>(p.batches, threads);
-  const auto share = [](int64_t n, int64_t grain, int64_t count) {
-    return static_cast<double>(((n + grain - 1) / grain + count - 1) / count * grain);
-  };
   const double of_b = p.reads_b ? 64 : p.transpose_b ? 16 : 8;
   const double of_a = p.reads_a || p.transpose_a ? 16 : 4;
   double least = 0;
   for (int64_t rows = 1; rows <= parts; ++rows) {
     if (parts % rows != 0) continue;
-    const double m = share(p.m, tile.rows, rows);
-    const double n = share(p.n, width, parts / rows);
+    const auto m = static_cast<double>(largest_part(p.m, tile.rows, rows));
+    const auto n = static_cast<double>(largest_part(p.n, width, parts / rows));
     const double work = m * n + of_b * n + of_a * m;
     if (least == 0 || work < least) {
       least = work;
@@ -149,12 +151,8 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
   b.vectors = b.is_across ? 2 : vectors_for(p.n, b.is_swapped ? kSwappedRows : p.m, tile);
   const int64_t width = b.vectors * tile.lanes;
   b.grid = choose_grid(p, threads, tile, width);
-  const int64_t part_m = part_of(p.m, tile.rows, b.grid.row_parts - 1, b.grid.row_parts).end -
-                         part_of(p.m, tile.rows, b.grid.row_parts - 1, b.grid.row_parts).begin +
-                         tile.rows;
-  const int64_t part_n = part_of(p.n, width, b.grid.column_parts - 1, b.grid.column_parts).end -
-                         part_of(p.n, width, b.grid.column_parts - 1, b.grid.column_parts).begin +
-                         width;
+  const int64_t part_m = largest_part(p.m, tile.rows, b.grid.row_parts);
+  const int64_t part_n = largest_part(p.n, width, b.grid.column_parts);
   b.packs_b = !b.is_across && !is_in_place(p);
   b.copies_a = !b.is_swapped && brings_a(p) && !p.transpose_a;
   int64_t deep = b.packs_b || b.is_across ? kDeep : kShallow;
@@ -162,14 +160,14 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
   b.k_block = cut_evenly(p.k, deep, 8);
   b.packed_k = p.holds_tiles ? round_up(p.k, 8) : b.k_block;
   b.n_block = cut_evenly(
-      std::min(part_n, round_up(p.n, width)),
+      part_n,
       std::clamp(kPacked / std::max<int64_t>(b.packed_k, 1) / width * width,
                  std::max(kLeastColumns, width), std::max(most_columns(p) / width * width, width)),
       width);
   int64_t most_rows = std::max(kBlockOfA / b.k_block, tile.rows);
   if (p.holds_tiles) most_rows = std::min(most_rows, std::max(kHeld / b.n_block, tile.rows));
   most_rows = most_rows / tile.rows * tile.rows;
-  b.m_block = cut_evenly(std::min(part_m, round_up(p.m, tile.rows)), most_rows, tile.rows);
+  b.m_block = cut_evenly(part_m, most_rows, tile.rows);
   lay_out(given, tile, b);  // exchanged roles pack fewer columns
   return b;
 }

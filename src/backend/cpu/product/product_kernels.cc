@@ -124,10 +124,18 @@ class PartRun {
     }
   }
 
-  // Strips of rows have the greatest height or one less, as equal as can be.
-  static int64_t strips_of(const Range& rows) {
-    return (rows.end - rows.begin + kTileRows - 1) / kTileRows;
-  }
+  // Strips of rows have the greatest height or one less, as equal as can be; the first are higher.
+  struct Strips {
+    explicit Strips(const Range& rows)
+        : count((rows.end - rows.begin + kTileRows - 1) / kTileRows),
+          least((rows.end - rows.begin) / HWY_MAX(count, 1)),
+          higher(rows.end - rows.begin - least * count) {}
+    [[nodiscard]] int64_t height(int64_t index) const { return least + (index < higher ? 1 : 0); }
+    int64_t count;
+    int64_t least;
+    int64_t higher;  // so many have least + 1
+  };
+
   // Rows of a for one block of K: where they lie, copied, or in strips of (k, height).
   void bring_a(const Range& rows, const Range& ks) {
     const int64_t depth = ks.end - ks.begin;
@@ -150,16 +158,14 @@ class PartRun {
     a_ = copy;
     a_row_ = 1;
     const int64_t all = rows.end - rows.begin;
-    const int64_t strips = strips_of(rows);
-    const int64_t least = all / strips;
-    const int64_t higher = all % strips;
+    const Strips strips(rows);
     for (int64_t k = 0; k < depth; ++k) {
       const float* from =
           row_of(launch_.a, a_row0_ + ks.begin + k, rows.begin, all, scratch_ + blocking_.rows_at);
       if (launch_.a.read == nullptr) fetch_ahead(from + kRowsAhead * launch_.a.stride, all);
       float* to = copy;
-      for (int64_t s = 0; s < strips; ++s) {
-        const int64_t height = least + (s < higher ? 1 : 0);
+      for (int64_t s = 0; s < strips.count; ++s) {
+        const int64_t height = strips.height(s);
         if (height == kTileRows) {
           std::memcpy(to + k * kTileRows, from, kTileRows * sizeof(float));
         } else {
@@ -202,21 +208,19 @@ class PartRun {
     loads_ = ks.begin > 0 || begins;
     is_first_ = ks.begin == 0;
     is_last_ = ks.end == spec_.k;
-    const int64_t strips = strips_of(rows);
-    const int64_t least = (rows.end - rows.begin) / strips;
+    const Strips strips(rows);
     const auto find = [&](int64_t height) {
       return is_across ? find_tile_across(height, loads_)
                        : find_tile(height, blocking_.vectors, loads_, spec_.transpose_a);
     };
-    const int64_t higher = rows.end - rows.begin - least * strips;  // the first so many strips
-    const RunTile low = find(least);
-    const RunTile high = higher == 0 ? low : find(least + 1);
+    const RunTile low = find(strips.least);
+    const RunTile high = strips.higher == 0 ? low : find(strips.least + 1);
     tile.a_row = a_row_;
     Range range{rows.begin, rows.begin};
-    for (int64_t s = 0; s < strips; ++s) {
-      range = {range.end, range.end + least + (s < higher ? 1 : 0)};
+    for (int64_t s = 0; s < strips.count; ++s) {
+      range = {range.end, range.end + strips.height(s)};
       tile.a = a_ + (range.begin - rows.begin) * (spec_.transpose_a ? depth : a_row_);
-      const RunTile run = s < higher ? high : low;
+      const RunTile run = s < strips.higher ? high : low;
       if (spec_.holds_tiles) {
         hold_tile(tile, run, range, {column, column + count}, rows, columns);
       } else {
