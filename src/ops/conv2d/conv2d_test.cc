@@ -53,6 +53,13 @@ std::vector<Pattern> patterns() {
        .padding = {1, 1},
        .has_bias = true},
       {.name = "odd_channels", .x = {2, 6, 7, 19}, .w = {21, 19, 3, 3}, .padding = {1, 1}},
+      {.name = "narrow", .x = {3, 2, 2, 24}, .w = {40, 24, 3, 3}, .padding = {1, 1}},
+      {.name = "wide_groups",
+       .x = {2, 4, 5, 12},
+       .w = {10, 6, 3, 2},
+       .stride = {2, 1},
+       .padding = {1, 1},
+       .groups = 2},
       {.name = "padding_alone", .x = {1, 1, 1, 2}, .w = {2, 2, 3, 3}, .padding = {1, 1}},
       {.name = "one_number", .x = {1, 1, 1, 1}, .w = {1, 1, 1, 1}},
       {.name = "no_images", .x = {0, 4, 4, 2}, .w = {3, 2, 3, 3}, .has_bias = true}};
