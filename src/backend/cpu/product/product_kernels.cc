@@ -87,6 +87,16 @@ class PartRun {
     return launch_.b.data + (column / width * spec_.k + row) * width + column % width;
   }
 
+  // What is multiplied behind a panel over a block of K; null: nothing. Panels come from memory or
+  // the last cache, and all at once while the first rows of a are multiplied with them. So the next
+  // one is brought into the second cache meanwhile, a part with each strip of rows.
+  [[nodiscard]] const float* next_panel(const Range& columns, int64_t column,
+                                        const Range& ks) const {
+    if (column + width_ < columns.end) return in_panels(column + width_, ks.begin);
+    if (ks.end < spec_.k) return in_panels(columns.begin, ks.end);
+    return columns.end < part_.columns.end ? in_panels(columns.end, 0) : nullptr;
+  }
+
   // Panels of the columns, each (packed_k, width); what a last one lacks is zero.
   void pack_b(const Range& columns) {
     if (spec_.panel_columns > 0) return;
@@ -218,9 +228,13 @@ class PartRun {
     is_last_ = ks.end == spec_.k;
     const int64_t strips = strips_of(rows);
     const int64_t least = (rows.end - rows.begin) / strips;
+    const float* const next = spec_.panel_columns > 0 ? next_panel(columns, column, ks) : nullptr;
+    tile.next = next;
+    tile.next_step = (spec_.panel_columns + strips - 1) / strips;
     const auto find = [&](int64_t height) {
-      return is_across ? find_tile_across(height, loads_)
-                       : find_tile(height, blocking_.vectors, loads_, spec_.transpose_a);
+      return is_across
+                 ? find_tile_across(height, loads_)
+                 : find_tile(height, blocking_.vectors, loads_, spec_.transpose_a, next != nullptr);
     };
     const int64_t higher = rows.end - rows.begin - least * strips;  // the first so many strips
     const RunTile low = find(least);
@@ -231,6 +245,7 @@ class PartRun {
       range = {range.end, range.end + least + (s < higher ? 1 : 0)};
       tile.a = a_ + (range.begin - rows.begin) * (spec_.transpose_a ? depth : a_row_);
       const RunTile run = s < higher ? high : low;
+      if (tile.next != nullptr) tile.next = next + s * tile.next_step * depth;
       if (spec_.holds_tiles) {
         hold_tile(tile, run, range, {column, column + count}, rows, columns);
       } else {
