@@ -73,15 +73,15 @@ std::vector<RateProbe> product_probes() {
                                 {128, 768, 768},
                                 {8, 256, 256},
                                 {8, 1024, 256}}) {
-    all.push_back({{probes::f32({m, k}), probes::f32({n / kProbeWidth, k, kProbeWidth}),
-                    probes::f32({m, n})},
-                   {{"columns", n}},
-                   RateBasis::both});
+    all.push_back(
+        {{probes::f32({m, k}), probes::f32({n / kProbeWidth, k, kProbeWidth}), probes::f32({m, n})},
+         {{"columns", n}},
+         RateBasis::both});
   }
   return all;
 }
 
-constexpr UsualRate kUsualRate{.per_call = 5e-6, .per_flop = 1.0 / 220e9, .per_byte = 1.0 / 60e9};
+constexpr UsualRate kUsualRate{.per_call = 5e-6, .per_flop = 1.0 / 300e9, .per_byte = 1.0 / 60e9};
 
 // Rows are those of a.
 int row_flow_of_product(const RowFlowArgs& args) {
