@@ -8,6 +8,7 @@
 // k, "new" or "add" (onto what is there), seconds to measure for. Sides:
 //   snug      the kernel that the CPU backend selects; snug-bf16: of operands in bf16
 //   snug-own  our own product, where another kernel is selected, too
+//   snug-panels  our own product, of a b that was packed before; of one batch
 //   openblas  libopenblas.so.0 as the system has it, loaded when asked for; a batch is divided
 //             among the threads, for it has no call for batches
 //   limit     fused multiply-adds on registers alone; a line is "avx2 SECONDS" or "avx512 SECONDS"
@@ -26,6 +27,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/product/panels.h"
 #include "backend/cpu/product/product.h"
 #include "base/threads.h"
 #include "bound_node.h"
@@ -128,6 +130,40 @@ class OwnProduct final : public Bound {
 
  private:
   Matrices memory_;
+  Product product_;
+  MappedBlock scratch_;
+  ProductLaunch launch_;
+};
+
+class PanelProduct final : public Bound {
+ public:
+  PanelProduct(const ProductShape& p, int threads)
+      : memory_(p),
+        panels_(panel_count(p.n, panel_columns()) * panel_columns() * p.k),
+        product_({.m = p.m,
+                  .n = p.n,
+                  .k = p.k,
+                  .transpose_a = p.transpose_a,
+                  .accumulates = p.accumulates,
+                  .panel_columns = panel_columns()},
+                 threads),
+        scratch_(std::max<int64_t>(product_.scratch_bytes(), 1)),
+        launch_{.a = {memory_.a.data(), p.transpose_a ? p.m : p.k},
+                .b = {panels_.data()},
+                .dst = memory_.c.data(),
+                .dst_stride = p.n,
+                .scratch = reinterpret_cast<std::byte*>(scratch_.data())} {
+    if (p.batch != 1) throw Error(ErrorCode::unsupported, "product", "panels are of one batch");
+    pack_panels({.n = p.n, .k = p.k, .transposed = p.transpose_b, .columns = panel_columns()},
+                threads, memory_.b.data(), panels_.data());
+  }
+  void run() override { product_.run(launch_); }
+  [[nodiscard]] const float* result() const override { return launch_.dst; }
+  [[nodiscard]] std::string kernel() const override { return "simd:packed_matmul"; }
+
+ private:
+  Matrices memory_;
+  Floats panels_;
   Product product_;
   MappedBlock scratch_;
   ProductLaunch launch_;
@@ -293,10 +329,13 @@ int run(std::string_view side, int threads) {
   } else if (side == "snug-own") {
     (void)instruction_set();  // held to its limit, as a backend does
     serve([&](const ProductShape& p) { return std::make_unique<OwnProduct>(p, threads); });
+  } else if (side == "snug-panels") {
+    (void)instruction_set();
+    serve([&](const ProductShape& p) { return std::make_unique<PanelProduct>(p, threads); });
   } else {
     std::fprintf(stderr,
-                 "usage: snug_bench_products snug|snug-bf16|snug-own|openblas|limit "
-                 "[--threads N]\n");
+                 "usage: snug_bench_products snug|snug-bf16|snug-own|snug-panels|openblas|limit"
+                 " [--threads N]\n");
     return 1;
   }
   return 0;

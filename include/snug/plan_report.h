@@ -36,6 +36,7 @@ struct PriceRow {
   int64_t micro_batch = 0;
   std::string strategy;
   bool two_pass_clip = false;
+  bool packed_weights = false;
   bool is_chosen = false;
 };
 
@@ -102,7 +103,8 @@ struct PlanReport {
   int64_t smallest_budget_bytes = 0;
   int64_t micro_batch = 0;
   int64_t accumulation_steps = 0;
-  bool two_pass_clip = false;  // an update runs its program twice, first for the norm alone
+  bool two_pass_clip = false;   // an update runs its program twice, first for the norm alone
+  bool packed_weights = false;  // weights are packed once an update for products of few rows
   /// Gradients of one micro-batch that die as they are used: they would be resident if they waited
   /// for the norm of all.
   int64_t dying_gradient_bytes = 0;

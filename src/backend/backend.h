@@ -86,6 +86,9 @@ class Backend {
   /// Of these bytes together, the share that no cache holds: for the operands of an op, how much of
   /// the way from `seconds` to `far_seconds` it is; for a whole step, what it does not save.
   [[nodiscard]] virtual double share_from_memory(double /*bytes*/) const { return 0; }
+  /// Columns of the panels in which its products of few rows would rather have their weights
+  /// (ops/packed_matmul); 0: no product gains by it.
+  [[nodiscard]] virtual int64_t panel_columns() const { return 0; }
   /// Throws Error{unsupported} with the reasons of every kernel that refused.
   [[nodiscard]] virtual KernelChoice select(const NodeSpec& spec) const = 0;
   [[nodiscard]] virtual std::unique_ptr<Kernel> create(const NodeSpec& spec) const = 0;

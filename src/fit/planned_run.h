@@ -25,6 +25,7 @@ struct RunPlan {
   int64_t micro_batch = 0;
   int64_t accumulation_steps = 0;
   bool has_two_passes = false;        // Recipe
+  PackedWeights packed;               // Recipe
   std::vector<PlannedProgram> train;  // in the order of the request; empty for evaluation alone
   std::optional<PlannedProgram> prologue;  // before the micro-batches, and before evaluation
   std::optional<PlannedProgram> update;    // behind them

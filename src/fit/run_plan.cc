@@ -116,6 +116,7 @@ std::vector<PriceRow> price_list(const RunPlanRequest& request,
                     .micro_batch = each.split->micro_batch,
                     .strategy = each.split->frontier->points()[each.point].strategy,
                     .two_pass_clip = each.split->has_two_passes,
+                    .packed_weights = !each.split->packed.empty(),
                     .is_chosen = is_chosen});
   }
   return rows;
@@ -126,7 +127,10 @@ void fill_keep_all(const RunPlanRequest& request, const std::vector<Candidate>& 
                    PlanReport& report) {
   const Split& split = *std::max_element(candidates.begin(), candidates.end(),
                                          [](const Candidate& a, const Candidate& b) {
-                                           return a.split->micro_batch < b.split->micro_batch;
+                                           const auto order = [](const Split& of) {
+                                             return std::pair(of.micro_batch, of.packed.empty());
+                                           };
+                                           return order(*a.split) < order(*b.split);
                                          })
                             ->split;
   const int64_t arena_bytes =
@@ -205,6 +209,7 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   report.micro_batch = split.micro_batch;
   report.accumulation_steps = split.accumulation_steps;
   report.two_pass_clip = split.has_two_passes;
+  report.packed_weights = !split.packed.empty();
   report.dying_gradient_bytes = split.dying_gradient_bytes;
   report.step_seconds = chosen.step_seconds;
   report.step_seconds_uncertainty = split.program->lowered.seconds_uncertainty;
@@ -293,10 +298,11 @@ RunPlan make_run_plan(const RunPlanRequest& given, const Backend& backend) {
   run.micro_batch = split.micro_batch;
   run.accumulation_steps = split.accumulation_steps;
   run.has_two_passes = split.has_two_passes;
-  const Recipe recipe = recipe_for(request, run.has_two_passes);
+  run.packed = split.packed;
+  const Recipe recipe = recipe_for(request, {run.micro_batch, run.has_two_passes, run.packed});
   const int64_t arena_budget = request.budget_bytes - request.process_bytes - split.resident_bytes;
   const std::string strategy = request.strategy;
-  const int64_t steps = planning_steps(request, splits.list.size());
+  const int64_t steps = splits.steps;
   const auto step = [&](const char* phase) {
     const auto left = static_cast<int64_t>(request.lengths.size()) * (request.trains ? 2 : 1) -
                       static_cast<int64_t>(run.eval.size() + run.train.size());
@@ -332,13 +338,13 @@ RunPlan make_run_plan(const RunPlanRequest& given, const Backend& backend) {
     step(kPlacement);
   }
   if (request.trains) run.residents.add(kept_buffers(split.program->graph, recipe), backend);
-  const auto take_once = [&](std::optional<PlannedProgram>& made) {
-    count_memory(made->graph, made->plan, backend, run);
+  const auto take_once = [&](PlannedProgram& made) {
+    count_memory(made.graph, made.plan, backend, run);
     return std::move(made);
   };
-  if (split.has_prologue) run.prologue = take_once(splits.once.prologue);
+  if (split.has_prologue) run.prologue = take_once(splits.once.prologue_of(split));
   if (request.trains && run.accumulation_steps > 1 && request.recipe.updates)
-    run.update = take_once(splits.once.update);
+    run.update = take_once(*splits.once.update);
   run.residents.place(backend.alignment());
   for (const plan::StorageId gradient : split.clipped_gradients)
     run.gradient_bytes += split.problem().storages[gradient].bytes;

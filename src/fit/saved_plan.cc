@@ -62,14 +62,19 @@ plan::Plan SavedPlan::at(const std::string& kind, const Lengths& length,
 }
 
 SavedPlan read_saved_plan(const std::string& file) {
-  SavedPlan saved{.file = file, .micro_batch = 0, .has_two_passes = false, .programs = {}};
+  SavedPlan saved{.file = file,
+                  .micro_batch = 0,
+                  .has_two_passes = false,
+                  .packs_weights = false,
+                  .programs = {}};
   try {
     const io::JsonValue json = io::parse_json(io::read_all(file, kMaxFileBytes), file, kJsonBounds);
     if (json.get_string("format") != kFormat)
       throw Error(ErrorCode::bad_data, file, "the format is not '" + std::string(kFormat) + "'");
     saved.micro_batch = json.get_int("micro_batch");
-    // Older files have one pass.
+    // Older files have one pass, and no packed weights.
     if (json.has("two_pass_clip")) saved.has_two_passes = json.get_bool("two_pass_clip");
+    if (json.has("packed_weights")) saved.packs_weights = json.get_bool("packed_weights");
     const io::JsonValue programs = json.at("programs");
     for (int64_t i = 0; i < programs.size(); ++i) {
       const io::JsonValue program = programs.at(i);
@@ -98,7 +103,8 @@ void write_saved_plan(const std::string& file, const RunPlan& run) {
   io::replace_file(file, R"({"format":")" + std::string(kFormat) + R"(","model":)" +
                              io::quote_json(run.report.model) + R"(,"micro_batch":)" +
                              std::to_string(run.micro_batch) + R"(,"two_pass_clip":)" +
-                             (run.has_two_passes ? "true" : "false") + R"(,"programs":[)" +
+                             (run.has_two_passes ? "true" : "false") + R"(,"packed_weights":)" +
+                             (run.packed.empty() ? "false" : "true") + R"(,"programs":[)" +
                              programs + "]}\n");
 }
 

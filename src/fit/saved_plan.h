@@ -23,6 +23,7 @@ struct SavedPlan {
   std::string file;
   int64_t micro_batch = 0;
   bool has_two_passes = false;  // Recipe
+  bool packs_weights = false;   // SplitForm
   std::vector<Program> programs;
 
   /// The plan of a program, with the seconds predicted for this machine, judged by the independent

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/id_vector.h"
 #include "base/units.h"
 #include "fit/saved_plan.h"
@@ -61,16 +62,28 @@ int64_t peak_bytes(const Split& split, int64_t arena_bytes, const RunPlanRequest
                   request.startup_bytes);
 }
 
-UpdatePrograms update_programs(const RunPlanRequest& request, bool has_prologue,
-                               const Backend& backend) {
-  UpdatePrograms once{.is_made = true, .prologue = {}, .update = {}};
-  if (has_prologue)
-    once.prologue = plain_program(
-        request, "prologue", build_prologue_graph(request.network, request.recipe), {}, backend);
-  if (request.recipe.updates)
-    once.update = plain_program(request, "update",
-                                build_update_graph(request.network, request.recipe), {}, backend);
-  return once;
+// Makes what is not there yet of the programs that this split runs once an update.
+std::vector<const PlannedProgram*> once_an_update(const RunPlanRequest& request,
+                                                  const Recipe& recipe, const Split& split,
+                                                  const Backend& backend, UpdatePrograms& once) {
+  std::vector<const PlannedProgram*> programs;
+  if (split.has_prologue) {
+    const bool is_made =
+        std::any_of(once.prologues.begin(), once.prologues.end(),
+                    [&](const auto& prologue) { return prologue.first == split.packed; });
+    if (!is_made)
+      once.prologues.emplace_back(
+          split.packed, plain_program(request, "prologue",
+                                      build_prologue_graph(request.network, recipe), {}, backend));
+    programs.push_back(&once.prologue_of(split));
+  }
+  if (request.trains && split.accumulation_steps > 1 && request.recipe.updates) {
+    if (!once.update)
+      once.update = plain_program(request, "update", build_update_graph(request.network, recipe),
+                                  {}, backend);
+    programs.push_back(&*once.update);
+  }
+  return programs;
 }
 
 // What runs forward, in order. Which nodes are one op differs with the sizes ("slice+add").
@@ -99,6 +112,14 @@ bool may_need_more_for_less(const Graph& graph) {
                      [](const Value& value) { return is_half(value.type.dtype); });
 }
 
+// Of extremely long programs building another form would take as long as planning one.
+bool may_pack(const RunPlanRequest& request, const Graph& graph) {
+  return request.packs_weights.value_or(true) &&
+         std::cmp_less_equal(std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                                           [](const Node& n) { return n.phase == Phase::forward; }),
+                             kMostOpsOfMany);
+}
+
 // The programs of shorter rows must fit where those of the longest do.
 void meet_shorter_rows(const RunPlanRequest& request, const Recipe& recipe, const Backend& backend,
                        Split& split) {
@@ -123,6 +144,14 @@ void meet_shorter_rows(const RunPlanRequest& request, const Recipe& recipe, cons
 }
 
 }  // namespace
+
+PlannedProgram& UpdatePrograms::prologue_of(const Split& split) {
+  const auto found = std::find_if(prologues.begin(), prologues.end(), [&](const auto& prologue) {
+    return prologue.first == split.packed;
+  });
+  SNUG_CHECK(found != prologues.end(), "a split without its prologue");
+  return found->second;
+}
 
 PlannedProgram plain_program(const RunPlanRequest& request, const std::string& kind, Graph graph,
                              const Lengths& length, const Backend& backend) {
@@ -191,10 +220,16 @@ static void check_two_passes(const RunPlanRequest& request) {
                 "leave micro_batch_size away, or two_pass_clip");
 }
 
-Recipe recipe_for(const RunPlanRequest& request, bool has_two_passes) {
+Recipe recipe_for(const RunPlanRequest& request, const SplitForm& form) {
   Recipe recipe = request.recipe;
-  recipe.has_two_passes = has_two_passes;
+  recipe.has_two_passes = form.has_two_passes;
+  recipe.packed = form.packed;
   return recipe;
+}
+
+std::optional<SplitForm> packed_form(const RunPlanRequest& request, const Split& split) {
+  if (!request.packs_weights.value_or(true) || split.packable.empty()) return std::nullopt;
+  return SplitForm{split.micro_batch, split.has_two_passes, split.packable};
 }
 
 bool may_have_passes(const RunPlanRequest& request, int64_t micro_batch, bool has_two_passes) {
@@ -249,10 +284,12 @@ Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
   };
   begin(kBuilding);
   const int64_t micro_batch = form.micro_batch;
-  const Recipe recipe = recipe_for(request, form.has_two_passes);
+  const Recipe recipe = recipe_for(request, form);
   Split split{.micro_batch = micro_batch,
               .accumulation_steps = (request.global_batch + micro_batch - 1) / micro_batch,
               .has_two_passes = form.has_two_passes,
+              .packed = form.packed,
+              .packable = {},
               .resident_bytes = 0,
               .other_arena_bytes = 0,
               .clipped_gradients = {},
@@ -273,14 +310,12 @@ Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
   const Graph& graph = split.program->graph;
   residents.add(graph, backend);
   split.has_prologue = reads_prologue(graph);
-  if (split.has_prologue || (request.trains && accumulates && request.recipe.updates)) {
-    if (!update.is_made) update = update_programs(request, split.has_prologue, backend);
-    for (const auto* each : {&update.prologue, &update.update}) {
-      if (!each->has_value()) continue;
-      residents.add((*each)->graph, backend);
-      split.other_arena_bytes = std::max(split.other_arena_bytes, (*each)->plan.arena_bytes);
-      split.update_seconds += (*each)->plan.seconds;
-    }
+  if (request.trains && form.packed.empty() && may_pack(request, graph))
+    split.packable = packable_weights(graph, backend.panel_columns(), accumulates);
+  for (const PlannedProgram* each : once_an_update(request, recipe, split, backend, update)) {
+    residents.add(each->graph, backend);
+    split.other_arena_bytes = std::max(split.other_arena_bytes, each->plan.arena_bytes);
+    split.update_seconds += each->plan.seconds;
   }
   // Mostly a part of what training makes; but it recomputes nothing, and may have types of its own.
   if (request.trains) {
@@ -321,6 +356,9 @@ void plan_split(const RunPlanRequest& request, const Split* model, Split& split,
                                                       request.lengths.back(), problem));
   } else if (!strategy.empty()) {
     split.frontier.emplace(problem, plan::plan_strategy(problem, strategy));
+  } else if (model != nullptr && model->packed != split.packed) {
+    split.frontier = plan::build_frontier_beside(problem, model->problem(), *model->frontier,
+                                                 plan::kQuickFrontier, on_share);
   } else if (model != nullptr) {
     split.frontier = plan::build_frontier_like(problem, model->problem(), *model->frontier,
                                                plan::kQuickFrontier, on_share);
@@ -391,7 +429,8 @@ Splits make_splits(const RunPlanRequest& request, const Backend& backend) {
   const plan::Problem* known = nullptr;  // of the split that was made first
   const auto make = [&](const SplitForm& form) {
     Split split = make_unplanned_split(request, form, backend, made.once, begin);
-    if (known != nullptr) check_same_network(*known, split.problem());
+    // What is packed has other ops.
+    if (known != nullptr && form.packed.empty()) check_same_network(*known, split.problem());
     if (known == nullptr) known = &split.problem();
     return split;
   };
@@ -403,39 +442,59 @@ Splits make_splits(const RunPlanRequest& request, const Backend& backend) {
   }
   const std::optional<int64_t> largest = largest_accumulating(choice, request.global_batch);
   const bool searches = request.trains && request.saved == nullptr && request.strategy.empty();
+  // Plans that are replayed or named are of one form.
+  const auto is_planned = [&](const Split& split) {
+    return searches || !request.packs_weights.value_or(false) || !packed_form(request, split);
+  };
   const auto take = [&](const SplitForm& form, const Split* model) {
     Split split = first && first->micro_batch == form.micro_batch && !form.has_two_passes
                       ? std::move(*std::exchange(first, std::nullopt))
                       : make(form);
     ++done;
-    plan_split(request, model, split, tell);
+    if (is_planned(split)) plan_split(request, model, split, tell);
     ++done;
     tell(0, kPlacement);
     return split;
   };
 
   std::vector<Split>& splits = made.list;
-  splits.reserve(sizes.size() + 1);  // pointers into it stay valid
+  splits.reserve(4 * sizes.size());  // pointers into it stay valid
   std::optional<PlacedCandidate> best;
   const auto add = [&](Split split) {
     splits.push_back(std::move(split));
     keep_best_graph(splits, request, best);
   };
-  std::optional<Split> model;  // that is tried for its schedules alone
+  std::vector<Split> models;  // that are tried for their schedules alone
+  models.reserve(2 * sizes.size() + 1);
+  // The form with packed weights follows the schedules of the one without. Returns where that is.
+  const auto add_forms = [&](Split plain) -> const Split* {
+    std::optional<Split> packed;
+    if (const auto form = packed_form(request, plain)) {
+      packed = make(*form);
+      plan_split(request, searches ? &plain : nullptr, *packed);
+    }
+    const bool is_model = packed && request.packs_weights.value_or(false);
+    if (is_model) plain.let_graph_go();
+    is_model ? models.push_back(std::move(plain)) : add(std::move(plain));
+    const Split* const place = is_model ? &models.back() : &splits.back();
+    if (packed) add(std::move(*packed));
+    return place;
+  };
   const Split* like = nullptr;
   for (const int64_t size : sizes) {
     const bool accumulates = size < request.global_batch;
     if (accumulates && searches && like == nullptr && size != *largest) {
-      model = take({*largest}, nullptr);
-      model->let_graph_go();
-      like = &*model;
+      models.push_back(take({*largest}, nullptr));
+      models.back().let_graph_go();
+      like = &models.back();
     }
     if (may_have_passes(request, size, false)) {
-      add(take({size}, accumulates ? like : nullptr));
-      if (accumulates && like == nullptr) like = &splits.back();
+      const Split* const plain = add_forms(take({size}, accumulates ? like : nullptr));
+      if (accumulates && like == nullptr) like = plain;
     }
-    if (may_have_passes(request, size, true)) add(take({size, true}, nullptr));
+    if (may_have_passes(request, size, true)) (void)add_forms(take({size, true}, nullptr));
   }
+  made.steps = planning_steps(request, expected);
   return made;
 }
 

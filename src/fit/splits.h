@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -21,6 +22,8 @@ struct Split {
   int64_t micro_batch = 0;
   int64_t accumulation_steps = 0;
   bool has_two_passes = false;  // Recipe
+  PackedWeights packed;         // Recipe
+  PackedWeights packable;       // of a split that packs nothing: what another form of it would
   int64_t resident_bytes = 0;
   int64_t other_arena_bytes = 0;  // of what runs beside the training program
   /// Gradients in the arena that all live until the global clip; see PlanReport::arena_bytes.
@@ -85,17 +88,20 @@ struct PlacedCandidate {
 [[nodiscard]] std::optional<int64_t> largest_accumulating(const std::vector<int64_t>& sizes,
                                                           int64_t global_batch);
 
-/// What runs once an update: the same in all splits that accumulate, so it is made once.
+/// What runs once an update: the same in all splits that accumulate and pack the same weights, so
+/// it is made once.
 struct UpdatePrograms {
-  bool is_made = false;
-  std::optional<PlannedProgram> prologue;
+  std::vector<std::pair<PackedWeights, PlannedProgram>> prologues;
   std::optional<PlannedProgram> update;
+  /// The prologue of a split that has one. It was made.
+  [[nodiscard]] PlannedProgram& prologue_of(const Split& split);
 };
 
 /// All splits that are tried, and what they share.
 struct Splits {
   std::vector<Split> list;
   UpdatePrograms once;
+  int64_t steps = 0;  // planning_steps(); forms with packed weights are no steps of their own
 };
 
 /// A program whose plan is not searched: the saved one's of this kind, or keep-all.
@@ -103,22 +109,27 @@ struct Splits {
                                            Graph graph, const Lengths& length,
                                            const Backend& backend);
 
-/// The recipe of programs that are split so.
-[[nodiscard]] Recipe recipe_for(const RunPlanRequest& request, bool has_two_passes);
-/// Whether micro-batches of this size may be run in one pass, or in two. Throws Error{bad_config}
-/// where two passes are asked for and there is nothing to wait for.
-[[nodiscard]] bool may_have_passes(const RunPlanRequest& request, int64_t micro_batch,
-                                   bool has_two_passes);
-/// How often the training program runs in an update.
-[[nodiscard]] int64_t runs_of(const Split& split);
-/// Of an update whose training program takes so long.
-[[nodiscard]] double step_seconds_of(const Split& split, double program_seconds);
-
 /// How a batch may be split.
 struct SplitForm {
   int64_t micro_batch = 0;
   bool has_two_passes = false;
+  PackedWeights packed = {};
 };
+
+/// The recipe of programs that are split so.
+[[nodiscard]] Recipe recipe_for(const RunPlanRequest& request, const SplitForm& form);
+/// Whether micro-batches of this size may be run in one pass, or in two. Throws Error{bad_config}
+/// where two passes are asked for and there is nothing to wait for.
+[[nodiscard]] bool may_have_passes(const RunPlanRequest& request, int64_t micro_batch,
+                                   bool has_two_passes);
+/// The form of a planned split whose weights are packed; nothing where the request leaves it out or
+/// there is nothing to pack.
+[[nodiscard]] std::optional<SplitForm> packed_form(const RunPlanRequest& request,
+                                                   const Split& split);
+/// How often the training program runs in an update.
+[[nodiscard]] int64_t runs_of(const Split& split);
+/// Of an update whose training program takes so long.
+[[nodiscard]] double step_seconds_of(const Split& split, double program_seconds);
 
 /// Told what is begun.
 using PhaseSink = std::function<void(const char* phase)>;
@@ -132,7 +143,7 @@ using PhaseSink = std::function<void(const char* phase)>;
 [[nodiscard]] int64_t least_peak_bytes(const Split& split, const RunPlanRequest& request);
 
 /// Finds its schedules. `model`: a split whose schedules are taken over where the programs have the
-/// same ops; null to plan from scratch.
+/// same ops, or the same but for packings; null to plan from scratch.
 void plan_split(const RunPlanRequest& request, const Split* model, Split& split,
                 const plan::ShareSink& on_share = {});
 /// Progress of a plan: two steps a split (its programs, its schedules), then one a program; each of

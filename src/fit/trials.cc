@@ -86,7 +86,7 @@ void Variation::build_smallest() {
     if (std::find(tried.begin(), tried.end(), size) == tried.end()) continue;
     for (const bool has_two_passes : {false, true}) {
       if (!may_have_passes(request_, size, has_two_passes)) continue;
-      Split* split = built({size, has_two_passes});
+      Split* split = built({.micro_batch = size, .has_two_passes = has_two_passes});
       if (split != nullptr && is_within(*split)) possible_.push_back(split);
     }
   }
@@ -101,8 +101,13 @@ Split* Variation::built(const Form& form) {
   if (const auto found = splits_.find(form); found != splits_.end()) return &found->second;
   stop_point();
   if (trials_.ops_left_ <= 0) return nullptr;
-  Split split =
-      make_unplanned_split(request_, {form.first, form.second}, trials_.backend_, update_);
+  SplitForm of{form.micro_batch, form.has_two_passes};
+  if (form.packs_weights) {
+    const Split* plain = built({form.micro_batch, form.has_two_passes});
+    if (plain == nullptr) return nullptr;
+    of.packed = plain->packable;
+  }
+  Split split = make_unplanned_split(request_, of, trials_.backend_, update_);
   // In 16 bits it looked at every length.
   const size_t programs = request_.has_16_bits ? request_.lengths.size() : 1;
   trials_.ops_left_ -= static_cast<int64_t>(split.problem().ops.size() * programs);
@@ -120,7 +125,7 @@ bool Variation::is_searched() const { return request_.trains && request_.strateg
 const Split* Variation::equal_split(const Split& split) const {
   for (const Split* known : trials_.known_) {
     if (known->frontier->points().size() > 1 && known->has_two_passes == split.has_two_passes &&
-        known->problem() == split.problem())
+        known->packed == split.packed && known->problem() == split.problem())
       return known;
   }
   return nullptr;
@@ -155,13 +160,19 @@ bool Variation::plan(Split& split, int64_t kept_ops) {
     split.frontier = known->frontier;
     return true;
   }
+  if (!split.packed.empty()) {
+    Split* plain = built({split.micro_batch, split.has_two_passes});
+    if (plain == nullptr || !plan(*plain, kept_ops)) return false;
+    plan_split(request_, plain, split);
+    return true;
+  }
   if (split.accumulation_steps == 1) return search(split, kept_ops);
   // A run has the schedules of the largest that accumulates.
   RunPlanRequest open = request_;
   open.micro_batch = 0;
   const std::optional<int64_t> largest = largest_accumulating(
       affordable(micro_batches_of(open), split.problem()), request_.global_batch);
-  Split* model = largest ? built({*largest, false}) : &split;
+  Split* model = largest ? built({.micro_batch = *largest}) : &split;
   if (model == nullptr) return false;
   if (!model->frontier) {
     if (const Split* known = equal_split(*model)) {
@@ -231,7 +242,8 @@ std::optional<Variation::Found> Variation::planned() {
 std::vector<int64_t> Variation::likely_fastest(std::vector<int64_t> sizes) const {
   std::map<int64_t, double> seconds;
   for (const Split* known : trials_.known_) {
-    if (!known->has_two_passes) seconds[known->micro_batch] = least_step_seconds(*known);
+    if (!known->has_two_passes && known->packed.empty())
+      seconds[known->micro_batch] = least_step_seconds(*known);
   }
   const auto expected = [&](int64_t size) {
     const auto found = seconds.find(size);
@@ -247,19 +259,29 @@ void Variation::find_faster(Found& found) {
   const auto accumulates = std::find_if(sizes_.begin(), sizes_.end(), [&](int64_t size) {
     return !request_.trains || size < request_.global_batch;
   });
-  for (auto size = sizes_.begin(); size != accumulates; ++size) try_faster({*size, false}, found);
+  for (auto size = sizes_.begin(); size != accumulates; ++size) try_forms(*size, false, found);
   const auto fits = [&](int64_t size) {
-    const Split* split = built({size, false});
+    const Split* split = built({.micro_batch = size});
     return split != nullptr && is_within(*split);
   };
   const auto size =
       std::partition_point(accumulates, sizes_.end(), [&](int64_t each) { return !fits(each); });
-  for (const int64_t each : likely_fastest({size, sizes_.end()})) try_faster({each, false}, found);
-  if (!sizes_.empty()) try_faster({sizes_.front(), true}, found);
+  for (const int64_t each : likely_fastest({size, sizes_.end()})) try_forms(each, false, found);
+  if (!sizes_.empty()) try_forms(sizes_.front(), true, found);
+}
+
+// With packed weights, too, where that is another form.
+void Variation::try_forms(int64_t micro_batch, bool has_two_passes, Found& found) {
+  Form form{.micro_batch = micro_batch, .has_two_passes = has_two_passes};
+  try_faster(form, found);
+  const auto plain = splits_.find(form);
+  if (plain == splits_.end() || !packed_form(request_, plain->second)) return;
+  form.packs_weights = true;
+  try_faster(form, found);
 }
 
 void Variation::try_faster(const Form& form, Found& found) {
-  if (!may_have_passes(request_, form.first, form.second)) return;
+  if (!may_have_passes(request_, form.micro_batch, form.has_two_passes)) return;
   const bool is_built = splits_.contains(form);
   Split* split = is_built || trials_.ops_left_ > trials_.kept_built_ops_ ? built(form) : nullptr;
   if (split == nullptr) {

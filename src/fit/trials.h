@@ -4,6 +4,7 @@
 // what was found.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -68,7 +69,12 @@ class Variation {
   [[nodiscard]] std::optional<Found> planned();
 
  private:
-  using Form = std::pair<int64_t, bool>;  // micro-batch; two passes
+  struct Form {
+    int64_t micro_batch = 0;
+    bool has_two_passes = false;
+    bool packs_weights = false;
+    auto operator<=>(const Form&) const = default;
+  };
 
   void build_smallest();
   [[nodiscard]] Split* built(const Form& form);
@@ -82,6 +88,7 @@ class Variation {
   void note_smallest(const Split& split, Found& found) const;
   [[nodiscard]] std::vector<int64_t> likely_fastest(std::vector<int64_t> sizes) const;
   void find_faster(Found& found);
+  void try_forms(int64_t micro_batch, bool has_two_passes, Found& found);
   void try_faster(const Form& form, Found& found);
 
   Trials& trials_;

@@ -11,6 +11,7 @@
 #include "graph/builder.h"
 #include "ops/embedding/embedding.h"
 #include "optim/optimizer.h"
+#include "passes/pack_weights.h"
 #include "passes/pipeline.h"
 #include "passes/split_prologue.h"
 
@@ -225,7 +226,11 @@ Graph whole_train_graph(const NetworkDef& network, const Recipe& recipe, const B
     append_clipped_updates(builder, recipe, names, tables, updated, gradients);
   }
   if (hooks.after_pass) hooks.after_pass("backward", builder.graph());
-  return run_pipeline(builder.take(), ops_of(network), hooks);
+  Graph graph = run_pipeline(builder.take(), ops_of(network), hooks);
+  if (recipe.packed.empty()) return graph;
+  graph = pack_weights(std::move(graph), ops_of(network), recipe.packed);
+  if (hooks.after_pass) hooks.after_pass("pack_weights", graph);
+  return graph;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "optim/loss_scale.h"
 #include "optim/optimizer.h"
 #include "optim/state_storage.h"
+#include "passes/pack_weights.h"
 
 namespace snug::train {
 
@@ -27,6 +28,8 @@ struct Recipe {
   /// An update of one micro-batch goes through its program twice: first for the norm alone, then
   /// each update follows its gradient, with the coefficient fed.
   bool has_two_passes = false;
+  /// Weights that are packed once an update, before the products that read them.
+  PackedWeights packed = {};
 
   /// Whether no weight may move before the norm of all gradients is known.
   [[nodiscard]] bool waits_for_norm() const {

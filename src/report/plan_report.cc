@@ -93,6 +93,7 @@ std::string PlanReport::to_json() const {
                                  {"micro_batch", micro_batch},
                                  {"accumulation_steps", accumulation_steps},
                                  {"two_pass_clip", two_pass_clip},
+                                 {"packed_weights", packed_weights},
                                  {"dying_gradient_bytes", dying_gradient_bytes},
                                  {"step_seconds", step_seconds},
                                  {"step_seconds_uncertainty", step_seconds_uncertainty},
@@ -132,6 +133,7 @@ std::string PlanReport::to_json() const {
                               {"micro_batch", price.micro_batch},
                               {"strategy", price.strategy},
                               {"two_pass_clip", price.two_pass_clip},
+                              {"packed_weights", price.packed_weights},
                               {"is_chosen", price.is_chosen}});
   }
   json["peak_tensors"] = nlohmann::ordered_json::array();
@@ -207,6 +209,8 @@ std::string PlanReport::to_text() const {
     out += fmt::format("  gradients   {} die in their updates, never there together{}\n",
                        format_bytes(dying_gradient_bytes),
                        two_pass_clip ? "; forward and backward run twice, first for the norm" : "");
+  if (packed_weights)
+    out += "  weights     packed once an update for products of few rows: the same bits\n";
   if (!precision.empty()) out += "  precision   " + precision + "\n";
   out += states_text(states);
   if (!levers_taken.empty()) out += "  levers      " + to_words(levers_taken) + "\n";
@@ -237,13 +241,15 @@ std::string PlanReport::to_text() const {
     out += "\n  price list  budget        step         micro-batch  recompute\n";
     const double here = step_seconds;
     for (const PriceRow& price : thinned(prices, 9)) {
-      out += fmt::format(
-          "           {}  {:>11}  {:>9} {:>6}  {:>11}  {}\n", price.is_chosen ? "=>" : "  ",
-          format_bytes_up(price.budget_bytes), format_seconds(price.step_seconds),
-          price.is_chosen || here <= 0
-              ? ""
-              : fmt::format("{:+.0f} %", 100 * (price.step_seconds / here - 1)),
-          price.micro_batch, price.strategy + (price.two_pass_clip ? ", two passes" : ""));
+      out += fmt::format("           {}  {:>11}  {:>9} {:>6}  {:>11}  {}\n",
+                         price.is_chosen ? "=>" : "  ", format_bytes_up(price.budget_bytes),
+                         format_seconds(price.step_seconds),
+                         price.is_chosen || here <= 0
+                             ? ""
+                             : fmt::format("{:+.0f} %", 100 * (price.step_seconds / here - 1)),
+                         price.micro_batch,
+                         price.strategy + (price.two_pass_clip ? ", two passes" : "") +
+                             (price.packed_weights ? ", packed weights" : ""));
     }
   }
   return out;

@@ -96,6 +96,7 @@ Explanation explain_network(const Network& network, const SessionOptions& option
   }};
   train::Recipe recipe = recipe_of(made.options);
   recipe.has_two_passes = run.has_two_passes;
+  recipe.packed = run.packed;
   const Graph graph = train::build_train_graph(made.def, recipe, {run.micro_batch, planned.length},
                                                run.accumulation_steps, hooks);
   stages.begin();

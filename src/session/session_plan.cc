@@ -349,6 +349,7 @@ train::RunPlan planned(const Network& network, const NetworkDef& def, const Sess
                       ", this run asks for the other",
                   "leave two_pass_clip away");
     request.two_pass_clip = saved->has_two_passes;
+    request.packs_weights = saved->packs_weights;
   }
   return train::make_run_plan(request, backend);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/cpu/onednn.h"
+#include "backend/cpu/product/panels.h"
 #include "backend/cpu/widened.h"
 #include "backend/type_signature.h"
 #include "base/check.h"
@@ -59,6 +60,11 @@ class CpuBackend final : public Backend {
 
   [[nodiscard]] double share_from_memory(double bytes) const override {
     return context_.profile.share_from_memory(bytes);
+  }
+
+  // Where products of f32 are our own.
+  [[nodiscard]] int64_t panel_columns() const override {
+    return has_blocked_products() ? 0 : snug::panel_columns();
   }
 
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {

@@ -105,6 +105,15 @@ Frontier build_frontier(Problem&&, const FrontierOptions& = {},
                                            const FrontierOptions& options = {},
                                            const ShareSink& on_share = {});
 
+/// The same for a problem that is the model's but for ops of the prologue that it has beside them
+/// (packings of weights, which run once) and for what its ops are called and cost: takes over the
+/// schedules, in which each of these runs in front of the first op that reads it. Where the ops do
+/// not correspond, builds from scratch.
+[[nodiscard]] Frontier build_frontier_beside(const Problem& problem, const Problem& model_problem,
+                                             const Frontier& model,
+                                             const FrontierOptions& options = {},
+                                             const ShareSink& on_share = {});
+
 /// One named strategy: "keep-all" or one of strategies.h. Throws Error{bad_config} for any other
 /// name.
 [[nodiscard]] Plan plan_strategy(const Problem& problem, std::string_view strategy,

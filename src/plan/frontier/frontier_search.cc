@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <queue>
 
 #include "plan/chain/chain.h"
@@ -305,6 +306,57 @@ void add_low_candidates(const Problem& problem, const Workshop& shop, int32_t po
   if (!is_same) add_chain_candidates(low, points / 4, 0.15, candidates, [](double) {});
 }
 
+// The ops of a problem that another does not have: of the prologue, while all others correspond in
+// order, phase and whether they may run again.
+class AddedOps {
+ public:
+  static std::optional<AddedOps> find(const Problem& problem, const Problem& model) {
+    AddedOps found(problem);
+    OpId next = 0;  // of the model
+    for (OpId id = 0; std::cmp_less(id, problem.ops.size()); ++id) {
+      const Op& op = problem.ops[id];
+      const bool has_partner = std::cmp_less(next, model.ops.size()) &&
+                               op.phase == model.ops[next].phase &&
+                               op.may_recompute == model.ops[next].may_recompute &&
+                               (op.phase != Phase::prologue || op.name == model.ops[next].name);
+      if (has_partner) {
+        found.of_model_.push_back(id);
+        ++next;
+      } else if (op.phase == Phase::prologue && !op.may_recompute) {
+        for (const StorageId output : op.outputs) found.maker_[output] = id;
+      } else {
+        return std::nullopt;
+      }
+    }
+    if (std::cmp_less(next, model.ops.size())) return std::nullopt;
+    return found;
+  }
+
+  [[nodiscard]] std::vector<OpId> schedule(const std::vector<OpId>& of_model) const {
+    std::vector<OpId> all;
+    all.reserve(problem_->ops.size() - of_model_.size() + of_model.size());
+    IdVector<bool> has_run(problem_->ops.size(), false);
+    for (const OpId partner : of_model) {
+      const OpId id = of_model_[partner];
+      for (const StorageId input : problem_->ops[id].inputs) {
+        const OpId maker = maker_[input];
+        if (maker < 0 || has_run[maker]) continue;
+        has_run[maker] = true;
+        all.push_back(maker);
+      }
+      all.push_back(id);
+    }
+    return all;
+  }
+
+ private:
+  explicit AddedOps(const Problem& problem)
+      : problem_(&problem), maker_(problem.storages.size(), -1) {}
+  const Problem* problem_;
+  IdVector<OpId> of_model_;  // by op of the model
+  IdVector<OpId> maker_;     // by storage: of what added ops make, else -1
+};
+
 }  // namespace
 
 bool has_same_structure(const Problem& a, const Problem& b) {
@@ -361,6 +413,22 @@ Frontier build_frontier_like(const Problem& problem, const Problem& model_proble
   for (const ScheduledPoint& point : model.points())
     candidates.push_back(measured(problem, point.schedule, point.strategy));
   ScheduledPoint roomy = candidates[1];
+  return {problem, with_room(front_of(std::move(candidates)), std::move(roomy)), keep_all,
+          options.placement};
+}
+
+Frontier build_frontier_beside(const Problem& problem, const Problem& model_problem,
+                               const Frontier& model, const FrontierOptions& options,
+                               const ShareSink& on_share) {
+  const std::optional<AddedOps> added = AddedOps::find(problem, model_problem);
+  if (!added) return build_frontier(problem, options, on_share);
+  validate(problem);
+  std::vector<ScheduledPoint> candidates;
+  for (const ScheduledPoint& point : model.points())
+    candidates.push_back(measured(problem, added->schedule(point.schedule), point.strategy));
+  ScheduledPoint roomy = candidates.front();
+  const std::vector<OpId> keep_all = prompt_update_order(problem);
+  candidates.push_back(measured(problem, keep_all, "keep-all"));
   return {problem, with_room(front_of(std::move(candidates)), std::move(roomy)), keep_all,
           options.placement};
 }

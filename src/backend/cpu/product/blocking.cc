@@ -33,6 +33,10 @@ constexpr int64_t kRowsAcross = 4;
 constexpr int64_t kSwappedRows = 64;
 // Rows of a in one place take the first cache's sets in turn, and few pages.
 constexpr int64_t kWorthCopying = 128;
+// Of panels that are there: so many columns are summed up over all of K before the next, so that
+// dst stays in the second cache beside the rows of a. Nothing else is in the first cache.
+constexpr int64_t kDeepOfPanels = 512;
+constexpr int64_t kColumnsOfPanels = 512;
 constexpr double kFlopsWorthAThread = 1 << 16;
 
 // n in pieces of at most `most`, as equal as can be, each a multiple of `grain`.
@@ -43,23 +47,27 @@ int64_t cut_evenly(int64_t n, int64_t most, int64_t grain) {
 
 // With some number of rows.
 bool may_swap(const ProductSpec& p) {
-  return !p.transpose_a && p.transpose_b && !p.reads_a && !p.reads_b && !p.holds_tiles;
+  return !p.transpose_a && p.transpose_b && !p.reads_a && !p.reads_b && !p.holds_tiles &&
+         p.panel_columns == 0;
 }
 bool is_worth_swapping(const ProductSpec& p, const TileShape& tile) {
   const int64_t unused = round_up(p.m, 2 * tile.lanes) - p.m;
   return may_swap(p) && p.n > p.m && p.m > kFewRows && p.m <= kSwappedRows && unused * 5 <= p.m;
 }
 
+// Panels and what is read in place are not packed.
 bool is_in_place(const ProductSpec& p) {
+  if (p.panel_columns > 0) return true;
   const int64_t most = p.n % kPageFloats == 0 ? kFewRows : kRowsInPlace;
   return !p.transpose_b && !p.reads_b && p.m <= most;
 }
 
 // Vectors of a panel: few rows have wide tiles, but no wider than the columns.
-int64_t vectors_for(int64_t n, int64_t m, const TileShape& tile) {
+int64_t vectors_for(const ProductSpec& p, int64_t m, const TileShape& tile) {
+  if (p.panel_columns > 0) return 2;
   const int64_t most = m > 3 ? 2 : m > 1 ? 4 : kWidestVectors;
   int64_t vectors = 2;
-  while (2 * vectors <= most && vectors * tile.lanes < n) vectors *= 2;
+  while (2 * vectors <= most && vectors * tile.lanes < p.n) vectors *= 2;
   return vectors;
 }
 
@@ -82,7 +90,7 @@ ProductGrid choose_grid(const ProductSpec& p, int threads, const TileShape& tile
   ProductGrid best;
   if (p.batches >= 8 * threads) return best;
   const int64_t parts = threads / std::gcd<int64_t>(p.batches, threads);
-  const double of_b = p.reads_b ? 64 : p.transpose_b ? 16 : 8;
+  const double of_b = p.panel_columns > 0 ? 0 : p.reads_b ? 64 : p.transpose_b ? 16 : 8;
   const double of_a = p.reads_a || p.transpose_a ? 16 : 4;
   double least = 0;
   for (int64_t rows = 1; rows <= parts; ++rows) {
@@ -101,13 +109,15 @@ ProductGrid choose_grid(const ProductSpec& p, int threads, const TileShape& tile
 // Scratch of a part. Never less for a product of more rows, columns or a longer sum: the planner
 // takes it that shorter rows of a batch fit where the longest do.
 void lay_out(const ProductSpec& p, const TileShape& tile, ProductBlocking& b) {
-  const int64_t widest = vectors_for(p.n, 1, tile) * tile.lanes;
-  const int64_t depth = std::min(round_up(p.k, 8), may_swap(p) ? kDeepSwapped : kDeep);
+  const int64_t widest = vectors_for(p, 1, tile) * tile.lanes;
+  const int64_t deep = p.panel_columns > 0 ? kDeepOfPanels : may_swap(p) ? kDeepSwapped : kDeep;
+  const int64_t depth = std::min(round_up(p.k, 8), deep);
   const int64_t packed_depth = p.holds_tiles ? round_up(p.k, 8) : depth;
   const int64_t least = std::max(kLeastColumns, widest);
   const int64_t columns = std::min(round_up(p.n, widest), round_up(most_columns(p), widest));
   int64_t at = packed_depth * std::min(columns, least);
   at = std::max(at, std::min(packed_depth * columns, kPacked));
+  if (p.panel_columns > 0) at = 0;
   b.a_at = at = round_up(at, kLine);
   const int64_t rows = round_up(p.m, tile.rows);
   if (brings_a(p)) at += std::min(rows * depth, std::max(kBlockOfA, tile.rows * depth));
@@ -147,8 +157,9 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
   ProductBlocking b;
   b.is_swapped = is_worth_swapping(given, tile);
   const ProductSpec p = b.is_swapped ? swapped(given) : given;
-  b.is_across = !p.transpose_a && p.transpose_b && !p.reads_b && p.m <= kRowsAcross;
-  b.vectors = b.is_across ? 2 : vectors_for(p.n, b.is_swapped ? kSwappedRows : p.m, tile);
+  const bool has_panels = p.panel_columns > 0;
+  b.is_across = !has_panels && !p.transpose_a && p.transpose_b && !p.reads_b && p.m <= kRowsAcross;
+  b.vectors = b.is_across ? 2 : vectors_for(p, b.is_swapped ? kSwappedRows : p.m, tile);
   const int64_t width = b.vectors * tile.lanes;
   b.grid = choose_grid(p, threads, tile, width);
   const int64_t part_m = largest_part(p.m, tile.rows, b.grid.row_parts);
@@ -157,6 +168,7 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
   b.copies_a = !b.is_swapped && brings_a(p) && !p.transpose_a;
   int64_t deep = b.packs_b || b.is_across ? kDeep : kShallow;
   if (b.is_swapped) deep = kDeepSwapped;
+  if (has_panels) deep = kDeepOfPanels;
   b.k_block = cut_evenly(p.k, deep, 8);
   b.packed_k = p.holds_tiles ? round_up(p.k, 8) : b.k_block;
   b.n_block = cut_evenly(
@@ -164,6 +176,8 @@ ProductBlocking choose_blocking(const ProductSpec& given, int threads, const Til
       std::clamp(kPacked / std::max<int64_t>(b.packed_k, 1) / width * width,
                  std::max(kLeastColumns, width), std::max(most_columns(p) / width * width, width)),
       width);
+  if (has_panels)
+    b.n_block = cut_evenly(std::min(part_n, round_up(p.n, width)), kColumnsOfPanels, width);
   int64_t most_rows = std::max(kBlockOfA / b.k_block, tile.rows);
   if (p.holds_tiles) most_rows = std::min(most_rows, std::max(kHeld / b.n_block, tile.rows));
   most_rows = most_rows / tile.rows * tile.rows;

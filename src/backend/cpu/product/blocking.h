@@ -26,7 +26,7 @@ struct ProductGrid {
 struct ProductBlocking {
   ProductGrid grid;
   bool is_swapped = false;  // dst^T = op(b)^T op(a)^T: `spec` below has the roles exchanged
-  bool packs_b = true;      // else its rows are read where they lie
+  bool packs_b = true;      // else its rows, or its panels, are read where they lie
   bool is_across = false;   // b is transposed in registers: never packed, no more than four rows
   bool copies_a = false;  // rows of a, widened or brought together; a transposed a is packed anyway
   int64_t vectors = 2;    // of a panel of b

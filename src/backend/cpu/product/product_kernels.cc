@@ -15,6 +15,34 @@ HWY_BEFORE_NAMESPACE();
 namespace snug {
 namespace HWY_NAMESPACE {
 
+// Pieces of rows that lie far apart: no processor sees by itself which come next.
+constexpr int64_t kRowsAhead = 6;
+inline void fetch_ahead(const float* row, int64_t count) {
+  constexpr int64_t kLineFloats = 16;
+  for (int64_t i = 0; i < count; i += kLineFloats) __builtin_prefetch(row + i, 0, 3);
+}
+
+// A row of (K, N) goes to one row of each panel; what the last one lacks is zero. `width`: whole
+// vectors; panels are `apart` floats apart.
+inline void copy_into_panels(const float* row, int64_t count, int64_t width, float* to,
+                             int64_t apart) {
+  const F32 d;
+  const int64_t lanes = lanes_f32();
+  int64_t j = 0;
+  for (; j + width <= count; j += width, to += apart) {
+    for (int64_t v = 0; v < width; v += lanes) hn::StoreU(hn::LoadU(d, row + j + v), d, to + v);
+  }
+  if (j == count) return;
+  for (int64_t v = 0; v < width; ++v) to[v] = j + v < count ? row[j + v] : 0.0F;
+}
+
+inline void clear_beyond(float* panel, int64_t width, int64_t count, int64_t depth) {
+  if (count == width) return;
+  for (int64_t k = 0; k < depth; ++k) {
+    for (int64_t j = count; j < width; ++j) panel[k * width + j] = 0;
+  }
+}
+
 class PartRun {
  public:
   PartRun(const ProductSpec& spec, const ProductBlocking& blocking, const ProductLaunch& launch,
@@ -53,15 +81,25 @@ class PartRun {
     return buffer;
   }
 
-  // Pieces of rows that lie far apart: no processor sees by itself which come next.
-  static constexpr int64_t kRowsAhead = 6;
-  static void fetch_ahead(const float* row, int64_t count) {
-    constexpr int64_t kLineFloats = 16;
-    for (int64_t i = 0; i < count; i += kLineFloats) __builtin_prefetch(row + i, 0, 3);
+  // Row `row` of the panel that holds a column, from that column on.
+  [[nodiscard]] const float* in_panels(int64_t column, int64_t row) const {
+    const int64_t width = spec_.panel_columns;
+    return launch_.b.data + (column / width * spec_.k + row) * width + column % width;
+  }
+
+  // What is multiplied behind a panel over a block of K; null: nothing. Panels come from memory or
+  // the last cache, and all at once while the first rows of a are multiplied with them. So the next
+  // one is brought into the second cache meanwhile, a part with each strip of rows.
+  [[nodiscard]] const float* next_panel(const Range& columns, int64_t column,
+                                        const Range& ks) const {
+    if (column + width_ < columns.end) return in_panels(column + width_, ks.begin);
+    if (ks.end < spec_.k) return in_panels(columns.begin, ks.end);
+    return columns.end < part_.columns.end ? in_panels(columns.end, 0) : nullptr;
   }
 
   // Panels of the columns, each (packed_k, width); what a last one lacks is zero.
   void pack_b(const Range& columns) {
+    if (spec_.panel_columns > 0) return;
     const int64_t depth = packed_.end - packed_.begin;
     int64_t first = columns.begin;
     if (!blocking_.packs_b) first += (columns.end - columns.begin) / width_ * width_;
@@ -92,35 +130,18 @@ class PartRun {
         launch_.b.read(launch_.b.source, row + j, packed_.begin, depth, rows + j * depth);
       transpose_into(rows, depth, count, depth, panel, width_);
     }
-    clear_beyond(panel, count, depth);
-  }
-
-  void clear_beyond(float* panel, int64_t count, int64_t depth) {
-    if (count == width_) return;
-    for (int64_t k = 0; k < depth; ++k) {
-      for (int64_t j = count; j < width_; ++j) panel[k * width_ + j] = 0;
-    }
+    clear_beyond(panel, width_, count, depth);
   }
 
   // b is (K, N).
   void pack_along(int64_t first, const Range& columns, int64_t depth) {
-    const F32 d;
-    const int64_t lanes = lanes_f32();
     const int64_t count = columns.end - first;
     for (int64_t k = 0; k < depth; ++k) {
       const float* row = row_of(launch_.b, b_row0_ + packed_.begin + k, first, count,
                                 scratch_ + blocking_.rows_at);
       if (launch_.b.read == nullptr) fetch_ahead(row + kRowsAhead * launch_.b.stride, count);
-      int64_t j = 0;
-      for (; j + width_ <= count; j += width_) {
-        float* const to = panel_of(first + j, columns, depth) + k * width_;
-        for (int64_t v = 0; v < width_; v += lanes)
-          hn::StoreU(hn::LoadU(d, row + j + v), d, to + v);
-      }
-      if (j < count) {
-        float* const to = panel_of(first + j, columns, depth) + k * width_;
-        for (int64_t v = 0; v < width_; ++v) to[v] = j + v < count ? row[j + v] : 0.0F;
-      }
+      float* const to = panel_of(first, columns, depth) + k * width_;
+      copy_into_panels(row, count, width_, to, depth * width_);
     }
   }
 
@@ -193,7 +214,10 @@ class PartRun {
     const int64_t count = HWY_MIN(width_, columns.end - column);
     TileArgs tile{.k = depth};
     const bool is_across = blocking_.is_across && count == width_;
-    if (is_across) {
+    if (spec_.panel_columns > 0) {
+      tile.b = in_panels(column, ks.begin);
+      tile.b_stride = spec_.panel_columns;
+    } else if (is_across) {
       tile.b = launch_.b.data + (b_row0_ + column) * launch_.b.stride + ks.begin;
       tile.b_stride = launch_.b.stride;
     } else if (blocking_.packs_b || count < width_) {
@@ -209,9 +233,13 @@ class PartRun {
     is_first_ = ks.begin == 0;
     is_last_ = ks.end == spec_.k;
     const Strips strips(rows);
+    const float* const next = spec_.panel_columns > 0 ? next_panel(columns, column, ks) : nullptr;
+    tile.next = next;
+    tile.next_step = (spec_.panel_columns + strips.count - 1) / strips.count;
     const auto find = [&](int64_t height) {
-      return is_across ? find_tile_across(height, loads_)
-                       : find_tile(height, blocking_.vectors, loads_, spec_.transpose_a);
+      return is_across
+                 ? find_tile_across(height, loads_)
+                 : find_tile(height, blocking_.vectors, loads_, spec_.transpose_a, next != nullptr);
     };
     const RunTile low = find(strips.least);
     const RunTile high = strips.higher == 0 ? low : find(strips.least + 1);
@@ -221,6 +249,7 @@ class PartRun {
       range = {range.end, range.end + strips.height(s)};
       tile.a = a_ + (range.begin - rows.begin) * (spec_.transpose_a ? depth : a_row_);
       const RunTile run = s < strips.higher ? high : low;
+      if (tile.next != nullptr) tile.next = next + s * tile.next_step * depth;
       if (spec_.holds_tiles) {
         hold_tile(tile, run, range, {column, column + count}, rows, columns);
       } else {
@@ -322,6 +351,31 @@ void run_product_part(const ProductSpec& spec, const ProductBlocking& blocking,
   PartRun(spec, blocking, launch, part, scratch).compute();
 }
 
+void fill_panels(const PanelShape& shape, const float* from, const Range& which, float* panels) {
+  const int64_t width = shape.columns;
+  const int64_t apart = shape.k * width;
+  if (shape.transposed) {
+    for (int64_t i = which.begin; i < which.end; ++i) {
+      const int64_t count = HWY_MIN(width, shape.n - i * width);
+      float* const panel = panels + i * apart;
+      transpose_into(from + i * width * shape.k, shape.k, count, shape.k, panel, width);
+      clear_beyond(panel, width, count, shape.k);
+    }
+    return;
+  }
+  // As many as can be written side by side.
+  constexpr int64_t kAtOnce = 8;
+  for (int64_t i = which.begin; i < which.end; i += kAtOnce) {
+    const int64_t first = i * width;
+    const int64_t count = HWY_MIN(HWY_MIN(i + kAtOnce, which.end) * width, shape.n) - first;
+    for (int64_t k = 0; k < shape.k; ++k) {
+      const float* const row = from + k * shape.n + first;
+      fetch_ahead(row + kRowsAhead * shape.n, count);
+      copy_into_panels(row, count, width, panels + i * apart + k * width, apart);
+    }
+  }
+}
+
 void add_row_to_tile(const float* row, const ProductTile& tile) {
   const auto add = [](V32 a, V32 b) HWY_ATTR { return hn::Add(a, b); };
   for (int64_t i = 0; i < tile.rows; ++i) {
@@ -340,11 +394,13 @@ HWY_AFTER_NAMESPACE();
 namespace snug {
 
 HWY_EXPORT(run_product_part);
+HWY_EXPORT(fill_panels);
 HWY_EXPORT(add_row_to_tile);
 HWY_EXPORT(tile_shape);
 
 TileShape product_tile_shape() { return HWY_DYNAMIC_DISPATCH(tile_shape)(); }
 AddRowToTile product_bias_kernel() { return HWY_DYNAMIC_DISPATCH(add_row_to_tile); }
+FillPanels panel_kernel() { return HWY_DYNAMIC_DISPATCH(fill_panels); }
 RunProductPart product_part_kernel() { return HWY_DYNAMIC_DISPATCH(run_product_part); }
 
 }  // namespace snug

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/cpu/product/blocking.h"
+#include "backend/cpu/product/panels.h"
 
 namespace snug {
 
@@ -21,6 +22,11 @@ using RunProductPart = void (*)(const ProductSpec& spec, const ProductBlocking& 
                                 const ProductLaunch& launch, const ProductPart& part,
                                 float* scratch);
 [[nodiscard]] RunProductPart product_part_kernel();
+
+/// Panels [which.begin, which.end) of b.
+using FillPanels = void (*)(const PanelShape& shape, const float* b, const Range& which,
+                            float* panels);
+[[nodiscard]] FillPanels panel_kernel();
 
 /// Adds row[j] to column j of every row of a tile.
 using AddRowToTile = void (*)(const float* row, const ProductTile& tile);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/cpu/product/blocking.h"
+#include "backend/cpu/product/panels.h"
 #include "backend/cpu/product/product_kernels.h"
 #include "backend/cpu/product/stored_floats.h"
 #include "base/half.h"
@@ -167,6 +168,73 @@ TEST_F(EveryTarget, computes_the_bits_of_the_plain_loop_with_any_number_of_threa
   }
 }
 
+// The product of panels, packed into memory that holds no number before.
+std::vector<float> run_of_panels(ProductSpec p, const Operands& with, int64_t columns,
+                                 int threads) {
+  const PanelShape shape{.n = p.n, .k = p.k, .transposed = p.transpose_b, .columns = columns};
+  const int64_t floats = panel_count(p.n, columns) * p.k * columns;
+  std::vector<float> panels(static_cast<size_t>(floats) + 1, std::nanf(""));
+  pack_panels(shape, threads, with.b.data(), panels.data());
+  EXPECT_TRUE(std::isnan(panels.back())) << "written behind the panels";
+  p.transpose_b = false;
+  p.panel_columns = columns;
+  std::vector<float> dst = with.before;
+  const Product product(p, threads);
+  Scratch scratch(product.scratch_bytes());
+  product.run({.a = {.data = with.a.data(), .stride = a_width(p)},
+               .b = {.data = panels.data()},
+               .dst = dst.data(),
+               .dst_stride = p.n,
+               .scratch = scratch.data()});
+  EXPECT_TRUE(scratch.is_intact());
+  return dst;
+}
+
+TEST_F(EveryTarget, panels_packed_before_give_the_bits_of_the_plain_loop) {
+  for (const ProductSpec& p : specs()) {
+    if (p.batches != 1) continue;
+    const Operands with = operands_of(p);
+    const std::vector<float> expected = plain(p, with);
+    for_each([&](bool is_fused) {
+      for (const int64_t columns : {panel_columns(), 3 * panel_columns()}) {
+        for (const int threads : {1, 2, 3, 8}) {
+          const std::vector<float> found = run_of_panels(p, with, columns, threads);
+          EXPECT_TRUE(is_fused ? is_equal(found, expected) : is_close(p, found, expected))
+              << text(p) << ", panels of " << columns << ", " << threads << " threads";
+        }
+      }
+    });
+  }
+}
+
+// What a last panel lacks is zero, so that equal weights have equal panels.
+TEST_F(EveryTarget, panels_hold_b_and_zeros_beyond_it) {
+  const ProductSpec p{.m = 1, .n = 77, .k = 19};
+  const Operands with = operands_of(p);
+  for_each([&](bool) {
+    const int64_t columns = panel_columns();
+    for (const bool transposed : {false, true}) {
+      std::vector<float> panels(static_cast<size_t>(panel_count(p.n, columns) * p.k * columns));
+      std::fill(panels.begin(), panels.end(), std::nanf(""));
+      const PanelShape shape{.n = p.n, .k = p.k, .transposed = transposed, .columns = columns};
+      pack_panels(shape, 2, with.b.data(), panels.data());
+      for (size_t i = 0; i < panels.size(); ++i) {
+        const auto at = static_cast<int64_t>(i);
+        const int64_t k = at / columns % p.k;
+        const int64_t n = at / columns / p.k * columns + at % columns;
+        const int64_t from = transposed ? n * p.k + k : k * p.n + n;
+        ASSERT_EQ(panels[i], n < p.n ? with.b[static_cast<size_t>(from)] : 0.0F) << n << " " << k;
+      }
+    }
+  });
+}
+
+TEST(Panels, of_other_widths_are_refused) {
+  EXPECT_EQ(reason_against_panels(2 * panel_columns()), "");
+  EXPECT_NE(reason_against_panels(panel_columns() + 1).find("no multiple of"), std::string::npos);
+  EXPECT_NE(reason_against_panels(0), "");
+}
+
 TEST_F(EveryTarget, sums_up_to_the_same_bits_wherever_K_is_cut) {
   ProductSpec whole{.m = 70, .n = 50, .k = 500};
   const Operands with = operands_of(whole);
@@ -277,12 +345,13 @@ TEST(Product, needs_no_more_scratch_for_a_smaller_size) {
   const auto scratch = [](const ProductSpec& p) { return Product(p, 2).scratch_bytes(); };
   const int64_t sizes[] = {1,  2,  3,  5,   8,   12,  16,  31,   33,  48,
                            64, 65, 96, 150, 384, 385, 500, 1024, 3072};
-  for (int way = 0; way < 32; ++way) {
+  for (int way = 0; way < 64; ++way) {
     ProductSpec p{.transpose_a = (way & 1) != 0,
                   .transpose_b = (way & 2) != 0,
                   .reads_a = (way & 4) != 0,
                   .reads_b = (way & 8) != 0,
                   .holds_tiles = (way & 16) != 0};
+    if ((way & 32) != 0) p.panel_columns = panel_columns();
     for (const int64_t m : sizes) {
       for (const int64_t n : {1, 40, 64, 384, 3072}) {
         int64_t before = 0;

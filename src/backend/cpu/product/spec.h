@@ -10,6 +10,8 @@
 // Doors for what is done on the way: an operand that is not f32 is read row by row by a callback as
 // it is packed, and a finished tile is handed to a callback while it is in the first cache.
 //
+// Or b lies in panels already, packed once for many products (panels.h): nothing is packed then.
+//
 // Legend: M rows of dst, N columns of dst, K the summed dimension. A stored row of a is a row of
 // (M, K), or of (K, M) where it is transposed; of b, of (K, N) or (N, K). Batches lie behind one
 // another, so stored rows and rows of dst are counted through all of them.
@@ -33,6 +35,7 @@ struct ProductSpec {
   bool accumulates = false;  // tiles begin with what dst holds
   bool holds_tiles =
       false;  // dst is not f32: tiles are begun, held in scratch and stored by callbacks
+  int64_t panel_columns = 0;  // of the panels in which b lies; 0: it lies in rows
   bool operator==(const ProductSpec&) const = default;
 };
 
@@ -40,7 +43,7 @@ struct ProductSpec {
 using ReadRow = void (*)(const void* source, int64_t row, int64_t first, int64_t count,
                          float* out) noexcept;
 
-/// f32 at data + row * stride, or what `read` gives.
+/// f32 at data + row * stride, or what `read` gives. Of panels, `data` alone.
 struct ProductOperand {
   const float* data = nullptr;
   int64_t stride = 0;

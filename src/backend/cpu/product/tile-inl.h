@@ -34,11 +34,14 @@ struct TileArgs {
   int64_t b_stride = 0;
   float* c = nullptr;
   int64_t c_stride = 0;
+  const float* next = nullptr;  // what is multiplied later and is not in the second cache yet
+  int64_t next_step = 0;        // floats of it for each k
 };
 
 /// c[i, j] (+)= sum over k of a[i, k] b[k, j] for kRows rows and kVectors vectors of columns.
 /// kLoads: c is loaded first. kStrip: a is a strip of (k, kRows), else its rows lie a_row apart.
-template <int kRows, int kVectors, bool kLoads, bool kStrip>
+/// kFetches: brings `next` nearer.
+template <int kRows, int kVectors, bool kLoads, bool kStrip, bool kFetches>
 void run_tile(const TileArgs& args) {
   const F32 d;
   const int64_t lanes = lanes_f32();
@@ -53,11 +56,16 @@ void run_tile(const TileArgs& args) {
   for (int i = 0; i < kRows; ++i) __builtin_prefetch(c + (kRows + i) * c_stride, 0, 2);
   const float* HWY_RESTRICT b = args.b;
   const float* HWY_RESTRICT a = args.a;
+  [[maybe_unused]] const float* next = args.next;
   const int64_t b_stride = args.b_stride;
   const int64_t a_row = kStrip ? 1 : args.a_row;
   constexpr int64_t kNext = kStrip ? kRows : 1;
   HWY_UNROLL(4)
   for (int64_t k = args.k; k > 0; --k) {
+    if constexpr (kFetches) {
+      __builtin_prefetch(next, 0, 2);
+      next += args.next_step;
+    }
     V32 columns[kVectors];
     for (int v = 0; v < kVectors; ++v) columns[v] = hn::LoadU(d, b + v * lanes);
     for (int i = 0; i < kRows; ++i) {
@@ -75,35 +83,42 @@ void run_tile(const TileArgs& args) {
 using RunTile = void (*)(const TileArgs& args);
 
 /// The tile of so many rows (1 to kTileRows) and vectors: 2, 4 for at most three rows, 8 for one.
-template <bool kLoads, bool kStrip>
+template <bool kLoads, bool kStrip, bool kFetches>
 RunTile find_tile(int64_t rows, int64_t vectors) {
   constexpr RunTile kTwo[] = {
-    run_tile<1, 2, kLoads, kStrip>,
-    run_tile<2, 2, kLoads, kStrip>,
-    run_tile<3, 2, kLoads, kStrip>,
-    run_tile<4, 2, kLoads, kStrip>,
-    run_tile<5, 2, kLoads, kStrip>,
-    run_tile<6, 2, kLoads, kStrip>,
+    run_tile<1, 2, kLoads, kStrip, kFetches>,
+    run_tile<2, 2, kLoads, kStrip, kFetches>,
+    run_tile<3, 2, kLoads, kStrip, kFetches>,
+    run_tile<4, 2, kLoads, kStrip, kFetches>,
+    run_tile<5, 2, kLoads, kStrip, kFetches>,
+    run_tile<6, 2, kLoads, kStrip, kFetches>,
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-    run_tile<7, 2, kLoads, kStrip>,
-    run_tile<8, 2, kLoads, kStrip>,
-    run_tile<9, 2, kLoads, kStrip>,
-    run_tile<10, 2, kLoads, kStrip>,
-    run_tile<11, 2, kLoads, kStrip>,
-    run_tile<12, 2, kLoads, kStrip>,
+    run_tile<7, 2, kLoads, kStrip, kFetches>,
+    run_tile<8, 2, kLoads, kStrip, kFetches>,
+    run_tile<9, 2, kLoads, kStrip, kFetches>,
+    run_tile<10, 2, kLoads, kStrip, kFetches>,
+    run_tile<11, 2, kLoads, kStrip, kFetches>,
+    run_tile<12, 2, kLoads, kStrip, kFetches>,
 #endif
   };
-  constexpr RunTile kFour[] = {run_tile<1, 4, kLoads, kStrip>, run_tile<2, 4, kLoads, kStrip>,
-                               run_tile<3, 4, kLoads, kStrip>};
+  constexpr RunTile kFour[] = {run_tile<1, 4, kLoads, kStrip, kFetches>,
+                               run_tile<2, 4, kLoads, kStrip, kFetches>,
+                               run_tile<3, 4, kLoads, kStrip, kFetches>};
   return vectors == 2   ? kTwo[rows - 1]
          : vectors == 4 ? kFour[rows - 1]
-                        : run_tile<1, 8, kLoads, kStrip>;
+                        : run_tile<1, 8, kLoads, kStrip, kFetches>;
 }
-inline RunTile find_tile(int64_t rows, int64_t vectors, bool loads, bool is_strip) {
+inline RunTile find_tile(int64_t rows, int64_t vectors, bool loads, bool is_strip, bool fetches) {
   if (is_strip) {
-    return loads ? find_tile<true, true>(rows, vectors) : find_tile<false, true>(rows, vectors);
+    return loads ? find_tile<true, true, false>(rows, vectors)
+                 : find_tile<false, true, false>(rows, vectors);
   }
-  return loads ? find_tile<true, false>(rows, vectors) : find_tile<false, false>(rows, vectors);
+  if (fetches) {
+    return loads ? find_tile<true, false, true>(rows, vectors)
+                 : find_tile<false, false, true>(rows, vectors);
+  }
+  return loads ? find_tile<true, false, false>(rows, vectors)
+               : find_tile<false, false, false>(rows, vectors);
 }
 
 /// A tile two vectors wide whose b is (columns, K), b_stride apart, and transposed in registers:

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// An operand b that is packed once for many products: panels (ceil(N / columns), K, columns), each
+// contiguous over the whole of K, so that any block of K is a part of it; zero beyond N. The same
+// bits multiply, so a product of panels has those of one of rows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace snug {
+
+struct PanelShape {
+  int64_t n = 0;
+  int64_t k = 0;
+  bool transposed = false;  // b is (N, K), else (K, N)
+  int64_t columns = 0;      // of a panel: panel_columns(), or a multiple of it
+};
+
+/// What a tile of this instruction set is wide.
+[[nodiscard]] int64_t panel_columns();
+/// Why panels of so many columns cannot be made or read here; empty where they can.
+[[nodiscard]] std::string reason_against_panels(int64_t columns);
+[[nodiscard]] int64_t panel_count(int64_t n, int64_t columns);
+
+/// b in f32.
+void pack_panels(const PanelShape& shape, int threads, const float* b, float* panels) noexcept;
+
+}  // namespace snug

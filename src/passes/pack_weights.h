@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packs weights once an update for the products of few rows that read them (ops/packed_matmul):
+//   before   %3 = matmul(%x, %w) {transpose_b=true} forward   %4 = matmul(%3, %w) {...} forward
+//   after    %p = pack_weight(%w) {transpose=true, width=16} prologue
+//            %3 = packed_matmul(%x, %p) {columns=...} forward   %4 = packed_matmul(%3, %p) ...
+// A weight is packed in front of the first product that reads it in this way, so what the backward
+// part reads takes no bytes in the forward part. Runs behind the pipeline, since packed products
+// have no accumulating form, and before split_prologue, which takes the packing out of a program
+// that accumulates. Linear. Changes no bit.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "graph/op_def.h"
+
+namespace snug {
+
+/// What is packed: the same in the programs of all lengths and in that of the prologue, so it is
+/// found in one of them and carried to the others (Recipe).
+struct PackedWeights {
+  struct Weight {
+    std::string name;
+    bool transposed = false;  // read as (N, K)
+    auto operator<=>(const Weight&) const = default;
+  };
+  int64_t width = 0;  // columns of a panel: Backend::panel_columns
+  std::set<Weight> weights;
+  [[nodiscard]] bool empty() const { return weights.empty(); }
+  bool operator==(const PackedWeights&) const = default;
+};
+
+/// The weights that more than one product reads in one way, or one that runs more than once an
+/// update (`repeats`), if all of these products may read panels and have few rows. Nothing where
+/// `width` is 0.
+[[nodiscard]] PackedWeights packable_weights(const Graph& graph, int64_t width, bool repeats);
+
+/// Every product that may read panels of these weights does. Throws Error{internal} where the graph
+/// has no such product of one of them: then it is another network.
+[[nodiscard]] Graph pack_weights(Graph graph, const OpRegistry& registry,
+                                 const PackedWeights& which);
+
+}  // namespace snug

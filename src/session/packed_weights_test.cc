@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run whose weights are packed once an update has the bits of one that packs them in every
+// product, is planned to the byte, and raises no smallest budget.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/product/panels.h"
+#include "base/philox.h"
+#include "base/units.h"
+#include "fit/run_plan.h"
+#include "fit/saved_plan.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/loss/loss.h"
+#include "ops/matmul/matmul.h"
+#include "plan/problem/validate.h"
+#include "session/engine.h"
+#include "session/update.h"
+
+namespace snug::train {
+namespace {
+
+constexpr int64_t kRows = 8;
+constexpr int64_t kWidth = 72;
+constexpr int64_t kSteps = 6;
+constexpr int64_t kLarge = int64_t{1} << 30;
+
+/// The CPU's kernels, which take panels under every instruction set, and what a processor without
+/// oneDNN's products says of them.
+class Packing final : public Backend {
+ public:
+  [[nodiscard]] std::string name() const override { return cpu_->name(); }
+  [[nodiscard]] int64_t alignment() const override { return cpu_->alignment(); }
+  [[nodiscard]] int64_t storage_bytes(const TensorType& type) const override {
+    return cpu_->storage_bytes(type);
+  }
+  [[nodiscard]] int64_t panel_columns() const override { return snug::panel_columns(); }
+  // Products as small as these gain nothing.
+  [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
+    KernelChoice choice = cpu_->select(spec);
+    if (*spec.op->name != "packed_matmul") return choice;
+    for (double* seconds : {&choice.seconds, &choice.saved_seconds, &choice.far_seconds})
+      *seconds /= 4;
+    return choice;
+  }
+  [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
+    return cpu_->create(spec);
+  }
+  /// Whether products of rows are our own, too: oneDNN's may have other bits. ./test.sh runs this
+  /// file under AVX2 as well.
+  [[nodiscard]] bool has_one_product() const { return cpu_->panel_columns() > 0; }
+
+ private:
+  std::unique_ptr<Backend> cpu_ = make_cpu_backend({.threads = 2, .profile = default_profile()});
+};
+
+// A recurrent net: two weights that every step reads, one of them behind a bias of the product's
+// own shape, and a weight that is read once.
+NetworkDef recurrent() {
+  NetworkDef network;
+  network.build = [](GraphBuilder& builder, const BuildRequest& request) -> ValueId {
+    const Shape rows = {request.rows, kWidth};
+    const ValueId x = builder.input("x", {DType::f32, rows});
+    const ValueId from_x = builder.parameter("from_x", {DType::f32, {kWidth, kWidth}});
+    const ValueId from_state = builder.parameter("from_state", {DType::f32, {kWidth, kWidth}});
+    const ValueId bias = builder.parameter("bias", {DType::f32, {kWidth}});
+    ValueId state = x;
+    for (int64_t step = 0; step < kSteps * request.lengths.of(); ++step) {
+      const ValueId part = matmul(builder, x, from_x, {.transpose_b = true, .bias = bias});
+      state = tanh(builder, matmul(builder, state, from_state, {.bias = part}));
+    }
+    const ValueId y =
+        matmul(builder, state, builder.parameter("out", {DType::f32, {kWidth, kWidth}}));
+    if (!request.training) {
+      builder.mark_output(y, "y");
+      return kNone;
+    }
+    const ValueId target = builder.input("target", {DType::f32, rows});
+    const ValueId weights = builder.input("row_weights", {DType::f32, {request.rows}});
+    const ValueId inverse = builder.input("inv_total", {DType::f32, {}});
+    const ValueId loss = builder.op1("mean_squared_error", {y, target, weights, inverse});
+    builder.mark_output(loss, "loss");
+    return loss;
+  };
+  network.init_rule = [](const std::string&, const Shape&) { return InitRule{}; };
+  network.is_head = [](const std::string&) { return false; };
+  network.shortest = 1;
+  return network;
+}
+
+class Batch final : public BatchSource {
+ public:
+  explicit Batch(Lengths length) : length_(std::move(length)) {}
+  [[nodiscard]] int64_t rows() const override { return kRows; }
+  [[nodiscard]] Lengths length() const override { return length_; }
+  void fill(const Engine& engine, int64_t first_slot, int64_t drawn) const override {
+    for (const char* name : {"x", "target"}) {
+      const std::span<float> values = engine.write<float>(name);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const uint64_t element = static_cast<uint64_t>(first_slot * kWidth) + i;
+        PhiloxStream stream(11, 100000 * static_cast<uint64_t>(drawn + 1) + element);
+        values[i] = static_cast<float>(stream.normal());
+      }
+    }
+    for (float& weight : engine.write<float>("row_weights")) weight = 1;
+    engine.write<float>("inv_total")[0] = 1.0F / kRows;
+  }
+
+ private:
+  Lengths length_;
+};
+
+RunPlanRequest request_of(int64_t micro_batch, double max_grad_norm) {
+  RunPlanRequest request;
+  request.network = recurrent();
+  request.recipe.optimizer = optim::make_options("adamw");
+  request.recipe.max_grad_norm = max_grad_norm;
+  request.global_batch = kRows;
+  request.micro_batch = micro_batch;
+  request.lengths = {1, 2};
+  request.budget_bytes = kLarge;
+  return request;
+}
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<float> weights, outputs;
+  bool operator==(const Trained&) const = default;
+};
+
+// Of both lengths; the plan is kept to the byte and is one that the validator takes.
+Trained trained(const RunPlanRequest& request, const RunPlan& plan, const Backend& backend) {
+  for (const PlannedProgram& program : plan.train)
+    EXPECT_EQ(plan::check(program.lowered.problem, program.plan), std::vector<std::string>{});
+  Engine engine(plan, backend);
+  Trained found;
+  const char* const names[] = {"from_x", "from_state", "bias", "out"};
+  for (const char* name : names) {
+    PhiloxStream stream(3, 0);
+    for (float& value : engine.write<float>(name))
+      value = 0.1F * static_cast<float>(stream.normal());
+  }
+  for (int64_t i = 0; i < 4; ++i) {
+    const UpdateRule rule{.optimizer = request.recipe.optimizer,
+                          .schedule = {.shape = optim::ScheduleShape::constant},
+                          .rates = {0.05}};
+    const UpdateCounts done{.drawn = i, .schedule = i, .optimizer = i};
+    found.losses.push_back(
+        run_update(engine, Batch(1 + i % 2), {.counts = done}, rule, KeptBuffers(engine)).loss);
+  }
+  // Of the longest rows: its arena may be the largest.
+  engine.run_prologue();
+  Batch(2).fill(engine, 0, 9);
+  engine.run(engine.eval(1));
+  const auto* y = reinterpret_cast<const float*>(engine.eval(1).data("y"));
+  found.outputs.assign(y, y + plan.micro_batch * kWidth);
+  engine.check_memory();
+  EXPECT_EQ(engine.measured_arena_bytes(), plan.arena_bytes);
+  for (const char* name : names) {
+    const auto values = engine.read<float>(name);
+    found.weights.insert(found.weights.end(), values.begin(), values.end());
+  }
+  return found;
+}
+
+RunPlanRequest with(RunPlanRequest request, std::optional<bool> packs_weights) {
+  request.packs_weights = packs_weights;
+  return request;
+}
+
+int count(const Graph& graph, const std::string& op) {
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                                        [&](const Node& node) { return *node.op->name == op; }));
+}
+
+TEST(Packed_weights, change_no_bit_in_one_micro_batch_or_several_at_any_budget) {
+  const Packing backend;
+  for (const double max_grad_norm : {0.0, 0.1}) {
+    for (const int64_t micro_batch : {kRows, kRows / 4}) {
+      SCOPED_TRACE(std::to_string(micro_batch) + " " + std::to_string(max_grad_norm));
+      const RunPlanRequest request = request_of(micro_batch, max_grad_norm);
+      const RunPlan plain = make_run_plan(with(request, false), backend);
+      EXPECT_TRUE(plain.packed.empty());
+      RunPlanRequest packed = with(request, true);
+      const RunPlan roomy = make_run_plan(packed, backend);
+      const Trained wanted = trained(request, backend.has_one_product() ? plain : roomy, backend);
+      const int64_t smallest = roomy.report.smallest_budget_bytes;
+      for (const int64_t budget : {smallest, smallest + smallest / 8, smallest * 3 / 2, kLarge}) {
+        packed.budget_bytes = budget;
+        const RunPlan plan = make_run_plan(packed, backend);
+        EXPECT_TRUE(plan.report.packed_weights);
+        EXPECT_LE(plan.report.planned_peak_bytes, budget);
+        EXPECT_TRUE(trained(request, plan, backend) == wanted) << budget;
+      }
+    }
+  }
+}
+
+TEST(Packed_weights, are_made_once_an_update_where_micro_batches_share_them) {
+  const Packing backend;
+  const RunPlan several = make_run_plan(with(request_of(kRows / 4, 0.1), true), backend);
+  ASSERT_TRUE(several.prologue.has_value());
+  // Each of the three weights for the forward part, and two for the gradients of a state and the
+  // one for that of the last, which goes on to the steps.
+  EXPECT_EQ(several.packed.weights.size(), 5U);
+  EXPECT_EQ(count(several.prologue->graph, "pack_weight"), 5);
+  for (const PlannedProgram& program : several.train) {
+    EXPECT_EQ(count(program.graph, "pack_weight"), 0);
+    EXPECT_EQ(count(program.graph, "matmul"), 0);
+  }
+  const RunPlan one = make_run_plan(with(request_of(kRows, 0.1), true), backend);
+  EXPECT_FALSE(one.prologue.has_value());
+  EXPECT_EQ(one.packed.weights.size(), 3U);  // `out` is read once
+  for (const PlannedProgram& program : one.train) EXPECT_EQ(count(program.graph, "pack_weight"), 3);
+}
+
+// Both forms are tried, so packing costs nobody memory, and who has it is faster.
+TEST(Packed_weights, raise_no_smallest_budget_and_are_taken_where_they_are_faster) {
+  const Packing backend;
+  for (const int64_t micro_batch : {kRows, kRows / 4, int64_t{0}}) {
+    const RunPlanRequest request = request_of(micro_batch, 0.1);
+    const RunPlan plain = make_run_plan(with(request, false), backend);
+    const RunPlan free = make_run_plan(request, backend);
+    EXPECT_EQ(free.report.smallest_budget_bytes, plain.report.smallest_budget_bytes);
+    EXPECT_LE(free.report.step_seconds, plain.report.step_seconds);
+    EXPECT_TRUE(free.report.packed_weights);
+    EXPECT_GT(make_run_plan(with(request, true), backend).report.smallest_budget_bytes,
+              plain.report.smallest_budget_bytes);
+    RunPlanRequest least = request;
+    least.budget_bytes = plain.report.smallest_budget_bytes;
+    const RunPlan smallest = make_run_plan(least, backend);
+    EXPECT_FALSE(smallest.report.packed_weights);
+    double before = smallest.report.step_seconds;
+    for (int64_t eighths = 9; eighths <= 16; ++eighths) {
+      const int64_t budget = plain.report.smallest_budget_bytes * eighths / 8;
+      least.budget_bytes = budget;
+      const double seconds = make_run_plan(least, backend).report.step_seconds;
+      EXPECT_LE(seconds, before) << budget;
+      before = seconds;
+    }
+  }
+}
+
+TEST(Packed_weights, are_a_part_of_a_saved_plan) {
+  const Packing backend;
+  const auto file =
+      std::filesystem::temp_directory_path() / ("packed_" + std::to_string(getpid()) + ".json");
+  for (const int64_t micro_batch : {kRows, kRows / 4}) {
+    for (const bool packs_weights : {false, true}) {
+      const RunPlanRequest request = request_of(micro_batch, 0.1);
+      const RunPlan plan = make_run_plan(with(request, packs_weights), backend);
+      write_saved_plan(file.string(), plan);
+      const SavedPlan saved = read_saved_plan(file.string());
+      EXPECT_EQ(saved.packs_weights, packs_weights);
+      RunPlanRequest again = with(request, saved.packs_weights);
+      again.saved = &saved;
+      again.two_pass_clip = saved.has_two_passes;
+      const RunPlan replayed = make_run_plan(again, backend);
+      EXPECT_EQ(replayed.packed, plan.packed);
+      EXPECT_EQ(replayed.arena_bytes, plan.arena_bytes);
+      EXPECT_TRUE(trained(request, replayed, backend) == trained(request, plan, backend));
+      // It is of this form alone.
+      again.packs_weights = !packs_weights;
+      EXPECT_THROW((void)make_run_plan(again, backend), Error);
+    }
+  }
+  std::filesystem::remove(file);
+}
+
+TEST(Packed_weights, are_not_offered_by_a_backend_that_does_not_gain) {
+  const auto cpu = make_cpu_backend({.threads = 2, .profile = default_profile()});
+  class Without final : public Backend {
+   public:
+    explicit Without(const Backend& cpu) : cpu_(cpu) {}
+    [[nodiscard]] std::string name() const override { return cpu_.name(); }
+    [[nodiscard]] int64_t alignment() const override { return cpu_.alignment(); }
+    [[nodiscard]] int64_t storage_bytes(const TensorType& type) const override {
+      return cpu_.storage_bytes(type);
+    }
+    [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
+      return cpu_.select(spec);
+    }
+    [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {
+      return cpu_.create(spec);
+    }
+
+   private:
+    const Backend& cpu_;
+  };
+  const RunPlan plan = make_run_plan(with(request_of(0, 0.1), true), Without(*cpu));
+  EXPECT_FALSE(plan.report.packed_weights);
+  EXPECT_TRUE(plan.packed.empty());
+}
+
+}  // namespace
+}  // namespace snug::train
