@@ -18,8 +18,9 @@ struct Onednn {
   dnnl::stream stream{engine};
 };
 
-/// Holds oneDNN to the instruction set of this process. Turns oneDNN's process-wide primitive cache off: equal nodes share one Kernel here, and a cache
-/// would keep code and descriptors of shapes that are no longer used.
+/// Holds oneDNN to the instruction set of this process. Turns oneDNN's process-wide primitive cache
+/// off: equal nodes share one Kernel here, and a cache would keep code and descriptors of shapes
+/// that are no longer used.
 [[nodiscard]] std::shared_ptr<const Onednn> make_onednn();
 
 /// Scratchpad in the caller's memory.

@@ -39,8 +39,7 @@ void run_product(const RefArgs& args) {
 }  // namespace
 
 std::span<const RefKernelDef> packed_matmul_ref_kernels() {
-  static const RefKernelDef kernels[] = {{"pack_weight", run_pack},
-                                         {"packed_matmul", run_product}};
+  static const RefKernelDef kernels[] = {{"pack_weight", run_pack}, {"packed_matmul", run_product}};
   return kernels;
 }
 
