@@ -73,8 +73,10 @@ std::vector<const PlannedProgram*> once_an_update(const RunPlanRequest& request,
                     [&](const auto& prologue) { return prologue.first == split.packed; });
     if (!is_made)
       once.prologues.emplace_back(
-          split.packed, plain_program(request, "prologue",
-                                      build_prologue_graph(request.network, recipe), {}, backend));
+          split.packed,
+          plain_program(request, "prologue",
+                        build_prologue_graph(request.network, recipe, request.lengths.back()), {},
+                        backend));
     programs.push_back(&once.prologue_of(split));
   }
   if (request.trains && split.accumulation_steps > 1 && request.recipe.updates) {

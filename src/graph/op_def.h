@@ -141,6 +141,21 @@ struct AccumulatingForm {
 using AccumulatingFormFn = std::optional<AccumulatingForm> (*)(const InputTypes& inputs,
                                                                const Attrs& attrs);
 
+/// The op that reads an operand of this op in panels of so many columns, and the op that makes the
+/// panels of it. Its inputs are those of this op, with the panels in the operand's place.
+struct PackedForm {
+  size_t operand = 0;
+  bool is_transposed = false;  // how the operand is read
+  std::string packing;
+  Attrs packing_attrs;
+  std::string op;
+  Attrs attrs;
+  int64_t rows = 0;  // that the operand is multiplied with
+};
+/// Nothing where the node has none.
+using PackedFormFn = std::optional<PackedForm> (*)(const InputTypes& inputs, const Attrs& attrs,
+                                                   int64_t panel_columns);
+
 /// Fields without an initial value are required; the others say what an op has beside them.
 struct OpDef {
   Required<std::string> name;
@@ -155,6 +170,7 @@ struct OpDef {
   Required<Alias> alias;
   Timing timing = {};
   AccumulatingFormFn accumulating_form = nullptr;
+  PackedFormFn packed_form = nullptr;
   bool is_accumulation = false;  // sum = acc + x in acc's place: what accumulating forms stand for
   /// Of an op that a caller's program defines: its kernel comes with it. Null: backends list
   /// theirs.

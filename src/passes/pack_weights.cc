@@ -2,6 +2,8 @@
 #include "passes/pack_weights.h"
 
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,50 +21,35 @@ constexpr int64_t kMostRows = 128;
 
 using Weight = PackedWeights::Weight;
 
-bool is_product(const Node& node) { return *node.op->name == "matmul"; }
+// A product that may read a weight in panels.
+struct Reader {
+  Weight weight;
+  PackedForm form;
+};
 
-// The weight that a product reads as its second operand; no name where that is none.
-Weight weight_of(const Graph& graph, const Node& node) {
-  const Value& b = graph.value(node.inputs[1]);
-  if (b.kind != ValueKind::parameter) return {};
-  return {b.name, node.attrs.boolean("transpose_b")};
+std::optional<Reader> reader_of(const Graph& graph, const Node& node, int64_t width) {
+  if (node.op->packed_form == nullptr) return std::nullopt;
+  std::optional<PackedForm> form =
+      node.op->packed_form(input_types(graph, node), node.attrs, width);
+  if (!form) return std::nullopt;
+  const Value& operand = graph.value(node.inputs[form->operand]);
+  if (operand.kind != ValueKind::parameter) return std::nullopt;
+  return Reader{{operand.name, form->is_transposed}, std::move(*form)};
 }
 
-int64_t rows_of(const Graph& graph, const Node& node) {
-  const Shape& a = graph.type(node.inputs[0]).shape;
-  int64_t rows = 1;
-  for (size_t i = 0; i + 1 < a.size(); ++i) rows *= a[i];
-  return rows;
+void become(const std::string& op, const Attrs& attrs, const OpRegistry& registry, Node& node) {
+  node.op = registry.find(op);
+  SNUG_CHECK(node.op != nullptr, "no op " + op);
+  node.attrs = complete_attrs(*node.op, attrs, op);
 }
 
-// Panels are of f32 and of one matrix, and the product reads rows of its first operand.
-bool may_read_panels(const Graph& graph, const Node& node) {
-  const TensorType& a = graph.type(node.inputs[0]);
-  const TensorType& b = graph.type(node.inputs[1]);
-  return !node.attrs.boolean("transpose_a") && b.shape.size() == 2 && element_count(b) > 0 &&
-         a.dtype == DType::f32 && b.dtype == DType::f32 &&
-         graph.type(node.outputs[0]).dtype == DType::f32;
-}
-
-Node packing_of(const Weight& weight, int64_t width, ValueId of, const OpRegistry& registry) {
+Node packing_of(const Reader& reader, ValueId weight, const OpRegistry& registry) {
   Node node;
-  node.op = registry.find("pack_weight");
-  SNUG_CHECK(node.op != nullptr, "no op pack_weight");
-  node.inputs = {of};
-  node.attrs = complete_attrs(*node.op, {{"transpose", weight.transposed}, {"width", width}},
-                              *node.op->name);
-  node.scope = SharedText(weight.name);
+  become(reader.form.packing, reader.form.packing_attrs, registry, node);
+  node.inputs = {weight};
+  node.scope = SharedText(reader.weight.name);
   node.phase = Phase::prologue;
   return node;
-}
-
-// The node reads panels in place of the weight.
-void read_panels(const Graph& graph, ValueId panels, const OpRegistry& registry, Node& node) {
-  const int64_t columns = graph.type(node.outputs[0]).shape.back();
-  node.op = registry.find("packed_matmul");
-  SNUG_CHECK(node.op != nullptr, "no op packed_matmul");
-  node.inputs[1] = panels;
-  node.attrs = complete_attrs(*node.op, {{"columns", columns}}, *node.op->name);
 }
 
 }  // namespace
@@ -72,21 +59,19 @@ PackedWeights packable_weights(const Graph& graph, int64_t width, bool repeats) 
   if (width == 0) return found;
   struct Uses {
     int64_t count = 0;
-    bool may_read_panels = true;
+    bool has_few_rows = true;
   };
   std::map<Weight, Uses> uses;
   for (const Node& node : graph.nodes) {
     stop_point();
-    if (!is_product(node)) continue;
-    const Weight weight = weight_of(graph, node);
-    if (weight.name.empty()) continue;
-    Uses& of = uses[weight];
+    const std::optional<Reader> reader = reader_of(graph, node, width);
+    if (!reader) continue;
+    Uses& of = uses[reader->weight];
     ++of.count;
-    of.may_read_panels =
-        of.may_read_panels && may_read_panels(graph, node) && rows_of(graph, node) <= kMostRows;
+    of.has_few_rows = of.has_few_rows && reader->form.rows <= kMostRows;
   }
   for (const auto& [weight, of] : uses) {
-    if (of.may_read_panels && (of.count > 1 || repeats)) found.weights.insert(weight);
+    if (of.has_few_rows && (of.count > 1 || repeats)) found.weights.insert(weight);
   }
   return found;
 }
@@ -98,15 +83,15 @@ Graph pack_weights(Graph graph, const OpRegistry& registry, const PackedWeights&
   nodes.reserve(graph.nodes.size() + which.weights.size());
   for (Node& node : graph.nodes) {
     stop_point();
-    Weight weight;
-    if (is_product(node) && may_read_panels(graph, node)) weight = weight_of(graph, node);
-    if (!which.weights.contains(weight)) {
+    const std::optional<Reader> reader = reader_of(graph, node, which.width);
+    if (!reader || !which.weights.contains(reader->weight)) {
       nodes.push_back(std::move(node));
       continue;
     }
-    const auto [found, is_first] = panels.emplace(weight, kNone);
+    ValueId& operand = node.inputs[reader->form.operand];
+    const auto [found, is_first] = panels.emplace(reader->weight, kNone);
     if (is_first) {
-      Node packing = packing_of(weight, which.width, node.inputs[1], registry);
+      Node packing = packing_of(*reader, operand, registry);
       const TensorType type = infer_types(*packing.op, input_types(graph, packing), packing.attrs,
                                           *packing.op->name)[0];
       found->second = static_cast<ValueId>(graph.values.size());
@@ -114,10 +99,10 @@ Graph pack_weights(Graph graph, const OpRegistry& registry, const PackedWeights&
       graph.values.push_back({.type = type, .name = {}});
       nodes.push_back(std::move(packing));
     }
-    read_panels(graph, found->second, registry, node);
+    operand = found->second;
+    become(reader->form.op, reader->form.attrs, registry, node);
     nodes.push_back(std::move(node));
   }
-  SNUG_CHECK(panels.size() == which.weights.size(), "a weight is packed that no product reads");
   graph.nodes = std::move(nodes);
   graph = compact(std::move(graph));
   verify(graph);

@@ -33,12 +33,12 @@ struct PackedWeights {
 };
 
 /// The weights that more than one product reads in one way, or one that runs more than once an
-/// update (`repeats`), if all of these products may read panels and have few rows. Nothing where
-/// `width` is 0.
+/// update (`repeats`), if all of these products have few rows. Which may read panels,
+/// OpDef::packed_form says. Nothing where `width` is 0.
 [[nodiscard]] PackedWeights packable_weights(const Graph& graph, int64_t width, bool repeats);
 
-/// Every product that may read panels of these weights does. Throws Error{internal} where the graph
-/// has no such product of one of them: then it is another network.
+/// Every product that may read panels of these weights does. The graph need not read all of them: a
+/// recurrent net of one step has no gradient by a state.
 [[nodiscard]] Graph pack_weights(Graph graph, const OpRegistry& registry,
                                  const PackedWeights& which);
 

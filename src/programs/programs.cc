@@ -7,6 +7,7 @@
 #include <set>
 
 #include "autodiff/autodiff.h"
+#include "base/check.h"
 #include "base/stop.h"
 #include "graph/builder.h"
 #include "ops/embedding/embedding.h"
@@ -244,10 +245,19 @@ Graph build_train_graph(const NetworkDef& network, const Recipe& recipe, const B
   return graph;
 }
 
-Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe) {
+Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe,
+                           const Lengths& longest) {
   constexpr int64_t kAnySplit = 2;
-  return split_prologue(whole_train_graph(network, recipe, {1, network.shortest}, kAnySplit))
-      .prologue;
+  // What only longer programs read of a weight is packed, too.
+  const Lengths& lengths = recipe.packed.empty() ? network.shortest : longest;
+  Graph graph =
+      split_prologue(whole_train_graph(network, recipe, {1, lengths}, kAnySplit)).prologue;
+  const auto packed = std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    return *node.op->name == "pack_weight";
+  });
+  SNUG_CHECK(std::cmp_equal(packed, recipe.packed.weights.size()),
+             "a weight is read in panels that nobody packs");
+  return graph;
 }
 
 Graph kept_buffers(const Graph& train, const Recipe& recipe) {

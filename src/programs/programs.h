@@ -44,7 +44,8 @@ inline constexpr const char* kKeptBufferPrefix = "kept_buffer.";
 /// What the programs of an update with more than one micro-batch share, made once an update from
 /// the weights (Phase::prologue). Without nodes where the network has no such part; with one
 /// micro-batch it is a part of the training program.
-[[nodiscard]] Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe);
+[[nodiscard]] Graph build_prologue_graph(const NetworkDef& network, const Recipe& recipe,
+                                         const Lengths& longest);
 /// Whether a program reads what the prologue makes.
 [[nodiscard]] bool reads_prologue(const Graph& graph);
 

@@ -209,6 +209,27 @@ std::optional<AccumulatingForm> accumulating_form(const InputTypes& inputs, cons
                            {"transpose_b", attrs.boolean("transpose_b")}}};
 }
 
+// Panels are of f32 and of one matrix, and rows of a lie as they are.
+std::optional<PackedForm> packed_form(const InputTypes& inputs, const Attrs& attrs,
+                                      int64_t panel_columns) {
+  const TensorType& a = inputs[0];
+  const TensorType& b = inputs[1];
+  const std::string& to = attrs.text("to");
+  const bool is_f32 = a.dtype == DType::f32 && b.dtype == DType::f32 && (to.empty() || to == "f32");
+  if (!is_f32 || attrs.boolean("transpose_a") || b.shape.size() != 2 || element_count(b) == 0)
+    return std::nullopt;
+  const bool is_transposed = attrs.boolean("transpose_b");
+  PackedForm form{.operand = 1,
+                  .is_transposed = is_transposed,
+                  .packing = "pack_weight",
+                  .packing_attrs = {{"transpose", is_transposed}, {"width", panel_columns}},
+                  .op = "packed_matmul",
+                  .attrs = {{"columns", b.shape[is_transposed ? 0 : 1]}},
+                  .rows = 1};
+  for (size_t i = 0; i + 1 < a.shape.size(); ++i) form.rows *= a.shape[i];
+  return form;
+}
+
 // A bias of one row stays in f32; another product is stored as this one.
 uint32_t narrow_inputs(const InputTypes& inputs) {
   return inputs.has(2) && inputs[2].shape.size() > 1 ? 0b111 : 0b011;
@@ -296,6 +317,7 @@ std::span<const OpDef> matmul_ops() {
                   .usual = &kUsualRate,
                   .is_expensive = true},
        .accumulating_form = accumulating_form,
+       .packed_form = packed_form,
        .row_flow = row_flow_of_product,
        .precision = {Paint::allow, narrow_inputs}},
       {.name = "matmul_accumulate",
