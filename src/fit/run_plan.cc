@@ -318,7 +318,7 @@ RunPlan make_run_plan(const RunPlanRequest& given, const Backend& backend) {
     step(kBuilding);
     if (!is_longest)
       add(run.eval, plain_program(request, "eval",
-                                  build_eval_graph(request.network, shape, split.has_prologue),
+                                  build_eval_graph(request.network, shape, split.serves_evaluation),
                                   length, backend));
     else if (split.evaluation)
       add(run.eval, std::move(*split.evaluation));

@@ -132,7 +132,7 @@ void meet_shorter_rows(const RunPlanRequest& request, const Recipe& recipe, cons
     const BatchShape shape{split.micro_batch, request.lengths[i]};
     if (counts_evaluation) {
       const PlannedProgram shorter = plain_program(
-          request, "eval", build_eval_graph(request.network, shape, split.has_prologue),
+          request, "eval", build_eval_graph(request.network, shape, split.serves_evaluation),
           shape.lengths, backend);
       split.other_arena_bytes = std::max(split.other_arena_bytes, shorter.plan.arena_bytes);
     }
@@ -297,6 +297,7 @@ Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
               .clipped_gradients = {},
               .update_seconds = 0,
               .has_prologue = false,
+              .serves_evaluation = false,
               .program = nullptr,
               .evaluation = std::nullopt,
               .frontier = std::nullopt};
@@ -319,11 +320,14 @@ Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
     split.other_arena_bytes = std::max(split.other_arena_bytes, each->plan.arena_bytes);
     split.update_seconds += each->plan.seconds;
   }
+  split.serves_evaluation =
+      split.has_prologue && request.trains &&
+      makes_all(update.prologue_of(split).graph, build_eval_graph(request.network, shape, true));
   // Mostly a part of what training makes; but it recomputes nothing, and may have types of its own.
   if (request.trains) {
-    split.evaluation =
-        plain_program(request, "eval", build_eval_graph(request.network, shape, split.has_prologue),
-                      shape.lengths, backend);
+    split.evaluation = plain_program(
+        request, "eval", build_eval_graph(request.network, shape, split.serves_evaluation),
+        shape.lengths, backend);
     residents.add(split.evaluation->graph, backend);
     split.other_arena_bytes = std::max(split.other_arena_bytes, split.evaluation->plan.arena_bytes);
   }

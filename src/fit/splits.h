@@ -30,9 +30,10 @@ struct Split {
   std::vector<plan::StorageId> clipped_gradients;
   /// Of gradients in the arena that die as they are used.
   int64_t dying_gradient_bytes = 0;
-  double skipped_seconds = 0;  // of steps, which the first of two passes leaves out
-  double update_seconds = 0;   // of all that runs once an update
-  bool has_prologue = false;   // which is one of them
+  double skipped_seconds = 0;      // of steps, which the first of two passes leaves out
+  double update_seconds = 0;       // of all that runs once an update
+  bool has_prologue = false;       // which is one of them
+  bool serves_evaluation = false;  // the prologue makes what evaluation reads, too
   /// Of the largest bucket; its plan is not chosen yet, and its graph may have been let go. The
   /// frontier refers to its problem, so it stays where it is.
   std::unique_ptr<PlannedProgram> program;

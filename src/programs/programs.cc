@@ -280,6 +280,16 @@ bool reads_prologue(const Graph& graph) {
                      [](const Value& value) { return value.kind == ValueKind::cached; });
 }
 
+bool makes_all(const Graph& prologue, const Graph& program) {
+  std::set<std::string> made;
+  for (const Value& value : prologue.values) {
+    if (value.kind == ValueKind::cached) made.insert(value.name);
+  }
+  return std::all_of(program.values.begin(), program.values.end(), [&](const Value& value) {
+    return value.kind != ValueKind::cached || made.contains(value.name);
+  });
+}
+
 Graph build_update_graph(const NetworkDef& network, const Recipe& recipe) {
   GraphBuilder builder(ops_of(network), "update");
   std::vector<std::string> names;

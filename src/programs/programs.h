@@ -56,6 +56,10 @@ inline constexpr const char* kKeptBufferPrefix = "kept_buffer.";
 /// skipped behind its forward part; empty where none is.
 [[nodiscard]] Graph kept_buffers(const Graph& train, const Recipe& recipe);
 
+/// Whether a prologue makes all that a program takes to be there. Evaluation may have types of its
+/// own, and packed weights are training's alone.
+[[nodiscard]] bool makes_all(const Graph& prologue, const Graph& program);
+
 /// Forward alone. `has_prologue`: what the prologue makes is there.
 [[nodiscard]] Graph build_eval_graph(const NetworkDef& network, const BatchShape& shape,
                                      bool has_prologue = false);

@@ -110,6 +110,13 @@ class Precision(Case):
         only = json.dumps([{"match": "bert.encoder.layer.0*", "dtype": "bfloat16"}])
         self.assertTrue(half < arena(precision_overrides=only) < plain)
 
+    def test_evaluation_in_another_type_has_casts_of_its_own(self):
+        """Micro-batches have what is made of weights once an update: casts, or panels of few rows. Evaluation may not take it for its casts."""
+        for i, more in enumerate((dict(), dict(bf16=True))):
+            out = self.train(f"casts{i}", **dict(MINI, fp16_full_eval=True, micro_batch_size=2, max_steps=20, **more))
+            best = json.loads(self.ok("eval", model=out / "last", validation_file=self.valid_file, fp16_full_eval=True, memory="1GiB", threads=2).stdout)
+            self.assertAlmostEqual(self.summary(out)["final_metrics"]["loss"], best["loss"], delta=2e-3, msg=str(more))
+
     def test_evaluation_in_another_type_than_training_and_its_overrides(self):
         out = self.train("apart", **dict(MINI, bf16=True, fp16_full_eval=True, micro_batch_size=2, max_steps=2))
         summary = self.summary(out)

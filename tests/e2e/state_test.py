@@ -100,7 +100,7 @@ class Finite(Tiny):
                                                    (dict(fp16=True, learning_rate=1e30), "give it already", "fp16"))):
             out = self.folder / f"run{i}"
             for more, kept in ((extreme, begun), (dict(extreme, learning_rate=1e-5, resume=True), begun)):
-                done = run("train", *options(**dict(base, **{"output_dir": out, "learning_rate": 10, **more})))
+                done = run("train", *options(**dict(base, **{"output_dir": out, "learning_rate": 1000, **more})))
                 self.assertEqual(done.returncode, 3, done.stderr)
                 self.assertIn("the loss of the evaluation is not finite", done.stderr)
                 self.assertIn(kept, done.stderr)
