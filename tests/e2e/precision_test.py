@@ -101,7 +101,7 @@ class Precision(Case):
         self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
 
     def test_overrides_by_scope(self):
-        keys = dict(model="bert-mini", train_batch_size=8, micro_batch_size=8, recompute="none", max_seq_length=128)
+        keys = dict(model="bert-mini", train_batch_size=64, micro_batch_size=64, recompute="none", max_seq_length=128)  # activations, not scratch
         arena = lambda **more: self.plan(**self.base(**keys, **more))["arena_bytes"]
         half, plain = arena(bf16=True), arena()
         rules = json.dumps([{"match": "bert.encoder.layer.0*", "dtype": "float32"}])
