@@ -68,10 +68,7 @@ std::vector<const PlannedProgram*> once_an_update(const RunPlanRequest& request,
                                                   const Backend& backend, UpdatePrograms& once) {
   std::vector<const PlannedProgram*> programs;
   if (split.has_prologue) {
-    const bool is_made =
-        std::any_of(once.prologues.begin(), once.prologues.end(),
-                    [&](const auto& prologue) { return prologue.first == split.packed; });
-    if (!is_made)
+    if (once.find_prologue(split.packed) == nullptr)
       once.prologues.emplace_back(
           split.packed,
           plain_program(request, "prologue",
@@ -114,7 +111,7 @@ bool may_need_more_for_less(const Graph& graph) {
                      [](const Value& value) { return is_half(value.type.dtype); });
 }
 
-// Of extremely long programs building another form would take as long as planning one.
+// Building another form of an extremely long program would take as long as planning one.
 bool may_pack(const RunPlanRequest& request, const Graph& graph) {
   return request.packs_weights.value_or(true) &&
          std::cmp_less_equal(std::count_if(graph.nodes.begin(), graph.nodes.end(),
@@ -147,12 +144,16 @@ void meet_shorter_rows(const RunPlanRequest& request, const Recipe& recipe, cons
 
 }  // namespace
 
+PlannedProgram* UpdatePrograms::find_prologue(const PackedWeights& packed) {
+  const auto found = std::find_if(prologues.begin(), prologues.end(),
+                                  [&](const auto& prologue) { return prologue.first == packed; });
+  return found == prologues.end() ? nullptr : &found->second;
+}
+
 PlannedProgram& UpdatePrograms::prologue_of(const Split& split) {
-  const auto found = std::find_if(prologues.begin(), prologues.end(), [&](const auto& prologue) {
-    return prologue.first == split.packed;
-  });
-  SNUG_CHECK(found != prologues.end(), "a split without its prologue");
-  return found->second;
+  PlannedProgram* const found = find_prologue(split.packed);
+  SNUG_CHECK(found != nullptr, "a split without its prologue");
+  return *found;
 }
 
 PlannedProgram plain_program(const RunPlanRequest& request, const std::string& kind, Graph graph,
@@ -320,14 +321,15 @@ Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
     split.other_arena_bytes = std::max(split.other_arena_bytes, each->plan.arena_bytes);
     split.update_seconds += each->plan.seconds;
   }
-  split.serves_evaluation =
-      split.has_prologue && request.trains &&
-      makes_all(update.prologue_of(split).graph, build_eval_graph(request.network, shape, true));
   // Mostly a part of what training makes; but it recomputes nothing, and may have types of its own.
   if (request.trains) {
-    split.evaluation = plain_program(
-        request, "eval", build_eval_graph(request.network, shape, split.serves_evaluation),
-        shape.lengths, backend);
+    Graph evaluation = build_eval_graph(request.network, shape, split.has_prologue);
+    if (split.has_prologue) {
+      split.serves_evaluation = makes_all(update.prologue_of(split).graph, evaluation);
+      if (!split.serves_evaluation) evaluation = build_eval_graph(request.network, shape);
+    }
+    split.evaluation =
+        plain_program(request, "eval", std::move(evaluation), shape.lengths, backend);
     residents.add(split.evaluation->graph, backend);
     split.other_arena_bytes = std::max(split.other_arena_bytes, split.evaluation->plan.arena_bytes);
   }

@@ -94,6 +94,8 @@ struct PlacedCandidate {
 struct UpdatePrograms {
   std::vector<std::pair<PackedWeights, PlannedProgram>> prologues;
   std::optional<PlannedProgram> update;
+  /// The one that packs these weights; null where it is not made yet.
+  [[nodiscard]] PlannedProgram* find_prologue(const PackedWeights& packed);
   /// The prologue of a split that has one. It was made.
   [[nodiscard]] PlannedProgram& prologue_of(const Split& split);
 };

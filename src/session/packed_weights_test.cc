@@ -131,7 +131,7 @@ struct Trained {
   bool operator==(const Trained&) const = default;
 };
 
-// Of both lengths; the plan is kept to the byte and is one that the validator takes.
+// Trains at both lengths. The plan is kept to the byte, and the validator takes it.
 Trained trained(const RunPlanRequest& request, const RunPlan& plan, const Backend& backend) {
   for (const PlannedProgram& program : plan.train)
     EXPECT_EQ(plan::check(program.lowered.problem, program.plan), std::vector<std::string>{});
@@ -152,7 +152,7 @@ Trained trained(const RunPlanRequest& request, const RunPlan& plan, const Backen
                                       {.counts = done}, rule, KeptBuffers(engine))
                                .loss);
   }
-  // Of the longest rows: its arena may be the largest.
+  // Evaluates the longest rows: the arena of that program may be the largest.
   engine.run_prologue();
   Batch(kLongest).fill(engine, 0, 9);
   engine.run(engine.eval(1));

@@ -33,8 +33,8 @@ constexpr int64_t kRowsAcross = 4;
 constexpr int64_t kSwappedRows = 64;
 // Rows of a in one place take the first cache's sets in turn, and few pages.
 constexpr int64_t kWorthCopying = 128;
-// Of panels that are there: so many columns are summed up over all of K before the next, so that
-// dst stays in the second cache beside the rows of a. Nothing else is in the first cache.
+// Where b was packed before, so many columns are summed over all of K before the next ones begin:
+// dst then stays in the second cache beside the rows of a, and nothing else is in the first.
 constexpr int64_t kDeepOfPanels = 512;
 constexpr int64_t kColumnsOfPanels = 512;
 constexpr double kFlopsWorthAThread = 1 << 16;
@@ -78,7 +78,7 @@ int64_t most_columns(const ProductSpec& p) {
   return p.transpose_b ? kLeastColumns : 4 * kLeastColumns;
 }
 
-// Of part_of(), in whole grains.
+// The largest range that part_of() gives, in whole grains.
 int64_t largest_part(int64_t n, int64_t grain, int64_t count) {
   return ((n + grain - 1) / grain + count - 1) / count * grain;
 }

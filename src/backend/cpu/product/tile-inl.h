@@ -165,7 +165,7 @@ void run_tile_across(const TileArgs& args) {
   }
 }
 
-/// Of 1 to 4 rows.
+/// The tile of 1 to 4 rows whose b is transposed in registers.
 inline RunTile find_tile_across(int64_t rows, bool loads) {
   constexpr RunTile kNew[] = {run_tile_across<1, false>, run_tile_across<2, false>,
                               run_tile_across<3, false>, run_tile_across<4, false>};
