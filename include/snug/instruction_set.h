@@ -22,6 +22,9 @@ enum class InstructionSet : uint8_t {
   avx512_bf16,  // products of bf16 on vectors
   amx,          // products of bf16 on tiles, which the system permits, too
 };
+inline constexpr InstructionSet kInstructionSets[] = {
+    InstructionSet::baseline, InstructionSet::neon,        InstructionSet::avx2,
+    InstructionSet::avx512,   InstructionSet::avx512_bf16, InstructionSet::amx};
 
 /// Returns the name of a set, e.g. "avx512_bf16".
 [[nodiscard]] std::string_view to_string(InstructionSet set);

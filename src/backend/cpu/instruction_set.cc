@@ -8,7 +8,6 @@
 #include <hwy/targets.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstdlib>
 
@@ -18,17 +17,6 @@ namespace snug {
 namespace {
 
 constexpr const char* kVariable = "SNUG_MAX_ISA";
-
-struct Named {
-  InstructionSet set;
-  std::string_view name;
-};
-constexpr std::array<Named, 6> kSets = {{{InstructionSet::baseline, "baseline"},
-                                         {InstructionSet::neon, "neon"},
-                                         {InstructionSet::avx2, "avx2"},
-                                         {InstructionSet::avx512, "avx512"},
-                                         {InstructionSet::avx512_bf16, "avx512_bf16"},
-                                         {InstructionSet::amx, "amx"}}};
 
 // No kernel is written for speed below AVX2, so nobody is helped by such a limit.
 bool is_limit(InstructionSet set) {
@@ -42,8 +30,8 @@ bool is_limit(InstructionSet set) {
 // "neon", "one of avx2, avx512"
 std::string limits_in_words() {
   std::string text;
-  for (const Named& each : kSets) {
-    if (is_limit(each.set)) text += (text.empty() ? "" : ", ") + std::string(each.name);
+  for (const InstructionSet set : kInstructionSets) {
+    if (is_limit(set)) text += (text.empty() ? "" : ", ") + std::string(to_string(set));
   }
   return (text.find(',') == std::string::npos ? "" : "one of ") + text;
 }
@@ -106,15 +94,6 @@ void hold_own_kernels_to(InstructionSet set) {
 #endif
 
 }  // namespace
-
-std::string_view to_string(InstructionSet set) { return kSets.at(static_cast<size_t>(set)).name; }
-
-std::optional<InstructionSet> find_instruction_set(std::string_view name) {
-  for (const Named& each : kSets) {
-    if (each.name == name) return each.set;
-  }
-  return std::nullopt;
-}
 
 std::optional<InstructionSet> parse_limit(const char* text) {
   if (text == nullptr || *text == '\0') return std::nullopt;
