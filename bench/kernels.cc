@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speed of the CPU kernels by op and shape: GFLOP/s and GB/s from the op's own cost, and the share
-// of what this machine can do (its best matrix product for products, else a threaded copy). One
+// of what this machine can do (its best matrix product for products, else a threaded copy; a
+// convolution by tiles needs fewer operations than are counted, so its share may be 2). One
 // line of the table below a benchmark.
 //
 //   snug_bench_kernels --benchmark_filter='matmul.*2048' --threads=2
@@ -96,8 +97,44 @@ void append_relative(std::vector<BenchSpec>& specs, DType dtype) {
                    attrs});
 }
 
+// Windows of 3 x 3 over square images, and their gradients.
+void append_convolution(std::vector<BenchSpec>& specs, const std::string& model, int64_t images,
+                        int64_t side, int64_t in, int64_t out) {
+  using Ints = std::vector<int64_t>;
+  const std::string name = model + "/" + std::to_string(images) + "x" + std::to_string(side) + "x" +
+                           std::to_string(in) + "->" + std::to_string(out);
+  const TensorType x = f32({images, side, side, in});
+  const TensorType w = f32({out, in, 3, 3});
+  const TensorType y = f32({images, side, side, out});
+  Attrs attrs = {{"padding", Ints{1, 1}}};
+  specs.push_back({name, "conv2d", {x, w, kAbsent}, attrs});
+  attrs.set("image", Ints{side, side});
+  specs.push_back({name, "conv2d_grad_input", {w, y}, attrs});
+  attrs = {{"padding", Ints{1, 1}}};
+  attrs.set("kernel", Ints{3, 3});
+  specs.push_back({name, "conv2d_grad_weight", {x, y}, attrs});
+}
+
+void append_convolutions(std::vector<BenchSpec>& specs) {
+  append_convolution(specs, "resnet-56", 64, 32, 16, 16);
+  append_convolution(specs, "resnet-56", 64, 16, 32, 32);
+  append_convolution(specs, "resnet-56", 64, 8, 64, 64);
+  append_convolution(specs, "vgg-16", 32, 32, 64, 64);
+  append_convolution(specs, "vgg-16", 32, 16, 64, 128);
+  append_convolution(specs, "vgg-16", 32, 16, 128, 128);
+  append_convolution(specs, "vgg-16", 32, 8, 256, 256);
+  append_convolution(specs, "vgg-16", 32, 4, 512, 512);
+  append_convolution(specs, "vgg-16", 32, 2, 512, 512);
+  append_convolution(specs, "vgg-16", 2, 4, 512, 512);
+  append_convolution(specs, "resnet-50", 8, 56, 64, 64);
+  append_convolution(specs, "resnet-50", 8, 28, 128, 128);
+  append_convolution(specs, "resnet-50", 8, 14, 256, 256);
+  append_convolution(specs, "resnet-50", 8, 7, 512, 512);
+}
+
 std::vector<BenchSpec> all_specs() {
   std::vector<BenchSpec> specs;
+  append_convolutions(specs);
   // BERT-base at batch 16 x 128 and a small micro-batch, BERT-mini at 64 x 128.
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const int64_t T : {4096, 2048, 128}) {
@@ -216,7 +253,7 @@ void run_benchmark(benchmark::State& state, const Backend& backend, const BenchS
   }
   const auto runs = static_cast<double>(state.iterations());
   const double bytes = node.cost.bytes_read + node.cost.bytes_written;
-  const bool is_product = bench.op.rfind("matmul", 0) == 0;
+  const bool is_product = bench.op.rfind("matmul", 0) == 0 || bench.op.rfind("conv2d", 0) == 0;
   const bool is_bf16 = bench.inputs.has(1) && bench.inputs[1].dtype == DType::bf16;
   const double product_peak = is_bf16 ? peak.bf16_flops_per_second : peak.flops_per_second;
   using benchmark::Counter;

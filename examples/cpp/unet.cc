@@ -59,7 +59,7 @@ struct Pictures {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const int updates = argc > 2 ? std::atoi(argv[2]) : 80;
+  const int updates = argc > 2 ? std::atoi(argv[2]) : 120;
   snug::Session session({"unet", unet}, {.batch_rows = kRows,
                                          .memory = snug::parse_memory(argc > 1 ? argv[1] : "8MiB"),
                                          .micro_batch_size = 4,

@@ -40,6 +40,7 @@ struct KernelChoice {
   double saved_seconds = 0;   // of these, where the caches hold all of the step
   double far_seconds = 0;     // with all operands in memory; never less than `seconds`
   double uncertainty = 0;     // of each, as a share of it
+  std::string rate = {};      // the name under which such runs are timed; empty: they are not
 };
 
 /// The memory of one run. A pointer is null for an absent optional input. Outputs never overlap

@@ -70,18 +70,23 @@ class CpuBackend final : public Backend {
   [[nodiscard]] KernelChoice select(const NodeSpec& spec) const override {
     if (spec.op->callers_kernel != nullptr) return select_callers(spec);
     const CpuKernelDef* found = find(spec);
-    if (found == nullptr) return select_widened(*this, spec, *widened(spec));
+    if (found == nullptr) {
+      KernelChoice choice = select_widened(*this, spec, *widened(spec));
+      choice.rate = rate_kind(spec);
+      return choice;
+    }
     const CpuKernelDef& kernel = *found;
     set_library_threads(
         context_.threads);  // oneDNN's blocking, hence its scratchpad, depends on it
-    const std::string kind = rate_kind(spec);
+    const std::string kind = with_suffix(rate_kind(spec), kernel.rate);
     const Prediction time = predict(spec, kind);
     return {.kernel = kernel.kernel,
             .scratch_bytes = round_up(kernel.scratch_bytes(spec, context_), kAlignmentBytes),
             .seconds = time.seconds,
             .saved_seconds = time.saved_seconds,
             .far_seconds = time.far_seconds,
-            .uncertainty = context_.profile.uncertainty(kind)};
+            .uncertainty = context_.profile.uncertainty(kind),
+            .rate = kind};
   }
 
   [[nodiscard]] std::unique_ptr<Kernel> create(const NodeSpec& spec) const override {

@@ -32,6 +32,8 @@ struct CpuKernelDef {
   /// Scratch bytes of one run; creates no primitive that outlives the call.
   int64_t (*scratch_bytes)(const NodeSpec&, const CpuContext&);
   std::unique_ptr<Kernel> (*create)(const NodeSpec&, const CpuContext&);
+  /// The end of its rates' names, where its speed is not that of the op's other kernels.
+  const char* rate = "";
 };
 
 /// Why the kernel does not take the node: its types, or what `accepts` says; empty where it does.

@@ -68,11 +68,15 @@ std::string rate_kind(const NodeSpec& spec) {
   for (const InputTypes::Given& type : spec.inputs) {
     if (!type || !is_half(type->dtype)) continue;
     if (kind.ends_with(to_string(type->dtype))) return kind;
-    kind += kind.find('.') == std::string::npos ? '.' : '_';
-    kind += kHalfKind;
-    return kind;
+    return with_suffix(std::move(kind), kHalfKind);
   }
   return kind;
+}
+
+std::string with_suffix(std::string kind, std::string_view suffix) {
+  if (suffix.empty()) return kind;
+  kind += kind.find('.') == std::string::npos ? '.' : '_';
+  return kind += suffix;
 }
 
 MachineProfile default_profile() {

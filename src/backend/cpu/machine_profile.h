@@ -52,6 +52,8 @@ struct MachineProfile {
 /// input is in 16 bits where that does not.
 inline constexpr std::string_view kHalfKind = "half";
 [[nodiscard]] std::string rate_kind(const NodeSpec& spec);
+/// The name of a rate with a word more: ".word" after the name of an op, else "_word".
+[[nodiscard]] std::string with_suffix(std::string kind, std::string_view suffix);
 
 /// Built-in rates of an ordinary machine, for tests and where measuring is not wanted.
 [[nodiscard]] MachineProfile default_profile();

@@ -251,7 +251,7 @@ void measure(const Backend& backend, int threads, Pool& pool, const ProbedNode& 
   round.write_back = timed(drive_outputs_out);
   round.nothing_to_write = timed(drive_outputs_out);
   runs.rounds.push_back(round);
-  runs.kind = rate_kind(spec);
+  runs.kind = choice.rate;
   runs.cost = (*spec.op->cost)({spec.inputs, spec.outputs, spec.attrs});
 }
 

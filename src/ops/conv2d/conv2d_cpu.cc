@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernels of conv2d and its gradients, best first:
+//   winograd:conv2d windows of 3 x 3 in 16 products a tile in place of 36 (conv2d_winograd_cpu.h)
 //   onednn:conv2d   oneDNN's direct kernels. Weights change between PyTorch's layout and the
 //                   kernel's own in scratch; activations stay channels-last. Operands of bf16
 //                   where the processor multiplies them; sums are f32.
@@ -326,12 +327,14 @@ std::unique_ptr<Kernel> plain_create(const NodeSpec& spec, const CpuContext& con
 
 std::span<const CpuKernelDef> conv2d_cpu_kernels() {
   static const CpuKernelDef kernels[] = {
+      winograd_convolution("conv2d", "winograd:conv2d"),
       {"conv2d", "onednn:conv2d", "f32 f32 f32 -> f32", onednn_accepts, onednn_scratch,
        onednn_create},
       {"conv2d", "onednn:conv2d", "bf16 bf16 f32 -> bf16", onednn_accepts, onednn_scratch,
        onednn_create},
       simd_convolution("conv2d", "simd:conv2d"),
       {"conv2d", "plain:conv2d", "f32 f32 f32 -> f32", always, no_scratch, plain_create},
+      winograd_convolution("conv2d_grad_input", "winograd:conv2d_grad_input"),
       {"conv2d_grad_input", "onednn:conv2d_grad_input", "f32 f32 -> f32", onednn_accepts,
        onednn_scratch, onednn_create},
       {"conv2d_grad_input", "onednn:conv2d_grad_input", "bf16 bf16 -> bf16", onednn_accepts,
@@ -339,6 +342,7 @@ std::span<const CpuKernelDef> conv2d_cpu_kernels() {
       simd_convolution("conv2d_grad_input", "simd:conv2d_grad_input"),
       {"conv2d_grad_input", "plain:conv2d_grad_input", "f32 f32 -> f32", always, no_scratch,
        plain_create},
+      winograd_convolution("conv2d_grad_weight", "winograd:conv2d_grad_weight"),
       {"conv2d_grad_weight", "onednn:conv2d_grad_weight", "f32 f32 -> f32", onednn_accepts,
        onednn_scratch, onednn_create},
       {"conv2d_grad_weight", "onednn:conv2d_grad_weight", "bf16 bf16 -> f32", onednn_accepts,

@@ -63,6 +63,8 @@ template <class T>
   return {};
 }
 
+/// The kernel "winograd:..." of one of the three ops.
+[[nodiscard]] CpuKernelDef winograd_convolution(const char* op, const char* kernel);
 /// The kernel "simd:..." of one of the three ops: products of our own.
 [[nodiscard]] CpuKernelDef simd_convolution(const char* op, const char* kernel);
 

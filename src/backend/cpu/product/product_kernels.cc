@@ -248,6 +248,7 @@ class PartRun {
     for (int64_t s = 0; s < strips.count; ++s) {
       range = {range.end, range.end + strips.height(s)};
       tile.a = a_ + (range.begin - rows.begin) * (spec_.transpose_a ? depth : a_row_);
+      tile.a_step = strips.height(s);
       const RunTile run = s < strips.higher ? high : low;
       if (tile.next != nullptr) tile.next = next + s * tile.next_step * depth;
       if (spec_.holds_tiles) {

@@ -30,6 +30,7 @@ struct TileArgs {
   int64_t k = 0;
   const float* a = nullptr;
   int64_t a_row = 0;
+  int64_t a_step = 0;  // of a strip: from one k to the next
   const float* b = nullptr;
   int64_t b_stride = 0;
   float* c = nullptr;
@@ -39,7 +40,8 @@ struct TileArgs {
 };
 
 /// c[i, j] (+)= sum over k of a[i, k] b[k, j] for kRows rows and kVectors vectors of columns.
-/// kLoads: c is loaded first. kStrip: a is a strip of (k, kRows), else its rows lie a_row apart.
+/// kLoads: c is loaded first. kStrip: the kRows elements of a for a k lie side by side, a_step
+/// behind those of the k before; else its rows lie a_row apart.
 /// kFetches: brings `next` nearer.
 template <int kRows, int kVectors, bool kLoads, bool kStrip, bool kFetches>
 void run_tile(const TileArgs& args) {
@@ -59,7 +61,7 @@ void run_tile(const TileArgs& args) {
   [[maybe_unused]] const float* next = args.next;
   const int64_t b_stride = args.b_stride;
   const int64_t a_row = kStrip ? 1 : args.a_row;
-  constexpr int64_t kNext = kStrip ? kRows : 1;
+  const int64_t a_step = kStrip ? args.a_step : 1;
   HWY_UNROLL(4)
   for (int64_t k = args.k; k > 0; --k) {
     if constexpr (kFetches) {
@@ -73,7 +75,7 @@ void run_tile(const TileArgs& args) {
       for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(factor, columns[v], sums[i][v]);
     }
     b += b_stride;
-    a += kNext;
+    a += a_step;
   }
   for (int i = 0; i < kRows; ++i) {
     for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, c + i * c_stride + v * lanes);
