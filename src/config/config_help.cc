@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Help for the terminal and docs/configuration.md, both from the option table.
 #include <algorithm>
-#include <sstream>
 #include <string>
 
+#include "base/pieces.h"
 #include "config/option.h"
 #include "snug/config.h"
 
@@ -64,16 +64,15 @@ alone.
 
 // Words of `text` in lines of at most `columns`, each behind `indent` spaces.
 std::string wrapped(const std::string& text, size_t indent, size_t columns) {
-  std::istringstream words(text);
   std::string result;
   size_t used = columns;  // forces a first line
-  for (std::string word; words >> word;) {
+  for (const std::string_view word : words_in(text)) {
     if (used + 1 + word.size() > columns) {
       if (!result.empty()) result += "\n";
-      result += std::string(indent, ' ') + word;
+      result.append(indent, ' ').append(word);
       used = indent + word.size();
     } else {
-      result += " " + word;
+      result.append(" ").append(word);
       used += 1 + word.size();
     }
   }

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 #include <utility>
 
 #include "base/check.h"
 #include "base/id_vector.h"
+#include "base/pieces.h"
 #include "base/utf8.h"
 #include "data/cache_format.h"
 #include "io/file.h"
@@ -60,11 +60,11 @@ void read_at(const io::File& file, int64_t offset, std::span<std::byte> bytes) {
 }
 
 std::vector<std::string> lines_of(const std::string& path) {
-  std::istringstream stream(io::read_all(path, kMaxNamesBytes));
+  const std::string text = io::read_all(path, kMaxNamesBytes);
   std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (!line.empty()) lines.push_back(line);
+  for (std::string_view line : lines_in(text)) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.empty()) lines.emplace_back(line);
   }
   return lines;
 }

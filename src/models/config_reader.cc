@@ -3,20 +3,17 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <unordered_map>
 
 #include "base/limits.h"
+#include "base/numbers.h"
 #include "io/json_tree.h"
 #include "nn/layers.h"
 #include "snug/error.h"
 
 namespace snug::models {
 
-std::string ConfigReader::io_number(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
+std::string ConfigReader::io_number(double value) { return digits_text(value, 6); }
 
 void ConfigReader::require_text(const std::string& key, std::string_view only,
                                 const std::string& reason) {

@@ -9,6 +9,7 @@
 
 #include "base/finite.h"
 #include "base/half.h"
+#include "base/numbers.h"
 #include "base/stop.h"
 #include "io/atomic_folder.h"
 #include "io/json_file.h"
@@ -48,7 +49,8 @@ void cast(std::span<const float> from, T (*round)(float), std::vector<std::byte>
     const T value = round(from[i]);
     if (!std::isfinite(to_f32(value)))
       throw Error(ErrorCode::numeric, name,
-                  std::to_string(from[i]) + " is too large for the type that is asked for",
+                  number_text(static_cast<double>(from[i])) +
+                      " is too large for the type that is asked for",
                   "export as bfloat16 or float32");
     std::memcpy(to.data() + i * sizeof(T), &value, sizeof(T));
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/ascii.h"
 #include "base/shell.h"
 #include "base/stop.h"
 #include "io/checkpoint_tensors.h"
@@ -32,7 +33,7 @@ std::string transformers_class(const std::string& folder) {
   if (!names || !names->is_array() || names->size() == 0) return "AutoModel";
   std::string name = names->at(0).as_string();
   const bool is_plain = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+    return ascii::is_alphanumeric(c) || c == '_';
   });
   return is_plain ? name : "AutoModel";
 }

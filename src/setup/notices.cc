@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/numbers.h"
 #include "io/file.h"
 #include "io/weight_files.h"
 #include "optim/schedule.h"
@@ -28,14 +29,18 @@ std::vector<std::string> ranges_of(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const size_t begin = name.find_first_of("0123456789");
     const size_t end = std::min(name.find_first_not_of("0123456789", begin), name.size());
-    if (begin == std::string::npos || end - begin > 9) {
+    const std::optional<int64_t> number =
+        begin == std::string::npos
+            ? std::nullopt
+            : number_in<int64_t>(std::string_view(name).substr(begin, end - begin));
+    if (!number || end - begin > 9) {
       ranges.push_back({.before = name, .after = {}, .first = -1, .last = -1});
       continue;
     }
     const Range own{.before = name.substr(0, begin),
                     .after = name.substr(end),
-                    .first = std::stoll(name.substr(begin, end - begin)),
-                    .last = std::stoll(name.substr(begin, end - begin))};
+                    .first = *number,
+                    .last = *number};
     const auto [place, is_new] = open.try_emplace(own.before + "*" + own.after, ranges.size());
     if (!is_new && ranges[place->second].last + 1 == own.first) {
       ranges[place->second].last = own.first;

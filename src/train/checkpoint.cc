@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/numbers.h"
 #include "io/atomic_folder.h"
 #include "io/checkpoint_tensors.h"
 #include "io/file.h"
@@ -101,8 +102,8 @@ std::vector<int64_t> steps_of_archives(const RunFolder& folder) {
     const std::string digits = name.substr(kArchivePrefix.size());
     if (digits.empty() || digits.size() > kMaxStepDigits) continue;
     if (digits.find_first_not_of("0123456789") != std::string::npos) continue;
-    const int64_t step = std::stoll(digits);
-    if (name == archive_name(step)) steps.push_back(step);  // without zeros in front
+    const std::optional<int64_t> step = number_in<int64_t>(digits);
+    if (step && name == archive_name(*step)) steps.push_back(*step);  // without zeros in front
   }
   std::sort(steps.begin(), steps.end());
   return steps;
