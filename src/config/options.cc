@@ -411,7 +411,9 @@ void add_output(std::vector<Option>& all) {
                       "does not count); 0: off",
                       "evaluations"},
                      &RunConfig::early_stopping_patience, between(0, 1e6)),
-      number_option({"early_stopping_threshold", "an improvement of less than this does not count"},
+      number_option({"early_stopping_threshold",
+                     "an improvement of this much or less does not count for "
+                     "early_stopping_patience; best/ has the best all the same"},
                     &RunConfig::early_stopping_threshold, at_least(0)),
       may_change(
           switch_option({"resume",
