@@ -163,6 +163,12 @@ void add_data(std::vector<Option>& all) {
       may_change(number_option(
           {"threshold", "of the task multi_label: the score from which on a row has a label"},
           &RunConfig::threshold, between(0, 1))),
+      may_change(word_option(
+          {"span_scheme",
+           "of the task token_classification: how labels write spans; auto: as their letters, and "
+           "the rows of an evaluation, say (docs/tasks.md)"},
+          &RunConfig::span_scheme, {"auto", "IOB1", "IOB2", "BIOES", "BILOU"},
+          {{"IOBES", "BIOES"}})),
       texts_option({"class_weights",
                     "how much a row of each class counts in the loss, whose mean is weighted: "
                     "balanced (rows / (classes x rows of the class)), or a number a class in the "

@@ -24,6 +24,7 @@ Settings settings_of(const RunConfig& config) {
           .regression_loss = config.regression_loss,
           .threshold = config.threshold,
           .focal_gamma = config.focal_gamma,
+          .span_scheme = config.span_scheme,
           .chosen_by = config.metric_for_best_model};
 }
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include "base/numbers.h"
 #include "optim/loss_scale.h"
@@ -31,12 +32,15 @@ class Judge {
       : training_(training), state_(state), writer_(writer) {}
 
   /// Nothing where a signal came before the last batch.
-  [[nodiscard]] std::optional<EvalMetrics> evaluate() const {
+  [[nodiscard]] std::optional<EvalMetrics> evaluate() {
     std::optional<EvalMetrics> metrics = unless_cancelled();
     if (!metrics) return metrics;
     if (training_.options->callbacks.on_evaluation)
       training_.options->callbacks.on_evaluation(state_.step, *metrics);
     writer_.require_finite(*metrics, state_);
+    for (const std::string& note : metrics->notes) {
+      if (notes_.insert(note).second) say(*training_.options, note);
+    }
     return metrics;
   }
 
@@ -96,7 +100,8 @@ class Judge {
   Training& training_;
   TrainState& state_;
   const CheckpointWriter& writer_;
-  bool was_undefined_ = false;  // said once a run
+  bool was_undefined_ = false;   // said once a run
+  std::set<std::string> notes_;  // so are these
 };
 
 // Of images: their number.

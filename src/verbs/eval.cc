@@ -204,6 +204,7 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
                     "): the weights are finite, what the model computes from them is not",
                 "train with a lower learning_rate");
   }
+  train::say(options, metrics.notes);
   for (const MetricValue& value : metrics.values) {
     if (!std::isfinite(value.value)) train::say(options, value.text);  // why it is null
   }
