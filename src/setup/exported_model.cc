@@ -159,7 +159,8 @@ void write_exported_model(const std::string& folder, const Model& model,
         tensor.name.ends_with("embeddings.token_type_ids"))
       continue;
     const auto named = names.find(tensor.name);
-    const std::string& name = named == names.end() ? tensor.name : named->second;
+    const std::string name =
+        named == names.end() ? tensor.name.substr(files.wrapper().size()) : named->second;
     const io::TensorFile& file = files.file_of(tensor.name);
     const bool is_cast = type && is_real(tensor.dtype) && tensor.dtype != *type;
     tensors.push_back(is_cast ? cast_tensor(file, tensor, name, *type)

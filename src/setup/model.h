@@ -38,6 +38,7 @@ struct Model {
   std::vector<std::string> fresh;          // weights that start fresh although there is a folder
   std::vector<std::string> reinitialized;  // weights of that folder that start fresh all the same
   int64_t resized_from = 0;  // rows of that folder's word embeddings, where there are more now
+  std::string wrapper;       // left out of the names in the folder: "module."
   std::vector<std::string> unused;         // tensors of the folder that the model does not read
   int64_t header_bytes = 0;                // of that folder's files and the adapters'
   data::LabelRule label_rule;              // how labels of data become ids

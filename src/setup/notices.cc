@@ -73,6 +73,12 @@ std::string kept_notice(const Model& model) {
                                  : model.kept_keys + ", as in training (" + model.config_file + ")";
 }
 
+std::string wrapper_notice(const Model& model) {
+  if (model.wrapper.empty()) return {};
+  return "names of weights in " + model.weights_folder + " are read without '" + model.wrapper +
+         "', which a wrapper put before each";
+}
+
 std::string unused_notice(const Model& model) {
   if (model.unused.empty()) return {};
   return "not used of " + model.weights_folder + ": " + joined(model.unused, kListed);
@@ -92,7 +98,9 @@ std::vector<std::string> model_notices(const Model& model) {
     notices.push_back("fresh weights by reinit_layers: " + joined(ranges, ranges.size()));
   }
   for (const std::string& name : model.fresh) notices.push_back("fresh weights for " + name);
-  if (const std::string notice = unused_notice(model); !notice.empty()) notices.push_back(notice);
+  for (const std::string& notice : {wrapper_notice(model), unused_notice(model)}) {
+    if (!notice.empty()) notices.push_back(notice);
+  }
   if (!model.weights_folder.empty()) {
     const std::vector<std::string> entries = io::weight_entries(model.weights_folder);
     if (entries.size() > 1)

@@ -311,6 +311,7 @@ void read_weights(const RunConfig& config, Model& model) {
     }
     model.fresh = std::move(match.fresh);
     model.unused = std::move(match.unused);
+    model.wrapper = std::move(match.wrapper);
     model.beside = std::move(match.beside);
     model.header_bytes = match.header_bytes;
     if (match.has_head && config.fresh_head) {
