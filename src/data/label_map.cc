@@ -37,9 +37,22 @@ bool all_below(const std::vector<int64_t>& ids, size_t limit) {
                      [limit](int64_t id) { return id >= 0 && id < static_cast<int64_t>(limit); });
 }
 
-std::optional<LabelMap> match(const std::vector<std::string>& model, const DataLabels& data) {
+Error ambiguous_label(const std::string& where, std::string_view label, const Labels& model) {
+  std::string ids;
+  for (int32_t id = 0; id < model.size(); ++id) {
+    if (model.name(id) == label) ids += (ids.empty() ? "" : ", ") + std::to_string(id);
+  }
+  return {
+      ErrorCode::bad_data, where,
+      "the label '" + std::string(label) + "' is the name of several classes of the model: " + ids,
+      "give ids from 0 to " + std::to_string(model.size() - 1) + " as labels in the whole file"};
+}
+
+std::optional<LabelMap> match(const std::vector<std::string>& model, const DataLabels& data,
+                              const std::string& where) {
   LabelMap map{.labels = Labels::from_names(model), .source = LabelSource::names};
   for (const std::string& name : data.names) {
+    if (map.labels.is_repeated(name)) throw ambiguous_label(where, name, map.labels);
     if (const auto id = map.labels.find(name)) map.id_of.push_back(*id);
   }
   if (map.id_of.size() == data.names.size()) return map;
@@ -130,7 +143,7 @@ LabelMap map_labels(const LabelRule& rule, const DataLabels& data, const std::st
       rule.count > 0 && rule.count != static_cast<int64_t>(rule.model.size());
   const bool binds = rule.is_trained || (!are_only_ids(rule.model) && !asks_for_others);
   if (!rule.model.empty() && binds) {
-    if (std::optional<LabelMap> map = match(rule.model, data)) return *std::move(map);
+    if (std::optional<LabelMap> map = match(rule.model, data, where)) return *std::move(map);
     if (rule.is_trained)
       throw unlike_trained(where, data.names, rule.model,
                            ", or set fresh_head to train a new head for the labels of the data");
@@ -142,6 +155,7 @@ LabelLookup::LabelLookup(const Labels& model)
     : model_(&model), takes_ids_(takes_ids(model.names())) {}
 
 std::optional<int32_t> LabelLookup::find(std::string_view label, const std::string& where) {
+  if (model_->is_repeated(label)) throw ambiguous_label(where, label, *model_);
   std::optional<int32_t> id = model_->find(label);
   LabelSource source = LabelSource::names;
   if (!id && takes_ids_) {

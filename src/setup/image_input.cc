@@ -41,8 +41,9 @@ Json images_json(const std::string& file, const data::ImageFile& images) {
                {"rows", images.rows()},
                {"image", {data::kCifarSide, data::kCifarSide, data::kCifarChannels}}};
   json["labels"] = Json::object();
+  const std::vector<std::string> names = data::told_apart(images.labels().names());
   for (size_t i = 0; i < images.label_counts().size(); ++i)
-    json["labels"][images.labels().name(static_cast<int32_t>(i))] = images.label_counts()[i];
+    json["labels"][names[i]] = images.label_counts()[i];
   return json;
 }
 

@@ -57,7 +57,7 @@ struct Model {
   [[nodiscard]] InitRule init_rule(const std::string& parameter, const Shape& shape) const;
   /// Of all labels: LABEL_0, LABEL_1, ... where the file names none.
   [[nodiscard]] std::vector<std::string> label_names() const;
-  [[nodiscard]] tasks::Context task_context() const { return {labels, settings}; }
+  [[nodiscard]] tasks::Context task_context() const { return {data::told_apart(labels), settings}; }
   /// After a change of `config`: refuses sizes that cannot be, and reads `traits` anew.
   void check_sizes();
 };
