@@ -130,7 +130,7 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
     target.record(name, sha256);
     return sha256;
   };
-  target.write("config.json", model.config_json());
+  target.write(model.lora.is_on() ? kAdaptedModelConfig : "config.json", model.config_json());
   input_of(model).write_folder(model, tokenizer, session.has_input(models::kTokenTypeIds), target);
   if (model.lora.is_on()) target.write(kAdapterConfig, adapter_config_json(model, session));
   std::string sha256 = write_tensors(weights_file(model), weights, notes);
