@@ -101,6 +101,7 @@ struct RunConfig {
   std::string validation_file;
   std::string test_file;
   std::string text_column = "text";
+  std::string delimiter = "auto";
   std::string text_pair_column;  // empty: none
   std::string label_column = "label";
   std::string weight_column;  // empty: every row counts the same

@@ -186,6 +186,18 @@ void add_data(std::vector<Option>& all) {
                                &RunConfig::validation_file, true)),
       may_change(text_option({"test_file", "rows for the eval and predict verbs"},
                              &RunConfig::test_file, true)),
+      word_option(
+          {"delimiter",
+           "what stands between the fields of .csv and .tsv; auto: the comma or the tab, or "
+           "of comma, semicolon, tab and bar the first under which the header has "
+           "text_column"},
+          &RunConfig::delimiter, {"auto", "comma", "semicolon", "tab", "bar"},
+          {{",", "comma"},
+           {";", "semicolon"},
+           {"\t", "tab"},
+           {"\\t", "tab"},
+           {"|", "bar"},
+           {"pipe", "bar"}}),
       text_option({"text_column", "column or field of the text"}, &RunConfig::text_column, false),
       text_option({"text_pair_column", "column of the second text; empty: none"},
                   &RunConfig::text_pair_column, true),

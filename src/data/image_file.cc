@@ -74,11 +74,11 @@ void check_name(const std::vector<std::string>& names, size_t i, const std::stri
   const std::string where = file + ":" + std::to_string(i + 1);
   if (first_invalid_utf8(names[i]) || names[i].find('\0') != std::string::npos)
     throw Error(ErrorCode::bad_data, where, "the name of a class is not UTF-8 without NUL",
-                "convert the file, for example with iconv, or remove it: classes are numbers then");
+                std::string(kToUtf8) + ", or remove the file: classes are numbers then");
   const auto first = std::find(names.begin(), names.end(), names[i]);
   if (static_cast<size_t>(first - names.begin()) != i)
     throw Error(ErrorCode::bad_data, where, "the class '" + names[i] + "' stands twice",
-                "write one name a line");
+                "give each class a name of its own, or remove the file: classes are numbers then");
 }
 
 // Numbers where there is no file of names.

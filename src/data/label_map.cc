@@ -88,9 +88,20 @@ LabelMap from_data(const LabelRule& rule, const DataLabels& data) {
   return map;
 }
 
+/// Data sets for competitions say so that the labels are kept back.
+bool are_kept_back(const std::vector<std::string>& data) {
+  return data.size() == 1 && data[0] == "-1";
+}
+
+Error labels_kept_back(const std::string& where) {
+  return {ErrorCode::bad_data, where, "every label is -1, which stands for none",
+          "give a file whose rows have labels; snug predict needs none"};
+}
+
 /// `hint`: what else helps.
 Error unlike_trained(const std::string& where, const std::vector<std::string>& data,
                      const std::vector<std::string>& model, const std::string& hint) {
+  if (are_kept_back(data)) return labels_kept_back(where);
   const std::string last = std::to_string(model.size() - 1);
   const bool is_nameless = are_only_ids(model);
   return {ErrorCode::bad_data, where,
@@ -107,6 +118,7 @@ Error unlike_trained(const std::string& where, const std::vector<std::string>& d
 Error unlike_labels(const std::string& where, const Labels& data, const Labels& known,
                     bool is_trained) {
   if (is_trained) return unlike_trained(where, data.names(), known.names(), "");
+  if (are_kept_back(data.names())) return labels_kept_back(where);
   return {ErrorCode::bad_data, where,
           "the labels of the data are " + list_labels(data.names()) +
               "; those of the training data are " + list_labels(known.names()) +

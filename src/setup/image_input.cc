@@ -58,10 +58,10 @@ class ImageInput final : public Input {
  public:
   [[nodiscard]] std::string reads() const override { return "reads images"; }
   [[nodiscard]] std::span<const char* const> foreign_keys() const override {
-    static constexpr const char* kKeys[] = {
-        "tokenizer",        "tokenizer_kind", "vocab_size",     "text_column",
-        "text_pair_column", "label_column",   "max_seq_length", "group_by_length",
-        "weight_column",    "overlong",       "stride"};
+    static constexpr const char* kKeys[] = {"tokenizer",     "tokenizer_kind", "vocab_size",
+                                            "text_column",   "delimiter",      "text_pair_column",
+                                            "label_column",  "max_seq_length", "group_by_length",
+                                            "weight_column", "overlong",       "stride"};
     return kKeys;
   }
   void read_folder(const std::string& folder, Model& model) const override {
