@@ -38,7 +38,7 @@ every verb; a verb takes the keys it needs.
 
 | form | meaning |
 |---|---|
-| `900MiB`, `2GiB`, `1.5GB` | that amount; 1 KiB = 1024 bytes, 1 KB = 1000 bytes |
+| `900MiB`, `2GiB`, `1.5GB` | that amount; 1 KiB = 1 Ki = 1024 bytes, 1 KB = 1 K = 1000 bytes, in any case (a letter alone means 1024 to some programs; read so, a budget is never more than was meant) |
 | `1073741824` | bytes |
 | `60%` | that share of what `auto` sees |
 | `-512MiB` | all that `auto` sees but this amount |
