@@ -22,7 +22,7 @@ step() { printf '\n== %s\n' "$*"; }
 extra=()
 [ "$all" -eq 0 ] || extra=(clang arm)
 tools/install_packages.sh "${extra[@]}"
-step "rules: includes, families, tasks, traps, files, sizes, format"
+step "rules: includes, families, tasks, traps, files, numbers, sizes, format"
 python3 tools/check_includes.py
 python3 tools/check_families.py
 python3 tools/check_tasks.py
@@ -30,6 +30,8 @@ python3 tools/check_traps.py
 python3 tests/mutants/run_mutants.py --list
 python3 tools/check_files.py --test
 python3 tools/check_files.py
+python3 tools/check_numbers.py --test
+python3 tools/check_numbers.py
 python3 tools/check_sizes.py
 tools/check_format.sh
 

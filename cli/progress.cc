@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "progress.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,20 +18,14 @@ constexpr std::chrono::milliseconds kTerminalInterval{100};
 constexpr std::chrono::seconds kLogInterval{30};
 constexpr std::chrono::seconds kPhaseInterval{5};  // of lines that say another phase
 
-std::string percent_of(double share) {
-  char text[16];
-  std::snprintf(text, sizeof text, "%3.0f %%", 100 * share);
-  return text;
+std::string remaining(double seconds) {
+  return seconds < 90 ? fmt::format("{:.0f} s left", seconds)
+                      : fmt::format("{:.0f} min left", seconds / 60);
 }
 
-std::string remaining(double seconds) {
-  char text[32];
-  if (seconds < 90) {
-    std::snprintf(text, sizeof text, "%.0f s left", seconds);
-  } else {
-    std::snprintf(text, sizeof text, "%.0f min left", seconds / 60);
-  }
-  return text;
+void write(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
 }
 
 }  // namespace
@@ -45,8 +40,7 @@ void ProgressReporter::clear() {
 
 void ProgressReporter::line(const std::string& text) {
   clear();
-  std::fprintf(stderr, "%s\n", wrapped(text, terminal_columns(STDERR_FILENO)).c_str());
-  std::fflush(stderr);
+  write(wrapped(text, terminal_columns(STDERR_FILENO)) + "\n");
 }
 
 void ProgressReporter::show(const Progress& progress) {
@@ -81,21 +75,19 @@ void ProgressReporter::show(const Progress& progress) {
                      static_cast<double>(progress.total - progress.done));
   }
   if (!is_terminal_) {
-    std::fprintf(stderr, "%s: %.0f %% %s %s\n", name.c_str(), 100 * share, rest.c_str(),
-                 note_.c_str());
-    std::fflush(stderr);
+    write(fmt::format("{}: {:.0f} % {} {}\n", name, 100 * share, rest, note_));
     return;
   }
   // The cursor stays on the line: one column less than the terminal has.
   const int columns = terminal_columns(STDERR_FILENO) - 1;
-  const std::string numbers = fitted({percent_of(share), rest, note_}, columns / 2);
+  const std::string numbers =
+      fitted({fmt::format("{:3.0f} %", 100 * share), rest, note_}, columns / 2);
   const int room = columns - static_cast<int>(numbers.size()) - 2;
   const std::string stage = shortened(name, std::max(room - kShortestBar, 1));
   const int width = std::clamp(room - static_cast<int>(stage.size()), 0, kBarWidth);
   std::string bar;
   for (int i = 0; i < width; ++i) bar += i < static_cast<int>(share * width) ? "█" : "░";
-  std::fprintf(stderr, "\r\033[K%s %s %s", stage.c_str(), bar.c_str(), numbers.c_str());
-  std::fflush(stderr);
+  write("\r\033[K" + stage + " " + bar + " " + numbers);
   has_bar_ = true;
   if (is_end) clear();
 }

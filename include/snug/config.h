@@ -92,6 +92,7 @@ struct RunConfig {
   std::string task = "auto";
   std::string regression_loss = "mse";
   double threshold = 0.5;
+  std::string span_scheme = "auto";
   std::vector<std::string> class_weights;  // empty: none; "balanced"; a number a label, by id
   double focal_gamma = 0;                  // 0: cross-entropy as it is
 
@@ -100,6 +101,7 @@ struct RunConfig {
   std::string validation_file;
   std::string test_file;
   std::string text_column = "text";
+  std::string delimiter = "auto";
   std::string text_pair_column;  // empty: none
   std::string label_column = "label";
   std::string weight_column;  // empty: every row counts the same

@@ -69,6 +69,9 @@ struct EvalMetrics {
   double loss = 0;
   std::vector<MetricValue> values;  // those of the task, in its order
   std::vector<ClassScore> classes;  // of tasks that tell labels apart
+  /// What is no number, by name: {"span_scheme", "IOB1"}.
+  std::vector<std::pair<std::string, std::string>> words = {};
+  std::vector<std::string> notes = {};  // how they are meant, for a terminal
   /// The loss, or one of `values`; nothing where there is none of that name.
   [[nodiscard]] std::optional<double> find(std::string_view name) const;
 };

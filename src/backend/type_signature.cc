@@ -2,22 +2,21 @@
 #include "backend/type_signature.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "base/check.h"
+#include "base/pieces.h"
 #include "graph/op_def.h"
 
 namespace snug {
 namespace {
 
-std::vector<DType> types_of(const std::string& words) {
+std::vector<DType> types_of(std::string_view words) {
   std::vector<DType> types;
   if (words == "*") return types;
   if (words == "weight") return {DType::f32, DType::bf16, DType::bf16x8};
-  std::istringstream stream(words);
-  for (std::string word; std::getline(stream, word, '|');) {
+  for (const std::string_view word : pieces_in(words, '|')) {
     const auto type = dtype_of(word);
-    SNUG_CHECK(type.has_value(), "no element type '" + word + "'");
+    SNUG_CHECK(type.has_value(), "no element type '" + std::string(word) + "'");
     types.push_back(*type);
   }
   SNUG_CHECK(!types.empty(), "a signature without types");
@@ -39,9 +38,8 @@ bool takes(const std::vector<DType>& types, DType type) {
 
 TypeSignature::TypeSignature(std::string_view text) {
   constexpr std::string_view kRepeats = "...";
-  std::istringstream stream{std::string(text)};
   std::vector<Types>* side = &inputs_;
-  for (std::string word; stream >> word;) {
+  for (std::string_view word : words_in(text)) {
     SNUG_CHECK(!is_repeated_ || side == &outputs_ || word == "->", std::string(text));
     if (word == "->") {
       SNUG_CHECK(side == &inputs_, std::string(text));
@@ -51,7 +49,7 @@ TypeSignature::TypeSignature(std::string_view text) {
     if (word.ends_with(kRepeats)) {
       SNUG_CHECK(side == &inputs_, std::string(text));
       is_repeated_ = true;
-      word.resize(word.size() - kRepeats.size());
+      word.remove_suffix(kRepeats.size());
     }
     side->push_back(types_of(word));
   }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -12,6 +15,7 @@
 #include "base/id_vector.h"
 #include "base/numbers.h"
 #include "base/philox.h"
+#include "base/pieces.h"
 #include "base/printable.h"
 #include "base/shared_text.h"
 #include "base/shell.h"
@@ -132,7 +136,7 @@ TEST(Units, a_budget_that_is_printed_is_enough_when_typed) {
         << text;
   }
   EXPECT_TRUE(is_byte_unit("MiB") && is_byte_unit("GB"));
-  EXPECT_FALSE(is_byte_unit("") || is_byte_unit("mib") || is_byte_unit("7"));
+  EXPECT_FALSE(is_byte_unit("") || is_byte_unit("bit") || is_byte_unit("7"));
 }
 
 TEST(Numbers, Their_text_is_the_shortest_and_a_NaN_has_no_sign) {
@@ -145,6 +149,37 @@ TEST(Numbers, Their_text_is_the_shortest_and_a_NaN_has_no_sign) {
     EXPECT_FALSE(std::signbit(plain_nan(nan)));
   }
   EXPECT_EQ(plain_nan(-1), -1);
+}
+
+TEST(Numbers, Digits_are_those_of_printf_and_nothing_is_minus_zero) {
+  for (const double value :
+       {0.0, 1.0, 0.125, 2.5, 1234567.875, 1e-7, 9.995, -3.14159, 1e300, 5e-324}) {
+    for (const int digits : {0, 1, 4, 17}) {
+      std::array<char, 400> text{};
+      std::snprintf(text.data(), text.size(), "%.*f", digits, value);
+      EXPECT_EQ(fixed_text(value, digits),
+                std::string_view(text.data()).find_first_not_of("-0.") == std::string_view::npos &&
+                        text[0] == '-'
+                    ? text.data() + 1
+                    : text.data());
+      std::snprintf(text.data(), text.size(), "%.*g", std::max(digits, 1), value);
+      EXPECT_EQ(digits_text(value, std::max(digits, 1)), text.data());
+    }
+  }
+  EXPECT_EQ(fixed_text(-0.0004, 3), "0.000");
+  EXPECT_EQ(fixed_text(-0.0006, 3), "-0.001");
+  EXPECT_EQ(fixed_text(-std::nan(""), 2), "nan");
+  EXPECT_EQ(hex_text(0x0A, 2), "0a");
+  EXPECT_EQ(hex_text(0xBEEF, 2, true), "BEEF");
+}
+
+TEST(Pieces, of_a_text) {
+  const std::string text = " one\ttwo\r\n\nthree ";
+  EXPECT_EQ(words_in(text), (std::vector<std::string_view>{"one", "two", "three"}));
+  EXPECT_EQ(lines_in(text), (std::vector<std::string_view>{" one\ttwo\r", "", "three "}));
+  const std::string list = "a,,b,";
+  EXPECT_EQ(pieces_in(list, ','), (std::vector<std::string_view>{"a", "", "b"}));
+  EXPECT_TRUE(words_in(std::string_view()).empty() && lines_in(std::string_view()).empty());
 }
 
 TEST(Stop, Scopes_of_a_thread_add_up_and_end) {
@@ -179,7 +214,20 @@ TEST(Units, bytes_read_and_print) {
   EXPECT_EQ(parse_bytes("1.5GiB", "memory"), 3ll << 29);
   EXPECT_EQ(parse_bytes("4096", "memory"), 4096);
   EXPECT_EQ(format_bytes(1536), "1.50 KiB");
-  for (const char* bad : {"", "MiB", "12 parsecs", "-5MiB", "nan", "1e30GiB"}) {
+  // As other programs write them; a letter alone is never more than any of them means.
+  for (const auto& [text, bytes] : {std::pair<const char*, int64_t>{"2G", 2'000'000'000},
+                                    {"2GB", 2'000'000'000},
+                                    {"2gb", 2'000'000'000},
+                                    {"2Gi", int64_t{2} << 30},
+                                    {"2 gib", int64_t{2} << 30},
+                                    {"512m", 512'000'000},
+                                    {"512mi", int64_t{512} << 20},
+                                    {"1.5k", 1500},
+                                    {"1T", 1'000'000'000'000},
+                                    {"7b", 7}})
+    EXPECT_EQ(parse_bytes(text, "memory"), bytes) << text;
+  for (const char* bad :
+       {"", "MiB", "12 parsecs", "-5MiB", "nan", "1e30GiB", "2i", "2GiBi", "2bb", "2P", "2GG"}) {
     try {
       (void)parse_bytes(bad, "memory");
       ADD_FAILURE() << bad;

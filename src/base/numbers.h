@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers in texts of users and files, and as text.
+// Numbers in texts of users and files, and as text; whatever locale the host has set.
 #pragma once
 
 #include <charconv>
@@ -27,5 +27,11 @@ template <class T>
 }
 /// Shortest text that reads back to the same double; whole numbers in full: 100000, not 1e+05.
 [[nodiscard]] std::string number_text(double value);
+/// So many digits behind the point, as printf's %.Nf. What rounds to zero has no sign.
+[[nodiscard]] std::string fixed_text(double value, int digits);
+/// So many digits that count, as printf's %.Ng.
+[[nodiscard]] std::string digits_text(double value, int digits);
+/// At least so many digits, of base 16 in capitals or not.
+[[nodiscard]] std::string hex_text(unsigned value, size_t digits, bool in_capitals = false);
 
 }  // namespace snug

@@ -4,17 +4,16 @@
 #include <dlfcn.h>
 #include <omp.h>
 
-#include <cctype>
 #include <cstdlib>
 #include <string>
+
+#include "base/ascii.h"
 
 namespace snug {
 
 bool openmp_spins() {
   const char* policy = std::getenv("OMP_WAIT_POLICY");
-  std::string lower = policy == nullptr ? "" : policy;
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (lower == "passive") return false;
+  if (ascii::lowered(policy == nullptr ? "" : policy) == "passive") return false;
   Dl_info info{};
   if (dladdr(reinterpret_cast<void*>(&omp_get_thread_num), &info) == 0 || info.dli_fname == nullptr)
     return false;

@@ -2,15 +2,16 @@
 #include "base/shell.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
+
+#include "base/ascii.h"
 
 namespace snug {
 
 std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain = "_@%+=:,./-";
   const auto is_plain = [&](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || kPlain.find(c) != kPlain.npos;
+    return ascii::is_alphanumeric(c) || kPlain.find(c) != kPlain.npos;
   };
   if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return text;
   if (text.find('\'') == text.npos) return "'" + text + "'";

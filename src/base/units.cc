@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/units.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <iterator>
-#include <utility>
+#include <optional>
 
+#include "base/ascii.h"
+#include "base/numbers.h"
 #include "snug/error.h"
 
 namespace snug {
 namespace {
 
-constexpr std::pair<std::string_view, double> kUnits[] = {{"", 1.0},
-                                                          {"B", 1.0},
-                                                          {"KiB", 1024.0},
-                                                          {"MiB", 1048576.0},
-                                                          {"GiB", 1073741824.0},
-                                                          {"TiB", 1099511627776.0},
-                                                          {"KB", 1e3},
-                                                          {"MB", 1e6},
-                                                          {"GB", 1e9},
-                                                          {"TB", 1e12}};
+constexpr std::string_view kPrefixes = "kmgt";
+
+/// Bytes in a unit in any case, with its B or without; nothing where it is none. A letter alone
+/// ("2G") is read as powers of 1000: of what programs mean by it that is the less, so a budget is
+/// never more than was meant.
+std::optional<double> bytes_in(std::string_view unit) {
+  std::string rest = ascii::lowered(std::string(unit));
+  if (rest.ends_with('b')) rest.pop_back();
+  if (rest.empty()) return 1.0;
+  const size_t prefix = kPrefixes.find(rest[0]);
+  if (prefix == kPrefixes.npos || (rest.size() > 1 && rest.substr(1) != "i")) return std::nullopt;
+  return std::pow(rest.size() > 1 ? 1024.0 : 1000.0, static_cast<double>(prefix + 1));
+}
 
 // `round` gets the value in steps of its last digit.
 template <class Round>
@@ -38,9 +40,7 @@ std::string bytes_text(int64_t bytes, Round&& round) {
   }
   const int digits = std::fabs(value) < 10 ? 2 : 1;
   const double steps = digits == 2 ? 100 : 10;
-  char text[48];
-  std::snprintf(text, sizeof text, "%.*f %s", digits, round(value * steps) / steps, names[unit]);
-  return text;
+  return fixed_text(round(value * steps) / steps, digits) + " " + names[unit];
 }
 
 }  // namespace
@@ -53,26 +53,17 @@ std::string format_bytes_up(int64_t bytes) {
   return bytes_text(bytes, [](double steps) { return std::ceil(steps); });
 }
 
-bool is_byte_unit(std::string_view word) {
-  return !word.empty() && std::any_of(std::begin(kUnits), std::end(kUnits),
-                                      [&](const auto& unit) { return unit.first == word; });
-}
+bool is_byte_unit(std::string_view word) { return !word.empty() && bytes_in(word).has_value(); }
 
 std::string format_seconds(double seconds) {
-  char text[48];
-  if (seconds < 1.0) {
-    std::snprintf(text, sizeof text, "%.1f ms", seconds * 1e3);
-  } else if (seconds < 60.0) {
-    std::snprintf(text, sizeof text, "%.1f s", seconds);
-  } else {
-    const auto whole = static_cast<long long>(std::llround(seconds));
-    if (whole < 3600) {
-      std::snprintf(text, sizeof text, "%lld min %02lld s", whole / 60, whole % 60);
-    } else {
-      std::snprintf(text, sizeof text, "%lld h %02lld min", whole / 3600, whole % 3600 / 60);
-    }
-  }
-  return text;
+  if (seconds < 1.0) return fixed_text(seconds * 1e3, 1) + " ms";
+  if (seconds < 60.0) return fixed_text(seconds, 1) + " s";
+  const int64_t whole = std::llround(seconds);
+  const auto two_digits = [](int64_t value) {
+    return (value < 10 ? "0" : "") + std::to_string(value);
+  };
+  if (whole < 3600) return std::to_string(whole / 60) + " min " + two_digits(whole % 60) + " s";
+  return std::to_string(whole / 3600) + " h " + two_digits(whole % 3600 / 60) + " min";
 }
 
 int64_t parse_bytes(std::string_view text, std::string_view key) {
@@ -80,14 +71,12 @@ int64_t parse_bytes(std::string_view text, std::string_view key) {
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
-  for (const auto& [name, scale] : kUnits) {
-    if (status == std::errc() && unit == name && value >= 0 && value * scale < 9e18) {
-      return static_cast<int64_t>(value * scale);
-    }
-  }
+  const std::optional<double> scale = bytes_in(unit);
+  if (status == std::errc() && scale && value >= 0 && value * *scale < 9e18)
+    return static_cast<int64_t>(value * *scale);
   throw Error(ErrorCode::bad_config, std::string(key),
               "'" + std::string(text) + "' is not a number of bytes",
-              "write for example 900MiB, 2GiB, 1.5GB or 1073741824");
+              "write for example 900MiB, 2GiB, 1.5GB (or 1.5G: powers of 1000) or 1073741824");
 }
 
 }  // namespace snug

@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/numbers.h"
+#include "base/pieces.h"
 #include "base/units.h"
 #include "config/cores.h"
 #include "io/file.h"
@@ -28,19 +29,13 @@ struct Mount {
   std::string point;  // where it is mounted
 };
 
-std::vector<std::string> words_of(const std::string& line) {
-  std::istringstream stream(line);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
-
-bool has_item(const std::string& list, const std::string& item) {
-  return ("," + list + ",").find("," + item + ",") != std::string::npos;
+bool has_item(std::string_view list, std::string_view item) {
+  const std::vector<std::string_view> items = pieces_in(list, ',');
+  return std::find(items.begin(), items.end(), item) != items.end();
 }
 
 // mountinfo writes a space as \040 and the like.
-std::string unescape(const std::string& text) {
+std::string unescape(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
     int code = 0;
@@ -59,12 +54,11 @@ std::string unescape(const std::string& text) {
 // Finds the mount of version 2, or of version 1's controller.
 std::optional<Mount> find_mount(const std::string& mountinfo, bool is_v2,
                                 const std::string& controller) {
-  std::istringstream lines(mountinfo);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : lines_in(mountinfo)) {
     const size_t dash = line.find(" - ");
-    if (dash == std::string::npos) continue;
-    const std::vector<std::string> left = words_of(line.substr(0, dash));
-    const std::vector<std::string> right = words_of(line.substr(dash + 3));
+    if (dash == std::string_view::npos) continue;
+    const std::vector<std::string_view> left = words_in(line.substr(0, dash));
+    const std::vector<std::string_view> right = words_in(line.substr(dash + 3));
     if (left.size() < 5 || right.size() < 3) continue;
     const bool is_match =
         is_v2 ? right[0] == "cgroup2" : right[0] == "cgroup" && has_item(right[2], controller);
@@ -76,15 +70,14 @@ std::optional<Mount> find_mount(const std::string& mountinfo, bool is_v2,
 // The process's group in the hierarchy: lines are "id:controllers:/path".
 std::optional<std::string> find_group(const std::string& cgroups, bool is_v2,
                                       const std::string& controller) {
-  std::istringstream lines(cgroups);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : lines_in(cgroups)) {
     const size_t first = line.find(':');
-    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
     const bool is_match = is_v2 ? line.substr(0, first) == "0" && controllers.empty()
                                 : has_item(controllers, controller);
-    if (is_match) return line.substr(second + 1);
+    if (is_match) return std::string(line.substr(second + 1));
   }
   return std::nullopt;
 }
@@ -156,9 +149,8 @@ std::optional<MemoryLimit> limit_of(const Group& group) {
 
 // The number behind a word in a file of lines "word number ..."; 0 where there is none.
 int64_t number_after(const std::string& text, const std::string& word) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const std::vector<std::string> words = words_of(line);
+  for (const std::string_view line : lines_in(text)) {
+    const std::vector<std::string_view> words = words_in(line);
     int64_t number = 0;
     if (words.size() < 2 || words[0] != word) continue;
     (void)std::from_chars(words[1].data(), words[1].data() + words[1].size(), number);
@@ -188,21 +180,21 @@ std::optional<double> cores_of(const Group& group) {
   const auto text = [&](const char* name) {
     return read_if_there(group.folder + name).value_or(std::string());
   };
-  std::istringstream times(group.is_v2
-                               ? text("/cpu.max")
-                               : text("/cpu.cfs_quota_us") + " " + text("/cpu.cfs_period_us"));
-  double quota = 0;
-  double period = 0;
-  if (!(times >> quota >> period) || quota <= 0 || period <= 0) return std::nullopt;  // "max", -1
-  return quota / period;
+  const std::string times =
+      group.is_v2 ? text("/cpu.max") : text("/cpu.cfs_quota_us") + " " + text("/cpu.cfs_period_us");
+  const std::vector<std::string_view> words = words_in(times);
+  if (words.size() < 2) return std::nullopt;
+  const std::optional<double> quota = number_in<double>(words[0]);
+  const std::optional<double> period = number_in<double>(words[1]);
+  if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;  // "max", -1
+  return *quota / *period;
 }
 
 int64_t available_bytes(const std::string& root) {
   const std::string path = root + "/proc/meminfo";
   const std::string text = io::read_all(path, kMaxProcBytes);
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const std::vector<std::string> words = words_of(line);
+  for (const std::string_view line : lines_in(text)) {
+    const std::vector<std::string_view> words = words_in(line);
     if (words.size() < 2 || words[0] != "MemAvailable:") continue;
     int64_t kib = 0;
     const auto result = std::from_chars(words[1].data(), words[1].data() + words[1].size(), kib);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Help for the terminal and docs/configuration.md, both from the option table.
 #include <algorithm>
-#include <sstream>
 #include <string>
 
+#include "base/pieces.h"
 #include "config/option.h"
 #include "snug/config.h"
 
@@ -38,7 +38,7 @@ every verb; a verb takes the keys it needs.
 
 | form | meaning |
 |---|---|
-| `900MiB`, `2GiB`, `1.5GB` | that amount; 1 KiB = 1024 bytes, 1 KB = 1000 bytes |
+| `900MiB`, `2GiB`, `1.5GB` | that amount; 1 KiB = 1 Ki = 1024 bytes, 1 KB = 1 K = 1000 bytes, in any case (a letter alone means 1024 to some programs; read so, a budget is never more than was meant) |
 | `1073741824` | bytes |
 | `60%` | that share of what `auto` sees |
 | `-512MiB` | all that `auto` sees but this amount |
@@ -64,16 +64,15 @@ alone.
 
 // Words of `text` in lines of at most `columns`, each behind `indent` spaces.
 std::string wrapped(const std::string& text, size_t indent, size_t columns) {
-  std::istringstream words(text);
   std::string result;
   size_t used = columns;  // forces a first line
-  for (std::string word; words >> word;) {
+  for (const std::string_view word : words_in(text)) {
     if (used + 1 + word.size() > columns) {
       if (!result.empty()) result += "\n";
-      result += std::string(indent, ' ') + word;
+      result.append(indent, ' ').append(word);
       used = indent + word.size();
     } else {
-      result += " " + word;
+      result.append(" ").append(word);
       used += 1 + word.size();
     }
   }

@@ -2,6 +2,7 @@
 // Run configurations as YAML: one flat mapping of keys to values or lists of values.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -52,8 +53,15 @@ class DocumentCounter : public YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
-bool has_one_document(const std::string& text) {
+// The parser's stream; without this it is of the locale that the host has set.
+std::istringstream plain_stream(const std::string& text) {
   std::istringstream stream(text);
+  stream.imbue(std::locale::classic());
+  return stream;
+}
+
+bool has_one_document(const std::string& text) {
+  std::istringstream stream = plain_stream(text);
   YAML::Parser parser(stream);
   DocumentCounter documents;
   while (documents.count < 2 && parser.HandleNextDocument(documents)) {
@@ -61,8 +69,19 @@ bool has_one_document(const std::string& text) {
   return documents.count < 2;
 }
 
+// The parser reads the number behind %YAML by the locale that the host has set: 1.1 and 1.2, which
+// are the same to it, become comments.
+std::string without_version(std::string text) {
+  for (size_t begin = 0; begin < text.size() && text[begin] != '-';) {
+    if (std::string_view(text).substr(begin).starts_with("%YAML 1.")) text[begin] = '#';
+    begin = std::min(text.find('\n', begin), text.size() - 1) + 1;
+  }
+  return text;
+}
+
 // The one document of the text; null where there is none.
-YAML::Node parse_document(const std::string& text, const std::string& name) {
+YAML::Node parse_document(const std::string& given, const std::string& name) {
+  const std::string text = without_version(given);
   try {
     if (!has_one_document(text)) fail(name, "the file holds several YAML documents", "keep one");
     return YAML::Load(text);

@@ -10,7 +10,8 @@
 namespace snug::config {
 
 inline constexpr std::string_view kMemoryForms =
-    "write for example 900MiB, 2GiB, 1073741824 (bytes), 60%, -512MiB (all but that) or auto";
+    "write for example 900MiB, 2GiB, 2GB (or 2G: powers of 1000), 1073741824 (bytes), 60%, -512MiB "
+    "(all but that) or auto";
 
 [[nodiscard]] std::optional<MemorySpec> try_parse_memory(std::string_view text);
 

@@ -163,6 +163,12 @@ void add_data(std::vector<Option>& all) {
       may_change(number_option(
           {"threshold", "of the task multi_label: the score from which on a row has a label"},
           &RunConfig::threshold, between(0, 1))),
+      may_change(word_option(
+          {"span_scheme",
+           "of the task token_classification: how labels write spans; auto: as their letters, and "
+           "the rows of an evaluation, say (docs/tasks.md)"},
+          &RunConfig::span_scheme, {"auto", "IOB1", "IOB2", "BIOES", "BILOU"},
+          {{"IOBES", "BIOES"}})),
       texts_option({"class_weights",
                     "how much a row of each class counts in the loss, whose mean is weighted: "
                     "balanced (rows / (classes x rows of the class)), or a number a class in the "
@@ -180,6 +186,18 @@ void add_data(std::vector<Option>& all) {
                                &RunConfig::validation_file, true)),
       may_change(text_option({"test_file", "rows for the eval and predict verbs"},
                              &RunConfig::test_file, true)),
+      word_option(
+          {"delimiter",
+           "what stands between the fields of .csv and .tsv; auto: the comma or the tab, or "
+           "of comma, semicolon, tab and bar the first under which the header has "
+           "text_column"},
+          &RunConfig::delimiter, {"auto", "comma", "semicolon", "tab", "bar"},
+          {{",", "comma"},
+           {";", "semicolon"},
+           {"\t", "tab"},
+           {"\\t", "tab"},
+           {"|", "bar"},
+           {"pipe", "bar"}}),
       text_option({"text_column", "column or field of the text"}, &RunConfig::text_column, false),
       text_option({"text_pair_column", "column of the second text; empty: none"},
                   &RunConfig::text_pair_column, true),
@@ -411,7 +429,9 @@ void add_output(std::vector<Option>& all) {
                       "does not count); 0: off",
                       "evaluations"},
                      &RunConfig::early_stopping_patience, between(0, 1e6)),
-      number_option({"early_stopping_threshold", "an improvement of less than this does not count"},
+      number_option({"early_stopping_threshold",
+                     "an improvement of this much or less does not count for "
+                     "early_stopping_patience; best/ has the best all the same"},
                     &RunConfig::early_stopping_threshold, at_least(0)),
       may_change(
           switch_option({"resume",

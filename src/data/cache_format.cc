@@ -108,6 +108,7 @@ std::string cache_key(const CacheSpec& spec, const BuildHooks& hooks) {
   append_field(text, spec.schema.text_pair_column);
   append_field(text, spec.schema.label_column);
   append_field(text, spec.schema.weight_column);
+  append_field(text, std::to_string(static_cast<int>(spec.schema.delimiter)));
   append_field(text,
                std::to_string(static_cast<int>(spec.overlong)) + "," + std::to_string(spec.stride));
   append_field(text, std::to_string(static_cast<int>(spec.bad_rows)) + "," +

@@ -12,16 +12,72 @@ namespace {
 constexpr size_t kMaxFields = 4096;
 constexpr size_t kNoColumn = SIZE_MAX;
 
+struct Delimiter {
+  char byte = ',';
+  bool has_quotes = true;
+};
+
+constexpr char kDelimiters[] = {',', ';', '\t', '|'};
+
+// The header's names; quotes around them are no part of them.
+std::vector<std::string> names_in(std::string_view header, char delimiter) {
+  std::vector<std::string> names(1);
+  bool is_quoted = false;
+  for (const char byte : header) {
+    if (byte == '"') {
+      is_quoted = !is_quoted;
+    } else if (byte == delimiter && !is_quoted) {
+      names.emplace_back();
+    } else {
+      names.back() += byte;
+    }
+  }
+  return names;
+}
+
+char delimiter_in(std::string_view header, const std::string& text_column, char usual) {
+  std::vector<char> candidates = {usual};
+  for (const char each : kDelimiters) {
+    if (each != usual) candidates.push_back(each);
+  }
+  for (const char each : candidates) {
+    const std::vector<std::string> names = names_in(header, each);
+    if (std::find(names.begin(), names.end(), text_column) != names.end()) return each;
+  }
+  const auto cuts = [&](char each) { return names_in(header, each).size() > 1; };
+  const auto found = std::find_if(candidates.begin(), candidates.end(), cuts);
+  return found == candidates.end() ? usual : *found;
+}
+
+// `usual`: the suffix's own.
+Delimiter delimiter_of(const std::string& file, const RowSchema& schema, char usual) {
+  char byte = schema.delimiter;
+  if (byte == 0) {
+    io::TextFile source(file);
+    source.begin_text();
+    std::string header;
+    // A header that is too long is refused where it is read.
+    while (header.empty() &&
+           source.read_line(header, std::min(schema.affordable_bytes, kMaxRowBytes)) ==
+               io::TextFile::Line::ok) {
+    }
+    byte = delimiter_in(header, schema.text_column, usual);
+  }
+  return {byte, usual != '\t' || byte != '\t'};
+}
+
 class DelimitedReader final : public RowReader {
  public:
-  DelimitedReader(const std::string& file, const RowSchema& schema, char delimiter, BadRowLog& log)
+  DelimitedReader(const std::string& file, const RowSchema& schema, Delimiter delimiter,
+                  BadRowLog& log)
       : source_(file),
         schema_(schema),
         delimiter_(delimiter),
         log_(log),
         csv_(source_, {.record_bytes = std::min(schema.affordable_bytes, kMaxRowBytes),
-                       .fields = kMaxFields}) {
-    source_.skip_byte_order_mark();
+                       .fields = kMaxFields,
+                       .delimiter = delimiter.byte}) {
+    source_.begin_text();
   }
 
   bool next(Row& row) override {
@@ -104,7 +160,7 @@ class DelimitedReader final : public RowReader {
   // Reads the next record that is not a blank line; false at the end of the file. After a RowError
   // the source stands at the line after the error.
   bool read_record() {
-    if (delimiter_ != ',') return read_plain();
+    if (!delimiter_.has_quotes) return read_plain();
     try {
       return csv_.next(record_);
     } catch (const io::BadRecord& bad) {
@@ -124,7 +180,7 @@ class DelimitedReader final : public RowReader {
       if (!read_row_line(source_, text_line_, schema_.affordable_bytes, place(line_))) return false;
     } while (text_line_.empty());
     for (const char byte : text_line_) {
-      if (byte == delimiter_) {
+      if (byte == delimiter_.byte) {
         end_field();
       } else {
         record_.push(byte);
@@ -143,7 +199,7 @@ class DelimitedReader final : public RowReader {
 
   io::TextFile source_;
   RowSchema schema_;
-  char delimiter_;
+  Delimiter delimiter_;
   BadRowLog& log_;
   io::CsvReader csv_;
   io::CsvRecord record_;
@@ -159,8 +215,8 @@ class DelimitedReader final : public RowReader {
 }  // namespace
 
 std::unique_ptr<RowReader> open_delimited(const std::string& file, const RowSchema& schema,
-                                          char delimiter, BadRowLog& log) {
-  return std::make_unique<DelimitedReader>(file, schema, delimiter, log);
+                                          char usual, BadRowLog& log) {
+  return std::make_unique<DelimitedReader>(file, schema, delimiter_of(file, schema, usual), log);
 }
 
 }  // namespace snug::data

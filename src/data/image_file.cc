@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 #include <utility>
 
 #include "base/check.h"
 #include "base/id_vector.h"
+#include "base/pieces.h"
 #include "base/utf8.h"
 #include "data/cache_format.h"
 #include "io/file.h"
@@ -60,11 +60,11 @@ void read_at(const io::File& file, int64_t offset, std::span<std::byte> bytes) {
 }
 
 std::vector<std::string> lines_of(const std::string& path) {
-  std::istringstream stream(io::read_all(path, kMaxNamesBytes));
+  const std::string text = io::read_all(path, kMaxNamesBytes);
   std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (!line.empty()) lines.push_back(line);
+  for (std::string_view line : lines_in(text)) {
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.empty()) lines.emplace_back(line);
   }
   return lines;
 }
@@ -74,11 +74,11 @@ void check_name(const std::vector<std::string>& names, size_t i, const std::stri
   const std::string where = file + ":" + std::to_string(i + 1);
   if (first_invalid_utf8(names[i]) || names[i].find('\0') != std::string::npos)
     throw Error(ErrorCode::bad_data, where, "the name of a class is not UTF-8 without NUL",
-                "convert the file, for example with iconv, or remove it: classes are numbers then");
+                std::string(kToUtf8) + ", or remove the file: classes are numbers then");
   const auto first = std::find(names.begin(), names.end(), names[i]);
   if (static_cast<size_t>(first - names.begin()) != i)
     throw Error(ErrorCode::bad_data, where, "the class '" + names[i] + "' stands twice",
-                "write one name a line");
+                "give each class a name of its own, or remove the file: classes are numbers then");
 }
 
 // Numbers where there is no file of names.

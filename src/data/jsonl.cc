@@ -3,10 +3,10 @@
 // of 16 MiB costs a few times its own size and never a document tree.
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <utility>
 
+#include "base/numbers.h"
 #include "base/utf8.h"
 #include "data/source.h"
 #include "io/json_events.h"
@@ -32,9 +32,7 @@ constexpr const char* kObjectHint =
 std::string whole_text(double value, const std::string& text) {
   if (std::abs(value) < 1e15) return std::to_string(static_cast<int64_t>(value));
   if (text.find_first_of(".eE") == std::string::npos) return text;
-  std::array<char, std::numeric_limits<double>::max_exponent10 + 8> digits{};
-  const int count = std::snprintf(digits.data(), digits.size(), "%.0f", value);
-  return {digits.data(), static_cast<size_t>(count)};
+  return fixed_text(value, 0);
 }
 
 // Returning false from a callback ends the parse; `problem` then says why.
@@ -230,7 +228,7 @@ class JsonlReader final : public RowReader {
  public:
   JsonlReader(const std::string& file, const RowSchema& schema, BadRowLog& log)
       : source_(file), schema_(schema), log_(log) {
-    source_.skip_byte_order_mark();
+    source_.begin_text();
   }
 
   bool next(Row& row) override {

@@ -37,9 +37,22 @@ bool all_below(const std::vector<int64_t>& ids, size_t limit) {
                      [limit](int64_t id) { return id >= 0 && id < static_cast<int64_t>(limit); });
 }
 
-std::optional<LabelMap> match(const std::vector<std::string>& model, const DataLabels& data) {
+Error ambiguous_label(const std::string& where, std::string_view label, const Labels& model) {
+  std::string ids;
+  for (int32_t id = 0; id < model.size(); ++id) {
+    if (model.name(id) == label) ids += (ids.empty() ? "" : ", ") + std::to_string(id);
+  }
+  return {
+      ErrorCode::bad_data, where,
+      "the label '" + std::string(label) + "' is the name of several classes of the model: " + ids,
+      "give ids from 0 to " + std::to_string(model.size() - 1) + " as labels in the whole file"};
+}
+
+std::optional<LabelMap> match(const std::vector<std::string>& model, const DataLabels& data,
+                              const std::string& where) {
   LabelMap map{.labels = Labels::from_names(model), .source = LabelSource::names};
   for (const std::string& name : data.names) {
+    if (map.labels.is_repeated(name)) throw ambiguous_label(where, name, map.labels);
     if (const auto id = map.labels.find(name)) map.id_of.push_back(*id);
   }
   if (map.id_of.size() == data.names.size()) return map;
@@ -75,9 +88,20 @@ LabelMap from_data(const LabelRule& rule, const DataLabels& data) {
   return map;
 }
 
+/// Data sets for competitions say so that the labels are kept back.
+bool are_kept_back(const std::vector<std::string>& data) {
+  return data.size() == 1 && data[0] == "-1";
+}
+
+Error labels_kept_back(const std::string& where) {
+  return {ErrorCode::bad_data, where, "every label is -1, which stands for none",
+          "give a file whose rows have labels; snug predict needs none"};
+}
+
 /// `hint`: what else helps.
 Error unlike_trained(const std::string& where, const std::vector<std::string>& data,
                      const std::vector<std::string>& model, const std::string& hint) {
+  if (are_kept_back(data)) return labels_kept_back(where);
   const std::string last = std::to_string(model.size() - 1);
   const bool is_nameless = are_only_ids(model);
   return {ErrorCode::bad_data, where,
@@ -94,6 +118,7 @@ Error unlike_trained(const std::string& where, const std::vector<std::string>& d
 Error unlike_labels(const std::string& where, const Labels& data, const Labels& known,
                     bool is_trained) {
   if (is_trained) return unlike_trained(where, data.names(), known.names(), "");
+  if (are_kept_back(data.names())) return labels_kept_back(where);
   return {ErrorCode::bad_data, where,
           "the labels of the data are " + list_labels(data.names()) +
               "; those of the training data are " + list_labels(known.names()) +
@@ -130,7 +155,7 @@ LabelMap map_labels(const LabelRule& rule, const DataLabels& data, const std::st
       rule.count > 0 && rule.count != static_cast<int64_t>(rule.model.size());
   const bool binds = rule.is_trained || (!are_only_ids(rule.model) && !asks_for_others);
   if (!rule.model.empty() && binds) {
-    if (std::optional<LabelMap> map = match(rule.model, data)) return *std::move(map);
+    if (std::optional<LabelMap> map = match(rule.model, data, where)) return *std::move(map);
     if (rule.is_trained)
       throw unlike_trained(where, data.names, rule.model,
                            ", or set fresh_head to train a new head for the labels of the data");
@@ -142,6 +167,7 @@ LabelLookup::LabelLookup(const Labels& model)
     : model_(&model), takes_ids_(takes_ids(model.names())) {}
 
 std::optional<int32_t> LabelLookup::find(std::string_view label, const std::string& where) {
+  if (model_->is_repeated(label)) throw ambiguous_label(where, label, *model_);
   std::optional<int32_t> id = model_->find(label);
   LabelSource source = LabelSource::names;
   if (!id && takes_ids_) {

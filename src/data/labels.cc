@@ -13,6 +13,7 @@ namespace snug::data {
 namespace {
 
 constexpr size_t kMaxContinuousLabels = 64;
+constexpr int32_t kRepeated = -1;
 
 std::optional<int64_t> as_integer(std::string_view text) { return number_in<int64_t>(text); }
 
@@ -24,18 +25,29 @@ Labels Labels::from_names(std::vector<std::string> names) {
   Labels labels;
   labels.names_ = std::move(names);
   for (size_t id = 0; id < labels.names_.size(); ++id) {
-    if (!labels.ids_.emplace(labels.names_[id], static_cast<int32_t>(id)).second) {
-      throw Error(ErrorCode::bad_config, "id2label",
-                  "the label '" + labels.names_[id] + "' occurs twice");
-    }
+    const auto [entry, is_new] = labels.ids_.emplace(labels.names_[id], static_cast<int32_t>(id));
+    if (!is_new) entry->second = kRepeated;
   }
   return labels;
 }
 
 std::optional<int32_t> Labels::find(std::string_view name) const {
   const auto found = ids_.find(name);
-  if (found == ids_.end()) return std::nullopt;
+  if (found == ids_.end() || found->second == kRepeated) return std::nullopt;
   return found->second;
+}
+
+bool Labels::is_repeated(std::string_view name) const {
+  const auto found = ids_.find(name);
+  return found != ids_.end() && found->second == kRepeated;
+}
+
+std::vector<std::string> told_apart(std::vector<std::string> names) {
+  const Labels labels = Labels::from_names(names);
+  for (size_t id = 0; id < names.size(); ++id) {
+    if (labels.is_repeated(names[id])) names[id] += " (" + std::to_string(id) + ")";
+  }
+  return names;
 }
 
 Error unseen_label(const std::string& where, std::string_view label, const KnownLabels& labels) {

@@ -22,8 +22,7 @@ inline constexpr int64_t kMaxLabelBytes = 256;
 class Labels {
  public:
   Labels() = default;
-  /// Names in id order, e.g. id2label of a config.json. Throws Error{bad_config} for a name that
-  /// occurs twice.
+  /// Names in id order, e.g. id2label of a config.json.
   [[nodiscard]] static Labels from_names(std::vector<std::string> names);
 
   [[nodiscard]] int32_t size() const { return static_cast<int32_t>(names_.size()); }
@@ -31,13 +30,19 @@ class Labels {
     return names_.at(static_cast<size_t>(id));
   }
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+  /// Nothing for a name that several ids have.
   [[nodiscard]] std::optional<int32_t> find(std::string_view name) const;
+  /// Whether several ids have the name: published models have classes of one name.
+  [[nodiscard]] bool is_repeated(std::string_view name) const;
   bool operator==(const Labels& other) const { return names_ == other.names_; }
 
  private:
   std::vector<std::string> names_;
-  std::map<std::string, int32_t, std::less<>> ids_;
+  std::map<std::string, int32_t, std::less<>> ids_;  // kRepeated: of several
 };
+
+/// The names, each that several ids have with its id behind it, "crane (2)": for results.
+[[nodiscard]] std::vector<std::string> told_apart(std::vector<std::string> names);
 
 /// What a label that is not known is told beside.
 struct KnownLabels {

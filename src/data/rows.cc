@@ -70,7 +70,12 @@ float parse_weight(std::string_view text, const std::string& column, const std::
 std::unique_ptr<RowReader> open_rows(const std::string& file, const RowSchema& schema,
                                      BadRowLog& log) {
   check_distinct(schema);
-  if (file.ends_with(".jsonl") || file.ends_with(".json")) return open_jsonl(file, schema, log);
+  if (file.ends_with(".jsonl") || file.ends_with(".json")) {
+    if (schema.delimiter != 0)
+      throw Error(ErrorCode::bad_config, "delimiter", file + " is JSON lines, which have none",
+                  "leave delimiter away");
+    return open_jsonl(file, schema, log);
+  }
   if (file.ends_with(".tsv")) return open_delimited(file, schema, '\t', log);
   if (file.ends_with(".csv")) return open_delimited(file, schema, ',', log);
   throw Error(ErrorCode::bad_config, file, "the kind of the file is unknown",

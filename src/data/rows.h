@@ -27,6 +27,7 @@ struct RowSchema {
   std::string text_pair_column{};  // empty: no pair
   std::string label_column = "label";
   std::string weight_column{};  // empty: rows have no weight
+  char delimiter = 0;           // of .csv and .tsv; 0: found in the header
   bool needs_label = true;      // false: the label column may be absent
   TextForm text_form = TextForm::text;
   int64_t affordable_bytes = kMaxRowBytes;  // of a row; more is Error{out_of_budget}, never skipped
@@ -89,8 +90,11 @@ class RowReader {
 [[nodiscard]] float parse_weight(std::string_view text, const std::string& column,
                                  const std::string& where);
 
-/// Opens a file; its suffix decides: .jsonl or .json (one object a line), .tsv (header line, no
-/// quoting), .csv (RFC 4180 with a header). `log` outlives the reader. Throws Error{io} or
+/// Opens a file; its suffix decides: .jsonl or .json (one object a line), .tsv (header line, tabs,
+/// no quoting), .csv (RFC 4180 with a header). Where the schema has no delimiter, it is the
+/// suffix's own, or of comma, semicolon, tab and bar the first under which the header has the
+/// text's column (and where none does, the one that cuts it, if the suffix's own does not). With
+/// another than the tab .tsv is read as .csv is. `log` outlives the reader. Throws Error{io} or
 /// Error{bad_config}.
 [[nodiscard]] std::unique_ptr<RowReader> open_rows(const std::string& file, const RowSchema& schema,
                                                    BadRowLog& log);

@@ -298,6 +298,50 @@ TEST(Csv, stray_quotes_are_errors_and_reading_goes_on_at_the_next_line) {
   }
 }
 
+TEST(Csv, the_header_says_what_ends_a_field) {
+  const TemporaryFolder folder;
+  const auto check = [&](const std::string& name, const std::string& text, char delimiter = 0) {
+    RowSchema schema{.delimiter = delimiter};
+    if (delimiter != 0) schema.text_column = "text|label", schema.label_column = "text;label";
+    const Read got = read(folder.write(name, text), schema);
+    ASSERT_EQ(got.rows.size(), 2u) << text;
+    EXPECT_EQ(got.rows[0].text, "a, b|c") << text;
+    EXPECT_EQ(label_of(got.rows[1]), "7") << text;
+  };
+  check("semicolon.csv", "id;text;label\n1;a, b|c;x\n2;d;7\n");
+  check("tab.csv", "text\tlabel\n\"a, b|c\"\tx\nd\t7\n");
+  check("bar.csv", "\n\"text\"|\"label\"\n\"a, b|c\"|x\nd|7\n");
+  check("semicolon.tsv", "label;text\nx;\"a, b|c\"\n7;d\n");
+  check("comma.csv", "text,label,a;b\n\"a, b|c\",x,\nd,7,\n");
+  check("given.csv", "text;label,text|label\nx,\"a, b|c\"\n7,d\n", ',');
+}
+
+TEST(Csv, the_column_that_is_missing_is_missing_among_those_of_the_header) {
+  const TemporaryFolder folder;
+  expect_error([&] { (void)read(folder.write("a.csv", "review;sentiment\na;1\n")); },
+               ErrorCode::bad_config, "the columns are: review, sentiment");
+  expect_error([&] { (void)read(folder.write("b.csv", "text;label\na;1\n"), {.delimiter = ','}); },
+               ErrorCode::bad_config, "the columns are: text;label");
+  expect_error([&] { (void)read(folder.write("c.jsonl", "{}\n"), {.delimiter = ','}); },
+               ErrorCode::bad_config, "[delimiter] ");
+}
+
+TEST(Rows, lines_may_end_with_carriage_returns_alone) {
+  const TemporaryFolder folder;
+  for (const auto& [name, text] :
+       {std::pair<std::string, std::string>{"a.csv", "text,label\r\"b\",x\rc,y"},
+        {"a.tsv", "text\tlabel\rb\tx\rc\ty\r"},
+        {"a.jsonl",
+         "\xEF\xBB\xBF{\"text\": \"b\", \"label\": \"x\"}\r{\"text\": \"c\", "
+         "\"label\": \"y\"}\r"}}) {
+    const Read got = read(folder.write(name, text));
+    ASSERT_EQ(got.rows.size(), 2u) << name;
+    EXPECT_EQ(got.rows[0].text, "b");
+    EXPECT_EQ(label_of(got.rows[1]), "y");
+    EXPECT_EQ(got.rows[1].line, name == "a.jsonl" ? 2 : 3);
+  }
+}
+
 TEST(Csv, an_open_quote_is_never_skipped) {
   const TemporaryFolder folder;
   const auto file = folder.write("a.csv", "text,label\nok,1\n\"open,2\nrow,3\n");

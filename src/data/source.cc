@@ -48,7 +48,7 @@ void check_text(std::string_view bytes, const std::string& file, int64_t line) {
     throw RowError(ErrorCode::bad_data, io::place_of(file, line),
                    std::string("invalid UTF-8: byte 0x") + kHex[byte >> 4] + kHex[byte & 15] +
                        " at offset " + std::to_string(*bad) + " of the row",
-                   "convert the file to UTF-8 (iconv -t utf-8), or set bad_rows to skip");
+                   std::string(kToUtf8) + ", or set bad_rows to skip");
   }
   if (const auto bad = bytes.find('\0'); bad != std::string_view::npos) {
     throw RowError(ErrorCode::bad_data, io::place_of(file, line),

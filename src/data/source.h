@@ -42,7 +42,7 @@ void check_cancelled(const std::atomic<bool>* cancel, const std::string& file);
 [[nodiscard]] std::unique_ptr<RowReader> open_jsonl(const std::string& file,
                                                     const RowSchema& schema, BadRowLog& log);
 [[nodiscard]] std::unique_ptr<RowReader> open_delimited(const std::string& file,
-                                                        const RowSchema& schema, char delimiter,
+                                                        const RowSchema& schema, char usual,
                                                         BadRowLog& log);
 
 }  // namespace snug::data

@@ -458,11 +458,33 @@ TEST(Labels, integers_sort_as_numbers_and_names_by_bytes) {
   for (int64_t i = 0; i < kMaxLabels; ++i) (void)finder.add("l" + std::to_string(i), "f:1");
   expect_error([&] { (void)finder.add("one more", "f:4"); }, ErrorCode::unsupported,
                "more than 16384 different labels");
+}
+
+TEST(Labels, a_name_of_several_classes_is_told_apart_by_ids) {
+  const Labels labels = Labels::from_names({"crane", "heron", "crane"});
+  EXPECT_FALSE(labels.find("crane"));
+  EXPECT_TRUE(labels.is_repeated("crane"));
+  EXPECT_EQ(labels.find("heron"), 1);
+  EXPECT_EQ(told_apart(labels.names()),
+            (std::vector<std::string>{"crane (0)", "heron", "crane (2)"}));
+  LabelLookup lookup(labels);
+  EXPECT_EQ(lookup.find("2", "f:1"), 2);
+  expect_error([&] { (void)lookup.find("crane", "f:2"); }, ErrorCode::bad_data,
+               "[f:2] the label 'crane' is the name of several classes of the model: 0, 2");
+  const LabelRule rule{.model = labels.names(), .is_trained = true};
+  EXPECT_EQ(map_labels(rule, {.names = {"heron"}, .ids = {-1}}, "f").id_of.at(0), 1);
+  EXPECT_EQ(map_labels(rule, {.names = {"0", "2"}, .ids = {0, 2}}, "f").id_of.at(1), 2);
   expect_error(
-      [] {
-        (void)Labels::from_names({"a", "b", "a"});
+      [&] {
+        (void)map_labels(rule, {.names = {"crane", "heron"}, .ids = {-1, -1}}, "f");
       },
-      ErrorCode::bad_config, "the label 'a' occurs twice");
+      ErrorCode::bad_data, "give ids from 0 to 2");
+}
+
+TEST(Labels, rows_that_are_all_minus_one_have_no_labels) {
+  const LabelRule rule{.model = {"LABEL_0", "LABEL_1"}, .is_trained = true};
+  expect_error([&] { (void)map_labels(rule, {.names = {"-1"}, .ids = {-1}}, "f"); },
+               ErrorCode::bad_data, "snug predict needs none");
 }
 
 TEST(Labels, one_unseen_in_training_is_named_with_file_and_line) {

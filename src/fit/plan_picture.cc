@@ -2,9 +2,9 @@
 #include "fit/plan_picture.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 
+#include "base/ascii.h"
 #include "base/id_vector.h"
 #include "plan/problem/peak_report.h"
 
@@ -21,9 +21,9 @@ std::string block_of(const std::string& scope) {
   for (size_t begin = 0; begin < scope.size();) {
     const size_t end = std::min(scope.find('.', begin), scope.size());
     const bool is_number =
-        end > begin && std::all_of(scope.begin() + static_cast<std::ptrdiff_t>(begin),
-                                   scope.begin() + static_cast<std::ptrdiff_t>(end),
-                                   [](unsigned char c) { return std::isdigit(c) != 0; });
+        end > begin &&
+        std::all_of(scope.begin() + static_cast<std::ptrdiff_t>(begin),
+                    scope.begin() + static_cast<std::ptrdiff_t>(end), ascii::is_digit);
     if (is_number || (++dots == 2 && scope.find_first_of("0123456789", end) == std::string::npos))
       return scope.substr(0, end);
     begin = end + 1;

@@ -111,7 +111,13 @@ std::vector<PriceRow> price_list(const RunPlanRequest& request,
     if (last != nullptr && each.is_same_as(*last)) continue;
     if (!is_chosen && !rows.empty() && each.step_seconds >= rows.back().step_seconds) continue;
     last = &each;
-    rows.push_back({.budget_bytes = round_up(each.peak_bytes, kPageBytes),
+    // Peaks of one page are one budget.
+    const int64_t budget_bytes = round_up(each.peak_bytes, kPageBytes);
+    if (!rows.empty() && rows.back().budget_bytes == budget_bytes) {
+      if (rows.back().is_chosen) continue;
+      rows.pop_back();
+    }
+    rows.push_back({.budget_bytes = budget_bytes,
                     .step_seconds = each.step_seconds,
                     .micro_batch = each.split->micro_batch,
                     .strategy = each.split->frontier->points()[each.point].strategy,

@@ -2,10 +2,9 @@
 #include "snug/attrs.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 
 #include "base/check.h"
+#include "base/numbers.h"
 
 namespace snug {
 namespace {
@@ -61,10 +60,9 @@ std::string to_string(const AttrValue& value) {
     case AttrKind::int64:
       return std::to_string(std::get<int64_t>(value));
     case AttrKind::real: {
-      char text[40];
-      std::snprintf(text, sizeof text, "%.17g", std::get<double>(value));
+      std::string text = digits_text(std::get<double>(value), 17);
       // A real always shows that it is one, so that the parser finds the same kind.
-      if (std::strpbrk(text, ".en") == nullptr) std::strcat(text, ".0");
+      if (text.find_first_of(".en") == std::string::npos) text += ".0";
       return text;
     }
     case AttrKind::text: {

@@ -23,6 +23,39 @@ void check_elements(const TensorType& type, const std::string& where) {
   }
 }
 
+const char* word_for(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::input:
+      return "an input";
+    case ValueKind::parameter:
+      return "a weight";
+    case ValueKind::buffer:
+      return "a buffer";
+    case ValueKind::state:
+      return "a state";
+    case ValueKind::cached:
+    case ValueKind::computed:
+      break;
+  }
+  return "a computed value";
+}
+
+void take_name(const Graph& graph, const std::string& name, ValueKind kind,
+               std::unordered_set<std::string>& names) {
+  if (name.empty())
+    throw Error(ErrorCode::invalid_graph, graph.name,
+                std::string(word_for(kind)) + " has an empty name", "give it a name of its own");
+  if (names.insert(name).second) return;
+  const ValueId other = graph.find(name);
+  const ValueKind taken = other == kNone ? ValueKind::computed : graph.value(other).kind;
+  const bool is_state = kind == ValueKind::state || taken == ValueKind::state;
+  throw Error(
+      ErrorCode::invalid_graph, graph.name,
+      std::string(word_for(kind)) + " cannot be called '" + name + "': " + word_for(taken) + " is",
+      is_state ? "states are called ROLE.PARAMETER: give the other another name"
+               : "give one of the two another name, or each a scope of its own");
+}
+
 }  // namespace
 
 const TensorType& VjpArgs::type(ValueId id) const { return builder.type(id); }
@@ -51,13 +84,7 @@ GraphBuilder::GraphBuilder(const OpRegistry& registry, Graph graph)
 }
 
 ValueId GraphBuilder::add_resident(const std::string& name, TensorType type, ValueKind kind) {
-  if (name.empty() || !names_.insert(name).second) {
-    throw Error(ErrorCode::invalid_graph, graph_.name,
-                "the value name '" + name + "' is empty or taken",
-                kind == ValueKind::state
-                    ? "states are called ROLE.PARAMETER: give what has this name another"
-                    : "");
-  }
+  take_name(graph_, name, kind, names_);
   graph_.values.push_back({.type = std::move(type), .kind = kind, .name = name});
   return static_cast<ValueId>(graph_.values.size() - 1);
 }
@@ -140,8 +167,7 @@ ValueId GraphBuilder::op1(std::string_view name, std::vector<ValueId> inputs, At
 
 void GraphBuilder::set_name(ValueId id, const std::string& name) {
   SNUG_CHECK(!graph_.is_resident(id) && graph_.value(id).name.empty(), name);
-  if (!names_.insert(name).second)
-    throw Error(ErrorCode::invalid_graph, graph_.name, "the name '" + name + "' is taken");
+  take_name(graph_, name, ValueKind::computed, names_);
   graph_.values[id].name = name;
 }
 

@@ -125,8 +125,14 @@ TEST(Builder, mistakes_name_the_node) {
   GraphBuilder b(op_registry(), "g");
   const ValueId x = b.input("x", f32({2}));
   const ScopeGuard scope(b, "head");
-  expect_error(ErrorCode::invalid_graph, "[g] the value name 'x' is empty or taken",
-               [&] { (void)b.input("x", f32({})); });
+  expect_error(
+      ErrorCode::invalid_graph,
+      "[g] a weight cannot be called 'x': an input is\nhint: give one of the two another name, "
+      "or each a scope of its own",
+      [&] { (void)b.parameter("x", f32({})); });
+  expect_error(ErrorCode::invalid_graph,
+               "[g] a buffer has an empty name\nhint: give it a name of its own",
+               [&] { (void)b.buffer("", f32({})); });
   expect_error(ErrorCode::invalid_graph, "[%1 head/exq] there is no op named 'exq'",
                [&] { (void)b.op("exq", {x}); });
   expect_error(ErrorCode::invalid_graph, "[%1 head/exp] input 0 is not a value of this graph",
@@ -137,8 +143,11 @@ TEST(Builder, mistakes_name_the_node) {
   expect_error(ErrorCode::invalid_graph, "[%1 head/exp] op exp has no attribute 'axis'", [&] {
     (void)b.op("exp", {x}, {{"axis", int64_t{0}}});
   });
-  expect_error(ErrorCode::invalid_graph, "[g] the name 'x' is taken",
-               [&] { b.mark_output(b.op1("exp", {x}), "x"); });
+  expect_error(
+      ErrorCode::invalid_graph,
+      "[g] a computed value cannot be called 'x': an input is\nhint: give one of the two another "
+      "name, or each a scope of its own",
+      [&] { b.mark_output(b.op1("exp", {x}), "x"); });
   EXPECT_EQ(b.graph().nodes.size(), 1u) << "a refused node leaves nothing behind";
 }
 

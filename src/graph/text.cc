@@ -3,11 +3,12 @@
 #include "graph/text.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <memory>
 
+#include "base/ascii.h"
+#include "base/numbers.h"
 #include "graph/verify.h"
 #include "snug/error.h"
 
@@ -90,7 +91,7 @@ class Parser {
     throw Error(ErrorCode::invalid_graph, line(), message);
   }
   void skip() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
+    while (at_ < text_.size() && ascii::is_space(text_[at_])) ++at_;
   }
   [[nodiscard]] char peek() {
     skip();
@@ -107,9 +108,7 @@ class Parser {
   std::string word() {
     skip();
     const size_t begin = at_;
-    while (at_ < text_.size() &&
-           (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_'))
-      ++at_;
+    while (at_ < text_.size() && (ascii::is_alphanumeric(text_[at_]) || text_[at_] == '_')) ++at_;
     if (at_ == begin) fail("a word is expected");
     return std::string(text_.substr(begin, at_ - begin));
   }
@@ -193,11 +192,10 @@ class Parser {
       return token == "true";
     }
     if (token.find_first_of(".en") == std::string::npos) return integer();
-    char* parsed = nullptr;
-    const double value = std::strtod(token.c_str(), &parsed);
-    if (token.empty() || *parsed != '\0') fail("'" + token + "' is not an attribute value");
+    const std::optional<double> value = number_in<double>(token);
+    if (!value) fail("'" + token + "' is not an attribute value");
     at_ = end;
-    return value;
+    return *value;
   }
   Phase phase() {
     const std::string name = word();

@@ -5,6 +5,9 @@ namespace snug::io {
 namespace {
 
 constexpr const char* kQuoteHint = "enclose the field in quotes and double each quote inside it";
+constexpr const char* kReturnHint =
+    "where it is a part of the field, enclose that in quotes; where it ends the line, write a line "
+    "feed in its place (tr '\\r' '\\n' < FILE > NEW_FILE)";
 constexpr const char* kOpenQuote = "the quote that opens here is not closed";
 constexpr const char* kOpenHint = "close it; a quote inside a field is written twice";
 
@@ -34,21 +37,22 @@ bool CsvReader::next(CsvRecord& record) {
              "remove the columns that are not needed");
       record.end_field();
       after = source_.get();
-    } while (after == ',');
+    } while (after == bounds_.delimiter);
     ++line_;
     if (record.size() > 1 || !record.bytes().empty() || was_quoted) return true;
   }
   return false;
 }
 
-// Stops before a comma, a line feed (its carriage return taken) or the end of the file.
+// Stops before a delimiter, a line feed (its carriage return taken) or the end of the file.
 void CsvReader::read_bare_field(CsvRecord& record) {
-  for (int byte = source_.peek(); byte >= 0 && byte != ',' && byte != '\n'; byte = source_.peek()) {
+  for (int byte = source_.peek(); byte >= 0 && byte != bounds_.delimiter && byte != '\n';
+       byte = source_.peek()) {
     (void)source_.get();
     if (byte == '\r') {
       if (source_.peek() == '\n') return;
       fail(CsvFault::malformed, line_, "a carriage return without a line feed outside quotes",
-           kQuoteHint);
+           kReturnHint);
     }
     if (byte == '"')
       fail(CsvFault::malformed, line_, "a quote inside a field that does not begin with one",
@@ -78,7 +82,7 @@ void CsvReader::read_inside_quotes(CsvRecord& record) {
     record.push(static_cast<char>(byte));
   }
   const int after = source_.peek();
-  if (after < 0 || after == ',' || after == '\n') return;
+  if (after < 0 || after == bounds_.delimiter || after == '\n') return;
   if (after == '\r') {
     (void)source_.get();
     if (source_.peek() == '\n') return;

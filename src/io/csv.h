@@ -18,6 +18,7 @@ namespace snug::io {
 struct CsvBounds {
   int64_t record_bytes;  // of all its fields
   size_t fields;
+  char delimiter = ',';  // between two fields
 };
 
 /// The fields of one record, end to end in one string.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/json_events.h"
 
+#include <clocale>
 #include <nlohmann/json.hpp>
+
+#include "base/check.h"
 
 namespace snug::io {
 namespace {
@@ -33,9 +36,27 @@ class Forwarder {
   JsonEvents& to_;
 };
 
+// The library reads numbers by strtod, with the decimal point of the locale that the host has set,
+// and hands their text on with that point. Here this thread's locale is "C" for as long.
+class PlainLocale {
+ public:
+  PlainLocale() {
+    static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+    SNUG_CHECK(plain != nullptr, "there is no locale \"C\"");
+    former_ = uselocale(plain);
+  }
+  ~PlainLocale() { uselocale(former_); }
+  PlainLocale(const PlainLocale&) = delete;
+  PlainLocale& operator=(const PlainLocale&) = delete;
+
+ private:
+  locale_t former_;
+};
+
 }  // namespace
 
 bool read_json_events(std::string_view text, JsonEvents& events) {
+  const PlainLocale plain;
   Forwarder forwarder(events);
   return nlohmann::json::sax_parse(text, &forwarder);
 }

@@ -19,13 +19,18 @@ constexpr std::string_view kMetadataKey = "__metadata__";
 
 // Receives the JSON parser's events without building a tree, so a hostile header costs no more
 // memory than its text. The only legal form: {"name": {"dtype": text, "shape": [n, ...],
-// "data_offsets": [n, n]}, "__metadata__": {"k": "v"}}.
+// "data_offsets": [n, n]}, "__metadata__": {"k": "v"} or null}.
 class HeaderReader final : public JsonEvents {
  public:
   std::string message;  // why the parser was stopped
   SafetensorsHeader header;
 
-  bool null() override { return stop("null is not allowed"); }
+  bool null() override {
+    if (state_ != State::value || tensor_.name != kMetadataKey) return stop("null is not allowed");
+    if (std::exchange(has_metadata_, true)) return stop("it stands twice");
+    state_ = State::root;  // as safetensors' own reader takes it: there are none
+    return true;
+  }
   bool boolean(bool) override { return stop("true and false are not allowed"); }
   bool number_integer(int64_t) override { return stop("a number is negative"); }
   bool number_float(double, const std::string& text) override {

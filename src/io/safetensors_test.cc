@@ -37,6 +37,21 @@ void expect_bad(const TestFolder& folder, const std::string& text, const std::st
   EXPECT_ERROR(SafetensorsFile(folder / "bad"), "\nhint: ");
 }
 
+// As the Rust library's own reader takes it.
+TEST(Safetensors, metadata_may_be_null) {
+  const TestFolder folder;
+  const std::string tensor = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
+  for (const std::string& header :
+       {R"({"__metadata__":null,)" + tensor + "}", "{" + tensor + R"(,"__metadata__":null})"}) {
+    write_file(folder / "m", file_text(header, std::string(8, '\0')));
+    const SafetensorsFile file(folder / "m");
+    EXPECT_TRUE(file.metadata().empty());
+    EXPECT_EQ(file.tensors().size(), 1u);
+  }
+  expect_bad(folder, file_text(R"({"a":null})", ""), "null is not allowed");
+  expect_bad(folder, file_text(R"({"__metadata__":null,"__metadata__":{}})", ""), "stands twice");
+}
+
 TEST(Safetensors, what_is_written_is_read) {
   const TestFolder folder;
   const std::vector<float> weights = {1.5f, -2.0f, 3.25f, 0.0f, -0.0f, 1e-40f};

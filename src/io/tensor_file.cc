@@ -179,10 +179,12 @@ void TensorFile::read_as(std::string_view name, int64_t first, std::span<T> dst)
   const TensorInfo& tensor = require(name);
   const std::string_view type_name = to_string(tensor.dtype);
   if (!is_real(tensor.dtype)) {
-    throw Error(ErrorCode::bad_data, path(),
-                "tensor " + quote_json(name) + " is " + std::string(type_name) +
-                    "; F32, F16, BF16 or F64 is wanted",
-                "convert the file to float32");
+    throw Error(
+        ErrorCode::bad_data, path(),
+        "tensor " + quote_json(name) + " is " + std::string(type_name) +
+            "; F32, F16, BF16 or F64 is wanted",
+        "take the model's weights in float32, float16 or bfloat16: quantized ones mean nothing "
+        "without their scales");
   }
   const auto wanted = static_cast<int64_t>(dst.size());
   if (first < 0 || first + wanted > tensor.elements()) {

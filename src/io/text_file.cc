@@ -20,17 +20,26 @@ TextFile::TextFile(const std::string& path)
       total_bytes_(file_.size_bytes()),
       buffer_(std::make_unique_for_overwrite<unsigned char[]>(kTextBufferBytes)) {}
 
-void TextFile::skip_byte_order_mark() {
+void TextFile::begin_text() {
   if (!fill()) return;
   const std::string_view head(reinterpret_cast<const char*>(buffer_.get()), end_);
   if (head.starts_with("\xEF\xBB\xBF")) {
     begin_ = 3;
   } else if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
     throw Error(ErrorCode::bad_data, path(), "the file is UTF-16; UTF-8 is expected",
-                "convert it: iconv -f utf-16 -t utf-8");
+                "convert it: iconv -f utf-16 -t utf-8 FILE > NEW_FILE");
   } else if (head.starts_with("\x1F\x8B") || head.starts_with("\x28\xB5\x2F\xFD")) {
     throw Error(ErrorCode::bad_data, path(), "the file is compressed", "decompress it first");
   }
+  const std::string_view text = head.substr(begin_);
+  ends_with_returns_ = text.find('\r') != text.npos && text.find('\n') == text.npos;
+  feed_lines();
+}
+
+void TextFile::feed_lines() {
+  if (ends_with_returns_)
+    std::replace(buffer_.get() + begin_, buffer_.get() + end_, static_cast<unsigned char>('\r'),
+                 static_cast<unsigned char>('\n'));
 }
 
 bool TextFile::fill() {
@@ -44,6 +53,7 @@ bool TextFile::fill() {
   begin_ = 0;
   end_ = static_cast<size_t>(got);
   offset_ += got;
+  feed_lines();
   return got > 0;
 }
 

@@ -17,9 +17,11 @@ class TextFile {
   /// Opens a regular file.
   explicit TextFile(const std::string& path);
 
-  /// At the file's beginning: skips a byte order mark of UTF-8. Throws Error{bad_data} for a file
-  /// that is UTF-16 or compressed.
-  void skip_byte_order_mark();
+  /// At the file's beginning: skips a byte order mark of UTF-8, and reads carriage returns as line
+  /// feeds where the file's first part has those alone (as files of old Macintoshes, and of
+  /// spreadsheets that save for them). Throws Error{bad_data} for a file that is UTF-16 or
+  /// compressed.
+  void begin_text();
 
   /// The next byte, or -1 at the end.
   [[nodiscard]] int get() { return begin_ < end_ || fill() ? buffer_[begin_++] : -1; }
@@ -39,6 +41,7 @@ class TextFile {
 
  private:
   [[nodiscard]] bool fill();
+  void feed_lines();
 
   File file_;
   int64_t total_bytes_ = 0;
@@ -47,6 +50,7 @@ class TextFile {
   std::unique_ptr<unsigned char[]> buffer_;
   size_t begin_ = 0;
   size_t end_ = 0;
+  bool ends_with_returns_ = false;
 };
 
 /// "file:line".

@@ -38,6 +38,20 @@ bool is_plain_name(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
+// The wrappers that the prefix begins with.
+std::string wrapper_in(std::string_view prefix) {
+  std::string_view rest = prefix;
+  for (bool is_one = true; is_one;) {
+    is_one = false;
+    for (const std::string_view each : {"module.", "_orig_mod."}) {
+      if (!rest.starts_with(each)) continue;
+      rest.remove_prefix(each.size());
+      is_one = true;
+    }
+  }
+  return std::string(prefix.substr(0, prefix.size() - rest.size()));
+}
+
 template <class T>
 void require_finite(const TensorFile& file, const TensorInfo& tensor, int64_t first,
                     std::span<const std::byte> part) {
@@ -138,6 +152,17 @@ WeightFiles::WeightFiles(const std::string& path) : path_(entry_of(path)) {
   }
   std::sort(tensors_.begin(), tensors_.end(),
             [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+  wrapper_ = wrapper_in(common_prefix());
+}
+
+// Names are sorted: what the first and the last share, all do.
+std::string WeightFiles::common_prefix() const {
+  if (tensors_.empty()) return {};
+  const std::string& first = tensors_.front().name;
+  const std::string& last = tensors_.back().name;
+  const auto end = std::mismatch(first.begin(), first.end(), last.begin(), last.end()).first;
+  const std::string shared(first.begin(), end);
+  return shared.substr(0, shared.rfind('.') + 1);
 }
 
 const TensorInfo* WeightFiles::find(std::string_view name) const {

@@ -33,6 +33,11 @@ class WeightFiles {
   /// All tensors, sorted by name. `begin` and `end` are offsets in their own shard.
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
   [[nodiscard]] const TensorInfo* find(std::string_view name) const;
+  /// What torch's wrappers put before every name: "module." (DataParallel and its like),
+  /// "_orig_mod." (compile), or one after the other; mostly empty.
+  [[nodiscard]] const std::string& wrapper() const { return wrapper_; }
+  /// What every name begins with, up to a point; mostly empty.
+  [[nodiscard]] std::string common_prefix() const;
   /// The file that holds the tensor; a missing one is Error{bad_data} with the nearest names.
   [[nodiscard]] const TensorFile& file_of(std::string_view name) const;
   void read_f32(std::string_view name, std::span<float> dst) const {
@@ -46,6 +51,7 @@ class WeightFiles {
   int64_t index_bytes_ = 0;
   std::vector<TensorFile> files_;
   std::vector<TensorInfo> tensors_;
+  std::string wrapper_;
   std::map<std::string, size_t, std::less<>> file_of_name_;
 };
 

@@ -3,20 +3,17 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <unordered_map>
 
 #include "base/limits.h"
+#include "base/numbers.h"
 #include "io/json_tree.h"
 #include "nn/layers.h"
 #include "snug/error.h"
 
 namespace snug::models {
 
-std::string ConfigReader::io_number(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
+std::string ConfigReader::io_number(double value) { return digits_text(value, 6); }
 
 void ConfigReader::require_text(const std::string& key, std::string_view only,
                                 const std::string& reason) {
@@ -104,11 +101,10 @@ void ConfigReader::read_labels(int64_t& num_labels, std::vector<std::string>& la
       names->fail("has " + std::to_string(size) + " labels but none for id " + std::to_string(id),
                   "ids are counted from 0 without gaps");
     }
-    labels.push_back(name->as_string());
+    // Some files name classes by numbers. A name may be that of several: their ids tell them apart.
+    labels.push_back(name->is_number() ? name->dump() : name->as_string());
     if (labels.back().empty()) name->fail("is empty", "give every label a name");
-    if (!seen.insert(labels.back()).second)
-      name->fail("is " + io::quote_json(labels.back()) + ", the name of another label",
-                 "give every label its own name");
+    seen.insert(labels.back());
   }
   if (labels.empty()) names->fail("is empty");
   if (count && num_labels != size) {
@@ -224,11 +220,18 @@ void append_labels(nlohmann::ordered_json& json, const std::vector<std::string>&
   // Appended, not assigned by key: an ordered object searches all of its keys.
   nlohmann::ordered_json::object_t names;
   nlohmann::ordered_json::object_t ids;
+  std::unordered_map<std::string, size_t> place_of;
   for (int64_t id = 0; id < num_labels; ++id) {
     const std::string number = std::to_string(id);
     const std::string name = labels.empty() ? "LABEL_" + number : labels[static_cast<size_t>(id)];
     names.push_back({number, name});
-    ids.push_back({name, id});
+    // Of a name that several have, the last counts, as in a dict.
+    const auto [place, is_new] = place_of.emplace(name, ids.size());
+    if (is_new) {
+      ids.push_back({name, id});
+    } else {
+      std::next(ids.begin(), static_cast<std::ptrdiff_t>(place->second))->second = id;
+    }
   }
   json["id2label"] = std::move(names);
   json["label2id"] = std::move(ids);

@@ -102,7 +102,6 @@ TEST(Bert_config, wrong_types_and_values_name_the_key) {
           {R"({"id2label": {"1": "a"}})", bad_data, "none for id 0"},
           {R"({"id2label": {"0": null, "1": "a"}})", bad_data, "\"id2label.0\" is null"},
           {R"({"id2label": {}})", bad_data, "\"id2label\" is empty"},
-          {R"({"id2label": {"0": "a", "1": "a"}})", bad_data, "the name of another label"},
           {R"({"id2label": {"0": ""}})", bad_data, "\"id2label.0\" is empty"},
           {R"({"label2id": 5})", bad_data, "\"label2id\" must be an object"},
           {R"({"label2id": {"a": "0"}})", bad_data, "\"label2id.a\" must be"},
@@ -131,6 +130,19 @@ TEST(Bert_config, names_of_transformers_in_label2id_contradict_nothing) {
       R"({"id2label": {"0": "a", "1": "b"}, "label2id": {"LABEL_0": 0, "LABEL_1": 1}})",
       "config.json");
   EXPECT_EQ(config.labels, (std::vector<std::string>{"a", "b"}));
+}
+
+// As published ones have them: two classes of one name, and names that are numbers.
+TEST(Bert_config, ids_tell_classes_of_one_name_apart) {
+  BertConfig config = bert_config_from_json(
+      R"({"id2label": {"0": "crane", "1": "heron", "2": "crane"}, "label2id": {"crane": 2, "heron": 1}})",
+      "config.json");
+  EXPECT_EQ(config.labels, (std::vector<std::string>{"crane", "heron", "crane"}));
+  const std::string json = bert_config_to_json(config);
+  EXPECT_EQ(bert_config_from_json(json, "config.json").labels, config.labels);
+  EXPECT_NE(json.find("\"crane\": 2"), std::string::npos) << json;
+  config = bert_config_from_json(R"({"id2label": {"0": 1, "1": 5, "2": -2.5}})", "config.json");
+  EXPECT_EQ(config.labels, (std::vector<std::string>{"1", "5", "-2.5"}));
 }
 
 TEST(Bert_config, a_file_without_a_type_is_bert_where_something_says_so) {

@@ -89,8 +89,17 @@ std::vector<std::string> weights_in(const Graph& graph) {
 Graph probe(const Network& network, const OpRegistry& ops, bool training, const Lengths& lengths,
             NetworkFacts& facts, int64_t rows = kProbedRows) {
   GraphBuilder builder(ops, network.name());
-  (void)build_network(network, builder, {.rows = rows, .lengths = lengths, .training = training},
-                      facts);
+  try {
+    (void)build_network(network, builder, {.rows = rows, .lengths = lengths, .training = training},
+                        facts);
+  } catch (const Error& error) {
+    if (error.message().find('[') == std::string::npos) throw;
+    // Shapes are those of a number of rows that the caller never wrote.
+    throw Error(
+        error.code(), error.where(),
+        error.message() + " (built with " + std::to_string(rows) + " rows, to see what it is fed)",
+        error.hint());
+  }
   return builder.take();
 }
 

@@ -2,12 +2,12 @@
 #include "optim/groups.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <set>
 #include <string_view>
 #include <unordered_map>
 
+#include "base/ascii.h"
 #include "base/stop.h"
 #include "base/wildcard.h"
 #include "snug/error.h"
@@ -16,8 +16,7 @@ namespace snug::optim {
 namespace {
 
 bool is_number(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(),
-                                      [](unsigned char c) { return std::isdigit(c) != 0; });
+  return !text.empty() && std::all_of(text.begin(), text.end(), ascii::is_digit);
 }
 
 // "l1" of "weight_ih_l1" and "weight_ih_l1_reverse"; empty where the piece names no level.

@@ -2,9 +2,9 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/optimizer/optimizer.h"
@@ -74,9 +74,7 @@ std::string broken_range(HyperRange range, double value) {
 }  // namespace
 
 bool decays(const std::string& parameter) {
-  std::string name = parameter;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string name = ascii::lowered(parameter);
   for (const char* part : {"bias", "layernorm", "rmsnorm"}) {
     if (name.find(part) != std::string::npos) return false;
   }

@@ -9,8 +9,9 @@
 namespace snug {
 
 /// "+12.3 %", with its sign and no minus before a zero.
-[[nodiscard]] inline std::string signed_percent(double share) {
-  return fmt::format("{:+.1f} %", std::nearbyint(1000 * share) / 10 + 0.0);
+[[nodiscard]] inline std::string signed_percent(double share, int digits = 1) {
+  const double steps = std::pow(10.0, digits);
+  return fmt::format("{:+.{}f} %", std::nearbyint(100 * steps * share) / steps + 0.0, digits);
 }
 
 }  // namespace snug

@@ -24,6 +24,19 @@ std::string bar(int64_t bytes, int64_t whole) {
   return text;
 }
 
+/// Of rows that print the same budget the plan's own, else the fastest, which is the last.
+std::vector<PriceRow> told_apart(const std::vector<PriceRow>& rows) {
+  std::vector<PriceRow> out;
+  for (const PriceRow& row : rows) {
+    const bool is_equal = !out.empty() && format_bytes_up(out.back().budget_bytes) ==
+                                              format_bytes_up(row.budget_bytes);
+    if (is_equal && out.back().is_chosen) continue;
+    if (is_equal) out.pop_back();
+    out.push_back(row);
+  }
+  return out;
+}
+
 /// At most `limit` rows around the chosen one, first and last included.
 std::vector<PriceRow> thinned(const std::vector<PriceRow>& rows, size_t limit) {
   if (rows.size() <= limit) return rows;
@@ -240,16 +253,14 @@ std::string PlanReport::to_text() const {
   if (!prices.empty()) {
     out += "\n  price list  budget        step         micro-batch  recompute\n";
     const double here = step_seconds;
-    for (const PriceRow& price : thinned(prices, 9)) {
-      out += fmt::format("           {}  {:>11}  {:>9} {:>6}  {:>11}  {}\n",
-                         price.is_chosen ? "=>" : "  ", format_bytes_up(price.budget_bytes),
-                         format_seconds(price.step_seconds),
-                         price.is_chosen || here <= 0
-                             ? ""
-                             : fmt::format("{:+.0f} %", 100 * (price.step_seconds / here - 1)),
-                         price.micro_batch,
-                         price.strategy + (price.two_pass_clip ? ", two passes" : "") +
-                             (price.packed_weights ? ", packed weights" : ""));
+    for (const PriceRow& price : thinned(told_apart(prices), 9)) {
+      out += fmt::format(
+          "           {}  {:>11}  {:>9} {:>6}  {:>11}  {}\n", price.is_chosen ? "=>" : "  ",
+          format_bytes_up(price.budget_bytes), format_seconds(price.step_seconds),
+          price.is_chosen || here <= 0 ? "" : signed_percent(price.step_seconds / here - 1, 0),
+          price.micro_batch,
+          price.strategy + (price.two_pass_clip ? ", two passes" : "") +
+              (price.packed_weights ? ", packed weights" : ""));
     }
   }
   return out;

@@ -108,6 +108,24 @@ TEST(PlanText, keep_all_says_which_split_it_means) {
   expect_in(split.to_text(), "80.0 MiB  (micro-batches of 8, nothing recomputed)\n");
 }
 
+TEST(PlanText, prices_that_print_the_same_budget_are_one_and_no_zero_has_a_minus) {
+  PlanReport plan = report();
+  const int64_t bytes = 200 << 20;
+  plan.prices = {
+      {.budget_bytes = bytes + 4096, .step_seconds = 1.2, .strategy = "slow"},
+      {.budget_bytes = bytes + 8192, .step_seconds = 1.1, .strategy = "fast"},
+      {.budget_bytes = 2 * bytes + 4096, .step_seconds = 1, .strategy = "own", .is_chosen = true},
+      {.budget_bytes = 2 * bytes + 8192, .step_seconds = 0.99, .strategy = "next"},
+      {.budget_bytes = 3 * bytes, .step_seconds = 0.998, .strategy = "last"}};
+  const std::string text = plan.to_text();
+  const std::string list = text.substr(text.find("price list"));
+  for (const char* strategy : {"fast", "own", "last"}) expect_in(list, strategy);
+  for (const char* strategy : {"slow", "next"})
+    EXPECT_EQ(list.find(strategy), std::string::npos) << list;
+  EXPECT_EQ(text.find("-0 %"), std::string::npos) << text;
+  expect_in(list, "+0 %");
+}
+
 TEST(PlanText, lines_fit_eighty_columns) {
   const std::string text = report().to_text();
   for (size_t begin = 0; begin < text.size();) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/numbers.h"
 #include "base/stop.h"
 #include "base/units.h"
 #include "graph/node_classes.h"
@@ -243,7 +244,7 @@ class Kinds {
     kind.seconds = choice.seconds + share * more - held * choice.saved_seconds;
     kind.uncertain_seconds = kind.seconds * choice.uncertainty + std::min(share, 1 - share) * more +
                              std::min(held, 1 - held) * choice.saved_seconds;
-    kind.text = kind.signature + " " + std::to_string(share) + " " + std::to_string(program_share_);
+    kind.text = kind.signature + " " + fixed_text(share, 6) + " " + fixed_text(program_share_, 6);
     kind.text_hash = hash_text(kind.text);
   }
 

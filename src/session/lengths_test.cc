@@ -269,7 +269,16 @@ TEST(Lengths, that_cannot_be_are_refused_by_name) {
   Session session(network_of(), options_of(kAll));
   has(refusal([&] { (void)session.step(Data(17, 2).rows()); }, ErrorCode::bad_data),
       "rows of length source 17, target 2, the longest program takes source 16, target 24");
-  has(refusal([&] { (void)session.step(Rows(kRows, 4)); }, ErrorCode::bad_data), "length 4");
+  has(refusal([&] { (void)session.step(Rows(kRows, 4)); }, ErrorCode::bad_data),
+      "rows have a length without a name, the programs have source 16, target 24");
+  has(refusal(
+          [&] {
+            (void)session.step(Rows(kRows, {{"src", 4}}));
+          },
+          ErrorCode::bad_data),
+      "rows have the length 'src', the programs have source 16, target 24\nhint: give the rows "
+      "their "
+      "lengths by the names of");
 }
 
 }  // namespace

@@ -58,6 +58,18 @@ TEST(SessionMisuse, rows_of_a_weight_that_do_not_exist) {
   EXPECT_EQ(bytes_of(session), before);
 }
 
+TEST(SessionMisuse, a_shape_that_was_never_written_is_said_to_be_a_trial_s) {
+  const Network network("crossed", [](NetworkBuilder& b) {
+    const Tensor x = b.input("x", {kWidth});
+    const Tensor w = b.parameter("w", {kWidth + 1, 2}, InitRule::zeros());
+    b.minimize(mean_squared_error(b, matmul(x, w), b.input("t", {2})));
+  });
+  const std::string said =
+      refusal([&] { (void)plan_network(network, options_of()); }, ErrorCode::shape_mismatch);
+  EXPECT_NE(said.find("[7,4]"), std::string::npos) << said;
+  EXPECT_NE(said.find("(built with 7 rows, to see what it is fed)"), std::string::npos) << said;
+}
+
 TEST(SessionMisuse, sizes_beyond_every_machine) {
   for (const int64_t rows : {int64_t{1} << 31, int64_t{1} << 32, kMost}) {
     SessionOptions options = options_of();

@@ -118,6 +118,18 @@ void Session::Impl::initialize(const std::string& weight, const ResidentLayout::
 
 size_t Session::Impl::bucket_of(const Lengths& length) const {
   const Lengths& longest = planned->plan.eval.back().length;
+  const auto names = longest.by_name();
+  for (const auto& [name, size] : length.by_name()) {
+    if (size == 0 || names.count(name) != 0) continue;
+    throw Error(ErrorCode::bad_data, "rows",
+                (name.empty() ? "rows have a length without a name"
+                              : "rows have the length '" + name + "'") +
+                    std::string(", the programs ") +
+                    (longest.empty() ? "have none" : "have " + to_string(longest)),
+                longest.empty() ? "give the rows no length, or add one to SessionOptions::lengths"
+                                : "give the rows their lengths by the names of "
+                                  "SessionOptions::lengths");
+  }
   if (!longest.holds(length))
     throw Error(
         ErrorCode::bad_data, "rows",

@@ -103,6 +103,13 @@ bool is_adapter_folder(const std::string& folder) {
   return io::is_folder(folder) && io::has_file(folder + "/" + kAdapterConfig);
 }
 
+std::string adapted_model_config(const std::string& folder) {
+  for (const char* name : {kAdaptedModelConfig, "config.json"}) {
+    if (const std::string path = folder + "/" + name; io::has_file(path)) return path;
+  }
+  return {};
+}
+
 AdapterConfig read_adapter_config(const std::string& folder) {
   const std::string path = folder + "/" + kAdapterConfig;
   const io::JsonValue config = io::load_json(path, kMaxAdapterConfigBytes);

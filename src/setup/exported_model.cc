@@ -9,6 +9,7 @@
 
 #include "base/finite.h"
 #include "base/half.h"
+#include "base/numbers.h"
 #include "base/stop.h"
 #include "io/atomic_folder.h"
 #include "io/json_file.h"
@@ -48,7 +49,8 @@ void cast(std::span<const float> from, T (*round)(float), std::vector<std::byte>
     const T value = round(from[i]);
     if (!std::isfinite(to_f32(value)))
       throw Error(ErrorCode::numeric, name,
-                  std::to_string(from[i]) + " is too large for the type that is asked for",
+                  number_text(static_cast<double>(from[i])) +
+                      " is too large for the type that is asked for",
                   "export as bfloat16 or float32");
     std::memcpy(to.data() + i * sizeof(T), &value, sizeof(T));
   }
@@ -157,7 +159,8 @@ void write_exported_model(const std::string& folder, const Model& model,
         tensor.name.ends_with("embeddings.token_type_ids"))
       continue;
     const auto named = names.find(tensor.name);
-    const std::string& name = named == names.end() ? tensor.name : named->second;
+    const std::string name =
+        named == names.end() ? tensor.name.substr(files.wrapper().size()) : named->second;
     const io::TensorFile& file = files.file_of(tensor.name);
     const bool is_cast = type && is_real(tensor.dtype) && tensor.dtype != *type;
     tensors.push_back(is_cast ? cast_tensor(file, tensor, name, *type)

@@ -41,8 +41,9 @@ Json images_json(const std::string& file, const data::ImageFile& images) {
                {"rows", images.rows()},
                {"image", {data::kCifarSide, data::kCifarSide, data::kCifarChannels}}};
   json["labels"] = Json::object();
+  const std::vector<std::string> names = data::told_apart(images.labels().names());
   for (size_t i = 0; i < images.label_counts().size(); ++i)
-    json["labels"][images.labels().name(static_cast<int32_t>(i))] = images.label_counts()[i];
+    json["labels"][names[i]] = images.label_counts()[i];
   return json;
 }
 
@@ -57,10 +58,10 @@ class ImageInput final : public Input {
  public:
   [[nodiscard]] std::string reads() const override { return "reads images"; }
   [[nodiscard]] std::span<const char* const> foreign_keys() const override {
-    static constexpr const char* kKeys[] = {
-        "tokenizer",        "tokenizer_kind", "vocab_size",     "text_column",
-        "text_pair_column", "label_column",   "max_seq_length", "group_by_length",
-        "weight_column",    "overlong",       "stride"};
+    static constexpr const char* kKeys[] = {"tokenizer",     "tokenizer_kind", "vocab_size",
+                                            "text_column",   "delimiter",      "text_pair_column",
+                                            "label_column",  "max_seq_length", "group_by_length",
+                                            "weight_column", "overlong",       "stride"};
     return kKeys;
   }
   void read_folder(const std::string& folder, Model& model) const override {

@@ -23,6 +23,11 @@ const Input& input_of(const Model& model) {
 namespace {
 
 void refuse_to_stop_early_without_rows(const RunConfig& config) {
+  // Older versions took the threshold alone; their runs can be finished.
+  if (config.early_stopping_threshold > 0 && config.early_stopping_patience == 0 && !config.resume)
+    throw Error(ErrorCode::bad_config, "early_stopping_threshold",
+                "it decides what ends a run, and early_stopping_patience, which is 0, ends none",
+                "give early_stopping_patience, or leave early_stopping_threshold away");
   if (config.early_stopping_patience == 0 || !config.validation_file.empty() ||
       config.validation_split > 0)
     return;

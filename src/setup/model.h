@@ -38,6 +38,7 @@ struct Model {
   std::vector<std::string> fresh;          // weights that start fresh although there is a folder
   std::vector<std::string> reinitialized;  // weights of that folder that start fresh all the same
   int64_t resized_from = 0;  // rows of that folder's word embeddings, where there are more now
+  std::string wrapper;       // left out of the names in the folder: "module."
   std::vector<std::string> unused;         // tensors of the folder that the model does not read
   int64_t header_bytes = 0;                // of that folder's files and the adapters'
   data::LabelRule label_rule;              // how labels of data become ids
@@ -56,7 +57,7 @@ struct Model {
   [[nodiscard]] InitRule init_rule(const std::string& parameter, const Shape& shape) const;
   /// Of all labels: LABEL_0, LABEL_1, ... where the file names none.
   [[nodiscard]] std::vector<std::string> label_names() const;
-  [[nodiscard]] tasks::Context task_context() const { return {labels, settings}; }
+  [[nodiscard]] tasks::Context task_context() const { return {data::told_apart(labels), settings}; }
   /// After a change of `config`: refuses sizes that cannot be, and reads `traits` anew.
   void check_sizes();
 };

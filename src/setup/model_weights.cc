@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/ascii.h"
 #include "base/shell.h"
 #include "base/stop.h"
 #include "io/checkpoint_tensors.h"
@@ -32,7 +33,7 @@ std::string transformers_class(const std::string& folder) {
   if (!names || !names->is_array() || names->size() == 0) return "AutoModel";
   std::string name = names->at(0).as_string();
   const bool is_plain = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+    return ascii::is_alphanumeric(c) || c == '_';
   });
   return is_plain ? name : "AutoModel";
 }
@@ -74,7 +75,27 @@ std::string first_of(const std::vector<std::string>& names) {
   return text;
 }
 
-void refuse_mismatch(const Mismatch& found, const std::string& folder) {
+const io::TensorInfo* find_behind(const std::string& prefix, const io::WeightFiles& file,
+                                  const Model& model, const std::string& parameter) {
+  for (const std::string& spelling : model.spellings(parameter)) {
+    if (const io::TensorInfo* found = file.find(prefix + spelling)) return found;
+  }
+  return nullptr;
+}
+
+/// Names may be right behind something that all of them begin with.
+std::string hint_of(const Mismatch& found, const io::WeightFiles& file, const Model& model) {
+  const std::string prefix = file.common_prefix();
+  const bool is_behind = !prefix.empty() && !found.missing.empty() &&
+                         find_behind(prefix, file, model, found.missing.front()) != nullptr;
+  return is_behind ? "every name in the file begins with '" + prefix +
+                         "': write its tensors without that, as the state_dict of the module inside"
+                   : std::string(
+                         "use the config.json that was saved with these weights, or the weights "
+                         "that were saved with it");
+}
+
+void refuse_mismatch(const Mismatch& found, const io::WeightFiles& file, const Model& model) {
   std::string text;
   const auto add = [&text](const std::vector<std::string>& names, const char* what) {
     if (names.empty()) return;
@@ -85,9 +106,9 @@ void refuse_mismatch(const Mismatch& found, const std::string& folder) {
   add(found.changed, "of another shape or type");
   add(found.foreign, "that the model does not have");
   if (text.empty()) return;
-  throw Error(ErrorCode::bad_data, folder,
+  throw Error(ErrorCode::bad_data, model.weights_folder,
               "the weights do not belong to the folder's config.json: " + text,
-              "use the config.json that was saved with these weights");
+              hint_of(found, file, model));
 }
 
 }  // namespace
@@ -107,10 +128,7 @@ std::string transformers_line(const std::string& folder, const std::string& opti
 
 const io::TensorInfo* find_weight(const io::WeightFiles& file, const Model& model,
                                   const std::string& parameter) {
-  for (const std::string& spelling : model.spellings(parameter)) {
-    if (const io::TensorInfo* found = file.find(spelling)) return found;
-  }
-  return nullptr;
+  return find_behind(file.wrapper(), file, model, parameter);
 }
 
 std::vector<std::string> head_weights(const Model& model) {
@@ -209,6 +227,7 @@ WeightMatch match_weights(const Model& model) {
       .beside = std::move(beside),
       .header_bytes = file.table_bytes() + (adapters ? adapters->file().table_bytes() : 0),
       .has_head = head.size() < heads,
+      .wrapper = file.wrapper(),
       .other_head = of_other_head.empty() ? "" : other_head};
   const auto take = [&](const std::vector<std::string>& absent, size_t whole) {
     std::vector<std::string>& to = absent.size() == whole ? match.fresh : mismatch.missing;
@@ -221,16 +240,17 @@ WeightMatch match_weights(const Model& model) {
         is_counter(tensor.name))
       continue;
     // A pooler, or what belongs to another head, is no sign of another network.
-    const WeightRole role = model.role(tensor.name);
+    const std::string name = tensor.name.substr(file.wrapper().size());
+    const WeightRole role = model.role(name);
     const bool has_other_head = !other_head.empty() || model.traits.text_head.is_snugs();
     const bool is_spare =
         role == WeightRole::pooler || (role == WeightRole::head && has_other_head);
-    const bool is_foreign = (*model.family->weights->is_own)(tensor.name) && !is_spare;
+    const bool is_foreign = (*model.family->weights->is_own)(name) && !is_spare;
     (is_foreign ? mismatch.foreign : match.unused).push_back(tensor.name);
   }
   if (!mismatch.missing.empty())  // their names may say what they are
     mismatch.foreign.insert(mismatch.foreign.end(), match.unused.begin(), match.unused.end());
-  refuse_mismatch(mismatch, model.weights_folder);
+  refuse_mismatch(mismatch, file, model);
   return match;
 }
 

@@ -27,6 +27,7 @@ struct WeightMatch {
   std::vector<std::string> beside;  // of the adapters' folder, and no adapters
   int64_t header_bytes = 0;         // of the files of both
   bool has_head = false;            // the classifier is there
+  std::string wrapper;              // what is left out of every name in the files
   /// The class of transformers that the folder's head belongs to where that is no classifier of
   /// rows; its tensors, called as a classifier's are, are among `unused`.
   std::string other_head;

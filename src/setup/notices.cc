@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/numbers.h"
 #include "io/file.h"
 #include "io/weight_files.h"
 #include "optim/schedule.h"
@@ -28,14 +29,18 @@ std::vector<std::string> ranges_of(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const size_t begin = name.find_first_of("0123456789");
     const size_t end = std::min(name.find_first_not_of("0123456789", begin), name.size());
-    if (begin == std::string::npos || end - begin > 9) {
+    const std::optional<int64_t> number =
+        begin == std::string::npos
+            ? std::nullopt
+            : number_in<int64_t>(std::string_view(name).substr(begin, end - begin));
+    if (!number || end - begin > 9) {
       ranges.push_back({.before = name, .after = {}, .first = -1, .last = -1});
       continue;
     }
     const Range own{.before = name.substr(0, begin),
                     .after = name.substr(end),
-                    .first = std::stoll(name.substr(begin, end - begin)),
-                    .last = std::stoll(name.substr(begin, end - begin))};
+                    .first = *number,
+                    .last = *number};
     const auto [place, is_new] = open.try_emplace(own.before + "*" + own.after, ranges.size());
     if (!is_new && ranges[place->second].last + 1 == own.first) {
       ranges[place->second].last = own.first;
@@ -68,6 +73,12 @@ std::string kept_notice(const Model& model) {
                                  : model.kept_keys + ", as in training (" + model.config_file + ")";
 }
 
+std::string wrapper_notice(const Model& model) {
+  if (model.wrapper.empty()) return {};
+  return "names of weights in " + model.weights_folder + " are read without '" + model.wrapper +
+         "', which a wrapper put before each";
+}
+
 std::string unused_notice(const Model& model) {
   if (model.unused.empty()) return {};
   return "not used of " + model.weights_folder + ": " + joined(model.unused, kListed);
@@ -87,7 +98,9 @@ std::vector<std::string> model_notices(const Model& model) {
     notices.push_back("fresh weights by reinit_layers: " + joined(ranges, ranges.size()));
   }
   for (const std::string& name : model.fresh) notices.push_back("fresh weights for " + name);
-  if (const std::string notice = unused_notice(model); !notice.empty()) notices.push_back(notice);
+  for (const std::string& notice : {wrapper_notice(model), unused_notice(model)}) {
+    if (!notice.empty()) notices.push_back(notice);
+  }
   if (!model.weights_folder.empty()) {
     const std::vector<std::string> entries = io::weight_entries(model.weights_folder);
     if (entries.size() > 1)

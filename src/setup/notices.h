@@ -16,6 +16,8 @@ namespace snug::train {
 [[nodiscard]] std::vector<std::string> model_notices(const Model& model);
 /// Tensors of the folder that the model has no use for; empty where there are none.
 [[nodiscard]] std::string unused_notice(const Model& model);
+/// What was left out of the names of all weights.
+[[nodiscard]] std::string wrapper_notice(const Model& model);
 /// Keys of the task that the folder says; empty where it says none.
 [[nodiscard]] std::string kept_notice(const Model& model);
 /// Which of transformers' classes read a model whose head transformers does not have.

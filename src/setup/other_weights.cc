@@ -2,11 +2,11 @@
 #include "setup/other_weights.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/shell.h"
 #include "io/file.h"
 #include "setup/listed.h"
@@ -49,18 +49,13 @@ constexpr std::string_view kWeightWords[] = {".bin.",         ".h5.",         ".
 constexpr std::string_view kTokenizerWords[] = {"bpe",       "piece",   "spm",
                                                 "tokenizer", "unigram", "vocab"};
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 template <class Words, class Is>
 bool is_any(const Words& words, const Is& is) {
   return std::any_of(std::begin(words), std::end(words), is);
 }
 
 bool is_harmless(const std::string& file) {
-  const std::string name = lower(file);
+  const std::string name = ascii::lowered(file);
   const auto begins = [&](std::string_view word) { return name.starts_with(word); };
   const auto ends = [&](std::string_view word) { return name.ends_with(word); };
   const auto has = [&](std::string_view word) { return name.find(word) != std::string::npos; };
@@ -103,7 +98,7 @@ constexpr std::string_view kPartial[] = {".aria2", ".crdownload", ".download", "
 std::string unpack_line(const std::string& folder, const std::string& name) {
   const auto* best = std::end(kUnpack);
   for (const auto* each = std::begin(kUnpack); each != std::end(kUnpack); ++each) {
-    if (lower(name).ends_with(each->first) &&
+    if (ascii::lowered(name).ends_with(each->first) &&
         (best == std::end(kUnpack) || each->first.size() > best->first.size()))
       best = each;
   }
@@ -117,7 +112,7 @@ std::string unpack_line(const std::string& folder, const std::string& name) {
 
 // The name under which Snug would read it; empty: none.
 std::string own_name(const std::string& name) {
-  const std::string plain = lower(name);
+  const std::string plain = ascii::lowered(name);
   for (const char* own : {"model.safetensors", "pytorch_model.bin"}) {
     if (plain.starts_with(own)) return own;
   }
@@ -156,7 +151,7 @@ std::string hint_of_trainer(const std::string& folder, const std::string& name) 
 }
 
 std::string hint_of_name(const std::string& folder, const std::string& name) {
-  const std::string plain = lower(name);
+  const std::string plain = ascii::lowered(name);
   const auto ends = [&](std::string_view end) { return plain.ends_with(end); };
   if (is_any(kPartial, ends))
     return name + " is what a download leaves that did not end: get the file again, whole";

@@ -9,6 +9,7 @@
 #include "config/option.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "io/json_tree.h"
 #include "models/registry.h"
 #include "models/text_head.h"
 #include "setup/adapter_folder.h"
@@ -26,10 +27,34 @@ namespace {
 
 constexpr int64_t kMaxModelConfigBytes = 16 << 20;
 
-void read_config(Model& model) {
+/// The configuration of a model whose head will be a new one: of its labels the number alone.
+std::string without_label_names(const io::JsonValue& json) {
+  std::string text;
+  const auto add = [&](const std::string& key, const std::string& value) {
+    text += (text.empty() ? "{" : ", ") + io::quote_json(key) + ": " + value;
+  };
+  for (const std::string& key : json.keys()) {
+    if (key != "id2label" && key != "label2id" && key != "num_labels")
+      add(key, json.find_or_null(key)->dump());
+  }
+  const auto names = json.find("id2label");
+  const auto count = json.find("num_labels");
+  if (names && names->is_object() && names->size() > 0) {
+    add("num_labels", std::to_string(names->size()));
+  } else if (count) {
+    add("num_labels", count->dump());
+  }
+  return text + "}";
+}
+
+/// Whether labels had names that a fresh head does without.
+bool read_config(bool has_fresh_head, Model& model) {
   const std::string& path = model.config_file;
-  const std::string text = io::read_all(path, kMaxModelConfigBytes);
-  const std::string type = io::parse_json(text, path).get_string("model_type", "");
+  std::string text = io::read_all(path, kMaxModelConfigBytes);
+  const io::JsonValue json = io::parse_json(text, path);
+  const std::string type = json.get_string("model_type", "");
+  const bool drops_names = has_fresh_head && (json.has("id2label") || json.has("label2id"));
+  if (drops_names) text = without_label_names(json);
   model.family = models::family_of_type(type);
   if (model.family == nullptr) {
     throw Error(ErrorCode::bad_config, path, "model_type '" + type + "' is not supported",
@@ -42,6 +67,7 @@ void read_config(Model& model) {
                   field + " describes a head that " + *model.family->name + " does not have",
                   "use the config.json that was saved with these weights");
   }
+  return drops_names;
 }
 
 /// The keys of the run; a trained head has its own pooling.
@@ -236,8 +262,8 @@ void take_task(const RunConfig& config, const TaskOfLabels& of_labels, Model& mo
 }
 
 /// Refuses keys of the run configuration that would change nothing, or what a file decides.
-void check_keys(const RunConfig& config, const Model& model) {
-  if (config.fresh_head && model.weights_folder.empty()) {
+void check_keys(const RunConfig& config, const Model& model, bool drops_names) {
+  if (config.fresh_head && model.weights_folder.empty() && !drops_names) {
     throw Error(ErrorCode::bad_config, "fresh_head",
                 "'" + config.model + "' has no trained head: all its weights are fresh",
                 "leave fresh_head away");
@@ -311,6 +337,7 @@ void read_weights(const RunConfig& config, Model& model) {
     }
     model.fresh = std::move(match.fresh);
     model.unused = std::move(match.unused);
+    model.wrapper = std::move(match.wrapper);
     model.beside = std::move(match.beside);
     model.header_bytes = match.header_bytes;
     if (match.has_head && config.fresh_head) {
@@ -375,20 +402,23 @@ Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
   model.adapter_folder = adapter_folder(config);
   const std::string base = base_of(config, model.adapter_folder);
   model.config_file = config_path(base);
+  bool drops_names = false;
   if (model.config_file.empty()) {
     take_preset(config, model);
   } else {
     check_folder(config, base);
     refuse_other_weights(base, config.output_dir);
     // Beside Snug's adapters lies the configuration with the head that they were trained with.
-    const std::string own = model.adapter_folder + "/config.json";
-    if (!model.adapter_folder.empty() && io::has_file(own)) model.config_file = own;
-    read_config(model);
+    if (!model.adapter_folder.empty()) {
+      const std::string own = adapted_model_config(model.adapter_folder);
+      if (!own.empty()) model.config_file = own;
+    }
+    drops_names = read_config(config.fresh_head, model);
     if (is_model_folder(base)) model.weights_folder = base;
   }
   model.traits = (*model.family->traits)(model.config);
   if (!model.config_file.empty()) input_of(model).read_folder(config.model, model);
-  check_keys(config, model);
+  check_keys(config, model, drops_names);
   take_task(config, of_labels, model);
   apply_keys(config, model);
   check_memory(model);

@@ -20,6 +20,17 @@
 namespace snug::train {
 namespace {
 
+/// Of a word of the key; 0: what the header says.
+char delimiter_of(const std::string& word) {
+  for (const auto& [name, byte] : {std::pair<std::string_view, char>{"comma", ','},
+                                   {"semicolon", ';'},
+                                   {"tab", '\t'},
+                                   {"bar", '|'}}) {
+    if (word == name) return byte;
+  }
+  return 0;
+}
+
 /// `tokenizer` may be null: rows are not cut into tokens.
 data::RowSchema schema_of(const RunConfig& config, const RunOptions& options, bool needs_label,
                           const data::RowForm& form, const Tokenizer* tokenizer) {
@@ -27,6 +38,7 @@ data::RowSchema schema_of(const RunConfig& config, const RunOptions& options, bo
   return {.text_column = config.text_column,
           .text_pair_column = config.text_pair_column,
           .label_column = config.label_column,
+          .delimiter = delimiter_of(config.delimiter),
           .needs_label = needs_label,
           .text_form = form.has_words ? data::TextForm::words : data::TextForm::text,
           .affordable_bytes =

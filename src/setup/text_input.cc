@@ -82,9 +82,9 @@ Json data_json(const std::string& file, const data::TokenCache& cache) {
     json["length_histogram"].push_back({{"up_to", edge}, {"rows", rows}});
   }
   json["labels"] = Json::object();
-  for (size_t i = 0; i < report.label_counts.size(); ++i) {
-    json["labels"][cache.labels().name(static_cast<int32_t>(i))] = report.label_counts[i];
-  }
+  const std::vector<std::string> names = data::told_apart(cache.labels().names());
+  for (size_t i = 0; i < report.label_counts.size(); ++i)
+    json["labels"][names[i]] = report.label_counts[i];
   return json;
 }
 

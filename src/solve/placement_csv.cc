@@ -52,7 +52,8 @@ std::array<size_t, kNames.size()> find_columns(const io::CsvRecord& header,
     const auto found = std::find(kNames.begin(), kNames.end(), name);
     if (found == kNames.end() && name != kOffset) {
       fail(place, "unknown column " + quoted,
-           "remove it; id, lower, upper and size are read, offset is ignored");
+           "id, lower, upper and size are read, offset is passed over; leave the column away where "
+           "the placement does not depend on it");
     }
     const bool is_second = found == kNames.end()
                                ? std::exchange(has_offset, true)
@@ -90,7 +91,7 @@ std::vector<PlacementItem> read_placement_csv(const std::string& file) {
          "the file has " + format_bytes(source.total_bytes()) + "; at most " +
              format_bytes(kMaxFileBytes) + " are read here",
          "check that this is the file you meant");
-  source.skip_byte_order_mark();
+  source.begin_text();
   io::CsvReader reader(source, {.record_bytes = kMaxRecordBytes, .fields = kMaxFields});
   io::CsvRecord fields;
   if (!reader.next(fields)) fail(file, "the file is empty", kColumnsHint);

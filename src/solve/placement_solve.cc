@@ -2,10 +2,10 @@
 // Placement of plain data: checks it, compresses time, asks plan/placement, judges the answer.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "base/stop.h"
 #include "plan/placement/placement.h"
 #include "snug/error.h"
@@ -125,12 +125,11 @@ std::string PlacementResult::to_json() const {
 }
 
 std::string PlacementResult::to_text() const {
-  char text[64];
   std::string lines = "load     " + std::to_string(load) + " at time " + std::to_string(load_time) +
                       "\nheight   " + std::to_string(height) + "\n";
   if (capacity) lines += "capacity " + std::to_string(*capacity) + "\n";
-  std::snprintf(text, sizeof text, "gap      %.4f %%\nseconds  %.3f\n", 100.0 * gap(), seconds);
-  return lines + text;
+  return lines + "gap      " + fixed_text(100.0 * gap(), 4) + " %\nseconds  " +
+         fixed_text(seconds, 3) + "\n";
 }
 
 PlacementResult solve_placement(const PlacementRequest& request) {

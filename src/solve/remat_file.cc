@@ -2,12 +2,14 @@
 #include "solve/remat_file.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <unordered_map>
 #include <utility>
 
 #include "base/stop.h"
 #include "io/file.h"
 #include "io/json_file.h"
+#include "io/nearest.h"
 #include "plan/problem/validate.h"
 #include "snug/error.h"
 
@@ -32,6 +34,22 @@ JsonValue list_at(const JsonValue& value, std::string_view key) {
   return list;
 }
 
+// A field that is passed over could be what the peak depends on.
+void allow_only(const JsonValue& object, const char* what,
+                std::initializer_list<std::string_view> known) {
+  for (const std::string& key : object.keys()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::vector<std::string> names(known.begin(), known.end());
+    const std::string nearest = io::nearest_name(key, names);
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+    object.find_or_null(key)->fail(std::string("is no field of ") + what,
+                                   nearest.empty()
+                                       ? "say it with those that there are (docs/solve.md): " + list
+                                       : "did you mean '" + nearest + "'?");
+  }
+}
+
 plan::Phase phase_of(const JsonValue& value) {
   const std::string name = value.as_string();
   if (name == "prologue") return plan::Phase::prologue;
@@ -46,6 +64,7 @@ class ProblemReader {
  public:
   plan::Problem read(const JsonValue& root) {
     if (!root.is_object()) root.fail("must be an object with \"storages\" and \"ops\"");
+    allow_only(root, "a problem", {"storages", "resident", "keep", "ops"});
     problem_.alignment = 1;
     if (const auto resident = root.find("resident")) read_residents(*resident);
     const JsonValue storages = list_at(root, "storages");
@@ -69,6 +88,7 @@ class ProblemReader {
 
   void read_storage(const JsonValue& value) {
     const JsonValue name = value.at("id");
+    allow_only(value, "a storage", {"id", "bytes"});
     const std::string id = read_id(name);
     const int64_t bytes = value.at("bytes").as_int(0, kMaxBytes);
     const auto found = storage_ids_.find(id);
@@ -109,6 +129,9 @@ class ProblemReader {
     stop_point();
     plan::Op op;
     const JsonValue name = value.at("id");
+    allow_only(
+        value, "an op",
+        {"id", "phase", "cost", "inputs", "outputs", "scratch_bytes", "reuses", "recompute"});
     op.name = read_id(name);
     if (!op_ids_.emplace(op.name, true).second)
       name.fail("is the id of two ops: \"" + op.name + "\"");
@@ -153,6 +176,13 @@ plan::Problem load_remat_problem(const std::string& path) {
 std::vector<std::string> load_remat_schedule(const std::string& path) {
   const JsonValue root = io::load_json(path, kMaxFileBytes);
   const JsonValue list = root.is_object() ? root.at("schedule") : root;
+  // What `solve remat --output` and `plan --save-schedule` write beside it is found again.
+  if (root.is_object())
+    allow_only(
+        root, "a schedule",
+        {"schedule", "fits", "budget_bytes", "keep_all_peak_bytes", "peak_bytes", "cost",
+         "base_cost", "overhead", "lower_bound_cost", "lower_bound_peak_bytes", "lower_bound_op",
+         "gap", "is_optimal", "is_stopped", "seconds", "kept_bytes", "kept_cost"});
   if (!list.is_array())
     list.fail("must be a list of op ids, or an object with such a \"schedule\"");
   return list.as_strings();

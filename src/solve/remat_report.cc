@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "base/units.h"
 #include "snug/solve_remat.h"
 
@@ -30,7 +31,7 @@ Json json_of(const RematReport& report) {
           {"schedule", report.schedule}};
 }
 
-std::string percent(double fraction) { return fmt::format("{:.2f} %", 100 * fraction); }
+std::string percent(double fraction) { return fixed_text(100 * fraction, 2) + " %"; }
 
 double share(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "io/test_folder.h"
 #include "plan/graphs/remat.h"
 #include "plan/problem/liveness.h"
 #include "snug/error.h"
@@ -112,6 +113,25 @@ TEST(RematFile, Refuses_what_is_wrong_and_says_where) {
                  "has already written");
   expect_refused(changed(R"("outputs": ["y1"])", R"("outputs": ["y1"], "reuses": {"y1": "w"})"),
                  "resident");
+}
+
+TEST(RematFile, A_field_that_is_not_known_is_refused_by_name) {
+  expect_refused(
+      changed(R"("keep": ["dw", "d1"])", R"("keep": ["dw", "d1"], "aliases": {"y1": "x"})"),
+      "\"aliases\" is no field of a problem\nhint: say it with those that there are");
+  expect_refused(changed(R"("resident": ["w"])", R"("residents": ["w"])"),
+                 "did you mean 'resident'?");
+  expect_refused(changed(R"("bytes": 10})", R"("bytes": 10, "alias": null})"),
+                 "\"storages[7].alias\" is no field of a storage");
+  expect_refused(changed(R"("scratch_bytes": 5)", R"("scratch": 5)"),
+                 "\"ops[6].scratch\" is no field of an op");
+  const Folder folder;
+  const std::string good =
+      folder.write("good.json", R"({"schedule": ["a"], "peak_bytes": 1, "kept_cost": 0.5})");
+  EXPECT_EQ(load_remat_schedule(good), (std::vector<std::string>{"a"}));
+  EXPECT_ERROR(
+      (void)load_remat_schedule(folder.write("bad.json", R"({"schedule": ["a"], "order": ["b"]})")),
+      "\"order\" is no field of a schedule");
 }
 
 TEST(RematCheck, Replays_what_is_valid) {

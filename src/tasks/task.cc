@@ -2,8 +2,8 @@
 #include "tasks/task.h"
 
 #include <cmath>
-#include <cstdio>
-#include <cstring>
+
+#include "base/numbers.h"
 
 namespace snug {
 
@@ -24,6 +24,7 @@ Settings settings_of(const RunConfig& config) {
           .regression_loss = config.regression_loss,
           .threshold = config.threshold,
           .focal_gamma = config.focal_gamma,
+          .span_scheme = config.span_scheme,
           .chosen_by = config.metric_for_best_model};
 }
 
@@ -33,18 +34,18 @@ void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& tas
   if (is_training) (*task.append_loss)(builder, model, settings);
 }
 
+void check_settings(const Task& task, const Context& context) {
+  (void)(*task.meter)(context, 0);  // which refuses what it cannot count with
+}
+
 std::string percent_text(const std::string& title, double share) {
   if (!std::isfinite(share)) return title + " undefined";
-  char number[64];
-  std::snprintf(number, sizeof number, " %.2f %%", 100 * share);
-  return title + number;
+  return title + " " + fixed_text(100 * share, 2) + " %";
 }
 
 std::string number_text(const std::string& title, double value) {
   if (!std::isfinite(value)) return title + " undefined";
-  char number[64];
-  std::snprintf(number, sizeof number, " %.4f", value);
-  return title + (std::strcmp(number, " -0.0000") == 0 ? " 0.0000" : number);
+  return title + " " + fixed_text(value, 4);
 }
 
 }  // namespace snug::tasks

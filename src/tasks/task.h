@@ -31,6 +31,7 @@ struct Settings {
   std::string regression_loss = "mse";
   double threshold = 0.5;
   double focal_gamma = 0;
+  std::string span_scheme = "auto";
   std::string chosen_by = "loss";  // metric_for_best_model
 };
 [[nodiscard]] Settings settings_of(const RunConfig& config);
@@ -102,6 +103,10 @@ struct Task {
 /// Marks the logits as output; in training declares what is fed and appends the loss.
 void finish(GraphBuilder& builder, models::SequenceModel& model, const Task& task,
             const Settings& settings, bool is_training);
+
+/// Throws Error{bad_config} where a setting does not fit the labels: before a run, not at its first
+/// evaluation.
+void check_settings(const Task& task, const Context& context);
 
 /// "accuracy 91.20 %"; "accuracy undefined" where it is not finite, as in number_text.
 [[nodiscard]] std::string percent_text(const std::string& title, double share);

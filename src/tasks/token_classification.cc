@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// One label a word, at the word's first token: softmax and its cross-entropy over tokens, spans in
-// IOB2. B rows, T tokens, C labels.
+// One label a word, at the word's first token: softmax and its cross-entropy over tokens, spans
+// (spans.h). B rows, T tokens, C labels.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <tuple>
 
 #include "base/check.h"
+#include "base/printable.h"
 #include "ops/fed_names.h"
 #include "ops/loss/loss.h"
 #include "ops/shape/shape.h"
 #include "snug/error.h"
 #include "tasks/class_counts.h"
+#include "tasks/spans.h"
 #include "tasks/task.h"
 
 namespace snug::tasks {
@@ -93,115 +96,64 @@ double token_loss(std::span<const float> logits, size_t label) {
   return top + std::log(sum) - static_cast<double>(logits[label]);
 }
 
-// ---- spans ----
-
-/// "B-PER": where it stands in a span, and of which kind.
-struct Tag {
-  char place = 'O';  // B, I or O; anything else is no IOB2
-  std::string kind{};
+/// What a scheme counts of all rows, by kind of span.
+struct SpanCounts {
+  SpanScheme scheme;
+  ClassCounts counts;
 };
 
-Tag tag_of(const std::string& label) {
-  if (label == "O") return {};
-  const bool is_tag =
-      (label[0] == 'B' || label[0] == 'I') && (label.size() == 1 || label[1] == '-');
-  if (!is_tag) return {.place = '?'};
-  return {.place = label[0], .kind = label.substr(std::min<size_t>(2, label.size()))};
-}
-
-/// First and last word, and the kind by its first label.
-using Span = std::tuple<size_t, size_t, size_t>;
-
-/// As seqeval's mode='strict' with IOB2: a span begins with B and goes on with I of its kind; an I
-/// that continues nothing is no span.
-class Spans {
- public:
-  explicit Spans(const std::vector<std::string>& labels) {
-    for (const std::string& label : labels) {
-      tags_.push_back(tag_of(label));
-      is_scheme_ = is_scheme_ && tags_.back().place != '?';
-      const auto same = [&](const std::string& kind) { return kind == tags_.back().kind; };
-      const auto found = std::find_if(kinds_.begin(), kinds_.end(), same);
-      kind_of_.push_back(static_cast<size_t>(found - kinds_.begin()));
-      if (found == kinds_.end()) kinds_.push_back(tags_.back().kind);
-    }
-  }
-  [[nodiscard]] bool is_scheme() const { return is_scheme_; }
-  [[nodiscard]] const std::vector<std::string>& kinds() const { return kinds_; }
-
-  [[nodiscard]] std::set<Span> of(const std::vector<size_t>& labels) const {
-    std::set<Span> spans;
-    for (size_t begin = 0; begin < labels.size();) {
-      size_t end = begin + 1;
-      if (tags_[labels[begin]].place == 'B') {
-        const size_t kind = kind_of_[labels[begin]];
-        while (end < labels.size() && tags_[labels[end]].place == 'I' &&
-               kind_of_[labels[end]] == kind) {
-          ++end;
-        }
-        spans.insert({begin, end, kind});
-      }
-      begin = end;
-    }
-    return spans;
-  }
-
- private:
-  std::vector<Tag> tags_;        // by label
-  std::vector<size_t> kind_of_;  // by label
-  std::vector<std::string> kinds_;
-  bool is_scheme_ = true;
-};
-
+// Where the letters leave two schemes, both count until the rows have decided.
 class TokenMeter final : public Meter {
  public:
   explicit TokenMeter(const Context& context)
-      : labels_(context.labels.size()),
-        spans_(context.labels),
-        wanted_(spans_.kinds().size()),
-        found_(spans_.kinds().size()),
-        hits_(spans_.kinds().size()) {}
+      : labels_(context.labels.size()), spans_(context.labels) {
+    given_ = find_span_scheme(context.settings.span_scheme);
+    if (given_ && !spans_.misfit(given_).empty()) {
+      throw Error(ErrorCode::bad_config, "span_scheme",
+                  "the label '" + printable(spans_.misfit(given_)) + "' is not of " +
+                      std::string(to_string(*given_)),
+                  "leave span_scheme away: the labels say their scheme");
+    }
+    for (const SpanScheme scheme : given_ ? std::vector{*given_} : spans_.schemes())
+      counts_.push_back({scheme, ClassCounts(spans_.kinds().size())});
+  }
 
   void add(const data::RowColumns& row, std::span<const float> output) override {
     const std::span<const int32_t> words = row.integers(kWords);
     std::vector<size_t> wanted;
     std::vector<size_t> found;
+    std::vector<std::optional<size_t>> read;  // words that were cut off, too
     for (size_t word = 0; word < words.size(); ++word) {
+      read.emplace_back();
       if (words[word] < 0) continue;
       const std::span<const float> logits = logits_of(output, words[word], labels_);
       wanted.push_back(static_cast<size_t>(row.integers(kLabels)[word]));
+      read.back() = wanted.back();
       found.push_back(argmax(logits));
       loss_sum_ += token_loss(logits, wanted.back());
       correct_ += wanted.back() == found.back() ? 1 : 0;
     }
     ++rows_;
     tokens_ += static_cast<int64_t>(wanted.size());
-    if (!spans_.is_scheme()) return;
-    const std::set<Span> of_labels = spans_.of(wanted);
-    for (const Span& span : of_labels) ++wanted_[std::get<2>(span)];
-    for (const Span& span : spans_.of(found)) {
-      ++found_[std::get<2>(span)];
-      hits_[std::get<2>(span)] += of_labels.count(span) != 0 ? 1 : 0;
-    }
+    if (counts_.size() > 1) evidence_.add(spans_, read);
+    for (SpanCounts& each : counts_) count(wanted, found, each);
   }
 
   [[nodiscard]] EvalMetrics result() const override {
     EvalMetrics out{.rows = rows_, .loss = 0, .values = {}, .classes = {}};
+    const SpanCounts* spans = chosen();
     int64_t wanted = 0;
     int64_t found = 0;
     int64_t hits = 0;
-    for (size_t kind = 0; kind < wanted_.size() && spans_.is_scheme(); ++kind) {
-      wanted += wanted_[kind];
-      found += found_[kind];
-      hits += hits_[kind];
-      if (wanted_[kind] + found_[kind] == 0) continue;
-      out.classes.push_back({.label = spans_.kinds()[kind],
-                             .rows = wanted_[kind],
-                             .precision = ratio(hits_[kind], found_[kind]),
-                             .recall = ratio(hits_[kind], wanted_[kind]),
-                             .f1 = ratio(2 * hits_[kind], wanted_[kind] + found_[kind])});
+    for (size_t kind = 0; kind < spans_.kinds().size() && spans != nullptr; ++kind) {
+      const ClassCounts& counts = spans->counts;
+      wanted += counts.wanted[kind];
+      found += counts.found[kind];
+      hits += counts.hits[kind];
+      if (counts.wanted[kind] + counts.found[kind] > 0)
+        out.classes.push_back(counts.score(kind, spans_.kinds()[kind]));
     }
-    const auto of_spans = [&](double value) { return spans_.is_scheme() ? value : kUndefined; };
+    const auto of_spans = [&](double value) { return spans != nullptr ? value : kUndefined; };
     const double precision = of_spans(ratio(hits, found));
     const double recall = of_spans(ratio(hits, wanted));
     const double f1 = of_spans(ratio(2 * hits, wanted + found));
@@ -211,19 +163,58 @@ class TokenMeter final : public Meter {
                   {"recall", recall, number_text("recall", recall)},
                   {"f1", f1, number_text("F1", f1)},
                   {"accuracy", accuracy, percent_text("accuracy", accuracy)}};
+    if (spans != nullptr) out.words = {{"span_scheme", std::string(to_string(spans->scheme))}};
+    out.notes = {note(spans)};
     return out;
   }
 
  private:
+  void count(std::span<const size_t> wanted, std::span<const size_t> found,
+             SpanCounts& into) const {
+    const std::set<Span> of_labels = spans_.spans(into.scheme, wanted);
+    for (const Span& span : of_labels) ++into.counts.wanted[std::get<2>(span)];
+    for (const Span& span : spans_.spans(into.scheme, found)) {
+      ++into.counts.found[std::get<2>(span)];
+      into.counts.hits[std::get<2>(span)] += of_labels.count(span) != 0 ? 1 : 0;
+    }
+  }
+
+  /// Null where the labels are of no scheme.
+  [[nodiscard]] const SpanCounts* chosen() const {
+    if (counts_.empty()) return nullptr;
+    if (counts_.size() == 1) return &counts_.front();
+    const auto found = std::find_if(counts_.begin(), counts_.end(), [&](const SpanCounts& each) {
+      return each.scheme == evidence_.scheme();
+    });
+    return &*found;
+  }
+
+  [[nodiscard]] std::string note(const SpanCounts* spans) const {
+    if (spans == nullptr) {
+      const std::string other = spans_.misfit();
+      return "precision, recall and F1 are undefined: the labels are of no scheme of spans (IOB1, "
+             "IOB2, BIOES, BILOU)" +
+             (other.empty() ? std::string() : ", such as '" + other + "'");
+    }
+    const std::string scheme(to_string(spans->scheme));
+    const int64_t stray = counts_.size() > 1 ? evidence_.stray() : 0;
+    if (stray == 0)
+      return "spans are read as " + scheme + " (span_scheme: " + (given_ ? scheme : "auto") + ")";
+    return "warning: the labels are neither IOB1 nor IOB2: some spans begin with B-, " +
+           std::to_string(stray) +
+           " with I-, which IOB2 does not count\nhint: correct the labels, or give span_scheme: "
+           "IOB1 where the B- are the mistakes";
+  }
+
   size_t labels_;
-  Spans spans_;
+  SpanLabels spans_;
+  std::optional<SpanScheme> given_;
+  std::vector<SpanCounts> counts_;
+  SchemeEvidence evidence_;
   int64_t rows_ = 0;
   int64_t tokens_ = 0;
   int64_t correct_ = 0;
   double loss_sum_ = 0;
-  std::vector<int64_t> wanted_;  // by kind of span
-  std::vector<int64_t> found_;
-  std::vector<int64_t> hits_;
 };
 
 void predict(const Context& context, const data::RowColumns& row, std::span<const float> output,
@@ -246,8 +237,9 @@ const Task& token_classification_task() {
       .name = "token_classification",
       .inputs = std::vector{models::InputKind::text},
       .head = models::Head{.kind = models::HeadKind::token, .problem_type = ""},
-      .keys = std::vector<std::string>{"label_smoothing_factor", "class_weights", "focal_gamma"},
-      .kept = std::vector<std::string>{},
+      .keys = std::vector<std::string>{"label_smoothing_factor", "class_weights", "focal_gamma",
+                                       "span_scheme"},
+      .kept = std::vector<std::string>{"span_scheme"},
       .least_labels = int64_t{2},
       .rows = data::RowForm{.name = "labels of words",
                             .has_words = true,

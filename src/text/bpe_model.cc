@@ -28,7 +28,8 @@ class BpeModel final : public WordModel {
       if (unk_ < 0)
         throw Error(ErrorCode::bad_data, where,
                     "the vocabulary has no unk token '" + options_.unk_token + "'",
-                    "add it, or remove model.unk_token");
+                    "name the vocabulary's own in model.unk_token, or put it at the vocabulary's "
+                    "end, which shifts no id");
     }
     for (char32_t c = 0; c < characters_.size(); ++c) {
       std::string text;

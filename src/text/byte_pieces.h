@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <string_view>
 
+#include "base/numbers.h"
 #include "text/token_table.h"
 
 namespace snug {
@@ -15,9 +15,7 @@ class BytePieces {
  public:
   explicit BytePieces(const TokenTable& vocabulary) {
     for (unsigned byte = 0; byte < 256; ++byte) {
-      char name[8];
-      std::snprintf(name, sizeof name, "<0x%02X>", byte);
-      ids_[byte] = vocabulary.find(name);
+      ids_[byte] = vocabulary.find("<0x" + hex_text(byte, 2, /*in_capitals=*/true) + ">");
     }
   }
   /// -1 where the vocabulary has none.

@@ -19,7 +19,7 @@ void check_id(const DeclaredToken& declared, int32_t id) {
               declared.key + " gives '" + declared.token.content + "' id " +
                   std::to_string(declared.token.id) + "; by the vocabulary it is " +
                   std::to_string(id),
-              "make the two files agree");
+              "take both files as the model was published: its weights go by one of the two");
 }
 
 AddedToken with_id(AddedToken token, int32_t id) {

@@ -131,8 +131,7 @@ void require_roles(const TokenizerSpec& spec) {
   const auto require = [&](const std::string& role, const std::string& name) {
     if (spec.vocabulary.find(name) >= 0) return;
     throw Error(ErrorCode::bad_data, spec.where,
-                "the vocabulary has no " + role + " token '" + name + "'",
-                "add it, or name it as " + role + "_token in tokenizer_config.json");
+                "the vocabulary has no " + role + " token '" + name + "'", missing_role_hint(role));
   };
   require("unk", spec.roles.unk);
   require("cls", spec.roles.cls);

@@ -37,7 +37,7 @@ Model make_wordpiece_of(const JsonFields& fields, const TokenizerSpec& spec) {
   }
   if (options.unk < 0) {
     throw Error(ErrorCode::bad_data, spec.where, "the vocabulary has no unk token '" + unk + "'",
-                "add it, or name it as unk_token in tokenizer_config.json");
+                missing_role_hint("unk"));
   }
   return make_wordpiece(spec.vocabulary, std::move(options));
 }

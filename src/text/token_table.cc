@@ -28,27 +28,38 @@ int32_t TokenTable::find(uint64_t hash, std::string_view prefix, std::string_vie
   return -1;
 }
 
+size_t TokenTable::place_of(std::string_view wanted) const {
+  size_t slot = slot_of(hash_more(kHashSeed, wanted));
+  while (slots_[slot] >= 0 && token(slots_[slot]) != wanted)
+    slot = (slot + 1) & (slots_.size() - 1);
+  return slot;
+}
+
 bool TokenTable::add(std::string_view token) {
-  const uint64_t hash = hash_more(kHashSeed, token);
-  if (find(hash, {}, token) >= 0) return false;
+  if (find(token) >= 0) return false;
+  append(token);
+  return true;
+}
+
+void TokenTable::add_again(std::string_view token) {
+  SNUG_CHECK(find(token) >= 0, "a token that is not there");
+  append(token);
+}
+
+void TokenTable::append(std::string_view token) {
   SNUG_CHECK(pool_.size() + token.size() < std::numeric_limits<uint32_t>::max(),
              "vocabulary above 4 GiB");
-  if (2 * (ends_.size() + 1) > slots_.size()) grow();
-  size_t slot = slot_of(hash);
-  while (slots_[slot] >= 0) slot = (slot + 1) & (slots_.size() - 1);
-  slots_[slot] = static_cast<int32_t>(ends_.size());
+  while (2 * (ends_.size() + 1) > slots_.size()) grow();
+  slots_[place_of(token)] = static_cast<int32_t>(ends_.size());
   pool_.append(token);
   ends_.push_back(static_cast<uint32_t>(pool_.size()));
   longest_bytes_ = std::max(longest_bytes_, token.size());
-  return true;
 }
 
 void TokenTable::grow() {
   slots_ = std::vector<int32_t>(std::max<size_t>(64, 2 * slots_.size()), -1);
   for (int64_t id = 0; id < size(); ++id) {
-    size_t slot = slot_of(hash_more(kHashSeed, token(id)));
-    while (slots_[slot] >= 0) slot = (slot + 1) & (slots_.size() - 1);
-    slots_[slot] = static_cast<int32_t>(id);
+    if (!token(id).empty()) slots_[place_of(token(id))] = static_cast<int32_t>(id);
   }
 }
 

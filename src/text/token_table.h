@@ -24,6 +24,10 @@ class TokenTable {
 
   /// Adds a token with the next id; false where it is there already.
   [[nodiscard]] bool add(std::string_view token);
+  /// Adds the token, which is there already, with the next id too: that is the one it has.
+  void add_again(std::string_view token);
+  /// Gives the next id to no token; the text of the id is empty.
+  void add_spare() { ends_.push_back(static_cast<uint32_t>(pool_.size())); }
   /// The id, or -1.
   [[nodiscard]] int32_t find(std::string_view token) const {
     return find(hash_more(kHashSeed, token), {}, token);
@@ -47,6 +51,9 @@ class TokenTable {
     return static_cast<size_t>(hash ^ hash >> 29) & (slots_.size() - 1);
   }
   void grow();
+  void append(std::string_view token);
+  /// Where the token stands, or would.
+  [[nodiscard]] size_t place_of(std::string_view token) const;
 
   std::string pool_;
   std::vector<uint32_t> ends_;  ///< end of each token in pool_

@@ -177,7 +177,7 @@ void Tokenizer::find_roles() {
     throw Error(ErrorCode::bad_data, spec_->where,
                 roles.pad.empty() ? "no pad token is named"
                                   : "the vocabulary has no pad token '" + roles.pad + "'",
-                "add it, or name one as pad_token in tokenizer_config.json");
+                missing_role_hint("pad"));
   }
 }
 

@@ -2,12 +2,12 @@
 // Reads tokenizer_config.json, special_tokens_map.json, added_tokens.json and what config.json says
 // of a tokenizer.
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <iterator>
 #include <unordered_set>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/numbers.h"
 #include "io/file.h"
 #include "io/json_file.h"
@@ -227,7 +227,7 @@ void read_model_class(const std::string& file, TokenizerConfig& config) {
   if (!fields.has_value("model_type")) return;
   std::string type = fields.required_string("model_type");
   if (type.empty()) return;
-  type[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(type[0])));
+  type[0] = ascii::to_upper(type[0]);
   config.usual_class = type + "Tokenizer";
 }
 

@@ -71,7 +71,8 @@ void append_vocabulary(const TokenizerSpec& spec, std::string& text) {
   const bool is_scored = !spec.scores.empty();
   text += is_scored ? "[" : "{";
   for (int64_t id = 0; id < spec.vocabulary.size(); ++id) {
-    text += id == 0 ? "\n    " : ",\n    ";
+    if (spec.vocabulary.find(spec.vocabulary.token(id)) != id) continue;  // an id of no token
+    text += text.ends_with(is_scored ? '[' : '{') ? "\n    " : ",\n    ";
     const std::string token = json_of(spec.vocabulary.token(id));
     text += is_scored ? "[" + token + "," + Json(spec.scores[static_cast<size_t>(id)]).dump() + "]"
                       : token + ": " + std::to_string(id);

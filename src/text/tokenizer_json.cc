@@ -114,10 +114,12 @@ void read_added_tokens(const JsonValue& document, TokenizerSpec& spec) {
     const int32_t known = spec.vocabulary.find(token.content);
     const int64_t expected = known >= 0 ? known : next++;
     if (token.id != expected || (i > 0 && spec.added[i - 1].id == token.id)) {
-      throw Error(ErrorCode::bad_data, spec.where,
-                  "added_tokens gives '" + token.content + "' id " + std::to_string(token.id) +
-                      "; it must be " + std::to_string(expected) + " and stand once",
-                  "added tokens have their id in model.vocab, or follow it without gaps");
+      throw Error(
+          ErrorCode::bad_data, spec.where,
+          "added_tokens gives '" + token.content + "' id " + std::to_string(token.id) +
+              "; it must be " + std::to_string(expected) + " and stand once",
+          "take the file that the model was published with, or save its tokenizer again with "
+          "transformers, which numbers added tokens behind the vocabulary's");
     }
   }
 }

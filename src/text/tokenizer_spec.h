@@ -131,6 +131,11 @@ void write_tokenizer_files(const TokenizerSpec& spec, const std::string& folder,
 
 /// Adds one token to a vocabulary under construction; `line` names it in messages.
 void add_vocabulary_token(TokenizerSpec& spec, std::string_view token, const std::string& line);
+/// The same where a token may stand twice: it has the id of the last, as transformers gives it.
+void add_last_of_token(TokenizerSpec& spec, std::string_view token, const std::string& line);
+/// What to do about a vocabulary without the token of a role ("pad"), that leaves all ids as they
+/// are.
+[[nodiscard]] std::string missing_role_hint(const std::string& role);
 /// Makes the tokens with a role added tokens, where they are not yet.
 void add_role_tokens(TokenizerSpec& spec, const TokenRoles& roles);
 /// Whose options (lstrip and its like) a token has that was added before it is declared.

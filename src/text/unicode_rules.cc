@@ -5,10 +5,10 @@
 #include <unicode/uchar.h>
 #include <unicode/unorm2.h>
 
-#include <cstdio>
 #include <optional>
 
 #include "base/check.h"
+#include "base/numbers.h"
 #include "base/utf8.h"
 #include "snug/error.h"
 #include "text/categories.h"
@@ -31,11 +31,10 @@ bool existed_in(int major, char32_t c) {
 void check_utf8(std::string_view text, std::string_view where) {
   const std::optional<size_t> bad = first_invalid_utf8(text);
   if (!bad) return;
-  char hex[8];
-  std::snprintf(hex, sizeof hex, "0x%02x", static_cast<unsigned char>(text[*bad]));
   throw Error(ErrorCode::bad_data, std::string(where),
-              "invalid UTF-8 at byte " + std::to_string(*bad) + " (" + hex + ")",
-              "convert the text to UTF-8, for example with iconv");
+              "invalid UTF-8 at byte " + std::to_string(*bad) + " (0x" +
+                  hex_text(static_cast<unsigned char>(text[*bad]), 2) + ")",
+              kToUtf8);
 }
 
 char32_t next_code_point(std::string_view text, size_t& at) {

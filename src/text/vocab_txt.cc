@@ -26,11 +26,9 @@ bool serves_bert_text(std::string_view name) {
 
 }  // namespace
 
-void add_vocabulary_token(TokenizerSpec& spec, std::string_view token, const std::string& line) {
-  if (token.empty()) {
-    throw Error(ErrorCode::bad_data, spec.where,
-                line + " is empty; a vocabulary has one token each", "remove it");
-  }
+namespace {
+
+void check_token(const TokenizerSpec& spec, std::string_view token, const std::string& line) {
   if (std::ssize(token) > kMaxTokenBytes) {
     throw Error(
         ErrorCode::bad_data, spec.where,
@@ -38,12 +36,28 @@ void add_vocabulary_token(TokenizerSpec& spec, std::string_view token, const std
         "name a vocab.txt with one token a line, or a tokenizer.json");
   }
   check_utf8(token, spec.where + " " + line);
+}
+
+}  // namespace
+
+void add_vocabulary_token(TokenizerSpec& spec, std::string_view token, const std::string& line) {
+  constexpr const char* kHint =
+      "take the file that the model was published or trained with: the ids of all later tokens "
+      "depend on every one";
+  if (token.empty())
+    throw Error(ErrorCode::bad_data, spec.where, line + " is an empty token", kHint);
+  check_token(spec, token, line);
   if (!spec.vocabulary.add(token)) {
     throw Error(ErrorCode::bad_data, spec.where,
                 line + " repeats the token '" + std::string(token) + "' of id " +
                     std::to_string(spec.vocabulary.find(token)),
-                "remove one of them (the ids of all later tokens depend on it)");
+                kHint);
   }
+}
+
+void add_last_of_token(TokenizerSpec& spec, std::string_view token, const std::string& line) {
+  check_token(spec, token, line);
+  if (!spec.vocabulary.add(token)) spec.vocabulary.add_again(token);
 }
 
 int32_t TokenizerSpec::find(std::string_view token) const {
@@ -53,6 +67,12 @@ int32_t TokenizerSpec::find(std::string_view token) const {
     if (one.content == token) return one.id;
   }
   return -1;
+}
+
+std::string missing_role_hint(const std::string& role) {
+  return "name the vocabulary's own as " + role +
+         "_token in tokenizer_config.json; where it has none, put one at its end, which shifts no "
+         "id";
 }
 
 void add_role_tokens(TokenizerSpec& spec, const TokenRoles& roles) {
@@ -76,7 +96,7 @@ void check_added_tokens(const TokenizerSpec& spec) {
                   "the added token of id " + std::to_string(token.id) + " has " +
                       std::to_string(token.content.size()) + " bytes; a token has at most " +
                       std::to_string(kMaxTokenBytes),
-                  "remove it");
+                  "take the file that the model was published or trained with");
     }
     bytes += token.content.size();
   }
@@ -85,7 +105,7 @@ void check_added_tokens(const TokenizerSpec& spec) {
                 "the " + std::to_string(spec.added.size()) + " added tokens have " +
                     std::to_string(bytes) + " bytes together; at most " +
                     std::to_string(kMaxAddedBytes) + " are read",
-                "put words into the vocabulary and leave special tokens alone in added_tokens");
+                "use a model whose tokenizer adds fewer");
   }
 }
 
@@ -105,9 +125,13 @@ TokenizerSpec read_vocab_txt(const std::string& file, const TokenizerConfig& con
                 "name a vocab.txt with one token a line");
   std::string line;
   // A byte order mark stays: it is a part of the first token to the `tokenizers` package, too.
-  for (int64_t number = 1; source.read_line(line, kMaxTokenBytes + 2) != io::TextFile::Line::end;
-       ++number)
-    add_vocabulary_token(spec, line, "line " + std::to_string(number));
+  int64_t number = 1;
+  for (; source.read_line(line, kMaxTokenBytes + 2) != io::TextFile::Line::end; ++number) {
+    // Each line has an id, as transformers counts: what an empty one has is no token's.
+    if (line.empty()) continue;
+    while (spec.vocabulary.size() < number - 1) spec.vocabulary.add_spare();
+    add_last_of_token(spec, line, "line " + std::to_string(number));
+  }
   if (spec.vocabulary.size() == 0) {
     throw Error(ErrorCode::bad_data, spec.where, "the vocabulary is empty",
                 "name a vocab.txt with one token a line");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,19 +40,14 @@ class VocabularyEntries {
       throw Error(ErrorCode::bad_data, file_, name_ + " is empty or missing",
                   "name a tokenizer with a vocabulary");
     }
+    keep_last_of_each();
     std::stable_sort(entries_.begin(), entries_.end(),
                      [](const Entry& a, const Entry& b) { return a.id < b.id; });
-    for (size_t i = 0; i < entries_.size(); ++i) {
-      const auto id = static_cast<int64_t>(i);
-      if (entries_[i].id != id) {
-        const bool is_twice = entries_[i].id < id;
-        throw Error(ErrorCode::bad_data, file_,
-                    is_twice ? name_ + " gives id " + std::to_string(entries_[i].id) + " to '" +
-                                   entries_[i - 1].token + "' and '" + entries_[i].token + "'"
-                             : name_ + " has no token with id " + std::to_string(id),
-                    "ids must count from 0 without gaps");
-      }
-      add_vocabulary_token(spec, entries_[i].token, "id " + std::to_string(id));
+    check_ids();
+    for (const Entry& entry : entries_) {
+      if (entry.token.empty()) continue;
+      while (spec.vocabulary.size() < entry.id) spec.vocabulary.add_spare();
+      add_vocabulary_token(spec, entry.token, "id " + std::to_string(entry.id));
     }
   }
 
@@ -60,6 +56,45 @@ class VocabularyEntries {
     int64_t id;
     std::string token;
   };
+
+  // A token that stands twice has the id behind it, as every reader of JSON has it.
+  void keep_last_of_each() {
+    std::vector<size_t> order(entries_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return entries_[a].token < entries_[b].token; });
+    std::vector<bool> is_kept(entries_.size(), true);
+    for (size_t i = 1; i < order.size(); ++i)
+      is_kept[order[i - 1]] = entries_[order[i - 1]].token != entries_[order[i]].token;
+    size_t kept = 0;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if (!is_kept[i]) continue;
+      if (kept != i) entries_[kept] = std::move(entries_[i]);
+      ++kept;
+    }
+    entries_.resize(kept);
+  }
+
+  // Ids that no token has are left alone, as long as most are some token's: each takes memory.
+  void check_ids() const {
+    for (size_t i = 1; i < entries_.size(); ++i) {
+      if (entries_[i].id == entries_[i - 1].id)
+        throw Error(ErrorCode::bad_data, file_,
+                    name_ + " gives id " + std::to_string(entries_[i].id) + " to '" +
+                        entries_[i - 1].token + "' and '" + entries_[i].token + "'",
+                    kHint);
+    }
+    const auto spare = entries_.back().id + 1 - static_cast<int64_t>(entries_.size());
+    if (spare > static_cast<int64_t>(entries_.size())) {
+      throw Error(ErrorCode::bad_data, file_,
+                  name_ + " has " + std::to_string(entries_.size()) + " tokens and ids to " +
+                      std::to_string(entries_.back().id),
+                  kHint);
+    }
+  }
+
+  static constexpr const char* kHint =
+      "take the file that the model was published or trained with: its weights go by these ids";
   std::string file_, name_;
   std::vector<Entry> entries_;
 };

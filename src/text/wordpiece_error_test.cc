@@ -39,9 +39,6 @@ TEST(WordPieceErrors, vocab_txt_that_is_no_vocabulary) {
   EXPECT_EQ(error(kLines), "no error");
   EXPECT_EQ(error("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\nlast"), "no error");
   expect_error(error(""), "bad_data", "the vocabulary is empty");
-  expect_error(error(std::string(kLines) + "a\n"), "bad_data",
-               "line 8 repeats the token 'a' of id 5");
-  expect_error(error("[PAD]\n\n[UNK]\n"), "bad_data", "line 2 is empty");
   expect_error(error(std::string(kLines) + std::string(5'000'000, 'x')), "bad_data",
                "line 8 has more than 4000 bytes");
   expect_error(error(std::string(kLines) + "b\xff\n"), "bad_data",
@@ -188,7 +185,7 @@ TEST(WordPieceErrors, tokenizer_json_that_asks_for_what_is_not_supported) {
                "gives 'a' an id");
   expect_error(error([](Json& j) { j["model"]["vocab"]["a"] = 6; }), "bad_data", "model.vocab");
   expect_error(error([](Json& j) { j["model"]["vocab"]["a"] = 2'000'000'000; }), "bad_data",
-               "no token with id 5");
+               "tokens and ids to 2000000000");
   expect_error(error([](Json& j) { j["added_tokens"][0]["id"] = 99; }), "bad_data",
                "id 99; it must be");
   expect_error(error([](Json& j) { j["added_tokens"][0]["content"] = ""; }), "unsupported",
@@ -216,11 +213,6 @@ TEST(WordPieceErrors, tokenizer_json_that_asks_for_what_is_not_supported) {
                "tokenizer has the unknown field 'extra'");
   expect_error(error([](Json& j) { j = Json::array(); }), "unsupported",
                "tokenizer is not an object");
-  // The same token twice in the text of the file, which a JSON document would not show.
-  std::string text = good.dump();
-  text.replace(text.find("\"a\":"), 4, "\"b\":5,\"b\":");
-  write_file(file, text);
-  expect_error(load_error(file), "bad_data", "model.vocab");
   // tokenizer_config.json that says something else.
   write_file(file, good.dump());
   write_file(folder.path() / "tokenizer_config.json", "{\"do_lower_case\": false}");

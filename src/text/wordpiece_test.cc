@@ -173,6 +173,32 @@ TEST(WordPiece, save_and_load_give_the_same_tokenizer) {
   }
 }
 
+// Ids as transformers 4.57 gives them (load_vocab: each line has an id, the last of a token
+// counts).
+TEST(WordPiece, a_repeated_token_and_an_empty_line_shift_no_id) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.path() / "vocab.txt";
+  std::string text = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nfoo\nbar\n\nfoo\nbaz\n";
+  for (int i = 0; i < 100; ++i) text += "word" + std::to_string(i % 60) + "\n";  // grows the table
+  test::write_file(file, text + "\n\n");
+  const auto check = [](const Tokenizer& tokenizer) {
+    EXPECT_EQ(encode(tokenizer, "foo bar baz"), (Ids{8, 6, 9}));
+    EXPECT_EQ(encode(tokenizer, "word0 word59 word39"), (Ids{70, 69, 109}));
+    EXPECT_EQ(tokenizer.vocab_size(), 110);
+  };
+  const auto tokenizer = Tokenizer::load(file);
+  check(tokenizer);
+  tokenizer.save(folder.path() / "saved");
+  EXPECT_EQ(test::read_file(folder.path() / "saved/vocab.txt"), text);
+  check(Tokenizer::load(folder.path() / "saved/vocab.txt"));
+  check(Tokenizer::load(folder.path() / "saved/tokenizer.json"));
+  // In JSON the last of a key counts, whatever its id.
+  std::string json = test::read_file(folder.path() / "saved/tokenizer.json");
+  json.replace(json.find("\"foo\": 8"), 8, "\"foo\": 5, \"foo\": 8");
+  test::write_file(folder.path() / "twice.json", json);
+  check(Tokenizer::load(folder.path() / "twice.json"));
+}
+
 TEST(WordPiece, approximate_bytes_is_what_the_heap_holds) {
   std::vector<std::string> tokens = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
   for (int i = 0; i < 30517; ++i)

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/numbers.h"
 #include "io/atomic_folder.h"
 #include "io/checkpoint_tensors.h"
 #include "io/file.h"
@@ -101,8 +102,8 @@ std::vector<int64_t> steps_of_archives(const RunFolder& folder) {
     const std::string digits = name.substr(kArchivePrefix.size());
     if (digits.empty() || digits.size() > kMaxStepDigits) continue;
     if (digits.find_first_not_of("0123456789") != std::string::npos) continue;
-    const int64_t step = std::stoll(digits);
-    if (name == archive_name(step)) steps.push_back(step);  // without zeros in front
+    const std::optional<int64_t> step = number_in<int64_t>(digits);
+    if (step && name == archive_name(*step)) steps.push_back(*step);  // without zeros in front
   }
   std::sort(steps.begin(), steps.end());
   return steps;
@@ -129,7 +130,7 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
     target.record(name, sha256);
     return sha256;
   };
-  target.write("config.json", model.config_json());
+  target.write(model.lora.is_on() ? kAdaptedModelConfig : "config.json", model.config_json());
   input_of(model).write_folder(model, tokenizer, session.has_input(models::kTokenTypeIds), target);
   if (model.lora.is_on()) target.write(kAdapterConfig, adapter_config_json(model, session));
   std::string sha256 = write_tensors(weights_file(model), weights, notes);

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
+#include "base/numbers.h"
 #include "base/openmp.h"
+#include "base/pieces.h"
 #include "io/file.h"
 
 namespace snug::train {
@@ -16,12 +17,14 @@ std::optional<ThreadTimes> thread_times(const std::string& root) {
   ThreadTimes sum;
   bool is_counted = false;
   for (const std::string& task : io::list_folder(tasks)) {
-    std::istringstream file(io::read_all_if_any(tasks + "/" + task + "/schedstat", 4096));
-    int64_t running = 0;
-    int64_t waiting = 0;
-    if (!(file >> running >> waiting)) continue;  // the thread is gone, or nothing is counted
-    sum.running_seconds += 1e-9 * static_cast<double>(running);
-    sum.waiting_seconds += 1e-9 * static_cast<double>(waiting);
+    const std::string file = io::read_all_if_any(tasks + "/" + task + "/schedstat", 4096);
+    const std::vector<std::string_view> words = words_in(file);
+    if (words.size() < 2) continue;  // the thread is gone, or nothing is counted
+    const std::optional<int64_t> running = number_in<int64_t>(words[0]);
+    const std::optional<int64_t> waiting = number_in<int64_t>(words[1]);
+    if (!running || !waiting) continue;
+    sum.running_seconds += 1e-9 * static_cast<double>(*running);
+    sum.waiting_seconds += 1e-9 * static_cast<double>(*waiting);
     is_counted = true;
   }
   if (!is_counted) return std::nullopt;

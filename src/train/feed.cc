@@ -121,7 +121,8 @@ double weight_of(const std::string& entry) {
 const std::vector<std::string> kBalanced = {"balanced"};
 
 std::vector<double> listed_weights(const std::vector<std::string>& given,
-                                   const std::vector<std::string>& labels) {
+                                   const std::vector<std::string>& of_model) {
+  const std::vector<std::string> labels = data::told_apart(of_model);
   if (given.size() != labels.size()) {
     refuse_weights(
         std::to_string(given.size()) + " weights for " + std::to_string(labels.size()) + " labels",

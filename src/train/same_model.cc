@@ -82,7 +82,8 @@ void compare_adapters(const Model& model, const std::string& checkpoint) {
 
 void require_same_model(const Model& model, const std::string& checkpoint, const RunConfig& before,
                         const RunConfig& now) {
-  const std::string file = checkpoint + "/config.json";
+  const std::string file =
+      model.lora.is_on() ? adapted_model_config(checkpoint) : checkpoint + "/config.json";
   const std::string where = model.config_file.empty() ? "model" : model.config_file;
   const std::string text = io::read_all(file, kMaxConfigBytes);
   const std::string type = io::parse_json(text, file).get_string("model_type", "");

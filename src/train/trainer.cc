@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include "base/numbers.h"
 #include "optim/loss_scale.h"
@@ -31,12 +32,15 @@ class Judge {
       : training_(training), state_(state), writer_(writer) {}
 
   /// Nothing where a signal came before the last batch.
-  [[nodiscard]] std::optional<EvalMetrics> evaluate() const {
+  [[nodiscard]] std::optional<EvalMetrics> evaluate() {
     std::optional<EvalMetrics> metrics = unless_cancelled();
     if (!metrics) return metrics;
     if (training_.options->callbacks.on_evaluation)
       training_.options->callbacks.on_evaluation(state_.step, *metrics);
     writer_.require_finite(*metrics, state_);
+    for (const std::string& note : metrics->notes) {
+      if (notes_.insert(note).second) say(*training_.options, note);
+    }
     return metrics;
   }
 
@@ -50,20 +54,22 @@ class Judge {
       say_undefined(metric.name);
       return false;
     }
-    const auto is_better_than = [&](const std::optional<double>& other) {
-      return !other || sign * (value - *other) > config.early_stopping_threshold;
+    const auto is_better_than = [&](const std::optional<double>& other, double threshold) {
+      return !other || sign * (value - *other) > threshold;
     };
-    // Without best/ lost they are one.
-    const bool improves =
-        is_better_than(state_.lost_metric ? state_.lost_metric : state_.best_metric);
-    if (improves || is_better_than(state_.best_metric)) {
+    // The best there was; without best/ lost it is in best/.
+    const std::optional<double> best = state_.lost_metric ? state_.lost_metric : state_.best_metric;
+    // What is better is kept, by however little. Patience alone has a threshold, and measures from
+    // the best before this evaluation, as transformers' callback does.
+    const bool improves = is_better_than(best, config.early_stopping_threshold);
+    if (is_better_than(best, 0)) state_.lost_metric.reset();
+    if (is_better_than(state_.best_metric, 0)) {
       state_.best_metric = value;
       state_.best_step = state_.step;
       (void)training_.session->measured_arena_bytes();  // throws where a byte was written astray
       writer_.save_best(state_);
     }
     if (improves) {
-      state_.lost_metric.reset();
       state_.stale_evaluations = 0;
       return false;
     }
@@ -94,7 +100,8 @@ class Judge {
   Training& training_;
   TrainState& state_;
   const CheckpointWriter& writer_;
-  bool was_undefined_ = false;  // said once a run
+  bool was_undefined_ = false;   // said once a run
+  std::set<std::string> notes_;  // so are these
 };
 
 // Of images: their number.

@@ -88,6 +88,7 @@ void open_model(RunConfig& config, const RunOptions& options, Trained& trained) 
   train::check_weight_files(trained.model);
   train::refuse_fresh_weights(trained.model);
   train::say(options, "the model is " + config.model);
+  train::say(options, train::wrapper_notice(trained.model));
   train::say(options, train::unused_notice(trained.model));
   train::say(options, train::kept_notice(trained.model));
   trained.tokenizer = train::input_of(trained.model).open_trained(config, options, trained.model);
@@ -204,6 +205,7 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
                     "): the weights are finite, what the model computes from them is not",
                 "train with a lower learning_rate");
   }
+  train::say(options, metrics.notes);
   for (const MetricValue& value : metrics.values) {
     if (!std::isfinite(value.value)) train::say(options, value.text);  // why it is null
   }

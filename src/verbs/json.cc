@@ -12,6 +12,7 @@ nlohmann::ordered_json json_of(const EvalMetrics& metrics) {
   nlohmann::ordered_json json = {{"rows", metrics.rows}, {"loss", nullptr}};
   if (metrics.rows > 0) json["loss"] = metrics.loss;
   for (const MetricValue& value : metrics.values) json[value.name] = value.value;
+  for (const auto& [name, word] : metrics.words) json[name] = word;
   if (metrics.classes.empty()) return json;
   json["classes"] = nlohmann::ordered_json::array();
   for (const ClassScore& score : metrics.classes) {

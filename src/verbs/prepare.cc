@@ -86,6 +86,7 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
              .labels = setup.data->labels.names(),
              .num_labels = setup.data->num_labels});
   check_class_weights(config, setup.model.labels);
+  tasks::check_settings(*setup.model.task, setup.model.task_context());
   setup.network = network_of(setup.model);
   setup.lengths.assign(setup.data->buckets.begin(), setup.data->buckets.end());
   const data::TrainSampler sampler = train_sampler(config, *setup.data);

@@ -34,6 +34,8 @@ class Lora(Case):
         self.assertEqual(sha256(self.base_folder / "model.safetensors"), before)
         for folder in (out / "best", out / "last"):
             self.assertFalse((folder / "model.safetensors").exists())
+            self.assertFalse((folder / "config.json").exists())  # beside it transformers looks for whole weights
+            self.assertEqual(list(json.loads((folder / "snug_config.json").read_text())["id2label"].values()), ["animal", "food", "tool"])
             names = read_safetensors_header(folder / "adapter_model.safetensors")
             self.assertEqual(names["base_model.model.bert.encoder.layer.1.attention.self.query.lora_A.weight"], ("F32", [4, 128]))
             self.assertEqual(names["base_model.model.bert.encoder.layer.0.intermediate.dense.lora_B.weight"], ("F32", [512, 4]))
@@ -49,6 +51,12 @@ class Lora(Case):
         self.assertGreater(max(map(abs, b)), 0)
         summary = self.summary(out)
         self.assertEqual(summary["measured_arena_bytes"], summary["planned_arena_bytes"])
+
+    def test_a_folder_of_an_older_version_is_read(self):
+        out = self.adapted("run")
+        older = shutil.copytree(out / "last", self.folder / "older", ignore=shutil.ignore_patterns("*.complete", "*state*", "optimizer*"))
+        (older / "snug_config.json").rename(older / "config.json")
+        self.assertEqual(self.scores(model=older), self.scores(model=out / "last"))
 
     def test_a_head_of_several_maps_is_named_as_peft_finds_it(self):
         for model in ("roberta-tiny", "electra-tiny"):

@@ -93,6 +93,16 @@ class Peft(Case):
             model = peft.PeftModel.from_pretrained(kind.from_pretrained(base), out / "last").eval()
             self.assert_scores(out / "last", self.logits(model))
 
+    def test_pipelines_load_what_is_written(self):
+        out = self.train("adapters", model=self.base_folder, vocab_size=None, max_steps=2, lora=json.dumps({"match": "*.query.weight", "r": 4}))
+        pipeline = transformers.pipeline("text-classification", model=str(out / "last"), top_k=None)
+        texts = [row["text"] for row in self.data]
+        scores = [{each["label"]: each["score"] for each in row} for row in pipeline(texts, truncation=True, max_length=32)]
+        done = self.ok("predict", model=out / "last", test_file=self.train_file, threads=2, memory="4GiB", max_seq_length=32)
+        for found, line in zip(scores, done.stdout.splitlines(), strict=True):
+            for label, score in json.loads(line)["scores"].items():
+                self.assertAlmostEqual(found[label], score, places=5)
+
     def assert_scores(self, folder, logits, **more):
         done = self.ok("predict", model=folder, test_file=self.train_file, threads=2, memory="4GiB", max_seq_length=32, **more)
         found = torch.tensor([list(json.loads(line)["scores"].values()) for line in done.stdout.splitlines()])

@@ -175,6 +175,21 @@ class Resume(Case):
         self.assertEqual(self.summary(out)["status"], "early_stopped")
         self.assertLess(self.summary(out)["steps"], 10)
 
+    def test_a_threshold_is_patience_s_alone(self):
+        """Transformers': what is better is kept, by however little."""
+        values = dict(eval_steps=1, learning_rate=1e-4, lr_scheduler_type="constant", early_stopping_threshold=0.5)
+        out = self.train("patient", **values, early_stopping_patience=100, max_steps=8)
+        lines = [json.loads(line) for line in (out / "evaluations.jsonl").read_text().splitlines()]
+        best = min(lines, key=lambda line: line["eval_loss"])
+        self.assertGreater(best["step"], 1)
+        state = json.loads((out / "last/trainer_state.json").read_text())
+        self.assertEqual((state["best_global_step"], state["best_metric"]), (best["step"], best["eval_loss"]))
+        out = self.train("ended", **values, early_stopping_patience=3, max_steps=50)
+        self.assertEqual((self.summary(out)["status"], self.summary(out)["steps"]), ("early_stopped", 4))
+        done = run("train", *options(**self.base(output_dir=self.folder / "none", **values)))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("give early_stopping_patience, or leave early_stopping_threshold away", done.stderr)
+
     def test_an_undefined_metric_does_not_end_a_run(self):
         one = self.folder / "one.jsonl"
         common.write_jsonl(one, [row for row in common.make_rows(60) if row["label"] == "food"])

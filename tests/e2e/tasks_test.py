@@ -281,6 +281,25 @@ class TokenClassification(TaskCase):
         out = self.train("learns", model="bert-tiny", vocab_size=80, max_steps=40, train_batch_size=16, learning_rate=2e-3)
         self.assertGreater(self.summary(out)["final_metrics"]["f1"], 0.9)
 
+    def test_spans_are_read_as_the_rows_write_them(self):
+        """As IOB1: I begins a span, B one behind another of its kind."""
+        def row(i):
+            names = ["Ann", "Bob", "Eve"]
+            words = ["saw", names[i % 3], "in", ["Rome", "Oslo"][i % 2]] + (["y", *names[:2]] if i % 8 == 0 else [])
+            return {"text": words, "label": ["O", "I-PER", "O", "I-LOC"] + (["O", "I-PER", "B-PER"] if i % 8 == 0 else [])}
+        for path, count in ((self.train_file, 160), (self.valid_file, 40)):
+            write_jsonl(path, [row(i) for i in range(count)])
+        values = dict(model="bert-tiny", vocab_size=60, max_steps=40, train_batch_size=16, learning_rate=3e-3, metric_for_best_model="f1")
+        done = self.ok("train", **self.base(output_dir=self.folder / "out", **values))
+        self.assertEqual(done.stderr.count("spans are read as IOB1 (span_scheme: auto)"), 1, done.stderr)
+        metrics = self.summary(self.folder / "out")["final_metrics"]
+        self.assertEqual(metrics["span_scheme"], "IOB1")
+        self.assertGreater(metrics["f1"], 0.9)
+        keys = dict(test_file=self.valid_file, memory="1GiB", threads=2)
+        self.assertEqual(json.loads(self.ok("eval", model=self.folder / "out/best", **keys).stdout)["f1"], metrics["f1"])
+        out = self.train("kept", **dict(values, max_steps=1, span_scheme="IOB2"))
+        self.assertEqual(json.loads(self.ok("eval", model=out / "best", **keys).stdout)["span_scheme"], "IOB2")
+
     def test_other_tags_have_no_spans(self):
         rows = [{"text": ["see", "rome"], "label": ["VERB", "NOUN"]} for _ in range(16)]
         write_jsonl(self.train_file, rows)
@@ -288,6 +307,8 @@ class TokenClassification(TaskCase):
         metrics = self.summary(out)["final_metrics"]
         self.assertEqual([metrics[name] for name in ("precision", "recall", "f1")], [None, None, None])
         self.assertGreaterEqual(metrics["accuracy"], 0)
+        self.refused("[span_scheme] the label 'VERB' is not of IOB1", "leave span_scheme away", model="bert-tiny", hidden_sizes=None,
+                     validation_file=None, span_scheme="IOB1")
 
     def test_what_is_refused(self):
         self.data("token_classification")

@@ -8,9 +8,9 @@
 #include <hwy/targets.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 
+#include "base/ascii.h"
 #include "snug/error.h"
 
 namespace snug {
@@ -106,7 +106,7 @@ std::optional<InstructionSet> parse_limit(const char* text) {
 
 dnnl_cpu_isa_t onednn_limit(InstructionSet limit, const char* variable) {
   std::string word = variable == nullptr ? "" : variable;
-  for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (char& c : word) c = ascii::to_upper(c);
   for (const OnednnName& each : kOnednnNames) {
     if (each.name == word) return static_cast<dnnl_cpu_isa_t>(each.isa & onednn_isa(limit));
   }

@@ -16,13 +16,14 @@
 #include <memory>
 #include <optional>
 #include <random>
-#include <sstream>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/rate_probes.h"
 #include "base/half.h"
 #include "base/mapped_block.h"
+#include "base/numbers.h"
+#include "base/pieces.h"
 #include "base/stop.h"
 #include "base/threads.h"
 #include "base/units.h"
@@ -280,22 +281,22 @@ double measure_round(const Backend& backend, int threads, Pool& pool,
 constexpr int64_t kMostCachePerProcessor = int64_t{32} << 20;
 
 int64_t last_cache_bytes(int64_t otherwise) {
-  std::istringstream file(
-      io::read_all_if_any("/sys/devices/system/cpu/cpu0/cache/index3/size", 4096));
-  int64_t kib = 0;
-  char unit = 0;
-  if (!(file >> kib >> unit) || unit != 'K' || kib <= 0) return otherwise;
-  return std::min(kib << 10, available_threads() * kMostCachePerProcessor);
+  const std::string file =
+      io::read_all_if_any("/sys/devices/system/cpu/cpu0/cache/index3/size", 4096);
+  const std::vector<std::string_view> words = words_in(file);
+  if (words.size() != 1 || !words[0].ends_with('K')) return otherwise;
+  const auto kib = number_in<int64_t>(words[0].substr(0, words[0].size() - 1));
+  if (!kib || *kib <= 0) return otherwise;
+  return std::min(*kib << 10, available_threads() * kMostCachePerProcessor);
 }
 
 }  // namespace
 
 std::string processor_name(const std::string& cpuinfo) {
   const auto value_of = [&](const std::string& name) {
-    std::istringstream lines(cpuinfo);
-    for (std::string line; std::getline(lines, line);) {
-      if (line.rfind(name, 0) == 0 && line.find(": ") != std::string::npos)
-        return line.substr(line.find(": ") + 2);
+    for (const std::string_view line : lines_in(cpuinfo)) {
+      if (line.starts_with(name) && line.find(": ") != std::string_view::npos)
+        return std::string(line.substr(line.find(": ") + 2));
     }
     return std::string();
   };

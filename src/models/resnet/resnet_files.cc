@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/numbers.h"
 #include "models/config_reader.h"
 #include "models/resnet/resnet.h"
 #include "snug/error.h"
@@ -84,9 +85,10 @@ std::string resnet_stored_name(const ResnetConfig& config, const std::string& pa
   // layerS.B.PART.REST
   const size_t stage_end = parameter.find('.');
   const size_t block_end = parameter.find('.', stage_end + 1);
-  const std::string block = "resnet.encoder.stages." +
-                            std::to_string(std::stoll(parameter.substr(5, stage_end - 5)) - 1) +
-                            ".layers" + parameter.substr(stage_end, block_end - stage_end) + ".";
+  const std::string block =
+      "resnet.encoder.stages." +
+      std::to_string(number_in<int>(parameter.substr(5, stage_end - 5)).value() - 1) + ".layers" +
+      parameter.substr(stage_end, block_end - stage_end) + ".";
   const std::string part = parameter.substr(block_end + 1);
   if (part.starts_with("downsample.0")) return replaced(part, 12, block + "shortcut.convolution");
   if (part.starts_with("downsample.1")) return replaced(part, 12, block + "shortcut.normalization");

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/id_vector.h"
+#include "base/numbers.h"
 #include "base/stop.h"
 #include "snug/error.h"
 
@@ -266,8 +267,7 @@ class Replay {
     }
     seconds += static_cast<double>(kept) * problem_.kept_seconds_per_byte;
     if (std::fabs(seconds - plan.seconds) > 1e-9 * std::max(1.0, seconds)) {
-      report("seconds is " + std::to_string(seconds) + ", the plan says " +
-             std::to_string(plan.seconds));
+      report("seconds is " + number_text(seconds) + ", the plan says " + number_text(plan.seconds));
     }
   }
 
