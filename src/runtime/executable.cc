@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/float_mode.h"
 #include "base/mapped_block.h"
 #include "base/stop.h"
-#include "base/threads.h"
 #include "graph/op_def.h"
 
 namespace snug {
@@ -153,6 +153,11 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
   }
 }
 
+TeamFloatMode Executable::float_mode() const {
+  const int threads = threads_without_subnormals_;
+  return {std::max(threads, 1), threads > 0 ? Subnormals::zero : Subnormals::kept};
+}
+
 void Executable::run(const Bound& bound) {
   stop_point();  // an update of a run that trains is under no scope: it ends whole
   const ErrorCode code = bound.kernel->run(bound.launch);
@@ -181,7 +186,7 @@ void Executable::run_watched(size_t kernel) {
 }
 
 void Executable::run() {
-  const SubnormalsAsZero mode(threads_without_subnormals_);
+  const TeamFloatMode mode = float_mode();
   if (has_run_) {
     for (const Bound& bound : kernels_) run(bound);
     return;
@@ -191,7 +196,7 @@ void Executable::run() {
 }
 
 void Executable::run_traced(Trace& trace) {
-  const SubnormalsAsZero mode(threads_without_subnormals_);
+  const TeamFloatMode mode = float_mode();
   trace.rows.resize(ops_.size());
   for (size_t i = 0; i < ops_.size(); ++i)
     trace.rows[i] = {.op = ops_[i], .live_bytes = live_bytes_[i], .seconds = 0};
@@ -204,7 +209,7 @@ void Executable::run_traced(Trace& trace) {
 }
 
 void Executable::run_poisoned() {
-  const SubnormalsAsZero mode(threads_without_subnormals_);
+  const TeamFloatMode mode = float_mode();
   std::vector<const PlacedRange*> live;
   std::vector<std::pair<int64_t, int64_t>> dead;
   size_t next = 0;

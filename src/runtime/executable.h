@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/float_mode.h"
 #include "base/id_vector.h"
 #include "plan/problem/plan.h"
 #include "runtime/canary.h"
@@ -77,6 +78,7 @@ class Executable {
   };
   void bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
             const ResidentLayout& residents, const Backend& backend);
+  [[nodiscard]] TeamFloatMode float_mode() const;
   void run(const Bound& bound);
   void run_watched(size_t kernel);
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/float_mode.h"
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "io/json_file.h"
@@ -146,6 +147,7 @@ train::RunPlanRequest request_with(const Network& network, const SessionOptions&
 
 std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions& options,
                                    const std::vector<std::string>& allow) {
+  const DefaultFloatMode float_mode;
   check_words(allow);
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   const Comparison comparison(network, options);
@@ -167,6 +169,7 @@ std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions&
 
 std::vector<LeverPlan> plan_allowed_levers(const Network& network, const SessionOptions& options,
                                            const std::vector<std::string>& allow) {
+  const DefaultFloatMode float_mode;
   check_words(allow);
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   const Comparison comparison(network, options);
@@ -179,6 +182,7 @@ std::vector<LeverPlan> plan_allowed_levers(const Network& network, const Session
 
 LeverKeys fastest_levers(const Network& network, const SessionOptions& options,
                          const std::vector<std::string>& allow) {
+  const DefaultFloatMode float_mode;
   if (allow.empty()) return {};
   const std::vector<LeverPlan> plans = plan_allowed_levers(network, options, allow);
   const LeverPlan* fastest = fastest_fitting(plans);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/float_mode.h"
 #include "base/threads.h"
 #include "config/cores.h"
 #include "snug/error.h"
@@ -53,7 +54,9 @@ std::unique_ptr<Backend> make_backend(const std::string& name, int threads,
 }  // namespace
 
 Machine::Machine(int64_t threads, const std::string& profile_folder,
-                 const std::function<void()>& before_measuring) {
+                 const std::function<void()>& before_measuring,
+                 const std::function<void(const std::string&)>& on_message) {
+  const DefaultFloatMode float_mode;
   const int own = threads_of(threads);
   impl_ = std::make_shared<const Impl>(
       Impl{.threads = own,

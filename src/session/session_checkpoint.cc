@@ -215,8 +215,8 @@ Session Session::resume(const Network& network, const std::string& folder,
                 "leave it away");
   SessionOptions own = options;
   own.has_initial_values = false;
-  Session session(std::make_unique<Impl>(
-      std::make_shared<const SessionPlan::Impl>(network, own, saved.micro_batch)));
+  own.draw_numbering = saved.draw_numbering;
+  Session session(Impl::open(make_plan(network, own, saved.micro_batch)));
   load(folder + "/model.safetensors", true, session);
   load(folder + "/optimizer.safetensors", false, session);
   session.require_finite(folder);

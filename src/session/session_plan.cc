@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/float_mode.h"
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "fit/saved_plan.h"
@@ -373,8 +374,15 @@ SessionPlan::Impl::Impl(const Network& network, const SessionOptions& given, int
   plan.report.instruction_set = to_string(instruction_set());
 }
 
+std::shared_ptr<const SessionPlan::Impl> make_plan(const Network& network,
+                                                   const SessionOptions& options,
+                                                   int64_t micro_batch) {
+  const DefaultFloatMode float_mode;
+  return std::make_shared<const SessionPlan::Impl>(network, options, micro_batch);
+}
+
 SessionPlan::SessionPlan(const Network& network, const SessionOptions& options)
-    : impl_(std::make_shared<const Impl>(network, options, options.micro_batch_size)) {}
+    : impl_(make_plan(network, options, options.micro_batch_size)) {}
 
 const PlanReport& SessionPlan::report() const { return impl_->plan.report; }
 

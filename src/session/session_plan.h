@@ -32,7 +32,7 @@ void check_not_negative(const char* option, double value, const char* hint);
                                                  const LeverKeys& keys);
 
 struct SessionPlan::Impl {
-  /// `micro_batch` 0: the planner's choice.
+  /// make_plan() makes one.
   Impl(const Network& network, const SessionOptions& given, int64_t micro_batch);
 
   SessionOptions options;
@@ -45,5 +45,10 @@ struct SessionPlan::Impl {
   train::RunPlan plan;
   mutable std::atomic<bool> is_block_leased = false;
 };
+
+/// `micro_batch` 0: the planner's choice.
+[[nodiscard]] std::shared_ptr<const SessionPlan::Impl> make_plan(const Network& network,
+                                                                 const SessionOptions& options,
+                                                                 int64_t micro_batch);
 
 }  // namespace snug

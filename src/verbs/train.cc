@@ -3,6 +3,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/float_mode.h"
 #include "base/stop.h"
 #include "io/file.h"
 #include "io/lock.h"
@@ -50,6 +51,7 @@ train::PlannedRun plan_for(const RunConfig& config, const RunOptions& options,
 }  // namespace
 
 TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
+  const DefaultFloatMode float_mode;
   const auto start = std::chrono::steady_clock::now();
   RunConfig config = given;
   config.require({"model", "train_file", "output_dir"});
