@@ -104,6 +104,8 @@ void sync_folder(const std::string& path);
 /// A symbolic link whose target does not exist, or that leads back to itself.
 [[nodiscard]] bool is_dangling(const std::string& path);
 [[noreturn]] void throw_dangling(const std::string& path);
+/// A symbolic link, wherever it leads.
+[[nodiscard]] bool is_link(const std::string& path);
 /// Links are not followed.
 [[nodiscard]] bool anything_at(const std::string& path);
 /// Creates the folder and its parents; one that exists is fine.

@@ -51,6 +51,13 @@ bool is_folder(const std::string& path) {
   return false;
 }
 
+bool is_link(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) return S_ISLNK(status.st_mode);
+  if (!means_missing(errno)) throw_system_error(path, "look at it", errno);
+  return false;
+}
+
 bool anything_at(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) return true;

@@ -128,6 +128,27 @@ class Resume(Case):
         self.assertEqual(refused.returncode, 1)
         self.assertIn("allow_new_split", refused.stderr)
 
+    def test_links_in_the_place_of_checkpoints_are_refused_before_training(self):
+        out = self.train("run", max_steps=2, validation_file=self.valid_file)
+        for name in ("last", "best"):
+            disk = self.folder / f"disk_{name}"
+            (out / name).rename(disk)
+            (out / name).symlink_to(disk)
+            before = {path.name: path.read_bytes() for path in disk.iterdir() if path.is_file()}
+            refused = run("train", *options(**self.base(output_dir=out, max_steps=4, resume=True)))
+            self.assertEqual(refused.returncode, 1, refused.stderr)
+            self.assertIn(f"[{out / name}] a folder would be written here, and a symbolic link stands in its place", " ".join(refused.stderr.split()))
+            self.assertIn("hint:", refused.stderr)
+            self.assertTrue((out / name).is_symlink())
+            self.assertEqual({path.name: path.read_bytes() for path in disk.iterdir() if path.is_file()}, before)
+            (out / name).unlink()
+            disk.rename(out / name)
+        moved = self.folder / "moved"  # the folder around them may be a link
+        out.rename(moved)
+        out.symlink_to(moved)
+        self.ok("train", **self.base(output_dir=out, max_steps=4, resume=True))
+        self.assertTrue(out.is_symlink())
+
     def test_a_used_folder_without_resume_and_a_folder_in_use_are_refused(self):
         out = self.train("run")
         used = run("train", *options(**self.base(output_dir=out)))
