@@ -59,6 +59,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   const RunFolder folder{config.output_dir};
   io::make_folders(folder.path);
   const io::FolderLock lock(folder.path);
+  train::say(options, lock.notice());
   std::optional<TrainState> state = train::read_checkpoint(folder, options);
   if (!config.resume) refuse_used_folder(folder);
   train::refuse_incomplete(folder);
