@@ -39,9 +39,12 @@ class Machine {
  public:
   /// `threads` 0: every core this process may use. Measures the machine's speed on first use and
   /// keeps it in a file of `profile_folder`; empty: $XDG_CACHE_HOME/snug, else ~/.cache/snug.
-  /// `before_measuring` is called where there is no such file: it takes up to half a minute.
+  /// Where that cannot be written, a folder snug-UID in $TMPDIR has the file, which `on_message` is
+  /// told with the reason. `before_measuring` is called where there is no such file: it takes up to
+  /// half a minute.
   explicit Machine(int64_t threads = 0, const std::string& profile_folder = {},
-                   const std::function<void()>& before_measuring = {});
+                   const std::function<void()>& before_measuring = {},
+                   const std::function<void(const std::string&)>& on_message = {});
   [[nodiscard]] int threads() const;
   [[nodiscard]] const std::string& backend() const;  // its name
 
@@ -143,7 +146,8 @@ struct SessionOptions {
   const std::atomic<bool>* cancel = nullptr;
   /// `phase` is what is being done: "building the graph", "placement"; it may be empty.
   std::function<void(int64_t done, int64_t total, const char* phase)> on_planning = {};
-  /// Sentences for people: Session::resume says that the instruction set is another one.
+  /// Sentences for people: Session::resume says that the instruction set is another one, a plan
+  /// that the machine's speeds cannot be kept where they belong.
   std::function<void(const std::string&)> on_message = {};
   /// A refusal tries shorter rows and smaller batches: what the options that depend on them are
   /// then. Empty: lengths above the longest go, bytes of the process stay.

@@ -139,9 +139,39 @@ void make_folders(const std::string& path) {
                      4096);
 }
 
-std::string make_temporary_folder() {
+void require_writable_folder(const std::string& path) {
+  if (::access(path.c_str(), W_OK | X_OK) != 0) throw_system_error(path, "write there", errno);
+}
+
+namespace {
+
+std::string temporary_files() {
   const char* base = std::getenv("TMPDIR");
-  std::string path = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/snug-XXXXXX";
+  return base != nullptr && *base != '\0' ? base : "/tmp";
+}
+
+}  // namespace
+
+bool is_own_folder(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+         status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+std::string own_temporary_folder() {
+  return temporary_files() + "/snug-" + std::to_string(::geteuid());
+}
+
+void make_own_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    throw_system_error(path, "create the folder", errno);
+  if (!is_own_folder(path))
+    throw Error(ErrorCode::io, path, "it is no folder that this user alone may write to",
+                "remove it");
+}
+
+std::string make_temporary_folder() {
+  std::string path = temporary_files() + "/snug-XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) throw_system_error(path, "create the folder", errno);
   return path;
 }

@@ -223,7 +223,8 @@ NetworkDef changed_network(NetworkDef network, const SessionOptions& options) {
 
 Machine machine_of(const SessionOptions& options) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
-  return options.machine ? *options.machine : Machine(options.threads, options.profile_folder);
+  return options.machine ? *options.machine
+                         : Machine(options.threads, options.profile_folder, {}, options.on_message);
 }
 
 namespace {

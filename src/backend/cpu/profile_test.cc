@@ -293,15 +293,16 @@ TEST(ProfileText, A_processor_is_known_by_its_model_or_by_its_maker_and_part) {
 TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
   const TemporaryFolder folder("snug_profile_");
   const std::string path = folder.file("profile.json");
+  const ProfilePlace place{.folder = folder.file(""), .file = "profile.json"};
   MachineProfile marked = default_profile();
   marked.machine = machine_key(1);
   marked.rates["mark"] = {0.5, 0.25, 0.125, 0.25, 0.1, 0.5};
   std::ofstream(path) << write_profile(marked);
   EXPECT_TRUE(
-      rates_equal(load_or_measure_profile(path, 1), marked));  // not measured: the mark is there
+      rates_equal(load_or_measure_profile(place, 1), marked));  // not measured: the mark is there
 
   std::ofstream(path) << "{ damaged";
-  const MachineProfile measured = load_or_measure_profile(path, 1);
+  const MachineProfile measured = load_or_measure_profile(place, 1);
   EXPECT_EQ(measured.rates.count("mark"), 0U);
   EXPECT_EQ(measured.machine, machine_key(1));
   for (const char* kind : {"matmul.nn", "matmul.tn"}) EXPECT_EQ(measured.rates.count(kind), 1U);
@@ -310,14 +311,50 @@ TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
       measured.seconds("matmul", {.flops = 1e9, .bytes_read = 8e6, .bytes_written = 4e6});
   EXPECT_GT(seconds, 1e-4) << product.per_flop;  // below 10 TFLOP/s
   EXPECT_LT(seconds, 10.0);
-  EXPECT_TRUE(rates_equal(load_or_measure_profile(path, 1), measured));  // from the file
-  EXPECT_EQ(folder.files(), 1U);                                         // no temporary file stays
+  EXPECT_TRUE(rates_equal(load_or_measure_profile(place, 1), measured));  // from the file
+  EXPECT_EQ(folder.files(), 1U);                                          // no temporary file stays
 }
 
-TEST(ProfileCache, A_place_that_cannot_be_written_still_gives_a_profile) {
-  const MachineProfile measured = load_or_measure_profile("/proc/no/such/folder/profile.json", 1);
-  EXPECT_EQ(measured.machine, machine_key(1));
-  EXPECT_GT(measured.rates.size(), default_profile().rates.size());
+TEST(ProfileCache, A_place_that_cannot_be_written_is_said_and_another_is_found) {
+  const TemporaryFolder folder("snug_profile_");
+  const std::string before = std::getenv("TMPDIR") == nullptr ? "" : std::getenv("TMPDIR");
+  ::setenv("TMPDIR", folder.file("").c_str(), 1);
+  std::vector<std::string> said;
+  int measured = 0;
+  const auto load = [&](const std::string& place) {
+    return load_or_measure_profile({.folder = place,
+                                    .file = "profile.json",
+                                    .before_measuring = [&] { ++measured; },
+                                    .on_message = [&](const auto& text) { said.push_back(text); }},
+                                   1);
+  };
+  const MachineProfile found = load("/proc/no/such/folder");
+  EXPECT_EQ(found.machine, machine_key(1));
+  EXPECT_GT(found.rates.size(), default_profile().rates.size());
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("(/proc/no/such/folder: cannot create the folder: No such file or "
+                         "directory), and are kept in " +
+                         folder.file("") + "/snug-"),
+            std::string::npos)
+      << said[0];
+  // Once: the next start reads them, whatever its first place is.
+  for (const char* place : {"/proc/no/such/folder", "/proc", ""})
+    EXPECT_TRUE(rates_equal(load(place), found)) << place;
+  EXPECT_EQ(measured, 1);
+  EXPECT_EQ(said.size(), 1U);
+  // Others may write there: it is as if nothing were.
+  const std::string own = folder.file("snug-" + std::to_string(::geteuid()));
+  std::filesystem::permissions(own, std::filesystem::perms::all);
+  (void)load("/proc");
+  EXPECT_EQ(measured, 2);
+  ASSERT_EQ(said.size(), 2U);
+  EXPECT_NE(said[1].find("nor in TMPDIR (" + own), std::string::npos) << said[1];
+  EXPECT_NE(said[1].find("let XDG_CACHE_HOME name"), std::string::npos) << said[1];
+  if (before.empty()) {
+    ::unsetenv("TMPDIR");
+  } else {
+    ::setenv("TMPDIR", before.c_str(), 1);
+  }
 }
 
 }  // namespace
