@@ -109,7 +109,12 @@ class NetworkBuilder {
   /// One with a single output.
   Tensor op1(const std::string& name, const std::vector<Tensor>& operands, Attrs attributes = {});
 
-  /// The key of random numbers for ops that draw some (dropout); none in evaluation.
+  /// A key of random numbers for an op of your own, another one at every call; none in evaluation.
+  /// It is i64(3): {seed, updates before this one, first row of the micro-batch in the batch}. Draw
+  /// from these three and from the place of a number in its row alone, and no plan changes what is
+  /// drawn. The seed is that of the session for the first key, in the order in which a walk from
+  /// the loss through the operands comes by them; for key k behind it, the lower 63 of the first
+  /// two words of philox4x32({k, 0, 0, 1}, seed), shifted right by one.
   Tensor random_key();
 
   /// The weighted mean of `values` (rows, ...) over all rows of the global batch, as a scalar that

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "snug/config.h"
+#include "snug/draw_numbering.h"
 #include "snug/lengths.h"
 #include "snug/levers.h"
 #include "snug/lora.h"
@@ -131,6 +132,9 @@ struct SessionOptions {
   int64_t warmup_steps = 0;
   int64_t max_steps = 0;  // updates after which a falling schedule is at 0; needed for one
   int64_t seed = 42;      // of initial weights and dropout
+  /// How the draws of a network of your own are told apart; those of the library's models do not
+  /// follow it. Session::resume takes that of the checkpoint.
+  DrawNumbering draw_numbering = DrawNumbering::operands;
   /// False: weights and buffers are 0 until they are written, or initialize() is called for them.
   bool has_initial_values = true;
 

@@ -6,6 +6,7 @@
 #include "base/id_vector.h"
 #include "graph/builder.h"
 #include "network/facts.h"
+#include "ops/fed_names.h"
 
 namespace snug {
 namespace {
@@ -40,6 +41,18 @@ int axis_of_constant(const RowProbe& probe, const Node& node) {
   return axis == kNoRows || is_equal ? axis : kCoupledRows;
 }
 
+// Whether the node draws by the first row of the micro-batch.
+bool draws_by_row(const RowProbe& probe, const Node& node) {
+  if (probe.draws == DrawNumbering::building) return false;
+  const bool has_key = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+    if (id == kNone || probe.graph.value(id).kind != ValueKind::input) return false;
+    const std::string& name = probe.graph.value(id).name;
+    return name == kRandomKey || name.starts_with(kOwnKeyPrefix);
+  });
+  const bool draws_once = *node.op->name == "dropout" && node.attrs.int64("sample_axis") == -1;
+  return has_key && !draws_once;
+}
+
 void follow(const RowProbe& probe, const Node& node, NodeId id, Flow& flow) {
   const Graph& graph = probe.graph;
   std::vector<int> axes;
@@ -56,6 +69,8 @@ void follow(const RowProbe& probe, const Node& node, NodeId id, Flow& flow) {
     has_rows |= axis >= 0;
     axes.push_back(axis);
   }
+  if (!has_rows && draws_by_row(probe, node))
+    return set(kCoupledRows, describe(graph, id) + ", which draws anew for each micro-batch");
   if (!has_rows) {
     const int axis = axis_of_constant(probe, node);
     return set(axis, axis == kCoupledRows ? describe(graph, id) : std::string());

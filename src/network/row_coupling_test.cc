@@ -57,6 +57,10 @@ TEST(RowCoupling, what_works_row_by_row_couples_nothing) {
         const Tensor state = reshape(slice(h, 2, 0, 2), {b.rows(), 2});
         return lstm_cell(reshape(h, {b.rows(), kWidth}), {state, state}).h;
       },
+      [](B& b, const Tensor& x) {  // one mask for all rows, and one for each
+        const Tensor places = b.parameter("places", {1, kLength, kWidth}, InitRule::ones());
+        return x + dropout(places, 0.5) * dropout(fill(b, 1, {b.rows(), 1, 1}), 0.5);
+      },
       [](B& b, const Tensor& x) {  // as many of the same number as there are rows
         return x + fill(b, 1, {b.rows(), 1, 1}) +
                reshape(fill(b, 2, {b.rows() * kLength}), {b.rows(), kLength, 1});

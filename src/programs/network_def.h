@@ -5,10 +5,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "graph/builder.h"
 #include "nn/init.h"
+#include "snug/draw_numbering.h"
 #include "snug/lengths.h"
 
 namespace snug {
@@ -40,6 +42,9 @@ struct NetworkDef {
   /// depend on them.
   Lengths shortest = {};
   bool has_marks = false;  // says itself what is kept and what is run again
+  /// How its draws are numbered behind building (programs/draws.h); nothing where they stay as they
+  /// are: those of a model family, which its own functions order.
+  std::optional<DrawNumbering> draws = {};
 };
 
 /// Those that it may have.

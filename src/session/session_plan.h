@@ -18,6 +18,7 @@ namespace snug {
 /// Throws Error{bad_config} for what is below 0 or not finite.
 void check_not_negative(const char* option, double value, const char* hint);
 [[nodiscard]] train::Recipe recipe_of(const SessionOptions& options);
+[[nodiscard]] DescribedNetwork described(const Network& network, const SessionOptions& options);
 /// As these options change it: with adapters, and with frozen weights in fewer bits.
 [[nodiscard]] NetworkDef changed_network(NetworkDef network, const SessionOptions& options);
 [[nodiscard]] Machine machine_of(const SessionOptions& options);
