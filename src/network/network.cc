@@ -309,6 +309,7 @@ DescribedNetwork describe_network(const Network& network, const std::vector<Leng
                            const Shape&) { return known->init.at(weight); },
       .is_head = facts.is_head ? facts.is_head : [](const std::string&) { return false; },
       .coupling = facts.coupling,
+      .eval_coupling = facts.eval_coupling,
       .ops = network.ops().empty() ? nullptr : ops,
       .shortest = facts.shortest,
       .has_marks = facts.has_marks,

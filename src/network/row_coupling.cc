@@ -78,13 +78,24 @@ void follow(const RowProbe& probe, const Node& node, NodeId id, Flow& flow) {
   const InputTypes inputs = input_types(graph, node);
   const std::vector<TensorType> outputs = output_types(graph, node);
   const RowFlowFn rule = node.op->row_flow;
-  const int axis = rule == nullptr ? kCoupledRows
-                                   : rule({.inputs = inputs,
-                                           .outputs = outputs,
-                                           .axes = axes,
-                                           .attrs = node.attrs,
-                                           .rows = probe.rows});
+  int axis = rule == nullptr ? kCoupledRows
+                             : rule({.inputs = inputs,
+                                     .outputs = outputs,
+                                     .axes = axes,
+                                     .attrs = node.attrs,
+                                     .rows = probe.rows});
+  // No other size may follow the number of rows.
+  if (std::any_of(node.outputs.begin(), node.outputs.end(),
+                  [&](ValueId output) { return axis_of_rows(probe, output) != axis; }))
+    axis = kCoupledRows;
   set(axis, axis == kCoupledRows ? describe(graph, id) : std::string());
+}
+
+// What a type tells. Any other number that follows the rows is one that is computed with.
+bool is_shape(const Node& node, const std::string& attribute) {
+  const std::string& op = *node.op->name;
+  return attribute == "shape" &&
+         (op == "reshape" || op == "broadcast_to" || op == "fill" || op == "sum_to");
 }
 
 // Where the function asks for the number of rows for more than shapes.
@@ -97,8 +108,7 @@ std::string other_network(const Graph& graph, const Graph& other) {
       return "is built of other ops for another number of rows: " + describe(graph, id);
     for (const auto& [name, value] : graph.nodes[n].attrs.items()) {
       const AttrValue* const there = other.nodes[n].attrs.find(name);
-      const bool is_size = kind_of(value) == AttrKind::int64 || kind_of(value) == AttrKind::ints;
-      if (!is_size && (there == nullptr || *there != value))
+      if (!is_shape(graph.nodes[n], name) && (there == nullptr || *there != value))
         return "computes with the number of its rows: " + name + " of " + describe(graph, id);
     }
   }

@@ -36,6 +36,7 @@ struct NetworkDef {
   /// Why a row's result depends on the other rows ("normalises by the statistics of its batch"), so
   /// that a split of the batch is other mathematics; empty where it does not.
   std::string coupling;
+  std::string eval_coupling = {};  // the same in evaluation
   /// The ops that it may have: those of the program, and the caller's own. Null: the program's.
   std::shared_ptr<const OpRegistry> ops = nullptr;
   /// Where shorter rows take less memory: the shortest that it can be built for. Its weights do not
