@@ -135,6 +135,11 @@ class NetworkBuilder {
   /// with every other"). Such a batch is not split unless SessionOptions::allow_coupled_split.
   void couples_rows(const std::string& reason);
 
+  /// Says that what fills shorter rows up to a length may count in its results, and why ("two means
+  /// of the same places are divided"): a mean over an axis that follows a length, or a number that
+  /// does, is then not refused.
+  void counts_padding(const std::string& reason);
+
   /// Names of the values that follow begin with it: set through Scope.
   [[nodiscard]] const std::string& scope() const;
 

@@ -351,6 +351,12 @@ void NetworkBuilder::couples_rows(const std::string& reason) {
   if (known.empty()) known = reason;
 }
 
+void NetworkBuilder::counts_padding(const std::string& reason) {
+  require_network(*this, "counts_padding()");
+  if (reason.empty()) fail(*this, "that padding counts needs a reason");
+  state_.facts.counts_padding = true;
+}
+
 Scope::Scope(NetworkBuilder& builder, const std::string& name, Weights weights)
     : builder_(builder),
       before_(builder.scope()),

@@ -46,6 +46,7 @@ struct NetworkFacts {
   std::string eval_coupling;  // in evaluation
   /// Of the graph built last: values whose rows must depend on their own row alone.
   std::vector<ValueId> by_row;
+  bool counts_padding = false;    // what fills shorter rows up may count
   bool has_marks = false;         // tensors to be kept, or parts to be run again
   std::set<std::string> lengths;  // names of those that it asks for
   /// Where shorter rows take less memory: the shortest that it can be built for.
@@ -102,6 +103,11 @@ struct RowProbe {
 /// Why the rows of one of these values depend on each other: the first op that couples them; empty
 /// where none does. Inputs are told by name.
 [[nodiscard]] std::string row_coupling(const RowProbe& probe, const std::vector<ValueId>& values);
+
+/// What an output or the loss is the mean of, in a program for longer rows and in one for shorter
+/// ones, where it counts the places that fill rows up; empty where nothing does, and where the two
+/// are built of other ops.
+[[nodiscard]] std::string padded_mean(const Graph& graph, const Graph& shorter);
 
 /// Builds the network once. Returns the loss in training, kNone in evaluation; fills `facts`.
 ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRequest& request,

@@ -120,8 +120,14 @@ void find_coupling(const Probing& its, bool training, const Graph& graph, const 
 
 // Rows that are shorter than their program are filled up at their end, so a length is their first
 // axis, and the input says so. That it is the truth shows where the length changes.
+/// The network for the longest rows.
+struct LongestGraphs {
+  const Graph& training;
+  const Graph& evaluation;
+};
+
 void check_lengths(const Probing& its, const std::vector<Lengths>& lengths,
-                   const NetworkFacts& facts) {
+                   const LongestGraphs& graphs, const NetworkFacts& facts) {
   const Network& network = its.network;
   if (lengths.empty()) return;
   const Lengths& longest = lengths.back();
@@ -134,8 +140,8 @@ void check_lengths(const Probing& its, const std::vector<Lengths>& lengths,
         [&, &name = name, most = most](const Lengths& each) { return each.of(name) < most; });
     if (shorter == lengths.end()) continue;
     NetworkFacts other;
-    (void)probe(its, true, *shorter, other);
-    (void)probe(its, false, *shorter, other);
+    const Graph training = probe(its, true, *shorter, other);
+    const Graph evaluation = probe(its, false, *shorter, other);
     for (const FedInput& input : facts.inputs) {
       Shape expected = input.row_shape;
       if (input.length) expected[0] = shorter->of(*input.length);
@@ -162,6 +168,17 @@ void check_lengths(const Probing& its, const std::vector<Lengths>& lengths,
                ": it counts what fills rows up",
            "give the mean a weight for each place, an input of shape {b.length()}");
     }
+    if (facts.counts_padding) continue;
+    std::string mean = padded_mean(graphs.training, training);
+    if (mean.empty()) mean = padded_mean(graphs.evaluation, evaluation);
+    if (!mean.empty())
+      fail(
+          network,
+          mean + ", where rows have the length " + to_string(longest) + ", and where " +
+              to_string(*shorter) +
+              ": it counts what fills rows up, so that predictions follow the program",
+          "divide a sum by that of a mask: reduce_sum(x * mask, axes) / reduce_sum(mask, axes); or "
+          "say with counts_padding() why it may count");
   }
 }
 
@@ -245,7 +262,7 @@ NetworkFacts find_facts(const Probing& its, const std::vector<Lengths>& lengths)
     if (!totals.insert(mean.name).second)
       fail(network, "the means of training and evaluation differ", "take them in the same order");
   }
-  check_lengths(its, lengths, facts);
+  check_lengths(its, lengths, {probed, evaluated}, facts);
   facts.shortest = shortest;
   return facts;
 }
