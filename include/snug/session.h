@@ -168,6 +168,10 @@ struct SessionOptions {
   LeverKeys taken_levers = {};
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
   std::string profile_folder = {};
+  /// For tests of ops of your own: each runs twice on the same operands, and is Error{bad_config}
+  /// by name where that gives other bytes (a counter, a clock), with which results would follow the
+  /// budget. The copies are beyond the budget.
+  bool repeats_own_ops = false;
   /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.
   bool wants_picture = false;
 };
@@ -462,7 +466,8 @@ class Session {
   /// where a byte was written that belongs to nothing.
   [[nodiscard]] int64_t measured_arena_bytes();
   /// For tests: from now on every byte that is dead before an op is NaN, so that a read of one
-  /// shows. The measured arena has no meaning then.
+  /// shows, and ops of your own run twice (SessionOptions::repeats_own_ops). The measured arena has
+  /// no meaning then.
   void set_poisoning(bool is_on);
 
  private:

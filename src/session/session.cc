@@ -98,6 +98,7 @@ Session::Impl::Impl(std::shared_ptr<const SessionPlan::Impl> plan)
     }
     buckets_.push_back(std::move(bucket));
   }
+  engine->set_repeating(planned->options.repeats_own_ops);
   engine->rehearse_peak();
   if (!planned->options.has_initial_values) return;
   for (const auto& [name, entry] : run.residents.entries()) {
@@ -170,7 +171,7 @@ Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink
 
 Session::Session(const Network& network, const SessionOptions& options)
     : Session(SessionPlan(network, options)) {}
-Session::Session(const SessionPlan& plan) : impl_(std::make_unique<Impl>(plan.impl())) {}
+Session::Session(const SessionPlan& plan) : impl_(Impl::open(plan.impl())) {}
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
