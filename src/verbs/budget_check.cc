@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "base/units.h"
 #include "setup/notices.h"
@@ -28,17 +30,30 @@ int64_t checked_budget(const RunConfig& config, const RunOptions& options, Above
                        const std::string& root) {
   const int64_t budget = resolve_memory(config.memory, root);
   if (!options.memory.empty()) return budget;
-  const std::optional<MemoryLimit> limit = group_memory(root);
-  if (limit && budget > limit->bytes) {
-    const std::string text =
-        fmt::format("the budget of {} is above the {}, which is {}", both_units(budget),
-                    limit->source, both_units(limit->bytes));
-    if (consequence == AboveLimit::is_refused) {
-      throw Error(ErrorCode::out_of_budget, "memory", text + ": the run would be killed",
-                  fmt::format("--memory auto takes what the limit allows, --memory {} all of it",
-                              limit->bytes));
+  std::vector<MemoryLimit> limits = memory_limits(root);
+  std::erase_if(limits, [&](const MemoryLimit& limit) { return limit.bytes >= budget; });
+  // What ends a run first, then the tightest.
+  std::sort(limits.begin(), limits.end(), [](const MemoryLimit& a, const MemoryLimit& b) {
+    const bool a_slows = a.excess == Excess::slowed;
+    const bool b_slows = b.excess == Excess::slowed;
+    return a_slows != b_slows ? b_slows : a.bytes < b.bytes;
+  });
+  if (!limits.empty()) {
+    const MemoryLimit& limit = limits.front();
+    const std::string text = fmt::format("the budget of {} is above the {}, which is {}",
+                                         both_units(budget), limit.source, both_units(limit.bytes));
+    if (consequence == AboveLimit::is_said) {
+      say(options, "warning: " + text + ": this plan is for another machine");
+    } else if (limit.excess == Excess::slowed) {
+      say(options, "warning: " + text + ": a run that needs more will nearly stand still");
+    } else {
+      throw Error(
+          ErrorCode::out_of_budget, "memory",
+          text + (limit.excess == Excess::killed ? ": the run would be killed"
+                                                 : ": the run would be given no more memory"),
+          fmt::format("--memory auto takes what the limit allows, --memory {} all of it",
+                      limit.bytes));
     }
-    say(options, "warning: " + text + ": this plan is for another machine");
     return budget;
   }
   const MemoryLimit left = memory_left(root);
