@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/heap.h"
 #include "base/units.h"
 #include "setup/notices.h"
 #include "snug/error.h"
@@ -24,11 +25,21 @@ std::string both_units(int64_t bytes) {
   return fmt::format("{} ({} bytes)", format_bytes(bytes), bytes);
 }
 
+// What other allocators keep of freed memory, and when they give it back, is their own affair.
+std::string allocator_warning() {
+  const std::string allocator = foreign_allocator();
+  if (allocator.empty()) return {};
+  return "warning: the memory allocator of this process is " + allocator +
+         ", not the C library's: it may keep memory that was freed, and the process may then take "
+         "more than the budget";
+}
+
 }  // namespace
 
 int64_t checked_budget(const RunConfig& config, const RunOptions& options, AboveLimit consequence,
                        const std::string& root) {
   const int64_t budget = resolve_memory(config.memory, root);
+  if (options.budgets_whole_process) say(options, allocator_warning());
   if (!options.memory.empty()) return budget;
   std::vector<MemoryLimit> limits = memory_limits(root);
   std::erase_if(limits, [&](const MemoryLimit& limit) { return limit.bytes >= budget; });
