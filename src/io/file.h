@@ -124,6 +124,8 @@ void make_own_folder(const std::string& path);
 [[nodiscard]] std::vector<std::string> list_folder(const std::string& path);
 /// Removes a file or a whole folder; nothing there is fine. Links are removed, never followed.
 void remove_all(const std::string& path);
+/// Whether what is written there stays in memory (tmpfs, ramfs): it counts in the control group.
+[[nodiscard]] bool lies_in_memory(const std::string& path);
 /// Bytes that an ordinary user can still write on the path's file system.
 [[nodiscard]] int64_t free_disk_bytes(const std::string& path);
 /// Throws Error{io} for `target` where its folder's disk has less free space.

@@ -2,8 +2,10 @@
 // The part of file.h that works on names: folders, existence, renames, removal.
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -204,6 +206,12 @@ void remove_all(const std::string& path) {
     return;
   }
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw_system_error(path, "remove", errno);
+}
+
+bool lies_in_memory(const std::string& path) {
+  struct statfs status {};
+  if (::statfs(path.c_str(), &status) != 0) throw_system_error(path, "look at its disk", errno);
+  return status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC;
 }
 
 int64_t free_disk_bytes(const std::string& path) {

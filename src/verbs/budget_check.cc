@@ -9,6 +9,7 @@
 
 #include "base/heap.h"
 #include "base/units.h"
+#include "io/file.h"
 #include "setup/notices.h"
 #include "snug/error.h"
 #include "snug/memory.h"
@@ -76,6 +77,23 @@ int64_t checked_budget(const RunConfig& config, const RunOptions& options, Above
             format_bytes(left.bytes), left.source, format_bytes(budget)));
   }
   return budget;
+}
+
+void check_files_in_memory(const FilesInFolder& files, const std::string& root) {
+  const std::optional<MemoryLimit> limit = group_memory(root);
+  if (!limit || files.bytes + files.process_bytes <= limit->bytes) return;
+  if (!io::lies_in_memory(files.folder)) return;
+  const int64_t left = limit->bytes - files.bytes;
+  throw Error(
+      ErrorCode::out_of_budget, files.key,
+      fmt::format("{} lies in memory (tmpfs), where files count in the {}, which is {}: those of "
+                  "this run take up to {}, the run itself {}",
+                  files.folder, limit->source, both_units(limit->bytes), format_bytes(files.bytes),
+                  format_bytes(files.process_bytes)),
+      "give a folder on a disk" +
+          (left > 0 ? fmt::format(", or --memory {}", left / kPageBytes * kPageBytes)
+                    : std::string()) +
+          "; fewer archives (save_total_limit) take less");
 }
 
 void check_startup(int64_t budget, int64_t startup_bytes, const RunOptions& options,
