@@ -155,7 +155,9 @@ class NetworkBuilder {
   State& state_;
 };
 
-/// Whether a name that is taken is an error, or the weight that it names is used again.
+/// Whether a name that is taken is an error, or the weight that it names is used again. Of parts
+/// that share a weight at most one has it (own), and may come behind others: what it says of
+/// initial values counts.
 enum class Weights : uint8_t { own, shared };
 
 /// Appends `name` to the scope for its lifetime: Scope scope(b, "encoder.layer.3"). With

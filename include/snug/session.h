@@ -2,7 +2,8 @@
 // A session: a network of your own (snug/network.h) planned within a number of bytes, and trained
 // in them on rows that you hold. Nothing is global and nothing is printed; every failure is a
 // snug::Error. Sessions in different threads do not disturb each other; one session is used from
-// one thread at a time. Work is done by the threads of the process's OpenMP.
+// one thread at a time. Work is done by the threads of the process's OpenMP, which a forked child
+// does not have: calls that compute are Error{unsupported} there, if the parent computed before.
 //
 //   snug::Session session(network, {.batch_rows = 64, .memory = snug::parse_memory("32MiB")});
 //   snug::Rows rows(64);

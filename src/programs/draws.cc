@@ -101,6 +101,10 @@ Graph without(Graph graph, const IdVector<bool>& goes, ValueId& loss) {
 }  // namespace
 
 Graph number_draws(Graph graph, DrawNumbering numbering, ValueId& loss) {
+  const bool has_key =
+      std::any_of(graph.values.begin(), graph.values.end(),
+                  [](const Value& value) { return value.name == kRandomKey || is_own_key(value); });
+  if (!has_key) return graph;
   std::vector<ValueId> keys;
   if (numbering == DrawNumbering::operands) keys = number_ordinals(graph, 0);
   IdVector<bool> goes(graph.values.size(), false);
