@@ -109,6 +109,7 @@ void FileLock::take_owner_file() {
   write_file(fresh, own.text());
   is_held_ = link_new(fresh, owner_file_);
   const std::string text = is_held_ ? "" : read_all_if_any(owner_file_, kMaxBytes);
+  if (!is_held_ && text.empty()) is_held_ = link_new(fresh, owner_file_);  // it has just gone
   if (!is_held_ && is_gone(parse(text), own) && ::rename(owner_file_.c_str(), aside.c_str()) == 0) {
     // Another process may have done the same a moment ago: then this one's is put back.
     if (read_all_if_any(aside, kMaxBytes) == text) {

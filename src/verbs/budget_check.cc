@@ -93,7 +93,7 @@ void check_files_in_memory(const FilesInFolder& files, const std::string& root) 
       "give a folder on a disk" +
           (left > 0 ? fmt::format(", or --memory {}", left / kPageBytes * kPageBytes)
                     : std::string()) +
-          "; fewer archives (save_total_limit) take less");
+          (files.key == "output_dir" ? "; fewer archives (save_total_limit) take less" : ""));
 }
 
 void check_startup(int64_t budget, int64_t startup_bytes, const RunOptions& options,
