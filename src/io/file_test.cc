@@ -189,6 +189,22 @@ TEST(Nearest, finds_slips_and_nothing_far) {
   EXPECT_EQ(nearest_name("", names), "");
 }
 
+TEST(File, a_folder_of_ones_own_is_one_that_nobody_else_may_write_to) {
+  const TestFolder folder;
+  const std::string own = folder / "own";
+  EXPECT_FALSE(is_own_folder(own));
+  make_own_folder(own);
+  make_own_folder(own);
+  EXPECT_TRUE(is_own_folder(own));
+  ASSERT_EQ(::chmod(own.c_str(), 0777), 0);
+  EXPECT_ERROR(make_own_folder(own), "io: [" + own + "] it is no folder that this user alone");
+  ASSERT_EQ(::symlink(folder.path().c_str(), (folder / "link").c_str()), 0);
+  EXPECT_FALSE(is_own_folder(folder / "link"));
+  require_writable_folder(folder.path());
+  EXPECT_EQ(list_folder(folder.path()), (std::vector<std::string>{"link", "own"}));
+  EXPECT_ERROR(require_writable_folder("/proc"), "io: [/proc] cannot write there: ");
+}
+
 TEST(FolderLock, without_flock_a_file_names_the_owner_and_goes_with_it) {
   const TestFolder folder;
   const std::string owner_file = folder / kLockFileName + ".owner";

@@ -142,7 +142,12 @@ void make_folders(const std::string& path) {
 }
 
 void require_writable_folder(const std::string& path) {
-  if (::access(path.c_str(), W_OK | X_OK) != 0) throw_system_error(path, "write there", errno);
+  // Permissions alone do not tell: root has them in /proc, too.
+  std::string file = path + "/.snug-XXXXXX";
+  const int fd = ::mkstemp(file.data());
+  if (fd < 0) throw_system_error(path, "write there", errno);
+  ::close(fd);
+  ::unlink(file.c_str());
 }
 
 namespace {

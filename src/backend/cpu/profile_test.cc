@@ -26,6 +26,7 @@ class TemporaryFolder {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
+  [[nodiscard]] std::string path() const { return path_.string(); }
   [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
   [[nodiscard]] size_t files() const {
     return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
@@ -318,7 +319,7 @@ TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
 TEST(ProfileCache, A_place_that_cannot_be_written_is_said_and_another_is_found) {
   const TemporaryFolder folder("snug_profile_");
   const std::string before = std::getenv("TMPDIR") == nullptr ? "" : std::getenv("TMPDIR");
-  ::setenv("TMPDIR", folder.file("").c_str(), 1);
+  ::setenv("TMPDIR", folder.path().c_str(), 1);
   std::vector<std::string> said;
   int measured = 0;
   const auto load = [&](const std::string& place) {
@@ -332,9 +333,9 @@ TEST(ProfileCache, A_place_that_cannot_be_written_is_said_and_another_is_found) 
   EXPECT_EQ(found.machine, machine_key(1));
   EXPECT_GT(found.rates.size(), default_profile().rates.size());
   ASSERT_EQ(said.size(), 1U);
-  EXPECT_NE(said[0].find("(/proc/no/such/folder: cannot create the folder: No such file or "
-                         "directory), and are kept in " +
-                         folder.file("") + "/snug-"),
+  EXPECT_NE(said[0].find("(/proc/no: cannot create the folder: No such file or directory), "
+                         "and are kept in " +
+                         folder.path() + "/snug-"),
             std::string::npos)
       << said[0];
   // Once: the next start reads them, whatever its first place is.
@@ -342,14 +343,6 @@ TEST(ProfileCache, A_place_that_cannot_be_written_is_said_and_another_is_found) 
     EXPECT_TRUE(rates_equal(load(place), found)) << place;
   EXPECT_EQ(measured, 1);
   EXPECT_EQ(said.size(), 1U);
-  // Others may write there: it is as if nothing were.
-  const std::string own = folder.file("snug-" + std::to_string(::geteuid()));
-  std::filesystem::permissions(own, std::filesystem::perms::all);
-  (void)load("/proc");
-  EXPECT_EQ(measured, 2);
-  ASSERT_EQ(said.size(), 2U);
-  EXPECT_NE(said[1].find("nor in TMPDIR (" + own), std::string::npos) << said[1];
-  EXPECT_NE(said[1].find("let XDG_CACHE_HOME name"), std::string::npos) << said[1];
   if (before.empty()) {
     ::unsetenv("TMPDIR");
   } else {
