@@ -118,14 +118,14 @@ void find_coupling(const Probing& its, bool training, const Graph& graph, const 
                           facts.by_row);
 }
 
-// Rows that are shorter than their program are filled up at their end, so a length is their first
-// axis, and the input says so. That it is the truth shows where the length changes.
 /// The network for the longest rows.
 struct LongestGraphs {
   const Graph& training;
   const Graph& evaluation;
 };
 
+// Rows that are shorter than their program are filled up at their end, so a length is their first
+// axis, and the input says so. That it is the truth shows where the length changes.
 void check_lengths(const Probing& its, const std::vector<Lengths>& lengths,
                    const LongestGraphs& graphs, const NetworkFacts& facts) {
   const Network& network = its.network;

@@ -129,10 +129,11 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   Session session(planned.plan);
   std::string base_sha256;
   train::require_frozen_sources(setup.model, session);
-  train::check_files_in_memory({.key = "output_dir",
-                                .folder = folder.path,
-                                .bytes = bytes_of_files(config, session, setup.model, work),
-                                .process_bytes = planned.report.planned_peak_bytes});
+  if (io::lies_in_memory(folder.path))
+    train::check_files_in_memory({.key = "output_dir",
+                                  .folder = folder.path,
+                                  .bytes = bytes_of_files(config, session, setup.model, work),
+                                  .process_bytes = planned.report.planned_peak_bytes});
   if (!state || setup.model.lora.is_on() || config.frozen_dtype != "float32")
     base_sha256 = train::initialize_weights(setup.model, session);
   if (state && before.loss_scale == config.loss_scale)
