@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/machine_profile.h"
+#include "backend/cpu/measure_profile.h"
 #include "base/threads.h"
 #include "fit/run_plan.h"
 #include "models/model.h"
@@ -216,8 +218,13 @@ int run(const std::vector<std::string>& words) {
   train::Model model = train::read_model(config);
   train::fit_model(model, config, {});
   const int threads = available_threads();
-  const auto backend =
-      make_cpu_backend({.threads = threads, .profile = load_or_measure_profile(profile, threads)});
+  const std::filesystem::path file = std::filesystem::absolute(profile);
+  const auto backend = make_cpu_backend(
+      {.threads = threads,
+       .profile = profile.empty()
+                      ? measure_profile(threads)
+                      : load_or_measure_profile(
+                            {.folder = file.parent_path(), .file = file.filename()}, threads)});
   const SessionOptions options = train::training_options(config, 0);
   std::vector<Case> cases;
   for (const std::string& budget : budgets) {

@@ -29,11 +29,15 @@ void catch_signals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second signal ends the process at once
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  // The end of a terminal comes twice where a shell passes it on. Under nohup it is ignored.
-  struct sigaction former = {};
-  sigaction(SIGHUP, nullptr, &former);
+  // These come more than once: the end of a terminal again from a shell that passes it on, a
+  // limit of processor time every second, a batch system's warning to every process of a job. What
+  // the caller ignores (nohup) stays ignored.
   action.sa_flags = 0;
-  if (former.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+  for (const int number : {SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
+    struct sigaction former = {};
+    sigaction(number, nullptr, &former);
+    if (former.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
   // A file-size limit and a reader that left are errors of the write, as a full disk is, not the
   // end of the process.
   signal(SIGXFSZ, SIG_IGN);

@@ -42,8 +42,8 @@ struct Arguments {
 /// process's budget.
 [[nodiscard]] RunOptions run_options(ProgressReporter& reporter);
 
-/// SIGINT, SIGTERM and SIGHUP ask the run to stop with a checkpoint; a second SIGINT or SIGTERM
-/// ends the process at once.
+/// SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU ask the run to stop with a checkpoint; a
+/// second SIGINT or SIGTERM ends the process at once.
 void catch_signals();
 [[nodiscard]] bool was_interrupted();
 /// What ended a verb, on stderr.

@@ -63,7 +63,8 @@ class CustomOp {
   std::vector<std::string> outputs = {"y"};
   /// Types of the outputs; throw snug::Error{shape_mismatch} for operands that do not go together.
   Shapes infer;
-  /// Writes every element of every output; the same operands give the same bytes. Throws nothing.
+  /// Writes every element of every output; the same operands give the same bytes
+  /// (SessionOptions::repeats_own_ops looks). Throws nothing.
   /// Runs on one thread, in which subnormal numbers count as zero (x86): a thread that it starts
   /// inherits that.
   std::function<void(const OpCall&)> run;

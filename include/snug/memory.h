@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace snug {
 
@@ -25,22 +26,36 @@ struct MemorySpec {
 /// The text that parse_memory reads back to the same value.
 [[nodiscard]] std::string to_string(const MemorySpec& spec);
 
-struct MemoryLimit {
-  int64_t bytes = 0;
-  std::string source;  // "cgroup v1 limit of /jobs/7", "cgroup v2 limit of /", "available memory"
+/// What becomes of a process that takes more.
+enum class Excess : uint8_t {
+  killed,   // limits of control groups, and what the machine has
+  refused,  // it is given no more: limits of the process's address space and data (ulimit)
+  slowed    // memory.high of a control group: it stands still most of the time
 };
 
-/// What `auto` sees: the tightest limit of the process's control group and its ancestors (v1 or
-/// v2), or the memory that is available now if that is less or there is no limit.
+struct MemoryLimit {
+  int64_t bytes = 0;
+  /// "cgroup v1 limit of /jobs/7", "cgroup v2 memory.high of /", "address space (ulimit -v)",
+  /// "available memory".
+  std::string source;
+  Excess excess = Excess::killed;
+};
+
+/// Every limit that this process has: of its control group and all ancestors (v1 or v2), and those
+/// of the process (ulimit -v, -d) without what it maps and never touches: code, and the stacks of a
+/// thread for each core.
+[[nodiscard]] std::vector<MemoryLimit> memory_limits(const std::string& root = "/");
+
+/// What `auto` sees: the tightest of memory_limits(), or the memory that is available now if that
+/// is less or there is no limit.
 [[nodiscard]] MemoryLimit machine_memory(const std::string& root = "/");
 
-/// The tightest limit of the process's control group and its ancestors; nothing where none has one.
-/// A process that passes it is killed.
+/// The tightest limit by which a process is killed; nothing where there is none.
 [[nodiscard]] std::optional<MemoryLimit> group_memory(const std::string& root = "/");
 
 /// What other processes leave to this one now, its own resident set included: of each limit of
-/// group_memory, and of the machine's memory. Pages of files count as free, since the system drops
-/// them.
+/// memory_limits(), and of the machine's memory. Pages of files count as free, since the system
+/// drops them.
 [[nodiscard]] MemoryLimit memory_left(const std::string& root = "/");
 
 /// The budget in bytes, rounded down to whole pages. A budget of less than one page is

@@ -109,7 +109,12 @@ class NetworkBuilder {
   /// One with a single output.
   Tensor op1(const std::string& name, const std::vector<Tensor>& operands, Attrs attributes = {});
 
-  /// The key of random numbers for ops that draw some (dropout); none in evaluation.
+  /// A key of random numbers for an op of your own, another one at every call; none in evaluation.
+  /// It is i64(3): {seed, updates before this one, first row of the micro-batch in the batch}. Draw
+  /// from these three and from the place of a number in its row alone, and no plan changes what is
+  /// drawn. The seed is that of the session for the first key, in the order in which a walk from
+  /// the loss through the operands comes by them; for key k behind it, the lower 63 of the first
+  /// two words of philox4x32({k, 0, 0, 1}, seed), shifted right by one.
   Tensor random_key();
 
   /// The weighted mean of `values` (rows, ...) over all rows of the global batch, as a scalar that
@@ -130,6 +135,11 @@ class NetworkBuilder {
   /// with every other"). Such a batch is not split unless SessionOptions::allow_coupled_split.
   void couples_rows(const std::string& reason);
 
+  /// Says that what fills shorter rows up to a length may count in its results, and why ("two means
+  /// of the same places are divided"): a mean over an axis that follows a length, or a number that
+  /// does, is then not refused.
+  void counts_padding(const std::string& reason);
+
   /// Names of the values that follow begin with it: set through Scope.
   [[nodiscard]] const std::string& scope() const;
 
@@ -145,7 +155,9 @@ class NetworkBuilder {
   State& state_;
 };
 
-/// Whether a name that is taken is an error, or the weight that it names is used again.
+/// Whether a name that is taken is an error, or the weight that it names is used again. Of parts
+/// that share a weight at most one has it (own), and may come behind others: what it says of
+/// initial values counts.
 enum class Weights : uint8_t { own, shared };
 
 /// Appends `name` to the scope for its lifetime: Scope scope(b, "encoder.layer.3"). With

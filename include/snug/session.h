@@ -2,7 +2,8 @@
 // A session: a network of your own (snug/network.h) planned within a number of bytes, and trained
 // in them on rows that you hold. Nothing is global and nothing is printed; every failure is a
 // snug::Error. Sessions in different threads do not disturb each other; one session is used from
-// one thread at a time. Work is done by the threads of the process's OpenMP.
+// one thread at a time. Work is done by the threads of the process's OpenMP, which a forked child
+// does not have: calls that compute are Error{unsupported} there, if the parent computed before.
 //
 //   snug::Session session(network, {.batch_rows = 64, .memory = snug::parse_memory("32MiB")});
 //   snug::Rows rows(64);
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "snug/config.h"
+#include "snug/draw_numbering.h"
 #include "snug/lengths.h"
 #include "snug/levers.h"
 #include "snug/lora.h"
@@ -39,9 +41,12 @@ class Machine {
  public:
   /// `threads` 0: every core this process may use. Measures the machine's speed on first use and
   /// keeps it in a file of `profile_folder`; empty: $XDG_CACHE_HOME/snug, else ~/.cache/snug.
-  /// `before_measuring` is called where there is no such file: it takes up to half a minute.
+  /// Where that cannot be written, a folder snug-UID in $TMPDIR has the file, which `on_message` is
+  /// told with the reason. `before_measuring` is called where there is no such file: it takes up to
+  /// half a minute.
   explicit Machine(int64_t threads = 0, const std::string& profile_folder = {},
-                   const std::function<void()>& before_measuring = {});
+                   const std::function<void()>& before_measuring = {},
+                   const std::function<void(const std::string&)>& on_message = {});
   [[nodiscard]] int threads() const;
   [[nodiscard]] const std::string& backend() const;  // its name
 
@@ -128,6 +133,9 @@ struct SessionOptions {
   int64_t warmup_steps = 0;
   int64_t max_steps = 0;  // updates after which a falling schedule is at 0; needed for one
   int64_t seed = 42;      // of initial weights and dropout
+  /// How the draws of a network of your own are told apart; those of the library's models do not
+  /// follow it. Session::resume takes that of the checkpoint.
+  DrawNumbering draw_numbering = DrawNumbering::operands;
   /// False: weights and buffers are 0 until they are written, or initialize() is called for them.
   bool has_initial_values = true;
 
@@ -143,7 +151,8 @@ struct SessionOptions {
   const std::atomic<bool>* cancel = nullptr;
   /// `phase` is what is being done: "building the graph", "placement"; it may be empty.
   std::function<void(int64_t done, int64_t total, const char* phase)> on_planning = {};
-  /// Sentences for people: Session::resume says that the instruction set is another one.
+  /// Sentences for people: Session::resume says that the instruction set is another one, a plan
+  /// that the machine's speeds cannot be kept where they belong.
   std::function<void(const std::string&)> on_message = {};
   /// A refusal tries shorter rows and smaller batches: what the options that depend on them are
   /// then. Empty: lengths above the longest go, bytes of the process stay.
@@ -160,6 +169,10 @@ struct SessionOptions {
   LeverKeys taken_levers = {};
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
   std::string profile_folder = {};
+  /// For tests of ops of your own: each runs twice on the same operands, and is Error{bad_config}
+  /// by name where that gives other bytes (a counter, a clock), with which results would follow the
+  /// budget. The copies are beyond the budget.
+  bool repeats_own_ops = false;
   /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.
   bool wants_picture = false;
 };
@@ -454,7 +467,8 @@ class Session {
   /// where a byte was written that belongs to nothing.
   [[nodiscard]] int64_t measured_arena_bytes();
   /// For tests: from now on every byte that is dead before an op is NaN, so that a read of one
-  /// shows. The measured arena has no meaning then.
+  /// shows, and ops of your own run twice (SessionOptions::repeats_own_ops). The measured arena has
+  /// no meaning then.
   void set_poisoning(bool is_on);
 
  private:

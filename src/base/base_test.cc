@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -85,40 +84,6 @@ TEST(Threads, every_index_runs_once_for_every_thread_count) {
         for (int count : seen) EXPECT_EQ(count, 1);
       }
     }
-  }
-}
-
-TEST(Threads, subnormals_are_zero_in_all_workers_while_asked_and_as_before_then) {
-#if !defined(__x86_64__)
-  GTEST_SKIP() << "subnormal numbers stay what they are";
-#endif
-  volatile float one = 1;
-  // How many of four workers keep a subnormal operand, and how many a subnormal result.
-  const auto kept = [&] {
-    std::vector<int> operands(4, 0);
-    std::vector<int> results(4, 0);
-    parallel_for(4, 4, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        volatile float subnormal = std::bit_cast<float>(5U);
-        volatile float smallest = 0x1p-126F;
-        operands[static_cast<size_t>(i)] = subnormal * 0x1p30F * one > 0 ? 1 : 0;
-        results[static_cast<size_t>(i)] = smallest * 0.5F * one * 0x1p30F > 0 ? 1 : 0;
-      }
-    });
-    return std::accumulate(operands.begin(), operands.end(), 0) +
-           10 * std::accumulate(results.begin(), results.end(), 0);
-  };
-  EXPECT_EQ(kept(), 44);
-  {
-    const SubnormalsAsZero mode(4);
-    EXPECT_EQ(kept(), 0);
-    { const SubnormalsAsZero again(4); }
-    EXPECT_EQ(kept(), 0);
-  }
-  EXPECT_EQ(kept(), 44);
-  {
-    const SubnormalsAsZero none(0);
-    EXPECT_EQ(kept(), 44);
   }
 }
 

@@ -2,13 +2,13 @@
 #include "base/threads.h"
 
 #include <omp.h>
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
+#include "snug/error.h"
 
 // What a parallel region becomes: called by name because GCC's and LLVM's runtimes both have it,
 // and the program `snug` defines it (cli/openmp.cc).
@@ -48,6 +48,16 @@ int parallel_parts(int threads, int64_t n, int64_t grain) {
 
 namespace {
 
+// Of the process, as OpenMP's threads are.
+std::atomic<bool> has_workers = false;
+std::atomic<bool> has_lost_workers = false;
+
+void note_workers() {
+  if (has_workers.load(std::memory_order_relaxed) || has_workers.exchange(true)) return;
+  const int failure = pthread_atfork(nullptr, nullptr, [] { has_lost_workers = true; });
+  if (failure != 0) has_workers = false;  // no memory: the next loop tries again
+}
+
 struct Region {
   int parts;
   int64_t n;
@@ -77,6 +87,7 @@ void parallel_parts_for(int threads, int64_t n, int64_t grain, PartBody body) no
     if (n > 0) body(0, 0, n);
     return;
   }
+  note_workers();
   Region region{.parts = parts, .n = n, .grain = grain, .body = &body};
   begin_region();
   GOMP_parallel(run_region, &region, static_cast<unsigned>(parts), 0);
@@ -87,42 +98,13 @@ void parallel_for(int threads, int64_t n, int64_t grain, RangeBody body) noexcep
   parallel_parts_for(threads, n, grain, [&](int, int64_t begin, int64_t end) { body(begin, end); });
 }
 
-namespace {
-
-#if defined(__x86_64__)
-// Of MXCSR: results that are subnormal are zero, and so are operands.
-constexpr unsigned kSubnormalBits = 1U << 15 | 1U << 6;
-unsigned subnormal_bits() { return _mm_getcsr() & kSubnormalBits; }
-void set_subnormal_bits(unsigned bits) { _mm_setcsr((_mm_getcsr() & ~kSubnormalBits) | bits); }
-#else
-constexpr unsigned kSubnormalBits = 0;
-unsigned subnormal_bits() { return 0; }
-void set_subnormal_bits(unsigned) {}
-#endif
-
-void set_subnormal_bits_in_team(void* bits) {
-  enter_region();
-  set_subnormal_bits(*static_cast<const unsigned*>(bits));
-  leave_region();
-}
-
-// The caller first: a worker that is made later begins with the caller's.
-void set_subnormal_bits_of_all(unsigned bits, int threads) {
-  set_subnormal_bits(bits);
-  if (threads < 2) return;
-  begin_region();
-  GOMP_parallel(set_subnormal_bits_in_team, &bits, static_cast<unsigned>(threads), 0);
-  end_region();
-}
-
-}  // namespace
-
-SubnormalsAsZero::SubnormalsAsZero(int threads) noexcept
-    : threads_(kSubnormalBits != 0 ? threads : 0), before_(subnormal_bits()) {
-  if (threads_ > 0) set_subnormal_bits_of_all(kSubnormalBits, threads_);
-}
-SubnormalsAsZero::~SubnormalsAsZero() {
-  if (threads_ > 0) set_subnormal_bits_of_all(before_, threads_);
+void check_threads(int threads) {
+  if (threads < 2 || !has_lost_workers.load(std::memory_order_relaxed)) return;
+  throw Error(ErrorCode::unsupported, "threads",
+              "this process was forked from one that had computed in several threads, of which it "
+              "has none: it would wait for them for ever",
+              "fork before anything is computed, let the child start a program (exec), or plan in "
+              "the child with threads = 1");
 }
 
 void set_library_threads(int threads) { omp_set_num_threads(std::max(threads, 1)); }

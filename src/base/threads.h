@@ -51,21 +51,9 @@ class PartBody {
 };
 void parallel_parts_for(int threads, int64_t n, int64_t grain, PartBody body) noexcept;
 
-/// While it lives, subnormal numbers (below 2^-126 in f32) count as zero, read and written, in the
-/// calling thread and in the workers of its loops of at most `threads`; then they count as they did
-/// in the calling thread. Of no threads it does nothing. Intel's processors take a hundred times as
-/// long for them, and gradients that vanish consist of them. Other processors than x86 keep them.
-class SubnormalsAsZero {
- public:
-  explicit SubnormalsAsZero(int threads) noexcept;
-  SubnormalsAsZero(const SubnormalsAsZero&) = delete;
-  SubnormalsAsZero& operator=(const SubnormalsAsZero&) = delete;
-  ~SubnormalsAsZero();
-
- private:
-  int threads_;
-  unsigned before_ = 0;  // the calling thread's control bits
-};
+/// Throws Error{unsupported} where loops in so many threads would never end: in a process that was
+/// forked from one whose loops had workers. To be asked before the first loop of a call.
+void check_threads(int threads);
 
 /// Sets the number of workers that oneDNN's primitives use when called from this thread.
 void set_library_threads(int threads);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limits of the process's control group and all its ancestors, the memory available now, and
-// what other processes leave of both. Both hierarchies may be mounted at once; whichever holds the
-// memory controller has the files.
+// The limits of the process's control group and all its ancestors and its own (ulimit), the memory
+// available now, and what other processes leave of them. Both hierarchies may be mounted at once;
+// whichever holds the memory controller has the files.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -10,6 +10,7 @@
 
 #include "base/numbers.h"
 #include "base/pieces.h"
+#include "base/threads.h"
 #include "base/units.h"
 #include "config/cores.h"
 #include "io/file.h"
@@ -139,12 +140,19 @@ std::vector<Group> groups_of(const std::string& root, const std::string& control
   return groups;
 }
 
-std::optional<MemoryLimit> limit_of(const Group& group) {
-  const auto bytes =
-      read_limit(group.folder + (group.is_v2 ? "/memory.max" : "/memory.limit_in_bytes"));
-  if (!bytes) return std::nullopt;
-  return MemoryLimit{*bytes,
-                     (group.is_v2 ? "cgroup v2 limit of " : "cgroup v1 limit of ") + group.name};
+std::vector<MemoryLimit> limits_of(const Group& group) {
+  std::vector<MemoryLimit> limits;
+  const auto add = [&](const char* file, const char* what, Excess excess) {
+    if (const auto bytes = read_limit(group.folder + file))
+      limits.push_back({*bytes, what + group.name, excess});
+  };
+  if (!group.is_v2) {
+    add("/memory.limit_in_bytes", "cgroup v1 limit of ", Excess::killed);
+    return limits;
+  }
+  add("/memory.max", "cgroup v2 limit of ", Excess::killed);
+  add("/memory.high", "cgroup v2 memory.high of ", Excess::slowed);
+  return limits;
 }
 
 // The number behind a word in a file of lines "word number ..."; 0 where there is none.
@@ -173,6 +181,40 @@ int64_t own_bytes(const std::string& root) {
   const std::optional<std::string> text = read_if_there(root + "/proc/self/status");
   if (!text) return 0;
   return 1024 * (number_after(*text, "RssAnon:") + number_after(*text, "RssShmem:"));
+}
+
+// The soft limit of a line "Max address space   1073741824   unlimited   bytes".
+std::optional<int64_t> process_limit(const std::string& limits, const std::string& name) {
+  std::istringstream lines(limits);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(name + "  ")) continue;
+    const std::vector<std::string> words = words_of(line.substr(name.size()));
+    int64_t bytes = 0;
+    if (words.empty()) return std::nullopt;
+    const auto result = std::from_chars(words[0].data(), words[0].data() + words[0].size(), bytes);
+    if (result.ec != std::errc()) return std::nullopt;  // "unlimited"
+    return bytes;
+  }
+  return std::nullopt;
+}
+
+// What the process may map counts there, not what it touches.
+void add_process_limits(const std::string& root, std::vector<MemoryLimit>& limits) {
+  constexpr int64_t kUsualStack = int64_t{8} << 20;
+  const std::string text = read_if_there(root + "/proc/self/limits").value_or(std::string());
+  const std::string status = read_if_there(root + "/proc/self/status").value_or(std::string());
+  const int64_t stack = process_limit(text, "Max stack size").value_or(kUsualStack);
+  const int64_t stacks = stack * (available_threads() - 1);
+  const auto untouched = [&](const char* mapped, const char* touched) {
+    return 1024 *
+           std::max<int64_t>(number_after(status, mapped) - number_after(status, touched), 0);
+  };
+  const auto add = [&](const char* name, int64_t beside, const char* source) {
+    if (const auto bytes = process_limit(text, name))
+      limits.push_back({std::max<int64_t>(*bytes - beside, 0), source, Excess::refused});
+  };
+  add("Max address space", untouched("VmSize:", "VmRSS:") + stacks, "address space (ulimit -v)");
+  add("Max data size", untouched("VmData:", "RssAnon:") + stacks, "data segment (ulimit -d)");
 }
 
 // Time on all cores that the group's processes may take, as a share of the time that passes.
@@ -215,32 +257,47 @@ std::optional<double> config::group_cores(const std::string& root) {
   return fewest;
 }
 
+std::vector<MemoryLimit> memory_limits(const std::string& root) {
+  const std::string prefix = root == "/" ? "" : root;
+  std::vector<MemoryLimit> all;
+  for (const Group& group : groups_of(prefix, "memory")) {
+    for (MemoryLimit& limit : limits_of(group)) all.push_back(std::move(limit));
+  }
+  add_process_limits(prefix, all);
+  return all;
+}
+
 std::optional<MemoryLimit> group_memory(const std::string& root) {
   std::optional<MemoryLimit> tightest;
-  for (const Group& group : groups_of(root == "/" ? "" : root, "memory")) {
-    const std::optional<MemoryLimit> limit = limit_of(group);
-    if (limit && (!tightest || limit->bytes < tightest->bytes)) tightest = limit;
+  for (const MemoryLimit& limit : memory_limits(root)) {
+    if (limit.excess != Excess::killed) continue;
+    if (!tightest || limit.bytes < tightest->bytes) tightest = limit;
   }
   return tightest;
 }
 
 MemoryLimit machine_memory(const std::string& root) {
-  const int64_t available = available_bytes(root == "/" ? "" : root);
-  const std::optional<MemoryLimit> limit = group_memory(root);
-  return limit && limit->bytes < available ? *limit : MemoryLimit{available, "available memory"};
+  MemoryLimit tightest{available_bytes(root == "/" ? "" : root), "available memory"};
+  for (const MemoryLimit& limit : memory_limits(root)) {
+    if (limit.bytes < tightest.bytes) tightest = limit;
+  }
+  return tightest;
 }
 
 MemoryLimit memory_left(const std::string& root) {
   const std::string prefix = root == "/" ? "" : root;
   const int64_t own = own_bytes(prefix);
   MemoryLimit left{available_bytes(prefix) + own, "available memory"};
+  const auto take = [&](MemoryLimit limit, int64_t others) {
+    limit.bytes = std::max<int64_t>(limit.bytes - std::max<int64_t>(others, 0), 0);
+    if (limit.bytes < left.bytes) left = std::move(limit);
+  };
   for (const Group& group : groups_of(prefix, "memory")) {
-    const std::optional<MemoryLimit> limit = limit_of(group);
-    if (!limit) continue;
-    const int64_t others = std::max<int64_t>(held_bytes(group) - own, 0);
-    const int64_t bytes = std::max<int64_t>(limit->bytes - others, 0);
-    if (bytes < left.bytes) left = {bytes, limit->source};
+    for (const MemoryLimit& limit : limits_of(group)) take(limit, held_bytes(group) - own);
   }
+  std::vector<MemoryLimit> of_process;
+  add_process_limits(prefix, of_process);
+  for (const MemoryLimit& limit : of_process) take(limit, 0);
   return left;
 }
 

@@ -42,11 +42,13 @@ every verb; a verb takes the keys it needs.
 | `1073741824` | bytes |
 | `60%` | that share of what `auto` sees |
 | `-512MiB` | all that `auto` sees but this amount |
-| `auto` | the tightest limit of the process's control group and its ancestors (version 1 or 2), or the memory available now if that is less |
+| `auto` | the tightest limit of the process's control group and its ancestors (version 1 or 2; `memory.max` and `memory.high`) and of the process (`ulimit -v`, `-d`), or the memory available now if that is less |
 
-The result is rounded down to whole pages of 4096 bytes. A budget above the limit of the process's control group is
-refused by `train`, `eval`, `predict` and `verify`, since the process would be killed; `plan` warns, since a plan may be for another
-machine. Where other processes leave less than the budget, a warning says so.
+The result is rounded down to whole pages of 4096 bytes. A budget above the limit of the process's control group, or its own, is
+refused by `train`, `eval`, `predict` and `verify`, since the process would be killed or given no more; `plan` warns, since a plan may be for another
+machine. Above `memory.high` a process nearly stands still: that is a warning. Where other processes leave less than the budget, a warning says so, and one where the
+memory allocator is not the C library's (`LD_PRELOAD` of tcmalloc, say), which may keep what was freed. Files on a file system in memory (tmpfs, `/dev/shm`) count in
+the control group beside the process: where checkpoints and the rows' tokens would pass its limit, `output_dir` or `cache_dir` is refused by name.
 
 ## Images
 

@@ -119,6 +119,51 @@ TEST(Memory, in_a_container_the_mount_begins_at_the_group) {
   EXPECT_EQ(v2.limit().bytes, 100 * kMiB);
 }
 
+TEST(Memory, what_slows_a_group_down_counts_for_auto_and_kills_nothing) {
+  FakeMachine machine(8000);
+  mount_v2(machine, "/a/b");
+  machine.put("/sys/fs/cgroup/a/memory.max", std::to_string(3000 * kMiB) + "\n");
+  machine.put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+  machine.put("/sys/fs/cgroup/a/b/memory.high", std::to_string(300 * kMiB) + "\n");
+  machine.put("/sys/fs/cgroup/a/b/memory.stat", "anon " + std::to_string(100 * kMiB) + "\n");
+  EXPECT_EQ(machine.limit().bytes, 300 * kMiB);
+  EXPECT_EQ(machine.limit().source, "cgroup v2 memory.high of /a/b");
+  EXPECT_EQ(machine.limit().excess, Excess::slowed);
+  EXPECT_EQ(group_memory(machine.root())->bytes, 3000 * kMiB);
+  EXPECT_EQ(memory_left(machine.root()).bytes, 200 * kMiB);
+}
+
+TEST(Memory, limits_of_the_process_count_without_what_it_never_touches) {
+  FakeMachine machine(8000);
+  const auto limit_to = [&](const std::string& space, const std::string& data) {
+    machine.put(
+        "/proc/self/limits",
+        "Limit                     Soft Limit           Hard Limit           Units     \n"
+        "Max data size             " +
+            data +
+            "            unlimited            bytes     \n"
+            "Max stack size            0                    unlimited            bytes     \n"
+            "Max address space         " +
+            space + "            unlimited            bytes     \n");
+  };
+  machine.put(
+      "/proc/self/status",
+      "VmSize:\t  512000 kB\nVmRSS:\t  102400 kB\nRssAnon:\t 51200 kB\nVmData:\t  61440 kB\n");
+  limit_to("unlimited", "unlimited");
+  EXPECT_EQ(machine.limit().source, "available memory");
+  limit_to(std::to_string(1000 * kMiB), "unlimited");
+  EXPECT_EQ(machine.limit().bytes, 600 * kMiB);  // without 400 MiB that are mapped alone
+  EXPECT_EQ(machine.limit().source, "address space (ulimit -v)");
+  EXPECT_EQ(machine.limit().excess, Excess::refused);
+  limit_to(std::to_string(1000 * kMiB), std::to_string(300 * kMiB));
+  EXPECT_EQ(machine.limit().bytes, 290 * kMiB);
+  EXPECT_EQ(machine.limit().source, "data segment (ulimit -d)");
+  EXPECT_FALSE(group_memory(machine.root()).has_value());
+  EXPECT_EQ(memory_left(machine.root()).bytes, 290 * kMiB);
+  limit_to(std::to_string(kMiB), "unlimited");
+  EXPECT_EQ(machine.limit().bytes, 0);
+}
+
 TEST(Memory, the_groups_limit_is_known_without_what_is_available) {
   FakeMachine machine(1000);
   EXPECT_FALSE(group_memory(machine.root()).has_value());

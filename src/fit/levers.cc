@@ -286,7 +286,7 @@ std::vector<Lever> levers_of(const RunPlanRequest& request) {
   }
   add_plan_choices(request, levers);
   add_two_passes(request, levers);
-  if (!request.network.coupling.empty() && !request.allow_coupled_split && request.global_batch > 1)
+  if (!coupling_of(request).empty() && !request.allow_coupled_split && request.global_batch > 1)
     levers.push_back(other_result(request, "split", "", {{"allow_batch_norm_split", "true"}}));
   add_state_bits(request, levers);
   add_precision(request, levers);

@@ -201,7 +201,7 @@ void fill_report(const RunPlanRequest& request, const std::vector<Candidate>& ca
   const plan::Plan keep_all = split.frontier->keep_all();
   PlanReport& report = run.report;
   report.budget_bytes = request.budget_bytes;
-  if (request.trains) report.row_coupling = request.network.coupling;
+  report.row_coupling = coupling_of(request);
   report.process_bytes = request.process_bytes;
   report.resident_bytes = run.residents.total_bytes() + run.gradient_bytes;
   report.arena_bytes = reported_arena_bytes(run, run.arena_bytes);

@@ -166,6 +166,13 @@ PlannedProgram plain_program(const RunPlanRequest& request, const std::string& k
   return program;
 }
 
+std::string coupling_of(const RunPlanRequest& request) {
+  const NetworkDef& network = request.network;
+  if (request.trains && !network.coupling.empty()) return network.coupling;
+  if (network.eval_coupling.empty()) return {};
+  return request.trains ? network.eval_coupling + ", in evaluation" : network.eval_coupling;
+}
+
 std::vector<int64_t> micro_batches(int64_t global_batch) {
   std::vector<int64_t> sizes;
   const auto add = [&](int64_t pieces) {
@@ -248,34 +255,68 @@ double step_seconds_of(const Split& split, double program_seconds) {
          split.update_seconds;
 }
 
+// The batch statistic of one value a channel: its variance is 0, so every output is the bias and no
+// gradient comes through. Empty where a program of single rows has none.
+static std::string single_value(const RunPlanRequest& request) {
+  for (const Lengths& lengths : request.lengths) {
+    GraphBuilder builder(ops_of(request.network), "single rows");
+    (void)request.network.build(builder, {.rows = 1, .lengths = lengths, .training = true});
+    const Graph graph = builder.take();
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      const Node& node = graph.nodes[n];
+      if (*node.op->name != "batch_norm") continue;
+      const Shape& x = graph.type(node.inputs[0]).shape;
+      if (element_count(x) == x.back()) return describe(graph, static_cast<NodeId>(n));
+    }
+  }
+  return {};
+}
+
+// Single rows are no split where they have such a statistic.
+static void leave_single_values(const RunPlanRequest& request, std::vector<int64_t>& sizes) {
+  const std::string found = single_value(request);
+  if (found.empty()) return;
+  sizes.pop_back();
+  if (!sizes.empty()) return;
+  throw Error(ErrorCode::bad_config,
+              request.micro_batch > 0                      ? "micro_batch_size"
+              : request.words == OptionWords::command_line ? "train_batch_size"
+                                                           : "batch_rows",
+              "of single rows " + found +
+                  " normalises one value a channel: it would be the bias "
+                  "whatever the row is, and nothing would be trained",
+              "give micro-batches of 2 rows or more");
+}
+
 std::vector<int64_t> micro_batches_of(const RunPlanRequest& request) {
   const int64_t batch = request.global_batch;
-  const int64_t given = request.micro_batch;
-  if (request.trains && request.two_pass_clip.value_or(false)) {
-    check_two_passes(request);
-    return {batch};
-  }
-  const bool must_be_equal = request.trains && !request.network.coupling.empty();
+  const bool has_two_passes = request.trains && request.two_pass_clip.value_or(false);
+  if (has_two_passes) check_two_passes(request);
+  const int64_t given = has_two_passes ? batch : request.micro_batch;
+  const std::string coupling = coupling_of(request);
+  const bool must_be_equal = !coupling.empty();
   if (must_be_equal && given > 0 && given != batch) {
     if (!request.allow_coupled_split) {
       throw Error(ErrorCode::bad_config, "micro_batch_size",
-                  "the model " + request.network.coupling + ", and a micro-batch of " +
-                      std::to_string(given) + " is not the batch of " + std::to_string(batch),
+                  "the model " + coupling + ", and a micro-batch of " + std::to_string(given) +
+                      " is not the batch of " + std::to_string(batch),
                   "leave it away, or set " + split_key(request) +
                       " to train on the rows of micro-batches alone");
     }
     if (batch % given != 0) {
       throw Error(ErrorCode::bad_config, "micro_batch_size",
-                  "the model " + request.network.coupling + " and needs equal micro-batches, but " +
+                  "the model " + coupling + " and needs equal micro-batches, but " +
                       std::to_string(given) + " does not divide the batch of " +
                       std::to_string(batch),
                   "choose a divisor of the batch");
     }
   }
-  if (given > 0) return {given};
-  if (must_be_equal && !request.allow_coupled_split) return {batch};
   std::vector<int64_t> sizes = micro_batches(batch);
   if (must_be_equal) std::erase_if(sizes, [batch](int64_t size) { return batch % size != 0; });
+  if (must_be_equal && !request.allow_coupled_split) sizes = {batch};
+  if (given > 0) sizes = {given};
+  if (sizes.back() == 1 && request.trains && !request.network.coupling.empty())
+    leave_single_values(request, sizes);
   return sizes;
 }
 

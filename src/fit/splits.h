@@ -68,6 +68,10 @@ struct PlacedCandidate {
   }
 };
 
+/// Why the rows of a program of this run depend on each other, in training or in evaluation, which
+/// has the same micro-batch; empty where they do not.
+[[nodiscard]] std::string coupling_of(const RunPlanRequest& request);
+
 /// Micro-batches to try: the batch in 1, 2, 3, 4, 6, 8, 12, ... pieces, down to single rows.
 [[nodiscard]] std::vector<int64_t> micro_batches(int64_t global_batch);
 

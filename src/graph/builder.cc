@@ -93,7 +93,9 @@ ValueId GraphBuilder::input(const std::string& name, TensorType type) {
   return add_resident(name, std::move(type), ValueKind::input);
 }
 ValueId GraphBuilder::parameter(const std::string& name, TensorType type) {
-  if (!shares_weights_ || names_.count(name) == 0)
+  const bool is_first = names_.count(name) == 0;
+  if (shares_weights_ && is_first) borrowed_.insert(name);
+  if (is_first || (!shares_weights_ && borrowed_.erase(name) == 0))
     return add_resident(name, std::move(type), ValueKind::parameter);
   const ValueId found = graph_.find(name);
   if (graph_.value(found).kind != ValueKind::parameter || graph_.type(found) != type) {

@@ -20,7 +20,9 @@ class GraphBuilder {
   GraphBuilder(const OpRegistry& registry, Graph graph);
 
   [[nodiscard]] ValueId input(const std::string& name, TensorType type);
-  /// While weights are shared, the one of this name and type where there is one.
+  /// While weights are shared, the one of this name and type where there is one. One that is not
+  /// shared may come behind those that share it: the order in which a compiler evaluates operands
+  /// is not the network's.
   [[nodiscard]] ValueId parameter(const std::string& name, TensorType type);
   [[nodiscard]] ValueId buffer(const std::string& name, TensorType type);
   [[nodiscard]] ValueId state(const std::string& name, TensorType type);
@@ -64,7 +66,8 @@ class GraphBuilder {
 
   const OpRegistry* registry_;
   Graph graph_;
-  std::unordered_set<std::string> names_;  // of the graph's values
+  std::unordered_set<std::string> names_;     // of the graph's values
+  std::unordered_set<std::string> borrowed_;  // weights that have been shared alone so far
   SharedText scope_;
   bool shares_weights_ = false;
   std::vector<int32_t> parts_;

@@ -44,12 +44,15 @@ void rename_or_throw(const std::string& from, const std::string& to) {
     throw_system_error(to, "move " + from + " there", errno);
 }
 
-// The marker goes first, so a removal that is cut short cannot look complete.
+// The marker goes first, so a removal that is cut short cannot look complete. What a link leads to
+// is somebody else's.
 void remove_folder(const std::string& path) {
   if (!anything_at(path)) return;
-  remove_all(path + "/" + kCompleteMarkerName);
+  if (!is_link(path)) remove_all(path + "/" + kCompleteMarkerName);
   remove_all(path);
 }
+
+bool is_ours(const std::string& folder) { return !is_link(folder) && is_complete(folder); }
 
 // Forces every file below `folder` to the disk, then the folders, and lists the files; those whose
 // hash is not known yet are read.
@@ -90,10 +93,10 @@ bool recover_folder(const std::string& target) {
   const std::string fresh = new_name(place);
   const std::string former = old_name(place);
   if (!anything_at(place)) {
-    if (is_complete(fresh)) {
+    if (is_ours(fresh)) {
       rename_or_throw(fresh, place);
       sync_folder(parent_folder(place));
-    } else if (is_complete(former)) {
+    } else if (is_ours(former)) {
       rename_or_throw(former, place);
       sync_folder(parent_folder(place));
     }
@@ -111,6 +114,12 @@ void remove_complete_folder(const std::string& folder) {
 }
 
 void require_place(const std::string& target) {
+  if (is_link(target))
+    throw Error(ErrorCode::bad_config, target,
+                "a folder would be written here, and a symbolic link stands in its place: on "
+                "another disk the folder could not appear whole or not at all",
+                "put the folder itself here, or let the folder around it, such as output_dir, be "
+                "on the other disk (that may be a link)");
   if (is_complete(target) || !anything_at(target)) return;
   if (is_folder(target) && list_folder(target).empty()) return;
   throw Error(ErrorCode::bad_config, target,

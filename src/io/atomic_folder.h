@@ -64,7 +64,9 @@ class AtomicFolder {
 };
 
 /// Throws Error{bad_config} where something stands at the place that no commit made: it would be in
-/// the way of the next one. An empty folder is not.
+/// the way of the next one. An empty folder is not; a link is, even one to a complete folder, since
+/// what it leads to may be on another disk, where nothing is exchanged with this one, and where no
+/// lock of this run counts.
 void require_place(const std::string& target);
 
 /// True if the folder was committed: it exists and carries the completeness marker.

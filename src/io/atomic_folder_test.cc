@@ -77,6 +77,24 @@ TEST(AtomicFolder, a_place_that_is_not_ours_is_refused) {
   EXPECT_TRUE(is_complete(root / "empty"));
 }
 
+TEST(AtomicFolder, a_link_is_refused_and_what_it_leads_to_stays_whole) {
+  const TestFolder root;
+  commit(root / "disk", "one");
+  for (const char* to : {"disk", "nothing", "last"}) {
+    ASSERT_EQ(::symlink(to, (root / "last").c_str()), 0);
+    EXPECT_ERROR(AtomicFolder(root / "last"), "bad_config: [" + root.path() +
+                                                  "/last] a folder would be written here, and a "
+                                                  "symbolic link stands in its place");
+    ASSERT_EQ(::unlink((root / "last").c_str()), 0);
+  }
+  // What a version that followed them left between two steps.
+  ASSERT_EQ(::symlink("disk", (root / "last.snug-new").c_str()), 0);
+  commit(root / "last", "two");
+  EXPECT_EQ(read_all(root / "disk/weights", 100), "one");
+  EXPECT_TRUE(is_complete(root / "disk"));
+  EXPECT_EQ(list_folder(root.path()), (std::vector<std::string>{"disk", "last"}));
+}
+
 TEST(AtomicFolder, too_little_free_space_is_refused_at_once) {
   const TestFolder root;
   EXPECT_ERROR(AtomicFolder(root / "last", {.expected_bytes = int64_t{1} << 60}),

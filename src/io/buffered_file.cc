@@ -2,7 +2,6 @@
 #include "io/buffered_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -84,11 +83,13 @@ void BufferedFile::read_at(int64_t offset, std::span<std::byte> bytes) const {
 // finished, is not.
 TemporaryFile::TemporaryFile(std::string path, const Busy& busy)
     : path_(std::move(path)), file_(create(path_ + ".tmp", 0, 0644)) {
-  const bool is_locked =
-      while_interrupted([&] { return ::flock(file_.fd(), LOCK_EX | LOCK_NB); }) == 0;
-  if (!is_locked && errno != EWOULDBLOCK) throw_system_error(file_.path(), "lock", errno);
-  if (!is_locked || !is_same_file(file_, file_.path()))
-    throw Error(ErrorCode::io, file_.path(), busy.what, busy.hint);
+  lock_ = FileLock(file_);
+  if (!lock_.is_held() || !is_same_file(file_, file_.path()))
+    throw Error(
+        ErrorCode::io, file_.path(), busy.what,
+        busy.hint + (lock_.owner().empty()
+                         ? std::string()
+                         : "; if " + lock_.owner() + " is no more, remove " + lock_.owner_file()));
   file_.truncate(0);
 }
 

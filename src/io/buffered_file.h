@@ -10,6 +10,7 @@
 #include <string>
 
 #include "io/file.h"
+#include "io/file_lock.h"
 
 namespace snug::io {
 
@@ -57,6 +58,7 @@ class TemporaryFile {
  private:
   std::string path_;
   File file_;
+  FileLock lock_;
   bool is_committed_ = false;
 };
 

@@ -104,16 +104,28 @@ void sync_folder(const std::string& path);
 /// A symbolic link whose target does not exist, or that leads back to itself.
 [[nodiscard]] bool is_dangling(const std::string& path);
 [[noreturn]] void throw_dangling(const std::string& path);
+/// A symbolic link, wherever it leads.
+[[nodiscard]] bool is_link(const std::string& path);
 /// Links are not followed.
 [[nodiscard]] bool anything_at(const std::string& path);
 /// Creates the folder and its parents; one that exists is fine.
 void make_folders(const std::string& path);
+/// Throws Error{io} where this process may make no files in the folder.
+void require_writable_folder(const std::string& path);
 /// Creates a folder with a name of its own in $TMPDIR, or in /tmp.
 [[nodiscard]] std::string make_temporary_folder();
+/// A folder that belongs to this user, where nobody else may write: its files are what we wrote.
+[[nodiscard]] bool is_own_folder(const std::string& path);
+/// The path of a folder of this user's in $TMPDIR, or in /tmp, that need not be there.
+[[nodiscard]] std::string own_temporary_folder();
+/// Makes such a folder, or throws Error{io}; one that exists is fine if it is one.
+void make_own_folder(const std::string& path);
 /// Names in a folder, sorted, without "." and "..".
 [[nodiscard]] std::vector<std::string> list_folder(const std::string& path);
 /// Removes a file or a whole folder; nothing there is fine. Links are removed, never followed.
 void remove_all(const std::string& path);
+/// Whether what is written there stays in memory (tmpfs, ramfs): it counts in the control group.
+[[nodiscard]] bool lies_in_memory(const std::string& path);
 /// Bytes that an ordinary user can still write on the path's file system.
 [[nodiscard]] int64_t free_disk_bytes(const std::string& path);
 /// Throws Error{io} for `target` where its folder's disk has less free space.

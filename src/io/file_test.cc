@@ -189,13 +189,61 @@ TEST(Nearest, finds_slips_and_nothing_far) {
   EXPECT_EQ(nearest_name("", names), "");
 }
 
-TEST(FolderLock, a_second_owner_is_refused_by_pid_until_the_first_is_killed) {
+TEST(File, a_folder_of_ones_own_is_one_that_nobody_else_may_write_to) {
+  const TestFolder folder;
+  const std::string own = folder / "own";
+  EXPECT_FALSE(is_own_folder(own));
+  make_own_folder(own);
+  make_own_folder(own);
+  EXPECT_TRUE(is_own_folder(own));
+  ASSERT_EQ(::chmod(own.c_str(), 0777), 0);
+  EXPECT_ERROR(make_own_folder(own), "io: [" + own + "] it is no folder that this user alone");
+  ASSERT_EQ(::symlink(folder.path().c_str(), (folder / "link").c_str()), 0);
+  EXPECT_FALSE(is_own_folder(folder / "link"));
+  require_writable_folder(folder.path());
+  EXPECT_EQ(list_folder(folder.path()), (std::vector<std::string>{"link", "own"}));
+  EXPECT_ERROR(require_writable_folder("/proc"), "io: [/proc] cannot write there: ");
+}
+
+TEST(FolderLock, without_flock_a_file_names_the_owner_and_goes_with_it) {
+  const TestFolder folder;
+  const std::string owner_file = folder / kLockFileName + ".owner";
+  const auto locked = [&] { return FolderLock(folder.path(), false); };
+  std::string own;
+  {
+    const FolderLock lock = locked();
+    EXPECT_TRUE(lock.is_held());
+    EXPECT_NE(lock.notice().find(owner_file + " keeps other runs out"), std::string::npos);
+    own = read_all(owner_file, 1000);
+    EXPECT_TRUE(own.starts_with(std::to_string(::getpid()) + " ")) << own;
+    EXPECT_ERROR(locked(), "bad_config: [" + folder.path() +
+                               "] the folder is in use by another run (process " +
+                               std::to_string(::getpid()) + " on ");
+  }
+  EXPECT_EQ(list_folder(folder.path()), std::vector<std::string>{kLockFileName});
+  EXPECT_EQ(FolderLock(folder.path()).notice(), "");
+  // A number that another process has by now; then what cannot be told.
+  const size_t start = own.find(' ') + 1;
+  const size_t rest = own.find(' ', start);
+  write_file(owner_file, own.substr(0, start) + "1" + own.substr(rest));
+  EXPECT_TRUE(locked().is_held());
+  for (const std::string& other : {std::string("1 1 another-boot pid:[1] far"), std::string()}) {
+    write_file(owner_file, other);
+    EXPECT_ERROR(locked(), "in use by another run (");
+    EXPECT_ERROR(locked(), "remove " + owner_file);
+    EXPECT_EQ(read_all(owner_file, 1000), other);
+  }
+  EXPECT_EQ(list_folder(folder.path()).size(), 2U);
+}
+
+// Both ways of locking: what a killed owner held is free.
+void second_owner_is_refused_until_the_first_is_killed(bool uses_flock) {
   const TestFolder folder;
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    const FolderLock lock(folder.path());
+    const FolderLock lock(folder.path(), uses_flock);
     const char done = lock.is_held() ? 'y' : 'n';
     if (::write(ready[1], &done, 1) != 1) ::_exit(1);
     ::pause();
@@ -204,21 +252,27 @@ TEST(FolderLock, a_second_owner_is_refused_by_pid_until_the_first_is_killed) {
   char done = 0;
   ASSERT_EQ(::read(ready[0], &done, 1), 1);
   ASSERT_EQ(done, 'y');
-  EXPECT_ERROR(FolderLock(folder.path()), "bad_config: [" + folder.path() +
-                                              "] the folder is in use by another run (process " +
-                                              std::to_string(child) + ")");
+  EXPECT_ERROR(FolderLock(folder.path(), uses_flock),
+               "bad_config: [" + folder.path() + "] the folder is in use by another run (process " +
+                   std::to_string(child) + (uses_flock ? ")" : " on "));
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   {
-    const FolderLock lock(folder.path());
+    const FolderLock lock(folder.path(), uses_flock);
     EXPECT_TRUE(lock.is_held());
     EXPECT_EQ(read_all(folder / kLockFileName, 100), std::to_string(::getpid()) + "\n");
-    EXPECT_ERROR(FolderLock(folder.path()), "in use by another run");  // also within one process
+    // also within one process
+    EXPECT_ERROR(FolderLock(folder.path(), uses_flock), "in use by another run");
   }
-  EXPECT_TRUE(FolderLock(folder.path()).is_held());
-  EXPECT_ERROR(FolderLock(folder / "none"), "io: ");
+  EXPECT_TRUE(FolderLock(folder.path(), uses_flock).is_held());
+  EXPECT_ERROR(FolderLock(folder / "none", uses_flock), "io: ");
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+TEST(FolderLock, a_second_owner_is_refused_by_pid_until_the_first_is_killed) {
+  second_owner_is_refused_until_the_first_is_killed(true);
+  second_owner_is_refused_until_the_first_is_killed(false);
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 // The part of file.h that works on names: folders, existence, renames, removal.
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,6 +50,13 @@ bool is_folder(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode);
   if (!means_missing(errno)) throw_system_error(path, "look at the folder", errno);
+  return false;
+}
+
+bool is_link(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) return S_ISLNK(status.st_mode);
+  if (!means_missing(errno)) throw_system_error(path, "look at it", errno);
   return false;
 }
 
@@ -132,9 +141,44 @@ void make_folders(const std::string& path) {
                      4096);
 }
 
-std::string make_temporary_folder() {
+void require_writable_folder(const std::string& path) {
+  // Permissions alone do not tell: root has them in /proc, too.
+  std::string file = path + "/.snug-XXXXXX";
+  const int fd = ::mkstemp(file.data());
+  if (fd < 0) throw_system_error(path, "write there", errno);
+  ::close(fd);
+  ::unlink(file.c_str());
+}
+
+namespace {
+
+std::string temporary_files() {
   const char* base = std::getenv("TMPDIR");
-  std::string path = std::string(base != nullptr && *base != '\0' ? base : "/tmp") + "/snug-XXXXXX";
+  return base != nullptr && *base != '\0' ? base : "/tmp";
+}
+
+}  // namespace
+
+bool is_own_folder(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+         status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+std::string own_temporary_folder() {
+  return temporary_files() + "/snug-" + std::to_string(::geteuid());
+}
+
+void make_own_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    throw_system_error(path, "create the folder", errno);
+  if (!is_own_folder(path))
+    throw Error(ErrorCode::io, path, "it is no folder that this user alone may write to",
+                "remove it");
+}
+
+std::string make_temporary_folder() {
+  std::string path = temporary_files() + "/snug-XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) throw_system_error(path, "create the folder", errno);
   return path;
 }
@@ -167,6 +211,12 @@ void remove_all(const std::string& path) {
     return;
   }
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw_system_error(path, "remove", errno);
+}
+
+bool lies_in_memory(const std::string& path) {
+  struct statfs status {};
+  if (::statfs(path.c_str(), &status) != 0) throw_system_error(path, "look at its disk", errno);
+  return status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC;
 }
 
 int64_t free_disk_bytes(const std::string& path) {

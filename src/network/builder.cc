@@ -108,6 +108,24 @@ void check_name(const NetworkBuilder& builder, const std::string& name) {
   if (name.empty()) fail(builder, "a value needs a name");
 }
 
+void record_rule(const NetworkBuilder& builder, const std::string& weight, const InitRule& rule) {
+  NetworkBuilder::State& state = builder.state();
+  if (!state.graph.shares_weights()) {
+    state.facts.init.insert_or_assign(weight, rule);
+    state.owned.insert(weight);
+    return;
+  }
+  const auto [known, is_first] = state.shared_rules.emplace(weight, rule);
+  if (known->second != rule) state.disputed.insert(weight);
+  state.facts.init.emplace(weight, rule);
+}
+
+ValueId shared_random_key(NetworkBuilder& builder) {
+  NetworkBuilder::State& state = builder.state();
+  if (state.random_key == kNone) state.random_key = random_key_of(state.graph);
+  return state.random_key;
+}
+
 void require_network(const NetworkBuilder& builder, const char* call) {
   if (builder.state().is_gradient)
     fail(builder, std::string(call) + " is called in the gradient of an op",
@@ -182,7 +200,7 @@ Tensor NetworkBuilder::parameter(const std::string& name, const Shape& shape,
   check_name(*this, full);
   check_sizes(*this, full, shape);
   check_rule(*this, full, init);
-  state_.facts.init.emplace(full, init);
+  record_rule(*this, full, init);
   return tensor_of(state_.graph.parameter(full, {DType::f32, shape}));
 }
 
@@ -192,7 +210,7 @@ Tensor NetworkBuilder::buffer(const std::string& name, const Shape& shape, const
   check_name(*this, full);
   check_sizes(*this, full, shape);
   check_rule(*this, full, init);
-  state_.facts.init.emplace(full, init);
+  record_rule(*this, full, init);
   return tensor_of(state_.graph.buffer(full, {DType::f32, shape}));
 }
 
@@ -222,9 +240,10 @@ Tensor NetworkBuilder::op1(const std::string& name, const std::vector<Tensor>& o
 }
 
 Tensor NetworkBuilder::random_key() {
+  require_network(*this, "random_key()");
   if (!training()) return {};
-  if (state_.random_key == kNone) state_.random_key = random_key_of(state_.graph);
-  return tensor_of(state_.random_key);
+  const std::string name = kOwnKeyPrefix + std::to_string(state_.own_keys++);
+  return tensor_of(state_.graph.input(name, {DType::i64, {3}}));
 }
 
 Tensor NetworkBuilder::weighted_mean(const Tensor& values, const Tensor& weights) {
@@ -330,6 +349,12 @@ void NetworkBuilder::couples_rows(const std::string& reason) {
   if (reason.empty()) fail(*this, "a coupling of rows needs a reason");
   std::string& known = training() ? state_.facts.coupling : state_.facts.eval_coupling;
   if (known.empty()) known = reason;
+}
+
+void NetworkBuilder::counts_padding(const std::string& reason) {
+  require_network(*this, "counts_padding()");
+  if (reason.empty()) fail(*this, "that padding counts needs a reason");
+  state_.facts.counts_padding = true;
 }
 
 Scope::Scope(NetworkBuilder& builder, const std::string& name, Weights weights)

@@ -46,6 +46,7 @@ struct NetworkFacts {
   std::string eval_coupling;  // in evaluation
   /// Of the graph built last: values whose rows must depend on their own row alone.
   std::vector<ValueId> by_row;
+  bool counts_padding = false;    // what fills shorter rows up may count
   bool has_marks = false;         // tensors to be kept, or parts to be run again
   std::set<std::string> lengths;  // names of those that it asks for
   /// Where shorter rows take less memory: the shortest that it can be built for.
@@ -60,8 +61,13 @@ struct NetworkBuilder::State {
   const BuildRequest& request;
   NetworkFacts& facts;
   ValueId row_weights = kNone;
-  ValueId random_key = kNone;
+  ValueId random_key = kNone;  // of the library's own ops
+  int64_t own_keys = 0;        // that the function asked for
   ValueId loss = kNone;
+  // Weights by what parts say of them that have them, and that share them: other things than
+  // another part that shares them, too.
+  std::set<std::string> owned = {}, disputed = {};
+  std::map<std::string, InitRule> shared_rules = {};
   std::vector<ValueId> means = {};
   std::vector<ValueId> by_row = {};  // values whose rows must depend on their own row alone
   bool is_gradient = false;          // of a caller's op: it has operands, and no network around it
@@ -72,6 +78,18 @@ void require_network(const NetworkBuilder& builder, const char* call);
 /// Throws Error{invalid_graph} for a name that updates and batches have for themselves.
 void check_name(const NetworkBuilder& builder, const std::string& name);
 
+/// What a weight begins with, as the part says that has it. Where none has it, those that share it
+/// must agree: which of them comes first is the compiler's affair.
+void record_rule(const NetworkBuilder& builder, const std::string& weight, const InitRule& rule);
+/// The key of the library's own ops, which are told apart by their ordinals.
+[[nodiscard]] ValueId shared_random_key(NetworkBuilder& builder);
+
+/// Lets draws that no row is behind (dropout of a weight) be the same for all rows of an update:
+/// otherwise each micro-batch would have its own. What has rows is told by building the network
+/// once more, where it has such draws.
+void draw_once_for_all_rows(const Network& network, const OpRegistry& ops,
+                            const BuildRequest& request, GraphBuilder& graph);
+
 /// A network for two numbers of rows and the same lengths.
 struct RowProbe {
   const OpRegistry& ops;
@@ -80,10 +98,16 @@ struct RowProbe {
   int64_t rows = 0;
   int64_t other_rows = 0;
   bool has_gradients = false;  // of its callers' ops
+  DrawNumbering draws = DrawNumbering::operands;
 };
 /// Why the rows of one of these values depend on each other: the first op that couples them; empty
 /// where none does. Inputs are told by name.
 [[nodiscard]] std::string row_coupling(const RowProbe& probe, const std::vector<ValueId>& values);
+
+/// What an output or the loss is the mean of, in a program for longer rows and in one for shorter
+/// ones, where it counts the places that fill rows up; empty where nothing does, and where the two
+/// are built of other ops.
+[[nodiscard]] std::string padded_mean(const Graph& graph, const Graph& shorter);
 
 /// Builds the network once. Returns the loss in training, kNone in evaluation; fills `facts`.
 ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRequest& request,
@@ -106,6 +130,7 @@ struct DescribedNetwork {
   NetworkFacts facts;
 };
 [[nodiscard]] DescribedNetwork describe_network(const Network& network,
-                                                const std::vector<Lengths>& lengths);
+                                                const std::vector<Lengths>& lengths,
+                                                DrawNumbering draws = DrawNumbering::operands);
 
 }  // namespace snug

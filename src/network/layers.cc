@@ -8,10 +8,9 @@
 namespace snug {
 namespace {
 
-void record(NetworkBuilder& builder, const std::string& layer, const std::string& weight,
+void record(const NetworkBuilder& builder, const std::string& layer, const std::string& weight,
             const InitRule& rule) {
-  NetworkBuilder::State& state = builder.state();
-  state.facts.init.emplace(nn::scoped(state.graph, layer + "." + weight), rule);
+  record_rule(builder, nn::scoped(builder.state().graph, layer + "." + weight), rule);
 }
 
 }  // namespace

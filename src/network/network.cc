@@ -86,12 +86,20 @@ std::vector<std::string> weights_in(const Graph& graph) {
   return names;
 }
 
-Graph probe(const Network& network, const OpRegistry& ops, bool training, const Lengths& lengths,
-            NetworkFacts& facts, int64_t rows = kProbedRows) {
+/// What a network is built with to be looked at.
+struct Probing {
+  const Network& network;
+  const OpRegistry& ops;
+  DrawNumbering draws;
+};
+
+Graph probe(const Probing& its, bool training, const Lengths& lengths, NetworkFacts& facts,
+            int64_t rows = kProbedRows) {
+  const auto& [network, ops, draws] = its;
   GraphBuilder builder(ops, network.name());
+  const BuildRequest request{.rows = rows, .lengths = lengths, .training = training};
   try {
-    (void)build_network(network, builder, {.rows = rows, .lengths = lengths, .training = training},
-                        facts);
+    (void)build_network(network, builder, request, facts);
   } catch (const Error& error) {
     if (error.message().find('[') == std::string::npos) throw;
     // Shapes are those of a number of rows that the caller never wrote.
@@ -100,27 +108,36 @@ Graph probe(const Network& network, const OpRegistry& ops, bool training, const 
         error.message() + " (built with " + std::to_string(rows) + " rows, to see what it is fed)",
         error.hint());
   }
+  if (draws == DrawNumbering::operands) draw_once_for_all_rows(network, ops, request, builder);
   return builder.take();
 }
 
 // `graph` is the one that `facts` were found in last; `other` is it for other rows.
-void find_coupling(const OpRegistry& ops, bool training, const Graph& graph, const Graph& other,
+void find_coupling(const Probing& its, bool training, const Graph& graph, const Graph& other,
                    NetworkFacts& facts) {
   std::string& coupling = training ? facts.coupling : facts.eval_coupling;
   if (!coupling.empty()) return;
-  coupling = row_coupling({.ops = ops,
+  coupling = row_coupling({.ops = its.ops,
                            .graph = graph,
                            .other = other,
                            .rows = kProbedRows,
                            .other_rows = kOtherRows,
-                           .has_gradients = training},
+                           .has_gradients = training,
+                           .draws = its.draws},
                           facts.by_row);
 }
 
+/// The network for the longest rows.
+struct LongestGraphs {
+  const Graph& training;
+  const Graph& evaluation;
+};
+
 // Rows that are shorter than their program are filled up at their end, so a length is their first
 // axis, and the input says so. That it is the truth shows where the length changes.
-void check_lengths(const Network& network, const OpRegistry& ops,
-                   const std::vector<Lengths>& lengths, const NetworkFacts& facts) {
+void check_lengths(const Probing& its, const std::vector<Lengths>& lengths,
+                   const LongestGraphs& graphs, const NetworkFacts& facts) {
+  const Network& network = its.network;
   if (lengths.empty()) return;
   const Lengths& longest = lengths.back();
   for (const auto& [name, most] : longest.by_name()) {
@@ -132,8 +149,8 @@ void check_lengths(const Network& network, const OpRegistry& ops,
         [&, &name = name, most = most](const Lengths& each) { return each.of(name) < most; });
     if (shorter == lengths.end()) continue;
     NetworkFacts other;
-    (void)probe(network, ops, true, *shorter, other);
-    (void)probe(network, ops, false, *shorter, other);
+    const Graph training = probe(its, true, *shorter, other);
+    const Graph evaluation = probe(its, false, *shorter, other);
     for (const FedInput& input : facts.inputs) {
       Shape expected = input.row_shape;
       if (input.length) expected[0] = shorter->of(*input.length);
@@ -160,6 +177,17 @@ void check_lengths(const Network& network, const OpRegistry& ops,
                ": it counts what fills rows up",
            "give the mean a weight for each place, an input of shape {b.length()}");
     }
+    if (facts.counts_padding) continue;
+    std::string mean = padded_mean(graphs.training, training);
+    if (mean.empty()) mean = padded_mean(graphs.evaluation, evaluation);
+    if (!mean.empty())
+      fail(
+          network,
+          mean + ", where rows have the length " + to_string(longest) + ", and where " +
+              to_string(*shorter) +
+              ": it counts what fills rows up, so that predictions follow the program",
+          "divide a sum by that of a mask: reduce_sum(x * mask, axes) / reduce_sum(mask, axes); or "
+          "say with counts_padding() why it may count");
   }
 }
 
@@ -175,6 +203,13 @@ ValueId build_network(const Network& network, GraphBuilder& graph, const BuildRe
     if (request.training)
       fail(network, "the network minimizes nothing", "call minimize with its loss");
     return kNone;
+  }
+  for (const std::string& weight : state.disputed) {
+    if (state.owned.count(weight) == 0)
+      fail(network,
+           "the parts that share the weight '" + weight +
+               "' give it different initial values, and no part has it",
+           "give the same to each, or let one of them have it (Weights::own)");
   }
   check_linear(network, graph.graph(), state.loss, state.means);
   check_marks(network, graph.graph(), state.loss);
@@ -196,18 +231,18 @@ Network with_known_facts(const Network& network, NetworkFacts known) {
 namespace {
 
 // Builds the network in training and in evaluation, for several numbers of rows and lengths.
-NetworkFacts find_facts(const Network& network, const OpRegistry& ops,
-                        const std::vector<Lengths>& lengths) {
+NetworkFacts find_facts(const Probing& its, const std::vector<Lengths>& lengths) {
+  const Network& network = its.network;
   NetworkFacts facts;
   const Lengths longest = lengths.empty() ? Lengths() : lengths.back();
   const Lengths shortest = lengths.empty() ? Lengths() : lengths.front();
-  const Graph probed = probe(network, ops, true, longest, facts);
+  const Graph probed = probe(its, true, longest, facts);
   NetworkFacts other;
-  const Graph of_other_rows = probe(network, ops, true, longest, other, kOtherRows);
-  find_coupling(ops, true, probed, of_other_rows, facts);
+  const Graph of_other_rows = probe(its, true, longest, other, kOtherRows);
+  find_coupling(its, true, probed, of_other_rows, facts);
   check_weights(network, probed, of_other_rows);
   if (shortest != longest)
-    check_weights(network, probed, probe(network, ops, true, shortest, other, kOtherRows));
+    check_weights(network, probed, probe(its, true, shortest, other, kOtherRows));
   for (const Value& value : probed.values) {
     if (first_invalid_utf8(value.name))
       fail(network,
@@ -218,9 +253,8 @@ NetworkFacts find_facts(const Network& network, const OpRegistry& ops,
   const std::vector<std::string> trained = weights_in(probed);
   if (trained.empty())
     fail(network, "the network has no weights", "declare them with layers or parameter()");
-  const Graph evaluated = probe(network, ops, false, longest, facts);
-  find_coupling(ops, false, evaluated, probe(network, ops, false, longest, other, kOtherRows),
-                facts);
+  const Graph evaluated = probe(its, false, longest, facts);
+  find_coupling(its, false, evaluated, probe(its, false, longest, other, kOtherRows), facts);
   for (const std::string& name : weights_in(evaluated)) {
     if (std::find(trained.begin(), trained.end(), name) == trained.end())
       fail(network, "the weight '" + name + "' is used in evaluation alone",
@@ -237,7 +271,7 @@ NetworkFacts find_facts(const Network& network, const OpRegistry& ops,
     if (!totals.insert(mean.name).second)
       fail(network, "the means of training and evaluation differ", "take them in the same order");
   }
-  check_lengths(network, ops, lengths, facts);
+  check_lengths(its, lengths, {probed, evaluated}, facts);
   facts.shortest = shortest;
   return facts;
 }
@@ -272,7 +306,8 @@ void check_same(const Network& network, const NetworkFacts& known, const Network
 
 }  // namespace
 
-DescribedNetwork describe_network(const Network& network, const std::vector<Lengths>& lengths) {
+DescribedNetwork describe_network(const Network& network, const std::vector<Lengths>& lengths,
+                                  DrawNumbering draws) {
   if (network.name().empty())
     throw Error(ErrorCode::bad_config, "network", "a network needs a name");
   if (!network.build())
@@ -282,25 +317,29 @@ DescribedNetwork describe_network(const Network& network, const std::vector<Leng
   const std::shared_ptr<const NetworkFacts> known =
       network.facts() != nullptr
           ? network.facts()
-          : std::make_shared<const NetworkFacts>(find_facts(network, *ops, lengths));
+          : std::make_shared<const NetworkFacts>(find_facts({network, *ops, draws}, lengths));
   const NetworkFacts& facts = *known;
   described.facts = facts;
   const auto shared = std::make_shared<const Network>(network);
   described.def = {
       .build =
-          [shared, known](GraphBuilder& graph, const BuildRequest& request) {
+          [shared, known, ops, draws](GraphBuilder& graph, const BuildRequest& request) {
             NetworkFacts found;
             const ValueId loss = build_network(*shared, graph, request, found);
             check_same(*shared, *known, found, request.training);
+            if (shared->facts() == nullptr && draws == DrawNumbering::operands)
+              draw_once_for_all_rows(*shared, *ops, request, graph);
             return loss;
           },
       .init_rule = [known](const std::string& weight,
                            const Shape&) { return known->init.at(weight); },
       .is_head = facts.is_head ? facts.is_head : [](const std::string&) { return false; },
       .coupling = facts.coupling,
+      .eval_coupling = facts.eval_coupling,
       .ops = network.ops().empty() ? nullptr : ops,
       .shortest = facts.shortest,
-      .has_marks = facts.has_marks};
+      .has_marks = facts.has_marks,
+      .draws = network.facts() == nullptr ? std::optional(draws) : std::nullopt};
   return described;
 }
 

@@ -163,7 +163,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
                  const AttentionFlags& flags) {
   NetworkBuilder& builder = q.builder();
   const bool drops = builder.training() && flags.dropout > 0;
-  const ValueId key = drops ? builder.id_of(builder.random_key(), "random key") : kNone;
+  const ValueId key = drops ? shared_random_key(builder) : kNone;
   return builder.tensor_of(attention(graph_of(q), id_in(q, q), id_in(q, k), id_in(q, v),
                                      {.heads = flags.heads,
                                       .mask = optional_id(q, mask),
@@ -175,8 +175,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
 Tensor dropout(const Tensor& x, double rate) {
   NetworkBuilder& builder = x.builder();
   if (rate == 0 || !builder.training()) return x;
-  const ValueId key = builder.id_of(builder.random_key(), "random key");
-  return builder.tensor_of(dropout(graph_of(x), id_in(x, x), key, rate));
+  return builder.tensor_of(dropout(graph_of(x), id_in(x, x), shared_random_key(builder), rate));
 }
 
 LstmTensors lstm_cell(const Tensor& gates, const LstmTensors& state, const Tensor& mask) {

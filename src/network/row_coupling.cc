@@ -6,6 +6,7 @@
 #include "base/id_vector.h"
 #include "graph/builder.h"
 #include "network/facts.h"
+#include "ops/fed_names.h"
 
 namespace snug {
 namespace {
@@ -40,6 +41,18 @@ int axis_of_constant(const RowProbe& probe, const Node& node) {
   return axis == kNoRows || is_equal ? axis : kCoupledRows;
 }
 
+// Whether the node draws by the first row of the micro-batch.
+bool draws_by_row(const RowProbe& probe, const Node& node) {
+  if (probe.draws == DrawNumbering::building) return false;
+  const bool has_key = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+    if (id == kNone || probe.graph.value(id).kind != ValueKind::input) return false;
+    const std::string& name = probe.graph.value(id).name;
+    return name == kRandomKey || name.starts_with(kOwnKeyPrefix);
+  });
+  const bool draws_once = *node.op->name == "dropout" && node.attrs.int64("sample_axis") == -1;
+  return has_key && !draws_once;
+}
+
 void follow(const RowProbe& probe, const Node& node, NodeId id, Flow& flow) {
   const Graph& graph = probe.graph;
   std::vector<int> axes;
@@ -56,6 +69,8 @@ void follow(const RowProbe& probe, const Node& node, NodeId id, Flow& flow) {
     has_rows |= axis >= 0;
     axes.push_back(axis);
   }
+  if (!has_rows && draws_by_row(probe, node))
+    return set(kCoupledRows, describe(graph, id) + ", which draws anew for each micro-batch");
   if (!has_rows) {
     const int axis = axis_of_constant(probe, node);
     return set(axis, axis == kCoupledRows ? describe(graph, id) : std::string());
@@ -63,13 +78,24 @@ void follow(const RowProbe& probe, const Node& node, NodeId id, Flow& flow) {
   const InputTypes inputs = input_types(graph, node);
   const std::vector<TensorType> outputs = output_types(graph, node);
   const RowFlowFn rule = node.op->row_flow;
-  const int axis = rule == nullptr ? kCoupledRows
-                                   : rule({.inputs = inputs,
-                                           .outputs = outputs,
-                                           .axes = axes,
-                                           .attrs = node.attrs,
-                                           .rows = probe.rows});
+  int axis = rule == nullptr ? kCoupledRows
+                             : rule({.inputs = inputs,
+                                     .outputs = outputs,
+                                     .axes = axes,
+                                     .attrs = node.attrs,
+                                     .rows = probe.rows});
+  // No other size may follow the number of rows.
+  if (std::any_of(node.outputs.begin(), node.outputs.end(),
+                  [&](ValueId output) { return axis_of_rows(probe, output) != axis; }))
+    axis = kCoupledRows;
   set(axis, axis == kCoupledRows ? describe(graph, id) : std::string());
+}
+
+// What a type tells. Any other number that follows the rows is one that is computed with.
+bool is_shape(const Node& node, const std::string& attribute) {
+  const std::string& op = *node.op->name;
+  return attribute == "shape" &&
+         (op == "reshape" || op == "broadcast_to" || op == "fill" || op == "sum_to");
 }
 
 // Where the function asks for the number of rows for more than shapes.
@@ -82,8 +108,7 @@ std::string other_network(const Graph& graph, const Graph& other) {
       return "is built of other ops for another number of rows: " + describe(graph, id);
     for (const auto& [name, value] : graph.nodes[n].attrs.items()) {
       const AttrValue* const there = other.nodes[n].attrs.find(name);
-      const bool is_size = kind_of(value) == AttrKind::int64 || kind_of(value) == AttrKind::ints;
-      if (!is_size && (there == nullptr || *there != value))
+      if (!is_shape(graph.nodes[n], name) && (there == nullptr || *there != value))
         return "computes with the number of its rows: " + name + " of " + describe(graph, id);
     }
   }

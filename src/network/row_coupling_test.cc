@@ -57,6 +57,10 @@ TEST(RowCoupling, what_works_row_by_row_couples_nothing) {
         const Tensor state = reshape(slice(h, 2, 0, 2), {b.rows(), 2});
         return lstm_cell(reshape(h, {b.rows(), kWidth}), {state, state}).h;
       },
+      [](B& b, const Tensor& x) {  // one mask for all rows, and one for each
+        const Tensor places = b.parameter("places", {1, kLength, kWidth}, InitRule::ones());
+        return x + dropout(places, 0.5) * dropout(fill(b, 1, {b.rows(), 1, 1}), 0.5);
+      },
       [](B& b, const Tensor& x) {  // as many of the same number as there are rows
         return x + fill(b, 1, {b.rows(), 1, 1}) +
                reshape(fill(b, 2, {b.rows() * kLength}), {b.rows(), kLength, 1});
@@ -108,6 +112,35 @@ TEST(RowCoupling, what_mixes_rows_is_named) {
        }},
       {"is built of other ops for another number of rows",
        [](B& b, const Tensor& x) { return b.rows() > 4 ? x * x : x; }},
+      {"computes with the number of its rows: heads of",
+       [](B& b, const Tensor& x) {
+         return attention(x, x, x, {}, {.heads = b.rows() > 4 ? 2 : 4});
+       }},
+      {"computes with the number of its rows: axis of",
+       [](B& b, const Tensor& x) {
+         return softmax(reshape(x, {b.rows(), kLength, kWidth}), b.rows() > 4 ? 1 : 2);
+       }},
+      {"computes with the number of its rows: start of",
+       [](B& b, const Tensor& x) {
+         const int64_t first = b.rows() > 4 ? 0 : 1;
+         return x * slice(x, 1, first, first + 1);
+       }},
+      {"computes with the number of its rows: start of",  // of a table
+       [](B& b, const Tensor& x) {
+         const Tensor places = b.parameter("places", {64, 1, 1}, InitRule::ones());
+         return x * slice(places, 0, b.rows(), b.rows() + 1);
+       }},
+      {"broadcast_to",  // an axis beside that of the rows
+       [](B& b, const Tensor& x) {
+         const Tensor wide = broadcast_to(reshape(x, {b.rows(), 1, kLength * kWidth}),
+                                          {b.rows(), b.rows(), kLength * kWidth});
+         return reduce_sum(wide, {1});
+       }},
+      {"attention, which draws anew for each micro-batch",  // of what is the same for all rows
+       [](B& b, const Tensor& x) {
+         const Tensor queries = b.parameter("queries", {1, kLength, kWidth}, InitRule::ones());
+         return x + attention(queries, queries, queries, {}, {.heads = 2, .dropout = 0.1});
+       }},
   };
   for (const auto& [name, part] : parts) {
     const std::string coupling = coupling_of(part);

@@ -14,6 +14,7 @@
 #include "ops/dropout/dropout.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
+#include "programs/draws.h"
 #include "snug/error.h"
 
 namespace snug {
@@ -244,6 +245,7 @@ Graph in_place(Graph graph, const std::vector<Insertion>& insertions) {
 void add_adapters(GraphBuilder& builder, const NetworkDef& network, const LoraOptions& lora,
                   bool training) {
   const Targets targets(builder.graph(), network, lora);
+  const int64_t first_ordinal = next_ordinal(builder.graph());
   builder = GraphBuilder(ops_of(network), builder.take());
   Adapters adapters(builder, lora, training);
   std::vector<Insertion> insertions;
@@ -255,7 +257,9 @@ void add_adapters(GraphBuilder& builder, const NetworkDef& network, const LoraOp
     each.end = static_cast<NodeId>(builder.graph().nodes.size());
     insertions.push_back(each);
   }
-  builder = GraphBuilder(ops_of(network), in_place(builder.take(), insertions));
+  Graph adapted = in_place(builder.take(), insertions);
+  if (network.draws == DrawNumbering::operands) number_added_draws(adapted, first_ordinal);
+  builder = GraphBuilder(ops_of(network), std::move(adapted));
 }
 
 InitRule init_of_adapter(const std::string& name, const Shape& shape) {

@@ -5,10 +5,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "graph/builder.h"
 #include "nn/init.h"
+#include "snug/draw_numbering.h"
 #include "snug/lengths.h"
 
 namespace snug {
@@ -34,12 +36,16 @@ struct NetworkDef {
   /// Why a row's result depends on the other rows ("normalises by the statistics of its batch"), so
   /// that a split of the batch is other mathematics; empty where it does not.
   std::string coupling;
+  std::string eval_coupling = {};  // the same in evaluation
   /// The ops that it may have: those of the program, and the caller's own. Null: the program's.
   std::shared_ptr<const OpRegistry> ops = nullptr;
   /// Where shorter rows take less memory: the shortest that it can be built for. Its weights do not
   /// depend on them.
   Lengths shortest = {};
   bool has_marks = false;  // says itself what is kept and what is run again
+  /// How its draws are numbered behind building (programs/draws.h); nothing where they stay as they
+  /// are: those of a model family, which its own functions order.
+  std::optional<DrawNumbering> draws = {};
 };
 
 /// Those that it may have.

@@ -6,15 +6,16 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/float_mode.h"
 #include "base/mapped_block.h"
 #include "base/stop.h"
-#include "base/threads.h"
 #include "graph/op_def.h"
 
 namespace snug {
 namespace {
 
-constexpr unsigned char kPoison = 0xFF;  // NaN, or an id out of range
+constexpr unsigned char kPoison = 0xFF;     // NaN, or an id out of range
+constexpr unsigned char kUnwritten = 0x5A;  // of an output before an op runs again
 
 /// The gaps of [0, end) that the sorted, possibly touching intervals leave free.
 std::vector<std::pair<int64_t, int64_t>> gaps(std::vector<std::pair<int64_t, int64_t>> used,
@@ -69,7 +70,8 @@ Executable::Executable(const Graph& graph, const Lowered& lowered, const plan::P
                           .launch = {},
                           .node = node,
                           .step = static_cast<int32_t>(ops_.size()),
-                          .first_written = 0});
+                          .first_written = 0,
+                          .is_callers = graph.node(node).op->callers_kernel != nullptr});
       node_names_.try_emplace(node, describe(graph, node) + fed_ids(graph, node));
     }
     ops_.push_back(step.op);
@@ -153,6 +155,11 @@ void Executable::bind(const Graph& graph, const Lowered& lowered, const plan::Pl
   }
 }
 
+TeamFloatMode Executable::float_mode() const {
+  const int threads = threads_without_subnormals_;
+  return {std::max(threads, 1), threads > 0 ? Subnormals::zero : Subnormals::kept};
+}
+
 void Executable::run(const Bound& bound) {
   stop_point();  // an update of a run that trains is under no scope: it ends whole
   const ErrorCode code = bound.kernel->run(bound.launch);
@@ -164,6 +171,30 @@ void Executable::run(const Bound& bound) {
                 is_index ? "ids are below the rows of their table, labels below the classes (or "
                            "-100 where they are an input); none is below 0"
                          : "");
+  }
+  if (repeats_ && bound.is_callers) run_again(bound);
+}
+
+// Outputs are other bytes before the second run than they were before the first, so that one which
+// is not written shows, too.
+void Executable::run_again(const Bound& bound) {
+  std::vector<std::span<std::byte>> outputs;
+  std::vector<std::vector<std::byte>> first;
+  for (size_t i = 0; i < bound.launch.outputs.size(); ++i) {
+    const auto& [begin, end] = written_[bound.first_written + i];
+    outputs.emplace_back(bound.launch.outputs[i], static_cast<size_t>(end - begin));
+    first.emplace_back(begin, end);
+    fill_bytes(outputs.back(), std::byte{kUnwritten});
+  }
+  const ErrorCode code = bound.kernel->run(bound.launch);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (code == ErrorCode::ok && std::ranges::equal(outputs[i], first[i])) continue;
+    throw Error(ErrorCode::bad_config, node_names_.at(bound.node),
+                "the op gives other bytes when it runs again on the same operands, or does not "
+                "write all of its output " +
+                    std::to_string(i),
+                "let its kernel depend on its operands and attributes alone (no counter, clock or "
+                "random numbers but those of random_key()): a plan may run it again");
   }
 }
 
@@ -181,7 +212,7 @@ void Executable::run_watched(size_t kernel) {
 }
 
 void Executable::run() {
-  const SubnormalsAsZero mode(threads_without_subnormals_);
+  const TeamFloatMode mode = float_mode();
   if (has_run_) {
     for (const Bound& bound : kernels_) run(bound);
     return;
@@ -191,7 +222,7 @@ void Executable::run() {
 }
 
 void Executable::run_traced(Trace& trace) {
-  const SubnormalsAsZero mode(threads_without_subnormals_);
+  const TeamFloatMode mode = float_mode();
   trace.rows.resize(ops_.size());
   for (size_t i = 0; i < ops_.size(); ++i)
     trace.rows[i] = {.op = ops_[i], .live_bytes = live_bytes_[i], .seconds = 0};
@@ -204,7 +235,7 @@ void Executable::run_traced(Trace& trace) {
 }
 
 void Executable::run_poisoned() {
-  const SubnormalsAsZero mode(threads_without_subnormals_);
+  const TeamFloatMode mode = float_mode();
   std::vector<const PlacedRange*> live;
   std::vector<std::pair<int64_t, int64_t>> dead;
   size_t next = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/float_mode.h"
 #include "base/id_vector.h"
 #include "plan/problem/plan.h"
 #include "runtime/canary.h"
@@ -59,6 +60,10 @@ class Executable {
   /// Fills every arena byte that is dead before a step with 0xFF (NaN) before running it: a read of
   /// a dead byte shows, and a write to one is Error{internal}, as is one beside an operand.
   void run_poisoned();
+  /// From now on every op that a caller's program brought along runs twice on the same operands;
+  /// where that gives other bytes, or leaves some unwritten, it is Error{bad_config}: a plan may
+  /// run it again, so results would follow the budget. Takes memory of its own.
+  void set_repeating(bool is_on) { repeats_ = is_on; }
 
   /// Bytes of a graph output or resident value; valid until the next run.
   [[nodiscard]] std::byte* data(const std::string& name) const;
@@ -74,10 +79,13 @@ class Executable {
     NodeId node = 0;
     int32_t step = 0;
     size_t first_written = 0;  // of written_
+    bool is_callers = false;   // an op that a program brought along
   };
   void bind(const Graph& graph, const Lowered& lowered, const plan::Plan& plan,
             const ResidentLayout& residents, const Backend& backend);
+  [[nodiscard]] TeamFloatMode float_mode() const;
   void run(const Bound& bound);
+  void run_again(const Bound& bound);
   void run_watched(size_t kernel);
 
   std::byte* memory_;
@@ -86,6 +94,7 @@ class Executable {
   int threads_without_subnormals_;
   int64_t scratch_end_ = 0;
   bool has_run_ = false;
+  bool repeats_ = false;
   Fence fence_;
   std::vector<Fence::Range> written_;  // outputs and scratch of all kernels, to the byte
   std::vector<Bound> kernels_;         // in the order of steps; an op may have several

@@ -97,6 +97,22 @@ void Engine::check_memory() {
   measured_arena_bytes_ = std::max(measured_arena_bytes_, round_up(end, alignment_));
 }
 
+void Engine::set_poisoning(bool is_on) {
+  poisons_ = is_on;
+  set_repeating(repeats_);
+}
+
+void Engine::set_repeating(bool is_on) {
+  repeats_ = is_on;
+  const auto set = [this](const std::unique_ptr<Executable>& program) {
+    if (program) program->set_repeating(repeats_ || poisons_);
+  };
+  std::for_each(train_.begin(), train_.end(), set);
+  std::for_each(eval_.begin(), eval_.end(), set);
+  set(prologue_);
+  set(update_);
+}
+
 size_t Engine::bucket_of(const Lengths& lengths) const {
   for (size_t i = 0; i < plan_.eval.size(); ++i) {
     if (plan_.eval[i].length.holds(lengths)) return i;

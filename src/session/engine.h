@@ -61,7 +61,10 @@ class Engine {
   /// Looks at the memory: takes the arena's measure, and throws Error{internal} where a byte was
   /// written that belongs to nothing: a gap between resident values, or behind the arena.
   void check_memory();
-  void set_poisoning(bool is_on) { poisons_ = is_on; }
+  /// With poisoning, ops of the caller's run twice, too.
+  void set_poisoning(bool is_on);
+  /// Executable::set_repeating, of every program.
+  void set_repeating(bool is_on);
 
   [[nodiscard]] const RunPlan& plan() const { return plan_; }
   /// The arena's bytes up to the last that was really written before the last check_memory (or
@@ -96,6 +99,7 @@ class Engine {
   int64_t alignment_;
   int64_t measured_arena_bytes_ = 0;
   bool poisons_ = false;
+  bool repeats_ = false;
 };
 
 }  // namespace snug::train

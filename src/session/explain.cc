@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/float_mode.h"
 #include "base/stop.h"
 #include "base/units.h"
 #include "graph/text.h"
@@ -78,6 +79,7 @@ int64_t most_scratch(const plan::Problem& problem) {
 }  // namespace
 
 Explanation explain_network(const Network& network, const SessionOptions& options, bool has_texts) {
+  const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "explain"});
   Stages stages(has_texts);
   // What is told first is of the split that the planner chooses, so the plan comes first here and

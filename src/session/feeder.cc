@@ -6,6 +6,7 @@
 
 #include "base/id_vector.h"
 #include "base/numbers.h"
+#include "base/philox.h"
 #include "graph/dependence.h"
 #include "ops/fed_names.h"
 #include "ops/loss/loss.h"
@@ -25,6 +26,13 @@ void check_flags(const RowSlot& slot) {
               "row " + std::to_string(slot.first_row + row) + " has the byte " +
                   std::to_string(std::to_integer<int>(*wrong)) + " in a boolean input",
               "give 0 or 1, for example value != 0");
+}
+
+// Documented (NetworkBuilder::random_key): what runs draw depends on it.
+int64_t seed_of_key(int64_t seed, int64_t number) {
+  const PhiloxCounter words =
+      philox4x32({static_cast<uint32_t>(number), 0, 0, 1}, static_cast<uint64_t>(seed));
+  return static_cast<int64_t>((uint64_t{words[1]} << 32 | words[0]) >> 1);
 }
 
 // Every value that an output but the loss depends on.
@@ -72,7 +80,13 @@ ProgramInputs inputs_of_outputs(const Graph& graph, const NetworkFacts& facts) {
 }
 
 Feeder::Feeder(const train::Engine& engine, const NetworkFacts& facts, int64_t seed)
-    : engine_(engine), facts_(facts), seed_(static_cast<uint64_t>(seed)) {
+    : engine_(engine), facts_(facts) {
+  for (const auto& [name, entry] : engine.plan().residents.entries()) {
+    if (name == kRandomKey) random_keys_.push_back({name, seed});
+    if (!name.starts_with(kOwnKeyPrefix)) continue;
+    const int64_t number = std::stoll(name.substr(std::strlen(kOwnKeyPrefix)));
+    random_keys_.push_back({name, seed_of_key(seed, number)});
+  }
   totals_.reserve(facts.means.size());
   slots_.reserve(facts.inputs.size());
 }
@@ -201,9 +215,9 @@ void Feeder::fill(const train::Engine& engine, int64_t first_slot, int64_t drawn
     if (engine.has(name))
       engine.write<float>(name)[0] = totals_[i] > 0 ? static_cast<float>(1.0 / totals_[i]) : 0.0F;
   }
-  if (engine.has(kRandomKey)) {
-    const std::span<int64_t> key = engine.write<int64_t>(kRandomKey);
-    key[0] = static_cast<int64_t>(seed_);
+  for (const RandomKey& each : random_keys_) {
+    const std::span<int64_t> key = engine.write<int64_t>(each.name);
+    key[0] = each.seed;
     key[1] = drawn;
     key[2] = first_slot;
   }

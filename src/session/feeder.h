@@ -55,7 +55,11 @@ class Feeder : public train::BatchSource {
 
   const train::Engine& engine_;
   const NetworkFacts& facts_;
-  uint64_t seed_;
+  struct RandomKey {
+    std::string name;
+    int64_t seed = 0;
+  };
+  std::vector<RandomKey> random_keys_;
   const RowSource* source_ = nullptr;
   const ProgramInputs* inputs_ = nullptr;
   std::vector<double> totals_;          // by mean

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/float_mode.h"
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "io/json_file.h"
@@ -65,8 +66,7 @@ ChangedRun changed_run(const Network& network, const SessionOptions& options,
 
 /// `run` lives as long as the request, which refers to its options: `changed` holds it.
 RunPlanRequest request_of(const std::shared_ptr<const ChangedRun>& run) {
-  const NetworkDef def =
-      changed_network(describe_network(run->network, run->options.lengths).def, run->options);
+  const NetworkDef def = changed_network(described(run->network, run->options).def, run->options);
   RunPlanRequest request = plan_request(def, run->options, run->options.micro_batch_size);
   request.changed = [run](const LeverKeys& keys) {
     return request_with(run->network, run->options, keys);
@@ -146,6 +146,7 @@ train::RunPlanRequest request_with(const Network& network, const SessionOptions&
 
 std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions& options,
                                    const std::vector<std::string>& allow) {
+  const DefaultFloatMode float_mode;
   check_words(allow);
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   const Comparison comparison(network, options);
@@ -167,6 +168,7 @@ std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions&
 
 std::vector<LeverPlan> plan_allowed_levers(const Network& network, const SessionOptions& options,
                                            const std::vector<std::string>& allow) {
+  const DefaultFloatMode float_mode;
   check_words(allow);
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   const Comparison comparison(network, options);
@@ -179,6 +181,7 @@ std::vector<LeverPlan> plan_allowed_levers(const Network& network, const Session
 
 LeverKeys fastest_levers(const Network& network, const SessionOptions& options,
                          const std::vector<std::string>& allow) {
+  const DefaultFloatMode float_mode;
   if (allow.empty()) return {};
   const std::vector<LeverPlan> plans = plan_allowed_levers(network, options, allow);
   const LeverPlan* fastest = fastest_fitting(plans);

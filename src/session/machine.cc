@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/float_mode.h"
 #include "base/threads.h"
 #include "config/cores.h"
 #include "snug/error.h"
@@ -17,19 +18,21 @@ namespace {
 
 constexpr const char* kCpu = "cpu";
 
-/// One file for each number of threads and instruction set, so that runs under different ones do
-/// not replace each other's.
-std::string profile_file(std::string folder, int threads) {
+std::string usual_folder() {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
   };
-  if (folder.empty() && !variable("XDG_CACHE_HOME").empty())
-    folder = variable("XDG_CACHE_HOME") + "/snug";
-  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache/snug";
-  if (folder.empty()) folder = "/tmp";
-  return folder + "/machine-" + std::to_string(threads) + "-" +
-         std::string(to_string(instruction_set())) + ".json";
+  if (!variable("XDG_CACHE_HOME").empty()) return variable("XDG_CACHE_HOME") + "/snug";
+  if (!variable("HOME").empty()) return variable("HOME") + "/.cache/snug";
+  return {};
+}
+
+/// One file for each number of threads and instruction set, so that runs under different ones do
+/// not replace each other's.
+std::string profile_file(int threads) {
+  return "machine-" + std::to_string(threads) + "-" + std::string(to_string(instruction_set())) +
+         ".json";
 }
 
 int threads_of(int64_t wanted) {
@@ -41,24 +44,31 @@ int threads_of(int64_t wanted) {
 
 std::unique_ptr<Backend> make_backend(const std::string& name, int threads,
                                       const std::string& profile_folder,
-                                      const std::function<void()>& before_measuring) {
+                                      const std::function<void()>& before_measuring,
+                                      const std::function<void(const std::string&)>& on_message) {
   if (name != kCpu)
     throw Error(ErrorCode::bad_config, "backend", "there is no backend '" + name + "'",
                 "there is: " + std::string(kCpu));
   return make_cpu_backend({.threads = threads,
-                           .profile = load_or_measure_profile(profile_file(profile_folder, threads),
-                                                              threads, before_measuring)});
+                           .profile = load_or_measure_profile(
+                               {.folder = profile_folder.empty() ? usual_folder() : profile_folder,
+                                .file = profile_file(threads),
+                                .before_measuring = before_measuring,
+                                .on_message = on_message},
+                               threads)});
 }
 
 }  // namespace
 
 Machine::Machine(int64_t threads, const std::string& profile_folder,
-                 const std::function<void()>& before_measuring) {
+                 const std::function<void()>& before_measuring,
+                 const std::function<void(const std::string&)>& on_message) {
+  const DefaultFloatMode float_mode;
   const int own = threads_of(threads);
   impl_ = std::make_shared<const Impl>(
       Impl{.threads = own,
            .name = kCpu,
-           .backend = make_backend(kCpu, own, profile_folder, before_measuring)});
+           .backend = make_backend(kCpu, own, profile_folder, before_measuring, on_message)});
 }
 
 int Machine::threads() const { return impl_->threads; }

@@ -11,7 +11,9 @@
 #include <limits>
 #include <utility>
 
+#include "base/float_mode.h"
 #include "base/numbers.h"
+#include "base/threads.h"
 #include "session/coded_weight.h"
 #include "session/finite.h"
 #include "session/session_impl.h"
@@ -53,6 +55,7 @@ std::unique_ptr<train::Engine> make_engine(const SessionPlan::Impl& planned) {
 }  // namespace
 
 Session::Impl::Use::Use(Impl& session) : session_(session) {
+  check_threads(session.planned->machine.threads());
   if (session.is_used_.exchange(true))
     throw Error(ErrorCode::bad_config, "session",
                 "it is called while it computes: from its own rows or results, or from two threads",
@@ -66,6 +69,12 @@ BlockLease::BlockLease(const SessionPlan::Impl& plan)
     throw Error(ErrorCode::bad_config, "block",
                 "another session of this plan lives in the caller's memory",
                 "end that session first, or plan again with a block of its own");
+}
+
+std::unique_ptr<Session::Impl> Session::Impl::open(std::shared_ptr<const SessionPlan::Impl> plan) {
+  const DefaultFloatMode float_mode;
+  check_threads(plan->machine.threads());
+  return std::make_unique<Impl>(std::move(plan));
 }
 
 Session::Impl::Impl(std::shared_ptr<const SessionPlan::Impl> plan)
@@ -89,6 +98,7 @@ Session::Impl::Impl(std::shared_ptr<const SessionPlan::Impl> plan)
     }
     buckets_.push_back(std::move(bucket));
   }
+  engine->set_repeating(planned->options.repeats_own_ops);
   engine->rehearse_peak();
   if (!planned->options.has_initial_values) return;
   for (const auto& [name, entry] : run.residents.entries()) {
@@ -100,6 +110,7 @@ void Session::Impl::initialize(const std::string& weight, const ResidentLayout::
   const InitRule rule = planned->def.init_rule(weight, entry.type.shape);
   const auto seed = static_cast<uint64_t>(planned->options.seed);
   const int threads = planned->machine.threads();
+  const TeamFloatMode float_mode(threads, Subnormals::kept);
   has_prologue = false;
   if (!train::is_coded_weight(*engine, weight)) {
     nn::initialize(engine->write<float>(weight), entry.type.shape, rule, weight, seed, threads);
@@ -172,7 +183,7 @@ Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink
 
 Session::Session(const Network& network, const SessionOptions& options)
     : Session(SessionPlan(network, options)) {}
-Session::Session(const SessionPlan& plan) : impl_(std::make_unique<Impl>(plan.impl())) {}
+Session::Session(const SessionPlan& plan) : impl_(Impl::open(plan.impl())) {}
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
@@ -487,6 +498,7 @@ void Session::write_rows(const std::string& name, int64_t first_row,
 }
 
 void Session::initialize(const std::string& name) {
+  check_threads(impl_->planned->machine.threads());
   const ResidentLayout::Entry& entry = impl_->entry(name);
   if (train::is_scales(*impl_->engine, name))
     throw Error(ErrorCode::bad_config, name, "it is a part of a weight in 8 bits",

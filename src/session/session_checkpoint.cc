@@ -83,7 +83,19 @@ struct Saved {
   UpdateCounts counts;
   std::optional<LossScale> loss_scale = std::nullopt;  // where it is dynamic
   std::optional<InstructionSet> instruction_set = std::nullopt;
+  DrawNumbering draw_numbering = DrawNumbering::building;  // before it was said
 };
+
+constexpr const char* kByOperands = "operands";
+constexpr const char* kByBuilding = "building";
+
+DrawNumbering numbering_of(const io::JsonValue& state) {
+  if (!state.has("draw_numbering")) return DrawNumbering::building;
+  const std::string name = state.get_string("draw_numbering");
+  if (name != kByOperands && name != kByBuilding)
+    state.at("draw_numbering").fail("is '" + name + "', neither operands nor building");
+  return name == kByOperands ? DrawNumbering::operands : DrawNumbering::building;
+}
 
 Saved read_state(const std::string& path, const std::string& network,
                  const SessionOptions& options) {
@@ -102,6 +114,7 @@ Saved read_state(const std::string& path, const std::string& network,
                         .clean_updates = scale.at("clean_updates").as_int(0),
                         .overflows = scale.at("overflows").as_int(0)};
   }
+  saved.draw_numbering = numbering_of(state);
   if (state.has("instruction_set")) {
     const std::string name = state.get_string("instruction_set");
     saved.instruction_set = find_instruction_set(name);
@@ -184,14 +197,17 @@ void Session::save(const std::string& folder) {
   };
   write("model.safetensors", weights);
   write("optimizer.safetensors", states);
-  Json state = {{"format", kFormat},
-                {"network", it.planned->name},
-                {"updates", it.counts.drawn},
-                {"schedule_step", it.counts.schedule},
-                {"optimizer_step", it.counts.optimizer},
-                {"micro_batch", it.planned->plan.micro_batch},
-                {"instruction_set", it.planned->plan.report.instruction_set},
-                {"options", deciding_options(it.planned->options)}};
+  Json state = {
+      {"format", kFormat},
+      {"network", it.planned->name},
+      {"updates", it.counts.drawn},
+      {"schedule_step", it.counts.schedule},
+      {"optimizer_step", it.counts.optimizer},
+      {"micro_batch", it.planned->plan.micro_batch},
+      {"instruction_set", it.planned->plan.report.instruction_set},
+      {"draw_numbering",
+       it.planned->options.draw_numbering == DrawNumbering::operands ? kByOperands : kByBuilding},
+      {"options", deciding_options(it.planned->options)}};
   if (has_dynamic_loss_scale())
     state["loss_scale"] = {{"value", it.loss_scale.value},
                            {"clean_updates", it.loss_scale.clean_updates},
@@ -215,8 +231,8 @@ Session Session::resume(const Network& network, const std::string& folder,
                 "leave it away");
   SessionOptions own = options;
   own.has_initial_values = false;
-  Session session(std::make_unique<Impl>(
-      std::make_shared<const SessionPlan::Impl>(network, own, saved.micro_batch)));
+  own.draw_numbering = saved.draw_numbering;
+  Session session(Impl::open(make_plan(network, own, saved.micro_batch)));
   load(folder + "/model.safetensors", true, session);
   load(folder + "/optimizer.safetensors", false, session);
   session.require_finite(folder);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/float_mode.h"
 #include "session/feeder.h"
 #include "session/session_plan.h"
 #include "session/update.h"
@@ -31,7 +32,8 @@ class BlockLease {
 
 class Session::Impl {
  public:
-  /// While a session computes, calls of it from its own callbacks are refused.
+  /// While a session computes, calls of it from its own callbacks are refused, and the caller's
+  /// floating-point environment is put aside.
   class Use {
    public:
     explicit Use(Impl& session);
@@ -41,8 +43,10 @@ class Session::Impl {
 
    private:
     Impl& session_;
+    DefaultFloatMode float_mode_;
   };
 
+  static std::unique_ptr<Impl> open(std::shared_ptr<const SessionPlan::Impl> plan);
   explicit Impl(std::shared_ptr<const SessionPlan::Impl> plan);
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;

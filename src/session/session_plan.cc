@@ -5,11 +5,13 @@
 #include <cmath>
 #include <optional>
 
+#include "base/float_mode.h"
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "fit/saved_plan.h"
 #include "fit/splits.h"
 #include "io/file.h"
+#include "programs/draws.h"
 #include "programs/lora.h"
 #include "programs/precision.h"
 #include "programs/weight_storage.h"
@@ -212,6 +214,7 @@ train::Recipe recipe_of(const SessionOptions& options) {
 }
 
 NetworkDef changed_network(NetworkDef network, const SessionOptions& options) {
+  network = train::with_numbered_draws(std::move(network));
   network = train::with_lora(std::move(network), options.lora);
   const train::WeightStorage storage =
       train::make_weight_storage(options.freeze, options.frozen_dtype, options.weight_dtype);
@@ -220,9 +223,14 @@ NetworkDef changed_network(NetworkDef network, const SessionOptions& options) {
   return train::with_direct_reads(std::move(network), storage);
 }
 
+DescribedNetwork described(const Network& network, const SessionOptions& options) {
+  return describe_network(network, options.lengths, options.draw_numbering);
+}
+
 Machine machine_of(const SessionOptions& options) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
-  return options.machine ? *options.machine : Machine(options.threads, options.profile_folder);
+  return options.machine ? *options.machine
+                         : Machine(options.threads, options.profile_folder, {}, options.on_message);
 }
 
 namespace {
@@ -358,9 +366,9 @@ train::RunPlan planned(const Network& network, const NetworkDef& def, const Sess
 
 SessionPlan::Impl::Impl(const Network& network, const SessionOptions& given, int64_t micro_batch)
     : options(checked(given)), name(network.name()), machine(machine_of(options)) {
-  DescribedNetwork described = describe_network(network, options.lengths);
-  def = changed_network(std::move(described.def), options);
-  facts = std::move(described.facts);
+  DescribedNetwork found = described(network, options);
+  def = changed_network(std::move(found.def), options);
+  facts = std::move(found.facts);
   if (!options.only_evaluation) {
     rule = rule_of(options, def);
     const std::vector<std::string> names =
@@ -373,8 +381,15 @@ SessionPlan::Impl::Impl(const Network& network, const SessionOptions& given, int
   plan.report.instruction_set = to_string(instruction_set());
 }
 
+std::shared_ptr<const SessionPlan::Impl> make_plan(const Network& network,
+                                                   const SessionOptions& options,
+                                                   int64_t micro_batch) {
+  const DefaultFloatMode float_mode;
+  return std::make_shared<const SessionPlan::Impl>(network, options, micro_batch);
+}
+
 SessionPlan::SessionPlan(const Network& network, const SessionOptions& options)
-    : impl_(std::make_shared<const Impl>(network, options, options.micro_batch_size)) {}
+    : impl_(make_plan(network, options, options.micro_batch_size)) {}
 
 const PlanReport& SessionPlan::report() const { return impl_->plan.report; }
 
@@ -416,7 +431,8 @@ PlanReport plan_network(const Network& network, const SessionOptions& options) {
 std::vector<int64_t> splits_of(int64_t batch_rows) { return train::micro_batches(batch_rows); }
 
 std::vector<TensorInfo> tensors_of(const Network& network, const SessionOptions& options) {
-  const NetworkDef def = changed_network(describe_network(network, options.lengths).def, options);
+  const DefaultFloatMode float_mode;
+  const NetworkDef def = changed_network(described(network, options).def, options);
   const std::vector<std::string> names = train::parameter_names(def);
   const std::vector<std::string> trained =
       train::trainable_names(names, options.freeze, def.is_frozen);

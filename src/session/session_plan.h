@@ -18,6 +18,7 @@ namespace snug {
 /// Throws Error{bad_config} for what is below 0 or not finite.
 void check_not_negative(const char* option, double value, const char* hint);
 [[nodiscard]] train::Recipe recipe_of(const SessionOptions& options);
+[[nodiscard]] DescribedNetwork described(const Network& network, const SessionOptions& options);
 /// As these options change it: with adapters, and with frozen weights in fewer bits.
 [[nodiscard]] NetworkDef changed_network(NetworkDef network, const SessionOptions& options);
 [[nodiscard]] Machine machine_of(const SessionOptions& options);
@@ -32,7 +33,7 @@ void check_not_negative(const char* option, double value, const char* hint);
                                                  const LeverKeys& keys);
 
 struct SessionPlan::Impl {
-  /// `micro_batch` 0: the planner's choice.
+  /// make_plan() makes one.
   Impl(const Network& network, const SessionOptions& given, int64_t micro_batch);
 
   SessionOptions options;
@@ -45,5 +46,10 @@ struct SessionPlan::Impl {
   train::RunPlan plan;
   mutable std::atomic<bool> is_block_leased = false;
 };
+
+/// `micro_batch` 0: the planner's choice.
+[[nodiscard]] std::shared_ptr<const SessionPlan::Impl> make_plan(const Network& network,
+                                                                 const SessionOptions& options,
+                                                                 int64_t micro_batch);
 
 }  // namespace snug

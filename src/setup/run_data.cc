@@ -14,6 +14,7 @@
 #include "setup/listed.h"
 #include "setup/process_memory.h"
 #include "snug/error.h"
+#include "snug/memory.h"
 #include "tasks/registry.h"
 #include "text/vocabulary.h"
 
@@ -219,6 +220,22 @@ std::unique_ptr<const Tokenizer> open_tokenizer(const RunConfig& config, const R
   return std::make_unique<const Tokenizer>(Tokenizer::load(path));
 }
 
+namespace {
+
+// Files in memory are not given back as others are when memory is short: the process is killed.
+void require_memory_for_files(const std::string& folder) {
+  constexpr int64_t kLeast = int64_t{32} << 20;
+  const MemoryLimit left = memory_left();
+  if (left.bytes - current_rss_bytes() >= kLeast) return;
+  throw Error(ErrorCode::out_of_budget, folder,
+              "it lies in memory (tmpfs), and the tokens of the rows that are written there leave "
+              "too little of the " +
+                  left.source + " to go on",
+              "name a folder on a disk: cache_dir, or output_dir; where neither is given, TMPDIR");
+}
+
+}  // namespace
+
 data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                            const Tokenizer& tokenizer, const std::string& file,
                            const FileLabels& labels, const std::string& cache_path) {
@@ -242,11 +259,15 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                              .vocab_size = static_cast<int32_t>(tokenizer.vocab_size()),
                              .tokenizer_fingerprint = std::move(fingerprint)};
   data::BuildHooks hooks{.progress = {}, .cancel = options.cancel};
+  const std::string folder = io::parent_folder(cache_path);
+  const bool is_in_memory = io::lies_in_memory(folder);
+  hooks.progress = [&](const data::BuildProgress& progress) {
+    if (is_in_memory) require_memory_for_files(folder);
+    if (!options.callbacks.on_progress) return;
+    options.callbacks.on_progress(
+        {"tokenising " + file, progress.bytes_read, progress.total_bytes});
+  };
   if (options.callbacks.on_progress) {
-    hooks.progress = [&](const data::BuildProgress& progress) {
-      options.callbacks.on_progress(
-          {"tokenising " + file, progress.bytes_read, progress.total_bytes});
-    };
     hooks.comparing = [&](int64_t done, int64_t total) {
       options.callbacks.on_progress({"comparing " + file, done, total});
     };

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/float_mode.h"
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "plan/placement/placement.h"
@@ -133,6 +134,7 @@ std::string PlacementResult::to_text() const {
 }
 
 PlacementResult solve_placement(const PlacementRequest& request) {
+  const DefaultFloatMode float_mode;
   check(request);
   const auto start = std::chrono::steady_clock::now();
   PlacementResult result;

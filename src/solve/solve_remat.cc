@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/float_mode.h"
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "base/units.h"
@@ -196,11 +197,13 @@ double parse_time_limit(std::string_view text) {
 }
 
 RematReport solve_remat(const RematRequest& request) {
+  const DefaultFloatMode float_mode;
   const Solver solver(request);
   return solver.report(resolve_budget(request.budget, solver.keep_all_bytes()), 1);
 }
 
 RematCurve remat_curve(const RematRequest& request) {
+  const DefaultFloatMode float_mode;
   constexpr int32_t kPoints = 24;
   constexpr double kEffort = 0.3;
   const auto begin = Clock::now();
@@ -240,6 +243,7 @@ RematCurve remat_curve(const RematRequest& request) {
 }
 
 RematCheck check_remat(const std::string& problem_file, const std::string& schedule_file) {
+  const DefaultFloatMode float_mode;
   const plan::Problem problem = solve::load_remat_problem(problem_file);
   return solve::replay(problem, solve::load_remat_schedule(schedule_file));
 }

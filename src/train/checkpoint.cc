@@ -145,6 +145,12 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
   return sha256;
 }
 
+CheckpointBytes bytes_of_checkpoint(const Session& session, const Model& model) {
+  FrozenSource frozen(model);
+  return {.weights = io::safetensors_file_bytes(stored(session, model, true, frozen)),
+          .states = io::safetensors_file_bytes(stored(session, model, false, frozen))};
+}
+
 void archive_checkpoint(const RunFolder& folder, int64_t step) {
   io::AtomicFolder target(folder.file(archive_name(step)));
   for (const auto& [name, record] : io::read_marker(folder.last())) {

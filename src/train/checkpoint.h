@@ -36,6 +36,13 @@ std::string save_checkpoint(const std::string& folder, const Session& session, c
                             const Tokenizer* tokenizer, const std::string& base_sha256,
                             const RunState* state);
 
+/// Of the files of a checkpoint that hold tensors.
+struct CheckpointBytes {
+  int64_t weights = 0;
+  int64_t states = 0;
+};
+[[nodiscard]] CheckpointBytes bytes_of_checkpoint(const Session& session, const Model& model);
+
 /// Copies last/, which is of update `step`, to checkpoint-N.
 void archive_checkpoint(const RunFolder& folder, int64_t step);
 /// Removes the oldest of these folders beyond `limit`, of those up to update `step`. What Snug did

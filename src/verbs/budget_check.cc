@@ -3,9 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
+#include "base/heap.h"
 #include "base/units.h"
+#include "io/file.h"
 #include "setup/notices.h"
 #include "snug/error.h"
 #include "snug/memory.h"
@@ -22,23 +26,46 @@ std::string both_units(int64_t bytes) {
   return fmt::format("{} ({} bytes)", format_bytes(bytes), bytes);
 }
 
+// What other allocators keep of freed memory, and when they give it back, is their own affair.
+std::string allocator_warning() {
+  const std::string allocator = foreign_allocator();
+  if (allocator.empty()) return {};
+  return "warning: the memory allocator of this process is " + allocator +
+         ", not the C library's: it may keep memory that was freed, and the process may then take "
+         "more than the budget";
+}
+
 }  // namespace
 
 int64_t checked_budget(const RunConfig& config, const RunOptions& options, AboveLimit consequence,
                        const std::string& root) {
   const int64_t budget = resolve_memory(config.memory, root);
+  if (options.budgets_whole_process) say(options, allocator_warning());
   if (!options.memory.empty()) return budget;
-  const std::optional<MemoryLimit> limit = group_memory(root);
-  if (limit && budget > limit->bytes) {
-    const std::string text =
-        fmt::format("the budget of {} is above the {}, which is {}", both_units(budget),
-                    limit->source, both_units(limit->bytes));
-    if (consequence == AboveLimit::is_refused) {
-      throw Error(ErrorCode::out_of_budget, "memory", text + ": the run would be killed",
-                  fmt::format("--memory auto takes what the limit allows, --memory {} all of it",
-                              limit->bytes));
+  std::vector<MemoryLimit> limits = memory_limits(root);
+  std::erase_if(limits, [&](const MemoryLimit& limit) { return limit.bytes >= budget; });
+  // What ends a run first, then the tightest.
+  std::sort(limits.begin(), limits.end(), [](const MemoryLimit& a, const MemoryLimit& b) {
+    const bool a_slows = a.excess == Excess::slowed;
+    const bool b_slows = b.excess == Excess::slowed;
+    return a_slows != b_slows ? b_slows : a.bytes < b.bytes;
+  });
+  if (!limits.empty()) {
+    const MemoryLimit& limit = limits.front();
+    const std::string text = fmt::format("the budget of {} is above the {}, which is {}",
+                                         both_units(budget), limit.source, both_units(limit.bytes));
+    if (consequence == AboveLimit::is_said) {
+      say(options, "warning: " + text + ": this plan is for another machine");
+    } else if (limit.excess == Excess::slowed) {
+      say(options, "warning: " + text + ": a run that needs more will nearly stand still");
+    } else {
+      throw Error(
+          ErrorCode::out_of_budget, "memory",
+          text + (limit.excess == Excess::killed ? ": the run would be killed"
+                                                 : ": the run would be given no more memory"),
+          fmt::format("--memory auto takes what the limit allows, --memory {} all of it",
+                      limit.bytes));
     }
-    say(options, "warning: " + text + ": this plan is for another machine");
     return budget;
   }
   const MemoryLimit left = memory_left(root);
@@ -50,6 +77,23 @@ int64_t checked_budget(const RunConfig& config, const RunOptions& options, Above
             format_bytes(left.bytes), left.source, format_bytes(budget)));
   }
   return budget;
+}
+
+void check_files_in_memory(const FilesInFolder& files, const std::string& root) {
+  const std::optional<MemoryLimit> limit = group_memory(root);
+  if (!limit || files.bytes + files.process_bytes <= limit->bytes) return;
+  if (!io::lies_in_memory(files.folder)) return;
+  const int64_t left = limit->bytes - files.bytes;
+  throw Error(
+      ErrorCode::out_of_budget, files.key,
+      fmt::format("{} lies in memory (tmpfs), where files count in the {}, which is {}: those of "
+                  "this run take up to {}, the run itself {}",
+                  files.folder, limit->source, both_units(limit->bytes), format_bytes(files.bytes),
+                  format_bytes(files.process_bytes)),
+      "give a folder on a disk" +
+          (left > 0 ? fmt::format(", or --memory {}", left / kPageBytes * kPageBytes)
+                    : std::string()) +
+          (files.key == "output_dir" ? "; fewer archives (save_total_limit) take less" : ""));
 }
 
 void check_startup(int64_t budget, int64_t startup_bytes, const RunOptions& options,

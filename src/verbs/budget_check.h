@@ -28,4 +28,15 @@ int64_t checked_budget(const RunConfig& config, const RunOptions& options, Above
 void check_startup(int64_t budget, int64_t startup_bytes, const RunOptions& options,
                    const std::string& root = "/");
 
+/// What a run writes into a folder, and holds itself meanwhile.
+struct FilesInFolder {
+  std::string key;     // of the configuration, that names the folder
+  std::string folder;  // which exists
+  int64_t bytes = 0;
+  int64_t process_bytes = 0;
+};
+/// Where the folder lies in memory its files count in the control group, beside the process: throws
+/// Error{out_of_budget} where both together are above its limit.
+void check_files_in_memory(const FilesInFolder& files, const std::string& root = "/");
+
 }  // namespace snug::train

@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "base/float_mode.h"
 #include "base/stop.h"
 #include "io/buffered_file.h"
 #include "io/safetensors.h"
@@ -31,6 +32,7 @@ std::vector<std::string> shared_names(const io::WeightFiles& weights) {
 
 void convert_weights(const std::string& file, const std::string& output,
                      const RunOptions& options) {
+  const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   if (io::is_folder(output) || io::absolute_path(output) == io::absolute_path(file))
     throw Error(ErrorCode::bad_config, "output", "'" + output + "' cannot be written over",

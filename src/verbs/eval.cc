@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/float_mode.h"
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "io/file.h"
@@ -178,6 +179,7 @@ std::string evaluation_file(const RunConfig& config) {
 }  // namespace
 
 EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
+  const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "evaluation"});
   RunConfig config = with_trained_model(given);
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
@@ -214,6 +216,7 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
 
 void predict_rows(const RunConfig& given, const std::function<void(const Prediction&)>& sink,
                   const RunOptions& options) {
+  const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "prediction"});
   RunConfig config = with_trained_model(given);
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "base/float_mode.h"
 #include "base/stop.h"
 #include "snug/instruction_set.h"
 #include "verbs/budget_check.h"
@@ -12,6 +13,7 @@
 namespace snug {
 
 Explanation explain_run(const RunConfig& given, const RunOptions& options) {
+  const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "explain"});
   RunConfig config = given;
   config.require({"model"});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // export_model: a model's folder, written anew for transformers.
+#include "base/float_mode.h"
 #include "base/shell.h"
 #include "base/stop.h"
 #include "io/file.h"
@@ -28,6 +29,7 @@ std::optional<io::StoredType> type_of(const std::string& dtype) {
 
 void export_model(const std::string& model, const std::string& output, const std::string& dtype,
                   const RunOptions& options) {
+  const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   const std::optional<io::StoredType> type = type_of(dtype);
   if (io::absolute_path(output) == io::absolute_path(model))

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/float_mode.h"
 #include "base/stop.h"
 #include "base/units.h"
 #include "setup/input.h"
@@ -152,6 +153,7 @@ std::string model_text(const Json& json, bool lists_weights) {
 }  // namespace
 
 std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions& options) {
+  const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "inspect"});
   if (config.model.empty() && config.train_file.empty() && config.validation_file.empty() &&
       config.test_file.empty()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // merge_adapters: a model and its adapters become one model folder.
+#include "base/float_mode.h"
 #include "base/stop.h"
 #include "io/file.h"
 #include "setup/adapter_folder.h"
@@ -14,6 +15,7 @@ namespace snug {
 
 void merge_adapters(const std::string& model, const std::string& adapters,
                     const std::string& output, const RunOptions& options) {
+  const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   if (io::absolute_path(output) == io::absolute_path(model) ||
       io::absolute_path(output) == io::absolute_path(adapters))

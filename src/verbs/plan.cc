@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan_run and plan_levers: the plan of a run, with or without its data, and what would change it.
+#include "base/float_mode.h"
 #include "base/stop.h"
 #include "verbs/budget_check.h"
 #include "verbs/prepare.h"
@@ -10,6 +11,7 @@ namespace {
 // Opens the run and calls `made` with it, leaving nothing behind where it is cancelled.
 template <class Made>
 auto with_setup(const RunConfig& given, const RunOptions& options, const Made& made) {
+  const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   RunConfig config = given;
   config.require({"model"});

@@ -203,10 +203,13 @@ SessionOptions options_for(const RunConfig& config, const RunOptions& options,
 
 Machine open_machine(const RunConfig& config, const RunOptions& options) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
-  return Machine(config.threads, options.profile_folder, [&] {
-    say(options, "measuring how fast this machine is, once for this number of threads and " +
-                     std::string(to_string(instruction_set())) + ": up to half a minute");
-  });
+  return Machine(
+      config.threads, options.profile_folder,
+      [&] {
+        say(options, "measuring how fast this machine is, once for this number of threads and " +
+                         std::string(to_string(instruction_set())) + ": up to half a minute");
+      },
+      [&](const std::string& text) { say(options, text); });
 }
 
 SessionOptions session_options(const RunConfig& config, const RunOptions& options,

@@ -13,6 +13,7 @@
 #include "optim/state_storage.h"
 #include "setup/model_weights.h"
 #include "train/trainer.h"
+#include "verbs/budget_check.h"
 
 namespace snug::train {
 namespace {
@@ -168,8 +169,15 @@ SplitDifference compare_splits(const SplitCase& it, const SessionPlan& first,
     if (is_split(first)) magnitude = run.magnitude();
     summands = run.summands();
     factor = run.update();
+    const std::vector<std::span<const float>> compared = run.compared();
+    FilesInFolder files{.key = it.config.cache_dir.empty() ? "TMPDIR" : "cache_dir",
+                        .folder = io::parent_folder(it.file),
+                        .process_bytes = first.report().planned_peak_bytes};
+    for (const std::span<const float> values : compared)
+      files.bytes += static_cast<int64_t>(values.size_bytes());
+    check_files_in_memory(files);
     io::File file = io::File::create(it.file);
-    for (const std::span<const float> values : run.compared())
+    for (const std::span<const float> values : compared)
       file.write_all(values.data(), static_cast<int64_t>(values.size_bytes()));
   }
   SplitRun run(it, second);

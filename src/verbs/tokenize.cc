@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "base/float_mode.h"
 #include "text/tokenizer.h"
 
 namespace snug {
@@ -19,6 +20,7 @@ TextEncoder::TextEncoder(const std::string& model)
 TextEncoder::~TextEncoder() = default;
 
 const std::vector<int32_t>& TextEncoder::encode(std::string_view text) {
+  const DefaultFloatMode float_mode;
   state_->tokenizer.encode(text, std::nullopt, std::numeric_limits<int32_t>::max(),
                            state_->encoding, state_->scratch);
   return state_->encoding.ids;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/float_mode.h"
 #include "base/stop.h"
 #include "io/file.h"
 #include "io/lock.h"
@@ -49,7 +50,23 @@ train::PlannedRun plan_for(const RunConfig& config, const RunOptions& options,
 
 }  // namespace
 
+// last/ and what takes its place, best/ and what takes its place, archives and the newest of them,
+// and the rows' tokens.
+int64_t bytes_of_files(const RunConfig& config, const Session& session, const train::Model& model,
+                       const train::WorkFolder& work) {
+  const train::CheckpointBytes each = train::bytes_of_checkpoint(session, model);
+  const bool has_archives = config.save_total_limit > 0 && config.save_steps > 0;
+  const int64_t whole = 2 + (has_archives ? config.save_total_limit + 1 : 0);
+  int64_t bytes = whole * (each.weights + each.states) + 2 * each.weights;
+  for (const std::string& name : io::list_folder(work.path())) {
+    const std::string path = work.path() + "/" + name;
+    if (io::file_exists(path)) bytes += io::bytes_of_file(path);
+  }
+  return bytes;
+}
+
 TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
+  const DefaultFloatMode float_mode;
   const auto start = std::chrono::steady_clock::now();
   RunConfig config = given;
   config.require({"model", "train_file", "output_dir"});
@@ -57,6 +74,7 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   const RunFolder folder{config.output_dir};
   io::make_folders(folder.path);
   const io::FolderLock lock(folder.path);
+  train::say(options, lock.notice());
   std::optional<TrainState> state = train::read_checkpoint(folder, options);
   if (!config.resume) refuse_used_folder(folder);
   train::refuse_incomplete(folder);
@@ -111,6 +129,11 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
   Session session(planned.plan);
   std::string base_sha256;
   train::require_frozen_sources(setup.model, session);
+  if (io::lies_in_memory(folder.path))
+    train::check_files_in_memory({.key = "output_dir",
+                                  .folder = folder.path,
+                                  .bytes = bytes_of_files(config, session, setup.model, work),
+                                  .process_bytes = planned.report.planned_peak_bytes});
   if (!state || setup.model.lora.is_on() || config.frozen_dtype != "float32")
     base_sha256 = train::initialize_weights(setup.model, session);
   if (state && before.loss_scale == config.loss_scale)

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/float_mode.h"
 #include "base/stop.h"
 #include "base/units.h"
 #include "io/sha256.h"
@@ -157,6 +158,7 @@ VerifyCheck check_splits(const Case& it, const SessionPlan& chosen, const train:
 }  // namespace
 
 VerifyReport verify_run(const RunConfig& given, const RunOptions& options) {
+  const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "verify"});
   RunConfig config = given;
   config.require({"model", "train_file"});

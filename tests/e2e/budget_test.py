@@ -1,11 +1,13 @@
 """The budget is a limit: planned = measured, refusal one page below the smallest, hard limits of the system."""
 import json
+import pathlib
 import shutil
 import struct
 import time
 import subprocess
 import sys
 import os
+import tempfile
 import unittest
 from unittest import mock
 
@@ -120,6 +122,51 @@ class Budget(Case):
             within = run("eval", *options(**self.base(output_dir=out, memory=limit_bytes)), prefix=limit.prefix)
             self.assertEqual(within.returncode, 0, within.stderr)
             self.assertNotIn("warning", within.stderr)
+
+    def test_checkpoints_on_a_file_system_in_memory_count_in_the_groups_limit(self):
+        place = pathlib.Path("/dev/shm")
+        if not os.access(place, os.W_OK) or subprocess.run(["stat", "-f", "-c", "%T", place], capture_output=True, text=True).stdout.strip() != "tmpfs":
+            common.not_run(self, "there is no file system in memory at /dev/shm")
+        out = pathlib.Path(tempfile.mkdtemp(prefix="snug-", dir=place))
+        self.addCleanup(shutil.rmtree, out, True)
+        base = self.base(max_steps=2, save_steps=1, output_dir=out / "run")
+        smallest = self.plan(**base)["smallest_budget_bytes"]
+        with MemoryLimit(self, 300 << 20) as limit:
+            done = run("train", *options(**dict(base, memory=smallest, save_total_limit=100)), prefix=limit.prefix)
+            said = " ".join(done.stderr.split())
+            self.assertEqual(done.returncode, 2, said)
+            self.assertIn(f"[output_dir] {out / 'run'} lies in memory (tmpfs), where files count in the cgroup", said)
+            self.assertIn("hint: give a folder on a disk", said)
+            self.assertFalse((out / "run/last").exists())
+            fits = run("train", *options(**dict(base, memory=smallest)), prefix=limit.prefix)
+            self.assertEqual(fits.returncode, 0, fits.stderr)
+
+    def test_limits_of_the_process_are_what_auto_sees(self):
+        if common.IS_SANITIZED:
+            common.not_run(self, "a sanitizer's shadow passes any limit")
+        limits = ("sh", "-c", 'ulimit -v 700000 && exec "$@"', "sh")
+        planned = run("plan", *options(**self.base(memory="auto")), "--json", prefix=limits)
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        self.assertLess(json.loads(planned.stdout)["budget_bytes"], 700000 << 10)
+        trained = run("train", *options(**self.base(memory="auto", output_dir=self.folder / "small")), prefix=limits)
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        refused = run("train", *options(**self.base(memory="2GiB", output_dir=self.folder / "large")), prefix=limits)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("address space (ulimit -v)", " ".join(refused.stderr.split()))
+
+    def test_an_allocator_that_is_not_the_c_librarys_is_said(self):
+        if common.IS_SANITIZED:
+            common.not_run(self, "a sanitizer has its own allocator")
+        compiler = shutil.which("cc")
+        if compiler is None:
+            common.not_run(self, "there is no C compiler")
+        source, shim = self.folder / "allocator.c", self.folder / "allocator.so"
+        source.write_text("#include <stddef.h>\nextern void* __libc_malloc(size_t);\nvoid* malloc(size_t size) { return __libc_malloc(size); }\n")
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", shim, source], check=True)
+        words = ["plan", *options(**self.base())]
+        said = " ".join(run(*words, env={"LD_PRELOAD": str(shim)}).stderr.split())
+        self.assertIn(f"warning: the memory allocator of this process is {shim}, not the C library's", said)
+        self.assertNotIn("allocator", run(*words).stderr)
 
     def test_where_planning_would_be_killed_it_is_refused_before(self):
         limit_bytes = 200 << 20

@@ -50,12 +50,13 @@ class Resume(Case):
 
     def test_signals_finish_the_update_checkpoint_and_exit_130(self):
         base = self.base(max_steps=5000, save_steps=100000)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        often = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
+        for number in (signal.SIGINT, signal.SIGTERM, *often):
             out = self.folder / f"signal{number}"
             process = self.start(**dict(base, output_dir=out))
             self.wait_for_step(out, 3, process)
             process.send_signal(number)
-            if number == signal.SIGHUP:  # from the kernel, and again from the shell
+            if number in often:  # a terminal's end comes from the kernel, and again from the shell
                 process.send_signal(number)
             _, errors = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 130, errors)
@@ -94,12 +95,15 @@ class Resume(Case):
         state = json.loads((folder / "snug_state.json").read_text())
         return {key: value for key, value in state.items() if key not in ("config", "metrics_bytes", "evaluations_bytes")}
 
-    def test_under_nohup_the_end_of_the_terminal_is_not_heard(self):
+    def test_signals_that_the_caller_ignores_are_not_heard(self):
         out = self.folder / "nohup"
+        ignored = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
         process = subprocess.Popen(["nohup", common.SNUG, "train", *options(**self.base(output_dir=out, max_steps=30))],
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   preexec_fn=lambda: [signal.signal(number, signal.SIG_IGN) for number in ignored])
         self.wait_for_step(out, 2, process)
-        process.send_signal(signal.SIGHUP)
+        for number in (signal.SIGHUP, *ignored):
+            process.send_signal(number)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, errors)
 
@@ -123,6 +127,27 @@ class Resume(Case):
         refused = run("train", *options(**self.base(output_dir=out, train_batch_size=32, micro_batch_size=8, max_steps=2, resume=True)))
         self.assertEqual(refused.returncode, 1)
         self.assertIn("allow_new_split", refused.stderr)
+
+    def test_links_in_the_place_of_checkpoints_are_refused_before_training(self):
+        out = self.train("run", max_steps=2, validation_file=self.valid_file)
+        for name in ("last", "best"):
+            disk = self.folder / f"disk_{name}"
+            (out / name).rename(disk)
+            (out / name).symlink_to(disk)
+            before = {path.name: path.read_bytes() for path in disk.iterdir() if path.is_file()}
+            refused = run("train", *options(**self.base(output_dir=out, max_steps=4, resume=True)))
+            self.assertEqual(refused.returncode, 1, refused.stderr)
+            self.assertIn(f"[{out / name}] a folder would be written here, and a symbolic link stands in its place", " ".join(refused.stderr.split()))
+            self.assertIn("hint:", refused.stderr)
+            self.assertTrue((out / name).is_symlink())
+            self.assertEqual({path.name: path.read_bytes() for path in disk.iterdir() if path.is_file()}, before)
+            (out / name).unlink()
+            disk.rename(out / name)
+        moved = self.folder / "moved"  # the folder around them may be a link
+        out.rename(moved)
+        out.symlink_to(moved)
+        self.ok("train", **self.base(output_dir=out, max_steps=4, resume=True))
+        self.assertTrue(out.is_symlink())
 
     def test_a_used_folder_without_resume_and_a_folder_in_use_are_refused(self):
         out = self.train("run")

@@ -116,6 +116,19 @@ class Stop(Case):
         self.assertEqual(process.returncode, 130, said)
         self.assertLess(usage.ru_utime + usage.ru_stime - begin, 5, said)  # an op is measured to its end
 
+    def test_speeds_that_have_no_home_are_measured_once_all_the_same(self):
+        temporary = self.folder / "tmp"
+        temporary.mkdir()
+        words = ["plan", *options(**self.base(model="mlp", hidden_sizes=4, threads=1))]
+        with mock.patch.dict(os.environ, HOME="/proc/nobody", TMPDIR=str(temporary)):
+            os.environ.pop("XDG_CACHE_HOME", None)  # patch.dict brings it back
+            first, second = (common.run(*words) for _ in range(2))
+        self.assertEqual((first.returncode, second.returncode), (0, 0), first.stderr + second.stderr)
+        said = " ".join(first.stderr.split())
+        self.assertIn("measuring how fast this machine is", said)
+        self.assertRegex(said, r"cannot be kept where they belong \(/proc/nobody: .*, and are kept in " + re.escape(str(temporary)))
+        self.assertNotRegex(second.stderr, "measuring|cannot be kept")
+
     def test_a_long_plan_says_what_it_is_at(self):
         words = ["plan", *options(**self.deep(3000))]
         shown, code = self.on_terminal(*words, columns=100)

@@ -57,9 +57,17 @@ inline constexpr std::string_view kHalfKind = "half";
 
 /// Built-in rates of an ordinary machine, for tests and where measuring is not wanted.
 [[nodiscard]] MachineProfile default_profile();
-/// Reads the profile of this machine from `cache_file`, or measures it (up to half a minute, at
-/// most 24 MiB), which `before_measuring` is told, and writes it.
-[[nodiscard]] MachineProfile load_or_measure_profile(
-    const std::string& cache_file, int threads, const std::function<void()>& before_measuring = {});
+/// Where a profile is kept.
+struct ProfilePlace {
+  std::string folder;  // empty: there is none
+  std::string file;    // of the folder
+  std::function<void()> before_measuring = {};
+  /// Sentences for people: that, and why, speeds are kept elsewhere, or nowhere.
+  std::function<void(const std::string&)> on_message = {};
+};
+/// Reads the profile of this machine, or measures it (up to half a minute, at most 24 MiB) and
+/// writes it. Where the folder cannot be written, the file is kept in one of this user's in
+/// $TMPDIR.
+[[nodiscard]] MachineProfile load_or_measure_profile(const ProfilePlace& place, int threads);
 
 }  // namespace snug

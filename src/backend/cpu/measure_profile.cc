@@ -20,6 +20,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/rate_probes.h"
+#include "base/float_mode.h"
 #include "base/half.h"
 #include "base/mapped_block.h"
 #include "base/numbers.h"
@@ -314,6 +315,8 @@ std::string machine_key(int threads) {
 }
 
 MachineProfile measure_profile(int threads) {
+  check_threads(threads);
+  const TeamFloatMode float_mode(threads, Subnormals::kept);
   // Rates of ops that cannot be measured stay built-in ones.
   MachineProfile profile = default_profile();
   profile.machine = machine_key(threads);

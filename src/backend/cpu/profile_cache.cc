@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache file of a machine profile: JSON, written to a temporary file and renamed, so that a
 // reader sees the old or the new one. A file that is damaged or of another machine is measured
-// anew; one that cannot be written is no error, the next run measures again.
+// anew. Where its folder cannot be written, a folder of the user's in $TMPDIR has it, which is said
+// by whoever measures; where that cannot be written, either, the next run measures again.
 #include "backend/cpu/measure_profile.h"
 #include "io/buffered_file.h"
 #include "io/file.h"
@@ -12,15 +13,36 @@ namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 20;
 
-void write_text(const std::string& path, const std::string& text) try {
-  io::make_folders(io::parent_folder(path));
+std::string reason_of(const Error& error) { return error.where() + ": " + error.message(); }
+
+// Why files cannot be kept there; empty where they can.
+std::string why_not(const ProfilePlace& place) try {
+  if (place.folder.empty()) return "neither XDG_CACHE_HOME nor HOME is set";
+  io::make_folders(place.folder);
+  io::require_writable_folder(place.folder);
+  return {};
+} catch (const Error& error) {
+  return reason_of(error);
+}
+
+// Of one that another run is writing just now, that run's file is as good.
+std::string write_text(const std::string& path, const std::string& text) try {
   io::TemporaryFile temporary(path, {.what = "another run is writing it", .hint = "wait for it"});
   io::File file = temporary.duplicate();
   file.write_all(text);
   file.sync();
   temporary.commit();
-} catch (const Error&) {
-  // The next run measures again.
+  return {};
+} catch (const Error& error) {
+  return reason_of(error);
+}
+
+std::string write_elsewhere(const std::string& folder, const std::string& file,
+                            const std::string& text) try {
+  io::make_own_folder(folder);
+  return write_text(folder + "/" + file, text);
+} catch (const Error& error) {
+  return reason_of(error);
 }
 
 bool read_cache(const std::string& cache_file, int threads, MachineProfile& profile) {
@@ -30,16 +52,31 @@ bool read_cache(const std::string& cache_file, int threads, MachineProfile& prof
 
 }  // namespace
 
-MachineProfile load_or_measure_profile(const std::string& cache_file, int threads,
-                                       const std::function<void()>& before_measuring) {
+MachineProfile load_or_measure_profile(const ProfilePlace& place, int threads) {
   MachineProfile profile;
-  if (!cache_file.empty() && read_cache(cache_file, threads, profile)) return profile;
-  if (before_measuring) before_measuring();
+  const std::string usual = place.folder + "/" + place.file;
+  if (!place.folder.empty() && read_cache(usual, threads, profile)) return profile;
+  const std::string reason = why_not(place);
+  const std::string other = io::own_temporary_folder();
+  const bool reads_other = !reason.empty() && io::is_own_folder(other);
+  const std::string file = reason.empty() ? usual : other + "/" + place.file;
+  if (reads_other && read_cache(file, threads, profile)) return profile;
+  if (place.before_measuring) place.before_measuring();
   MachineProfile measured = measure_profile(threads);
-  if (cache_file.empty()) return measured;
   // Another process may have been first while this one measured: all go on with the same rates.
-  if (read_cache(cache_file, threads, profile)) return profile;
-  write_text(cache_file, write_profile(measured));
+  if ((reason.empty() || reads_other) && read_cache(file, threads, profile)) return profile;
+  if (reason.empty()) {
+    (void)write_text(file, write_profile(measured));
+    return measured;
+  }
+  const std::string reason_of_other = write_elsewhere(other, place.file, write_profile(measured));
+  if (!place.on_message) return measured;
+  place.on_message("the machine's speeds cannot be kept where they belong (" + reason + "), " +
+                   (reason_of_other.empty()
+                        ? "and are kept in " + other
+                        : "nor in TMPDIR (" + reason_of_other +
+                              "), so the next start measures again; let XDG_CACHE_HOME name a "
+                              "folder that can be written"));
   return measured;
 }
 

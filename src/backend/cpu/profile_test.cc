@@ -26,6 +26,7 @@ class TemporaryFolder {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
+  [[nodiscard]] std::string path() const { return path_.string(); }
   [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
   [[nodiscard]] size_t files() const {
     return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
@@ -293,15 +294,16 @@ TEST(ProfileText, A_processor_is_known_by_its_model_or_by_its_maker_and_part) {
 TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
   const TemporaryFolder folder("snug_profile_");
   const std::string path = folder.file("profile.json");
+  const ProfilePlace place{.folder = folder.file(""), .file = "profile.json"};
   MachineProfile marked = default_profile();
   marked.machine = machine_key(1);
   marked.rates["mark"] = {0.5, 0.25, 0.125, 0.25, 0.1, 0.5};
   std::ofstream(path) << write_profile(marked);
   EXPECT_TRUE(
-      rates_equal(load_or_measure_profile(path, 1), marked));  // not measured: the mark is there
+      rates_equal(load_or_measure_profile(place, 1), marked));  // not measured: the mark is there
 
   std::ofstream(path) << "{ damaged";
-  const MachineProfile measured = load_or_measure_profile(path, 1);
+  const MachineProfile measured = load_or_measure_profile(place, 1);
   EXPECT_EQ(measured.rates.count("mark"), 0U);
   EXPECT_EQ(measured.machine, machine_key(1));
   for (const char* kind : {"matmul.nn", "matmul.tn"}) EXPECT_EQ(measured.rates.count(kind), 1U);
@@ -310,14 +312,42 @@ TEST(ProfileCache, A_good_file_is_used_and_a_damaged_one_is_measured_anew) {
       measured.seconds("matmul", {.flops = 1e9, .bytes_read = 8e6, .bytes_written = 4e6});
   EXPECT_GT(seconds, 1e-4) << product.per_flop;  // below 10 TFLOP/s
   EXPECT_LT(seconds, 10.0);
-  EXPECT_TRUE(rates_equal(load_or_measure_profile(path, 1), measured));  // from the file
-  EXPECT_EQ(folder.files(), 1U);                                         // no temporary file stays
+  EXPECT_TRUE(rates_equal(load_or_measure_profile(place, 1), measured));  // from the file
+  EXPECT_EQ(folder.files(), 1U);                                          // no temporary file stays
 }
 
-TEST(ProfileCache, A_place_that_cannot_be_written_still_gives_a_profile) {
-  const MachineProfile measured = load_or_measure_profile("/proc/no/such/folder/profile.json", 1);
-  EXPECT_EQ(measured.machine, machine_key(1));
-  EXPECT_GT(measured.rates.size(), default_profile().rates.size());
+TEST(ProfileCache, A_place_that_cannot_be_written_is_said_and_another_is_found) {
+  const TemporaryFolder folder("snug_profile_");
+  const std::string before = std::getenv("TMPDIR") == nullptr ? "" : std::getenv("TMPDIR");
+  ::setenv("TMPDIR", folder.path().c_str(), 1);
+  std::vector<std::string> said;
+  int measured = 0;
+  const auto load = [&](const std::string& place) {
+    return load_or_measure_profile({.folder = place,
+                                    .file = "profile.json",
+                                    .before_measuring = [&] { ++measured; },
+                                    .on_message = [&](const auto& text) { said.push_back(text); }},
+                                   1);
+  };
+  const MachineProfile found = load("/proc/no/such/folder");
+  EXPECT_EQ(found.machine, machine_key(1));
+  EXPECT_GT(found.rates.size(), default_profile().rates.size());
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("(/proc/no: cannot create the folder: No such file or directory), "
+                         "and are kept in " +
+                         folder.path() + "/snug-"),
+            std::string::npos)
+      << said[0];
+  // Once: the next start reads them, whatever its first place is.
+  for (const char* place : {"/proc/no/such/folder", "/proc", ""})
+    EXPECT_TRUE(rates_equal(load(place), found)) << place;
+  EXPECT_EQ(measured, 1);
+  EXPECT_EQ(said.size(), 1U);
+  if (before.empty()) {
+    ::unsetenv("TMPDIR");
+  } else {
+    ::setenv("TMPDIR", before.c_str(), 1);
+  }
 }
 
 }  // namespace

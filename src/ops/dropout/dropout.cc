@@ -30,6 +30,11 @@ std::vector<ValueId> vjp(const VjpArgs& args) {
 // Philox needs about 80 integer operations for four words.
 Cost cost(const CostArgs& args) { return streaming_cost(args, element_flops(args.outputs[0], 20)); }
 
+// A mask for all of x is the same in every micro-batch, whatever rows that has.
+int row_flow_of_dropout(const RowFlowArgs& args) {
+  return args.attrs.int64("sample_axis") == 0 ? row_flow::leading_rows_alone(args) : kCoupledRows;
+}
+
 std::vector<RateProbe> dropout_probes() {
   return probes::few_and_many([](int64_t rows) {
     return RateProbe{{probes::matrix(rows), probes::rng()},
@@ -60,7 +65,7 @@ std::span<const OpDef> dropout_ops() {
        .cost = cost,
        .alias = may_overwrite({{0, 0}}),
        .timing = {.probes = dropout_probes},
-       .row_flow = row_flow::leading_rows_alone,
+       .row_flow = row_flow_of_dropout,
        .precision = {Paint::infer}},
   };
   return ops;

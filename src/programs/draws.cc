@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "programs/draws.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/id_vector.h"
+#include "ops/fed_names.h"
+
+namespace snug::train {
+namespace {
+
+bool is_own_key(const Value& value) {
+  return value.kind == ValueKind::input && value.name.starts_with(kOwnKeyPrefix);
+}
+
+// Nodes behind the outputs, each behind those that make its operands, first operands first; then
+// those that no output depends on, as they were built.
+std::vector<NodeId> in_operand_order(const Graph& graph) {
+  std::vector<NodeId> order;
+  IdVector<bool> is_seen(graph.nodes.size(), false);
+  struct Open {
+    NodeId node;
+    size_t next_input;
+  };
+  std::vector<Open> open;
+  const auto enter = [&](NodeId node) {
+    if (node == kNone || is_seen[node]) return;
+    is_seen[node] = true;
+    open.push_back({node, 0});
+  };
+  const auto walk = [&](NodeId from) {
+    enter(from);
+    while (!open.empty()) {
+      Open& top = open.back();
+      const IdVector<ValueId>& inputs = graph.node(top.node).inputs;
+      if (top.next_input == inputs.size()) {
+        order.push_back(top.node);
+        open.pop_back();
+        continue;
+      }
+      const ValueId input = inputs[top.next_input++];
+      if (input != kNone) enter(graph.value(input).producer);
+    }
+  };
+  for (const ValueId output : graph.outputs) walk(graph.value(output).producer);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) walk(static_cast<NodeId>(n));
+  return order;
+}
+
+// Of the library's own: an op of a caller's may call something else its ordinal.
+bool has_ordinal(const Graph& graph, const Node& node) {
+  return node.op->callers_kernel == nullptr && node.attrs.has("ordinal") &&
+         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+           return id != kNone &&
+                  (graph.value(id).name == kRandomKey || is_own_key(graph.value(id)));
+         });
+}
+
+// Ordinals below `first` stay. Returns the keys that are read, in the order of their numbers.
+std::vector<ValueId> number_ordinals(Graph& graph, int64_t first) {
+  std::map<int64_t, int64_t> ordinals;
+  std::vector<ValueId> keys;
+  for (const NodeId id : in_operand_order(graph)) {
+    Node& node = graph.nodes[id];
+    for (const ValueId input : node.inputs) {
+      if (input != kNone && is_own_key(graph.value(input)) &&
+          std::find(keys.begin(), keys.end(), input) == keys.end())
+        keys.push_back(input);
+    }
+    if (!has_ordinal(graph, node) || node.attrs.int64("ordinal") < first) continue;
+    const int64_t next = first + static_cast<int64_t>(ordinals.size());
+    node.attrs.set("ordinal", ordinals.emplace(node.attrs.int64("ordinal"), next).first->second);
+  }
+  return keys;
+}
+
+// Without the values that nothing reads any more.
+Graph without(Graph graph, const IdVector<bool>& goes, ValueId& loss) {
+  IdVector<ValueId> renamed(graph.values.size(), kNone);
+  IdVector<Value> values;
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    if (goes[i]) continue;
+    renamed[i] = static_cast<ValueId>(values.size());
+    values.push_back(std::move(graph.values[i]));
+  }
+  graph.values = std::move(values);
+  const auto rename = [&](ValueId& id) {
+    if (id != kNone) id = renamed[id];
+  };
+  for (Node& node : graph.nodes) {
+    std::for_each(node.inputs.begin(), node.inputs.end(), rename);
+    std::for_each(node.outputs.begin(), node.outputs.end(), rename);
+  }
+  std::for_each(graph.outputs.begin(), graph.outputs.end(), rename);
+  rename(loss);
+  return graph;
+}
+
+}  // namespace
+
+Graph number_draws(Graph graph, DrawNumbering numbering, ValueId& loss) {
+  const bool has_key =
+      std::any_of(graph.values.begin(), graph.values.end(),
+                  [](const Value& value) { return value.name == kRandomKey || is_own_key(value); });
+  if (!has_key) return graph;
+  std::vector<ValueId> keys;
+  if (numbering == DrawNumbering::operands) keys = number_ordinals(graph, 0);
+  IdVector<bool> goes(graph.values.size(), false);
+  std::map<ValueId, int64_t> numbers;  // of own keys; those that nothing reads have none
+  for (size_t i = 0; i < keys.size(); ++i) numbers[keys[i]] = static_cast<int64_t>(i);
+  ValueId first = graph.find(kRandomKey);
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    Value& value = graph.values[i];
+    if (!is_own_key(value)) continue;
+    const auto id = static_cast<ValueId>(i);
+    const auto number = numbers.find(id);
+    const bool is_read = numbering == DrawNumbering::building || number != numbers.end();
+    if (is_read && numbering == DrawNumbering::operands && number->second > 0) {
+      value.name = kOwnKeyPrefix + std::to_string(number->second);
+    } else if (is_read && first == kNone) {
+      value.name = kRandomKey;
+      first = id;
+    } else {
+      goes[id] = true;
+    }
+  }
+  if (std::find(goes.begin(), goes.end(), true) == goes.end()) return graph;
+  for (Node& node : graph.nodes) {
+    for (ValueId& input : node.inputs) {
+      if (input != kNone && goes[input]) input = first;
+    }
+  }
+  return without(std::move(graph), goes, loss);
+}
+
+int64_t next_ordinal(const Graph& graph) {
+  int64_t next = 0;
+  for (const Node& node : graph.nodes) {
+    if (has_ordinal(graph, node)) next = std::max(next, node.attrs.int64("ordinal") + 1);
+  }
+  return next;
+}
+
+void number_added_draws(Graph& graph, int64_t first) { (void)number_ordinals(graph, first); }
+
+NetworkDef with_numbered_draws(NetworkDef network) {
+  if (!network.draws) return network;
+  NetworkDef numbered = network;
+  numbered.build = [network](GraphBuilder& builder, const BuildRequest& request) {
+    ValueId loss = network.build(builder, request);
+    builder = GraphBuilder(ops_of(network), number_draws(builder.take(), *network.draws, loss));
+    return loss;
+  };
+  return numbered;
+}
+
+}  // namespace snug::train

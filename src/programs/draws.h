@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers what draws behind building, so that nothing follows the order in which a compiler
+// evaluates operands. Ops of the library that draw have one key (kRandomKey) and an ordinal; keys
+// that a network's function asked for (kOwnKeyPrefix) have numbers, of which the first is
+// kRandomKey itself.
+#pragma once
+
+#include "programs/network_def.h"
+
+namespace snug::train {
+
+/// A forward graph with its draws numbered: those that are reached first from its outputs, operand
+/// by operand, come first; equal ordinals stay equal. `loss` follows its value.
+[[nodiscard]] Graph number_draws(Graph graph, DrawNumbering numbering, ValueId& loss);
+
+/// The first ordinal that none of its ops has.
+[[nodiscard]] int64_t next_ordinal(const Graph& graph);
+/// Numbers those of what was added to a network behind its own, from `first` on, in the same order.
+void number_added_draws(Graph& graph, int64_t first);
+
+/// The network with its draws numbered, where it says how.
+[[nodiscard]] NetworkDef with_numbered_draws(NetworkDef network);
+
+}  // namespace snug::train

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a network of a caller's may do that would let its result follow the budget: refused, or kept
+// in one piece.
+#include <gtest/gtest.h>
+
+#include "session/testing.h"
+#include "snug/custom_op.h"
+#include "snug/layers.h"
+#include "snug/ops.h"
+#include "snug/session.h"
+
+namespace snug {
+namespace {
+
+constexpr int64_t kRows = 16;
+constexpr int64_t kWidth = 32;
+
+struct Data {
+  Data() {
+    for (size_t i = 0; i < kRows * kWidth; ++i)
+      x.push_back(static_cast<float>(i * 7919 % 13) / 6 - 1);
+  }
+  [[nodiscard]] Rows rows() const {
+    Rows all(kRows);
+    all.add("x", std::span(x));
+    return all;
+  }
+  std::vector<float> x;
+};
+
+SessionOptions options_of() {
+  return {.batch_rows = kRows, .memory = parse_memory("8MiB"), .threads = 1};
+}
+
+Network centred_in_evaluation() {
+  return {"centred", [](NetworkBuilder& b) {
+            const Tensor y = linear(b, "l", relu(linear(b, "h", b.input("x", {kWidth}), 256)), 4);
+            const Tensor z = b.training() ? y : y - reduce_mean(y, {0}, true);
+            b.output("z", z);
+            b.minimize(b.weighted_mean(z * z));
+          }};
+}
+
+TEST(OwnNetwork, what_couples_rows_in_evaluation_alone_is_not_split) {
+  const Network network = centred_in_evaluation();
+  const PlanReport report = plan_network(network, options_of());
+  EXPECT_EQ(report.micro_batch, kRows);
+  EXPECT_NE(report.row_coupling.find("reduce_mean, in evaluation"), std::string::npos)
+      << report.row_coupling;
+  SessionOptions options = options_of();
+  options.memory = parse_memory(std::to_string(report.smallest_budget_bytes));
+  EXPECT_EQ(plan_network(network, options).micro_batch, kRows);
+  options = options_of();
+  options.micro_batch_size = 4;
+  const std::string text = refusal([&] { (void)plan_network(network, options); });
+  EXPECT_NE(text.find("in evaluation, and a micro-batch of 4 is not the batch of 16"),
+            std::string::npos)
+      << text;
+  options.micro_batch_size = 0;
+  options.only_evaluation = true;
+  EXPECT_EQ(plan_network(network, options).micro_batch, kRows);
+  // Asked for, it is the caller's affair.
+  options = options_of();
+  options.micro_batch_size = 4;
+  options.allow_coupled_split = true;
+  EXPECT_NE(Session(network, options).evaluate(Data().rows()).loss,
+            Session(network, options_of()).evaluate(Data().rows()).loss);
+}
+
+Network normalised(const Shape& row) {
+  return {"normalised", [row](NetworkBuilder& b) {
+            Tensor x = linear(b, "l", b.input("x", {kWidth}), 8);
+            if (!row.empty()) x = reshape(x, {b.rows(), row[0], 8 / row[0]});
+            const Tensor y = batch_norm(b, "bn", x);
+            b.minimize(b.weighted_mean(y * y));
+          }};
+}
+
+TEST(OwnNetwork, batch_statistics_of_one_value_are_refused_and_no_split) {
+  SessionOptions options = options_of();
+  options.allow_coupled_split = true;
+  options.micro_batch_size = 1;
+  std::string text = refusal([&] { (void)plan_network(normalised({}), options); });
+  EXPECT_NE(text.find("[micro_batch_size] of single rows %"), std::string::npos) << text;
+  EXPECT_NE(text.find("bn/batch_norm normalises one value a channel"), std::string::npos) << text;
+  EXPECT_NE(text.find("hint: give micro-batches of 2 rows or more"), std::string::npos) << text;
+  EXPECT_EQ(plan_network(normalised({2}), options).micro_batch, 1);  // two places a row
+  options.micro_batch_size = 0;
+  options.memory =
+      parse_memory(std::to_string(plan_network(normalised({}), options).smallest_budget_bytes));
+  EXPECT_GT(plan_network(normalised({}), options).micro_batch, 1);
+  options = options_of();
+  options.batch_rows = 1;
+  text = refusal([&] { (void)plan_network(normalised({}), options); });
+  EXPECT_NE(text.find("[batch_rows] of single rows %"), std::string::npos) << text;
+  options.only_evaluation = true;  // which takes the running statistics
+  EXPECT_EQ(plan_network(normalised({}), options).micro_batch, 1);
+}
+
+/// Multiplies by a number that a counter moves, or leaves the last element unwritten.
+Network with_own_op(bool is_pure, bool writes_all) {
+  CustomOp op;
+  op.name = "odd";
+  op.inputs = {"x"};
+  op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector{in[0]}; };
+  const auto calls = std::make_shared<int>(0);
+  op.run = [=](const OpCall& call) {
+    const float factor = is_pure ? 1.0F : static_cast<float>(++*calls);
+    const std::span<const float> x = call.input<float>(0);
+    const std::span<float> y = call.output<float>();
+    for (size_t i = 0; i + (writes_all ? 0 : 1) < x.size(); ++i) y[i] = x[i] * factor;
+  };
+  op.gradient = [](const GradientCall& call) { return std::vector{call.gradients[0]}; };
+  Network network("own", [](NetworkBuilder& b) {
+    const Scope scope(b, "part");
+    const Tensor y = b.op1("odd", {linear(b, "l", b.input("x", {kWidth}), 8)});
+    b.output("y", y);
+    b.minimize(b.weighted_mean(y * y));
+  });
+  network.add(std::make_shared<const CustomOp>(std::move(op)));
+  return network;
+}
+
+TEST(OwnNetwork, ops_of_ones_own_run_twice_where_they_are_looked_at) {
+  SessionOptions options = options_of();
+  const double wanted = Session(with_own_op(true, true), options).step(Data().rows()).loss;
+  (void)Session(with_own_op(false, true), options).step(Data().rows());  // nobody looks
+  options.repeats_own_ops = true;
+  EXPECT_EQ(Session(with_own_op(true, true), options).step(Data().rows()).loss, wanted);
+  for (const auto& [is_pure, writes_all] : {std::pair(false, true), std::pair(true, false)}) {
+    const std::string text = refusal([&, pure = is_pure, all = writes_all] {
+      Session session(with_own_op(pure, all), options);
+      (void)session.step(Data().rows());
+    });
+    EXPECT_NE(text.find("part/odd] the op gives other bytes when it runs again"), std::string::npos)
+        << text;
+  }
+  // With poisoning they are looked at, too.
+  Session poisoned(with_own_op(false, true), options_of());
+  (void)poisoned.evaluate(Data().rows());
+  poisoned.set_poisoning(true);
+  EXPECT_NE(refusal([&] { (void)poisoned.evaluate(Data().rows()); }).find("part/odd]"),
+            std::string::npos);
+}
+
+// The mean of what a row has, of (rows, length).
+Network pooled(const std::function<Tensor(NetworkBuilder&, const Tensor&, const Tensor&)>& pool) {
+  return {"pooled", [pool](NetworkBuilder& b) {
+            const Tensor ids = b.input("ids", {b.length()}, DType::i32);
+            const Tensor mask = b.input("mask", {b.length()});
+            const Tensor mean = pool(b, embedding(b, "words", ids, 10, 4),
+                                     reshape(mask, {b.rows(), b.length(), 1}));
+            const Tensor y = linear(b, "out", mean, 2);
+            b.output("y", y);
+            b.minimize(cross_entropy(b, y, b.input("label", {}, DType::i32)));
+          }};
+}
+
+TEST(OwnNetwork, a_mean_over_padded_places_is_refused_unless_it_may_count_them) {
+  SessionOptions options = options_of();
+  options.lengths = {8, 16};
+  const Network plain =
+      pooled([](NetworkBuilder&, const Tensor& x, const Tensor&) { return reduce_mean(x, {1}); });
+  std::string text = refusal([&] { (void)plan_network(plain, options); }, ErrorCode::invalid_graph);
+  EXPECT_NE(text.find("reduce_mean is the mean of 16 values, and of 8, where rows have the length "
+                      "16, and where 8: it counts what fills rows up"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("hint: divide a sum by that of a mask"), std::string::npos) << text;
+  const Network scaled = pooled([](NetworkBuilder& b, const Tensor& x, const Tensor& mask) {
+    return (1.0 / static_cast<double>(b.length())) * reduce_sum(x * mask, {1});
+  });
+  text = refusal([&] { (void)plan_network(scaled, options); }, ErrorCode::invalid_graph);
+  EXPECT_NE(text.find("factor of %"), std::string::npos) << text;
+  const Network in_evaluation = pooled([](NetworkBuilder& b, const Tensor& x, const Tensor& mask) {
+    const Tensor masked = reduce_sum(x * mask, {1}) / reduce_sum(mask, {1});
+    return b.training() ? masked : reduce_mean(x, {1});
+  });
+  (void)refusal([&] { (void)plan_network(in_evaluation, options); }, ErrorCode::invalid_graph);
+  // What is right, what is said, and what has one length alone.
+  const Network masked = pooled([](NetworkBuilder&, const Tensor& x, const Tensor& mask) {
+    return reduce_sum(x * mask, {1}) / reduce_sum(mask, {1});
+  });
+  EXPECT_GT(plan_network(masked, options).arena_bytes, 0);
+  const Network said = pooled([](NetworkBuilder& b, const Tensor& x, const Tensor& mask) {
+    b.counts_padding("two means over the same places are divided");
+    return reduce_mean(x * mask, {1}) / reduce_mean(mask, {1});
+  });
+  EXPECT_GT(plan_network(said, options).arena_bytes, 0);
+  options.lengths = {16};
+  EXPECT_GT(plan_network(plain, options).arena_bytes, 0);
+}
+
+}  // namespace
+}  // namespace snug
