@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts in which there is nothing to see.
+#pragma once
+
+#include <string_view>
+
+namespace snug::data {
+
+/// True where every character is a blank, a control or a format character, or a filler without a
+/// glyph (zero-width spaces, soft hyphens, byte order marks, ...). The text is valid UTF-8.
+[[nodiscard]] bool is_invisible(std::string_view text);
+
+}  // namespace snug::data
