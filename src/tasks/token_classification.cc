@@ -246,7 +246,8 @@ const Task& token_classification_task() {
       .name = "token_classification",
       .inputs = std::vector{models::InputKind::text},
       .head = models::Head{.kind = models::HeadKind::token, .problem_type = ""},
-      .keys = std::vector<std::string>{"label_smoothing_factor", "class_weights", "focal_gamma"},
+      .keys = std::vector<std::string>{"label_smoothing_factor", "class_weights", "focal_gamma",
+                                       "label_order"},
       .kept = std::vector<std::string>{},
       .least_labels = int64_t{2},
       .rows = data::RowForm{.name = "labels of words",
@@ -271,7 +272,8 @@ const Task& token_classification_task() {
         return std::make_unique<TokenMeter>(context);
       },
       .bytes_of_rows = [](const Settings&, int64_t, int64_t) { return int64_t{0}; },
-      .predict = predict};
+      .predict = predict,
+      .predicted = "labels"};
   return task;
 }
 

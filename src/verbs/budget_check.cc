@@ -38,16 +38,22 @@ int64_t checked_budget(const RunConfig& config, const RunOptions& options, Above
                   fmt::format("--memory auto takes what the limit allows, --memory {} all of it",
                               limit->bytes));
     }
-    say(options, "warning: " + text + ": this plan is for another machine");
+    warn(options, Warning{.code = "budget_above_limit",
+                          .text = text + ": this plan is for another machine",
+                          .count = budget - limit->bytes,
+                          .share = static_cast<double>(budget - limit->bytes) /
+                                   static_cast<double>(budget)});
     return budget;
   }
   const MemoryLimit left = memory_left(root);
   if (budget > left.bytes + kCountingSlackBytes) {
-    say(options,
-        fmt::format(
-            "warning: other processes leave {} ({}), less than the budget of {}: a run that needs "
-            "more may be killed",
-            format_bytes(left.bytes), left.source, format_bytes(budget)));
+    warn(options,
+         Warning{.code = "memory_taken",
+                 .text = fmt::format("other processes leave {} ({}), less than the budget of {}: a "
+                                     "run that needs more may be killed",
+                                     format_bytes(left.bytes), left.source, format_bytes(budget)),
+                 .count = budget - left.bytes,
+                 .share = static_cast<double>(budget - left.bytes) / static_cast<double>(budget)});
   }
   return budget;
 }
