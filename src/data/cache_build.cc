@@ -115,13 +115,8 @@ class CacheBuilder {
     return !has_text && (!has_pair || is_blank(row.pair));
   }
 
-  [[nodiscard]] static bool has_nothing_to_see(const Row& row) {
-    return is_invisible(row.text) && is_invisible(row.pair) &&
-           std::all_of(row.words.begin(), row.words.end(), is_invisible);
-  }
-
   void count_oddities(const Row& row) {
-    if (!is_empty(row) && has_nothing_to_see(row)) ++report_.invisible;
+    report_.invisible += !is_empty(row) && is_invisible(row) ? 1 : 0;
     report_.quoted += row.quotes != Quotes::none ? 1 : 0;
     report_.doubled_quotes += row.quotes == Quotes::doubled ? 1 : 0;
   }

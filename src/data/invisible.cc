@@ -46,4 +46,10 @@ bool is_invisible(std::string_view text) {
   return true;
 }
 
+bool is_invisible(const Row& row) {
+  const auto is_one = [](std::string_view text) { return is_invisible(text); };
+  return is_one(row.text) && is_one(row.pair) &&
+         std::all_of(row.words.begin(), row.words.end(), is_one);
+}
+
 }  // namespace snug::data

@@ -14,6 +14,7 @@ namespace snug::data {
 namespace {
 
 constexpr size_t kShownBytes = 40;
+constexpr int64_t kNumbersPerWord = 9;
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 std::string list_text(const RowLabel& label) {
@@ -51,6 +52,7 @@ void add(const RowLabel& label, bool is_json, const std::string& where, LabelSur
     return;
   }
   survey.all_numbers = false;
+  survey.missing += says_missing(text) ? 1 : 0;
   if (++survey.others > 1) return;
   survey.other = clip_text(text, kShownBytes);
   survey.other_place = where;
@@ -78,7 +80,10 @@ std::optional<Error> doubt_of(const LabelSurvey& survey, const std::string& file
   const auto of = [&](int64_t count) {
     return std::to_string(count) + " of " + std::to_string(survey.labelled) + " labels";
   };
-  if (survey.has_fraction && survey.others > 0 && survey.numbers > survey.others) {
+  // Words beside numbers are names of classes, unless they are few.
+  const int64_t least =
+      survey.missing == survey.others ? survey.others + 1 : kNumbersPerWord * survey.others;
+  if (survey.has_fraction && survey.others > 0 && survey.numbers >= least) {
     return Error(ErrorCode::bad_data, file,
                  of(survey.numbers) + " are numbers such as " + survey.number + ", and " +
                      of(survey.others) + " are none, such as '" + survey.other + "' at " +

@@ -24,6 +24,7 @@ struct LabelSurvey {
   int64_t numbers = 0;          // labels that are one number
   std::string number{};         // the first of them
   int64_t others = 0;           // labels that are one text and no number
+  int64_t missing = 0;          // of those: what tables write for nothing
   std::string other{};          // the first of them
   std::string other_place{};    // its file and line
   bool all_zero_or_one = true;  // of lists of numbers
@@ -35,8 +36,8 @@ struct LabelSurvey {
                                         const std::atomic<bool>* cancel);
 
 /// The error of labels that may mean two things, which the key `task` decides: a column of numbers
-/// with fractions in which some label is no number, and lists of 0 and 1. Nothing where there is no
-/// doubt.
+/// with fractions in which few labels are no numbers, and lists of 0 and 1. Nothing where there is
+/// no doubt.
 [[nodiscard]] std::optional<Error> doubt_of(const LabelSurvey& survey, const std::string& file);
 
 /// All labels of the files; nothing where they are no labels. `schema`: as the rows are read.
