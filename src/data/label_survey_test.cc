@@ -42,6 +42,12 @@ TEST(Label_survey, a_column_of_numbers_with_one_that_is_none_is_in_doubt) {
           std::string("set task to")})
       EXPECT_NE(text.find(part), std::string::npos) << text;
   }
+  // In JSON what stands in quotes is a text, whatever it says.
+  std::string lines;
+  for (int i = 0; i < 9; ++i) lines += "{\"text\": \"a\", \"label\": 0.25}\n";
+  const std::string json =
+      folder.write("a.jsonl", lines + "{\"text\": \"a\", \"label\": \"1.5\"}\n");
+  EXPECT_TRUE(doubt_of(survey(json), json).has_value());
   // Names of which a few are numbers, and whole numbers, are classes.
   for (const std::vector<std::string>& labels :
        {std::vector<std::string>{"1.5", "other", "3", "2.5"},
