@@ -95,6 +95,7 @@ struct RunConfig {
   std::string span_scheme = "auto";
   std::vector<std::string> class_weights;  // empty: none; "balanced"; a number a label, by id
   double focal_gamma = 0;                  // 0: cross-entropy as it is
+  std::vector<std::string> label_order;    // every label by id; empty: numbers, else bytes
 
   // Data.
   std::string train_file;
@@ -106,6 +107,7 @@ struct RunConfig {
   std::string label_column = "label";
   std::string weight_column;  // empty: every row counts the same
   double validation_split = 0.05;
+  bool stratify = false;  // the held-out rows have the shares of labels that all have
   int64_t max_seq_length = 128;
   bool group_by_length = true;        // rows of alike lengths in a batch; false: random batches
   std::string overlong = "truncate";  // what a text beyond max_seq_length becomes

@@ -76,12 +76,22 @@ struct EvalMetrics {
   [[nodiscard]] std::optional<double> find(std::string_view name) const;
 };
 
+/// What a run does all the same, and what is rarely meant.
+struct Warning {
+  std::string code;             // "unknown_tokens": a contract (docs/files.md)
+  std::string text;             // one line
+  int64_t count = 0;            // of what the text is about; 0: it counts nothing
+  std::optional<double> share;  // of what `count` is a part of; nothing: of none
+};
+
 struct Callbacks {
   std::function<void(const Progress&)> on_progress;
   std::function<void(const PlanReport&)> on_plan;
   std::function<void(const UpdateLog&)> on_update;
   std::function<void(int64_t step, const EvalMetrics&)> on_evaluation;
   std::function<void(const std::string&)> on_message;
+  /// Each warning, once; on_message gets its text behind "warning: ", too.
+  std::function<void(const Warning&)> on_warning = {};
   /// Of plan_run: planning has heard `cancel`. It then gives back what it holds, which takes a
   /// while where programs are long, and throws Error{cancelled}. A program that ends anyway may end
   /// in here: no file is open, nothing temporary is left.
@@ -140,6 +150,7 @@ struct TrainSummary {
   std::string weights_sha256;   // of last/model.safetensors, or of last/'s adapters
   std::string instruction_set;  // that this process trained under (snug/instruction_set.h)
   double seconds = 0;
+  std::vector<Warning> warnings = {};  // of this process
   [[nodiscard]] std::string to_json() const;
 };
 /// Trains into config.output_dir. Throws Error{out_of_budget} before any work, Error{numeric} for a
@@ -153,16 +164,21 @@ struct TrainSummary {
 
 /// What a network says of a row; which of the fields it fills is its task's (docs/files.md).
 struct Prediction {
-  int64_t row = 0;  // in the order of the file
+  int64_t row = 0;  // in the file, from 0; rows that are skipped count
   std::string label;
   std::vector<std::pair<std::string, double>> scores;  // probabilities, by label
   std::vector<double> values;                          // of regression: one a target
   /// Those of the row; one for each of its words where those have labels, none for a word that was
   /// cut off.
   std::optional<std::vector<std::optional<std::string>>> labels;
+  /// Of a row that cannot be read (bad_rows: skip): the reason, and the field that its task would
+  /// have filled, which is null.
+  std::string reason = {};
+  std::string lacking = {};
   [[nodiscard]] std::string to_json() const;
 };
-/// What the network says of the rows of test_file (else validation_file) in file order.
+/// What the network says of the rows of test_file (else validation_file) in file order: one
+/// prediction a row, also of one that is skipped.
 void predict_rows(const RunConfig& config, const std::function<void(const Prediction&)>& sink,
                   const RunOptions& options = {});
 

@@ -122,6 +122,16 @@ void RunConfig::validate() const {
              (focal_gamma > 0 ? "focal_gamma" : "class_weights"),
          "give one of the two");
   }
+  std::vector<std::string> ordered = label_order;
+  std::sort(ordered.begin(), ordered.end());
+  if (const auto twice = std::adjacent_find(ordered.begin(), ordered.end()); twice != ordered.end())
+    fail("label_order", "'" + *twice + "' is given twice", "give every label once");
+  if (stratify && (!validation_file.empty() || validation_split == 0))
+    fail("stratify",
+         validation_file.empty()
+             ? "validation_split is 0: no rows are held out"
+             : "rows for evaluation come from validation_file: none are held out",
+         "leave stratify away, or hold out a share with validation_split alone");
   if (stride > 0 && overlong != "window")
     fail("stride", "there are no windows that could share tokens",
          "set overlong to window, or leave stride away");

@@ -118,7 +118,9 @@ TEST(RunConfig, every_key_of_the_contract_is_there_once) {
                           "group_by_length",
                           "overlong",
                           "stride",
-                          "resize_embeddings"}) {
+                          "resize_embeddings",
+                          "label_order",
+                          "stratify"}) {
     EXPECT_EQ(names.count(key), 1u) << key;
   }
 }
@@ -295,6 +297,11 @@ TEST(RunConfig, what_no_key_can_check_alone_is_checked_together) {
                "bad_config: [label_smoothing_factor] it is not defined beside focal_gamma");
   EXPECT_ERROR((void)from_line({{"label_smoothing_factor", "0.1"}, {"class_weights", "1,2"}}),
                "it is not defined beside class_weights");
+  EXPECT_ERROR((void)from_line({{"label_order", "low,high,low"}}), "'low' is given twice");
+  EXPECT_ERROR((void)from_line({{"stratify", "true"}, {"validation_split", "0"}}),
+               "no rows are held out");
+  EXPECT_ERROR((void)from_line({{"stratify", "true"}, {"validation_file", "v.jsonl"}}),
+               "come from validation_file");
   EXPECT_ERROR((void)from_line({{"stride", "4"}}), "bad_config: [stride] there are no windows");
   EXPECT_ERROR((void)from_line({{"overlong", "window"}, {"text_pair_column", "b"}}),
                "bad_config: [overlong] windows of pairs are not defined");

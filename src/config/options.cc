@@ -175,6 +175,12 @@ void add_data(std::vector<Option>& all) {
                     "order of the labels' ids, or LABEL=NUMBER for each; empty: all the same "
                     "(docs/heads.md)"},
                    &RunConfig::class_weights),
+      texts_option({"label_order",
+                    "every label once, in the order of the ids that a fresh head gives them, "
+                    "separated by commas: what qwk takes for steps (low,medium,high), and the "
+                    "names of the places of lists of 0 and 1; empty: as numbers where all are "
+                    "numbers, else by their bytes (docs/tasks.md)"},
+                   &RunConfig::label_order),
       number_option({"focal_gamma",
                      "weighs the loss of a row (a label of multi_label) by (1 - p)^gamma, p the "
                      "score of what is right; 0: as it is"},
@@ -210,6 +216,10 @@ void add_data(std::vector<Option>& all) {
                      "share of the training rows that is held out (by seed) where there is no "
                      "validation_file"},
                     &RunConfig::validation_split, below_one()),
+      switch_option({"stratify",
+                     "the held-out share has rows of every label in the proportion that all rows "
+                     "have, and every label keeps a row to train on; false: rows by seed alone"},
+                    &RunConfig::stratify),
       integer_option(
           {"max_seq_length", "longer texts are what overlong says, and counted", "tokens"},
           &RunConfig::max_seq_length, between(1, 1 << 20)),

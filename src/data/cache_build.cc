@@ -11,6 +11,8 @@
 
 #include "base/check.h"
 #include "data/cache_format.h"
+#include "data/invisible.h"
+#include "data/label_places.h"
 #include "data/label_survey.h"
 #include "data/source.h"
 #include "io/buffered_file.h"
@@ -46,6 +48,8 @@ class CacheBuilder {
         index_(io::open_nameless(path)),
         token_bytes_(token_bytes_for(spec.vocab_size)),
         known_(spec.known_labels),
+        places_(spec, [this](const std::string& name,
+                             const std::string& where) { return label_id(name, where); }),
         columns_of_file_(columns_of(spec)),
         drafts_(spec.form->columns.size()),
         width_(has_vector(spec) ? spec.width : 0) {
@@ -111,6 +115,12 @@ class CacheBuilder {
     return !has_text && (!has_pair || is_blank(row.pair));
   }
 
+  void count_oddities(const Row& row) {
+    report_.invisible += !is_empty(row) && is_invisible(row) ? 1 : 0;
+    report_.quoted += row.quotes != Quotes::none ? 1 : 0;
+    report_.doubled_quotes += row.quotes == Quotes::doubled ? 1 : 0;
+  }
+
   void take(const Row& row, uint32_t file) {
     const bool is_prediction = spec_.label_use == LabelUse::ignore;
     if (!is_prediction && is_empty(row)) {
@@ -144,6 +154,7 @@ class CacheBuilder {
         return;
       }
       write_row(row, file);
+      if (window == 0) count_oddities(row);
       report_.windowed += window == 1 ? 1 : 0;
       report_.more_windows += window > 0 ? 1 : 0;
       ++window;
@@ -185,6 +196,7 @@ class CacheBuilder {
   void form_columns(const Row& row, int64_t window, const std::string& where) {
     for (ColumnDraft& draft : drafts_) {
       draft.names.clear();
+      draft.places.reset();
       draft.integers.clear();
       draft.reals.clear();
     }
@@ -194,6 +206,7 @@ class CacheBuilder {
       if (error.code() == ErrorCode::bad_data) throw RowError(error);
       throw;
     }
+    places_.check_form(drafts_, where);
     words_.clear();
     seen_.clear();
     for (size_t i = 0; i < drafts_.size(); ++i) {
@@ -208,6 +221,10 @@ class CacheBuilder {
   }
 
   void append_column(const ColumnSpec& column, const ColumnDraft& draft, const std::string& where) {
+    if (draft.places) {
+      append_places(column, *draft.places, where);
+      return;
+    }
     const size_t count = column.type == ColumnType::label  ? draft.names.size()
                          : column.type == ColumnType::real ? draft.reals.size()
                                                            : draft.integers.size();
@@ -230,6 +247,18 @@ class CacheBuilder {
     }
   }
 
+  // Labels that a row gives by their places in a list of all of them.
+  void append_places(const ColumnSpec& column, const LabelPlaces& places,
+                     const std::string& where) {
+    SNUG_CHECK(column.type == ColumnType::label && column.form == ColumnForm::ragged, "places");
+    const std::span<const int32_t> codes = places_.codes(places.count, where);
+    words_.push_back(static_cast<uint32_t>(places.taken.size()));
+    for (const int32_t place : places.taken) {
+      seen_.push_back(codes[static_cast<size_t>(place)]);
+      words_.push_back(static_cast<uint32_t>(seen_.back()));
+    }
+  }
+
   void check_width(const ColumnSpec& column, int64_t count, const std::string& where) {
     if (width_ == 0) width_ = count;
     if (count == width_) return;
@@ -245,11 +274,11 @@ class CacheBuilder {
   // the others may be skipped.
   void refuse_unlike_labels(const std::string& where) {
     if (std::exchange(has_looked_at_labels_, true)) return;
-    const auto is_known = [this](std::string_view label) {
-      const auto id = spec_.bad_rows == BadRows::skip
-                          ? LabelLookup(spec_.known_labels).find(label, "")
-                          : spec_.known_labels.find(label);
-      return id.has_value();
+    const NamedNumbers numbers(spec_.known_labels.names());
+    const auto is_known = [&](std::string_view label) {
+      return spec_.bad_rows == BadRows::skip
+                 ? known_.knows(label, where)
+                 : find_class(spec_.known_labels, numbers, label).has_value();
     };
     const auto labels = labels_of_files(spec_.files, schema(), hooks_.cancel);
     if (!labels) return;
@@ -324,6 +353,7 @@ class CacheBuilder {
     ++report_.kept;
     report_.truncated += encoded_.truncated ? 1 : 0;
     report_.tokens += static_cast<int64_t>(ids.size());
+    report_.unknown_tokens += std::count(ids.begin(), ids.end(), spec_.unknown_id);
     report_.max_length = std::max(report_.max_length, static_cast<int32_t>(ids.size()));
     ++report_.length_counts[ids.size()];
   }
@@ -378,7 +408,7 @@ class CacheBuilder {
     if (spec_.label_use != LabelUse::find) return;
     IdVector<int64_t> counts(map.labels.size());
     for (size_t id = 0; id < map.id_of.size(); ++id)
-      counts[map.id_of[id]] = report_.label_counts[id];
+      counts[map.id_of[id]] += report_.label_counts[id];  // "1" and "1.0" may be one class
     report_.label_counts = std::move(counts);
   }
 
@@ -436,6 +466,7 @@ class CacheBuilder {
   LabelFinder finder_;
   std::set<std::string> dropped_labels_;
   LabelLookup known_;
+  PlacesOfLabels places_;
   DataReport report_;
   BuildProgress progress_;
   int64_t good_rows_ = 0;     // that the readers returned

@@ -124,6 +124,8 @@ std::string cache_key(const CacheSpec& spec, const BuildHooks& hooks) {
     append_field(text,
                  std::to_string(spec.rule.is_trained) + "," + std::to_string(spec.rule.count));
     for (const std::string& name : spec.rule.model) append_field(text, name);
+    append_field(text, spec.rule.order_key);
+    for (const std::string& name : spec.rule.order) append_field(text, name);
   }
   Checksum first;
   first.add(std::as_bytes(std::span(text)));
@@ -158,7 +160,11 @@ std::string to_json(const CacheMetadata& metadata) {
                                  {"more_windows", report.more_windows},
                                  {"unlabelled", report.unlabelled},
                                  {"bad", report.bad},
+                                 {"invisible", report.invisible},
+                                 {"quoted", report.quoted},
+                                 {"doubled_quotes", report.doubled_quotes},
                                  {"tokens", report.tokens},
+                                 {"unknown_tokens", report.unknown_tokens},
                                  {"max_length", report.max_length},
                                  {"length_counts", report.length_counts},
                                  {"label_counts", report.label_counts},
@@ -193,7 +199,11 @@ CacheMetadata metadata_from_json(const std::string& text, const std::string& whe
     report.more_windows = count_at(in, "more_windows");
     report.unlabelled = count_at(in, "unlabelled");
     report.bad = count_at(in, "bad");
+    report.invisible = count_at(in, "invisible");
+    report.quoted = count_at(in, "quoted");
+    report.doubled_quotes = count_at(in, "doubled_quotes");
     report.tokens = count_at(in, "tokens");
+    report.unknown_tokens = count_at(in, "unknown_tokens");
     report.max_length = static_cast<int32_t>(in.at("max_length").as_int(0, kMaxSequenceLength));
     report.length_counts = counts_at(in, "length_counts");
     report.label_counts = counts_at(in, "label_counts");

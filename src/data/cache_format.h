@@ -27,7 +27,7 @@ namespace snug::data {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint64_t kCacheMagic = 0x31'4B'4F'54'47'55'4E'53;  // "SNUGTOK1"
-inline constexpr uint32_t kCacheVersion = 6;
+inline constexpr uint32_t kCacheVersion = 7;
 inline constexpr uint32_t kCacheComplete = 0x45'4E'4F'44;  // "DONE"
 inline constexpr uint64_t kMaxMetadataBytes = uint64_t{64} << 20;
 inline constexpr int32_t kMaxSequenceLength = int32_t{1} << 20;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,9 +51,16 @@ struct EncodedRow {
   bool has_more = false;  // windows of the text behind this one
 };
 
+/// Labels by their places in a list of all labels: of [0, 1, 1] the places 1 and 2 of 3.
+struct LabelPlaces {
+  int64_t count = 0;
+  std::vector<int32_t> taken;
+};
+
 /// What a row gives a column; its memory is reused. The type of the column decides which is read.
 struct ColumnDraft {
   std::vector<std::string> names;
+  std::optional<LabelPlaces> places;  // in place of names
   std::vector<int32_t> integers;
   std::vector<float> reals;
 };

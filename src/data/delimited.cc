@@ -66,6 +66,17 @@ Delimiter delimiter_of(const std::string& file, const RowSchema& schema, char us
   return {byte, usual != '\t' || byte != '\t'};
 }
 
+Quotes quotes_of(std::string_view field) {
+  if (field.size() < 2 || field.front() != '"' || field.back() != '"') return Quotes::none;
+  const std::string_view inner = field.substr(1, field.size() - 2);
+  Quotes found = Quotes::around;
+  for (size_t at = inner.find('"'); at != std::string_view::npos; at = inner.find('"', at + 2)) {
+    if (at + 1 >= inner.size() || inner[at + 1] != '"') return Quotes::none;
+    found = Quotes::doubled;
+  }
+  return found;
+}
+
 class DelimitedReader final : public RowReader {
  public:
   DelimitedReader(const std::string& file, const RowSchema& schema, Delimiter delimiter,
@@ -151,6 +162,11 @@ class DelimitedReader final : public RowReader {
     row.label.reset();
     if (label_ != kNoColumn && !record_.field(label_).empty())
       row.label = RowLabel{.items = {std::string(record_.field(label_))}};
+    row.quotes = Quotes::none;
+    for (const size_t column : {text_, pair_, label_}) {
+      if (delimiter_ != ',' && column != kNoColumn)
+        row.quotes = std::max(row.quotes, quotes_of(record_.field(column)));
+    }
     if (weight_ != kNoColumn)
       row.weight =
           parse_weight(record_.field(weight_), schema_.weight_column, place(record_.line()));

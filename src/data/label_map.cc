@@ -2,9 +2,11 @@
 #include "data/label_map.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/numbers.h"
 #include "base/printable.h"
+#include "data/label_number.h"
 
 namespace snug::data {
 namespace {
@@ -21,8 +23,22 @@ std::optional<int64_t> plain_number(std::string_view text) {
 bool is_number(const std::string& name) { return plain_number(name).has_value(); }
 
 /// Ids say which label is meant, unless the model's names are numbers themselves ("1" to "5").
-bool takes_ids(const std::vector<std::string>& model) {
-  return are_only_ids(model) || std::none_of(model.begin(), model.end(), is_number);
+bool takes_ids(const std::vector<std::string>& model, const NamedNumbers& numbers) {
+  return are_only_ids(model) || !numbers.are_names();
+}
+
+[[noreturn]] void refuse_two_readings(const std::string& where, int64_t id, int32_t other,
+                                      const std::vector<std::string>& model) {
+  const auto name = [&](int64_t i) { return printable_name(model[static_cast<size_t>(i)]); };
+  throw Error(ErrorCode::bad_data, where,
+              "the label " + std::to_string(id) + " has two readings: as an id it is the class '" +
+                  name(id) + "', and '" + name(other) + "' says that number, too",
+              "give the names of the classes as labels: " + list_labels(model));
+}
+
+void check_readings(const std::string& where, int64_t id, const std::vector<std::string>& model,
+                    const NamedNumbers& numbers) {
+  if (const auto other = numbers.find_within(id)) refuse_two_readings(where, id, *other, model);
 }
 
 std::vector<int32_t> narrow(const std::vector<int64_t>& ids) {
@@ -51,28 +67,58 @@ Error ambiguous_label(const std::string& where, std::string_view label, const La
 std::optional<LabelMap> match(const std::vector<std::string>& model, const DataLabels& data,
                               const std::string& where) {
   LabelMap map{.labels = Labels::from_names(model), .source = LabelSource::names};
+  const NamedNumbers numbers(model);
   for (const std::string& name : data.names) {
     if (map.labels.is_repeated(name)) throw ambiguous_label(where, name, map.labels);
-    if (const auto id = map.labels.find(name)) map.id_of.push_back(*id);
+    if (const auto id = find_class(map.labels, numbers, name)) map.id_of.push_back(*id);
   }
   if (map.id_of.size() == data.names.size()) return map;
   // Names of something else beside ids (of images) are no match for a model that has names.
   const bool gives_only_ids = std::all_of(data.names.begin(), data.names.end(), is_number);
-  const bool fits = takes_ids(model) && (gives_only_ids || are_only_ids(model));
+  const bool fits = takes_ids(model, numbers) && (gives_only_ids || are_only_ids(model));
   if (!fits || !all_below(data.ids, model.size())) return std::nullopt;
+  for (const int64_t id : data.ids) check_readings(where, id, model, numbers);
   map.id_of = narrow(data.ids);
   map.source = LabelSource::ids;
   return map;
 }
 
+void refuse_more_than(int64_t count, const std::vector<std::string>& names, const char* whose) {
+  if (count == 0 || static_cast<int64_t>(names.size()) <= count) return;
+  throw Error(ErrorCode::bad_config, "num_labels",
+              std::to_string(count) + " is less than the " + whose + " " +
+                  std::to_string(names.size()) + " labels: " + list_labels(names),
+              "leave num_labels away, or remove the rows of the other labels");
+}
+
+void add_nameless(std::vector<std::string>& names, int64_t count) {
+  for (auto id = static_cast<int64_t>(names.size()); id < count; ++id)
+    names.push_back("LABEL_" + std::to_string(id));
+}
+
+/// Nothing where the order lacks a label of the data, and no key says that it must have it.
+std::optional<LabelMap> in_order(const LabelRule& rule, const DataLabels& data) {
+  std::vector<std::string> names = rule.order;
+  if (!rule.order_key.empty()) refuse_more_than(rule.count, names, "order's");
+  add_nameless(names, rule.count);
+  LabelMap map{.labels = Labels::from_names(std::move(names))};
+  const NamedNumbers numbers(map.labels.names());
+  for (const std::string& name : data.names) {
+    const auto id = find_class(map.labels, numbers, name);
+    if (!id && rule.order_key.empty()) return std::nullopt;
+    if (!id)
+      throw Error(ErrorCode::bad_config, rule.order_key,
+                  "it lacks the label '" + printable_name(name) +
+                      "' of the data, whose labels are " + list_labels(data.names),
+                  "list every label once, in its order");
+    map.id_of.push_back(*id);
+  }
+  return map;
+}
+
 LabelMap from_data(const LabelRule& rule, const DataLabels& data) {
   std::vector<std::string> names = data.names;
-  if (rule.count > 0 && static_cast<int64_t>(names.size()) > rule.count) {
-    throw Error(ErrorCode::bad_config, "num_labels",
-                std::to_string(rule.count) + " is less than the data's " +
-                    std::to_string(names.size()) + " labels: " + list_labels(names),
-                "leave num_labels away, or remove the rows of the other labels");
-  }
+  refuse_more_than(rule.count, names, "data's");
   LabelMap map;
   const auto count = static_cast<size_t>(rule.count);
   if (count > 0 && all_below(data.ids, count) &&
@@ -82,7 +128,7 @@ LabelMap from_data(const LabelRule& rule, const DataLabels& data) {
     for (size_t id = 0; id < count; ++id) names.push_back(std::to_string(id));
   } else {
     for (size_t id = 0; id < names.size(); ++id) map.id_of.push_back(static_cast<int32_t>(id));
-    for (size_t id = names.size(); id < count; ++id) names.push_back("LABEL_" + std::to_string(id));
+    add_nameless(names, rule.count);
   }
   map.labels = Labels::from_names(std::move(names));
   return map;
@@ -110,7 +156,9 @@ Error unlike_trained(const std::string& where, const std::vector<std::string>& d
               (is_nameless ? ", which does not say which is which" : ", and the two do not match"),
           std::string(is_nameless ? "name the model's labels in id2label of its config.json"
                                   : "name the labels of the data as the model does") +
-              (takes_ids(model) ? ", give ids from 0 to " + last + " as labels" : "") + hint};
+              (takes_ids(model, NamedNumbers(model)) ? ", give ids from 0 to " + last + " as labels"
+                                                     : "") +
+              hint};
 }
 
 }  // namespace
@@ -154,6 +202,9 @@ LabelMap map_labels(const LabelRule& rule, const DataLabels& data, const std::st
   const bool asks_for_others =
       rule.count > 0 && rule.count != static_cast<int64_t>(rule.model.size());
   const bool binds = rule.is_trained || (!are_only_ids(rule.model) && !asks_for_others);
+  if (!rule.is_trained && !rule.order.empty()) {
+    if (std::optional<LabelMap> map = in_order(rule, data)) return *std::move(map);
+  }
   if (!rule.model.empty() && binds) {
     if (std::optional<LabelMap> map = match(rule.model, data, where)) return *std::move(map);
     if (rule.is_trained)
@@ -163,28 +214,69 @@ LabelMap map_labels(const LabelRule& rule, const DataLabels& data, const std::st
   return from_data(rule, data);
 }
 
+NamedNumbers::NamedNumbers(const std::vector<std::string>& names) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto id = static_cast<int32_t>(i);
+    if (const auto value = spelled_number(names[i])) {
+      whole_.emplace_back(*value, id);
+    } else {
+      for (const double within : numbers_within(names[i])) within_.emplace_back(within, id);
+    }
+  }
+  std::sort(whole_.begin(), whole_.end());
+  std::sort(within_.begin(), within_.end());
+}
+
+std::optional<int32_t> NamedNumbers::find(double value) const {
+  constexpr auto kLowest = std::numeric_limits<int32_t>::min();
+  const auto found = std::lower_bound(whole_.begin(), whole_.end(), std::pair(value, kLowest));
+  if (found == whole_.end() || found->first != value) return std::nullopt;
+  const auto next = found + 1;
+  return next != whole_.end() && next->first == value ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<int32_t> NamedNumbers::find_within(int64_t id) const {
+  const auto value = static_cast<double>(id);
+  constexpr auto kLowest = std::numeric_limits<int32_t>::min();
+  auto found = std::lower_bound(within_.begin(), within_.end(), std::pair(value, kLowest));
+  while (found != within_.end() && found->first == value && found->second == id) ++found;
+  if (found == within_.end() || found->first != value) return std::nullopt;
+  return found->second;
+}
+
+std::optional<int32_t> find_class(const Labels& model, const NamedNumbers& numbers,
+                                  std::string_view label) {
+  if (const auto id = model.find(label)) return id;
+  if (!numbers.are_names()) return std::nullopt;
+  const std::optional<double> value = spelled_number(label);
+  return value ? numbers.find(*value) : std::nullopt;
+}
+
 LabelLookup::LabelLookup(const Labels& model)
-    : model_(&model), takes_ids_(takes_ids(model.names())) {}
+    : model_(&model), numbers_(model.names()), takes_ids_(takes_ids(model.names(), numbers_)) {}
+
+std::optional<LabelLookup::Found> LabelLookup::look(std::string_view label,
+                                                    const std::string& where) const {
+  if (const auto id = find_class(*model_, numbers_, label))
+    return Found{.id = *id, .source = LabelSource::names};
+  const std::optional<int64_t> id = takes_ids_ ? plain_number(label) : std::nullopt;
+  if (!id || *id >= model_->size()) return std::nullopt;
+  check_readings(where, *id, model_->names(), numbers_);
+  return Found{.id = static_cast<int32_t>(*id), .source = LabelSource::ids};
+}
 
 std::optional<int32_t> LabelLookup::find(std::string_view label, const std::string& where) {
-  if (model_->is_repeated(label)) throw ambiguous_label(where, label, *model_);
-  std::optional<int32_t> id = model_->find(label);
-  LabelSource source = LabelSource::names;
-  if (!id && takes_ids_) {
-    const std::optional<int64_t> number = plain_number(label);
-    if (number && *number < model_->size()) id = static_cast<int32_t>(*number);
-    source = LabelSource::ids;
-  }
-  if (!id) return std::nullopt;
-  if (source_.value_or(source) != source) {
+  const std::optional<Found> found = look(label, where);
+  if (!found) return std::nullopt;
+  if (source_.value_or(found->source) != found->source) {
     throw Error(ErrorCode::bad_data, where,
                 "the label '" + std::string(label) +
-                    (source == LabelSource::ids ? "' is an id, those before are names"
-                                                : "' is a name, those before are ids"),
+                    (found->source == LabelSource::ids ? "' is an id, those before are names"
+                                                       : "' is a name, those before are ids"),
                 "give names alone or ids alone in one file");
   }
-  source_ = source;
-  return id;
+  source_ = found->source;
+  return found->id;
 }
 
 }  // namespace snug::data

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/id_vector.h"
@@ -27,6 +28,10 @@ struct LabelRule {
   std::vector<std::string> model{};  // names by id; empty: the model has none
   bool is_trained = false;           // they belong to a trained head: the data must match them
   int64_t count = 0;                 // labels asked for; 0: as many as the data has
+  /// The order of fresh labels, all of them; empty: LabelFinder's.
+  std::vector<std::string> order{};
+  /// The key that says it, which the data must follow; empty: a run that is resumed had it.
+  std::string order_key{};
 };
 
 /// Labels as the data gives them: names, and the id of each where the data says one (else -1).
@@ -43,11 +48,35 @@ struct LabelMap {
   LabelSource source = LabelSource::data;
 };
 
-/// By name where every label of the data is one of the model's; else by id where every label has an
-/// id of the model and is no name of something else; else, without a trained head, the data's own
-/// labels in their order (with `count`, plain numbers below it are ids, and labels that the data
-/// lacks are called LABEL_i). Throws Error{bad_data} at `where` with both lists, and
-/// Error{bad_config} at num_labels where the data has more labels than `count`.
+/// The numbers that the names of classes say, in any spelling.
+class NamedNumbers {
+ public:
+  NamedNumbers() = default;
+  explicit NamedNumbers(const std::vector<std::string>& names);
+  /// Some name is a number as a whole ("1", "1.0", "01"): a number in the data is meant as one of
+  /// them, and never as an id.
+  [[nodiscard]] bool are_names() const { return !whole_.empty(); }
+  /// The one name that is this number; none where there is no such name, or more than one.
+  [[nodiscard]] std::optional<int32_t> find(double value) const;
+  /// A name in which this number stands ("1 star"), other than that of the id itself.
+  [[nodiscard]] std::optional<int32_t> find_within(int64_t id) const;
+
+ private:
+  std::vector<std::pair<double, int32_t>> whole_;   // by value
+  std::vector<std::pair<double, int32_t>> within_;  // by value
+};
+
+/// The class of this name, or whose name is the same number in another spelling.
+[[nodiscard]] std::optional<int32_t> find_class(const Labels& model, const NamedNumbers& numbers,
+                                                std::string_view label);
+
+/// By name where every label of the data is one of the model's (1 is 1.0 where that is a name);
+/// else by id where every label has an id of the model and no name is a number; else, without a
+/// trained head, the data's own labels in their order, or in that of the rule (with `count`, plain
+/// numbers below it are ids, and labels that the data lacks are called LABEL_i). Throws
+/// Error{bad_data} at `where` with both lists, or with both readings where an id is a number that
+/// another name says, and Error{bad_config} at num_labels where the data has more labels than
+/// `count`, at the key of the order where that lacks one of the data's.
 [[nodiscard]] LabelMap map_labels(const LabelRule& rule, const DataLabels& data,
                                   const std::string& where);
 
@@ -61,14 +90,25 @@ struct LabelMap {
 class LabelLookup {
  public:
   explicit LabelLookup(const Labels& model);
-  /// None: not a label of the model. Throws Error{bad_data} at `where` for an id behind names, or a
-  /// name behind ids.
+  /// None: not a label of the model. Throws Error{bad_data} at `where` for an id behind names, a
+  /// name behind ids, and an id that is a number in another name.
   [[nodiscard]] std::optional<int32_t> find(std::string_view label, const std::string& where);
+  /// The same of a label by itself, whatever those before were.
+  [[nodiscard]] bool knows(std::string_view label, const std::string& where) const {
+    return look(label, where).has_value();
+  }
   /// What the labels that were found are.
   [[nodiscard]] LabelSource source() const { return source_.value_or(LabelSource::names); }
 
  private:
+  struct Found {
+    int32_t id = 0;
+    LabelSource source = LabelSource::names;
+  };
+  [[nodiscard]] std::optional<Found> look(std::string_view label, const std::string& where) const;
+
   const Labels* model_;
+  NamedNumbers numbers_;
   bool takes_ids_;
   std::optional<LabelSource> source_;  // of the first label that was found
 };

@@ -70,6 +70,77 @@ TEST(LabelMap, ids_of_a_model_whose_names_are_other_numbers_are_never_guessed) {
   EXPECT_EQ(map_of(trained({"1", "0"}), {"0", "1"}).id_of, (std::vector<int32_t>{1, 0}));
 }
 
+TEST(LabelMap, numbers_mean_the_names_that_are_these_numbers_in_any_spelling) {
+  for (const Names& model : {Names{"1.0", "2.0", "3.0"}, Names{"01", "02", "03"},
+                             Names{" 1", "+2", "3e0"}, Names{"1", "2", "other"}}) {
+    const LabelMap map = map_of(trained(model), {"1", "2"});
+    EXPECT_EQ(map.id_of, (std::vector<int32_t>{0, 1})) << model.front();
+    EXPECT_EQ(map.source, LabelSource::names);
+    EXPECT_EQ(map.labels.names(), model);
+  }
+  EXPECT_EQ(map_of(trained({"1", "2"}), {"2.0", "1.0"}).id_of, (std::vector<int32_t>{1, 0}));
+  // A name in full goes first; two names of one number are told apart by nothing else.
+  EXPECT_EQ(map_of(trained({"1.0", "1"}), {"1"}).id_of, std::vector<int32_t>{1});
+  expect_error(
+      [] {
+        (void)map_of(trained({"1.0", "01"}), {"1"});
+      },
+      ErrorCode::bad_data, "the two do not match");
+  // Two spellings in the data are one class of the model.
+  EXPECT_EQ(map_of(trained({"1", "2"}), {"1", "1.0"}).id_of, (std::vector<int32_t>{0, 0}));
+  // Ids are never meant where some name is a number, whatever the others are.
+  expect_error(
+      [] {
+        (void)map_of(trained({"2.0", "3.0"}), {"0", "1"});
+      },
+      ErrorCode::bad_data, "the two do not match");
+}
+
+TEST(LabelMap, an_id_that_another_name_says_is_refused_with_both_readings) {
+  const auto refused = [](const Names& model, const Names& data, const std::string& text) {
+    expect_error([&] { (void)map_of(trained(model), data); }, ErrorCode::bad_data, text);
+    expect_error([&] { (void)map_of({.model = model}, data); }, ErrorCode::bad_data, text);
+    const Labels names = Labels::from_names(model);
+    expect_error([&] { (void)LabelLookup(names).find(data.front(), "f:7"); }, ErrorCode::bad_data,
+                 "f:7] " + text);
+  };
+  refused({"1 star", "2 stars", "3 stars"}, {"1", "2"},
+          "the label 1 has two readings: as an id it is the class '2 stars', and '1 star' says "
+          "that number, too\nhint: give the names of the classes as labels: 1 star, 2 stars");
+  refused({"none", "level 0"}, {"0", "1"},
+          "the label 0 has two readings: as an id it is the class 'none', and 'level 0' says");
+  // Names that say their own ids, and other numbers, leave one reading.
+  EXPECT_EQ(map_of(trained({"class 0", "class 1"}), {"0", "1"}).source, LabelSource::ids);
+  EXPECT_EQ(map_of(trained({"flu", "covid-19"}), {"0", "1"}).source, LabelSource::ids);
+}
+
+TEST(LabelMap, an_order_is_that_of_fresh_labels_and_must_have_them_all) {
+  const auto in_order = [](Names order, const Names& data, int64_t count = 0) {
+    return map_of({.count = count, .order = std::move(order), .order_key = "label_order"}, data);
+  };
+  const LabelMap map = in_order({"low", "mid", "high"}, {"high", "low"});
+  EXPECT_EQ(map.labels.names(), (Names{"low", "mid", "high"}));
+  EXPECT_EQ(map.id_of, (std::vector<int32_t>{2, 0}));
+  EXPECT_EQ(map.source, LabelSource::data);
+  EXPECT_EQ(in_order({"2", "1"}, {"1.0", "2.0"}).id_of, (std::vector<int32_t>{1, 0}));
+  EXPECT_EQ(in_order({"b", "a"}, {"a"}, 3).labels.names(), (Names{"b", "a", "LABEL_2"}));
+  expect_error(
+      [&] {
+        (void)in_order({"low"}, {"high", "low"});
+      },
+      ErrorCode::bad_config,
+      "[label_order] it lacks the label 'high' of the data, whose labels are high, low");
+  expect_error(
+      [&] {
+        (void)in_order({"a", "b", "c"}, {"a"}, 2);
+      },
+      ErrorCode::bad_config, "2 is less than the order's 3 labels");
+  // That of a run that is resumed yields to other data, which is refused for its rows.
+  EXPECT_EQ(map_of({.order = {"10.0", "2.0"}}, {"2.0", "10.0"}).labels.names(),
+            (Names{"10.0", "2.0"}));
+  EXPECT_EQ(map_of({.order = {"x", "y"}}, {"a"}).labels.names(), Names{"a"});
+}
+
 TEST(LabelMap, images_have_ids_and_may_have_names) {
   const auto images = [](const Names& names) { return DataLabels{.names = names, .ids = {0, 1}}; };
   const LabelRule numbers = trained({"0", "1"});
@@ -124,6 +195,9 @@ TEST(LabelLookup, rows_give_names_or_ids_and_never_both) {
   const Labels numbers = Labels::from_names({"1", "2"});
   EXPECT_EQ(LabelLookup(numbers).find("0", "f:1"), std::nullopt);
   EXPECT_EQ(LabelLookup(numbers).find("2", "f:1"), 1);
+  const Labels floats = Labels::from_names({"1.0", "2.0"});
+  EXPECT_EQ(LabelLookup(floats).find("1", "f:1"), 0);
+  EXPECT_EQ(LabelLookup(floats).find("0", "f:1"), std::nullopt);
 }
 
 }  // namespace

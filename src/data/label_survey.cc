@@ -1,30 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/label_survey.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "base/numbers.h"
+#include "base/utf8.h"
+#include "data/label_number.h"
 #include "data/source.h"
+#include "io/text_file.h"
 
 namespace snug::data {
 namespace {
 
+constexpr size_t kShownBytes = 40;
+constexpr int64_t kNumbersPerWord = 9;
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+
+std::string list_text(const RowLabel& label) {
+  std::string text;
+  for (const std::string& item : label.items) text += (text.empty() ? "" : ", ") + item;
+  return clip_text("[" + text + "]", kShownBytes);
+}
+
+void add_list(const RowLabel& label, LabelSurvey& survey) {
+  survey.all_numbers = false;
+  if (!label.is_number) {
+    ++survey.lists_of_text;
+    return;
+  }
+  if (++survey.lists_of_numbers == 1) survey.list = list_text(label);
+  survey.all_zero_or_one =
+      survey.all_zero_or_one &&
+      std::all_of(label.items.begin(), label.items.end(),
+                  [](const std::string& item) { return item == "0" || item == "1"; });
+}
+
 // JSON says what is a number; elsewhere every text that is one.
-void add(const RowLabel& label, bool is_json, LabelSurvey& survey) {
+void add(const RowLabel& label, bool is_json, const std::string& where, LabelSurvey& survey) {
   ++survey.labelled;
   if (label.is_list) {
-    survey.all_numbers = false;
-    ++(label.is_number ? survey.lists_of_numbers : survey.lists_of_text);
+    add_list(label, survey);
     return;
   }
-  if (is_json) {
-    survey.all_numbers = survey.all_numbers && label.is_number;
-    survey.has_fraction = survey.has_fraction || label.has_fraction;
+  const std::string& text = label.items.front();
+  const double value = is_json ? 0.0 : spelled_number(text).value_or(kNoNumber);
+  const bool is_number = is_json ? label.is_number : std::isfinite(value);
+  if (is_number) {
+    if (++survey.numbers == 1) survey.number = clip_text(text, kShownBytes);
+    survey.has_fraction = survey.has_fraction || label.has_fraction || value != std::trunc(value);
     return;
   }
-  const std::optional<double> value = number_in<double>(label.items.front());
-  survey.all_numbers = survey.all_numbers && value && std::isfinite(*value);
-  survey.has_fraction = survey.has_fraction || (value && *value != std::trunc(*value));
+  survey.all_numbers = false;
+  survey.missing += says_missing(text) ? 1 : 0;
+  if (++survey.others > 1) return;
+  survey.other = clip_text(text, kShownBytes);
+  survey.other_place = where;
 }
 
 }  // namespace
@@ -40,9 +71,36 @@ LabelSurvey survey_labels(const std::string& file, RowSchema schema, BadRows bad
   while (reader->next(row)) {
     check_cancelled(cancel, file);
     survey.lists_of_words += row.has_words ? 1 : 0;
-    if (row.label) add(*row.label, is_json, survey);
+    if (row.label) add(*row.label, is_json, io::place_of(file, row.line), survey);
   }
   return survey;
+}
+
+std::optional<Error> doubt_of(const LabelSurvey& survey, const std::string& file) {
+  const auto of = [&](int64_t count) {
+    return std::to_string(count) + " of " + std::to_string(survey.labelled) + " labels";
+  };
+  // Words beside numbers are names of classes, unless they are few.
+  const int64_t least =
+      survey.missing == survey.others ? survey.others + 1 : kNumbersPerWord * survey.others;
+  if (survey.has_fraction && survey.others > 0 && survey.numbers >= least) {
+    return Error(ErrorCode::bad_data, file,
+                 of(survey.numbers) + " are numbers such as " + survey.number + ", and " +
+                     of(survey.others) + " are none, such as '" + survey.other + "' at " +
+                     survey.other_place + ": numbers to predict, or names of classes?",
+                 "set task to regression (with bad_rows: skip, rows whose label is no number are "
+                 "left out and counted), or to classification (every text is a class)");
+  }
+  if (survey.lists_of_numbers > 0 && survey.all_zero_or_one && survey.lists_of_words == 0 &&
+      survey.lists_of_text == 0) {
+    return Error(ErrorCode::bad_data, file,
+                 "the labels of all " + std::to_string(survey.lists_of_numbers) +
+                     " rows are lists of 0 and 1, such as " + survey.list +
+                     ": which labels a row has, or numbers to predict?",
+                 "set task to regression, or to multi_label (label_order says what the places are "
+                 "called)");
+  }
+  return std::nullopt;
 }
 
 std::optional<Labels> labels_of_files(const std::vector<std::string>& files,

@@ -8,6 +8,7 @@
 
 #include "base/numbers.h"
 #include "data/label_map.h"
+#include "data/label_number.h"
 
 namespace snug::data {
 namespace {
@@ -15,9 +16,16 @@ namespace {
 constexpr size_t kMaxContinuousLabels = 64;
 constexpr int32_t kRepeated = -1;
 
-std::optional<int64_t> as_integer(std::string_view text) { return number_in<int64_t>(text); }
+using Entry = std::pair<const std::string, int32_t>;
 
-bool is_number(std::string_view text) { return number_in<double>(text).has_value(); }
+// Whole numbers in their usual spelling are compared in full, which no double does for all.
+bool is_lower_integer(const Entry* a, const Entry* b) {
+  return *number_in<int64_t>(a->first) < *number_in<int64_t>(b->first);
+}
+
+bool is_lower_number(const Entry* a, const Entry* b) {
+  return *spelled_number(a->first) < *spelled_number(b->first);
+}
 
 }  // namespace
 
@@ -80,25 +88,24 @@ int32_t LabelFinder::add(std::string_view label, const std::string& where) {
 }
 
 LabelFinder::Result LabelFinder::finish() const {
-  std::vector<const std::pair<const std::string, int32_t>*> entries;  // bytewise, as in the map
+  std::vector<const Entry*> entries;  // bytewise, as in the map
   bool all_integers = true;
   bool all_numbers = true;
   for (const auto& entry : ids_) {
     entries.push_back(&entry);
-    all_integers = all_integers && as_integer(entry.first).has_value();
-    all_numbers = all_numbers && is_number(entry.first);
+    all_integers = all_integers && number_in<int64_t>(entry.first).has_value();
+    all_numbers = all_numbers && spelled_number(entry.first).has_value();
   }
-  if (all_integers) {
-    std::stable_sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) {
-      return *as_integer(a->first) < *as_integer(b->first);
-    });
-  } else if (all_numbers && entries.size() > kMaxContinuousLabels) {
+  if (!all_integers && all_numbers && entries.size() > kMaxContinuousLabels) {
     throw Error(ErrorCode::unsupported, "label_column",
                 "the labels are " + std::to_string(entries.size()) + " different numbers such as " +
                     entries.front()->first,
                 "set task to regression, name the classes, or set label_column to the column that "
                 "holds them");
   }
+  if (all_numbers)
+    std::stable_sort(entries.begin(), entries.end(),
+                     all_integers ? is_lower_integer : is_lower_number);
   Result result;
   result.final_id.resize(entries.size());
   std::vector<std::string> names;
@@ -108,6 +115,12 @@ LabelFinder::Result LabelFinder::finish() const {
   }
   result.labels = Labels::from_names(std::move(names));
   return result;
+}
+
+std::vector<std::string> in_default_order(const std::vector<std::string>& names) {
+  LabelFinder finder;
+  for (const std::string& name : names) (void)finder.add(name, "labels");
+  return finder.finish().labels.names();
 }
 
 }  // namespace snug::data

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Class labels: their names, their ids, and how ids are found from training data. Ids depend on the
-// set of names alone: numeric order where every label is an integer, else bytewise order.
+// set of names alone: numeric order where every label is a number in any spelling ("1.0", "10.0"),
+// else bytewise order.
 #pragma once
 
 #include <cstdint>
@@ -73,5 +74,8 @@ class LabelFinder {
  private:
   std::map<std::string, int32_t, std::less<>> ids_;
 };
+
+/// As LabelFinder orders them. Throws what its finish() does.
+[[nodiscard]] std::vector<std::string> in_default_order(const std::vector<std::string>& names);
 
 }  // namespace snug::data

@@ -69,6 +69,72 @@ TEST(Permutation, seed_and_stream_both_matter) {
   }
 }
 
+TEST(Row_marks, are_found_by_their_places) {
+  for (const int64_t rows : {1, 63, 64, 65, 511, 512, 513, 5000}) {
+    for (const int64_t every : {1, 3, 700}) {
+      RowMarks marks(rows);
+      std::vector<int64_t> members;
+      std::vector<int64_t> others;
+      for (int64_t row = 0; row < rows; ++row) {
+        if (row % every == 0) marks.mark(row);
+        (row % every == 0 ? members : others).push_back(row);
+      }
+      marks.finish();
+      ASSERT_EQ(marks.marked(), std::ssize(members));
+      for (int64_t k = 0; k < std::ssize(members); ++k)
+        ASSERT_EQ(marks.find(k, true), members[static_cast<size_t>(k)]);
+      for (int64_t k = 0; k < std::ssize(others); ++k)
+        ASSERT_EQ(marks.find(k, false), others[static_cast<size_t>(k)]);
+    }
+  }
+}
+
+TEST(Split, by_label_keeps_the_shares_of_labels_and_a_row_of_each_to_train_on) {
+  // 60 % of label 0, 39 % of label 1, two rows of label 2, one of label 3.
+  const auto label_of = [](int64_t row) {
+    return row == 100 || row == 300 ? 2 : row == 200 ? 3 : row % 5 < 3 ? 0 : 1;
+  };
+  for (const uint64_t seed : {1u, 11u}) {
+    for (const double share : {0.05, 0.5, 0.9}) {
+      const Split split = split_by_label(500, label_of, share, seed);
+      std::map<int32_t, int64_t> held_out;
+      std::map<int32_t, int64_t> trained;
+      std::set<int64_t> seen;
+      for (int64_t k = 0; k < split.validation.size(); ++k) {
+        seen.insert(split.validation.row(k));
+        ++held_out[label_of(split.validation.row(k))];
+      }
+      for (int64_t k = 0; k < split.train.size(); ++k) {
+        seen.insert(split.train.row(k));
+        ++trained[label_of(split.train.row(k))];
+      }
+      EXPECT_EQ(seen.size(), 500u);
+      EXPECT_EQ(split.train.size() + split.validation.size(), 500);
+      EXPECT_EQ(split.validation.size(), std::llround(500 * share));
+      for (const int32_t label : {0, 1, 2, 3}) EXPECT_GE(trained[label], 1) << label;
+      for (const int32_t label : {0, 1}) {
+        const auto all = static_cast<double>(held_out[label] + trained[label]);
+        EXPECT_NEAR(static_cast<double>(held_out[label]), share * all, 2) << label;
+      }
+    }
+  }
+  const Split one = split_by_label(500, label_of, 0.5, 1);
+  const Split other = split_by_label(500, label_of, 0.5, 2);
+  int64_t same = 0;
+  for (int64_t k = 0; k < 250; ++k) same += one.validation.row(k) == other.validation.row(k);
+  EXPECT_LT(same, 125);
+  expect_error(
+      [] {
+        (void)split_by_label(
+            4, [](int64_t row) { return static_cast<int32_t>(row); }, 0.5, 1);
+      },
+      ErrorCode::bad_data, "every label has one row");
+  EXPECT_EQ(split_by_label(
+                4, [](int64_t) { return 0; }, 0, 1)
+                .train.size(),
+            4);
+}
+
 TEST(Split, every_row_is_in_exactly_one_part_of_exact_size) {
   for (int64_t rows : {2, 3, 10, 999}) {
     for (double share : {0.001, 0.05, 0.5, 0.999}) {

@@ -30,6 +30,9 @@ class Permutation {
 
 /// Streams of the data folder. The top byte keeps purposes apart.
 [[nodiscard]] constexpr uint64_t split_stream() { return uint64_t{1} << 56; }
+[[nodiscard]] constexpr uint64_t split_stream_of_label(int32_t label) {
+  return uint64_t{4} << 56 | static_cast<uint64_t>(label);
+}
 [[nodiscard]] constexpr uint64_t epoch_stream(int64_t epoch) {
   return uint64_t{2} << 56 | static_cast<uint64_t>(epoch);
 }

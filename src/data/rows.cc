@@ -43,12 +43,15 @@ void check_distinct(const RowSchema& schema) {
 void BadRowLog::report(const Error& error) {
   if (policy == BadRows::stop) throw Error(error);
   ++count;
-  if (static_cast<int64_t>(examples.size()) >= kMaxBadExamples) return;
+  const bool is_example = static_cast<int64_t>(examples.size()) < kMaxBadExamples;
+  if (!is_example && !on_skip) return;
   const std::string text = error.what();
   const size_t from = error.where().size() + 3;  // "[where] "
   const size_t end = error.hint().empty() ? text.size() : text.find("\nhint: ");
-  examples.push_back(error.where() + ": " +
-                     clip_text(text.substr(from, end - from), kMaxExampleBytes));
+  const std::string what =
+      error.where() + ": " + clip_text(text.substr(from, end - from), kMaxExampleBytes);
+  if (is_example) examples.push_back(what);
+  if (on_skip) on_skip(what);
 }
 
 float parse_weight(std::string_view text, const std::string& column, const std::string& where) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,10 @@ struct RowLabel {
   bool has_fraction = false;  // at least one of them is not whole
 };
 
+/// Whether a field of a file without quoting stands in the quotes of CSV. `doubled`: quotes within
+/// it are doubled, which a text by itself hardly ever has.
+enum class Quotes : uint8_t { none, around, doubled };
+
 /// One row; its strings are reused by the next call.
 struct Row {
   std::string text;
@@ -50,6 +55,7 @@ struct Row {
   std::string pair;  // empty unless the schema names a pair column
   float weight = 1;
   std::optional<RowLabel> label;  // none: null, missing or empty
+  Quotes quotes = Quotes::none;   // the most of any field
   int64_t line = 0;               // 1-based line of the file where the row begins
 };
 
@@ -61,6 +67,7 @@ struct BadRowLog {
   BadRows policy = BadRows::stop;
   int64_t count = 0;
   std::vector<std::string> examples{};  // at most kMaxBadExamples, "file:line: what"
+  std::function<void(const std::string& what)> on_skip{};  // the same of each row that is skipped
 
   void report(const Error& error);
 };

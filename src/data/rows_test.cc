@@ -25,6 +25,25 @@ std::string label_of(const Row& row) {
   return row.label && !row.label->is_list ? row.label->items.at(0) : "none";
 }
 
+TEST(Bad_rows, each_that_is_skipped_is_told) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 8; ++i) text += i % 2 == 0 ? "{\"text\": \"a\"}\n" : "broken\n";
+  const std::string file = folder.write("a.jsonl", text);
+  std::vector<std::string> told;
+  BadRowLog log{.policy = BadRows::skip};
+  log.on_skip = [&](const std::string& what) { told.push_back(what); };
+  const auto reader = open_rows(file, {.needs_label = false}, log);
+  Row row;
+  int64_t rows = 0;
+  while (reader->next(row)) {
+    ++rows;
+    EXPECT_EQ(std::ssize(told), rows - 1);  // those before the row are told before it
+  }
+  ASSERT_EQ(told.size(), 4u);
+  EXPECT_NE(told[3].find("a.jsonl:8: "), std::string::npos) << told[3];
+}
+
 TEST(Jsonl, labels_are_values_or_lists) {
   const TemporaryFolder folder;
   const Read got = read(folder.write("a.jsonl",

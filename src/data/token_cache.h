@@ -61,6 +61,7 @@ struct CacheSpec {
   int64_t stride = 0;                      // of windows
   int32_t max_seq_length = 0;              // at most 1,048,576
   int32_t vocab_size = 0;                  // ids are below it
+  int32_t unknown_id = -1;                 // of the token for what has none; -1: every text has
   std::string tokenizer_fingerprint{};     // any text that changes when the tokenizer does
 };
 
@@ -77,7 +78,11 @@ struct DataReport {
   int64_t more_windows = 0;  // rows beyond the first of their text
   int64_t unlabelled = 0;
   int64_t bad = 0;
+  int64_t invisible = 0;                    // texts kept in which there is nothing to see
+  int64_t quoted = 0;                       // rows kept with a field in CSV's quotes (Quotes)
+  int64_t doubled_quotes = 0;               // of those
   int64_t tokens = 0;                       // of the rows kept, special tokens included
+  int64_t unknown_tokens = 0;               // of those
   int32_t max_length = 0;                   // of the rows kept
   IdVector<int64_t> length_counts{};        // by length in tokens, 0 .. max_length
   IdVector<int64_t> label_counts{};         // by label id: how often it stands in a row

@@ -411,6 +411,106 @@ TEST(TokenCache, lists_of_labels_that_are_all_empty) {
   EXPECT_EQ(cache.report().label_counts, (std::vector<int64_t>{0, 0}));
 }
 
+/// Labels by their places in a list of all: [0, 1, 1]; or by name.
+const RowForm& places_or_names() {
+  static const RowForm form{.name = "places",
+                            .has_words = false,
+                            .columns = {{.name = "label", .form = ColumnForm::ragged}},
+                            .read = [](const Row& row, const EncodedRow&, const std::string&,
+                                       std::span<ColumnDraft> columns) {
+                              if (!row.label) return;
+                              if (!row.label->is_number) {
+                                columns[0].names = row.label->items;
+                                return;
+                              }
+                              LabelPlaces places{.count = std::ssize(row.label->items),
+                                                 .taken = {}};
+                              for (size_t i = 0; i < row.label->items.size(); ++i) {
+                                if (row.label->items[i] == "1")
+                                  places.taken.push_back(static_cast<int32_t>(i));
+                              }
+                              columns[0].places = std::move(places);
+                            }};
+  return form;
+}
+
+TEST(TokenCache, labels_by_place_are_all_places_in_their_order) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.jsonl",
+                                 "{\"text\": \"a\", \"label\": [1, 0, 0]}\n"
+                                 "{\"text\": \"b\", \"label\": [1, 0, 1]}\n"
+                                 "{\"text\": \"c\", \"label\": [0, 0, 0]}\n");
+  CacheSpec spec = spec_of(file);
+  spec.form = &places_or_names();
+  const auto labels_of = [&](const TokenCache& cache, int64_t row) {
+    RowColumns columns;
+    cache.read_columns(row, columns);
+    return std::vector<int32_t>(columns.integers(0).begin(), columns.integers(0).end());
+  };
+  const auto check = [&](const std::vector<std::string>& names) {
+    const TokenCache cache = open_or_build_token_cache(folder.file("c"), spec, toy_encoder(16));
+    EXPECT_EQ(cache.labels().names(), names);
+    EXPECT_EQ(cache.report().label_counts, (std::vector<int64_t>{2, 0, 1}));
+    EXPECT_EQ(labels_of(cache, 1), (std::vector<int32_t>{0, 2}));
+    EXPECT_TRUE(labels_of(cache, 2).empty());
+  };
+  check({"0", "1", "2"});
+  spec.rule = {.order = {"z", "y", "x"}, .order_key = "label_order"};
+  check({"z", "y", "x"});
+  spec.rule = {.model = {"c", "a", "b"}, .is_trained = true};
+  check({"c", "a", "b"});
+  spec.label_use = LabelUse::known;
+  spec.known_labels = Labels::from_names({"c", "a", "b"});
+  check({"c", "a", "b"});
+  const auto refused = [&](ErrorCode code, const std::string& text) {
+    expect_error([&] { build_token_cache(folder.file("c"), spec, toy_encoder(16)); }, code, text);
+  };
+  spec.known_labels = Labels::from_names({"a", "b"});
+  refused(ErrorCode::bad_data, "a list of 3 numbers, one a label; the model has 2");
+  spec.label_use = LabelUse::find;
+  spec.rule = {.order = {"a", "b"}, .order_key = "label_order"};
+  refused(ErrorCode::bad_data,
+          "a.jsonl:1] the label is a list of 3 numbers, one a label; "
+          "label_order has 2");
+  spec.rule = {};
+  spec.files = {folder.write("b.jsonl",
+                             "{\"text\": \"a\", \"label\": [1, 0]}\n"
+                             "{\"text\": \"b\", \"label\": [1, 0, 1]}\n")};
+  refused(ErrorCode::bad_data,
+          "b.jsonl:2] the label is a list of 3 numbers, one a label; the rows "
+          "before have 2");
+  for (const char* rows : {"[1, 0]|[\"a\"]", "[\"a\"]|[1, 0]"}) {
+    const std::string text = rows;
+    const size_t bar = text.find('|');
+    spec.files = {folder.write(
+        "d.jsonl", "{\"text\": \"a\", \"label\": " + text.substr(0, bar) +
+                       "}\n{\"text\": \"b\", \"label\": " + text.substr(bar + 1) + "}\n")};
+    refused(ErrorCode::bad_data, "d.jsonl:2] the label is a list of ");
+  }
+}
+
+TEST(TokenCache, unknown_tokens_quotes_and_texts_without_a_glyph_are_counted) {
+  const TemporaryFolder folder;
+  CacheSpec spec = spec_of(folder.write("a.tsv",
+                                        "text\tlabel\n"
+                                        "xa\tA\n"
+                                        "\"say \"\"hi\"\" \"\tA\n"
+                                        "\"quoted\"\tB\n"
+                                        "\"a\" and \"b\"\tB\n"
+                                        "\u200b\tB\n"));
+  spec.unknown_id = 'x';
+  const DataReport report = build_token_cache(folder.file("c"), spec, toy_encoder(40));
+  EXPECT_EQ(report.unknown_tokens, 1);
+  EXPECT_EQ(report.quoted, 2);
+  EXPECT_EQ(report.doubled_quotes, 1);
+  EXPECT_EQ(report.invisible, 1);
+  const TokenCache cache = TokenCache::open(folder.file("c"), spec);
+  EXPECT_EQ(cache.report(), report);
+  // Quotes of CSV are no part of its fields.
+  spec.files = {folder.write("a.csv", "text,label\n\"say \"\"hi\"\"\",A\nb,B\n")};
+  EXPECT_EQ(build_token_cache(folder.file("c"), spec, toy_encoder(40)).quoted, 0);
+}
+
 TEST(TokenCache, metadata_of_any_wrong_shape_are_refused) {
   for (const char* text : {"", "{", "[]", "{}", "{\"key\": 1, \"labels\": [], \"report\": {}}",
                            "{\"key\": \"k\", \"labels\": [\"a\", \"a\"], \"report\": {}}"}) {
@@ -439,7 +539,7 @@ TEST(TokenCache, metadata_of_any_wrong_shape_are_refused) {
                "damaged");
 }
 
-TEST(Labels, integers_sort_as_numbers_and_names_by_bytes) {
+TEST(Labels, numbers_sort_as_numbers_and_names_by_bytes) {
   const auto order = [](std::vector<std::string> names) {
     LabelFinder finder;
     for (const std::string& name : names) (void)finder.add(name, "f:1");
@@ -449,6 +549,9 @@ TEST(Labels, integers_sort_as_numbers_and_names_by_bytes) {
   EXPECT_EQ(order({"10", "9", "x"}), (std::vector<std::string>{"10", "9", "x"}));
   EXPECT_EQ(order({"b", "a", "B"}), (std::vector<std::string>{"B", "a", "b"}));
   EXPECT_EQ(order({"1.5", "0.5"}), (std::vector<std::string>{"0.5", "1.5"}));
+  EXPECT_EQ(order({"10.0", "1.0", "2.0"}), (std::vector<std::string>{"1.0", "2.0", "10.0"}));
+  EXPECT_EQ(order({"10", "+2", "01"}), (std::vector<std::string>{"01", "+2", "10"}));
+  EXPECT_EQ(order({"nan", "10.0", "9.0"}), (std::vector<std::string>{"10.0", "9.0", "nan"}));
   std::vector<std::string> scores;
   for (int i = 0; i < 65; ++i) scores.push_back(std::to_string(i) + ".5");
   expect_error([&] { (void)order(scores); }, ErrorCode::unsupported, "set task to regression");

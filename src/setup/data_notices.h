@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run says of its data before it begins: what the labels are, which rows are left out. A
-// text is empty where there is nothing to say; say() gives it to the run's messages.
+// What a run says of its data before it begins: what the labels are, which rows are left out or are
+// rarely what was meant.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "data/token_cache.h"
+#include "setup/say.h"
 #include "snug/run.h"
 
 namespace snug::train {
 
-/// Passes the text on as a message; an empty one is none.
-void say(const RunOptions& options, const std::string& text);
-void say(const RunOptions& options, const std::vector<std::string>& texts);
-
-/// How the labels of `file` became ids, and a warning where one label alone occurs.
-[[nodiscard]] std::vector<std::string> label_notices(const std::string& file,
-                                                     const data::Labels& labels,
-                                                     data::LabelSource source,
-                                                     const std::vector<int64_t>& counts);
-/// Warnings for rows that are left out.
-[[nodiscard]] std::vector<std::string> row_notices(const std::string& file,
-                                                   const data::DataReport& report,
-                                                   const RunConfig& config);
+/// How the labels of `file` became ids; empty where they are its own.
+[[nodiscard]] std::string label_notice(const std::string& file, const data::Labels& labels,
+                                       data::LabelSource source);
+struct RowUse {
+  int64_t around = 0;         // tokens around a text
+  bool is_predicted = false;  // what cannot be read has a line all the same
+};
+/// Rows that are left out or cut, tokens that the vocabulary does not have, texts in which there is
+/// nothing to see, quotes that the file's kind does not have.
+[[nodiscard]] std::vector<Warning> row_warnings(const std::string& file,
+                                                const data::DataReport& report,
+                                                const RunConfig& config, const RowUse& use);
 }  // namespace snug::train

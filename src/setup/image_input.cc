@@ -9,6 +9,7 @@
 #include "setup/data_notices.h"
 #include "setup/image_processor.h"
 #include "setup/input.h"
+#include "setup/label_warnings.h"
 #include "snug/error.h"
 
 namespace snug::train {
@@ -114,8 +115,10 @@ void ImageInput::open_training(const RunConfig& config, const RunOptions& option
   if (const std::string notice = check_processing(model, true); !notice.empty())
     say(options, notice);
   run.labels = train->labels();
-  say(options,
-      label_notices(config.train_file, run.labels, train->label_source(), train->label_counts()));
+  run.label_source = train->label_source();
+  run.label_counts = train->label_counts();
+  say(options, label_notice(config.train_file, run.labels, run.label_source));
+  warn(options, label_warnings(config.train_file, run.labels, run.label_counts));
   run.train = std::move(train);
   run.buckets = {static_cast<int32_t>(model.traits.image_size)};
   if (config.validation_file.empty()) return;
@@ -130,7 +133,8 @@ TrainedRows ImageInput::open_rows(const RunConfig&, const RunOptions&, const Mod
   (void)check_processing(model, false);
   const data::LabelRule rule = use == data::LabelUse::known ? model.label_rule : data::LabelRule{};
   return {.rows = open_images(model, file, rule),
-          .buckets = {static_cast<int32_t>(model.traits.image_size)}};
+          .buckets = {static_cast<int32_t>(model.traits.image_size)},
+          .skipped = 0};
 }
 
 Inspection ImageInput::inspect(const InspectRequest& request) const {

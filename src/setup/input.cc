@@ -3,9 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "base/printable.h"
+#include "setup/label_warnings.h"
+#include "setup/say.h"
 #include "snug/error.h"
 
 namespace snug::train {
@@ -52,12 +56,32 @@ RunData open_training_data(const RunConfig& config, const RunOptions& options, c
   if (run.validation) {
     run.validation_part = data::Part::all(run.validation->rows());
   } else if (config.validation_split > 0) {
-    const data::Split split =
-        data::split_rows(rows, config.validation_split, static_cast<uint64_t>(config.seed));
+    const data::Split split = split_of(config, *run.train, *model.task->rows);
     run.train_part = split.train;
     run.validation_part = split.validation;
   }
+  warn(options, run_label_warnings(config, model, run));
   return run;
+}
+
+data::Split split_of(const RunConfig& config, const data::RowStore& rows,
+                     const data::RowForm& form) {
+  const auto seed = static_cast<uint64_t>(config.seed);
+  if (!config.stratify) return data::split_rows(rows.rows(), config.validation_split, seed);
+  // Of the tasks that take the key a row has one label.
+  const auto column = std::find_if(
+      form.columns.begin(), form.columns.end(),
+      [](const data::ColumnSpec& each) { return each.type == data::ColumnType::label; });
+  SNUG_CHECK(column != form.columns.end() && column->form == data::ColumnForm::scalar,
+             "stratify needs one label a row");
+  const auto index = static_cast<size_t>(column - form.columns.begin());
+  data::RowColumns values;
+  values.reserve(rows.most_values());
+  const auto label_of = [&](int64_t row) {
+    rows.read_columns(row, values);
+    return values.integers(index).front();
+  };
+  return data::split_by_label(rows.rows(), label_of, config.validation_split, seed);
 }
 
 std::string labels_text(const nlohmann::ordered_json& labels) {

@@ -21,6 +21,7 @@ namespace snug::train {
 struct TrainedRows {
   std::unique_ptr<const data::RowStore> rows;
   std::vector<int32_t> buckets;
+  int64_t skipped = 0;  // rows of the file that cannot be read
 };
 
 /// A file of rows that is to be inspected.
@@ -69,7 +70,7 @@ class Input {
       const RunConfig& config, const RunOptions& options, const Model& model,
       const std::string& folder) const = 0;
 
-  /// Rows, labels, tokenizer and buckets of training.
+  /// Rows, labels with their counts, tokenizer and buckets of training.
   virtual void open_training(const RunConfig& config, const RunOptions& options, const Model& model,
                              const std::string& tokenizer_folder, const WorkFolder& work,
                              RunData& run) const = 0;
@@ -95,6 +96,11 @@ class Input {
 [[nodiscard]] RunData open_training_data(const RunConfig& config, const RunOptions& options,
                                          const Model& model, const std::string& tokenizer_folder,
                                          const WorkFolder& work);
+
+/// The rows to train on and those that are held out (validation_split, stratify), labelled as rows
+/// of this form.
+[[nodiscard]] data::Split split_of(const RunConfig& config, const data::RowStore& rows,
+                                   const data::RowForm& form);
 
 /// For inspections: how many rows each label has.
 [[nodiscard]] std::string labels_text(const nlohmann::ordered_json& labels);

@@ -12,10 +12,11 @@
 #include "optim/schedule.h"
 #include "setup/listed.h"
 #include "setup/model_network.h"
-#include "snug/session.h"
 
 namespace snug::train {
 namespace {
+
+constexpr const char* kSecondOfAdapter = ".lora_B.weight";
 
 /// The names of equal layers as one: "layer.0.bias", "layer.1.bias" is "layer.{0-1}.bias". Each is
 /// there, and thousands of layers are a few lines. Numbers rise in the order of the names.
@@ -124,13 +125,16 @@ std::vector<std::string> model_notices(const Model& model) {
   return notices;
 }
 
-std::string spare_rows_warning(const Model& model, int64_t tokens) {
+std::optional<Warning> spare_rows_warning(const Model& model, int64_t tokens) {
   const int64_t rows = model.traits.vocab_size;
   if (model.weights_folder.empty() || tokens >= rows) return {};
-  return fmt::format(
-      "warning: the tokenizer has {} tokens, the model's embedding {} rows: the last {} are never "
-      "read (usual where a model was padded, not where a vocabulary was cut)",
-      tokens, rows, rows - tokens);
+  return Warning{.code = "spare_embedding_rows",
+                 .text = fmt::format("the tokenizer has {} tokens, the model's embedding {} rows: "
+                                     "the last {} are never read (usual where a model was padded, "
+                                     "not where a vocabulary was cut)",
+                                     tokens, rows, rows - tokens),
+                 .count = rows - tokens,
+                 .share = static_cast<double>(rows - tokens) / static_cast<double>(rows)};
 }
 
 std::string resize_notice(const RunConfig& config, const Model& model) {
@@ -143,14 +147,50 @@ std::string resize_notice(const RunConfig& config, const Model& model) {
       model.traits.vocab_size, model.resized_from);
 }
 
-std::string warmup_warning(const RunConfig& config, int64_t updates) {
+std::optional<Warning> warmup_warning(const RunConfig& config, int64_t updates) {
   const int64_t warmup = optim::resolve_warmup(config.warmup_steps, config.warmup_ratio, updates);
   if (updates <= 0 || warmup < updates) return {};
   const char* const key = config.warmup_steps > 0 ? "warmup_steps" : "warmup_ratio";
-  return fmt::format(
-      "warning: {} {} in a run of {} updates: the learning rate rises to the end and never reaches "
-      "{:.3g}",
-      key, config.get(key), updates, config.learning_rate);
+  return Warning{.code = "long_warmup",
+                 .text = fmt::format("{} {} in a run of {} updates: the learning rate rises to the "
+                                     "end and never reaches {:.3g}",
+                                     key, config.get(key), updates, config.learning_rate),
+                 .count = warmup,
+                 .share = static_cast<double>(warmup) / static_cast<double>(updates)};
+}
+
+std::vector<Warning> frozen_warnings(const Model& model, const std::vector<TensorInfo>& weights) {
+  std::vector<std::string> fresh;  // frozen, and as random as they begin
+  std::vector<std::string> idle;   // adapters whose B stays 0: they never add anything
+  int64_t parameters = 0;
+  int64_t adapters = 0;
+  for (const TensorInfo& weight : weights) {
+    if (weight.kind != TensorKind::parameter) continue;
+    ++parameters;
+    const bool is_second = weight.name.ends_with(kSecondOfAdapter);
+    adapters += is_second ? 1 : 0;
+    if (weight.is_trained) continue;
+    if (is_second && model.adapter_folder.empty()) idle.push_back(weight.name);
+    const bool is_fresh =
+        model.weights_folder.empty() ||
+        std::find(model.fresh.begin(), model.fresh.end(), weight.name) != model.fresh.end();
+    if (is_fresh && !is_adapter_name(weight.name)) fresh.push_back(weight.name);
+  }
+  std::vector<Warning> warnings;
+  const auto add = [&](const char* code, const std::vector<std::string>& names, int64_t whole,
+                       const std::string& text) {
+    if (names.empty()) return;
+    warnings.push_back({.code = code,
+                        .text = fmt::format("freeze leaves {} of {} {}: {}", names.size(), whole,
+                                            text, joined(ranges_of(names), kListed)),
+                        .count = static_cast<int64_t>(names.size()),
+                        .share = static_cast<double>(names.size()) / static_cast<double>(whole)});
+  };
+  add("frozen_fresh_weights", fresh, parameters,
+      "weights fresh and untrained, as random as they begin");
+  add("idle_adapters", idle, adapters,
+      "adapters as they begin, and an adapter whose B is 0 trains nothing");
+  return warnings;
 }
 
 }  // namespace snug::train

@@ -3,11 +3,13 @@
 // rarely meant. A text is empty where there is nothing to say.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "setup/data_notices.h"
 #include "setup/model.h"
+#include "snug/session.h"
 
 namespace snug::train {
 
@@ -23,10 +25,14 @@ namespace snug::train {
 /// Which of transformers' classes read a model whose head transformers does not have.
 [[nodiscard]] std::string head_notice(const Model& model);
 /// The tokenizer has fewer tokens than the embedding of a model folder has rows.
-[[nodiscard]] std::string spare_rows_warning(const Model& model, int64_t tokens);
+[[nodiscard]] std::optional<Warning> spare_rows_warning(const Model& model, int64_t tokens);
 /// What resize_embeddings comes to.
 [[nodiscard]] std::string resize_notice(const RunConfig& config, const Model& model);
 /// The learning rate rises for as many updates as the run has, or for more.
-[[nodiscard]] std::string warmup_warning(const RunConfig& config, int64_t updates);
+[[nodiscard]] std::optional<Warning> warmup_warning(const RunConfig& config, int64_t updates);
+/// Weights that freeze keeps as random as they begin, and adapters that it keeps from adding
+/// anything.
+[[nodiscard]] std::vector<Warning> frozen_warnings(const Model& model,
+                                                   const std::vector<TensorInfo>& weights);
 
 }  // namespace snug::train

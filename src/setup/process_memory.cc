@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "data/row_marks.h"
 #include "data/sampler.h"
 #include "optim/state_storage.h"
 #include "snug/instruction_set.h"
@@ -80,6 +81,7 @@ ProcessNeeds process_needs(const RunConfig& config, const Model& model, int64_t 
   needs.pools_by_attention = model.traits.text_head.pooling == models::Pooling::attention;
   needs.window_rows = data::kWindowBatches * batch;
   if (rows > 0) needs.window_rows = std::min(needs.window_rows, rows);
+  if (config.stratify) needs.split_bytes = data::RowMarks::bytes(rows);
   needs.config_bytes = static_cast<int64_t>(config.to_json().size());
   needs.writes_events = config.report_to != "none";
   needs.has_16_bits = config.bf16 || config.fp16 || config.bf16_full_eval ||
@@ -109,7 +111,8 @@ int64_t process_reservation(const ProcessNeeds& needs) {
                       kBytesPerBucket * needs.buckets + kBytesPerPart * parts + in_16_bits +
                       of_codes + (needs.pools_by_attention ? kPoolingBytes : 0) +
                       kBytesPerThread * needs.threads + kBytesPerWindowRow * needs.window_rows +
-                      needs.metric_bytes + (needs.writes_events ? kBytesOfEvents : 0),
+                      needs.metric_bytes + needs.split_bytes +
+                      (needs.writes_events ? kBytesOfEvents : 0),
                   kMiB);
 }
 

@@ -26,6 +26,7 @@ struct ProcessNeeds {
   int64_t longest_parts = 0;  // of the longest bucket
   int64_t buckets = 1;
   int64_t window_rows = 0;   // of the samplers
+  int64_t split_bytes = 0;   // of the marks of rows that are held out
   int64_t metric_bytes = 0;  // of an evaluation that keeps something of every row
   int64_t config_bytes = 0;  // of the run configuration as text
   int threads = 1;

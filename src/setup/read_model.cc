@@ -310,6 +310,28 @@ data::LabelRule label_rule_of(const RunConfig& config, const Model& model, bool 
   return rule;
 }
 
+/// The order of fresh labels. A trained head has its own.
+void take_label_order(const RunConfig& config, Model& model) {
+  constexpr const char* kKey = "label_order";
+  const std::vector<std::string>& order = config.label_order;
+  data::LabelRule& rule = model.label_rule;
+  if (order.empty()) return;
+  if (!rule.is_trained) {
+    rule.order = order;
+    rule.order_key = kKey;
+    return;
+  }
+  // More labels than the order has were asked for by num_labels.
+  const bool is_same = order.size() <= rule.model.size() &&
+                       std::equal(order.begin(), order.end(), rule.model.begin());
+  if (is_same) return;
+  throw Error(ErrorCode::bad_config, kKey,
+              "the trained head of " + model.weights_folder + " has the labels " +
+                  data::list_labels(rule.model) + ", in this order",
+              "leave label_order away, or set fresh_head to train a new head for the labels of the "
+              "data");
+}
+
 /// A hostile config.json asks for thousands of layers in a few bytes: what would be killed while
 /// the network is built is refused before.
 void check_memory(const Model& model) {
@@ -427,8 +449,24 @@ Model read_model(const RunConfig& config, const TaskOfLabels& of_labels) {
   } else {
     read_weights(config, model);
   }
+  take_label_order(config, model);
   take_adapters(config, model);
   return model;
+}
+
+void keep_label_order(const std::string& checkpoint, Model& model) {
+  data::LabelRule& rule = model.label_rule;
+  if (rule.is_trained || !rule.order.empty()) return;
+  const std::string path = checkpoint + "/config.json";
+  const std::string text = io::read_all(path, kMaxModelConfigBytes);
+  const std::string type = io::parse_json(text, path).get_string("model_type", "");
+  if (models::family_of_type(type) != model.family) return;  // which is refused (same_model.h)
+  std::vector<std::string> names =
+      (*model.family->traits)((*model.family->read)(text, path, nullptr)).labels;
+  if (names == rule.model) return;
+  while (!names.empty() && names.back() == "LABEL_" + std::to_string(names.size() - 1))
+    names.pop_back();
+  if (names != data::in_default_order(names)) rule.order = std::move(names);
 }
 
 }  // namespace snug::train

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "setup/model.h"
 
@@ -16,6 +17,10 @@ using TaskOfLabels = std::function<const tasks::Task&()>;
 /// Throws Error{bad_config|bad_data}, and Error{out_of_budget} where the control group's limit does
 /// not let the network be built. fit_model comes next.
 [[nodiscard]] Model read_model(const RunConfig& config, const TaskOfLabels& of_labels = {});
+
+/// Labels of a run that is resumed keep the order that they had in its checkpoint, whatever order
+/// they would get today.
+void keep_label_order(const std::string& checkpoint, Model& model);
 
 /// The adapters that the configuration asks for, in place of those that the model has. Throws
 /// Error{bad_config} for patterns that match no linear map, and where running statistics would

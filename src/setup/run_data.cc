@@ -175,6 +175,17 @@ class RowEncoder {
   Encoding encoding_;
 };
 
+/// What stands around every text: the tokens of one that is empty.
+int64_t tokens_around(const Tokenizer& tokenizer, const RunConfig& config,
+                      const data::RowForm& form) {
+  const std::string empty;
+  const data::RowText row{
+      .text = empty, .words = {}, .pair = config.text_pair_column.empty() ? nullptr : &empty};
+  data::EncodedRow encoded;
+  RowEncoder(tokenizer, config, form)(row, encoded);
+  return static_cast<int64_t>(encoded.ids.size());
+}
+
 }  // namespace
 
 WorkFolder::WorkFolder(const RunConfig& config) {
@@ -257,6 +268,7 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
                              .stride = config.stride,
                              .max_seq_length = static_cast<int32_t>(config.max_seq_length),
                              .vocab_size = static_cast<int32_t>(tokenizer.vocab_size()),
+                             .unknown_id = tokenizer.unk_id(),
                              .tokenizer_fingerprint = std::move(fingerprint)};
   data::BuildHooks hooks{.progress = {}, .cancel = options.cancel};
   const std::string folder = io::parent_folder(cache_path);
@@ -274,14 +286,18 @@ data::TokenCache open_file(const RunConfig& config, const RunOptions& options,
   }
   data::TokenCache cache = data::open_or_build_token_cache(
       cache_path, spec, RowEncoder(tokenizer, config, *labels.form), hooks);
-  say(options, row_notices(file, cache.report(), config));
+  warn(options, row_warnings(file, cache.report(), config,
+                             {.around = tokens_around(tokenizer, config, *labels.form),
+                              .is_predicted = labels.use == data::LabelUse::ignore}));
   return cache;
 }
 
 const tasks::Task& task_of_labels(const RunConfig& config, const RunOptions& options) {
-  const tasks::Task& task = tasks::task_of_labels(data::survey_labels(
+  const data::LabelSurvey survey = data::survey_labels(
       config.train_file, schema_of(config, options, true, data::one_label(), nullptr),
-      policy_of(config), options.cancel));
+      policy_of(config), options.cancel);
+  if (const auto doubt = data::doubt_of(survey, config.train_file)) throw Error(*doubt);
+  const tasks::Task& task = tasks::task_of_labels(survey);
   say(options,
       "the task is " + *task.name + ": what the labels of " + config.train_file + " look like");
   return task;
@@ -301,6 +317,13 @@ void read_first_row(const RunConfig& config, const RunOptions& options, const st
   data::BadRowLog log{.policy = policy_of(config)};
   data::Row row;
   (void)data::open_rows(file, schema_of(config, options, true, form, nullptr), log)->next(row);
+}
+
+data::RowSchema predicted_schema(const RunConfig& config, const RunOptions& options,
+                                 const data::RowForm& form, const Tokenizer& tokenizer) {
+  data::RowSchema schema = schema_of(config, options, false, form, &tokenizer);
+  schema.label_column.clear();
+  return schema;
 }
 
 data::TrainSampler train_sampler(const RunConfig& config, const RunData& run) {

@@ -37,7 +37,9 @@ class WorkFolder {
 struct RunData {
   std::unique_ptr<const Tokenizer> tokenizer;  // null where rows are no texts
   data::Labels labels;
-  int64_t num_labels = 0;  // where labels have no names: how many numbers a row's has
+  data::LabelSource label_source = data::LabelSource::data;
+  std::vector<int64_t> label_counts;  // by id: how often each stands in the rows of `train`
+  int64_t num_labels = 0;             // where labels have no names: how many numbers a row's has
   std::unique_ptr<const data::RowStore> train;
   std::unique_ptr<const data::RowStore> validation;  // null: the held-out share of `train`
   data::Part train_part;
@@ -72,6 +74,11 @@ void check_tokenizer(const RunConfig& config, const Tokenizer& own);
 /// learned.
 void read_first_row(const RunConfig& config, const RunOptions& options, const std::string& file,
                     const data::RowForm& form);
+
+/// How the rows of a file are read to be predicted: without labels.
+[[nodiscard]] data::RowSchema predicted_schema(const RunConfig& config, const RunOptions& options,
+                                               const data::RowForm& form,
+                                               const Tokenizer& tokenizer);
 
 /// The batches of training, a pure function of rows and configuration. `run` must outlive it.
 [[nodiscard]] data::TrainSampler train_sampler(const RunConfig& config, const RunData& run);

@@ -7,6 +7,7 @@
 
 #include "setup/data_notices.h"
 #include "setup/input.h"
+#include "setup/label_warnings.h"
 #include "snug/error.h"
 
 namespace snug::train {
@@ -70,6 +71,7 @@ Json data_json(const std::string& file, const data::TokenCache& cache) {
                {"unlabelled", report.unlabelled},
                {"bad", report.bad},
                {"tokens", report.tokens},
+               {"unknown_tokens", report.unknown_tokens},
                {"max_length", report.max_length}};
   json["bad_examples"] = report.bad_examples;
   json["length_histogram"] = Json::array();
@@ -164,7 +166,7 @@ std::vector<std::string> TextInput::notices(const Model& model) const {
 // Which label an id means is said wherever a file has no names.
 void say_ids(const RunOptions& options, const std::string& file, const data::TokenCache& cache) {
   if (cache.label_source() == data::LabelSource::ids)
-    say(options, label_notices(file, cache.labels(), data::LabelSource::ids, {}));
+    say(options, label_notice(file, cache.labels(), data::LabelSource::ids));
 }
 
 void TextInput::open_training(const RunConfig& config, const RunOptions& options,
@@ -186,9 +188,12 @@ void TextInput::open_training(const RunConfig& config, const RunOptions& options
   int32_t longest = train->max_length();
   run.num_labels = train->width();
   run.labels = train->labels();
-  if (!run.labels.names().empty())
-    say(options, label_notices(config.train_file, run.labels, train->label_source(),
-                               train->report().label_counts));
+  run.label_source = train->label_source();
+  run.label_counts = train->report().label_counts;
+  if (!run.labels.names().empty()) {
+    say(options, label_notice(config.train_file, run.labels, run.label_source));
+    warn(options, label_warnings(config.train_file, run.labels, run.label_counts));
+  }
   run.train = std::move(train);
   if (!config.validation_file.empty()) {
     auto validation = std::make_unique<data::TokenCache>(open_file(
@@ -217,7 +222,8 @@ TrainedRows TextInput::open_rows(const RunConfig& config, const RunOptions& opti
   say_ids(options, file, *cache);
   const auto most = static_cast<int32_t>(config.max_seq_length);
   std::vector<int32_t> buckets = data::bucket_lengths(most, cache->max_length());
-  return {.rows = std::move(cache), .buckets = std::move(buckets)};
+  const int64_t skipped = cache->report().bad;
+  return {.rows = std::move(cache), .buckets = std::move(buckets), .skipped = skipped};
 }
 
 Inspection TextInput::inspect(const InspectRequest& request) const {

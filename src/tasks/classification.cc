@@ -205,7 +205,8 @@ const Task& classification_task() {
       .inputs = std::vector{models::InputKind::text, models::InputKind::image},
       .head = models::Head{.kind = models::HeadKind::row,
                            .problem_type = "single_label_classification"},
-      .keys = std::vector<std::string>{"label_smoothing_factor", "class_weights", "focal_gamma"},
+      .keys = std::vector<std::string>{"label_smoothing_factor", "class_weights", "focal_gamma",
+                                       "label_order", "stratify"},
       .kept = std::vector<std::string>{},
       .least_labels = int64_t{2},
       .rows = data::one_label(),
@@ -221,7 +222,7 @@ const Task& classification_task() {
                                      {.name = "macro_f1", .aliases = {"f1"}},
                                      {.name = "weighted_f1"},
                                      {.name = "matthews", .aliases = {"matthews_correlation"}},
-                                     {.name = "qwk"},
+                                     {.name = "qwk", .takes_order = true},
                                      {.name = kRocAuc}},
       .meter = [](const Context& context, int64_t rows) -> std::unique_ptr<Meter> {
         return std::make_unique<ClassMeter>(context, rows);
@@ -230,7 +231,8 @@ const Task& classification_task() {
           [](const Settings& settings, int64_t labels, int64_t rows) {
             return KeptScores::bytes(labels == 2 ? 1 : labels, rows, settings);
           },
-      .predict = predict};
+      .predict = predict,
+      .predicted = "label"};
   return task;
 }
 

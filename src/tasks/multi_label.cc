@@ -16,14 +16,30 @@
 namespace snug::tasks {
 namespace {
 
+// A list of all labels as transformers' collator has it: 1 where the row has one.
+bool says_places(const data::RowLabel& label) {
+  return label.is_number && !label.has_fraction &&
+         std::all_of(label.items.begin(), label.items.end(),
+                     [](const std::string& item) { return item == "0" || item == "1"; });
+}
+
 void read_row(const data::Row& row, const data::EncodedRow&, const std::string& where,
               std::span<data::ColumnDraft> columns) {
   if (!row.label) return;
   const data::RowLabel& label = *row.label;
   const bool is_empty_list = label.is_list && label.items.empty();
+  if (label.is_list && !is_empty_list && says_places(label)) {
+    data::LabelPlaces places{.count = static_cast<int64_t>(label.items.size()), .taken = {}};
+    for (size_t i = 0; i < label.items.size(); ++i) {
+      if (label.items[i] == "1") places.taken.push_back(static_cast<int32_t>(i));
+    }
+    columns[0].places = std::move(places);
+    return;
+  }
   if (!label.is_list || (label.is_number && !is_empty_list)) {
-    throw Error(ErrorCode::bad_data, where, "the label is no list of texts",
-                R"(write "label": ["a", "b"], or [] for none; lists exist in JSON lines alone)");
+    throw Error(ErrorCode::bad_data, where, "the label is no list of texts, nor of 0 and 1",
+                R"(write "label": ["a", "b"], or [] for none, or 0 or 1 for every label: [1, 0]; )"
+                "lists exist in JSON lines alone");
   }
   std::set<std::string> seen;
   for (const std::string& item : label.items) {
@@ -142,7 +158,7 @@ const Task& multi_label_task() {
       .inputs = std::vector{models::InputKind::text},
       .head =
           models::Head{.kind = models::HeadKind::row, .problem_type = "multi_label_classification"},
-      .keys = std::vector<std::string>{"threshold", "focal_gamma"},
+      .keys = std::vector<std::string>{"threshold", "focal_gamma", "label_order"},
       .kept = std::vector<std::string>{"threshold"},
       .least_labels = int64_t{1},
       .rows = data::RowForm{.name = "lists of labels",
@@ -166,7 +182,8 @@ const Task& multi_label_task() {
       },
       .bytes_of_rows = [](const Settings& settings, int64_t labels,
                           int64_t rows) { return KeptScores::bytes(labels, rows, settings); },
-      .predict = predict};
+      .predict = predict,
+      .predicted = "labels"};
   return task;
 }
 

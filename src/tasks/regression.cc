@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/numbers.h"
 #include "base/utf8.h"
+#include "data/label_number.h"
 #include "ops/fed_names.h"
 #include "ops/loss/loss.h"
 #include "snug/error.h"
@@ -18,15 +18,16 @@ namespace {
 constexpr const char* kSquared = "mse";
 
 float target_of(const std::string& text, const std::string& where) {
-  const std::optional<double> value = number_in<double>(text);
+  const std::optional<double> value = data::spelled_number(text);
   if (!value) {
-    throw Error(ErrorCode::bad_data, where, "the label '" + clip_text(text, 40) + "' is no number",
-                R"(write "label": 0.5 or "label": [0.5, 2], or set task to another)");
-  }
-  if (!std::isfinite(*value)) {
+    const bool is_nothing = data::says_missing(text);
     throw Error(ErrorCode::bad_data, where,
-                "the label '" + clip_text(text, 40) + "' is no finite number",
-                "give a finite number, or none: rows without a label are left out");
+                "the label '" + clip_text(text, 40) + "' is no " +
+                    (is_nothing ? "finite number" : "number"),
+                is_nothing ? "leave the label empty (such rows are left out), or set bad_rows to "
+                             "skip, which leaves them out, too, and counts them"
+                           : R"(write "label": 0.5 or "label": [0.5, 2], set bad_rows to skip, or )"
+                             "set task to another");
   }
   const auto narrow = static_cast<float>(*value);
   if (!std::isfinite(narrow)) {
@@ -225,7 +226,8 @@ const Task& regression_task() {
           [](const Settings&, int64_t labels, int64_t rows) {
             return (kBytesPerValue * labels + kBytesPerRank) * rows;
           },
-      .predict = predict};
+      .predict = predict,
+      .predicted = "values"};
   return task;
 }
 

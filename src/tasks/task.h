@@ -48,6 +48,7 @@ struct Metric {
   std::string name;
   bool is_greater_better = true;
   std::vector<std::string> aliases{};  // as the key metric_for_best_model may call it, too
+  bool takes_order = false;            // the order of the labels' ids decides it
 };
 
 /// One row's share of what is fed.
@@ -98,6 +99,8 @@ struct Task {
   Required<void (*)(const Context&, const data::RowColumns&, std::span<const float> output,
                     Prediction&)>
       predict;
+  /// The field of a prediction that stands for all of it: "label".
+  Required<std::string> predicted;
 };
 
 /// Marks the logits as output; in training declares what is fed and appends the loss.

@@ -238,7 +238,7 @@ const Task& token_classification_task() {
       .inputs = std::vector{models::InputKind::text},
       .head = models::Head{.kind = models::HeadKind::token, .problem_type = ""},
       .keys = std::vector<std::string>{"label_smoothing_factor", "class_weights", "focal_gamma",
-                                       "span_scheme"},
+                                       "span_scheme", "label_order"},
       .kept = std::vector<std::string>{"span_scheme"},
       .least_labels = int64_t{2},
       .rows = data::RowForm{.name = "labels of words",
@@ -263,7 +263,8 @@ const Task& token_classification_task() {
         return std::make_unique<TokenMeter>(context);
       },
       .bytes_of_rows = [](const Settings&, int64_t, int64_t) { return int64_t{0}; },
-      .predict = predict};
+      .predict = predict,
+      .predicted = "labels"};
   return task;
 }
 

@@ -31,33 +31,33 @@ std::optional<ThreadTimes> thread_times(const std::string& root) {
   return sum;
 }
 
-std::string shared_cores_message(const ThreadTimes& times, bool spins) {
+std::optional<Warning> shared_cores_warning(const ThreadTimes& times, bool spins) {
   const double share =
       times.waiting_seconds / std::max(times.running_seconds + times.waiting_seconds, 1e-9);
   if (!(share > 0.2)) return {};
-  std::string text =
-      "warning: other processes use the cores: the threads of this run waited for "
-      "one for " +
-      std::to_string(std::lround(100 * share)) + " % of their time";
-  if (spins) {
-    text +=
-        "\nhint: OpenMP's threads spin while they wait, which makes this many times worse; set "
-        "OMP_WAIT_POLICY=passive in the environment before the process starts, or lower threads";
-  } else {
-    text += "\nhint: lower threads, or stop the other processes";
-  }
-  return text;
+  const std::string cure =
+      spins ? "OpenMP's threads spin while they wait, which makes this many times worse: set "
+              "OMP_WAIT_POLICY=passive in the environment before the process starts, or lower "
+              "threads"
+            : "lower threads, or stop the other processes";
+  return Warning{.code = "shared_cores",
+                 .text =
+                     "other processes use the cores: the threads of this run waited for one "
+                     "for " +
+                     std::to_string(std::lround(100 * share)) + " % of their time (" + cure + ")",
+                 .count = 0,
+                 .share = share};
 }
 
 CoreWatch::CoreWatch() : begin_(thread_times()), start_(std::chrono::steady_clock::now()) {}
 
-std::string CoreWatch::after_update() {
+std::optional<Warning> CoreWatch::after_update() {
   if (!begin_ || std::chrono::steady_clock::now() - start_ < std::chrono::seconds(2)) return {};
   const ThreadTimes begin = *begin_;
   begin_.reset();
   const std::optional<ThreadTimes> now = thread_times();
   if (!now) return {};
-  return shared_cores_message({.running_seconds = now->running_seconds - begin.running_seconds,
+  return shared_cores_warning({.running_seconds = now->running_seconds - begin.running_seconds,
                                .waiting_seconds = now->waiting_seconds - begin.waiting_seconds},
                               openmp_spins());
 }

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "snug/run.h"
+
 namespace snug::train {
 
 /// What all threads of a process did up to now.
@@ -17,16 +19,16 @@ struct ThreadTimes {
 /// Nothing where the system does not count it. Files are read below `root`, for tests.
 [[nodiscard]] std::optional<ThreadTimes> thread_times(const std::string& root = "");
 
-/// The message about a run whose threads waited so long for cores, or empty where that is less than
-/// a fifth of their time. `spins`: OpenMP's threads spin while they wait.
-[[nodiscard]] std::string shared_cores_message(const ThreadTimes& times, bool spins);
+/// About a run whose threads waited so long for cores; nothing where that is less than a fifth of
+/// their time. `spins`: OpenMP's threads spin while they wait.
+[[nodiscard]] std::optional<Warning> shared_cores_warning(const ThreadTimes& times, bool spins);
 
 /// Says it after the first two seconds of updates, or is silent.
 class CoreWatch {
  public:
   CoreWatch();
-  /// Call after an update; not empty at most once.
-  [[nodiscard]] std::string after_update();
+  /// Call after an update; something at most once.
+  [[nodiscard]] std::optional<Warning> after_update();
 
  private:
   std::optional<ThreadTimes> begin_;  // nothing: has looked

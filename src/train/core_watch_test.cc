@@ -29,13 +29,17 @@ TEST(CoreWatch, times_are_summed_over_the_threads) {
 }
 
 TEST(CoreWatch, says_how_long_the_threads_waited_and_what_helps) {
-  EXPECT_EQ(shared_cores_message({.running_seconds = 9, .waiting_seconds = 1}, true), "");
-  EXPECT_EQ(shared_cores_message({}, true), "");
+  EXPECT_FALSE(shared_cores_warning({.running_seconds = 9, .waiting_seconds = 1}, true));
+  EXPECT_FALSE(shared_cores_warning({}, true));
   const ThreadTimes busy{.running_seconds = 1, .waiting_seconds = 3};
-  EXPECT_EQ(shared_cores_message(busy, false),
-            "warning: other processes use the cores: the threads of this run waited for one for "
-            "75 % of their time\nhint: lower threads, or stop the other processes");
-  EXPECT_NE(shared_cores_message(busy, true).find("OMP_WAIT_POLICY=passive"), std::string::npos);
+  const Warning plain = shared_cores_warning(busy, false).value();
+  EXPECT_EQ(plain.text,
+            "other processes use the cores: the threads of this run waited for one for 75 % of "
+            "their time (lower threads, or stop the other processes)");
+  EXPECT_EQ(plain.code, "shared_cores");
+  EXPECT_DOUBLE_EQ(plain.share.value(), 0.75);
+  EXPECT_NE(shared_cores_warning(busy, true)->text.find("OMP_WAIT_POLICY=passive"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -132,6 +132,8 @@ std::vector<double> listed_weights(const std::vector<std::string>& given,
   }
   std::vector<double> weights(labels.size(), -1);
   const bool has_names = given.front().find('=') != std::string::npos;
+  const data::Labels known = data::Labels::from_names(labels);
+  const data::NamedNumbers numbers(labels);
   for (size_t i = 0; i < given.size(); ++i) {
     const size_t equals = given[i].rfind('=');
     if ((equals != std::string::npos) != has_names)
@@ -139,11 +141,11 @@ std::vector<double> listed_weights(const std::vector<std::string>& given,
                      "give numbers alone, or LABEL=NUMBER for each label");
     size_t label = i;
     if (has_names) {
-      const auto found = std::find(labels.begin(), labels.end(), given[i].substr(0, equals));
-      if (found == labels.end())
+      const auto found = data::find_class(known, numbers, given[i].substr(0, equals));
+      if (!found)
         refuse_weights("there is no label '" + given[i].substr(0, equals) + "'",
                        "the labels are " + data::list_labels(labels));
-      label = static_cast<size_t>(found - labels.begin());
+      label = static_cast<size_t>(*found);
     }
     if (weights[label] >= 0) refuse_weights("'" + given[i] + "' is given twice", "give it once");
     weights[label] = weight_of(given[i]);

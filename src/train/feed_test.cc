@@ -150,6 +150,17 @@ TEST(Class_weights, a_list_is_by_id_or_by_name) {
   }
 }
 
+TEST(Class_weights, a_label_may_be_its_number_in_another_spelling_and_is_never_an_id) {
+  const TestRows rows({{{}, {0}}}, false);
+  const FeedContext context{.rows = &rows, .task = &task("classification"), .longest = 1};
+  const auto of = [&](std::vector<std::string> given) {
+    return class_weights_of(with_weights(std::move(given)), context, data::Part::all(1),
+                            {"1.0", "2.0"});
+  };
+  EXPECT_EQ(of({"2=4", "1=3"}), (std::vector<double>{3, 4}));
+  EXPECT_THROW((void)of({"0=4", "1=3"}), Error);
+}
+
 TEST(Class_weights, are_numbers_whatever_the_labels) {
   for (const std::vector<std::string>& good :
        {std::vector<std::string>{}, {"balanced"}, {"1", "2.5"}, {"a=b=2"}})

@@ -51,7 +51,7 @@ class Judge {
     const double value = metrics.find(metric.name).value();
     const double sign = metric.is_greater_better ? 1.0 : -1.0;
     if (!std::isfinite(value)) {
-      say_undefined(metric.name);
+      say_undefined(metric.name, metrics.rows);
       return false;
     }
     const auto is_better_than = [&](const std::optional<double>& other, double threshold) {
@@ -79,13 +79,17 @@ class Judge {
   }
 
  private:
-  void say_undefined(const std::string& metric) {
+  void say_undefined(const std::string& metric, int64_t rows) {
     if (was_undefined_) return;
     was_undefined_ = true;
-    say(*training_.options,
-        "warning: metric_for_best_model " + metric +
-            " is undefined on the rows of this evaluation, which counts neither for best/ nor for "
-            "early_stopping_patience");
+    warn(*training_.options,
+         Warning{.code = "undefined_metric",
+                 .text = "metric_for_best_model " + metric + " is undefined on the " +
+                         std::to_string(rows) +
+                         " rows of this evaluation, which counts neither for best/ nor for "
+                         "early_stopping_patience",
+                 .count = rows,
+                 .share = {}});
   }
 
   [[nodiscard]] std::optional<EvalMetrics> unless_cancelled() const {
@@ -247,7 +251,7 @@ TrainOutcome run_training(Training& training, TrainState state, std::optional<in
     const data::BatchPlan batch = training.sampler->next();
     rows.begin(batch);
     const StepResult result = step(*training.session, rows, writer);
-    say(options, cores.after_update());
+    warn(options, cores.after_update());
     state.take(training.session->counts());
     if (state.loss_scale) state.loss_scale = training.session->loss_scale();
     say_skipped(training, result);

@@ -27,12 +27,13 @@ std::string both_units(int64_t bytes) {
 }
 
 // What other allocators keep of freed memory, and when they give it back, is their own affair.
-std::string allocator_warning() {
+std::optional<Warning> allocator_warning() {
   const std::string allocator = foreign_allocator();
-  if (allocator.empty()) return {};
-  return "warning: the memory allocator of this process is " + allocator +
-         ", not the C library's: it may keep memory that was freed, and the process may then take "
-         "more than the budget";
+  if (allocator.empty()) return std::nullopt;
+  return Warning{.code = "other_allocator",
+                 .text = "the memory allocator of this process is " + allocator +
+                         ", not the C library's: it may keep memory that was freed, and the "
+                         "process may then take more than the budget"};
 }
 
 }  // namespace
@@ -40,7 +41,7 @@ std::string allocator_warning() {
 int64_t checked_budget(const RunConfig& config, const RunOptions& options, AboveLimit consequence,
                        const std::string& root) {
   const int64_t budget = resolve_memory(config.memory, root);
-  if (options.budgets_whole_process) say(options, allocator_warning());
+  if (options.budgets_whole_process) warn(options, allocator_warning());
   if (!options.memory.empty()) return budget;
   std::vector<MemoryLimit> limits = memory_limits(root);
   std::erase_if(limits, [&](const MemoryLimit& limit) { return limit.bytes >= budget; });
@@ -54,10 +55,15 @@ int64_t checked_budget(const RunConfig& config, const RunOptions& options, Above
     const MemoryLimit& limit = limits.front();
     const std::string text = fmt::format("the budget of {} is above the {}, which is {}",
                                          both_units(budget), limit.source, both_units(limit.bytes));
-    if (consequence == AboveLimit::is_said) {
-      say(options, "warning: " + text + ": this plan is for another machine");
-    } else if (limit.excess == Excess::slowed) {
-      say(options, "warning: " + text + ": a run that needs more will nearly stand still");
+    const Warning warning{
+        .code = "budget_above_limit",
+        .text = text + (consequence == AboveLimit::is_said
+                            ? ": this plan is for another machine"
+                            : ": a run that needs more will nearly stand still"),
+        .count = budget - limit.bytes,
+        .share = static_cast<double>(budget - limit.bytes) / static_cast<double>(budget)};
+    if (consequence == AboveLimit::is_said || limit.excess == Excess::slowed) {
+      warn(options, warning);
     } else {
       throw Error(
           ErrorCode::out_of_budget, "memory",
@@ -70,11 +76,13 @@ int64_t checked_budget(const RunConfig& config, const RunOptions& options, Above
   }
   const MemoryLimit left = memory_left(root);
   if (budget > left.bytes + kCountingSlackBytes) {
-    say(options,
-        fmt::format(
-            "warning: other processes leave {} ({}), less than the budget of {}: a run that needs "
-            "more may be killed",
-            format_bytes(left.bytes), left.source, format_bytes(budget)));
+    warn(options,
+         Warning{.code = "memory_taken",
+                 .text = fmt::format("other processes leave {} ({}), less than the budget of {}: a "
+                                     "run that needs more may be killed",
+                                     format_bytes(left.bytes), left.source, format_bytes(budget)),
+                 .count = budget - left.bytes,
+                 .share = static_cast<double>(budget - left.bytes) / static_cast<double>(budget)});
   }
   return budget;
 }

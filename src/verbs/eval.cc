@@ -15,6 +15,7 @@
 #include "setup/other_weights.h"
 #include "setup/read_model.h"
 #include "setup/run_recipe.h"
+#include "setup/skipped_rows.h"
 #include "snug/error.h"
 #include "snug/memory.h"
 #include "train/checkpoint.h"
@@ -79,6 +80,7 @@ struct Trained {
   std::unique_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<const data::RowStore> rows;
   std::vector<int32_t> buckets;
+  std::optional<train::SkippedRows> skipped;  // of a prediction, where there are any
   train::Model model;
   std::optional<Session> session;
 };
@@ -95,7 +97,7 @@ void open_model(RunConfig& config, const RunOptions& options, Trained& trained) 
   trained.tokenizer = train::input_of(trained.model).open_trained(config, options, trained.model);
   const int64_t tokens = trained.tokenizer ? trained.tokenizer->vocab_size() : 0;
   train::fit_model(trained.model, config, {.vocab_size = tokens});
-  if (trained.tokenizer) train::say(options, train::spare_rows_warning(trained.model, tokens));
+  if (trained.tokenizer) train::warn(options, train::spare_rows_warning(trained.model, tokens));
 }
 
 void open_rows(const RunConfig& config, const RunOptions& options, const std::string& file,
@@ -105,6 +107,10 @@ void open_rows(const RunConfig& config, const RunOptions& options, const std::st
                                            file, use, cache_path);
   trained.rows = std::move(rows.rows);
   trained.buckets = std::move(rows.buckets);
+  if (use != data::LabelUse::ignore || rows.skipped == 0) return;
+  trained.skipped.emplace(
+      file, train::predicted_schema(config, options, *trained.model.task->rows, *trained.tokenizer),
+      cache_path + ".skipped");
 }
 
 void open_session(const RunConfig& config, const RunOptions& options, Trained& trained) {
@@ -145,10 +151,10 @@ void open_session(const RunConfig& config, const RunOptions& options, Trained& t
   if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report());
 }
 
-void check_scores(const train::EvaluatedRow& each, const std::string& file) {
-  if (std::ranges::all_of(each.output, [](float x) { return std::isfinite(x); })) return;
+void check_scores(std::span<const float> output, int64_t row, const std::string& file) {
+  if (std::ranges::all_of(output, [](float x) { return std::isfinite(x); })) return;
   throw Error(ErrorCode::numeric, file,
-              "the scores of row " + std::to_string(each.row + 1) + " are not finite",
+              "the scores of row " + std::to_string(row + 1) + " are not finite",
               "train with a lower learning_rate");
 }
 
@@ -192,11 +198,9 @@ EvalMetrics evaluate_model(const RunConfig& given, const RunOptions& options) {
   open_model(config, options, trained);
   open_rows(config, options, file.empty() ? config.train_file : file, data::LabelUse::known,
             work.path() + "/evaluation.tokens", trained);
-  const int64_t rows = trained.rows->rows();
-  const data::Part part = file.empty() ? data::split_rows(rows, config.validation_split,
-                                                          static_cast<uint64_t>(config.seed))
-                                             .validation
-                                       : data::Part::all(rows);
+  const data::Part part =
+      file.empty() ? train::split_of(config, *trained.rows, *trained.model.task->rows).validation
+                   : data::Part::all(trained.rows->rows());
   open_session(config, options, trained);
   EvalMetrics metrics =
       train::evaluate_part(pass_over(trained, part, options, work), trained.model.task_context());
@@ -236,14 +240,28 @@ void predict_rows(const RunConfig& given, const std::function<void(const Predict
   const tasks::Context context = trained.model.task_context();
   const train::EvalPass pass =
       pass_over(trained, data::Part::all(trained.rows->rows()), options, work);
+  int64_t row = 0;
+  const auto give_skipped = [&] {
+    while (trained.skipped) {
+      const std::optional<train::SkippedRows::Row> skipped = trained.skipped->take(row);
+      if (!skipped) return;
+      Prediction none;
+      none.row = row++;
+      none.reason = skipped->reason;
+      none.lacking = *trained.model.task->predicted;
+      sink(none);
+    }
+  };
   train::for_each_text(
       pass, static_cast<int64_t>(context.labels.size()), [&](const train::EvaluatedRow& each) {
-        check_scores(each, file);
+        give_skipped();
+        check_scores(each.output, row, file);
         Prediction prediction;
-        prediction.row = each.row;
+        prediction.row = row++;
         (*trained.model.task->predict)(context, each.columns, each.output, prediction);
         sink(prediction);
       });
+  give_skipped();
   (void)trained.session->measured_arena_bytes();  // throws where a byte was written astray
 }
 

@@ -25,6 +25,8 @@ nlohmann::ordered_json json_of(const EvalMetrics& metrics) {
   return json;
 }
 
+constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+
 const char* text_of(RunStatus status) {
   switch (status) {
     case RunStatus::completed:
@@ -42,6 +44,12 @@ const char* text_of(RunStatus status) {
 std::string to_json(const EvalMetrics& metrics) { return json_of(metrics).dump(2); }
 
 std::string TrainSummary::to_json() const {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Warning& each : warnings) {
+    list.push_back(
+        {{"code", each.code}, {"text", each.text}, {"count", each.count}, {"share", nullptr}});
+    if (each.share) list.back()["share"] = *each.share;
+  }
   const nlohmann::ordered_json json = {{"status", text_of(status)},
                                        {"steps", steps},
                                        {"planned_peak_bytes", planned_peak_bytes},
@@ -51,16 +59,22 @@ std::string TrainSummary::to_json() const {
                                        {"final_metrics", json_of(final_metrics)},
                                        {"weights_sha256", weights_sha256},
                                        {"instruction_set", instruction_set},
-                                       {"seconds", seconds}};
-  return json.dump(2);
+                                       {"seconds", seconds},
+                                       {"warnings", list}};
+  // Names of files and labels need not be UTF-8.
+  return json.dump(2, ' ', false, kReplace);
 }
 
 // Without a tree: with thousands of labels that would be many times the text.
 std::string Prediction::to_json() const {
-  std::string text;
-  const auto begin_field = [&text](const char* name) {
-    text += (text.empty() ? "{\"" : ",\"") + std::string(name) + "\":";
-  };
+  std::string text = "{\"row\":" + std::to_string(row);
+  const auto begin_field = [&text](const std::string& name) { text += ",\"" + name + "\":"; };
+  if (!reason.empty()) {
+    begin_field(lacking);
+    text += "null";
+    begin_field("reason");
+    return text + nlohmann::json(reason).dump(-1, ' ', false, kReplace) + "}";
+  }
   if (!label.empty()) {
     begin_field("label");
     text += nlohmann::json(label).dump();

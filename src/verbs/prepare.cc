@@ -31,12 +31,12 @@ void open_without_data(const RunConfig& config, const RunOptions& options,
                        const std::string& tokenizer_folder, RunSetup& setup) {
   const Input& input = input_of(setup.model);
   setup.lengths = {input.longest(config, setup.model)};
-  say(options, warmup_warning(config, config.max_steps));
+  warn(options, warmup_warning(config, config.max_steps));
   const auto tokenizer = input.open_tokenizer_alone(config, options, setup.model, tokenizer_folder);
   if (tokenizer == nullptr) return;
   const int64_t tokens = tokenizer->vocab_size();
   fit_model(setup.model, config, {.vocab_size = tokens, .pad_token_id = tokenizer->pad_id()});
-  say(options, spare_rows_warning(setup.model, tokens));
+  warn(options, spare_rows_warning(setup.model, tokens));
   say(options, resize_notice(config, setup.model));
 }
 
@@ -61,12 +61,18 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
                            reads_labels
                            ? [&]() -> const tasks::Task& { return task_of_labels(config, options); }
                            : TaskOfLabels());
-  if (!checkpoint.empty()) input_of(setup.model).read_folder(checkpoint, setup.model);
+  if (!checkpoint.empty()) {
+    input_of(setup.model).read_folder(checkpoint, setup.model);
+    keep_label_order(checkpoint, setup.model);
+  }
   fit_model(setup.model, config, {});
   check_before_building(config, options, setup.model);
   // A pattern that matches no weight is refused before the data is read.
-  if (!config.freeze.empty())
-    (void)tensors_of(network_of(setup.model), {.freeze = config.freeze, .lora = setup.model.lora});
+  if (!config.freeze.empty()) {
+    const std::vector<TensorInfo> weights =
+        tensors_of(network_of(setup.model), {.freeze = config.freeze, .lora = setup.model.lora});
+    warn(options, frozen_warnings(setup.model, weights));
+  }
   check_class_weights(config);
   const bool is_resumed = !checkpoint.empty();
   if (!is_resumed) say(options, model_notices(setup.model));
@@ -92,9 +98,9 @@ RunSetup open_setup(const RunConfig& config, const RunOptions& options, const Wo
   const data::TrainSampler sampler = train_sampler(config, *setup.data);
   setup.histogram = sampler.bucket_histogram();
   setup.batches_per_epoch = sampler.batches_per_epoch();
-  if (tokenizer != nullptr) say(options, spare_rows_warning(setup.model, tokenizer->vocab_size()));
+  if (tokenizer != nullptr) warn(options, spare_rows_warning(setup.model, tokenizer->vocab_size()));
   if (tokenizer != nullptr) say(options, resize_notice(config, setup.model));
-  say(options, warmup_warning(config, total_steps(config, setup.batches_per_epoch)));
+  warn(options, warmup_warning(config, total_steps(config, setup.batches_per_epoch)));
   return setup;
 }
 

@@ -65,9 +65,11 @@ int64_t bytes_of_files(const RunConfig& config, const Session& session, const tr
   return bytes;
 }
 
-TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
+TrainSummary train_model(const RunConfig& given, const RunOptions& given_options) {
   const DefaultFloatMode float_mode;
   const auto start = std::chrono::steady_clock::now();
+  std::vector<Warning> warnings;
+  const RunOptions options = train::gathering(given_options, warnings);
   RunConfig config = given;
   config.require({"model", "train_file", "output_dir"});
   (void)train::checked_budget(config, options, train::AboveLimit::is_refused);
@@ -201,7 +203,8 @@ TrainSummary train_model(const RunConfig& given, const RunOptions& options) {
                        .final_metrics = outcome.final_metrics,
                        .weights_sha256 = outcome.weights_sha256,
                        .instruction_set = planned.report.instruction_set,
-                       .seconds = seconds.count()};
+                       .seconds = seconds.count(),
+                       .warnings = std::move(warnings)};
   // Resuming a finished run trains nothing: what was measured while it trained stays.
   const bool has_trained = !trains_nothing || !io::file_exists(folder.file("summary.json"));
   if (summary.status != RunStatus::interrupted && has_trained) {

@@ -111,7 +111,7 @@ class Regression(TaskCase):
         metrics, found = self.whole_way("regression")
         self.assertEqual(list(metrics), ["rows", "loss", "mse", "rmse", "mcrmse", "mae", "pearson", "spearman"])
         wanted = [json.loads(line)["label"] for line in self.valid_file.read_text().splitlines()]
-        self.assertTrue(all(list(row) == ["values"] and len(row["values"]) == 1 for row in found))
+        self.assertTrue(all(list(row) == ["row", "values"] and len(row["values"]) == 1 for row in found))
         squares = [(row["values"][0] - label) ** 2 for row, label in zip(found, wanted)]
         self.assertAlmostEqual(sum(squares) / len(squares), metrics["mse"], places=5)
         self.assertGreater(metrics["pearson"], 0.9)
@@ -202,7 +202,7 @@ class MultiLabel(TaskCase):
         self.assertAlmostEqual(same / len(wanted), metrics["subset_accuracy"])
         self.assertGreater(metrics["micro_f1"], 0.8)
         for row in found:
-            self.assertEqual(list(row), ["labels", "scores"])
+            self.assertEqual(list(row), ["row", "labels", "scores"])
             self.assertEqual(row["labels"], [name for name, score in row["scores"].items() if score >= 0.5])
         all_labels = self.predictions(model=self.folder / "mlp/best", test_file=self.valid_file, memory="1GiB", threshold=0)
         self.assertTrue(all(row["labels"] == ["money", "sport", "weather"] for row in all_labels))

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of a file that cannot be read, and why: a prediction owes each of them a line. They wait
+// in a file, so that memory does not grow with their number, and are found before the run's memory
+// is taken.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "data/rows.h"
+#include "io/file.h"
+
+namespace snug::train {
+
+class SkippedRows {
+ public:
+  struct Row {
+    int64_t number = 0;  // in the file, from 0; good rows count
+    std::string reason;  // "file:line: what"
+  };
+
+  /// Reads the file once. `scratch` is created and has no name from then on.
+  SkippedRows(const std::string& file, const data::RowSchema& schema, const std::string& scratch);
+  /// The next of them where it has this number.
+  [[nodiscard]] std::optional<Row> take(int64_t number);
+
+ private:
+  struct Record {
+    int64_t number = -1;  // -1: there is none
+    int64_t bytes = 0;    // of the reason, which follows
+  };
+  void read_record();
+
+  io::File file_;
+  int64_t written_ = 0;  // bytes
+  int64_t read_ = 0;
+  Record next_;
+};
+
+}  // namespace snug::train
