@@ -185,10 +185,9 @@ int64_t own_bytes(const std::string& root) {
 
 // The soft limit of a line "Max address space   1073741824   unlimited   bytes".
 std::optional<int64_t> process_limit(const std::string& limits, const std::string& name) {
-  std::istringstream lines(limits);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : lines_in(limits)) {
     if (!line.starts_with(name + "  ")) continue;
-    const std::vector<std::string> words = words_of(line.substr(name.size()));
+    const std::vector<std::string_view> words = words_in(line.substr(name.size()));
     int64_t bytes = 0;
     if (words.empty()) return std::nullopt;
     const auto result = std::from_chars(words[0].data(), words[0].data() + words[0].size(), bytes);

@@ -6,12 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <iterator>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "base/interrupted.h"
+#include "base/pieces.h"
 
 namespace snug::io {
 namespace {
@@ -30,10 +29,10 @@ std::string start_of(const std::string& pid) {
   const std::string text = read_all_if_any("/proc/" + pid + "/stat", kMaxBytes);
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return {};
-  std::istringstream words(text.substr(name_end + 1));
-  const std::vector<std::string> fields(std::istream_iterator<std::string>(words), {});
+  const std::vector<std::string_view> fields =
+      words_in(std::string_view(text).substr(name_end + 1));
   if (fields.size() <= kStart || fields[0] == "Z" || fields[0] == "X") return {};
-  return fields[kStart];
+  return std::string(fields[kStart]);
 }
 
 // A process, wherever it runs: one line of the file.
@@ -69,10 +68,10 @@ Identity own_identity() {
 
 // Of a file that is not ours, or was cut off, some fields are empty.
 Identity parse(const std::string& text) {
-  Identity found;
-  std::istringstream fields(text);
-  fields >> found.pid >> found.start >> found.boot >> found.names >> found.host;
-  return found;
+  const std::vector<std::string_view> fields = words_in(text);
+  const auto field = [&](size_t i) { return std::string(i < fields.size() ? fields[i] : ""); };
+  return {
+      .pid = field(0), .start = field(1), .boot = field(2), .names = field(3), .host = field(4)};
 }
 
 bool is_gone(const Identity& owner, const Identity& own) {

@@ -84,8 +84,8 @@ Feeder::Feeder(const train::Engine& engine, const NetworkFacts& facts, int64_t s
   for (const auto& [name, entry] : engine.plan().residents.entries()) {
     if (name == kRandomKey) random_keys_.push_back({name, seed});
     if (!name.starts_with(kOwnKeyPrefix)) continue;
-    const int64_t number = std::stoll(name.substr(std::strlen(kOwnKeyPrefix)));
-    random_keys_.push_back({name, seed_of_key(seed, number)});
+    const auto number = number_in<int64_t>(name.substr(std::strlen(kOwnKeyPrefix)));
+    random_keys_.push_back({name, seed_of_key(seed, number.value())});
   }
   totals_.reserve(facts.means.size());
   slots_.reserve(facts.inputs.size());
