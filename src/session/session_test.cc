@@ -442,7 +442,7 @@ TEST(Session, a_network_that_contradicts_itself_is_refused_by_name) {
   EXPECT_NE(refused([&](NetworkBuilder& b) {
               const Tensor h = linear(b, "in", x(b), 2);
               b.minimize(b.weighted_mean(linear(b, "in", h, 2)));
-            }).find("taken"),
+            }).find("a weight cannot be called 'in.weight': a weight is"),
             std::string::npos);
   EXPECT_NE(refused([&](NetworkBuilder& b) {
               Tensor h = x(b);

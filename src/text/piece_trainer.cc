@@ -51,13 +51,14 @@ class WordLines : public sentencepiece::SentenceIterator {
 
 using Settings = std::unordered_map<std::string, std::string>;
 
+// The library reads numbers by the locale that the host has set: whole ones are the same in all.
 Settings settings_of(const std::string& model_type, int64_t pieces, const std::string& longest) {
   return {
       {"model_type", model_type},
       {"input_format", "tsv"},
       {"vocab_size", std::to_string(kUnknownPieces + pieces)},
       {"hard_vocab_limit", "false"},
-      {"character_coverage", "1.0"},
+      {"character_coverage", "1"},
       {"normalization_rule_name", "identity"},
       {"add_dummy_prefix", "false"},
       {"remove_extra_whitespaces", "false"},

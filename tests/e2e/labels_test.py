@@ -454,8 +454,8 @@ class Weights(FolderCase):
         def renamed(tensors):
             for name in list(tensors):
                 if name != "__metadata__":
-                    tensors["module." + name] = tensors.pop(name)
-        self.refused("37 missing: bert.embeddings.word_embeddings.weight", "41 that the model does not have: module.bert",
+                    tensors["net." + name] = tensors.pop(name)
+        self.refused("37 missing: bert.embeddings.word_embeddings.weight", "41 that the model does not have: net.bert", "every name in the file begins with 'net.'",
                      **edited("prefix", lambda tensors: (renamed(tensors))))
 
         def without_bias(tensors):

@@ -265,7 +265,7 @@ class TokenClassification(TaskCase):
 
     def test_whole_way(self):
         metrics, found = self.whole_way("token_classification", models=self.models, metric_for_best_model="f1", max_seq_length=20)
-        self.assertEqual(list(metrics), ["rows", "loss", "precision", "recall", "f1", "accuracy", "classes"])
+        self.assertEqual(list(metrics), ["rows", "loss", "precision", "recall", "f1", "accuracy", "span_scheme", "classes"])
         rows = [json.loads(line) for line in self.valid_file.read_text().splitlines()]
         pairs = [pair for row, predicted in zip(rows, found) for pair in zip(row["label"], predicted["labels"], strict=True)]
         self.assertTrue(any(label is None for _, label in pairs), "no word was cut off")
@@ -307,7 +307,7 @@ class TokenClassification(TaskCase):
         metrics = self.summary(out)["final_metrics"]
         self.assertEqual([metrics[name] for name in ("precision", "recall", "f1")], [None, None, None])
         self.assertGreaterEqual(metrics["accuracy"], 0)
-        self.refused("[span_scheme] the label 'VERB' is not of IOB1", "leave span_scheme away", model="bert-tiny", hidden_sizes=None,
+        self.refused("[span_scheme] the label 'NOUN' is not of IOB1", "leave span_scheme away", model="bert-tiny", hidden_sizes=None,
                      validation_file=None, span_scheme="IOB1")
 
     def test_what_is_refused(self):
