@@ -2,6 +2,7 @@
 // What a caller's network says of itself while it is built, beside its graph.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -51,6 +52,10 @@ struct NetworkFacts {
   std::set<std::string> lengths;  // names of those that it asks for
   /// Where shorter rows take less memory: the shortest that it can be built for.
   Lengths shortest = {};
+  /// What its programs for the longest rows compute with (op_digests), where its rows are
+  /// independent: the same for every number of rows. Empty: it was not looked at.
+  Lengths longest = {};
+  std::vector<uint64_t> training_ops, evaluation_ops;
   /// What is trained for the task, and stays trainable when the rest is frozen; empty: nothing is
   /// told apart.
   std::function<bool(const std::string& parameter)> is_head = {};
@@ -100,6 +105,8 @@ struct RowProbe {
   bool has_gradients = false;  // of its callers' ops
   DrawNumbering draws = DrawNumbering::operands;
 };
+/// Of every node what it is and computes with: its op and its attributes, but shapes.
+[[nodiscard]] std::vector<uint64_t> op_digests(const Graph& graph);
 /// Why the rows of one of these values depend on each other: the first op that couples them; empty
 /// where none does. Inputs are told by name.
 [[nodiscard]] std::string row_coupling(const RowProbe& probe, const std::vector<ValueId>& values);

@@ -273,6 +273,9 @@ NetworkFacts find_facts(const Probing& its, const std::vector<Lengths>& lengths)
   }
   check_lengths(its, lengths, {probed, evaluated}, facts);
   facts.shortest = shortest;
+  facts.longest = longest;
+  if (facts.coupling.empty()) facts.training_ops = op_digests(probed);
+  if (facts.eval_coupling.empty()) facts.evaluation_ops = op_digests(evaluated);
   return facts;
 }
 
@@ -306,6 +309,24 @@ void check_same(const Network& network, const NetworkFacts& known, const Network
 
 }  // namespace
 
+// Programs for other numbers of rows than those that were looked at: `rows() > 2 ? 1 : 2` heads.
+// One that has other ops is found where splits are compared.
+static void check_ops(const Network& network, const NetworkFacts& known,
+                      const BuildRequest& request, const Graph& graph) {
+  const std::vector<uint64_t>& wanted =
+      request.training ? known.training_ops : known.evaluation_ops;
+  if (request.lengths != known.longest || wanted.size() != graph.nodes.size()) return;
+  const std::vector<uint64_t> found = op_digests(graph);
+  const auto [at, other] = std::mismatch(found.begin(), found.end(), wanted.begin());
+  if (at == found.end()) return;
+  const auto node = static_cast<NodeId>(at - found.begin());
+  fail(network,
+       "it computes with the number of its rows: for " + std::to_string(request.rows) + " rows " +
+           describe(graph, node) + " is another op, or has other attributes than for " +
+           std::to_string(kProbedRows),
+       "let nothing but shapes depend on rows(), or say why with couples_rows()");
+}
+
 DescribedNetwork describe_network(const Network& network, const std::vector<Lengths>& lengths,
                                   DrawNumbering draws) {
   if (network.name().empty())
@@ -327,8 +348,10 @@ DescribedNetwork describe_network(const Network& network, const std::vector<Leng
             NetworkFacts found;
             const ValueId loss = build_network(*shared, graph, request, found);
             check_same(*shared, *known, found, request.training);
-            if (shared->facts() == nullptr && draws == DrawNumbering::operands)
+            if (shared->facts() == nullptr && draws == DrawNumbering::operands) {
               draw_once_for_all_rows(*shared, *ops, request, graph);
+              check_ops(*shared, *known, request, graph.graph());
+            }
             return loss;
           },
       .init_rule = [known](const std::string& weight,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Follows the rows of a batch from the inputs through the ops (OpDef::row_flow).
 #include <algorithm>
+#include <functional>
 #include <variant>
 
 #include "base/id_vector.h"
@@ -161,6 +162,20 @@ bool keeps_rows_apart(const RowProbe& probe, const Node& of_network, const Flow&
 }
 
 }  // namespace
+
+std::vector<uint64_t> op_digests(const Graph& graph) {
+  std::vector<uint64_t> digests;
+  digests.reserve(graph.nodes.size());
+  const std::hash<std::string> hash;
+  for (const Node& node : graph.nodes) {
+    std::string text = *node.op->name;
+    for (const auto& [name, value] : node.attrs.items()) {
+      if (!is_shape(node, name)) text += " " + name + "=" + to_string(value);
+    }
+    digests.push_back(hash(text));
+  }
+  return digests;
+}
 
 std::string row_coupling(const RowProbe& probe, const std::vector<ValueId>& values) {
   const Graph& graph = probe.graph;

@@ -67,6 +67,25 @@ TEST(OwnNetwork, what_couples_rows_in_evaluation_alone_is_not_split) {
             Session(network, options_of()).evaluate(Data().rows()).loss);
 }
 
+TEST(OwnNetwork, attributes_that_only_few_rows_change_are_found_when_those_are_built) {
+  // No number of rows that is looked at first is below 3.
+  const Network network("heads", [](NetworkBuilder& b) {
+    const Tensor x = reshape(linear(b, "l", b.input("x", {kWidth}), 8), {b.rows(), 2, 4});
+    const Tensor y = attention(x, x, x, {}, {.heads = b.rows() > 2 ? 1 : 2});
+    b.minimize(b.weighted_mean(y * y));
+  });
+  SessionOptions options = options_of();
+  for (const int64_t micro_batch : {0, 2}) {
+    options.micro_batch_size = micro_batch;
+    const std::string text =
+        refusal([&] { (void)plan_network(network, options); }, ErrorCode::invalid_graph);
+    EXPECT_NE(text.find("it computes with the number of its rows: for "), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("attention is another op, or has other attributes"), std::string::npos)
+        << text;
+  }
+}
+
 Network normalised(const Shape& row) {
   return {"normalised", [row](NetworkBuilder& b) {
             Tensor x = linear(b, "l", b.input("x", {kWidth}), 8);
