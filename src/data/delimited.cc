@@ -164,7 +164,7 @@ class DelimitedReader final : public RowReader {
       row.label = RowLabel{.items = {std::string(record_.field(label_))}};
     row.quotes = Quotes::none;
     for (const size_t column : {text_, pair_, label_}) {
-      if (delimiter_ != ',' && column != kNoColumn)
+      if (!delimiter_.has_quotes && column != kNoColumn)
         row.quotes = std::max(row.quotes, quotes_of(record_.field(column)));
     }
     if (weight_ != kNoColumn)

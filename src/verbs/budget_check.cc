@@ -33,7 +33,8 @@ std::optional<Warning> allocator_warning() {
   return Warning{.code = "other_allocator",
                  .text = "the memory allocator of this process is " + allocator +
                          ", not the C library's: it may keep memory that was freed, and the "
-                         "process may then take more than the budget"};
+                         "process may then take more than the budget",
+                 .share = std::nullopt};
 }
 
 }  // namespace
