@@ -218,7 +218,7 @@ int run(const std::vector<std::string>& words) {
   train::Model model = train::read_model(config);
   train::fit_model(model, config, {});
   const int threads = available_threads();
-  const std::filesystem::path file = std::filesystem::absolute(profile);
+  const std::filesystem::path file = profile.empty() ? "" : std::filesystem::absolute(profile);
   const auto backend = make_cpu_backend(
       {.threads = threads,
        .profile = profile.empty()

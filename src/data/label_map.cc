@@ -257,6 +257,7 @@ LabelLookup::LabelLookup(const Labels& model)
 
 std::optional<LabelLookup::Found> LabelLookup::look(std::string_view label,
                                                     const std::string& where) const {
+  if (model_->is_repeated(label)) throw ambiguous_label(where, label, *model_);
   if (const auto id = find_class(*model_, numbers_, label))
     return Found{.id = *id, .source = LabelSource::names};
   const std::optional<int64_t> id = takes_ids_ ? plain_number(label) : std::nullopt;

@@ -257,7 +257,7 @@ TEST(Draws, a_weight_may_be_shared_before_it_is_had) {
     b.minimize(b.weighted_mean(y));
   });
   EXPECT_NE(refusal([&] { (void)plan_network(twice, options_of(4)); }, ErrorCode::invalid_graph)
-                .find("'w' is empty or taken"),
+                .find("cannot be called 'w'"),
             std::string::npos);
   const Network unowned("unowned", [](NetworkBuilder& b) {
     const Tensor x = b.input("x", {kWidth});

@@ -129,6 +129,7 @@ void Session::Impl::initialize(const std::string& weight, const ResidentLayout::
 
 size_t Session::Impl::bucket_of(const Lengths& length) const {
   const Lengths& longest = planned->plan.eval.back().length;
+  if (longest.holds(length)) return engine->bucket_of(length);
   const auto names = longest.by_name();
   for (const auto& [name, size] : length.by_name()) {
     if (size == 0 || names.count(name) != 0) continue;
@@ -141,12 +142,10 @@ size_t Session::Impl::bucket_of(const Lengths& length) const {
                                 : "give the rows their lengths by the names of "
                                   "SessionOptions::lengths");
   }
-  if (!longest.holds(length))
-    throw Error(
-        ErrorCode::bad_data, "rows",
-        "rows of length " + to_string(length) + ", the longest program takes " + to_string(longest),
-        "shorten them, or add a length to SessionOptions::lengths");
-  return engine->bucket_of(length);
+  throw Error(
+      ErrorCode::bad_data, "rows",
+      "rows of length " + to_string(length) + ", the longest program takes " + to_string(longest),
+      "shorten them, or add a length to SessionOptions::lengths");
 }
 
 Evaluation Session::Impl::run_eval(const RowSource& rows, const OutputSink& sink,
