@@ -19,12 +19,10 @@ constexpr int64_t kGrain = 16;  // channels come in whole vectors of every instr
 constexpr int64_t kSliceFloats = 1 << 20;
 // Tiles whose rows and sums a thread keeps in its second cache.
 constexpr int64_t kTilesAtOnce = 24;
-// Of the gradient of weights, whose rows all threads share: as many floats, and so many tiles.
-constexpr int64_t kSharedFloats = 1 << 19;
-constexpr int64_t kLeastShared = 48;
-constexpr int64_t kMostShared = 240;
-// Rows that are read a column at a time do not all fall on the same lines of the first cache.
-constexpr int64_t kRowPadding = 16;
+// Of the gradient of weights: rows of a share that stay in the second cache, and so many tiles.
+constexpr int64_t kShareFloats = 1 << 17;
+constexpr int64_t kLeastOfShare = 48;
+constexpr int64_t kMostOfShare = 240;
 
 // The gradient by the input is a convolution of dy with filters turned about.
 WinogradShape shape_of(const Convolution& c) {
@@ -123,9 +121,9 @@ class WinogradConvolution final : public Kernel {
   WinogradLoops loops_;
 };
 
-// Of dw. All threads transform some tiles, then each adds their products to sums of its own, so
-// that every sum goes through the tiles in order. Scratch is [sums of a slice | zeros | rows of x |
-// rows of dy].
+// Of dw. A thread transforms what it multiplies: its share is a row of the 4 x 4 and some columns,
+// of which every sum goes through the tiles in order. Scratch is [sums of a slice | zeros | rows of
+// each part].
 class WinogradGradWeight final : public Kernel {
  public:
   WinogradGradWeight(const Convolution& convolution, int threads)
@@ -134,28 +132,38 @@ class WinogradGradWeight final : public Kernel {
         threads_(threads),
         width_(panel_columns()),
         columns_(slice_columns(shape_)),
-        at_once_(std::min(shape_.tiles(), tiles_at_once())),
         loops_(winograd_loops()) {}
 
   [[nodiscard]] int64_t scratch_bytes() const {
-    return (rows_at() + at_once_ * tile_floats()) * static_cast<int64_t>(sizeof(float));
+    const int parts = parallel_parts(threads_, 4 * column_parts(columns_), 1);
+    return (rows_at() + parts * part_floats()) * static_cast<int64_t>(sizeof(float));
   }
 
   [[nodiscard]] ErrorCode run(const Launch& launch) const noexcept override {
     const auto t = tensors_of<float>(convolution_, launch);
     auto* const scratch = reinterpret_cast<float*>(launch.scratch);
-    const float* const zeros = scratch + slice_floats(shape_);
-    std::fill_n(scratch + slice_floats(shape_), zero_count(), 0.0F);
-    const WinogradRows src = rows(scratch + rows_at(), shape_.src_channels);
-    WinogradSums sums{.src = src,
-                      .dst = rows(src.data + kWinogradPlanes * src.plane, columns_),
+    float* const zeros = scratch + slice_floats(shape_);
+    std::fill_n(zeros, zero_count(), 0.0F);
+    WinogradSums sums{.x = t.x,
+                      .dy = t.y,
+                      .zeros = zeros,
                       .k = shape_.src_channels,
                       .columns = {},
                       .sums = scratch};
     for (int64_t first = 0; first < shape_.dst_channels; first += columns_) {
       sums.columns = {first, std::min(first + columns_, shape_.dst_channels)};
-      add_tiles(t, zeros, sums);
-      parallel_for(threads_, panels_of(sums), 1, [&](int64_t begin, int64_t end) {
+      const int64_t count = sums.columns.end - first;
+      const int64_t cuts = column_parts(count);
+      parallel_parts_for(threads_, 4 * cuts, 1, [&](int part, int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          loops_.add_products(shape_, sums,
+                              {.row = i / cuts,
+                               .columns = part_of(count, width_, i % cuts, cuts),
+                               .tiles_at_once = tiles_at_once(),
+                               .rows = scratch + rows_at() + part * part_floats()});
+        }
+      });
+      parallel_for(threads_, count / width_, 1, [&](int64_t begin, int64_t end) {
         loops_.fold_filters(sums, {begin, end}, t.out);
       });
     }
@@ -163,49 +171,31 @@ class WinogradGradWeight final : public Kernel {
   }
 
  private:
-  void add_tiles(const ConvolutionTensors<float>& t, const float* zeros, WinogradSums& sums) const {
-    const int64_t tiles = shape_.tiles();
-    for (int64_t first = 0; first < tiles; first += at_once_) {
-      sums.is_first = first == 0;
-      sums.tiles = std::min(at_once_, tiles - first);
-      parallel_for(threads_, sums.tiles, 1, [&](int64_t begin, int64_t end) {
-        const Range mine{first + begin, first + end};
-        loops_.transform_src(shape_, mine, t.x, zeros, from(sums.src, begin));
-        loops_.transform_dst(shape_, mine, sums.columns, t.y, zeros, from(sums.dst, begin));
-      });
-      parallel_for(threads_, kWinogradPlanes * panels_of(sums), 1, [&](int64_t begin, int64_t end) {
-        loops_.add_products(sums, {begin, end});
-      });
-    }
-  }
-
-  static int64_t row_of(int64_t channels) { return channels + kRowPadding; }
-  [[nodiscard]] int64_t panels_of(const WinogradSums& sums) const {
-    return (sums.columns.end - sums.columns.begin) / width_;
+  // So few that all threads have as many shares of a slice, or one for each panel.
+  [[nodiscard]] int64_t column_parts(int64_t columns) const {
+    const int64_t panels = columns / width_;
+    int64_t parts = 1;
+    while (parts < panels && 4 * parts % threads_ != 0) ++parts;
+    return parts;
   }
   [[nodiscard]] int64_t tile_floats() const {
-    return kWinogradPlanes * (row_of(shape_.src_channels) + row_of(columns_));
+    return winograd_share_floats(shape_.src_channels, columns_);
   }
   [[nodiscard]] int64_t tiles_at_once() const {
-    return std::clamp(kSharedFloats / tile_floats(), kLeastShared, kMostShared);
+    return std::min(shape_.tiles(),
+                    std::clamp(kShareFloats / tile_floats(), kLeastOfShare, kMostOfShare));
   }
+  [[nodiscard]] int64_t part_floats() const { return tiles_at_once() * tile_floats(); }
   [[nodiscard]] int64_t zero_count() const {
     return std::max(shape_.src_channels, shape_.dst_channels);
   }
   [[nodiscard]] int64_t rows_at() const { return slice_floats(shape_) + zero_count(); }
-  [[nodiscard]] WinogradRows rows(float* data, int64_t channels) const {
-    return {data, row_of(channels), at_once_ * row_of(channels)};
-  }
-  static WinogradRows from(const WinogradRows& rows, int64_t tile) {
-    return {rows.data + tile * rows.row, rows.row, rows.plane};
-  }
 
   Convolution convolution_;
   WinogradShape shape_;
   int threads_;
   int64_t width_;
   int64_t columns_;  // of a slice
-  int64_t at_once_;  // tiles
   WinogradLoops loops_;
 };
 

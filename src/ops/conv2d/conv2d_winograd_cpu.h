@@ -45,13 +45,6 @@ struct WinogradFilters {
   bool is_adjoint = false;  // K is O, N is C, and taps are in the opposite order
 };
 
-/// Transformed tiles: the row of tile t in plane p begins at data + p * plane + t * row.
-struct WinogradRows {
-  float* data = nullptr;
-  int64_t row = 0;
-  int64_t plane = 0;
-};
-
 struct WinogradForward {
   const float* src = nullptr;
   Range columns;                   // of a slice: whole panels
@@ -63,16 +56,29 @@ struct WinogradForward {
   float* dst = nullptr;
 };
 
-/// Sums (16, panels of a slice, K, W) of products of rows of K and of the slice.
+/// Sums (16, panels of a slice, K, W) of products of rows of K and of the slice. Rows and sums of
+/// four planes, which are one row of the 4 x 4, are a thread's own.
 struct WinogradSums {
-  WinogradRows src;
-  WinogradRows dst;
-  int64_t tiles = 0;
+  const float* x = nullptr;
+  const float* dy = nullptr;
+  const float* zeros = nullptr;
   int64_t k = 0;
-  Range columns;          // of the slice
-  bool is_first = false;  // else the products are added
+  Range columns;  // of the slice
   float* sums = nullptr;
 };
+struct WinogradShare {
+  int64_t row = 0;  // of the 4 x 4
+  Range columns;    // of the slice, counted from its first: whole panels
+  int64_t tiles_at_once = 0;
+  float* rows = nullptr;  // 4 x tiles_at_once x (K + columns, each padded)
+};
+
+/// Floats of a share's rows for a tile. Padding keeps elements of a column off the same lines of
+/// the first cache.
+constexpr int64_t kWinogradRowPadding = 16;
+[[nodiscard]] constexpr int64_t winograd_share_floats(int64_t k, int64_t columns) {
+  return 4 * (k + columns + 2 * kWinogradRowPadding);
+}
 
 struct WinogradLoops {
   /// Panels [which.begin, which.end) of all, one behind the other.
@@ -80,14 +86,9 @@ struct WinogradLoops {
                             float* panels);
   /// Columns of a slice of dst, at the tiles of a range.
   void (*multiply)(const WinogradShape& shape, const Range& tiles, const WinogradForward& launch);
-  /// B^T d B of the tiles of a range; the first of them is the first row.
-  void (*transform_src)(const WinogradShape& shape, const Range& tiles, const float* src,
-                        const float* zeros, const WinogradRows& rows);
-  /// A dY A^T of them, of the columns of a slice.
-  void (*transform_dst)(const WinogradShape& shape, const Range& tiles, const Range& columns,
-                        const float* dst, const float* zeros, const WinogradRows& rows);
-  /// Cells [which.begin, which.end) of 16 x panels of the slice.
-  void (*add_products)(const WinogradSums& sums, const Range& which);
+  /// The sums of a share over all tiles.
+  void (*add_products)(const WinogradShape& shape, const WinogradSums& sums,
+                       const WinogradShare& share);
   /// G^T s G of panels [which.begin, which.end) of the slice, into filters (O, C, 3, 3).
   void (*fold_filters)(const WinogradSums& sums, const Range& which, float* w);
 };

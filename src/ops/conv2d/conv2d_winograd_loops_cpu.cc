@@ -80,10 +80,12 @@ HWY_INLINE void find_pixels(const float* image, int64_t height, int64_t width, i
   }
 }
 
+// B^T d B of the tiles of a range, as rows (16, tiles, K).
 void transform_src(const WinogradShape& shape, const Range& tiles, const float* src,
-                   const float* zeros, const WinogradRows& rows) {
+                   const float* zeros, float* rows) {
   const F32 d;
   const int64_t channels = shape.src_channels;
+  const int64_t plane = (tiles.end - tiles.begin) * channels;
   for (int64_t t = tiles.begin; t < tiles.end; ++t) {
     const TilePlace place(shape, t);
     const float* at[kWinogradPlanes];
@@ -91,7 +93,7 @@ void transform_src(const WinogradShape& shape, const Range& tiles, const float* 
                        shape.src_height, shape.src_width, channels,
                        place.row - shape.padding_height, place.column - shape.padding_width, zeros,
                        at);
-    float* const to = rows.data + (t - tiles.begin) * rows.row;
+    float* const to = rows + (t - tiles.begin) * channels;
     for (int64_t c = 0; c < channels; c += lanes_f32()) {
       V32 half[kWinogradPlanes];
       for (int64_t j = 0; j < kSide; ++j) {
@@ -103,33 +105,64 @@ void transform_src(const WinogradShape& shape, const Range& tiles, const float* 
         const V32* const line = half + i * kSide;
         V32 out[kSide];
         by_b(line[0], line[1], line[2], line[3], out, 1);
-        for (int64_t j = 0; j < kSide; ++j)
-          hn::StoreU(out[j], d, to + (i * kSide + j) * rows.plane + c);
+        for (int64_t j = 0; j < kSide; ++j) hn::StoreU(out[j], d, to + (i * kSide + j) * plane + c);
       }
     }
   }
 }
 
-void transform_dst(const WinogradShape& shape, const Range& tiles, const Range& columns,
-                   const float* dst, const float* zeros, const WinogradRows& rows) {
+// Row `row` of B^T d B of the tiles of a range: four planes of rows that are K and padding long.
+void transform_row_of_src(const WinogradShape& shape, const Range& tiles, const float* src,
+                          const float* zeros, int64_t row, float* to, int64_t plane) {
+  const F32 d;
+  const int64_t channels = shape.src_channels;
+  // Of the four lines of pixels, the two that the row of B^T has: first - second, or their sum.
+  const int64_t first = row == 0 ? 0 : row == 2 ? 2 : 1;
+  const int64_t second = row == 3 ? 3 : row == 2 ? 1 : 2;
+  for (int64_t t = tiles.begin; t < tiles.end; ++t, to += channels + kWinogradRowPadding) {
+    const TilePlace place(shape, t);
+    const float* at[kWinogradPlanes];
+    find_pixels<kSide>(src + place.image * shape.src_height * shape.src_width * channels,
+                       shape.src_height, shape.src_width, channels,
+                       place.row - shape.padding_height, place.column - shape.padding_width, zeros,
+                       at);
+    for (int64_t c = 0; c < channels; c += lanes_f32()) {
+      V32 line[kSide];
+      for (int64_t j = 0; j < kSide; ++j) {
+        const V32 a = hn::LoadU(d, at[first * kSide + j] + c);
+        const V32 b = hn::LoadU(d, at[second * kSide + j] + c);
+        line[j] = row == 1 ? hn::Add(a, b) : hn::Sub(a, b);
+      }
+      V32 out[kSide];
+      by_b(line[0], line[1], line[2], line[3], out, 1);
+      for (int64_t j = 0; j < kSide; ++j) hn::StoreU(out[j], d, to + j * plane + c);
+    }
+  }
+}
+
+// Row `row` of A dY A^T, of some columns.
+void transform_row_of_dst(const WinogradShape& shape, const Range& tiles, const Range& columns,
+                          const float* dst, const float* zeros, int64_t row, float* to,
+                          int64_t plane) {
   const F32 d;
   const int64_t channels = shape.dst_channels;
-  for (int64_t t = tiles.begin; t < tiles.end; ++t) {
+  const int64_t count = columns.end - columns.begin;
+  for (int64_t t = tiles.begin; t < tiles.end; ++t, to += count + kWinogradRowPadding) {
     const TilePlace place(shape, t);
     const float* at[4];
     find_pixels<2>(dst + place.image * shape.dst_height * shape.dst_width * channels,
                    shape.dst_height, shape.dst_width, channels, place.row, place.column, zeros, at);
-    float* const to = rows.data + (t - tiles.begin) * rows.row;
-    for (int64_t c = columns.begin; c < columns.end; c += lanes_f32()) {
-      V32 half[2 * kSide];
-      for (int64_t j = 0; j < 2; ++j)
-        by_a(hn::LoadU(d, at[j] + c), hn::LoadU(d, at[2 + j] + c), half + j, 2);
-      for (int64_t i = 0; i < kSide; ++i) {
-        V32 out[kSide];
-        by_a(half[2 * i], half[2 * i + 1], out, 1);
-        for (int64_t j = 0; j < kSide; ++j)
-          hn::StoreU(out[j], d, to + (i * kSide + j) * rows.plane + c - columns.begin);
+    for (int64_t c = 0; c < count; c += lanes_f32()) {
+      V32 line[2];
+      for (int64_t j = 0; j < 2; ++j) {
+        V32 column[kSide];
+        by_a(hn::LoadU(d, at[j] + columns.begin + c), hn::LoadU(d, at[2 + j] + columns.begin + c),
+             column, 1);
+        line[j] = column[row];
       }
+      V32 out[kSide];
+      by_a(line[0], line[1], out, 1);
+      for (int64_t j = 0; j < kSide; ++j) hn::StoreU(out[j], d, to + j * plane + c);
     }
   }
 }
@@ -176,7 +209,7 @@ void multiply(const WinogradShape& shape, const Range& tiles, const WinogradForw
   const int64_t width = panel_width();
   const int64_t count = tiles.end - tiles.begin;
   const int64_t k = shape.src_channels;
-  transform_src(shape, tiles, launch.src, launch.zeros, {launch.rows, k, count * k});
+  transform_src(shape, tiles, launch.src, launch.zeros, launch.rows);
   TileArgs tile{.k = k, .a_row = k, .b_stride = width, .c_stride = width};
   for (int64_t column = launch.columns.begin; column < launch.columns.end; column += width) {
     const float* const panel =
@@ -194,18 +227,33 @@ void multiply(const WinogradShape& shape, const Range& tiles, const WinogradForw
   }
 }
 
-void add_products(const WinogradSums& s, const Range& which) {
+void add_products(const WinogradShape& shape, const WinogradSums& s, const WinogradShare& share) {
   const int64_t width = panel_width();
+  const int64_t tiles = shape.tiles();
   const int64_t panels = (s.columns.end - s.columns.begin) / width;
-  TileArgs tile{.k = s.tiles, .a_step = s.src.row, .b_stride = s.dst.row, .c_stride = width};
-  for (int64_t i = which.begin; i < which.end; ++i) {
-    const int64_t p = i / panels;
-    tile.b = s.dst.data + p * s.dst.plane + i % panels * width;
-    for (int64_t c = 0; c < s.k; c += kTileRows) {
-      const int64_t rows = HWY_MIN(kTileRows, s.k - c);
-      tile.a = s.src.data + p * s.src.plane + c;
-      tile.c = s.sums + (i * s.k + c) * width;
-      find_tile(rows, 2, !s.is_first, true, false)(tile);
+  const int64_t src_row = s.k + kWinogradRowPadding;
+  const int64_t dst_row = share.columns.end - share.columns.begin + kWinogradRowPadding;
+  const int64_t src_plane = share.tiles_at_once * src_row;
+  const int64_t dst_plane = share.tiles_at_once * dst_row;
+  float* const src = share.rows;
+  float* const dst = src + kSide * src_plane;
+  const Range columns{s.columns.begin + share.columns.begin, s.columns.begin + share.columns.end};
+  for (int64_t first = 0; first < tiles; first += share.tiles_at_once) {
+    const Range some{first, HWY_MIN(first + share.tiles_at_once, tiles)};
+    transform_row_of_src(shape, some, s.x, s.zeros, share.row, src, src_plane);
+    transform_row_of_dst(shape, some, columns, s.dy, s.zeros, share.row, dst, dst_plane);
+    TileArgs tile{
+        .k = some.end - some.begin, .a_step = src_row, .b_stride = dst_row, .c_stride = width};
+    for (int64_t j = 0; j < kSide; ++j) {
+      for (int64_t column = share.columns.begin; column < share.columns.end; column += width) {
+        const int64_t panel = (share.row * kSide + j) * panels + column / width;
+        tile.b = dst + j * dst_plane + column - share.columns.begin;
+        for (int64_t c = 0; c < s.k; c += kTileRows) {
+          tile.a = src + j * src_plane + c;
+          tile.c = s.sums + (panel * s.k + c) * width;
+          find_tile(HWY_MIN(kTileRows, s.k - c), 2, first > 0, true, false)(tile);
+        }
+      }
     }
   }
 }
@@ -294,9 +342,7 @@ void fold_filters(const WinogradSums& s, const Range& which, float* w) {
   }
 }
 
-WinogradLoops loops() {
-  return {transform_filters, multiply, transform_src, transform_dst, add_products, fold_filters};
-}
+WinogradLoops loops() { return {transform_filters, multiply, add_products, fold_filters}; }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace snug
