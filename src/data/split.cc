@@ -31,11 +31,18 @@ int64_t held_out_of(int64_t rows, double validation_split) {
   return std::clamp<int64_t>(wanted, 1, rows - 1);
 }
 
-void check_share(double validation_split) {
+void check_share(int64_t rows, double validation_split) {
+  SNUG_CHECK(rows >= 0, "negative number of rows");
   if (validation_split >= 0 && validation_split < 1) return;
   throw Error(ErrorCode::bad_config, "validation_split",
               "the share of rows held out must be at least 0 and below 1",
               "set validation_split to, for example, 0.05");
+}
+
+Split undivided(int64_t rows) {
+  Split split;
+  split.train = Part::all(rows);
+  return split;
 }
 
 /// How many rows of each label are held out: its share, rounded so that all are `held_out`, but
@@ -76,13 +83,9 @@ Part Part::all(int64_t rows) {
 }
 
 Split split_rows(int64_t rows, double validation_split, uint64_t seed) {
-  SNUG_CHECK(rows >= 0, "negative number of rows");
-  check_share(validation_split);
+  check_share(rows, validation_split);
+  if (validation_split == 0) return undivided(rows);
   Split split;
-  if (validation_split == 0) {
-    split.train = Part::all(rows);
-    return split;
-  }
   const int64_t held_out = held_out_of(rows, validation_split);
   const Permutation order(rows, seed, split_stream());
   split.validation.size_ = held_out;
@@ -95,13 +98,9 @@ Split split_rows(int64_t rows, double validation_split, uint64_t seed) {
 
 Split split_by_label(int64_t rows, const std::function<int32_t(int64_t row)>& label_of,
                      double validation_split, uint64_t seed) {
-  SNUG_CHECK(rows >= 0, "negative number of rows");
-  check_share(validation_split);
+  check_share(rows, validation_split);
+  if (validation_split == 0) return undivided(rows);
   Split split;
-  if (validation_split == 0) {
-    split.train = Part::all(rows);
-    return split;
-  }
   const int64_t wanted = held_out_of(rows, validation_split);
   IdVector<int64_t> counts;
   for (int64_t row = 0; row < rows; ++row) {
