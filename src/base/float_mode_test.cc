@@ -66,6 +66,7 @@ TEST(FloatMode, nothing_traps_in_any_worker_and_each_is_as_it_was_then) {
         [traps] { return traps ? feenableexcept(FE_DIVBYZERO) : fedisableexcept(FE_DIVBYZERO); });
   };
   set_all(true);
+  if (trapping() != kThreads) GTEST_SKIP() << "Clang's OpenMP gives workers the caller's each time";
   {
     const TeamFloatMode mode(kThreads, Subnormals::kept);
     EXPECT_EQ(trapping(), 0);
