@@ -8,13 +8,11 @@ checks UTF-8 but base/utf8.cc. Two places open what is no file: anonymous memory
    check_files.py [ROOT]     ROOT: a tree of its own, for the check's test
    check_files.py --test     plants every error in a tree and sees that each is found
 """
-import pathlib
 import re
 import sys
-import tempfile
 
-COMMENT = re.compile(r"//.*")
-TEXT = re.compile(r'"(\\.|[^"\\])*"')
+from source_lines import check, code_of, sources, test
+
 RULES = [
     (re.compile(r"(?<!\w)::open\s*\(|\bO_(RDONLY|WRONLY|RDWR|CREAT)\b|(?<![\w.>])(::)?(openat|creat|fopen|fdopen|freopen|opendir|mkstemp|mkdtemp|memfd_create|shm_open)\s*\("), "opens a file"),
     (re.compile(r"\bstd::(basic_)?(i|o)?fstream\b|#\s*include\s*<(fstream|fcntl\.h|dirent\.h)>"), "opens a file"),
@@ -30,20 +28,12 @@ ALLOWED = {
 }
 
 
-def sources(root):
-    for folder in ("src", "cli", "include"):
-        for path in sorted((root / folder).rglob("*")):
-            is_test = re.search(r"(^|_)test(s|ing)?(_|$)", path.stem)
-            if path.suffix in (".h", ".cc") and not is_test:
-                yield path
-
-
 def errors_of(root):
     errors = []
     for path in sources(root):
         name = path.relative_to(root).as_posix()
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            code = COMMENT.sub("", TEXT.sub('""', line))
+            code = code_of(line)
             for pattern, what in RULES:
                 if not pattern.search(code) or ALLOWED.get(name) == what:
                     continue
@@ -78,33 +68,10 @@ HARMLESS = [
 ]
 
 
-def test():
-    with tempfile.TemporaryDirectory() as folder:
-        root = pathlib.Path(folder)
-        for name in ("src/data/reader.cc", "src/io/reader.cc", "src/data/reader_test.cc"):
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text("\n".join(HARMLESS))
-        assert not errors_of(root), errors_of(root)
-        for line in PLANTED:
-            (root / "src/data/reader.cc").write_text("\n".join([*HARMLESS, line]))
-            found = errors_of(root)
-            assert len(found) == 1 and f"reader.cc:{len(HARMLESS) + 1}:" in found[0], (line, found)
-        (root / "src/data/reader.cc").write_text("")
-        (root / "src/data/reader_test.cc").write_text("\n".join(PLANTED))
-        (root / "src/io/reader.cc").write_text("\n".join(PLANTED[:-1]))
-        assert not errors_of(root), errors_of(root)
-    print(f"files: {len(PLANTED)} planted errors found")
-    return 0
-
-
 def main():
     if sys.argv[1:] == ["--test"]:
-        return test()
-    errors = errors_of(pathlib.Path(sys.argv[1]) if sys.argv[1:] else pathlib.Path(__file__).resolve().parent.parent)
-    for error in errors:
-        print(error)
-    print(f"files: {len(errors)} errors" if errors else "files: opened and parsed in src/io alone")
-    return 1 if errors else 0
+        return test("files", errors_of, PLANTED, HARMLESS, {"src/data/reader_test.cc": PLANTED, "src/io/reader.cc": PLANTED[:-1]})
+    return check("files", errors_of, "opened and parsed in src/io alone")
 
 
 if __name__ == "__main__":

@@ -8,13 +8,11 @@ follows it too, and is called with a locale of its own.
    check_numbers.py [ROOT]   ROOT: a tree of its own, for the check's test
    check_numbers.py --test   plants every error in a tree and sees that each is found
 """
-import pathlib
 import re
 import sys
-import tempfile
 
-COMMENT = re.compile(r"//.*")
-TEXT = re.compile(r'"(\\.|[^"\\])*"')
+from source_lines import check, code_of, sources, test
+
 CALL = r"(?<![\w.>])(?:std::|::)?"
 RULES = [
     (re.compile(CALL + r"(?:strto(?:f|d|ld|l|ll|ul|ull|imax|umax)|ato(?:f|i|l|ll)|(?:std::)?sto(?:f|d|ld|i|l|ll|ul|ull)|v?[fs]?n?w?scanf)\s*\("),
@@ -36,21 +34,14 @@ ALLOWED = {
 TWICE = re.compile(r"\b(Json|json|ordered_json)::(sax_)?parse\b")  # only where the thread's locale is "C"
 
 
-def sources(root):
-    for folder in ("src", "cli", "include"):
-        for path in sorted((root / folder).rglob("*")):
-            is_test = re.search(r"(^|_)test(s|ing)?(_|$)", path.stem)
-            if path.suffix in (".h", ".cc") and not is_test:
-                yield path
-
-
 def errors_of(root):
     errors = []
     for path in sources(root):
         name = path.relative_to(root).as_posix()
         allowed = ALLOWED.get(name, [])
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            found = [what for pattern, what in RULES if pattern.search(COMMENT.sub("", TEXT.sub('""', line)))]
+            code = code_of(line)
+            found = [what for pattern, what in RULES if pattern.search(code)]
             if FMT_LOCALE.search(line):
                 found.append("writes by the locale: leave out 'L'")
             if TWICE.search(line) and name != "src/io/json_events.cc":
@@ -87,32 +78,10 @@ HARMLESS = [
 ]
 
 
-def test():
-    with tempfile.TemporaryDirectory() as folder:
-        root = pathlib.Path(folder)
-        for name in ("src/data/reader.cc", "src/data/reader_test.cc"):
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text("\n".join(HARMLESS))
-        assert not errors_of(root), errors_of(root)
-        for line in PLANTED:
-            (root / "src/data/reader.cc").write_text("\n".join([*HARMLESS, line]))
-            found = errors_of(root)
-            assert len(found) == 1 and f"reader.cc:{len(HARMLESS) + 1}:" in found[0], (line, found)
-        (root / "src/data/reader.cc").write_text("")
-        (root / "src/data/reader_test.cc").write_text("\n".join(PLANTED))
-        assert not errors_of(root), errors_of(root)
-    print(f"numbers: {len(PLANTED)} planted errors found")
-    return 0
-
-
 def main():
     if sys.argv[1:] == ["--test"]:
-        return test()
-    errors = errors_of(pathlib.Path(sys.argv[1]) if sys.argv[1:] else pathlib.Path(__file__).resolve().parent.parent)
-    for error in errors:
-        print(error)
-    print(f"numbers: {len(errors)} errors" if errors else "numbers: no locale has a say")
-    return 1 if errors else 0
+        return test("numbers", errors_of, PLANTED, HARMLESS, {"src/data/reader_test.cc": PLANTED})
+    return check("numbers", errors_of, "no locale has a say")
 
 
 if __name__ == "__main__":
