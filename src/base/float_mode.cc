@@ -12,7 +12,7 @@ namespace {
 
 void count_subnormals_as_zero() {
 #if defined(__x86_64__)
-  // Of MXCSR: results that are subnormal are zero, and so are operands.
+  // Two bits of MXCSR: subnormal results count as zero, and so do subnormal operands.
   constexpr unsigned kSubnormalBits = 1U << 15 | 1U << 6;
   _mm_setcsr(_mm_getcsr() | kSubnormalBits);
 #endif

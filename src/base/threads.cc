@@ -48,7 +48,7 @@ int parallel_parts(int threads, int64_t n, int64_t grain) {
 
 namespace {
 
-// Of the process, as OpenMP's threads are.
+// One for the whole process, which OpenMP's threads belong to.
 std::atomic<bool> has_workers = false;
 std::atomic<bool> has_lost_workers = false;
 

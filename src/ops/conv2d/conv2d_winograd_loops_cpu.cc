@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cstring>
-
 #include "ops/conv2d/conv2d_winograd_cpu.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -80,6 +77,15 @@ HWY_INLINE void find_pixels(const float* image, int64_t height, int64_t width, i
   }
 }
 
+// The 4 x 4 pixels of src under a tile.
+HWY_INLINE void find_pixels_under(const WinogradShape& shape, const TilePlace& place,
+                                  const float* src, const float* zeros, const float** at) {
+  find_pixels<kSide>(src + place.image * shape.src_height * shape.src_width * shape.src_channels,
+                     shape.src_height, shape.src_width, shape.src_channels,
+                     place.row - shape.padding_height, place.column - shape.padding_width, zeros,
+                     at);
+}
+
 // B^T d B of the tiles of a range, as rows (16, tiles, K).
 void transform_src(const WinogradShape& shape, const Range& tiles, const float* src,
                    const float* zeros, float* rows) {
@@ -89,10 +95,7 @@ void transform_src(const WinogradShape& shape, const Range& tiles, const float* 
   for (int64_t t = tiles.begin; t < tiles.end; ++t) {
     const TilePlace place(shape, t);
     const float* at[kWinogradPlanes];
-    find_pixels<kSide>(src + place.image * shape.src_height * shape.src_width * channels,
-                       shape.src_height, shape.src_width, channels,
-                       place.row - shape.padding_height, place.column - shape.padding_width, zeros,
-                       at);
+    find_pixels_under(shape, place, src, zeros, at);
     float* const to = rows + (t - tiles.begin) * channels;
     for (int64_t c = 0; c < channels; c += lanes_f32()) {
       V32 half[kWinogradPlanes];
@@ -122,10 +125,7 @@ void transform_row_of_src(const WinogradShape& shape, const Range& tiles, const 
   for (int64_t t = tiles.begin; t < tiles.end; ++t, to += channels + kWinogradRowPadding) {
     const TilePlace place(shape, t);
     const float* at[kWinogradPlanes];
-    find_pixels<kSide>(src + place.image * shape.src_height * shape.src_width * channels,
-                       shape.src_height, shape.src_width, channels,
-                       place.row - shape.padding_height, place.column - shape.padding_width, zeros,
-                       at);
+    find_pixels_under(shape, place, src, zeros, at);
     for (int64_t c = 0; c < channels; c += lanes_f32()) {
       V32 line[kSide];
       for (int64_t j = 0; j < kSide; ++j) {
