@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "base/shell.h"
+#include "compile/lora.h"
+#include "compile/programs.h"
 #include "fit/splits.h"
 #include "ops/optimizer/optimizers.h"
-#include "programs/lora.h"
-#include "programs/programs.h"
 #include "snug/error.h"
 
 namespace snug::train {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "programs/programs.h"
+#include "compile/programs.h"
 #include "runtime/lower.h"
 #include "runtime/memory.h"
 #include "snug/plan_report.h"

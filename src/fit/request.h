@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "programs/network_def.h"
-#include "programs/recipe.h"
+#include "compile/network_def.h"
+#include "compile/recipe.h"
 #include "snug/levers.h"
 
 namespace snug::train {
@@ -38,8 +38,8 @@ struct RunPlanRequest {
   /// Whether an update that waits for a norm goes through its program twice (Recipe); unset: where
   /// that is the fastest that fits.
   std::optional<bool> two_pass_clip = {};
-  /// Whether weights are packed once an update where that is of use (passes/pack_weights.h); unset:
-  /// where that is the fastest that fits.
+  /// Whether weights are packed once an update where that is of use (compile/pack_weights.h);
+  /// unset: where that is the fastest that fits.
   std::optional<bool> packs_weights = {};
   int64_t budget_bytes = 0;   // of resident + arena + process_bytes
   int64_t process_bytes = 0;  // 0 inside somebody else's process

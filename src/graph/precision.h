@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an op behaves where a network computes in 16 bits (passes/mixed_precision.h).
+// How an op behaves where a network computes in 16 bits (compile/mixed_precision.h).
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compile/programs.h"
 #include "network/facts.h"
 #include "nn/layers.h"
 #include "ops/elementwise/elementwise.h"
@@ -10,7 +11,6 @@
 #include "ops/loss/loss.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
-#include "programs/programs.h"
 #include "snug/error.h"
 
 namespace snug {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "programs/network_def.h"
+#include "compile/network_def.h"
 #include "snug/custom_op.h"
 #include "snug/network.h"
 

@@ -5,10 +5,10 @@
 
 #include "base/id_vector.h"
 #include "base/utf8.h"
+#include "compile/programs.h"
 #include "graph/dependence.h"
 #include "network/facts.h"
 #include "ops/registry.h"
-#include "programs/programs.h"
 #include "snug/error.h"
 
 namespace snug {

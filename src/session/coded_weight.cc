@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/half.h"
+#include "compile/weight_storage.h"
 #include "ops/coded/coded.h"
-#include "programs/weight_storage.h"
 
 namespace snug::train {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of a weight that is stored in 24, 16 or 8 bits (programs/weight_storage.h), row by
+// The numbers of a weight that is stored in 24, 16 or 8 bits (compile/weight_storage.h), row by
 // row.
 #pragma once
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/wildcard.h"
+#include "compile/programs.h"
 #include "network/facts.h"
-#include "programs/programs.h"
 #include "session/session_plan.h"
 #include "snug/error.h"
 

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "compile/programs.h"
 #include "ops/optimizer/optimizers.h"
-#include "programs/programs.h"
 #include "snug/error.h"
 #include "train/state.h"
 #include "train/testing.h"

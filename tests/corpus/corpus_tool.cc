@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "compile/programs.h"
 #include "plan/frontier/frontier.h"
 #include "plan/graphs/remat.h"
 #include "plan/improve/bound.h"
 #include "plan/problem/json.h"
 #include "plan/problem/liveness.h"
-#include "programs/programs.h"
 #include "runtime/lower.h"
 #include "session/session_plan.h"
 #include "setup/model_network.h"

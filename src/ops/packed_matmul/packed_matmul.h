@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with a weight that is packed before: many products of few rows read the same weight (a
 // recurrent net's steps, the micro-batches of an update), and packing it each time takes a part of
-// each. Built by passes/pack_weights.h behind the backward part, so neither has a gradient.
+// each. Built by compile/pack_weights.h behind the backward part, so neither has a gradient.
 // M, N, K are the rows, columns and summed length of the product, W the columns of a panel.
 //
 // pack_weight(w) {transpose, width} = w in panels (ceil(N / W), K, W), zero beyond N

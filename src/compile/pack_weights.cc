@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/pack_weights.h"
+#include "compile/pack_weights.h"
 
 #include <map>
 #include <optional>
@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "base/stop.h"
+#include "compile/compact.h"
 #include "graph/verify.h"
-#include "passes/compact.h"
 
 namespace snug {
 namespace {

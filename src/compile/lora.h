@@ -11,7 +11,7 @@
 // tied table of embeddings) reads W as it is.
 #pragma once
 
-#include "programs/network_def.h"
+#include "compile/network_def.h"
 #include "snug/lora.h"
 
 namespace snug::train {

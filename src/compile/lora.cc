@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "programs/lora.h"
+#include "compile/lora.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +11,10 @@
 #include "base/numbers.h"
 #include "base/stop.h"
 #include "base/wildcard.h"
+#include "compile/draws.h"
 #include "ops/dropout/dropout.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
-#include "programs/draws.h"
 #include "snug/error.h"
 
 namespace snug {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network that stores and computes in 16 bits where that is safe (passes/mixed_precision.h): its
+// A network that stores and computes in 16 bits where that is safe (compile/mixed_precision.h): its
 // forward part is rewritten as it is built, so that gradients, plans and evaluation follow.
 #pragma once
 
-#include "passes/mixed_precision.h"
-#include "programs/network_def.h"
+#include "compile/mixed_precision.h"
+#include "compile/network_def.h"
 
 namespace snug::train {
 

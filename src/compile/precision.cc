@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "programs/precision.h"
+#include "compile/precision.h"
 
 #include <utility>
 

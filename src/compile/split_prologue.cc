@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/split_prologue.h"
+#include "compile/split_prologue.h"
 
 #include <algorithm>
 #include <map>
@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "compile/compact.h"
 #include "graph/op_def.h"
 #include "graph/verify.h"
-#include "passes/compact.h"
 
 namespace snug {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "programs/draws.h"
+#include "compile/draws.h"
 
 #include <algorithm>
 #include <map>

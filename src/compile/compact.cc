@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/compact.h"
+#include "compile/compact.h"
 
 #include <utility>
 #include <vector>

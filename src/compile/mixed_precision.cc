@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/mixed_precision.h"
+#include "compile/mixed_precision.h"
 
 #include <algorithm>
 #include <map>

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "compile/pack_weights.h"
 #include "optim/groups.h"
 #include "optim/loss_scale.h"
 #include "optim/optimizer.h"
 #include "optim/state_storage.h"
-#include "passes/pack_weights.h"
 
 namespace snug::train {
 

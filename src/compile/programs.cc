@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "programs/programs.h"
+#include "compile/programs.h"
 
 #include <algorithm>
 #include <map>
@@ -9,12 +9,12 @@
 #include "autodiff/autodiff.h"
 #include "base/check.h"
 #include "base/stop.h"
+#include "compile/pack_weights.h"
+#include "compile/pipeline.h"
+#include "compile/split_prologue.h"
 #include "graph/builder.h"
 #include "ops/embedding/embedding.h"
 #include "optim/optimizer.h"
-#include "passes/pack_weights.h"
-#include "passes/pipeline.h"
-#include "passes/split_prologue.h"
 
 namespace snug::train {
 namespace {

@@ -2,15 +2,15 @@
 // Each pass as a text in and a text out: what it rewrites, and what looks alike and must stay.
 #include <gtest/gtest.h>
 
+#include "compile/compact.h"
+#include "compile/fuse_accumulate.h"
+#include "compile/pipeline.h"
+#include "compile/remove_dead.h"
+#include "compile/split_prologue.h"
 #include "graph/graph_testing.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "ops/registry.h"
-#include "passes/compact.h"
-#include "passes/fuse_accumulate.h"
-#include "passes/pipeline.h"
-#include "passes/remove_dead.h"
-#include "passes/split_prologue.h"
 #include "snug/error.h"
 
 namespace snug {

@@ -5,7 +5,7 @@
 // kRandomKey itself.
 #pragma once
 
-#include "programs/network_def.h"
+#include "compile/network_def.h"
 
 namespace snug::train {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/fuse_accumulate.h"
+#include "compile/fuse_accumulate.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/stop.h"
-#include "passes/compact.h"
+#include "compile/compact.h"
 
 namespace snug {
 namespace {

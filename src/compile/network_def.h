@@ -43,7 +43,7 @@ struct NetworkDef {
   /// depend on them.
   Lengths shortest = {};
   bool has_marks = false;  // says itself what is kept and what is run again
-  /// How its draws are numbered behind building (programs/draws.h); nothing where they stay as they
+  /// How its draws are numbered behind building (compile/draws.h); nothing where they stay as they
   /// are: those of a model family, which its own functions order.
   std::optional<DrawNumbering> draws = {};
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/pipeline.h"
+#include "compile/pipeline.h"
 
+#include "compile/fuse_accumulate.h"
+#include "compile/remove_dead.h"
 #include "graph/verify.h"
-#include "passes/fuse_accumulate.h"
-#include "passes/remove_dead.h"
 
 namespace snug {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "programs/network_def.h"
+#include "compile/network_def.h"
 
 #include "ops/fed_names.h"
 #include "ops/registry.h"

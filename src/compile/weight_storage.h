@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "programs/network_def.h"
+#include "compile/network_def.h"
 
 namespace snug::train {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "programs/weight_storage.h"
+#include "compile/weight_storage.h"
 
 #include <algorithm>
 #include <map>
@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/stop.h"
+#include "compile/recipe.h"
 #include "ops/coded/coded.h"
 #include "ops/elementwise/elementwise.h"
-#include "programs/recipe.h"
 #include "snug/error.h"
 #include "snug/lora.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which weights are packed, and what becomes of the products that read them.
-#include "passes/pack_weights.h"
+#include "compile/pack_weights.h"
 
 #include <gtest/gtest.h>
 
+#include "compile/split_prologue.h"
 #include "graph/text.h"
 #include "ops/registry.h"
-#include "passes/split_prologue.h"
 
 namespace snug {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "passes/pipeline.h"
-#include "programs/network_def.h"
-#include "programs/recipe.h"
+#include "compile/network_def.h"
+#include "compile/pipeline.h"
+#include "compile/recipe.h"
 
 namespace snug::train {
 

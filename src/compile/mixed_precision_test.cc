@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which nodes store 16 bits: the cases of TensorFlow's auto_mixed_precision tests, named as there,
 // and what this house adds: weights, outputs, overrides.
-#include "passes/mixed_precision.h"
+#include "compile/mixed_precision.h"
 
 #include <gtest/gtest.h>
 

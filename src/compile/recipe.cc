@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "programs/recipe.h"
+#include "compile/recipe.h"
 
 #include <string_view>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "passes/remove_dead.h"
+#include "compile/remove_dead.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/stop.h"
+#include "compile/compact.h"
 #include "graph/op_def.h"
-#include "passes/compact.h"
 
 namespace snug {
 
