@@ -11,15 +11,16 @@ OpenBLAS (Debian: libopenblas0-pthread) and PyTorch (pip install torch) where th
 --isa avx2 holds every side to AVX2; avx512 is what a processor with AVX-512 does by itself. Without it: the best of the two that this
 processor has. The arithmetic limit is that of fused multiply-adds on registers alone, with the same instructions on the same threads. A side
 beyond it computes with other instructions: then nothing is compared, exit 1. So it is where results differ.
+With --json, the mean and the least go into FILE (bench/results/kernels.json) as records: bench/records.py.
 With --mean and --least, a geometric mean or a ratio to the better of the others below them is exit 1.
 """
 import argparse
-import json
 import math
 import pathlib
 import statistics
 import sys
 
+from records import here, rounded, save
 from sides import PRODUCTS, Limit, Side, check_limit, cpu_name, environment_for
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -65,8 +66,7 @@ def row(name, words, flops, rates, limit):
     print(f"| {name} | {words[0]} | {'x'.join(words[1:5])}{'+' if words[5] == 'add' else ''} | "
           + " | ".join(f"{rate / 1e9:.1f}" for rate in rates.values())
           + (f" | {100 * best / limit:.0f} %" if limit else " | ?") + (f" | {ratio:.2f}" if ratio else " | ") + " |", flush=True)
-    return dict(name=name, layout=words[0], sizes=[int(x) for x in words[1:5]], accumulates=words[5] == "add", flops=flops,
-                rates=rates, best=best, limit=limit, ratio=ratio)
+    return dict(name=name, flops=flops, best=best, limit=limit, ratio=ratio)
 
 
 def summary(rows):
@@ -94,6 +94,8 @@ def main():
     parser.add_argument("--mean", type=float)
     parser.add_argument("--least", type=float)
     args = parser.parse_args()
+    if args.json and (args.patterns or args.sides != parser.get_default("sides")):
+        parser.error("--json writes the mean and the least of all products beside both others: omit PATTERN and --sides")
     limit = Limit(args.threads)
     isa = args.isa or limit.best_isa()
     environment = environment_for(isa, args.threads)
@@ -122,7 +124,8 @@ def main():
     for side, names in kernels.items():
         print(f"{side}: {', '.join(sorted(names))}")
     if args.json:
-        args.json.write_text(json.dumps(dict(cpu=cpu_name(), isa=isa, threads=args.threads, products=rows), indent=1))
+        common = dict(command=" ".join(["python3 bench/compare_products.py", *sys.argv[1:]]), unit="x", **here(HERE.parent / "build/release/snug", isa))
+        save(args.json, [dict(name=f"products.{isa}.{name}", figure=rounded(figure, 2), **common) for name, figure in (("geometric-mean", mean), ("least", least))])
     return 1 if (args.mean and not (mean and mean >= args.mean)) or (args.least and not (least and least >= args.least)) else 0
 
 

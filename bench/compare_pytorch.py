@@ -12,6 +12,7 @@ product rate (the best of large f32 products, or bf16 with --bf16, in the same r
 are those of a direct convolution, of which Snug computes fewer: its share of images may be above 1.
 --isa avx2 holds both sides to AVX2 (sides.py); where a product, or a step without images, is faster than AVX2 registers alone, nothing is
 compared: exit 1.
+With --json, the figures go into FILE (bench/results/steps.json) as records: bench/records.py.
 With --ratio and --share, exit 1 where Snug is neither so many times as fast as the best of PyTorch's nor at this share of its own product rate.
 Needs build/release with benchmarks; torch, transformers for the encoders (pip install torch transformers), a C++ compiler for 'compiled'.
 """
@@ -25,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 
+from records import here, rounded, save, three_digits
 from sides import PRODUCTS, Limit, Side, check_limit, cpu_name, environment_for
 from step_models import MODELS, VOCAB, Encoder, Lstm, hugging_face_config
 
@@ -134,9 +136,34 @@ def report(args, isa, flops, seconds, products, limit, predicted):
         print(f"| {name} | {took:.3f} | {rate / 1e9:.1f} | {products[name] / 1e9:.1f} | {100 * rate / products[name]:.1f} % | {ratio} |")
     if predicted:
         print(f"\nsnug predicted {predicted:.3f} s a step: {predicted / seconds['snug']:.2f} of the measured")
-    if args.json:
-        args.json.write_text(json.dumps(dict(model=args.model, batch=args.batch, length=args.length, dtype=kind, cpu=cpu_name(), isa=isa,
-                                             threads=args.threads, flops=flops, seconds=seconds, products=products, limit=limit), indent=1))
+
+
+def goal_of(args, flops, seconds, products):
+    """Of the ratio, where the command line has one."""
+    if not args.ratio:
+        return {}
+    share = f", or a share of {100 * args.share:.0f} %" if args.share else ""
+    return dict(goal=f"{args.ratio} x{share}", reached=bool(holds(args, flops, seconds, products)))
+
+
+def records_of(args, isa, flops, seconds, products, predicted):
+    """For bench/results/steps.json: the best of PyTorch's sides is PyTorch."""
+    goals = {"times-as-fast": goal_of(args, flops, seconds, products)}
+    kind = "bf16" if args.bf16 else "f32"
+    images = MODELS[args.model].kind == "images"
+    size = f"{args.batch}" if images else f"{args.batch}x{args.length}"
+    claim = f"`{args.model}`, {args.batch} images" if images else f"`{args.model}`, {args.batch} x {args.length}"
+    others = {name: took for name, took in seconds.items() if name != "snug"}
+    best = min(others, key=others.get, default=None)
+    figures = [("snug", "Snug", three_digits(seconds["snug"]), "s")]
+    if best:
+        figures += [("pytorch", "PyTorch", three_digits(others[best]), "s"), ("times-as-fast", "times as fast", rounded(others[best] / seconds["snug"], 2), "x")]
+    figures += [("share", "share", rounded(100 * flops / seconds["snug"] / products["snug"], 1), "%"),
+                ("predicted-to-measured", "predicted to measured", rounded(predicted / seconds["snug"], 2), None)]
+    measured = here(BUILD / "snug", isa)
+    command = " ".join(["python3 bench/compare_pytorch.py", *sys.argv[1:]])
+    return [dict(name=f"{args.model}.{size}.{kind}.{isa}.{name}", claim=claim if kind == "f32" else f"{claim}, bf16", measure=measure, figure=figure,
+                 **({"unit": unit} if unit else {}), **goals.get(name, {}), command=command, **measured) for name, measure, figure, unit in figures]
 
 
 def holds(args, flops, seconds, products):
@@ -165,6 +192,8 @@ def main():
     model = MODELS[args.model]
     args.batch = args.batch or model.batch
     args.length = args.length or model.length
+    if args.json and args.sides and "snug" not in args.sides:
+        parser.error("--json writes what Snug takes: name 'snug' among --sides, or omit --json")
     limit = Limit(args.threads)
     isa = args.isa or limit.best_isa()
     environment = environment_for(isa, args.threads)
@@ -176,7 +205,10 @@ def main():
         check_limit(isa, "products", products, bound)
         if MODELS[args.model].kind != "images":  # of whose convolutions a side may compute less than is counted
             check_limit(isa, "a step", {name: flops / took for name, took in seconds.items()}, bound)
-    report(args, isa, flops, seconds, products, bound, sides["snug"].predicted if "snug" in sides else None)
+    predicted = sides["snug"].predicted if "snug" in sides else None
+    report(args, isa, flops, seconds, products, bound, predicted)
+    if args.json:
+        save(args.json, records_of(args, isa, flops, seconds, products, predicted))
     return 0 if "snug" not in sides or holds(args, flops, seconds, products) else 1
 
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """What recomputation costs when it is run, beside what was planned.
 
-usage: overheads.py PATH_TO_SNUG [--cases bert resnet vgg lstm lstm-1000] [--repeats 5]
+usage: overheads.py PATH_TO_SNUG [--cases bert resnet vgg lstm lstm-1000] [--repeats 5] [--json bench/results/predictions.json]
 
 For each case one micro-batch and five budgets: keep-all's, and the smallest that plan at most 2, 10, 20 and 30 % more time. Runs
 snug_bench_costs, in which the budgets take turns: a figure is the sum of every op's median over the rounds, beside that of keep-all.
 One process keeps the pages that it got, which moves its figures by some points; so every case runs in --repeats processes, all cases
 before the next repeat. Printed are their median and, in brackets, the smallest and the largest. The speeds of the machine are measured at the start:
 they differ from hour to hour where it is shared.
-Build with benchmarks; measure on a machine that does nothing else.
+With --json, records go into FILE (bench/records.py). Build with benchmarks; measure on a machine that does nothing else.
 """
 import argparse
 import os
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 
+from records import here, rounded, save
 from snug_plan import least_at, plan
 
 MARKS = (0.02, 0.10, 0.20, 0.30)
@@ -62,6 +63,7 @@ def compare(args):
         for name, (plans, command) in prepared.items():
             measured[name].append(overheads(command, len(plans)))
             print(f"{repeat + 1} of {args.repeats}: {name} {' '.join(f'{run:.1f}' for _, run in measured[name][-1])}", file=sys.stderr)
+    records = []
     for name, (plans, _) in prepared.items():
         print(f"{name}:\n\n| arena | planned | run | difference |\n|---|---|---|---|")
         for i, at in enumerate(plans):
@@ -69,7 +71,20 @@ def compare(args):
             runs = [each[i][1] for each in measured[name]]
             run = statistics.median(runs)
             print(f"| {at['arena_bytes'] / 1e6:.0f} MB | {planned:.1f} % | {run:.1f} % ({min(runs):.1f} to {max(runs):.1f}) | {run - planned:+.1f} |")
+            if at is not plans[0]:  # which is the step that the others are compared with
+                records += records_of(name, at["arena_bytes"], planned, run, runs)
         print(flush=True)
+    if args.json:
+        common = dict(command="python3 bench/overheads.py build/release/snug", **here(args.snug.resolve()))
+        save(args.json, [dict(record, **common) for record in records])
+
+
+def records_of(case, arena_bytes, planned, run, runs):
+    size = rounded(arena_bytes / 1e6, 0)
+    claim = f"{CASES[case]['model']}, overhead in {size} MB"
+    what = dict(unit="%", goal="within 3 points", reached=abs(planned - run) <= 3)
+    return [dict(name=f"{case}.{size}-mb.planned", claim=claim, measure="planned", figure=rounded(planned, 1), unit="%", goal=None),
+            dict(name=f"{case}.{size}-mb.run", claim=claim, measure="run", figure=rounded(run, 1), range=[rounded(min(runs), 1), rounded(max(runs), 1)], **what)]
 
 
 def main():
@@ -77,6 +92,7 @@ def main():
     parser.add_argument("snug", type=pathlib.Path)
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache

@@ -3,7 +3,7 @@
 
 usage: planning.py PATH_TO_SNUG
 
-Prints the tables of docs/results.md, "Planning": BERT-large's arena as a share of what a usual framework keeps (Megatron's
+Prints the tables of docs/results.md, "What planning reaches": BERT-large's arena as a share of what a usual framework keeps (Megatron's
 count, L (66 + 9 a s / h) s b h bytes in fp32), batches far beyond the published ones, 100 layers in 16 GiB, residual
 nets of 1000 layers, LSTMs of 1000 steps; and how far arenas lie above the load of their schedules.
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Predicted and measured time of a training step.
 
-usage: step_times.py PATH_TO_SNUG [--cases mlp lstm bert-base ...] [--steps 5] [--within SHARE]
+usage: step_times.py PATH_TO_SNUG [--cases mlp lstm bert-base ...] [--steps 5] [--within SHARE] [--json bench/results/predictions.json]
 
 For each case: the plan's step with speeds measured right before it, and the median over --steps updates of the same run, all rows at the
-largest length, keep-all. With --within, a prediction that is off by more is exit 1. Measure on a machine that does nothing else. (Images of
+largest length, keep-all. With --json, records go into FILE (bench/records.py). With --within, a prediction that is off by more is exit 1. Measure on a machine that does nothing else. (Images of
 other sizes than 32 are planned alone; `snug_bench_costs vgg-16 4 1 --optim sgd --image_size 224` runs them on numbers.)
 """
 import argparse
@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+from records import here, rounded, save
 
 TEXT = dict(train_batch_size=16, max_seq_length=128, vocab_size=8192)
 CASES = {"mlp": dict(TEXT, model="mlp", train_batch_size=256),
@@ -75,16 +77,22 @@ def main():
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--within", type=float)
+    parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
-    worst = 0
+    worst, ratios = 0, {}
     print("| | planned | measured | planned / measured |\n|---|---|---|---|")
     for case in args.cases:
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             os.environ["XDG_CACHE_HOME"] = name
             planned, uncertainty, measured = measure(args.snug.resolve(), folder, case, args.steps)
-            worst = max(worst, abs(planned / measured - 1))
+            ratios[case] = planned / measured
+            worst = max(worst, abs(ratios[case] - 1))
             print(f"| {case} | {1e3 * planned:.1f} ms ± {100 * uncertainty:.0f} % | {1e3 * measured:.1f} ms | {planned / measured:.2f} |", flush=True)
+    if args.json:
+        common = dict(command="python3 bench/step_times.py build/release/snug --cases " + " ".join(args.cases), **here(args.snug.resolve()))
+        save(args.json, [dict(name=f"{case}.step.planned-to-measured", claim=f"`{case}`, whole run", measure="planned to measured",
+                              figure=rounded(ratio, 2), **common) for case, ratio in ratios.items()])
     return 1 if args.within is not None and worst > args.within else 0
 
 
