@@ -22,7 +22,7 @@ step() { printf '\n== %s\n' "$*"; }
 extra=()
 [ "$all" -eq 0 ] || extra=(clang arm)
 tools/install_packages.sh "${extra[@]}"
-step "rules: includes, families, tasks, traps, files, numbers, sizes, format"
+step "rules: includes, families, tasks, traps, files, numbers, sizes, results, docs, format"
 python3 tools/check_includes.py
 python3 tools/check_families.py
 python3 tools/check_tasks.py
@@ -33,6 +33,10 @@ python3 tools/check_files.py
 python3 tools/check_numbers.py --test
 python3 tools/check_numbers.py
 python3 tools/check_sizes.py
+python3 tools/results_page.py --test
+python3 tools/results_page.py --check
+python3 tools/check_docs.py --test
+python3 tools/check_docs.py
 tools/check_format.sh
 
 step "release build"
