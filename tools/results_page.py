@@ -187,6 +187,7 @@ def errors_of_records(files):
 # Numbers with one of these units are figures; a number in a name (BERT of 24 layers, AVX-512, bf16x8) is none.
 FIGURE = re.compile(r"(?<![\w.-])\d[\d.,]*(?: to \d[\d.,]*)?(?: |-)?(?:times|x|%|s|ms|minutes|hours|KiB|MiB|GiB|kB|MB|GB|GFLOP/s|MB/s|GB/s)(?![\w/])")
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
+SCREEN_FIGURE = re.compile(r"(?<![\w.])-?\d[\d.,]*\s(?:%|s|M|KiB|MiB|GiB)(?![\w/])")
 
 
 def unfenced(text):
@@ -233,8 +234,22 @@ def errors_of_claim(claim, readme, files):
     return []
 
 
+def errors_of_screen(screen, readme, files):
+    """The figures of a printed screen, in a fence, are those of the records FILE/PREFIX..."""
+    block = readme.partition(screen["begins"])[2].partition("```")[0]
+    file, _, prefix = screen["records"].partition("/")
+    known = {figure_text(record) for record in files.get(file, {"records": []})["records"] if record["name"].startswith(prefix)}
+    if not block or not known:
+        return [f"tools/readme_figures.json: '{screen['begins']}' is not in README.md, or no record begins with {screen['records']}"]
+    printed = set(SCREEN_FIGURE.findall(block))
+    return [f"README.md: '{each}' of the screen behind '{screen['begins']}' is in no record {screen['records']}" for each in sorted(printed - known)] + \
+           [f"README.md: the screen behind '{screen['begins']}' lacks '{each}', which a record has" for each in sorted(known - printed)]
+
+
 def errors_of_readme(readme, claims, files):
     errors = []
+    for screen in claims.get("screens", []):
+        errors += errors_of_screen(screen, readme, files)
     for claim in claims["figures"]:
         errors += errors_of_claim(claim, readme, files)
     prose = unfenced(readme)
@@ -287,9 +302,14 @@ def test():
         assert len(errors_of_readme(readme, said, files())) == (2 if "1.3" in readme else 1), readme
     assert merged("f", dict(good, note="n"), dict(name="a.b", figure=Decimal("1.1"))) == dict(good, figure=Decimal("1.1"), reached=False)
     assert merged("f", dict(good, goal="0.9 to 1.3"), dict(name="a.b", figure=Decimal("1.1")))["reached"]
+    screen, seconds = dict(begins="$ a", records="steps/a."), files(unit="s")
+    assert not errors_of_screen(screen, "```\n$ a\n 1.24 s of 3\n```\n9 s", seconds)
+    assert len(errors_of_screen(screen, "```\n$ a\n 1.24 s and 9 s\n```\n", seconds)) == 1
+    assert len(errors_of_screen(screen, "```\n$ a\n 1.25 s\n```\n", seconds)) == 2
+    assert len(errors_of_screen(screen, "```\n$ b\n```\n", seconds)) == 1
     assert "**missed**" in page(files(figure=Decimal("1.1"), reached=False)) and "**missed**" not in page(files())
     assert "A step" not in page(files(detail=True)) and "A step" in page(files(detail=True), shows_all=True)
-    print(f"results: {len(planted) + 2 + len(wrong)} planted errors found")
+    print(f"results: {len(planted) + 5 + len(wrong)} planted errors found")
     return 0
 
 
