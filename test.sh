@@ -22,7 +22,7 @@ step() { printf '\n== %s\n' "$*"; }
 extra=()
 [ "$all" -eq 0 ] || extra=(clang arm)
 tools/install_packages.sh "${extra[@]}"
-step "rules: includes, families, tasks, traps, files, numbers, sizes, results, docs, format"
+step "rules: includes, families, tasks, traps, files, numbers, sizes, results, docs, phrases, format"
 python3 tools/check_includes.py
 python3 tools/check_families.py
 python3 tools/check_tasks.py
@@ -37,6 +37,8 @@ python3 tools/results_page.py --test
 python3 tools/results_page.py --check
 python3 tools/check_docs.py --test
 python3 tools/check_docs.py
+python3 tools/check_phrases.py --test
+python3 tools/check_phrases.py
 tools/check_format.sh
 
 step "release build"
