@@ -159,7 +159,7 @@ def records_of(args, isa, flops, seconds, products, predicted):
     if best:
         figures += [("pytorch", "PyTorch", three_digits(others[best]), "s"), ("times-as-fast", "times as fast", rounded(others[best] / seconds["snug"], 2), "x")]
     figures += [("share", "share", rounded(100 * flops / seconds["snug"] / products["snug"], 1), "%"),
-                ("predicted-to-measured", "predicted to measured", rounded(predicted / seconds["snug"], 2), None)]
+                ("predicted-to-measured", "predicted / measured", rounded(predicted / seconds["snug"], 2), None)]
     measured = here(BUILD / "snug", isa)
     command = " ".join(["python3 bench/compare_pytorch.py", *sys.argv[1:]])
     return [dict(name=f"{args.model}.{size}.{kind}.{isa}.{name}", claim=claim if kind == "f32" else f"{claim}, bf16", measure=measure, figure=figure,

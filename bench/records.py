@@ -13,7 +13,8 @@ A file has a title, a text about its table, the order of tables, and records. Ea
    span             true: the figure is itself [smallest, largest] of many
    detail           true: of the file only, not of the page
 
-Where a figure is older than these files and its version was not written down, commit is the one that brought the figure into docs/results.md.
+Figures that are older than these files: where the version was not written down, commit is the one that brought the figure into docs/results.md;
+where the machine was not, cpu says so, and instruction_set is avx512, which was the rule until figures named theirs.
 """
 import datetime
 import json

@@ -91,7 +91,7 @@ def main():
             print(f"| {case} | {1e3 * planned:.1f} ms ± {100 * uncertainty:.0f} % | {1e3 * measured:.1f} ms | {planned / measured:.2f} |", flush=True)
     if args.json:
         common = dict(command="python3 bench/step_times.py build/release/snug --cases " + " ".join(args.cases), **here(args.snug.resolve()))
-        save(args.json, [dict(name=f"{case}.step.planned-to-measured", claim=f"`{case}`, whole run", measure="planned to measured",
+        save(args.json, [dict(name=f"{case}.step.planned-to-measured", claim=f"`{case}`, whole run", measure="planned / measured",
                               figure=rounded(ratio, 2), **common) for case, ratio in ratios.items()])
     return 1 if args.within is not None and worst > args.within else 0
 
