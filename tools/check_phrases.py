@@ -19,7 +19,7 @@ GENERATED = "<!-- This file is generated"
 
 GAP = r"(?:[ \t]|\n(?![ \t]*\n)|//+|#)+"  # between two words of a paragraph or of a comment, in one line or two
 WORD = r"[^\s.,;:|()\"]+"
-ONLY_BEHIND = "of|in|by|from|for|on|with|to|at|into|have|has|see|sees|take|takes|name|names|compare|match|matches|hold|holds|does"
+ONLY_BEHIND = "of|in|by|from|for|on|with|to|at|into|have|has|see|sees|take|takes|name|names|compare|know|knows|match|matches|hold|holds|on|does"
 PHRASES = [
     (rf"\b(?:leave|leaves|leaving|left){GAP}(?:{WORD}{GAP}){{0,6}}away\b", "omit"),
     (rf"\bleaves?{GAP}away\b", "omits"),
@@ -67,7 +67,7 @@ def errors_of(paths):
 
 
 PLANTED = ["Leave the key away.", "What is left\naway has its default.", "  // leaves it\n  // away", "It reads the names of files alone.", "It is compiled for it alone there.",
-           "Lists exist in JSONL\nalone.", "  // Of the second half of the run.", "| Of one row | 3 |"]
+           "Lists exist in JSONL\nalone.", "It depends on the seed alone.", "  // Of the second half of the run.", "| Of one row | 3 |"]
 HARMLESS = ["Omit the key.", "a step alone takes 3 ms", "It stands alone.", "Of course it does. Of 26 products 23 do.", "```\nleave it away\n```", "He went away and left.", "The planner alone."]
 
 
