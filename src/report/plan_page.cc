@@ -4,14 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <utility>
+#include <vector>
 
 #include "base/units.h"
+#include "report/axis.h"
 #include "report/percent.h"
 #include "snug/plan_report.h"
 
 namespace snug {
 namespace {
+
+using report::make_axis;
+using report::Quantity;
 
 constexpr double kWidth = 960;
 constexpr double kHeight = 300;
@@ -19,6 +24,7 @@ constexpr double kLeft = 84;
 constexpr double kRight = 10;  // room for a ring
 constexpr double kTop = 14;
 constexpr double kBottom = 34;
+constexpr double kHalfLabel = 24;  // of a label, from its middle
 constexpr size_t kMostRectangles = 4000;
 
 std::string escaped(const std::string& text) {
@@ -37,45 +43,34 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-// Where an axis ends: one value alone, as a list of one price has, has room behind it.
-double axis_end(double begin, double end) {
-  const double size = std::abs(begin);
-  return end - begin > 1e-6 * size + 1e-12 ? end : begin + std::max(0.1 * size, 1e-12);
-}
-
-// Axes from 0 to (x_end, y_end) and what is drawn between them.
+// Two axes and what is drawn between them.
 class Chart {
  public:
-  using Label = std::function<std::string(double)>;
-
-  Chart(double x_begin, double x_end, double y_begin, double y_end, const Label& x_label,
-        const Label& y_label)
-      : x_begin_(x_begin),
-        x_end_(axis_end(x_begin, x_end)),
-        y_begin_(y_begin),
-        y_end_(axis_end(y_begin, y_end)) {
-    constexpr int kTicks = 5;
-    for (int i = 0; i <= kTicks; ++i) {
-      const double part = static_cast<double>(i) / kTicks;
-      const double y_value = y_begin_ + part * (y_end_ - y_begin_);
-      const double x_value = x_begin_ + part * (x_end_ - x_begin_);
+  Chart(report::Axis x_axis, report::Axis y_axis)
+      : x_axis_(std::move(x_axis)), y_axis_(std::move(y_axis)) {
+    for (const report::Tick& tick : y_axis_.ticks) {
       body_ += fmt::format("<line class=grid x1={:.1f} x2={:.1f} y1={:.1f} y2={:.1f} />", kLeft,
-                           kWidth - kRight, y(y_value), y(y_value));
+                           kWidth - kRight, y(tick.value), y(tick.value));
       body_ += fmt::format("<text class=ylabel x={:.1f} y={:.1f}>{}</text>", kLeft - 8,
-                           y(y_value) + 4, y_label(y_value));
-      // The last label ends where the chart ends.
+                           y(tick.value) + 4, tick.label);
+    }
+    for (const report::Tick& tick : x_axis_.ticks) {
+      const double place = x(tick.value);
+      body_ += fmt::format("<line class=tick x1={0:.1f} x2={0:.1f} y1={1:.1f} y2={2:.1f} />", place,
+                           kHeight - kBottom, kHeight - kBottom + 4);
+      // A label near the right edge ends there.
+      const bool is_last = place > kWidth - kRight - kHalfLabel;
       body_ +=
-          fmt::format("<text class={} x={:.1f} y={:.1f}>{}</text>",
-                      i == kTicks ? "xlast" : "xlabel", x(x_value), kHeight - 12, x_label(x_value));
+          fmt::format("<text class={} x={:.1f} y={:.1f}>{}</text>", is_last ? "xlast" : "xlabel",
+                      is_last ? kWidth - kRight : place, kHeight - 12, tick.label);
     }
   }
 
   [[nodiscard]] double x(double value) const {
-    return kLeft + (value - x_begin_) / (x_end_ - x_begin_) * (kWidth - kLeft - kRight);
+    return kLeft + x_axis_.share(value) * (kWidth - kLeft - kRight);
   }
   [[nodiscard]] double y(double value) const {
-    return kHeight - kBottom -
-           (value - y_begin_) / (y_end_ - y_begin_) * (kHeight - kBottom - kTop);
+    return kHeight - kBottom - y_axis_.share(value) * (kHeight - kBottom - kTop);
   }
   void add(const std::string& element) { body_ += element; }
   [[nodiscard]] std::string svg(const std::string& title) const {
@@ -84,15 +79,10 @@ class Chart {
   }
 
  private:
-  double x_begin_;
-  double x_end_;
-  double y_begin_;
-  double y_end_;
+  report::Axis x_axis_;
+  report::Axis y_axis_;
   std::string body_;
 };
-
-std::string seconds_label(double value) { return value <= 0 ? "0" : format_seconds(value); }
-std::string bytes_label(double value) { return format_bytes(std::llround(value)); }
 
 // One column of pixels needs one point: the highest of those that fall into it.
 std::string steps_path(const Chart& chart, const MemoryCurve& curve) {
@@ -122,7 +112,8 @@ std::string curves_chart(const PlanReport& report) {
     if (!curve.seconds.empty()) seconds = std::max(seconds, curve.seconds.back());
     for (const int64_t each : curve.bytes) bytes = std::max(bytes, static_cast<double>(each));
   }
-  Chart chart(0, seconds, 0, bytes * 1.05, seconds_label, bytes_label);
+  Chart chart(make_axis(0, seconds, Quantity::seconds),
+              make_axis(0, bytes * 1.05, Quantity::bytes));
   // The plan is drawn last: where it keeps everything, it covers the other curve.
   for (size_t i = 0; i < report.curves.size(); ++i) {
     chart.add(
@@ -154,7 +145,7 @@ std::string map_chart(const PlanReport& report, size_t* left_out) {
                    [&](const auto* a, const auto* b) { return area(a) > area(b); });
   *left_out = sorted.size() > kMostRectangles ? sorted.size() - kMostRectangles : 0;
   if (*left_out > 0) sorted.resize(kMostRectangles);
-  Chart chart(0, seconds, 0, bytes, seconds_label, bytes_label);
+  Chart chart(make_axis(0, seconds, Quantity::seconds), make_axis(0, bytes, Quantity::bytes));
   for (const PlacedTensor* tensor : sorted) {
     const double left = chart.x(tensor->begin_seconds);
     const double top = chart.y(static_cast<double>(tensor->offset + tensor->bytes));
@@ -170,18 +161,16 @@ std::string map_chart(const PlanReport& report, size_t* left_out) {
 }
 
 std::string prices_chart(const PlanReport& report) {
-  double low = 0;
-  double high = 0;
-  double slow = report.step_seconds;
-  double fast = report.step_seconds;
+  std::vector<double> budgets;
+  std::vector<double> times = {report.step_seconds};
   for (const PriceRow& row : report.prices) {
-    const auto bytes = static_cast<double>(row.budget_bytes);
-    low = low == 0 ? bytes : std::min(low, bytes);
-    high = std::max(high, bytes);
-    slow = std::max(slow, row.step_seconds);
-    fast = std::min(fast, row.step_seconds);
+    budgets.push_back(static_cast<double>(row.budget_bytes));
+    times.push_back(row.step_seconds);
   }
-  Chart chart(low, high, fast * 0.97, slow * 1.02, bytes_label, seconds_label);
+  const auto [low, high] = std::minmax_element(budgets.begin(), budgets.end());
+  const auto [fast, slow] = std::minmax_element(times.begin(), times.end());
+  Chart chart(make_axis(*low, *high, Quantity::bytes, report::scale_for(budgets)),
+              make_axis(*fast * 0.97, *slow * 1.02, Quantity::seconds, report::scale_for(times)));
   std::string path;
   for (const PriceRow& row : report.prices) {
     const double at = chart.x(static_cast<double>(row.budget_bytes));
@@ -276,7 +265,7 @@ std::string blocks_table(const PlanReport& report) {
 constexpr const char* kStyle = R"(
 body{font:15px/1.5 system-ui,sans-serif;max-width:980px;margin:2rem auto;padding:0 1rem;color:#1c2430;background:#fff}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .3rem}p{margin:.3rem 0 .8rem;color:#465468}
-svg{width:100%;height:auto;display:block}.grid{stroke:#e3e8ef}.ylabel,.xlabel{font-size:11px;fill:#5b6b80}
+svg{width:100%;height:auto;display:block}.grid{stroke:#e3e8ef}.tick{stroke:#5b6b80}.ylabel,.xlabel{font-size:11px;fill:#5b6b80}
 .xlast{font-size:11px;fill:#5b6b80;text-anchor:end}.ylabel{text-anchor:end}.xlabel{text-anchor:middle}path{fill:none;stroke-width:1.6}.curve0{stroke:#c2410c}
 .curve1{stroke:#1d4ed8}.price{fill:#1d4ed8}.chosen{fill:#fff;stroke:#1d4ed8;stroke-width:3}
 table{border-collapse:collapse;width:100%;font-size:13px}td,th{text-align:left;padding:.25rem .6rem .25rem 0;
