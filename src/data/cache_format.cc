@@ -9,7 +9,7 @@
 
 #include "data/source.h"
 #include "io/json_file.h"
-#include "io/sha256.h"
+#include "io/file_hash.h"
 
 namespace snug::data {
 namespace {

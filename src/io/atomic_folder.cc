@@ -25,6 +25,7 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "io/file.h"
+#include "io/file_hash.h"
 #include "io/sha256.h"
 #include "snug/error.h"
 

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "io/file_hash.h"
 #include "io/lock.h"
 #include "io/nearest.h"
 #include "io/sha256.h"

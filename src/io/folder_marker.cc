@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "io/file.h"
+#include "io/file_hash.h"
 #include "io/json_file.h"
-#include "io/sha256.h"
 #include "snug/error.h"
 
 namespace snug::io {

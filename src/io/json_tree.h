@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/json_file.h"
+#include "io/json_bounds.h"
 
 namespace snug::io {
 

@@ -6,15 +6,12 @@
 // no buffer grows with the file.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "io/tensor_file.h"
+#include "io/tensor_to_write.h"
 
 namespace snug::io {
 
@@ -22,19 +19,6 @@ class SafetensorsFile : public TensorFile {
  public:
   explicit SafetensorsFile(const std::string& path);
 };
-
-struct TensorToWrite {
-  std::string name;
-  StoredType dtype = StoredType::f32;
-  std::vector<int64_t> shape;
-  const std::byte* data = nullptr;  // not owned; size follows from dtype and shape
-  /// In place of `data`: puts the tensor's bytes, part by part, when its turn has come.
-  using Put = std::function<void(std::span<const std::byte> bytes)>;
-  std::function<void(const Put& put)> make = {};
-};
-
-/// Further entries of a file's metadata.
-using SafetensorsNotes = std::map<std::string, std::string>;
 
 /// Bytes of the file that write_safetensors would write.
 [[nodiscard]] int64_t safetensors_file_bytes(std::span<const TensorToWrite> tensors,

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/safetensors.h"
+#include "io/tensor_to_write.h"
 
 namespace snug::io {
 

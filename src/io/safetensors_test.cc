@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "base/philox.h"
-#include "io/sha256.h"
+#include "io/file_hash.h"
 #include "io/test_folder.h"
 #include "io/weight_files.h"
 

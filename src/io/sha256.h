@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -27,9 +26,5 @@ class Sha256 {
 };
 
 [[nodiscard]] std::string sha256_of_bytes(const void* src, int64_t bytes);
-/// Reads the file in bounded chunks. `on_chunk` hears how many bytes are read and how many there
-/// are, and may throw.
-[[nodiscard]] std::string sha256_of_file(
-    const std::string& path, const std::function<void(int64_t done, int64_t total)>& on_chunk = {});
 
 }  // namespace snug::io

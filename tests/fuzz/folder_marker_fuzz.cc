@@ -7,7 +7,7 @@
 
 #include "fuzz/fuzz.h"
 #include "io/folder_marker.h"
-#include "io/sha256.h"
+#include "io/file_hash.h"
 
 namespace snug::fuzz {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernel of attention. A unit of work is a block of queries of one head of one sample; it is
-// computed by one thread, so bits do not depend on their number. Legend in attention_cpu.h.
+// computed by one thread, so bits do not depend on their number. Legend in attention_launch_cpu.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/attention/attention_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
 #include "ops/attention/attention.h"
-#include "ops/attention/attention_cpu.h"
+#include "ops/attention/attention_launch_cpu.h"
 #include "ops/attention/attention_unit-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -27,31 +27,12 @@ void attention_unit(const AttentionShape& shape, const AttentionData& data, int6
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <cmath>
-
 #include "backend/cpu/kernel.h"
 #include "base/threads.h"
 
 namespace snug {
 
 HWY_EXPORT(attention_unit);
-
-AttentionShape attention_shape(const NodeSpec& spec) {
-  const Shape& q = spec.inputs[0].shape;
-  AttentionShape shape;
-  shape.samples = q[0];
-  shape.tokens = q[1];
-  shape.heads = spec.attrs.int64("heads");
-  shape.columns = q[2] / shape.heads;
-  shape.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.columns)));
-  const double rate = spec.attrs.real("rate");
-  shape.has_dropout = rate > 0;
-  shape.threshold = dropout_threshold(rate);
-  shape.keep_scale = static_cast<float>(1 / (1 - rate));
-  shape.ordinal = static_cast<uint32_t>(spec.attrs.int64("ordinal"));
-  shape.window = attention_window(spec.attrs);
-  return shape;
-}
 
 namespace {
 
@@ -147,21 +128,6 @@ std::unique_ptr<Kernel> create_half_forward(const NodeSpec& spec, const CpuConte
 }
 
 }  // namespace
-
-const float* HeadCopies::read(const std::byte* data, int64_t sample, int64_t head, int64_t first,
-                              int64_t rows) {
-  float* copy = take(rows);
-  for (int64_t i = 0; i < rows; ++i)
-    (void)rows_.read(data, offset(sample, head, first + i), shape_.columns,
-                     copy + i * shape_.columns);
-  return copy;
-}
-
-void HeadCopies::write(const float* copy, std::byte* data, int64_t sample, int64_t head,
-                       int64_t first, int64_t rows) const {
-  for (int64_t i = 0; i < rows; ++i)
-    rows_.write(copy + i * shape_.columns, data, offset(sample, head, first + i), shape_.columns);
-}
 
 std::span<const CpuKernelDef> attention_cpu_kernels() {
   static const CpuKernelDef kernels[] = {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU kernel of attention_grad. A unit of work is one head of one sample, computed by one thread,
-// without atomics. Legend in attention_cpu.h.
+// without atomics. Legend in attention_launch_cpu.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/attention/attention_grad_cpu.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 
-#include "ops/attention/attention_cpu.h"
 #include "ops/attention/attention_grad_unit-inl.h"
+#include "ops/attention/attention_launch_cpu.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace snug {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of attention for one head of one sample: probabilities are recomputed tile by tile
-// from q, k and lse; dq, dk and dv are added up in one order. Legend in attention_cpu.h.
+// from q, k and lse; dq, dk and dv are added up in one order. Legend in attention_launch_cpu.h.
 
 // Include guard a target (Highway's convention), not #pragma once.
 #if defined(SNUG_OPS_ATTENTION_GRAD_UNIT_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -18,8 +18,8 @@
 #include "backend/cpu/rows-inl.h"
 #include "hwy/highway.h"
 #include "ops/attention/attention.h"
-#include "ops/attention/attention_cpu.h"
 #include "ops/attention/attention_gemm-inl.h"
+#include "ops/attention/attention_launch_cpu.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace snug {

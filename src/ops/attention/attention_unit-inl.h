@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of one block of queries of one head, block by block of keys with a running maximum and
-// sum (Rabe and Staats 2021; Dao et al. 2022). Legend in attention_cpu.h.
+// sum (Rabe and Staats 2021; Dao et al. 2022). Legend in attention_launch_cpu.h.
 
 // Include guard a target (Highway's convention), not #pragma once.
 #if defined(SNUG_OPS_ATTENTION_UNIT_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -18,8 +18,8 @@
 #include "backend/cpu/rows-inl.h"
 #include "hwy/highway.h"
 #include "ops/attention/attention.h"
-#include "ops/attention/attention_cpu.h"
 #include "ops/attention/attention_gemm-inl.h"
+#include "ops/attention/attention_launch_cpu.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace snug {

@@ -7,7 +7,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "ops/attention/attention_grad_unit-inl.h"
-#include "ops/disentangled_attention/disentangled_attention_cpu.h"
+#include "ops/disentangled_attention/disentangled_attention_launch_cpu.h"
 #include "ops/disentangled_attention/relative_scores-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The terms of position in scores, and what flows back through them, tile by tile; what attention's
-// units call at either side of their products (NoExtraScores in attention_cpu.h).
+// units call at either side of their products (NoExtraScores in attention_launch_cpu.h).
 //
 // All pairs of one distance name one row of the tables. So blocks of scores are taken along
 // diagonals: for a distance d, row r and a vector of queries i, both pos_key_r . q_i and
@@ -19,7 +19,7 @@
 
 #include "hwy/highway.h"
 #include "ops/attention/attention_gemm-inl.h"
-#include "ops/disentangled_attention/disentangled_attention_cpu.h"
+#include "ops/disentangled_attention/disentangled_attention_launch_cpu.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace snug {

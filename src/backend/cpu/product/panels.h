@@ -7,14 +7,9 @@
 #include <cstdint>
 #include <string>
 
-namespace snug {
+#include "backend/cpu/product/spec.h"
 
-struct PanelShape {
-  int64_t n = 0;
-  int64_t k = 0;
-  bool transposed = false;  // b is (N, K), else (K, N)
-  int64_t columns = 0;      // of a panel: panel_columns(), or a multiple of it
-};
+namespace snug {
 
 /// What a tile of this instruction set is wide.
 [[nodiscard]] int64_t panel_columns();

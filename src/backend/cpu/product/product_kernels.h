@@ -3,7 +3,6 @@
 #pragma once
 
 #include "backend/cpu/product/blocking.h"
-#include "backend/cpu/product/panels.h"
 
 namespace snug {
 

@@ -39,6 +39,14 @@ struct ProductSpec {
   bool operator==(const ProductSpec&) const = default;
 };
 
+/// An operand b in panels (panels.h).
+struct PanelShape {
+  int64_t n = 0;
+  int64_t k = 0;
+  bool transposed = false;  // b is (N, K), else (K, N)
+  int64_t columns = 0;      // of a panel: panel_columns(), or a multiple of it
+};
+
 /// out[i] = element first + i of a stored row, in f32, for i in [0, count).
 using ReadRow = void (*)(const void* source, int64_t row, int64_t first, int64_t count,
                          float* out) noexcept;

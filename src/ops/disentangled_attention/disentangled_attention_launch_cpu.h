@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernels of disentangled attention share: the operands of one launch, the sizes of blocks
-// and scratch. Private to disentangled_attention*_cpu.cc. Legend in attention_cpu.h; R is a number
-// of rows of a table.
+// and scratch. Private to disentangled_attention*_cpu.cc. Legend in attention_launch_cpu.h; R is a
+// number of rows of a table.
 #pragma once
 
-#include "ops/attention/attention_cpu.h"
+#include "ops/attention/attention_launch_cpu.h"
 #include "ops/disentangled_attention/disentangled_attention.h"
 
 namespace snug {
