@@ -297,17 +297,17 @@ void report_changes(const std::vector<KeyChange>& changes, const TrainState& sta
   say(options, text);
 }
 
-int64_t micro_batch_of(const RunConfig& config, const std::optional<TrainState>& state) {
-  if (!state || config.allow_new_split) return config.micro_batch_size;
-  if (config.micro_batch_size > 0 && config.micro_batch_size != state->micro_batch) {
+int64_t micro_batch_of(const RunConfig& config, const TrainState& state) {
+  if (config.allow_new_split) return config.micro_batch_size;
+  if (config.micro_batch_size > 0 && config.micro_batch_size != state.micro_batch) {
     throw Error(ErrorCode::bad_config, "micro_batch_size",
                 "the checkpoint was made with micro-batches of " +
-                    std::to_string(state->micro_batch) + ", now " +
+                    std::to_string(state.micro_batch) + ", now " +
                     std::to_string(config.micro_batch_size) + " is asked for",
                 "leave micro_batch_size away, or set allow_new_split (the order of sums, so the "
                 "last bits, will differ)");
   }
-  return state->micro_batch;
+  return state.micro_batch;
 }
 
 }  // namespace snug::train

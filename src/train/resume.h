@@ -60,8 +60,7 @@ void note_data(const RunData& data, TrainState& state);
 void report_changes(const std::vector<KeyChange>& changes, const TrainState& state,
                     const RunConfig& now, int64_t batches_per_epoch, const RunOptions& options);
 
-/// The micro-batch of this run: the checkpoint's, unless the user permits another; 0: free.
-[[nodiscard]] int64_t micro_batch_of(const RunConfig& config,
-                                     const std::optional<TrainState>& state);
+/// The micro-batch of a resumed run: the checkpoint's, unless the user permits another; 0: free.
+[[nodiscard]] int64_t micro_batch_of(const RunConfig& config, const TrainState& state);
 
 }  // namespace snug::train
