@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "data/source.h"
-#include "io/json_file.h"
 #include "io/file_hash.h"
+#include "io/json_file.h"
 
 namespace snug::data {
 namespace {

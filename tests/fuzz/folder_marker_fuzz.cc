@@ -6,8 +6,8 @@
 #include <string>
 
 #include "fuzz/fuzz.h"
-#include "io/folder_marker.h"
 #include "io/file_hash.h"
+#include "io/folder_marker.h"
 
 namespace snug::fuzz {
 
