@@ -33,7 +33,9 @@ int solve_remat_verb(const std::vector<std::string>& words) {
   app.add_option(
       "--time-limit", time_limit,
       "Seconds (above 0) after which the search stops where it stands; without it the limits are "
-      "counts and the result is always the same");
+      "counts, the result is always the same, and a search takes at most about 1 s for 20 ops, 15 "
+      "s "
+      "for 100 and a minute for 400 or more");
   app.add_option("--output", output, "File for the result, schedule included (JSON)");
   app.add_flag("--curve", is_curve, "The whole trade-off instead of one budget");
   app.add_flag("--json", is_json, "Print one JSON object and nothing else");

@@ -1,5 +1,6 @@
 """The training step of a run as files of `snug solve`: the check judges the plan's schedule as the plan itself does."""
 import json
+import random
 
 import common
 from common import Case, options, run
@@ -65,6 +66,20 @@ class SavedProblems(Case):
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn(f"[--time-limit] '{text}' is no number of seconds above 0", done.stderr)
             self.assertIn("leave it out for a search without a time limit", done.stderr)
+
+    def test_a_small_problem_ends_soon(self):
+        draw = random.Random(5)
+        problem = {"storages": [], "ops": [], "keep": ["t20"]}
+        for i in range(21):
+            problem["storages"].append({"id": f"t{i}", "bytes": draw.randint(1, 40)})
+            inputs = [f"t{j}" for j in sorted(draw.sample(range(i), min(i, draw.randint(1, 4))))]
+            problem["ops"].append({"id": f"o{i}", "inputs": inputs, "outputs": [f"t{i}"], "cost": draw.randint(1, 9)})
+        file = self.folder / "small.json"
+        file.write_text(json.dumps(problem))
+        # It takes a tenth of this; the limits of large problems would take twice as much.
+        done = run("solve", "remat", file, "--budget", "0.68", "--time-limit", "10", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertFalse(json.loads(done.stdout)["is_stopped"])
 
     def test_a_changed_schedule_or_file_is_refused(self):
         _, problem, schedule, _ = self.saved(**self.FAMILIES["mlp"])

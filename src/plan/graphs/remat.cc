@@ -84,7 +84,8 @@ void search(const Problem& problem, int64_t budget_bytes, const RematLimits& lim
     if (is_better(result, best)) best = std::move(result);
   };
   consider(search_order(index, given, budget_bytes, limits));
-  if (!limits.may_reorder) return;
+  const bool runs_once = best.fits && best.schedule.size() == problem.ops.size();
+  if (runs_once || !limits.may_reorder) return;
   stop_point();
   const std::vector<OpId> other = lower_peak_order(index);
   if (other == given) return;

@@ -46,7 +46,7 @@ class Ruiner {
     Retention::Snapshot best = state_.snapshot();
     const int64_t begin = state_.work();
     for (int64_t step = 0; step < limits_.steps; ++step) {
-      if (is_stop_due()) break;
+      if (is_stop_due() || best.extra_cost <= 0) break;
       const double progress = std::max(
           static_cast<double>(state_.work() + listed_ - begin) / static_cast<double>(limits_.work),
           static_cast<double>(step) / static_cast<double>(limits_.steps));

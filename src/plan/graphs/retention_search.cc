@@ -33,8 +33,11 @@ struct Rounds {
   int32_t count = 1;
   double length = 1;  // of each, of kRuinWork and kRuinSteps
 };
+// Below so many ops a round is shorter in proportion: what a small graph has to decide is soon
+// tried.
+constexpr double kFullOps = 400;
 Rounds rounds_for(int32_t ops) {
-  if (ops < kManyOps) return {6, 1.0 / 3};
+  if (ops < kManyOps) return {6, std::min(1.0, ops / kFullOps) / 3};
   if (ops < kManyMoreOps) return {2, 0.5};
   return {1, 1};
 }
@@ -81,6 +84,7 @@ class Searcher {
     const Rounds rounds = rounds_for(graph_.op_count);
     Retention::Snapshot best = begin;
     for (int32_t round = 0; round < rounds.count && !is_stop_due(); ++round) {
+      if (best.extra_cost <= 0) break;  // every op runs once
       state_.restore(begin);
       if (round > 0) come_from_below(round, rounds.length * kTightLength);
       if (improve(rounds.length) && state_.extra_cost() < best.extra_cost) best = state_.snapshot();
