@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The run configuration: every key of a run, declared once (src/config/options.cc). That
-// declaration drives the YAML file, the command line, defaults, validation, help, the dump, the
-// JSON in checkpoints and docs/configuration.md. Names and defaults are Hugging Face's or
-// DeepSpeed's where they have one.
+// The run configuration: every key of a run, declared once (snug/train_fields.inc for those that a
+// session has too, src/config/options.cc for the others). These declarations drive the YAML file,
+// the command line, defaults, validation, help, the dump, the JSON in checkpoints and
+// docs/configuration.md. Names and defaults are Hugging Face's or DeepSpeed's where they have one.
 //
 // Design: precedence is default < environment < file < command line; of a key given twice on the
 // command line the last value wins, a key twice in a file is an error. Every failure is
@@ -19,33 +19,11 @@
 #include <utility>
 #include <vector>
 
-#include "snug/lora.h"
-#include "snug/memory.h"
 #include "snug/tokenizer_kind.h"
+#include "snug/train_spec.h"
 
 namespace snug {
 
-/// Weights whose names match, and what they have in place of the run's. * matches any text.
-struct ParameterGroup {
-  std::string match;
-  std::optional<double> learning_rate;
-  std::optional<double> weight_decay;
-};
-
-/// Weights whose names match, and in how many bits their optimizer states are stored: 32 or 8.
-struct StateBits {
-  std::string match;
-  int64_t bits = 32;
-};
-
-/// Parts of the network whose scopes match, and what they compute in: float32, bfloat16 or
-/// float16.
-struct PrecisionRule {
-  std::string match;
-  std::string dtype;
-};
-
-enum class ScheduleKind : uint8_t { linear, cosine, constant };
 enum class BadRows : uint8_t { stop, skip };
 
 /// What may be recomputed: the planner's choice by the budget, or a named strategy ("keep-all",
@@ -82,11 +60,7 @@ struct RunConfig {
   int64_t multi_sample_dropout = 0;  // 0: the model's own
   int64_t reinit_layers = 0;         // the last layers of a model folder that begin fresh
   bool resize_embeddings = false;    // rows for tokens that the model's table does not have
-  std::vector<std::string> freeze;
-  LoraOptions lora;
-  std::string lora_adapter;              // a folder; empty: adapters are fresh
-  std::string frozen_dtype = "float32";  // of frozen weights: float32, bfloat16, int8
-  std::string weight_dtype = "float32";  // of trained weights: float32, bf16x8, bfloat16
+  std::string lora_adapter;          // a folder; empty: adapters are fresh
 
   // Task.
   std::string task = "auto";
@@ -115,49 +89,27 @@ struct RunConfig {
   BadRows bad_rows = BadRows::stop;
   std::string cache_dir;  // empty: output_dir
 
+  // What is trained and what that costs, beside the fields of SessionOptions: memory,
+  // train_batch_size, optim, learning_rate, ... (snug/train_fields.inc).
+#define SNUG_TRAIN_KEY(type, name, value, key, run_value, ...) type key = run_value;
+#include "snug/train_fields.inc"
+
   // Memory.
-  MemorySpec memory;
   RecomputeSetting recompute;
-  int64_t train_batch_size = 32;  // the global batch
-  int64_t micro_batch_size = 0;   // 0: auto
-  int64_t eval_batch_size = 0;    // 0: auto
+  int64_t eval_batch_size = 0;  // 0: auto
   bool allow_new_split = false;
-  bool allow_batch_norm_split = false;
-  std::optional<bool> two_pass_clip;  // unset: by the budget
-  std::vector<std::string> allow;     // levers that the planner may take
-  int64_t threads = 0;                // 0: every core this process may use
+  std::vector<std::string> allow;  // levers that the planner may take
 
   // Optimizer and schedule.
-  std::string optim = "adamw";
-  double learning_rate = 5e-5;
-  double weight_decay = 0.0;
   std::optional<double> adam_beta1;  // unset: the optimizer's own, as the two below and momentum
   std::optional<double> adam_beta2;
   std::optional<double> adam_epsilon;
   std::optional<double> momentum;
   bool nesterov = false;
   std::vector<std::string> optim_args;  // "name=value": hyper-parameters without a key of their own
-  std::vector<ParameterGroup> param_groups;     // the first that matches wins
-  int64_t optim_bits = 32;                      // of optimizer states: 32 or 8
-  std::string optim_codec = "default";          // of states in 8 bits: default, bnb
-  std::vector<StateBits> optim_bits_overrides;  // the first that matches wins
-  bool bf16 = false;            // mixed precision: products and what lies between them in bf16
-  bool fp16 = false;            // the same in f16
-  bool bf16_full_eval = false;  // evaluation and prediction alone
-  bool fp16_full_eval = false;
-  std::vector<PrecisionRule> precision_overrides;  // the first that matches wins
-  double layerwise_lr_decay = 1.0;
-  double max_grad_norm = 1.0;  // 0: no clipping
-  /// none, dynamic, dynamic_paddle or a number; auto: dynamic with fp16, else none
-  std::string loss_scale = "auto";
-  double loss_scale_min = 0;  // 0: that of the kind of scale
-  ScheduleKind lr_scheduler_type = ScheduleKind::linear;
   double warmup_ratio = 0.0;
-  int64_t warmup_steps = 0;  // above 0 it wins over warmup_ratio
   double num_train_epochs = 3.0;
-  int64_t max_steps = -1;  // above 0 it wins over num_train_epochs
   double label_smoothing_factor = 0.0;
-  int64_t seed = 42;
 
   // Output.
   std::string output_dir;
@@ -211,13 +163,6 @@ struct RunConfig {
   [[nodiscard]] std::string to_json() const;
   /// Equal values; sources and notices do not count.
   [[nodiscard]] bool operator==(const RunConfig& other) const;
-};
-
-/// Whether a resumed run may have another value than the one it began with.
-enum class ResumeRule : uint8_t {
-  fixed,
-  may_change,
-  same_content,  // another path, if the rows there are the same
 };
 
 /// What a program needs to know of one key to build its parser or its help.

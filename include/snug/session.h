@@ -24,14 +24,12 @@
 #include <vector>
 
 #include "snug/config.h"
-#include "snug/draw_numbering.h"
 #include "snug/lengths.h"
 #include "snug/levers.h"
-#include "snug/lora.h"
 #include "snug/loss_scale.h"
-#include "snug/memory.h"
 #include "snug/network.h"
 #include "snug/plan_report.h"
+#include "snug/train_spec.h"
 
 namespace snug {
 
@@ -70,76 +68,12 @@ struct ChangedRun;
 /// Names, meanings and defaults are those of the run configuration's keys (docs/configuration.md)
 /// where it has them.
 struct SessionOptions {
-  int64_t batch_rows = 32;  // of an update; the last batch of your data may be smaller
-  /// Of all that the session holds: weights, states, gradients, inputs, activations. The program's
-  /// own memory is its own affair, unless process_bytes says otherwise. auto: what the machine has
-  /// left.
-  MemorySpec memory = {};
-  /// Of `memory`, what the rest of the process takes. Above 0 the budget is the process's: heap
-  /// that planning used is given back to the system before a session takes its memory.
-  int64_t process_bytes = 0;
-  /// What the process needs at least, whatever the plan: no smaller budget is enough.
-  int64_t startup_bytes = 0;
-  int64_t micro_batch_size = 0;      // rows; 0: the planner's choice
-  bool allow_coupled_split = false;  // split a batch although its rows are coupled
-  /// Whether a batch in one micro-batch goes forward and backward twice, first for the norm of its
-  /// gradients alone (which max_grad_norm or a dynamic loss_scale waits for), so that no gradient
-  /// waits; unset: where that is the fastest that fits. The result is the same.
-  std::optional<bool> two_pass_clip = {};
-  /// Empty: what the network marks (snug/recompute.h), by the budget where it marks nothing.
-  /// "auto": by the budget whatever it marks; or a named strategy ("keep-all", "recompute-all",
-  /// "marks:NAME;NAME", ...: docs/planning.md).
-  std::string recompute = {};
-  /// The lengths that rows are padded to, one program each: {32, 64}, or every_combination of
-  /// several by name, or the combinations that your rows have. A batch runs in the first that holds
-  /// its longest rows; the last holds every other. Empty: rows have no length.
-  std::vector<Lengths> lengths = {};
+  // What is trained and what that costs: batch_rows, memory, optim, learning_rate, ..., threads, in
+  // the order of snug/train_fields.inc, which says what each of them means.
+#define SNUG_TRAIN_FIELD(type, name, value, ...) type name = value;
+#define SNUG_TRAIN_KEY(type, name, value, key, run_value, ...) type name = value;
+#include "snug/train_fields.inc"
 
-  std::string optim = "adamw";
-  std::map<std::string, double> optim_args = {};  // hyper-parameters by name (docs/optimizers.md)
-  double learning_rate = 1e-3;
-  double weight_decay = 0;
-  double max_grad_norm = 0;  // 0: no clipping
-  /// "none", "dynamic", "dynamic_paddle" or a number above 0; "auto": dynamic where anything is in
-  /// f16, else none.
-  std::string loss_scale = "auto";
-  double loss_scale_min = 0;  // a dynamic scale falls no lower; 0: that of the kind of scale
-  std::vector<ParameterGroup> param_groups = {};
-  double layerwise_lr_decay = 1;
-  int64_t optim_bits = 32;              // of optimizer states: 32 or 8
-  std::string optim_codec = "default";  // of states in 8 bits: "default" or "bnb"
-  std::vector<StateBits> optim_bits_overrides = {};
-  /// Mixed precision (docs/precision.md): products and what lies between them are stored and
-  /// computed in bf16 or f16, weights and losses stay in f32.
-  bool bf16 = false;
-  bool fp16 = false;
-  bool bf16_full_eval = false;  // evaluation and prediction alone
-  bool fp16_full_eval = false;
-  std::vector<PrecisionRule> precision_overrides = {};  // by scope
-  std::vector<std::string> freeze = {};  // patterns (* matches any text), embeddings, first:N
-  LoraOptions lora = {};                 // low-rank adapters instead of the weights (snug/lora.h)
-  /// No optimizer and no step(): gradients() gives the gradients of a batch.
-  bool only_gradients = false;
-  /// No step() and no gradients(): evaluate() and predict(), in less memory.
-  bool only_evaluation = false;
-  /// How frozen linear maps and tables of embeddings are stored: "float32", "bfloat16" or "int8"
-  /// (docs/lora.md).
-  std::string frozen_dtype = "float32";
-  /// How trained weights of two dimensions and 4096 elements or more are stored: "float32",
-  /// "bf16x8" (24 bits) or "bfloat16". In fewer bits an update rounds them stochastically
-  /// (docs/precision.md).
-  std::string weight_dtype = "float32";
-  ScheduleKind lr_scheduler_type = ScheduleKind::constant;
-  int64_t warmup_steps = 0;
-  int64_t max_steps = 0;  // updates after which a falling schedule is at 0; needed for one
-  int64_t seed = 42;      // of initial weights and dropout
-  /// How the draws of a network of your own are told apart; those of the library's models do not
-  /// follow it. Session::resume takes that of the checkpoint.
-  DrawNumbering draw_numbering = DrawNumbering::operands;
-  /// False: weights and buffers are 0 until they are written, or initialize() is called for them.
-  bool has_initial_values = true;
-
-  int64_t threads = 0;  // 0: every core this process may use
   /// Of this process, opened before; threads and profile_folder are its own then.
   std::optional<Machine> machine = {};
   /// Written by SessionPlan::save for this network and these options: replayed instead of planning.

@@ -36,7 +36,7 @@ void set_option(RunConfig& config, std::string_view key, std::optional<std::stri
   if (text.empty() && !option->may_be_empty) fail("the value is empty", allowed);
   try {
     option->set(config, text);
-  } catch (const BadValue& bad) {
+  } catch (const spec::BadValue& bad) {
     fail(bad.what(), bad.hint.empty() ? allowed : bad.hint);
   }
   config.sources[name] = source;

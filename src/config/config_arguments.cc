@@ -31,7 +31,7 @@ struct Name {
 Name find_name(const std::string& key) {
   if (key.empty()) return {};
   if (const config::Option* option = config::find_option(key))
-    return {true, option->info.is_switch, option->info.type == config::kMemoryType};
+    return {true, option->info.is_switch, option->info.type == spec::kMemoryType};
   const config::TrainingArgument* field = config::find_training_argument(key);
   return {field != nullptr, field != nullptr && field->is_switch, false};
 }

@@ -13,17 +13,17 @@
 namespace snug {
 namespace {
 
-using config::ValueForm;
+using spec::ValueForm;
 
 std::string json_value(const config::Option& option, const std::string& text) {
   const bool is_list = option.form == ValueForm::number_list || option.form == ValueForm::text_list;
   if (is_list) {
     std::vector<std::string> items =
-        text.empty() ? std::vector<std::string>() : config::split_list(text);
+        text.empty() ? std::vector<std::string>() : spec::split_list(text);
     if (option.form == ValueForm::text_list) {
       for (std::string& item : items) item = io::quote_json(item);
     }
-    return "[" + config::join(items, ", ") + "]";
+    return "[" + spec::join(items, ", ") + "]";
   }
   if (option.form == ValueForm::object_list) return text.empty() ? "[]" : text;
   if (option.form == ValueForm::object) return text.empty() ? "{}" : text;
@@ -45,7 +45,7 @@ std::string value_text(const io::JsonValue& value, const config::Option* option)
     const io::JsonValue item = value.at(i);
     items.push_back(item.is_number() ? item.dump() : item.as_string());
   }
-  return config::join(items, ",");
+  return spec::join(items, ",");
 }
 
 }  // namespace

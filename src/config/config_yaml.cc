@@ -116,9 +116,9 @@ std::string object_text(const YAML::Node& object, const std::string& key,
            "write 'name: value'");
     fields.push_back(
         io::quote_json(field.first.Scalar()) + ": " +
-        (value.IsSequence() ? "[" + config::join(items, ", ") + "]" : scalar_text(value)));
+        (value.IsSequence() ? "[" + spec::join(items, ", ") + "]" : scalar_text(value)));
   }
-  return "{" + config::join(fields, ", ") + "}";
+  return "{" + spec::join(fields, ", ") + "}";
 }
 
 // A list of mappings, as JSON.
@@ -130,7 +130,7 @@ std::string objects_text(const YAML::Node& list, const std::string& key, const s
            "write '- {match: \"*.bias\", weight_decay: 0}'");
     items.push_back(object_text(item, key, where));
   }
-  return "[" + config::join(items, ", ") + "]";
+  return "[" + spec::join(items, ", ") + "]";
 }
 
 // A scalar as it stands, a list joined by commas.
@@ -139,17 +139,17 @@ std::string value_text(const YAML::Node& value, const std::string& key, const st
   if (value.IsNull())
     fail(where, key + ": the value is missing", "give one, or remove the line to take the default");
   const config::Option* option = config::find_option(key);
-  if (value.IsMap() && option != nullptr && option->form == config::ValueForm::object)
+  if (value.IsMap() && option != nullptr && option->form == spec::ValueForm::object)
     return object_text(value, key, where);
   if (value.IsMap())
     fail(where, key + ": a mapping stands where a value belongs",
          "keys are not nested: write 'key: value'");
-  if (option != nullptr && option->form == config::ValueForm::object_list)
+  if (option != nullptr && option->form == spec::ValueForm::object_list)
     return objects_text(value, key, where);
   // A field of TrainingArguments that may be an empty list may be a list of one.
   const config::TrainingArgument* field = config::find_training_argument(key);
-  const bool is_list = option != nullptr && (option->form == config::ValueForm::number_list ||
-                                             option->form == config::ValueForm::text_list ||
+  const bool is_list = option != nullptr && (option->form == spec::ValueForm::number_list ||
+                                             option->form == spec::ValueForm::text_list ||
                                              (field != nullptr && field->accepted == "none|"));
   if (option != nullptr && !is_list)
     fail(where, key + ": a list stands where one value belongs", "write '" + key + ": VALUE'");
@@ -161,7 +161,7 @@ std::string value_text(const YAML::Node& value, const std::string& key, const st
       fail(where, key + ": an element holds a comma", "split it");
     items.push_back(item.Scalar());
   }
-  return config::join(items, ",");
+  return spec::join(items, ",");
 }
 
 // The value of a field that is no key, as a word: null and mappings, too.
@@ -171,11 +171,11 @@ std::string field_text(const YAML::Node& value) {
   std::vector<std::string> items;
   if (value.IsSequence()) {
     for (const YAML::Node& item : value) items.push_back(field_text(item));
-    return config::join(items, ",");
+    return spec::join(items, ",");
   }
   for (const auto& entry : value)
     items.push_back(field_text(entry.first) + ": " + field_text(entry.second));
-  return "{" + config::join(items, ", ") + "}";
+  return "{" + spec::join(items, ", ") + "}";
 }
 
 // Null in a field that Hugging Face's configurations hold is None.
@@ -222,14 +222,14 @@ void apply_overrides(RunConfig& config, config::GivenFields& fields,
 
 // A value as YAML writes it; quoted wherever it could be read as something else.
 std::string yaml_value(const config::Option& option, const std::string& text) {
-  using config::ValueForm;
+  using spec::ValueForm;
   if (option.form == ValueForm::number_list || option.form == ValueForm::text_list) {
     std::vector<std::string> items =
-        text.empty() ? std::vector<std::string>() : config::split_list(text);
+        text.empty() ? std::vector<std::string>() : spec::split_list(text);
     if (option.form == ValueForm::text_list) {
       for (std::string& item : items) item = io::quote_json(item);
     }
-    return "[" + config::join(items, ", ") + "]";
+    return "[" + spec::join(items, ", ") + "]";
   }
   if (option.form == ValueForm::object_list) return text.empty() ? "[]" : text;
   if (option.form == ValueForm::object) return text.empty() ? "{}" : text;

@@ -1,52 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Budget forms and their bytes; the process's own resident set. Where the machine's limit comes
-// from: cgroup.cc.
-#include "config/memory_budget.h"
+// What a budget is in bytes; the process's own resident set. Where the machine's limit comes from:
+// cgroup.cc. Amounts as text: spec/memory_text.h.
+#include "snug/memory.h"
 
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <string>
 
-#include "base/numbers.h"
 #include "base/units.h"
-#include "config/option.h"
 #include "io/file.h"
 #include "snug/error.h"
-#include "snug/memory.h"
 
 namespace snug {
-namespace config {
-namespace {
-
-std::optional<int64_t> try_parse_bytes(std::string_view text) {
-  try {
-    return parse_bytes(text, "memory");
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-}  // namespace
-
-std::optional<MemorySpec> try_parse_memory(std::string_view text) {
-  using Kind = MemorySpec::Kind;
-  if (text == "auto") return MemorySpec{};
-  if (text.ends_with('%')) {
-    text.remove_suffix(1);
-    const double percent = number_in<double>(text).value_or(0);
-    if (!(percent > 0 && percent <= 100)) return std::nullopt;
-    return MemorySpec{.kind = Kind::percent, .percent = percent};
-  }
-  const bool is_all_but = text.starts_with('-');
-  if (is_all_but) text.remove_prefix(1);
-  const std::optional<int64_t> bytes = try_parse_bytes(text);
-  if (!bytes || (!is_all_but && *bytes < kPageBytes)) return std::nullopt;
-  return MemorySpec{.kind = is_all_but ? Kind::all_but : Kind::bytes, .bytes = *bytes};
-}
-
-}  // namespace config
-
 namespace {
 
 // A field of /proc/self/status in bytes.
@@ -65,28 +30,6 @@ int64_t status_bytes(std::string_view field) {
 }
 
 }  // namespace
-
-MemorySpec parse_memory(std::string_view text, std::string_view key) {
-  if (const std::optional<MemorySpec> spec = config::try_parse_memory(text)) return *spec;
-  throw Error(
-      ErrorCode::bad_config, std::string(key),
-      "'" + std::string(text) + "' is not an amount of memory of at least one page (4096 bytes)",
-      std::string(config::kMemoryForms));
-}
-
-std::string to_string(const MemorySpec& spec) {
-  switch (spec.kind) {
-    case MemorySpec::Kind::automatic:
-      return "auto";
-    case MemorySpec::Kind::bytes:
-      return std::to_string(spec.bytes);
-    case MemorySpec::Kind::all_but:
-      return "-" + std::to_string(spec.bytes);
-    case MemorySpec::Kind::percent:
-      break;
-  }
-  return number_text(spec.percent) + "%";
-}
 
 int64_t resolve_memory(const MemorySpec& spec, const std::string& root) {
   if (spec.kind == MemorySpec::Kind::bytes) return spec.bytes / kPageBytes * kPageBytes;

@@ -268,7 +268,7 @@ class Translator {
     if (anyway_.size() > kNoticesInFull) {
       std::vector<std::string> names;
       for (const auto& [text, meaning] : anyway_) names.push_back(text);
-      say("what happens anyway (" + std::string(kPage) + "): " + join(names, ", "));
+      say("what happens anyway (" + std::string(kPage) + "): " + spec::join(names, ", "));
       return;
     }
     for (const auto& [text, meaning] : anyway_) say(text + " is what happens anyway: " + meaning);

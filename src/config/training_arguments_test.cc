@@ -21,7 +21,7 @@ RunConfig from_line(const ConfigOverrides& overrides) {
 RunConfig from_yaml(const std::string& yaml, const ConfigOverrides& overrides = {}) {
   return RunConfig::parse(yaml, "run.yaml", overrides);
 }
-std::string said(const RunConfig& config) { return config::join(config.notices, "\n"); }
+std::string said(const RunConfig& config) { return spec::join(config.notices, "\n"); }
 
 /// The package's own list (tools/golden/training_arguments.py). The parser reads from the text.
 const std::string& package_text() {

@@ -13,6 +13,7 @@
 #include "fit/splits.h"
 #include "ops/optimizer/optimizers.h"
 #include "snug/error.h"
+#include "spec/table.h"
 
 namespace snug::train {
 namespace {
@@ -22,14 +23,16 @@ constexpr size_t kMostPatterns = 32;    // of one lever, which somebody is to re
 
 using Request = RunPlanRequest;
 
-bool is_switch(const std::string& key) {
-  return key == "bf16" || key == "fp16" || key == "allow_batch_norm_split";
+// A switch that is on stands without its value.
+bool is_bare(const std::string& key) {
+  const spec::KindInfo& kind = spec::field_of_key(key).kind;
+  return kind.is_switch && !kind.has_auto;
 }
 
 std::string words_of(const Request& request, const LeverKeys& keys) {
   std::string words;
   for (const auto& [key, value] : keys) {
-    const std::string text = is_switch(key) ? "" : shell_word(value);
+    const std::string text = is_bare(key) ? "" : shell_word(value);
     words += (words.empty() ? "" : " ") + option_words(request.words, key, text);
   }
   return words;
@@ -40,15 +43,16 @@ Lever::Setting setting_of(const Request& request, const LeverKeys& keys) {
           [keys](const Request& from) { return from.changed(keys); }};
 }
 
-Lever exact(const Request& request, const std::string& part, const LeverKeys& keys) {
-  return {.settings = {setting_of(request, keys)}, .part = part};
-}
-
-Lever other_result(const Request& request, const std::string& part, const std::string& word,
-                   const LeverKeys& keys) {
-  Lever lever = exact(request, part, keys);
-  lever.changes_result = true;
-  lever.word = word;
+// Whether it leads to other weights than the run as it is, and under which word one key may be
+// taken, the table says.
+Lever lever_of(const Request& request, const std::string& part, const LeverKeys& keys) {
+  Lever lever{.settings = {setting_of(request, keys)}, .part = part};
+  for (const auto& key : keys) {
+    const LeverKeys& taken = request.taken_levers;
+    if (std::find(taken.begin(), taken.end(), key) == taken.end())
+      lever.changes_result |= spec::field_of_key(key.first).changes_result;
+  }
+  if (keys.size() == 1) lever.word = spec::lever_word(keys.front().first, keys.front().second);
   return lever;
 }
 
@@ -78,8 +82,8 @@ constexpr std::array kFrozenTypes = {"bfloat16", "int8"};
 // frozen ones are stored in fewer bits.
 void add_trained(const Request& request, std::vector<Lever>& levers) {
   const std::vector<Value> parameters = parameters_of(request.network);
-  const auto add = [&](const std::string& word, const LeverKeys& keys) {
-    levers.push_back(other_result(request, "trained", word, keys));
+  const auto add = [&](const LeverKeys& keys) {
+    levers.push_back(lever_of(request, "trained", keys));
     for (const char* dtype : kFrozenTypes) {
       LeverKeys fewer_bits = keys;
       fewer_bits.emplace_back("frozen_dtype", dtype);
@@ -89,9 +93,9 @@ void add_trained(const Request& request, std::vector<Lever>& levers) {
   const bool has_embeddings = std::any_of(
       parameters.begin(), parameters.end(),
       [](const Value& value) { return value.name.find("embeddings") != std::string::npos; });
-  if (has_embeddings) add("freeze", {{"freeze", "*embeddings*"}});
+  if (has_embeddings) add({{"freeze", "*embeddings*"}});
   if (const std::string patterns = all_but_the_head(request.network, parameters); !patterns.empty())
-    add("freeze", {{"freeze", patterns}});
+    add({{"freeze", patterns}});
   if (!request.network.coupling.empty()) return;  // running statistics belong to no adapter
   const std::vector<std::string> maps = linear_map_patterns(request.network);
   if (maps.empty() || maps.size() > kMostPatterns) return;
@@ -100,9 +104,8 @@ void add_trained(const Request& request, std::vector<Lever>& levers) {
   // around the list the end of a line can be copied.
   for (const std::string& map : maps) list += (list.empty() ? "\"" : ", \"") + map + "\"";
   const std::string lora = "{\"match\":[" + list + "]}";
-  add("lora", {{"lora", lora}});
-  levers.push_back(
-      other_result(request, "trained", "", {{"lora", lora}, {"frozen_dtype", "int8"}}));
+  add({{"lora", lora}});
+  levers.push_back(lever_of(request, "trained", {{"lora", lora}, {"frozen_dtype", "int8"}}));
   levers.back().is_hint = false;  // a setting of the one before
 }
 
@@ -147,7 +150,7 @@ void add_two_passes(const Request& request, std::vector<Lever>& levers) {
     LeverKeys keys;
     if (has_two_passes && request.recipe.max_grad_norm == 0) keys = taken_of(request, {"fp16"});
     keys.emplace_back("two_pass_clip", has_two_passes ? "true" : "false");
-    levers.push_back(exact(request, "two_pass_clip", keys));
+    levers.push_back(lever_of(request, "two_pass_clip", keys));
     levers.back().is_hint = request.two_pass_clip.has_value();
   }
 }
@@ -160,13 +163,13 @@ void add_state_bits(const Request& request, std::vector<Lever>& levers) {
   optim::StateStorage storage = recipe.states;
   storage.bits = 8;
   if (!optim::codec_for(storage, recipe.optimizer, "", {kAnySize, kAnySize}, false)) return;
-  levers.push_back(other_result(request, "states", "adam8bit", {{"optim_bits", "8"}}));
+  levers.push_back(lever_of(request, "states", {{"optim_bits", "8"}}));
 }
 
 void add_precision(const Request& request, std::vector<Lever>& levers) {
   if (request.has_16_bits) return;
   for (const char* word : {"bf16", "fp16"})
-    levers.push_back(other_result(request, "precision", word, {{word, "true"}}));
+    levers.push_back(lever_of(request, "precision", {{word, "true"}}));
   levers.back().is_hint = false;  // the bytes of bf16
 }
 
@@ -174,7 +177,7 @@ void add_precision(const Request& request, std::vector<Lever>& levers) {
 void add_weights(const Request& request, std::vector<Lever>& levers) {
   if (request.has_coded_weights) return;
   for (const char* word : {"bf16x8", "bfloat16"}) {
-    levers.push_back(other_result(request, "weights", word, {{"weight_dtype", word}}));
+    levers.push_back(lever_of(request, "weights", {{"weight_dtype", word}}));
     // 8 bits of the states are worth more, and change less.
     levers.back().is_hint = request.recipe.states.bits == 8;
   }
@@ -201,7 +204,7 @@ void add_optimizers(const Request& request, std::vector<Lever>& levers) {
     if (!std::all_of(recipe.given.begin(), recipe.given.end(), takes)) continue;
     const std::optional<optim::Options> options = options_of(*each, recipe);
     if (!options || state_elements(*options) >= state_elements(recipe.optimizer)) continue;
-    levers.push_back(other_result(request, "optim", "optim", {{"optim", *each->name}}));
+    levers.push_back(lever_of(request, "optim", {{"optim", *each->name}}));
     levers.back().is_hint = state_elements(*options) == 0;
   }
 }
@@ -258,12 +261,12 @@ void add_plan_choices(const Request& request, std::vector<Lever>& levers) {
   const std::pair<std::string, std::string> free_strategy = {"recompute", "auto"};
   const bool is_split_fixed = request.micro_batch > 0 && request.global_batch > 1;
   const bool is_strategy_fixed = !request.strategy.empty();
-  if (is_split_fixed) levers.push_back(exact(request, free_split.first, {free_split}));
-  if (is_strategy_fixed) levers.push_back(exact(request, free_strategy.first, {free_strategy}));
+  if (is_split_fixed) levers.push_back(lever_of(request, free_split.first, {free_split}));
+  if (is_strategy_fixed) levers.push_back(lever_of(request, free_strategy.first, {free_strategy}));
   if (is_split_fixed && is_strategy_fixed)
-    levers.push_back(exact(request, free_split.first, {free_split, free_strategy}));
+    levers.push_back(lever_of(request, free_split.first, {free_split, free_strategy}));
   const auto add_compared = [&](const std::string& key, const std::string& value) {
-    levers.push_back(exact(request, key, {{key, value}}));
+    levers.push_back(lever_of(request, key, {{key, value}}));
     levers.back().is_hint = false;
   };
   const std::vector<int64_t> sizes = micro_batches_of(request);
@@ -287,14 +290,14 @@ std::vector<Lever> levers_of(const RunPlanRequest& request) {
   add_plan_choices(request, levers);
   add_two_passes(request, levers);
   if (!coupling_of(request).empty() && !request.allow_coupled_split && request.global_batch > 1)
-    levers.push_back(other_result(request, "split", "", {{"allow_batch_norm_split", "true"}}));
+    levers.push_back(lever_of(request, "split", {{"allow_batch_norm_split", "true"}}));
   add_state_bits(request, levers);
   add_precision(request, levers);
   add_weights(request, levers);
   add_optimizers(request, levers);
   const bool waits_anyway = request.recipe.scaling == optim::LossScaling::dynamic;
   if (request.recipe.max_grad_norm > 0 && !waits_anyway)
-    levers.push_back(other_result(request, "clip", "", {{"max_grad_norm", "0"}}));
+    levers.push_back(lever_of(request, "clip", {{"max_grad_norm", "0"}}));
   const bool is_frozen = !request.recipe.freeze.empty() || request.network.is_frozen;
   is_frozen ? add_frozen_types(request, levers) : add_trained(request, levers);
   add_sizes(request, levers);  // last: they go into whatever the others made of the request

@@ -2,6 +2,7 @@
 #include "snug/idioms.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/wildcard.h"
@@ -9,6 +10,7 @@
 #include "network/facts.h"
 #include "session/session_plan.h"
 #include "snug/error.h"
+#include "spec/table.h"
 
 namespace snug {
 namespace {
@@ -18,23 +20,12 @@ namespace {
 }
 
 void check_no_optimizer(const SessionOptions& options) {
-  const SessionOptions plain;
-  const auto refuse = [](const char* name, bool is_given) {
-    if (is_given)
-      fail(name, "gradients alone have no optimizer", "leave it away, or train with Session::step");
-  };
-  refuse("optim", options.optim != plain.optim);
-  refuse("optim_args", !options.optim_args.empty());
-  refuse("learning_rate", options.learning_rate != plain.learning_rate);
-  refuse("weight_decay", options.weight_decay != plain.weight_decay);
-  refuse("max_grad_norm", options.max_grad_norm != plain.max_grad_norm);
-  refuse("param_groups", !options.param_groups.empty());
-  refuse("optim_bits", options.optim_bits != plain.optim_bits);
-  refuse("optim_bits_overrides", !options.optim_bits_overrides.empty());
-  refuse("layerwise_lr_decay", options.layerwise_lr_decay != plain.layerwise_lr_decay);
-  refuse("lr_scheduler_type", options.lr_scheduler_type != plain.lr_scheduler_type);
-  refuse("warmup_steps", options.warmup_steps != plain.warmup_steps);
-  refuse("max_steps", options.max_steps != plain.max_steps);
+  const TrainSpec given = spec::spec_of(options);
+  for (const spec::Field& field : spec::fields()) {
+    if (field.is_of_update && field.json(given) != field.json(TrainSpec()))
+      fail(field.name, "gradients alone have no optimizer",
+           "leave it away, or train with Session::step");
+  }
 }
 
 // Freezes every weight that `xs` does not name.

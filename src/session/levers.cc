@@ -7,12 +7,11 @@
 #include <optional>
 
 #include "base/float_mode.h"
-#include "base/numbers.h"
 #include "base/stop.h"
-#include "io/json_file.h"
 #include "session/machine.h"
 #include "session/session_plan.h"
 #include "snug/error.h"
+#include "spec/table.h"
 
 namespace snug {
 namespace {
@@ -21,46 +20,13 @@ using train::Lever;
 using train::LeverChoice;
 using train::RunPlanRequest;
 
-LoraOptions lora_of(const std::string& text) {
-  LoraOptions lora;
-  lora.match = io::parse_json(text, "lora").at("match").as_strings();
-  return lora;
-}
-
-std::vector<std::string> split_at_commas(const std::string& text) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-// The keys of levers as fields.
-void set_field(SessionOptions& options, const std::string& key, const std::string& value) {
-  if (key == "bf16") options.bf16 = value == "true";
-  if (key == "fp16") options.fp16 = value == "true";
-  if (key == "allow_batch_norm_split") options.allow_coupled_split = value == "true";
-  if (key == "two_pass_clip") options.two_pass_clip = value == "true";
-  if (key == "optim_bits") options.optim_bits = number_in<int64_t>(value).value();
-  if (key == "optim") options.optim = value;
-  if (key == "max_grad_norm") options.max_grad_norm = number_in<double>(value).value();
-  if (key == "micro_batch_size")
-    options.micro_batch_size = value == "auto" ? 0 : number_in<int64_t>(value).value();
-  if (key == "recompute")
-    options.recompute = value == "none" ? "keep-all" : value == "all" ? "recompute-all" : value;
-  if (key == "freeze") options.freeze = split_at_commas(value);
-  if (key == "lora") options.lora = lora_of(value);
-  if (key == "frozen_dtype") options.frozen_dtype = value;
-  if (key == "weight_dtype") options.weight_dtype = value;
-}
-
 ChangedRun changed_run(const Network& network, const SessionOptions& options,
                        const LeverKeys& keys) {
   if (options.changed) return options.changed(keys);
   ChangedRun run{network, options};
-  for (const auto& [key, value] : keys) set_field(run.options, key, value);
+  TrainSpec spec = spec::spec_of(options);
+  for (const auto& [key, value] : keys) spec::set_key(spec, key, value);
+  spec::set_spec(spec, run.options);
   return run;
 }
 

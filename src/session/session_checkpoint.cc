@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Saving a session and going on with it. session.json holds the counts, the micro-batch and every
-// option that decides the result.
+// option that decides the result (spec::Field::is_saved).
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/lengths_json.h"
 #include "io/atomic_folder.h"
 #include "io/checkpoint_tensors.h"
 #include "io/json_file.h"
 #include "session/session_impl.h"
 #include "snug/error.h"
 #include "snug/instruction_set.h"
+#include "spec/table.h"
 
 namespace snug {
 namespace {
@@ -23,59 +23,13 @@ constexpr int64_t kFormat = 1;
 constexpr int64_t kMostBytes = 1 << 20;
 constexpr const char* kStateFile = "session.json";
 
-std::string schedule_name(ScheduleKind kind) {
-  return kind == ScheduleKind::linear   ? "linear"
-         : kind == ScheduleKind::cosine ? "cosine"
-                                        : "constant";
-}
-
 // What decides the result, by the name of its option; numbers so that they read back exactly.
-Json deciding_options(const SessionOptions& options) {
-  Json lengths = Json::array();
-  for (const Lengths& each : options.lengths) lengths.push_back(lengths_json<Json>(each));
-  Json groups = Json::array();
-  for (const ParameterGroup& group : options.param_groups) {
-    Json one = {{"match", group.match}};
-    if (group.learning_rate) one["learning_rate"] = *group.learning_rate;
-    if (group.weight_decay) one["weight_decay"] = *group.weight_decay;
-    groups.push_back(std::move(one));
+Json deciding_options(const TrainSpec& spec) {
+  Json options = Json::object();
+  for (const spec::Field& field : spec::fields()) {
+    if (field.is_saved()) options[field.name] = field.json(spec);
   }
-  Json overrides = Json::array();
-  for (const StateBits& rule : options.optim_bits_overrides)
-    overrides.push_back({{"match", rule.match}, {"bits", rule.bits}});
-  Json precisions = Json::array();
-  for (const PrecisionRule& rule : options.precision_overrides)
-    precisions.push_back({{"match", rule.match}, {"dtype", rule.dtype}});
-  return {{"batch_rows", options.batch_rows},
-          {"allow_coupled_split", options.allow_coupled_split},
-          {"lengths", lengths},
-          {"optim", options.optim},
-          {"optim_args", options.optim_args},
-          {"learning_rate", options.learning_rate},
-          {"weight_decay", options.weight_decay},
-          {"max_grad_norm", options.max_grad_norm},
-          {"loss_scale", options.loss_scale},
-          {"loss_scale_min", options.loss_scale_min},
-          {"param_groups", groups},
-          {"layerwise_lr_decay", options.layerwise_lr_decay},
-          {"optim_bits", options.optim_bits},
-          {"optim_codec", options.optim_codec},
-          {"optim_bits_overrides", overrides},
-          {"bf16", options.bf16},
-          {"fp16", options.fp16},
-          {"precision_overrides", precisions},
-          {"freeze", options.freeze},
-          {"frozen_dtype", options.frozen_dtype},
-          {"weight_dtype", options.weight_dtype},
-          {"lora",
-           {{"match", options.lora.match},
-            {"r", options.lora.r},
-            {"alpha", options.lora.alpha},
-            {"dropout", options.lora.dropout}}},
-          {"lr_scheduler_type", schedule_name(options.lr_scheduler_type)},
-          {"warmup_steps", options.warmup_steps},
-          {"max_steps", options.max_steps},
-          {"seed", options.seed}};
+  return options;
 }
 
 struct Saved {
@@ -126,16 +80,17 @@ Saved read_state(const std::string& path, const std::string& network,
         ErrorCode::bad_config, "network",
         "the session was of '" + state.get_string("network") + "', not of '" + network + "'",
         "resume with the network that was saved");
-  const Json now = deciding_options(options);
-  const Json defaults = deciding_options(SessionOptions());
-  for (const auto& [key, value] : now.items()) {
-    const io::JsonValue& options_then = state.at("options");
+  const TrainSpec now = spec::spec_of(options);
+  const io::JsonValue& options_then = state.at("options");
+  for (const spec::Field& field : spec::fields()) {
+    if (!field.is_saved()) continue;
     // An option that came later had its default then.
-    const std::string before =
-        options_then.has(key) ? options_then.at(key).dump() : defaults.at(key).dump();
-    if (before == value.dump()) continue;
-    throw Error(ErrorCode::bad_config, key,
-                "the session began with " + before + ", not " + value.dump(),
+    const std::string before = options_then.has(field.name) ? options_then.at(field.name).dump()
+                                                            : field.json(TrainSpec()).dump();
+    const std::string value = field.json(now).dump();
+    if (before == value) continue;
+    throw Error(ErrorCode::bad_config, field.name,
+                "the session began with " + before + ", not " + value,
                 "give what it began with: anything else would be another result");
   }
   return saved;
@@ -207,7 +162,7 @@ void Session::save(const std::string& folder) {
       {"instruction_set", it.planned->plan.report.instruction_set},
       {"draw_numbering",
        it.planned->options.draw_numbering == DrawNumbering::operands ? kByOperands : kByBuilding},
-      {"options", deciding_options(it.planned->options)}};
+      {"options", deciding_options(spec::spec_of(it.planned->options))}};
   if (has_dynamic_loss_scale())
     state["loss_scale"] = {{"value", it.loss_scale.value},
                            {"clean_updates", it.loss_scale.clean_updates},

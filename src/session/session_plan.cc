@@ -18,11 +18,11 @@
 #include "snug/error.h"
 #include "snug/instruction_set.h"
 #include "solve/remat_write.h"
+#include "spec/table.h"
 
 namespace snug {
 namespace {
 
-constexpr int64_t kMostThreads = 1024;
 constexpr size_t kMostPrograms = 256;
 
 [[noreturn]] void refuse_option(const std::string& option, const std::string& what,
@@ -142,55 +142,29 @@ void check_effect(const SessionOptions& options) {
                   "give bf16 or fp16 too, or leave it away");
 }
 
-constexpr int64_t kMostRows = INT32_MAX;  // indices of kernels are of 31 bits
-
 // Throws Error{bad_config} that names the option.
 const SessionOptions& checked(const SessionOptions& options) {
-  if (options.batch_rows < 1 || options.batch_rows > kMostRows)
-    refuse_option("batch_rows", "a batch of " + std::to_string(options.batch_rows) + " rows",
-                  "give 1 to " + std::to_string(kMostRows));
-  check_not_negative("weight_decay", options.weight_decay, "give 0 for none");
+  spec::check_ranges(spec::spec_of(options));
   if (options.memory.bytes < 0)
     refuse_option("memory", std::to_string(options.memory.bytes) + " bytes are below 0",
                   "give a number of bytes, for example parse_memory(\"64MiB\")");
-  if (options.seed < 0)
-    refuse_option("seed", std::to_string(options.seed) + " is below 0", "give 0 or more");
   if (options.block.data() == nullptr && !options.block.empty())
     refuse_option("block", "it has " + std::to_string(options.block.size()) + " bytes at no place",
                   "give memory that lives as long as the session");
-  if (options.micro_batch_size < 0 || options.micro_batch_size > options.batch_rows)
+  if (options.micro_batch_size > options.batch_rows)
     refuse_option("micro_batch_size",
                   std::to_string(options.micro_batch_size) + " is not within the batch of " +
                       std::to_string(options.batch_rows),
                   "give 0 for the planner's choice, or at most batch_rows");
-  check_not_negative("learning_rate", options.learning_rate, "give 0 or more");
-  if (!(options.max_grad_norm >= 0))
-    refuse_option("max_grad_norm", number_text(options.max_grad_norm) + " is below 0",
-                  "give 0 for no clipping");
   if (options.lr_scheduler_type != ScheduleKind::constant && options.max_steps < 1)
     refuse_option("max_steps", "a falling learning rate needs to know where it ends",
                   "give max_steps");
-  if (options.threads < 0 || options.threads > kMostThreads)
-    refuse_option(
-        "threads",
-        std::to_string(options.threads) + " is not within 0 and " + std::to_string(kMostThreads),
-        "give 0 for every core");
-  if (options.warmup_steps < 0 || options.max_steps < 0)
-    refuse_option(options.warmup_steps < 0 ? "warmup_steps" : "max_steps", "it is below 0",
-                  "give 0 or more");
-  if (!(options.layerwise_lr_decay > 0 && options.layerwise_lr_decay <= 1))
-    refuse_option("layerwise_lr_decay",
-                  number_text(options.layerwise_lr_decay) + " is not within (0, 1]",
-                  "give 1 for the same rate everywhere");
   check_effect(options);
   (void)loss_scale_of(options);
   check_lengths(options.lengths);
   if (options.only_gradients && options.only_evaluation)
     refuse_option("only_evaluation", "a session without training programs has no gradients",
                   "leave only_gradients away");
-  if (options.process_bytes < 0 || options.startup_bytes < 0)
-    refuse_option(options.process_bytes < 0 ? "process_bytes" : "startup_bytes", "it is below 0",
-                  "give 0 or more");
   return options;
 }
 

@@ -12,6 +12,7 @@
 #include "optim/schedule.h"
 #include "optim/state_storage.h"
 #include "snug/error.h"
+#include "spec/table.h"
 
 namespace snug::train {
 
@@ -130,35 +131,14 @@ static bool allows(const RunConfig& config, const char* lever) {
 SessionOptions training_options(const RunConfig& config, int64_t total_steps) {
   const optim::Options optimizer = optimizer_of(config);
   const Settings given = given_settings(config, *optimizer.optimizer);
-  SessionOptions options{
-      .batch_rows = config.train_batch_size,
-      .memory = config.memory,
-      .micro_batch_size = config.micro_batch_size,
-      .allow_coupled_split = config.allow_batch_norm_split,
-      .two_pass_clip = config.two_pass_clip,
-      .recompute = config.recompute.strategy,
-      .optim = config.optim,
-      .optim_args = {given.begin(), given.end()},
-      .learning_rate = config.learning_rate,
-      .weight_decay = config.weight_decay,
-      .max_grad_norm = config.max_grad_norm,
-      .loss_scale = config.loss_scale,
-      .loss_scale_min = config.loss_scale_min,
-      .param_groups = config.param_groups,
-      .layerwise_lr_decay = config.layerwise_lr_decay,
-      .optim_bits = config.optim_bits,
-      .optim_codec = config.optim_codec,
-      .optim_bits_overrides = config.optim_bits_overrides,
-      .freeze = config.freeze,
-      .lora = config.lora,
-      .frozen_dtype = config.frozen_dtype,
-      .weight_dtype = config.weight_dtype,
-      .lr_scheduler_type = config.lr_scheduler_type,
-      .warmup_steps = optim::resolve_warmup(config.warmup_steps, config.warmup_ratio, total_steps),
-      .max_steps = std::max<int64_t>(total_steps, 1),
-      .seed = config.seed,
-      .threads = config.threads,
-      .has_command_line_hints = true};
+  SessionOptions options{.has_command_line_hints = true};
+  TrainSpec spec = spec::keys_of(config);
+  // Whether anything is marked is the network's affair, and the models of the library mark nothing.
+  spec.recompute = config.recompute.strategy;
+  spec.optim_args = {given.begin(), given.end()};
+  spec.warmup_steps = optim::resolve_warmup(config.warmup_steps, config.warmup_ratio, total_steps);
+  spec.max_steps = std::max<int64_t>(total_steps, 1);
+  spec::set_spec(spec, options);
   // What refines a lever that is allowed has no effect where it is not taken.
   if (allows(config, "adam8bit") &&
       !optim::has_codes(options.optim_bits, options.optim_bits_overrides)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The non-throwing part of snug/memory.h, for the option table, which words its own errors.
+// Amounts of memory as text: the part of snug/memory.h that needs no machine, and what does not
+// throw of it, for the kinds of options, which word their own errors.
 #pragma once
 
 #include <optional>
@@ -7,7 +8,7 @@
 
 #include "snug/memory.h"
 
-namespace snug::config {
+namespace snug::spec {
 
 inline constexpr std::string_view kMemoryForms =
     "write for example 900MiB, 2GiB, 2GB (or 2G: powers of 1000), 1073741824 (bytes), 60%, -512MiB "
@@ -15,4 +16,4 @@ inline constexpr std::string_view kMemoryForms =
 
 [[nodiscard]] std::optional<MemorySpec> try_parse_memory(std::string_view text);
 
-}  // namespace snug::config
+}  // namespace snug::spec
