@@ -225,12 +225,12 @@ int run(const std::vector<std::string>& words) {
                       ? measure_profile(threads)
                       : load_or_measure_profile(
                             {.folder = file.parent_path(), .file = file.filename()}, threads)});
-  const SessionOptions options = train::training_options(config, 0);
+  const ResolvedSpec resolved = resolve(train::training_spec(config, 0));
   std::vector<Case> cases;
   for (const std::string& budget : budgets) {
     cases.emplace_back(train::make_run_plan(
-        {.network = changed_network(describe_network(train::network_of(model), {}).def, options),
-         .recipe = recipe_of(options),
+        {.network = changed_network(describe_network(train::network_of(model), {}).def, resolved),
+         .recipe = resolved.recipe,
          .global_batch = batch,
          .micro_batch = batch,
          .lengths = {std::stoll(words[2])},

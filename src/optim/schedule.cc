@@ -7,6 +7,12 @@
 
 namespace snug::optim {
 
+Schedule schedule_of(const TrainSpec& spec) {
+  return {.kind = spec.lr_scheduler_type,
+          .warmup_steps = spec.warmup_steps,
+          .total_steps = spec.max_steps};
+}
+
 int64_t resolve_warmup(int64_t warmup_steps, double warmup_ratio, int64_t total_steps) {
   if (warmup_steps > 0) return warmup_steps;
   return static_cast<int64_t>(std::ceil(static_cast<double>(total_steps) * warmup_ratio));
@@ -18,12 +24,12 @@ double rate_factor(const Schedule& schedule, int64_t completed) {
   const auto total = static_cast<double>(schedule.total_steps);
   if (completed < schedule.warmup_steps) return at / std::max(1.0, warmup);
   const double decay_steps = std::max(1.0, total - warmup);
-  switch (schedule.shape) {
-    case ScheduleShape::linear:
+  switch (schedule.kind) {
+    case ScheduleKind::linear:
       return std::max(0.0, (total - at) / decay_steps);
-    case ScheduleShape::cosine:
+    case ScheduleKind::cosine:
       return std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * (at - warmup) / decay_steps)));
-    case ScheduleShape::constant:
+    case ScheduleKind::constant:
       return 1;
   }
   return 1;

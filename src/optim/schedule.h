@@ -5,17 +5,18 @@
 
 #include <cstdint>
 
+#include "snug/train_spec.h"
+
 namespace snug::optim {
 
 /// linear and cosine decay to 0 at the end; constant stays. All rise linearly during the warm-up
 /// (constant with a warm-up is transformers' constant_with_warmup).
-enum class ScheduleShape : uint8_t { linear, cosine, constant };
-
 struct Schedule {
-  ScheduleShape shape = ScheduleShape::linear;
+  ScheduleKind kind = ScheduleKind::linear;
   int64_t warmup_steps = 0;
   int64_t total_steps = 0;
 };
+[[nodiscard]] Schedule schedule_of(const TrainSpec& spec);
 
 /// Updates of the warm-up: `warmup_steps` where it is above 0, else warmup_ratio of all, rounded
 /// up.

@@ -96,7 +96,7 @@ Explanation explain_network(const Network& network, const SessionOptions& option
     verify(graph);
     stages.end(name, taken, sizes_of(graph), [&] { return print(graph); });
   }};
-  train::Recipe recipe = recipe_of(made.options);
+  train::Recipe recipe = made.resolved.recipe;
   recipe.has_two_passes = run.has_two_passes;
   recipe.packed = run.packed;
   const Graph graph = train::build_train_graph(made.def, recipe, {run.micro_batch, planned.length},

@@ -32,8 +32,9 @@ ChangedRun changed_run(const Network& network, const SessionOptions& options,
 
 /// `run` lives as long as the request, which refers to its options: `changed` holds it.
 RunPlanRequest request_of(const std::shared_ptr<const ChangedRun>& run) {
-  const NetworkDef def = changed_network(described(run->network, run->options).def, run->options);
-  RunPlanRequest request = plan_request(def, run->options, run->options.micro_batch_size);
+  const ResolvedSpec resolved = resolve(spec::spec_of(run->options));
+  const NetworkDef def = changed_network(described(run->network, run->options).def, resolved);
+  RunPlanRequest request = plan_request(def, run->options, resolved, run->options.micro_batch_size);
   request.changed = [run](const LeverKeys& keys) {
     return request_with(run->network, run->options, keys);
   };

@@ -145,7 +145,7 @@ Trained trained(const RunPlanRequest& request, const RunPlan& plan, const Backen
   }
   for (int64_t i = 0; i < 4; ++i) {
     const UpdateRule rule{.optimizer = request.recipe.optimizer,
-                          .schedule = {.shape = optim::ScheduleShape::constant},
+                          .schedule = {.kind = ScheduleKind::constant},
                           .rates = {0.05}};
     const UpdateCounts done{.drawn = i, .schedule = i, .optimizer = i};
     found.losses.push_back(run_update(engine, Batch(i % 2 == 0 ? int64_t{1} : kLongest),

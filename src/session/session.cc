@@ -18,6 +18,7 @@
 #include "session/finite.h"
 #include "session/session_impl.h"
 #include "snug/error.h"
+#include "spec/table.h"
 
 namespace snug {
 namespace {
@@ -306,8 +307,11 @@ StepResult Session::step(const RowSource& batch, const StepOptions& options) {
   if (it.planned->options.only_gradients)
     throw Error(ErrorCode::bad_config, "only_gradients", "the session has no optimizer to step",
                 "call gradients, or leave only_gradients away");
-  if (options.learning_rate)
-    check_not_negative("learning_rate", *options.learning_rate, "give 0 or more");
+  if (options.learning_rate) {
+    TrainSpec spec;
+    spec.learning_rate = *options.learning_rate;
+    spec::check_ranges(spec);
+  }
   const Impl::Use use(it);
   it.feed(batch);
   const train::UpdateResult result = it.update(options);

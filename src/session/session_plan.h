@@ -10,22 +10,20 @@
 #include "fit/run_plan.h"
 #include "network/facts.h"
 #include "session/machine.h"
+#include "session/resolve.h"
 #include "session/update.h"
 #include "snug/session.h"
 
 namespace snug {
 
-/// Throws Error{bad_config} for what is below 0 or not finite.
-void check_not_negative(const char* option, double value, const char* hint);
-[[nodiscard]] train::Recipe recipe_of(const SessionOptions& options);
 [[nodiscard]] DescribedNetwork described(const Network& network, const SessionOptions& options);
-/// As these options change it: with adapters, and with frozen weights in fewer bits.
-[[nodiscard]] NetworkDef changed_network(NetworkDef network, const SessionOptions& options);
+/// As the spec changes it: with adapters, and with frozen weights in fewer bits.
+[[nodiscard]] NetworkDef changed_network(NetworkDef network, const ResolvedSpec& resolved);
 [[nodiscard]] Machine machine_of(const SessionOptions& options);
 /// What is asked of planning. Refers to `options`.
 [[nodiscard]] train::RunPlanRequest plan_request(const NetworkDef& network,
                                                  const SessionOptions& options,
-                                                 int64_t micro_batch);
+                                                 const ResolvedSpec& resolved, int64_t micro_batch);
 
 /// The same of the run with these keys set (SessionOptions::changed). Throws Error{bad_config}.
 [[nodiscard]] train::RunPlanRequest request_with(const Network& network,
@@ -37,6 +35,7 @@ struct SessionPlan::Impl {
   Impl(const Network& network, const SessionOptions& given, int64_t micro_batch);
 
   SessionOptions options;
+  ResolvedSpec resolved;  // of these options
   std::string name;
   Machine machine;
   NetworkDef def;

@@ -107,15 +107,6 @@ Settings given_settings(const RunConfig& config, const Optimizer& optimizer) {
   return given;
 }
 
-optim::Schedule schedule_of(const RunConfig& config, int64_t total_steps) {
-  return {
-      .shape = config.lr_scheduler_type == ScheduleKind::cosine   ? optim::ScheduleShape::cosine
-               : config.lr_scheduler_type == ScheduleKind::linear ? optim::ScheduleShape::linear
-                                                                  : optim::ScheduleShape::constant,
-      .warmup_steps = optim::resolve_warmup(config.warmup_steps, config.warmup_ratio, total_steps),
-      .total_steps = total_steps};
-}
-
 }  // namespace
 
 optim::Options optimizer_of(const RunConfig& config) {
@@ -128,39 +119,58 @@ static bool allows(const RunConfig& config, const char* lever) {
   return std::find(config.allow.begin(), config.allow.end(), lever) != config.allow.end();
 }
 
-SessionOptions training_options(const RunConfig& config, int64_t total_steps) {
-  const optim::Options optimizer = optimizer_of(config);
-  const Settings given = given_settings(config, *optimizer.optimizer);
-  SessionOptions options{.has_command_line_hints = true};
-  TrainSpec spec = spec::keys_of(config);
-  // Whether anything is marked is the network's affair, and the models of the library mark nothing.
-  spec.recompute = config.recompute.strategy;
-  spec.optim_args = {given.begin(), given.end()};
+static void take_schedule(const RunConfig& config, int64_t total_steps, TrainSpec& spec) {
   spec.warmup_steps = optim::resolve_warmup(config.warmup_steps, config.warmup_ratio, total_steps);
   spec.max_steps = std::max<int64_t>(total_steps, 1);
-  spec::set_spec(spec, options);
-  // What refines a lever that is allowed has no effect where it is not taken.
-  if (allows(config, "adam8bit") &&
-      !optim::has_codes(options.optim_bits, options.optim_bits_overrides)) {
-    options.optim_codec = SessionOptions().optim_codec;
-    options.optim_bits_overrides.clear();
-  }
-  take_precision(config, options);
-  return options;
 }
 
-void take_precision(const RunConfig& config, SessionOptions& options) {
-  options.bf16 = config.bf16;
-  options.fp16 = config.fp16;
-  options.bf16_full_eval = config.bf16_full_eval;
-  options.fp16_full_eval = config.fp16_full_eval;
-  options.precision_overrides = config.precision_overrides;
+// What refines a lever that is allowed has no effect where it is not taken.
+static void drop_refinements(const RunConfig& config, TrainSpec& spec) {
+  if (allows(config, "adam8bit") && !optim::has_codes(spec.optim_bits, spec.optim_bits_overrides)) {
+    spec.optim_codec = TrainSpec().optim_codec;
+    spec.optim_bits_overrides.clear();
+  }
   const bool is_any_narrow =
-      config.bf16 || config.fp16 || config.bf16_full_eval || config.fp16_full_eval ||
-      std::any_of(config.precision_overrides.begin(), config.precision_overrides.end(),
+      spec.bf16 || spec.fp16 || spec.bf16_full_eval || spec.fp16_full_eval ||
+      std::any_of(spec.precision_overrides.begin(), spec.precision_overrides.end(),
                   [](const PrecisionRule& rule) { return rule.dtype != "float32"; });
   if (!is_any_narrow && (allows(config, "bf16") || allows(config, "fp16")))
-    options.precision_overrides.clear();
+    spec.precision_overrides.clear();
+}
+
+TrainSpec training_spec(const RunConfig& config, int64_t total_steps) {
+  const Settings given = given_settings(config, *optimizer_of(config).optimizer);
+  TrainSpec spec = spec::keys_of(config);
+  // Empty where the budget decides: the models of the library mark nothing.
+  spec.recompute = config.recompute.strategy;
+  spec.optim_args = {given.begin(), given.end()};
+  take_schedule(config, total_steps, spec);
+  drop_refinements(config, spec);
+  return spec;
+}
+
+TrainSpec evaluation_spec(const RunConfig& config) {
+  TrainSpec spec{.memory = config.memory,
+                 .micro_batch_size = config.eval_batch_size,
+                 .bf16 = config.bf16,
+                 .fp16 = config.fp16,
+                 .bf16_full_eval = config.bf16_full_eval,
+                 .fp16_full_eval = config.fp16_full_eval,
+                 .precision_overrides = config.precision_overrides,
+                 .only_evaluation = true,
+                 .frozen_dtype = config.frozen_dtype,
+                 .weight_dtype = config.weight_dtype,
+                 .seed = config.seed};
+  // Which weights are frozen matters where they are stored in fewer bits.
+  if (config.frozen_dtype != "float32") spec.freeze = config.freeze;
+  drop_refinements(config, spec);
+  return spec;
+}
+
+SessionOptions session_options_of(const TrainSpec& spec) {
+  SessionOptions options;
+  spec::set_spec(spec, options);
+  return options;
 }
 
 RunConfig with_optimizer_values(const RunConfig& config) {
@@ -178,7 +188,9 @@ RunConfig with_optimizer_values(const RunConfig& config) {
 }
 
 double learning_rate_at(const RunConfig& config, int64_t completed, int64_t total_steps) {
-  return config.learning_rate * optim::rate_factor(schedule_of(config, total_steps), completed);
+  TrainSpec spec = spec::keys_of(config);
+  take_schedule(config, total_steps, spec);
+  return spec.learning_rate * optim::rate_factor(optim::schedule_of(spec), completed);
 }
 
 }  // namespace snug::train

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a run trains, as the options of a session, taken from its configuration once.
+// How a run trains, taken from its configuration once: what a session is told of it.
 #pragma once
 
 #include <string>
@@ -8,15 +8,18 @@
 #include "optim/optimizer.h"
 #include "snug/config.h"
 #include "snug/session.h"
+#include "snug/train_spec.h"
 
 namespace snug::train {
 
 /// Batch, split, recomputation, optimizer, schedule over `total_steps` (0: not known, and of no
 /// matter), frozen weights, seed and budget. What rows, process and machine say is left open.
 /// Throws Error{bad_config} for keys that the optimizer has no use for.
-[[nodiscard]] SessionOptions training_options(const RunConfig& config, int64_t total_steps);
-/// What the network computes in; a part of the above, and all that evaluation alone takes.
-void take_precision(const RunConfig& config, SessionOptions& options);
+[[nodiscard]] TrainSpec training_spec(const RunConfig& config, int64_t total_steps);
+/// Of what a run trained: precision, how weights are stored, seed and budget.
+[[nodiscard]] TrainSpec evaluation_spec(const RunConfig& config);
+/// The options of a session with these fields.
+[[nodiscard]] SessionOptions session_options_of(const TrainSpec& spec);
 /// The optimizer with a value for each of its hyper-parameters.
 [[nodiscard]] optim::Options optimizer_of(const RunConfig& config);
 /// The configuration with a number for every hyper-parameter that its optimizer has, and "auto" for

@@ -63,7 +63,7 @@ TEST(Allocation, an_update_allocates_no_more_than_its_programs) {
   const Model model = fitted_model(config);
   const MemoryRows rows;
   BatchRows batch({.rows = &rows, .task = model.task, .pad_id = 0});
-  SessionOptions options = training_options(config, 100);
+  SessionOptions options = session_options_of(training_spec(config, 100));
   options.batch_rows = 4;
   options.micro_batch_size = 2;
   options.lengths = {12};

@@ -19,7 +19,7 @@ RunConfig config_of(const ConfigOverrides& keys) { return RunConfig::parse("", "
 void expect_refused(const ConfigOverrides& keys, const std::string& where,
                     const std::string& text) {
   try {
-    (void)training_options(config_of(keys), 0);
+    (void)training_spec(config_of(keys), 0);
     ADD_FAILURE() << "no error: " << text;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::bad_config);
@@ -30,7 +30,8 @@ void expect_refused(const ConfigOverrides& keys, const std::string& where,
 
 TEST(Recipe, takes_the_keys_of_its_optimizer_and_its_defaults) {
   const Recipe recipe =
-      recipe_of(training_options(config_of({{"adam_beta2", "0.98"}, {"weight_decay", "0.1"}}), 0));
+      resolve(training_spec(config_of({{"adam_beta2", "0.98"}, {"weight_decay", "0.1"}}), 0))
+          .recipe;
   EXPECT_EQ(*recipe.optimizer.optimizer->name, "adamw");
   EXPECT_EQ(recipe.optimizer.settings.at("beta1"), 0.9);
   EXPECT_EQ(recipe.optimizer.settings.at("beta2"), 0.98);

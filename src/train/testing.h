@@ -74,7 +74,7 @@ struct TestRun {
       : config(std::move(given)), model(fitted_model(config)) {
     network = describe_network(network_of(model), {}).def;
     plan = make_run_plan({.network = network,
-                          .recipe = recipe_of(training_options(config, 0)),
+                          .recipe = resolve(training_spec(config, 0)).recipe,
                           .global_batch = batch,
                           .micro_batch = micro_batch,
                           .lengths = {12},

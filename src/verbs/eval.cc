@@ -116,20 +116,12 @@ void open_rows(const RunConfig& config, const RunOptions& options, const std::st
 void open_session(const RunConfig& config, const RunOptions& options, Trained& trained) {
   const Machine machine = train::open_machine(config, options);
   const std::vector<Lengths> lengths(trained.buckets.begin(), trained.buckets.end());
-  SessionOptions session{
-      .memory = config.memory,
-      .micro_batch_size = config.eval_batch_size,
-      .freeze = config.frozen_dtype == "float32" ? std::vector<std::string>() : config.freeze,
-      .lora = trained.model.lora,
-      .only_evaluation = true,
-      .frozen_dtype = config.frozen_dtype,
-      .weight_dtype = config.weight_dtype,
-      .seed = config.seed,
-      .has_initial_values = false,
-      .machine = machine,
-      .block = options.memory,
-      .has_command_line_hints = true};
-  train::take_precision(config, session);
+  SessionOptions session = train::session_options_of(train::evaluation_spec(config));
+  session.lora = trained.model.lora;
+  session.has_initial_values = false;
+  session.machine = machine;
+  session.block = options.memory;
+  session.has_command_line_hints = true;
   session.resized = [&](const Lengths& longest, int64_t batch_rows) {
     SessionSizes sizes{.lengths = train::lengths_up_to(longest.of(), lengths),
                        .batch_rows = batch_rows};

@@ -199,7 +199,7 @@ std::string inspect_run(const RunConfig& config, bool is_json, const RunOptions&
                      {.vocab_size = found.vocab_size,
                       .labels = found.labels.names(),
                       .num_labels = found.num_labels});
-    json["model"] = model_json(model, train::training_options(config, 0));
+    json["model"] = model_json(model, train::session_options_of(train::training_spec(config, 0)));
     text += model_text(json["model"], options.lists_weights);
   }
   return is_json ? json.dump(2) : text;

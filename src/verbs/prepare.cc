@@ -167,7 +167,9 @@ Variant variant_of(const RunConfig& config, const RunSetup& setup, const Model& 
 SessionOptions options_for(const RunConfig& config, const RunOptions& options,
                            const RunSetup& setup, const Model& model, const Machine& machine,
                            int64_t micro_batch) {
-  SessionOptions session = training_options(config, total_steps(config, setup.batches_per_epoch));
+  SessionOptions session =
+      session_options_of(training_spec(config, total_steps(config, setup.batches_per_epoch)));
+  session.has_command_line_hints = true;
   session.micro_batch_size = micro_batch;
   session.lora = model.lora;
   session.may_take_levers = !config.allow.empty();

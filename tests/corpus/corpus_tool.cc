@@ -45,7 +45,7 @@ int freeze(const std::vector<std::string>& words) {
   const int64_t micro_batch = std::stoll(words.at(2));
   const Graph graph =
       train::build_train_graph(describe_network(train::network_of(model), {}).def,
-                               recipe_of(train::training_options(config, 0)),
+                               resolve(train::training_spec(config, 0)).recipe,
                                {micro_batch, std::stoll(words.at(3))}, batch / micro_batch);
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
   std::printf("%s\n", plan::to_json(lower(graph, *backend).problem).c_str());

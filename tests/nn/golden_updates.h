@@ -58,7 +58,7 @@ inline GoldenUpdates run_golden_updates(GraphBuilder& builder, const models::Seq
     }
   }
   const optim::Schedule schedule = {
-      .shape = optim::ScheduleShape::linear, .warmup_steps = 0, .total_steps = kGoldenSteps};
+      .kind = ScheduleKind::linear, .warmup_steps = 0, .total_steps = kGoldenSteps};
   GoldenUpdates found;
   for (int64_t step = 1; step <= kGoldenSteps; ++step) {
     const auto values =

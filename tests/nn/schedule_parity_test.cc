@@ -15,7 +15,7 @@ struct ScheduleCase {
 };
 
 TEST(Schedule, factors_equal_transformers) {
-  using enum optim::ScheduleShape;
+  using enum ScheduleKind;
   const GoldenText goldens(SNUG_SOURCE_DIR "/tests/golden/schedules.txt");
   const ScheduleCase cases[] = {
       {"linear.10.0", {linear, 0, 10}},   {"linear.10.3", {linear, 3, 10}},
@@ -44,7 +44,7 @@ TEST(Schedule, warmup_steps_win_over_the_ratio_which_rounds_up) {
 }
 
 TEST(Schedule, rate_stays_at_0_after_the_end) {
-  EXPECT_EQ(optim::rate_factor({optim::ScheduleShape::linear, 2, 10}, 12), 0);
+  EXPECT_EQ(optim::rate_factor({ScheduleKind::linear, 2, 10}, 12), 0);
 }
 
 }  // namespace
