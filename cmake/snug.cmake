@@ -27,13 +27,14 @@ if(SNUG_FAST_BUILD)
 endif()
 
 # snug_folder(<name> SOURCES a.cc b.cc [KERNELS] [ALONE] [JOIN 8] [PRECOMPILED headers ...]
-#   [DEPS base graph ...] [API session ...] [LIBS external::target ...])
-# DEPS: folders whose headers it includes. API: folders of which it includes the public headers alone (include/snug).
+#   [DEPS base graph ...] [API session ...] [FRONTS session/run_session.h ...] [LIBS external::target ...])
+# DEPS: folders whose headers it includes. API: folders of which it includes the public headers alone (include/snug), and FRONTS: single
+# headers of such a folder besides.
 # KERNELS: at the highest optimisation, and alone; nothing else gains by it, and it costs a quarter of a build.
 # ALONE: files that use one name for many things (infer, cost, vjp), so that they cannot be joined. JOIN: how many make a unit.
 # PRECOMPILED: headers besides the standard library's.
 function(snug_folder name)
-  cmake_parse_arguments(ARG "KERNELS;ALONE" "JOIN" "SOURCES;PRECOMPILED;DEPS;API;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS;ALONE" "JOIN" "SOURCES;PRECOMPILED;DEPS;API;FRONTS;LIBS" ${ARGN})
   add_library(snug_${name} STATIC ${ARG_SOURCES})
   target_include_directories(snug_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)

@@ -2,7 +2,7 @@
 """Checks that every file includes only what its folder may.
 
 The edges are the DEPS of snug_folder() and snug_test() in src/*/CMakeLists.txt; this script reads those lines, so there is one
-statement of each edge. What a folder's API names it knows by public headers alone. Three more rules: oneDNN's headers appear only under backend/cpu and in *_cpu*.cc; cli/ includes
+statement of each edge. What a folder's API names it knows by public headers alone, and by the single headers that its FRONTS name. Three more rules: oneDNN's headers appear only under backend/cpu and in *_cpu*.cc; cli/ includes
 nothing of src/; and files do not know one another in a circle, a header and its source taken together, but for two: a front and the part
 that only it uses.
 """
@@ -20,9 +20,19 @@ def read_edges():
     for file in sorted(SRC.rglob("CMakeLists.txt")):
         for call in re.finditer(r"snug_(folder|test)\(\s*(\w+)([^)]*)\)", file.read_text()):
             kind, name, body = call.groups()
-            match = re.search(r"\bDEPS\b(.*?)(?:\bAPI\b|\bLIBS\b|\bLABEL\b|$)", body, re.S)
+            match = re.search(r"\bDEPS\b(.*?)(?:\bAPI\b|\bFRONTS\b|\bLIBS\b|\bLABEL\b|$)", body, re.S)
             edges[(kind, name)] = set(match.group(1).split()) if match else set()
     return edges
+
+
+def read_fronts():
+    """Headers that a folder may include although its DEPS do not list theirs."""
+    fronts = {}
+    for file in sorted(SRC.rglob("CMakeLists.txt")):
+        for call in re.finditer(r"snug_folder\(\s*(\w+)([^)]*)\)", file.read_text()):
+            match = re.search(r"\bFRONTS\b(.*?)(?:\bLIBS\b|$)", call.group(2), re.S)
+            fronts[call.group(1)] = set(match.group(1).split()) if match else set()
+    return fronts
 
 
 def folder_of(path):
@@ -107,6 +117,7 @@ def main():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}) == [["a", "b", "c"]]
     assert not circles({"front": {"part"}, "part": {"front"}, "other": {"front"}})
     edges = read_edges()
+    fronts = read_fronts()
     folders = {name for kind, name in edges if kind == "folder"}
     errors = []
     for path in sorted([*SRC.rglob("*.h"), *SRC.rglob("*.cc"), *(ROOT / "cli").rglob("*.*"), *(ROOT / "include").rglob("*.h")]):
@@ -131,6 +142,8 @@ def main():
                     errors.append(f"{where}: only the public headers may be included here, not {name}")
                 continue
             if target not in folders or target == own or is_test:
+                continue
+            if name in fronts.get(own, set()):
                 continue
             if target not in edges.get(("folder", own), set()):
                 errors.append(f"{where}: {own} may not include {name}; its DEPS do not list {target}")

@@ -55,16 +55,6 @@ class Machine {
   std::shared_ptr<const Impl> impl_;
 };
 
-/// What a smaller problem takes: SessionOptions::resized.
-struct SessionSizes {
-  std::vector<Lengths> lengths;
-  int64_t batch_rows = 0;
-  int64_t process_bytes = 0;
-  int64_t startup_bytes = 0;
-};
-
-struct ChangedRun;
-
 /// Names, meanings and defaults are those of the run configuration's keys (docs/configuration.md)
 /// where it has them.
 struct SessionOptions {
@@ -88,19 +78,6 @@ struct SessionOptions {
   /// Sentences for people: Session::resume says that the instruction set is another one, a plan
   /// that the machine's speeds cannot be kept where they belong.
   std::function<void(const std::string&)> on_message = {};
-  /// A refusal tries shorter rows and smaller batches: what the options that depend on them are
-  /// then. Empty: lengths above the longest go, bytes of the process stay.
-  std::function<SessionSizes(const Lengths& longest, int64_t batch_rows)> resized = {};
-  /// The run with these keys of its configuration set, and itself so that more may be set. Throws
-  /// Error{bad_config} where they may not be. Empty: the fields of the same names.
-  std::function<ChangedRun(const LeverKeys& keys)> changed = {};
-  /// A refusal says what would help as options of the program `snug`, not as fields of this struct.
-  bool has_command_line_hints = false;
-  /// The times of hints are called upper bounds, since the caller takes levers as they pay.
-  bool may_take_levers = false;
-  /// Keys of these options that are levers which the caller took. A hint that means nothing without
-  /// them names them.
-  LeverKeys taken_levers = {};
   /// Where measured speeds of this machine are kept; empty: $XDG_CACHE_HOME/snug or ~/.cache/snug.
   std::string profile_folder = {};
   /// For tests of ops of your own: each runs twice on the same operands, and is Error{bad_config}
@@ -109,12 +86,6 @@ struct SessionOptions {
   bool repeats_own_ops = false;
   /// Fills PlanReport::curves and PlanReport::placed, for PlanReport::to_html.
   bool wants_picture = false;
-};
-
-/// A run with keys of its configuration set.
-struct ChangedRun {
-  Network network;
-  SessionOptions options;
 };
 
 /// A place to fill: `rows` rows of one input, one after the other, each of `row_shape` (padded to

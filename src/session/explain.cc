@@ -79,12 +79,17 @@ int64_t most_scratch(const plan::Problem& problem) {
 }  // namespace
 
 Explanation explain_network(const Network& network, const SessionOptions& options, bool has_texts) {
+  return explain_network(network, RunSession{.options = options}, has_texts);
+}
+
+Explanation explain_network(const Network& network, const RunSession& session, bool has_texts) {
+  const SessionOptions& options = session.options;
   const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "explain"});
   Stages stages(has_texts);
   // What is told first is of the split that the planner chooses, so the plan comes first here and
   // is told in its place.
-  const SessionPlan plan(network, options);
+  const SessionPlan plan = plan_session(network, session);
   const SessionPlan::Impl& made = *plan.impl();
   const Backend& backend = *made.machine.impl().backend;
   const train::RunPlan& run = made.plan;

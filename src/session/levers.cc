@@ -20,23 +20,23 @@ using train::Lever;
 using train::LeverChoice;
 using train::RunPlanRequest;
 
-ChangedRun changed_run(const Network& network, const SessionOptions& options,
-                       const LeverKeys& keys) {
-  if (options.changed) return options.changed(keys);
-  ChangedRun run{network, options};
-  TrainSpec spec = spec::spec_of(options);
+ChangedRun changed_run(const Network& network, const RunSession& session, const LeverKeys& keys) {
+  if (session.changed) return session.changed(keys);
+  ChangedRun run{network, session};
+  TrainSpec spec = spec::spec_of(session.options);
   for (const auto& [key, value] : keys) spec::set_key(spec, key, value);
-  spec::set_spec(spec, run.options);
+  spec::set_spec(spec, run.session.options);
   return run;
 }
 
-/// `run` lives as long as the request, which refers to its options: `changed` holds it.
+/// `run` lives as long as the request, which refers to its session: `changed` holds it.
 RunPlanRequest request_of(const std::shared_ptr<const ChangedRun>& run) {
-  const ResolvedSpec resolved = resolve(spec::spec_of(run->options));
-  const NetworkDef def = changed_network(described(run->network, run->options).def, resolved);
-  RunPlanRequest request = plan_request(def, run->options, resolved, run->options.micro_batch_size);
+  const SessionOptions& options = run->session.options;
+  const ResolvedSpec resolved = resolve(spec::spec_of(options));
+  const NetworkDef def = changed_network(described(run->network, options).def, resolved);
+  RunPlanRequest request = plan_request(def, run->session, resolved, options.micro_batch_size);
   request.changed = [run](const LeverKeys& keys) {
-    return request_with(run->network, run->options, keys);
+    return request_with(run->network, run->session, keys);
   };
   return request;
 }
@@ -62,10 +62,10 @@ std::optional<LeverPlan> planned(const RunPlanRequest& base, const LeverChoice& 
 
 class Comparison {
  public:
-  Comparison(const Network& network, const SessionOptions& options)
-      : options_(options),
-        machine_(machine_of(options)),
-        base_(request_of(std::make_shared<const ChangedRun>(ChangedRun{network, options}))),
+  Comparison(const Network& network, const RunSession& session)
+      : options_(session.options),
+        machine_(machine_of(options_)),
+        base_(request_of(std::make_shared<const ChangedRun>(ChangedRun{network, session}))),
         levers_(train::levers_of(base_)) {}
 
   [[nodiscard]] const std::vector<Lever>& levers() const { return levers_; }
@@ -106,17 +106,17 @@ void check_words(const std::vector<std::string>& allow) {
 
 }  // namespace
 
-train::RunPlanRequest request_with(const Network& network, const SessionOptions& options,
+train::RunPlanRequest request_with(const Network& network, const RunSession& session,
                                    const LeverKeys& keys) {
-  return request_of(std::make_shared<const ChangedRun>(changed_run(network, options, keys)));
+  return request_of(std::make_shared<const ChangedRun>(changed_run(network, session, keys)));
 }
 
-std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions& options,
+std::vector<LeverPlan> plan_levers(const Network& network, const RunSession& session,
                                    const std::vector<std::string>& allow) {
   const DefaultFloatMode float_mode;
   check_words(allow);
-  const StopScope stop({.cancel = options.cancel, .deadline = {}});
-  const Comparison comparison(network, options);
+  const StopScope stop({.cancel = session.options.cancel, .deadline = {}});
+  const Comparison comparison(network, session);
   std::vector<LeverChoice> choices = {{}};
   std::vector<const Lever*> together;
   for (const Lever& lever : comparison.levers()) {
@@ -133,17 +133,27 @@ std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions&
   return comparison.plan(choices);
 }
 
-std::vector<LeverPlan> plan_allowed_levers(const Network& network, const SessionOptions& options,
+std::vector<LeverPlan> plan_allowed_levers(const Network& network, const RunSession& session,
                                            const std::vector<std::string>& allow) {
   const DefaultFloatMode float_mode;
   check_words(allow);
-  const StopScope stop({.cancel = options.cancel, .deadline = {}});
-  const Comparison comparison(network, options);
+  const StopScope stop({.cancel = session.options.cancel, .deadline = {}});
+  const Comparison comparison(network, session);
   std::vector<const Lever*> allowed;
   for (const Lever& lever : comparison.levers()) {
     if (is_in(allow, lever.word)) allowed.push_back(&lever);
   }
   return comparison.plan(train::choices_among(allowed));
+}
+
+std::vector<LeverPlan> plan_levers(const Network& network, const SessionOptions& options,
+                                   const std::vector<std::string>& allow) {
+  return plan_levers(network, RunSession{.options = options}, allow);
+}
+
+std::vector<LeverPlan> plan_allowed_levers(const Network& network, const SessionOptions& options,
+                                           const std::vector<std::string>& allow) {
+  return plan_allowed_levers(network, RunSession{.options = options}, allow);
 }
 
 LeverKeys fastest_levers(const Network& network, const SessionOptions& options,

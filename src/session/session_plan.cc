@@ -75,8 +75,9 @@ std::string strategy_of(const SessionOptions& options, const NetworkDef& network
 }
 
 // What a session takes whose rows are no longer than `longest`.
-SessionSizes resized(const SessionOptions& options, const Lengths& longest, int64_t batch_rows) {
-  if (options.resized) return options.resized(longest, batch_rows);
+SessionSizes resized(const RunSession& session, const Lengths& longest, int64_t batch_rows) {
+  if (session.resized) return session.resized(longest, batch_rows);
+  const SessionOptions& options = session.options;
   return {.lengths = cut(options.lengths, longest),
           .batch_rows = batch_rows,
           .process_bytes = options.process_bytes,
@@ -85,8 +86,9 @@ SessionSizes resized(const SessionOptions& options, const Lengths& longest, int6
 
 }  // namespace
 
-train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptions& options,
+train::RunPlanRequest plan_request(const NetworkDef& network, const RunSession& session,
                                    const ResolvedSpec& resolved, int64_t micro_batch) {
+  const SessionOptions& options = session.options;
   train::RunPlanRequest request{
       .network = network,
       .recipe = options.only_evaluation ? train::Recipe{} : resolved.recipe,
@@ -104,22 +106,22 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const SessionOptio
   request.has_coded_weights = options.weight_dtype != "float32";
   request.has_coded_frozen = options.frozen_dtype != "float32";
   request.has_16_bits = training.dtype != DType::f32 || !training.overrides.empty();
-  request.words = options.has_command_line_hints ? train::OptionWords::command_line
+  request.words = session.has_command_line_hints ? train::OptionWords::command_line
                                                  : train::OptionWords::fields;
-  request.may_take_levers = options.may_take_levers;
-  request.taken_levers = options.taken_levers;
+  request.may_take_levers = session.may_take_levers;
+  request.taken_levers = session.taken_levers;
   request.wants_picture = options.wants_picture;
   request.on_progress = options.on_planning;
-  request.resized = [&options](const train::RunPlanRequest& from, const Lengths& longest,
+  request.resized = [&session](const train::RunPlanRequest& from, const Lengths& longest,
                                int64_t global_batch) {
-    const SessionSizes sizes = resized(options, longest, global_batch);
+    const SessionSizes sizes = resized(session, longest, global_batch);
     train::RunPlanRequest to = from;
     if (!sizes.lengths.empty()) to.lengths = sizes.lengths;
     to.global_batch = sizes.batch_rows;
     to.process_bytes = sizes.process_bytes;
     to.startup_bytes = sizes.startup_bytes;
     // Evaluation has no batch but its micro-batches.
-    if (options.only_evaluation && from.micro_batch > 0) to.micro_batch = sizes.batch_rows;
+    if (session.options.only_evaluation && from.micro_batch > 0) to.micro_batch = sizes.batch_rows;
     return to;
   };
   return request;
@@ -143,11 +145,12 @@ std::string precision_text(const SessionOptions& options) {
   return text;
 }
 
-train::RunPlan planned(const Network& network, const NetworkDef& def, const SessionOptions& options,
+train::RunPlan planned(const Network& network, const NetworkDef& def, const RunSession& session,
                        const ResolvedSpec& resolved, int64_t micro_batch, const Backend& backend) {
+  const SessionOptions& options = session.options;
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
-  train::RunPlanRequest request = plan_request(def, options, resolved, micro_batch);
-  request.changed = [&](const LeverKeys& keys) { return request_with(network, options, keys); };
+  train::RunPlanRequest request = plan_request(def, session, resolved, micro_batch);
+  request.changed = [&](const LeverKeys& keys) { return request_with(network, session, keys); };
   std::optional<train::SavedPlan> saved;
   if (!options.plan_file.empty()) {
     saved = train::read_saved_plan(options.plan_file);
@@ -171,9 +174,9 @@ train::RunPlan planned(const Network& network, const NetworkDef& def, const Sess
 
 }  // namespace
 
-SessionPlan::Impl::Impl(const Network& network, const SessionOptions& given, int64_t micro_batch)
-    : options(given),
-      resolved(resolve_checked(spec::spec_of(given))),
+SessionPlan::Impl::Impl(const Network& network, const RunSession& session, int64_t micro_batch)
+    : options(session.options),
+      resolved(resolve_checked(spec::spec_of(options))),
       name(network.name()),
       machine(machine_of(options)) {
   check_block(options.block);
@@ -186,21 +189,24 @@ SessionPlan::Impl::Impl(const Network& network, const SessionOptions& given, int
         train::trainable_names(train::parameter_names(def), options.freeze, def.is_frozen);
     trained.insert(names.begin(), names.end());
   }
-  plan = planned(network, def, options, resolved, micro_batch, *machine.impl().backend);
+  plan = planned(network, def, session, resolved, micro_batch, *machine.impl().backend);
   plan.report.model = name;
   plan.report.precision = precision_text(options);
   plan.report.instruction_set = to_string(instruction_set());
 }
 
 std::shared_ptr<const SessionPlan::Impl> make_plan(const Network& network,
-                                                   const SessionOptions& options,
-                                                   int64_t micro_batch) {
+                                                   const RunSession& session, int64_t micro_batch) {
   const DefaultFloatMode float_mode;
-  return std::make_shared<const SessionPlan::Impl>(network, options, micro_batch);
+  return std::make_shared<const SessionPlan::Impl>(network, session, micro_batch);
 }
 
 SessionPlan::SessionPlan(const Network& network, const SessionOptions& options)
-    : impl_(make_plan(network, options, options.micro_batch_size)) {}
+    : impl_(make_plan(network, {.options = options}, options.micro_batch_size)) {}
+
+SessionPlan plan_session(const Network& network, const RunSession& session) {
+  return SessionPlan(make_plan(network, session, session.options.micro_batch_size));
+}
 
 const PlanReport& SessionPlan::report() const { return impl_->plan.report; }
 

@@ -11,6 +11,7 @@
 #include "network/facts.h"
 #include "session/machine.h"
 #include "session/resolve.h"
+#include "session/run_session.h"
 #include "session/update.h"
 #include "snug/session.h"
 
@@ -20,19 +21,18 @@ namespace snug {
 /// As the spec changes it: with adapters, and with frozen weights in fewer bits.
 [[nodiscard]] NetworkDef changed_network(NetworkDef network, const ResolvedSpec& resolved);
 [[nodiscard]] Machine machine_of(const SessionOptions& options);
-/// What is asked of planning. Refers to `options`.
+/// What is asked of planning. Refers to `session`.
 [[nodiscard]] train::RunPlanRequest plan_request(const NetworkDef& network,
-                                                 const SessionOptions& options,
+                                                 const RunSession& session,
                                                  const ResolvedSpec& resolved, int64_t micro_batch);
 
-/// The same of the run with these keys set (SessionOptions::changed). Throws Error{bad_config}.
-[[nodiscard]] train::RunPlanRequest request_with(const Network& network,
-                                                 const SessionOptions& options,
+/// The same of the run with these keys set (RunSession::changed). Throws Error{bad_config}.
+[[nodiscard]] train::RunPlanRequest request_with(const Network& network, const RunSession& session,
                                                  const LeverKeys& keys);
 
 struct SessionPlan::Impl {
   /// make_plan() makes one.
-  Impl(const Network& network, const SessionOptions& given, int64_t micro_batch);
+  Impl(const Network& network, const RunSession& session, int64_t micro_batch);
 
   SessionOptions options;
   ResolvedSpec resolved;  // of these options
@@ -48,7 +48,7 @@ struct SessionPlan::Impl {
 
 /// `micro_batch` 0: the planner's choice.
 [[nodiscard]] std::shared_ptr<const SessionPlan::Impl> make_plan(const Network& network,
-                                                                 const SessionOptions& options,
+                                                                 const RunSession& session,
                                                                  int64_t micro_batch);
 
 }  // namespace snug

@@ -13,6 +13,7 @@
 #include "io/file.h"
 #include "io/test_folder.h"
 #include "network/facts.h"
+#include "session/run_session.h"
 #include "session/testing.h"
 #include "snug/error.h"
 #include "snug/explain.h"
@@ -157,8 +158,8 @@ TEST(SessionPlan, leaves_the_rest_of_the_process_its_share) {
   EXPECT_NE(refusal([&] { (void)plan_network(network_of(), options); }, ErrorCode::out_of_budget)
                 .find("memory = "),
             std::string::npos);
-  options.has_command_line_hints = true;
-  EXPECT_NE(refusal([&] { (void)plan_network(network_of(), options); }, ErrorCode::out_of_budget)
+  const RunSession run{.options = options, .has_command_line_hints = true};
+  EXPECT_NE(refusal([&] { (void)plan_session(network_of(), run); }, ErrorCode::out_of_budget)
                 .find("--memory "),
             std::string::npos);
   options = options_of();

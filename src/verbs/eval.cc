@@ -116,12 +116,12 @@ void open_rows(const RunConfig& config, const RunOptions& options, const std::st
 void open_session(const RunConfig& config, const RunOptions& options, Trained& trained) {
   const Machine machine = train::open_machine(config, options);
   const std::vector<Lengths> lengths(trained.buckets.begin(), trained.buckets.end());
-  SessionOptions session = train::session_options_of(train::evaluation_spec(config));
-  session.lora = trained.model.lora;
-  session.has_initial_values = false;
-  session.machine = machine;
-  session.block = options.memory;
-  session.has_command_line_hints = true;
+  RunSession session{.options = train::session_options_of(train::evaluation_spec(config)),
+                     .has_command_line_hints = true};
+  session.options.lora = trained.model.lora;
+  session.options.has_initial_values = false;
+  session.options.machine = machine;
+  session.options.block = options.memory;
   session.resized = [&](const Lengths& longest, int64_t batch_rows) {
     SessionSizes sizes{.lengths = train::lengths_up_to(longest.of(), lengths),
                        .batch_rows = batch_rows};
@@ -135,9 +135,10 @@ void open_session(const RunConfig& config, const RunOptions& options, Trained& t
   train::take_sizes(
       session.resized(lengths.back(), config.eval_batch_size > 0 ? config.eval_batch_size
                                                                  : config.train_batch_size),
-      session);
-  train::check_startup(resolve_memory(session.memory), session.startup_bytes, options);
-  const SessionPlan plan(train::network_of(trained.model), session);
+      session.options);
+  train::check_startup(resolve_memory(session.options.memory), session.options.startup_bytes,
+                       options);
+  const SessionPlan plan = plan_session(train::network_of(trained.model), session);
   trained.session.emplace(plan);
   (void)train::initialize_weights(trained.model, *trained.session);
   if (options.callbacks.on_plan) options.callbacks.on_plan(plan.report());

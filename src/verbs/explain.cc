@@ -36,11 +36,11 @@ Explanation explain_run(const RunConfig& given, const RunOptions& options) {
 
   train::RunSetup setup = train::open_setup(config, options, work, {});
   (void)train::take_levers(config, options, machine, setup);
-  const SessionOptions session =
-      train::session_options(config, options, setup, machine, config.micro_batch_size);
-  Stage& read = end("model and data",
-                    fmt::format("{} for {}; longest rows: {}", setup.model.name,
-                                *setup.model.task->name, to_string(session.lengths.back())));
+  const RunSession session =
+      train::run_session(config, options, setup, machine, config.micro_batch_size);
+  Stage& read = end("model and data", fmt::format("{} for {}; longest rows: {}", setup.model.name,
+                                                  *setup.model.task->name,
+                                                  to_string(session.options.lengths.back())));
   if (options.wants_stage_texts) read.text = setup.model.config_json();
   const Explanation compiled = explain_network(*setup.network, session, options.wants_stage_texts);
   all.stages.insert(all.stages.end(), compiled.stages.begin(), compiled.stages.end());

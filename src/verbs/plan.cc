@@ -45,9 +45,9 @@ PlanReport plan_run(const RunConfig& given, const RunOptions& options) {
 std::vector<LeverPlan> plan_levers(const RunConfig& given, const RunOptions& options) {
   return with_setup(
       given, options, [&](const RunConfig& config, train::RunSetup& setup, const Machine& machine) {
-        SessionOptions session =
-            train::session_options(config, options, setup, machine, config.micro_batch_size);
-        session.on_planning = train::planning_sink(options);
+        RunSession session =
+            train::run_session(config, options, setup, machine, config.micro_batch_size);
+        session.options.on_planning = train::planning_sink(options);
         return plan_levers(*setup.network, session, config.allow);
       });
 }

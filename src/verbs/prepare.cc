@@ -164,19 +164,18 @@ Variant variant_of(const RunConfig& config, const RunSetup& setup, const Model& 
   return variant;
 }
 
-SessionOptions options_for(const RunConfig& config, const RunOptions& options,
-                           const RunSetup& setup, const Model& model, const Machine& machine,
-                           int64_t micro_batch) {
-  SessionOptions session =
-      session_options_of(training_spec(config, total_steps(config, setup.batches_per_epoch)));
-  session.has_command_line_hints = true;
-  session.micro_batch_size = micro_batch;
-  session.lora = model.lora;
-  session.may_take_levers = !config.allow.empty();
-  session.taken_levers = setup.taken_levers;
-  session.has_initial_values = false;
-  session.machine = machine;
-  session.block = options.memory;
+RunSession session_for(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
+                       const Model& model, const Machine& machine, int64_t micro_batch) {
+  RunSession session{.options = session_options_of(
+                         training_spec(config, total_steps(config, setup.batches_per_epoch))),
+                     .has_command_line_hints = true,
+                     .may_take_levers = !config.allow.empty(),
+                     .taken_levers = setup.taken_levers};
+  session.options.micro_batch_size = micro_batch;
+  session.options.lora = model.lora;
+  session.options.has_initial_values = false;
+  session.options.machine = machine;
+  session.options.block = options.memory;
   session.resized = [&](const Lengths& longest, int64_t batch_rows) {
     SessionSizes sizes{.lengths = setup.data || longest.holds(setup.lengths.back())
                                       ? lengths_up_to(longest.of(), setup.lengths)
@@ -193,9 +192,9 @@ SessionOptions options_for(const RunConfig& config, const RunOptions& options,
     return sizes;
   };
   session.changed = [&, micro_batch](const LeverKeys& keys) {
-    // The options refer to the variant, which lives as long as they do.
+    // The session refers to the variant, which lives as long as it does.
     const auto variant = std::make_shared<const Variant>(variant_of(config, setup, model, keys));
-    SessionOptions changed = options_for(
+    RunSession changed = session_for(
         variant->config, options, setup, variant->model, machine,
         has_key(keys, "micro_batch_size") ? variant->config.micro_batch_size : micro_batch);
     changed.changed = [variant, further = changed.changed](const LeverKeys& more) {
@@ -203,7 +202,7 @@ SessionOptions options_for(const RunConfig& config, const RunOptions& options,
     };
     return ChangedRun{network_of(variant->model), std::move(changed)};
   };
-  take_sizes(session.resized(setup.lengths.back(), config.train_batch_size), session);
+  take_sizes(session.resized(setup.lengths.back(), config.train_batch_size), session.options);
   return session;
 }
 
@@ -220,10 +219,10 @@ Machine open_machine(const RunConfig& config, const RunOptions& options) {
       [&](const std::string& text) { say(options, text); });
 }
 
-SessionOptions session_options(const RunConfig& config, const RunOptions& options,
-                               const RunSetup& setup, const Machine& machine, int64_t micro_batch) {
-  SessionOptions session = options_for(config, options, setup, setup.model, machine, micro_batch);
-  check_startup(resolve_memory(session.memory), session.startup_bytes, options);
+RunSession run_session(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
+                       const Machine& machine, int64_t micro_batch) {
+  RunSession session = session_for(config, options, setup, setup.model, machine, micro_batch);
+  check_startup(resolve_memory(session.options.memory), session.options.startup_bytes, options);
   return session;
 }
 
@@ -261,9 +260,8 @@ TakenLevers take_levers(RunConfig& config, const RunOptions& options, const Mach
                 "give the keys of the levers that it was made with");
   if (setup.model.weights_folder.empty() && std::erase(allow, "lora") > 0)
     say(options, "the lever lora is not taken: '" + setup.model.name + "' has no trained weights");
-  SessionOptions session =
-      session_options(config, options, setup, machine, config.micro_batch_size);
-  session.on_planning = planning_sink(options);
+  RunSession session = run_session(config, options, setup, machine, config.micro_batch_size);
+  session.options.on_planning = planning_sink(options);
   const std::vector<LeverPlan> plans = plan_allowed_levers(*setup.network, session, allow);
   const LeverPlan* fastest = fastest_fitting(plans);
   TakenLevers taken{.keys = {}, .smallest = smallest_of(plans)};
@@ -306,11 +304,11 @@ void write_for_solve(const SessionPlan& plan, const PlanReport& report, const Ru
 PlannedRun plan_setup(const RunConfig& config, const RunOptions& options, const RunSetup& setup,
                       const Machine& machine, int64_t micro_batch) {
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
-  SessionOptions session = session_options(config, options, setup, machine, micro_batch);
-  session.wants_picture = options.wants_picture;
-  session.plan_file = options.plan_file;
-  session.on_planning = planning_sink(options);
-  const SessionPlan plan(*setup.network, session);
+  RunSession session = run_session(config, options, setup, machine, micro_batch);
+  session.options.wants_picture = options.wants_picture;
+  session.options.plan_file = options.plan_file;
+  session.options.on_planning = planning_sink(options);
+  const SessionPlan plan = plan_session(*setup.network, session);
   PlannedRun run{.plan = plan, .report = plan.report()};
   PlanReport& report = run.report;
   report.row = input_of(setup.model).row(setup.model);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "session/run_session.h"
 #include "setup/model.h"
 #include "setup/run_data.h"
 #include "snug/run.h"
@@ -36,9 +37,9 @@ void refuse_without_base(const Model& model);
 
 /// How the run is planned and trained; `micro_batch` 0: chosen by the planner. Refers to all that
 /// it is given. Weights are not initialised. Throws what check_startup does.
-[[nodiscard]] SessionOptions session_options(const RunConfig& config, const RunOptions& options,
-                                             const RunSetup& setup, const Machine& machine,
-                                             int64_t micro_batch);
+[[nodiscard]] RunSession run_session(const RunConfig& config, const RunOptions& options,
+                                     const RunSetup& setup, const Machine& machine,
+                                     int64_t micro_batch);
 struct TakenLevers {
   LeverKeys keys = {};                     // set in the configuration and in the model
   std::optional<LeverPlan> smallest = {};  // of those that are allowed, what needs least
