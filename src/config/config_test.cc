@@ -221,7 +221,7 @@ TEST(RunConfig, bad_values_name_key_value_and_what_is_allowed) {
       {"train_batch_size", "0", "'0' is out of range"},
       {"micro_batch_size", "0", "or auto"},
       {"optim", "adagrand", "optim: 'adagrand' is not allowed\nhint: allowed: adamw, sgd"},
-      {"lr_scheduler_type", "polynomial", "allowed: linear, cosine, constant"},
+      {"lr_scheduler_type", "greedy", "allowed: linear, cosine, constant"},
       {"recompute", "every:0", "'0' is out of range"},
       {"recompute", "some", "allowed: auto, none, all, sqrt, memory, speed, every:K"},
       {"recompute", "marks:", "is not allowed"},

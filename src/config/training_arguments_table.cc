@@ -39,7 +39,7 @@ constexpr TrainingArgument kKeys[] = {
     {"max_steps", kept, "", "the same; 0 is refused", "give -1 to train by epochs"},
     {"learning_rate", kept, "", "the same", ""},
     {"lr_scheduler_type", kept, "",
-     "linear, cosine and constant_with_warmup are the same; constant is constant_with_warmup",
+     "a schedule of the same name is the same; constant is constant_with_warmup",
      "other schedules are not built"},
     {"warmup_steps", kept, "", "the same; a share of the run, below 1, is warmup_ratio", ""},
     {"warmup_ratio", kept, "none", "the same; warmup_steps above 0 wins", ""},

@@ -91,11 +91,12 @@ TEST(TrainingArguments, no_value_of_any_field_is_without_effect_in_silence) {
 }
 
 TEST(TrainingArguments, every_optimizer_and_schedule_is_taken_or_refused) {
-  const std::set<std::string> taken = {"adamw_torch", "adamw_torch_fused",
-                                       "adafactor",   "sgd",
-                                       "adagrad",     "rmsprop",
-                                       "linear",      "cosine",
-                                       "constant",    "constant_with_warmup"};
+  std::set<std::string> taken = {"adamw_torch", "adamw_torch_fused", "adafactor",           "sgd",
+                                 "adagrad",     "rmsprop",           "constant_with_warmup"};
+  for (const OptionInfo& option : config_options()) {
+    if (option.name == "lr_scheduler_type")
+      taken.insert(option.allowed.begin(), option.allowed.end());
+  }
   const io::JsonValue package = io::parse_json(package_text(), "package");
   for (const char* key : {"optim", "lr_scheduler_type"}) {
     for (const std::string& value : strings_of(package.at("values").at(key))) {

@@ -13,6 +13,8 @@ Schedule schedule_of(const TrainSpec& spec) {
           .total_steps = spec.max_steps};
 }
 
+bool has_end(ScheduleKind kind) { return kind != ScheduleKind::constant; }
+
 int64_t resolve_warmup(int64_t warmup_steps, double warmup_ratio, int64_t total_steps) {
   if (warmup_steps > 0) return warmup_steps;
   return static_cast<int64_t>(std::ceil(static_cast<double>(total_steps) * warmup_ratio));

@@ -18,6 +18,9 @@ struct Schedule {
 };
 [[nodiscard]] Schedule schedule_of(const TrainSpec& spec);
 
+/// Whether it falls to an end, and so has to know how many updates there are.
+[[nodiscard]] bool has_end(ScheduleKind kind);
+
 /// Updates of the warm-up: `warmup_steps` where it is above 0, else warmup_ratio of all, rounded
 /// up.
 [[nodiscard]] int64_t resolve_warmup(int64_t warmup_steps, double warmup_ratio,

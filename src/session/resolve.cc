@@ -113,7 +113,7 @@ void check_sizes(const TrainSpec& spec) {
                   std::to_string(spec.micro_batch_size) + " is not within the batch of " +
                       std::to_string(spec.batch_rows),
                   "give 0 for the planner's choice, or at most batch_rows");
-  if (spec.lr_scheduler_type != ScheduleKind::constant && spec.max_steps < 1)
+  if (optim::has_end(spec.lr_scheduler_type) && spec.max_steps < 1)
     refuse_option("max_steps", "a falling learning rate needs to know where it ends",
                   "give max_steps");
   if (spec.only_gradients && spec.only_evaluation)
