@@ -12,7 +12,8 @@ namespace snug {
 #define SNUG_SCHEDULES(SNUG_SCHEDULE) \
   SNUG_SCHEDULE(linear)               \
   SNUG_SCHEDULE(cosine)               \
-  SNUG_SCHEDULE(constant)
+  SNUG_SCHEDULE(constant)             \
+  SNUG_SCHEDULE(inverse_sqrt)
 
 #define SNUG_SCHEDULE_ENUMERATOR(word) word,
 enum class ScheduleKind : uint8_t { SNUG_SCHEDULES(SNUG_SCHEDULE_ENUMERATOR) };

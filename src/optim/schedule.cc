@@ -6,6 +6,11 @@
 #include <numbers>
 
 namespace snug::optim {
+namespace {
+
+constexpr double kTimescale = 10000;  // updates, where there is no warm-up
+
+}  // namespace
 
 Schedule schedule_of(const TrainSpec& spec) {
   return {.kind = spec.lr_scheduler_type,
@@ -13,7 +18,9 @@ Schedule schedule_of(const TrainSpec& spec) {
           .total_steps = spec.max_steps};
 }
 
-bool has_end(ScheduleKind kind) { return kind != ScheduleKind::constant; }
+bool has_end(ScheduleKind kind) {
+  return kind != ScheduleKind::constant && kind != ScheduleKind::inverse_sqrt;
+}
 
 int64_t resolve_warmup(int64_t warmup_steps, double warmup_ratio, int64_t total_steps) {
   if (warmup_steps > 0) return warmup_steps;
@@ -33,6 +40,10 @@ double rate_factor(const Schedule& schedule, int64_t completed) {
       return std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * (at - warmup) / decay_steps)));
     case ScheduleKind::constant:
       return 1;
+    case ScheduleKind::inverse_sqrt: {
+      const double timescale = schedule.warmup_steps > 0 ? warmup : kTimescale;
+      return 1 / std::sqrt((at + (timescale - warmup)) / timescale);
+    }
   }
   return 1;
 }

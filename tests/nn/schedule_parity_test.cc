@@ -18,12 +18,19 @@ TEST(Schedule, factors_equal_transformers) {
   using enum ScheduleKind;
   const GoldenText goldens(SNUG_SOURCE_DIR "/tests/golden/schedules.txt");
   const ScheduleCase cases[] = {
-      {"linear.10.0", {linear, 0, 10}},   {"linear.10.3", {linear, 3, 10}},
-      {"linear.7.7", {linear, 7, 7}},     {"linear.1.0", {linear, 0, 1}},
-      {"linear.1.1", {linear, 1, 1}},     {"linear.5.8", {linear, 8, 5}},
-      {"cosine.10.0", {cosine, 0, 10}},   {"cosine.11.4", {cosine, 4, 11}},
-      {"cosine.3.3", {cosine, 3, 3}},     {"constant.6.0", {constant, 0, 6}},
+      {"linear.10.0", {linear, 0, 10}},
+      {"linear.10.3", {linear, 3, 10}},
+      {"linear.7.7", {linear, 7, 7}},
+      {"linear.1.0", {linear, 0, 1}},
+      {"linear.1.1", {linear, 1, 1}},
+      {"linear.5.8", {linear, 8, 5}},
+      {"cosine.10.0", {cosine, 0, 10}},
+      {"cosine.11.4", {cosine, 4, 11}},
+      {"cosine.3.3", {cosine, 3, 3}},
+      {"constant.6.0", {constant, 0, 6}},
       {"constant.6.4", {constant, 4, 6}},
+      {"inverse_sqrt.8.0", {inverse_sqrt, 0, 8}},
+      {"inverse_sqrt.8.3", {inverse_sqrt, 3, 8}},
   };
   for (const ScheduleCase& c : cases) {
     const std::vector<double>& wanted = goldens.at(c.golden).data;
