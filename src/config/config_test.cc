@@ -222,6 +222,9 @@ TEST(RunConfig, bad_values_name_key_value_and_what_is_allowed) {
       {"micro_batch_size", "0", "or auto"},
       {"optim", "adagrand", "optim: 'adagrand' is not allowed\nhint: allowed: adamw, sgd"},
       {"lr_scheduler_type", "greedy", "allowed: linear, cosine, constant"},
+      {"lr_scheduler_kwargs", "[1]",
+       "must be an object\nhint: write {\"num_cycles\": 1}, as JSON on the command line"},
+      {"lr_scheduler_kwargs", R"({"num_cycles": "x"})", "must be a number"},
       {"recompute", "every:0", "'0' is out of range"},
       {"recompute", "some", "allowed: auto, none, all, sqrt, memory, speed, every:K"},
       {"recompute", "marks:", "is not allowed"},
@@ -529,11 +532,26 @@ TEST(ConfigHelp, every_option_stands_there_and_lines_fit) {
 TEST(Resume_rules, what_decides_the_mathematics_is_fixed) {
   std::map<std::string, ResumeRule> rules;
   for (const OptionInfo& info : config_options()) rules[info.name] = info.resume_rule;
-  for (const char* key :
-       {"learning_rate", "param_groups", "layerwise_lr_decay", "adam_epsilon", "weight_decay",
-        "max_grad_norm", "warmup_steps", "warmup_ratio", "lr_scheduler_type", "max_steps",
-        "num_train_epochs", "logging_steps", "save_steps", "loss_scale", "loss_scale_min",
-        "save_total_limit", "report_to", "memory", "threads"})
+  for (const char* key : {"learning_rate",
+                          "param_groups",
+                          "layerwise_lr_decay",
+                          "adam_epsilon",
+                          "weight_decay",
+                          "max_grad_norm",
+                          "warmup_steps",
+                          "warmup_ratio",
+                          "lr_scheduler_type",
+                          "lr_scheduler_kwargs",
+                          "max_steps",
+                          "num_train_epochs",
+                          "logging_steps",
+                          "save_steps",
+                          "loss_scale",
+                          "loss_scale_min",
+                          "save_total_limit",
+                          "report_to",
+                          "memory",
+                          "threads"})
     EXPECT_EQ(rules.at(key), ResumeRule::may_change) << key;
   for (const char* key : {"train_file", "validation_file"})
     EXPECT_EQ(rules.at(key), ResumeRule::same_content) << key;

@@ -15,7 +15,9 @@ struct Schedule {
   ScheduleKind kind = ScheduleKind::linear;
   int64_t warmup_steps = 0;
   int64_t total_steps = 0;
+  NamedNumbers arguments = {};  // those that are not given have transformers' defaults
 };
+/// Throws Error{bad_config} for an argument that the kind does not have, or that cannot be.
 [[nodiscard]] Schedule schedule_of(const TrainSpec& spec);
 
 /// Whether it falls to an end, and so has to know how many updates there are.

@@ -410,6 +410,32 @@ Kind<LoraOptions> lora() {
           [](const LoraOptions& value) { return value.is_on() ? text_of(value) : std::string(); }};
 }
 
+Kind<NamedNumbers> named_numbers(const char* example) {
+  return {.info = {.type = "object", .form = ValueForm::object, .may_be_empty = true},
+          .parse =
+              [example](std::string_view text) {
+                NamedNumbers numbers;
+                try {
+                  const io::JsonValue object =
+                      io::parse_json(text.empty() ? "{}" : text, "the object");
+                  if (!object.is_object()) object.fail("must be an object");
+                  for (const std::string& name : object.keys())
+                    numbers[name] = object.at(name).as_double();
+                } catch (const Error& error) {
+                  throw BadValue(error.message(),
+                                 "write " + std::string(example) + ", as JSON on the command line");
+                }
+                return numbers;
+              },
+          .print =
+              [](const NamedNumbers& numbers) {
+                std::vector<std::string> items;
+                for (const auto& [name, number] : numbers)
+                  items.push_back(io::quote_json(name) + ": " + number_text(number));
+                return items.empty() ? std::string() : "{" + join(items, ", ") + "}";
+              }};
+}
+
 Kind<std::vector<ParameterGroup>> groups() {
   return objects<ParameterGroup>(read_group, R"({"match": "*.bias", "weight_decay": 0})");
 }

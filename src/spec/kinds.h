@@ -105,8 +105,10 @@ struct Kind {
 [[nodiscard]] Kind<std::vector<ParameterGroup>> groups();
 [[nodiscard]] Kind<std::vector<StateBits>> state_bits();
 [[nodiscard]] Kind<std::vector<PrecisionRule>> precisions();
-/// A JSON object.
+/// JSON objects.
 [[nodiscard]] Kind<LoraOptions> lora();
+/// `example` is one.
+[[nodiscard]] Kind<NamedNumbers> named_numbers(const char* example);
 
 /// Other programs' names for the same words.
 using Aliases = std::vector<std::pair<std::string, std::string>>;

@@ -58,6 +58,7 @@ const std::vector<std::pair<std::string, std::string>> kOthers = {
     {"frozen_dtype", "int8"},
     {"weight_dtype", "bf16x8"},
     {"lr_scheduler_type", "cosine"},
+    {"lr_scheduler_kwargs", R"({"num_cycles": 1.5})"},
     {"warmup_steps", "5"},
     {"max_steps", "9"},
     {"seed", "1"},

@@ -5,6 +5,7 @@
 
 #include "nn/ref_graph.h"
 #include "optim/schedule.h"
+#include "snug/error.h"
 
 namespace snug {
 namespace {
@@ -31,6 +32,8 @@ TEST(Schedule, factors_equal_transformers) {
       {"constant.6.4", {constant, 4, 6}},
       {"inverse_sqrt.8.0", {inverse_sqrt, 0, 8}},
       {"inverse_sqrt.8.3", {inverse_sqrt, 3, 8}},
+      {"cosine.9.2,num_cycles=1.25", {cosine, 2, 9, {{"num_cycles", 1.25}}}},
+      {"inverse_sqrt.8.2,timescale=5", {inverse_sqrt, 2, 8, {{"timescale", 5}}}},
   };
   for (const ScheduleCase& c : cases) {
     const std::vector<double>& wanted = goldens.at(c.golden).data;
@@ -40,6 +43,28 @@ TEST(Schedule, factors_equal_transformers) {
           << c.golden << " " << i;
     }
   }
+}
+
+TEST(Schedule, arguments_that_a_kind_does_not_have_are_refused) {
+  const auto refused = [](ScheduleKind kind, const NamedNumbers& arguments) {
+    TrainSpec spec;
+    spec.lr_scheduler_type = kind;
+    spec.lr_scheduler_kwargs = arguments;
+    try {
+      (void)optim::schedule_of(spec);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.where(), "lr_scheduler_kwargs");
+      return error.message() + "; " + error.hint();
+    }
+    return std::string("nothing");
+  };
+  EXPECT_EQ(refused(ScheduleKind::linear, {{"power", 1}}),
+            "'power' is no argument of linear; omit lr_scheduler_kwargs");
+  EXPECT_EQ(refused(ScheduleKind::cosine, {{"timescale", 1}}),
+            "'timescale' is no argument of cosine; there is: num_cycles");
+  EXPECT_EQ(refused(ScheduleKind::cosine, {{"num_cycles", 0}}),
+            "num_cycles 0 is not above 0; give a number above 0");
+  EXPECT_EQ(refused(ScheduleKind::inverse_sqrt, {{"timescale", 3}}), "nothing");
 }
 
 // Hugging Face's TrainingArguments.get_warmup_steps.
