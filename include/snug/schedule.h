@@ -13,7 +13,9 @@ namespace snug {
   SNUG_SCHEDULE(linear)               \
   SNUG_SCHEDULE(cosine)               \
   SNUG_SCHEDULE(constant)             \
-  SNUG_SCHEDULE(inverse_sqrt)
+  SNUG_SCHEDULE(inverse_sqrt)         \
+  SNUG_SCHEDULE(polynomial)           \
+  SNUG_SCHEDULE(cosine_with_restarts)
 
 #define SNUG_SCHEDULE_ENUMERATOR(word) word,
 enum class ScheduleKind : uint8_t { SNUG_SCHEDULES(SNUG_SCHEDULE_ENUMERATOR) };

@@ -14,11 +14,17 @@ namespace {
 
 constexpr double kTimescale = 10000;  // updates, where there is no warm-up
 
+constexpr double kEndRate = 1e-7;
+
 struct Argument {
   ScheduleKind kind;
   const char* name;
+  bool may_be_0 = false;
 };
 constexpr Argument kArguments[] = {{ScheduleKind::cosine, "num_cycles"},
+                                   {ScheduleKind::cosine_with_restarts, "num_cycles"},
+                                   {ScheduleKind::polynomial, "power"},
+                                   {ScheduleKind::polynomial, "lr_end", true},
                                    {ScheduleKind::inverse_sqrt, "timescale"}};
 
 constexpr const char* kNames[] = {
@@ -38,16 +44,19 @@ void check_arguments(const TrainSpec& spec) {
       known += (known.empty() ? "" : ", ") + std::string(argument.name);
   }
   for (const auto& [name, value] : spec.lr_scheduler_kwargs) {
-    const bool is_known =
-        std::any_of(std::begin(kArguments), std::end(kArguments), [&, &key = name](const auto& it) {
-          return it.kind == spec.lr_scheduler_type && it.name == key;
-        });
-    if (!is_known)
+    const auto argument = std::find_if(std::begin(kArguments), std::end(kArguments),
+                                       [&, &key = name](const auto& it) {
+                                         return it.kind == spec.lr_scheduler_type && it.name == key;
+                                       });
+    if (argument == std::end(kArguments))
       refuse_argument(
           "'" + name + "' is no argument of " + kNames[static_cast<size_t>(spec.lr_scheduler_type)],
           known.empty() ? "omit lr_scheduler_kwargs" : "there is: " + known);
-    if (!(value > 0 && std::isfinite(value)))
-      refuse_argument(name + " " + number_text(value) + " is not above 0", "give a number above 0");
+    const bool may_be = std::isfinite(value) && (argument->may_be_0 ? value >= 0 : value > 0);
+    const std::string range = argument->may_be_0 ? "0 or more" : "above 0";
+    if (!may_be)
+      refuse_argument(name + " " + number_text(value) + " is not " + range,
+                      "give a number " + range);
   }
 }
 
@@ -60,10 +69,17 @@ double argument(const Schedule& schedule, const char* name, double otherwise) {
 
 Schedule schedule_of(const TrainSpec& spec) {
   check_arguments(spec);
-  return {.kind = spec.lr_scheduler_type,
-          .warmup_steps = spec.warmup_steps,
-          .total_steps = spec.max_steps,
-          .arguments = spec.lr_scheduler_kwargs};
+  Schedule schedule{.kind = spec.lr_scheduler_type,
+                    .warmup_steps = spec.warmup_steps,
+                    .total_steps = spec.max_steps,
+                    .arguments = spec.lr_scheduler_kwargs,
+                    .learning_rate = spec.learning_rate};
+  const double end = argument(schedule, "lr_end", kEndRate);
+  if (spec.lr_scheduler_type == ScheduleKind::polynomial && !(end < spec.learning_rate))
+    refuse_argument("lr_end " + number_text(end) + " is not below learning_rate " +
+                        number_text(spec.learning_rate),
+                    "give a smaller lr_end");
+  return schedule;
 }
 
 bool has_end(ScheduleKind kind) {
@@ -81,6 +97,7 @@ double rate_factor(const Schedule& schedule, int64_t completed) {
   const auto total = static_cast<double>(schedule.total_steps);
   if (completed < schedule.warmup_steps) return at / std::max(1.0, warmup);
   const double decay_steps = std::max(1.0, total - warmup);
+  const double progress = (at - warmup) / decay_steps;
   const auto cosine = [&](double half_waves) {
     return 0.5 * (1 + std::cos(std::numbers::pi * half_waves * (at - warmup) / decay_steps));
   };
@@ -91,6 +108,16 @@ double rate_factor(const Schedule& schedule, int64_t completed) {
       return std::max(0.0, cosine(2 * argument(schedule, "num_cycles", 0.5)));
     case ScheduleKind::constant:
       return 1;
+    case ScheduleKind::polynomial: {
+      const double end = argument(schedule, "lr_end", kEndRate);
+      const double left = std::pow(std::max(0.0, 1 - progress), argument(schedule, "power", 1));
+      return ((schedule.learning_rate - end) * left + end) / schedule.learning_rate;
+    }
+    case ScheduleKind::cosine_with_restarts: {
+      if (progress >= 1) return 0;
+      const double cycles = argument(schedule, "num_cycles", 1) * progress;
+      return 0.5 * (1 + std::cos(std::numbers::pi * (cycles - std::floor(cycles))));
+    }
     case ScheduleKind::inverse_sqrt: {
       const double timescale =
           argument(schedule, "timescale", schedule.warmup_steps > 0 ? warmup : kTimescale);

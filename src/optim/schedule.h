@@ -9,13 +9,15 @@
 
 namespace snug::optim {
 
-/// linear and cosine decay to 0 at the end; constant stays. All rise linearly during the warm-up
-/// (constant with a warm-up is transformers' constant_with_warmup).
+/// linear, cosine and cosine_with_restarts fall to 0 at the end, polynomial to lr_end; constant
+/// stays, and inverse_sqrt falls without an end. All rise linearly during the warm-up (constant
+/// with a warm-up is transformers' constant_with_warmup).
 struct Schedule {
   ScheduleKind kind = ScheduleKind::linear;
   int64_t warmup_steps = 0;
   int64_t total_steps = 0;
   NamedNumbers arguments = {};  // those that are not given have transformers' defaults
+  double learning_rate = 1;     // the highest, of which lr_end is a part
 };
 /// Throws Error{bad_config} for an argument that the kind does not have, or that cannot be.
 [[nodiscard]] Schedule schedule_of(const TrainSpec& spec);

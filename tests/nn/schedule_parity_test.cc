@@ -34,6 +34,14 @@ TEST(Schedule, factors_equal_transformers) {
       {"inverse_sqrt.8.3", {inverse_sqrt, 3, 8}},
       {"cosine.9.2,num_cycles=1.25", {cosine, 2, 9, {{"num_cycles", 1.25}}}},
       {"inverse_sqrt.8.2,timescale=5", {inverse_sqrt, 2, 8, {{"timescale", 5}}}},
+      {"cosine_with_restarts.9.2", {cosine_with_restarts, 2, 9}},
+      {"cosine_with_restarts.11.1,num_cycles=3",
+       {cosine_with_restarts, 1, 11, {{"num_cycles", 3}}}},
+      {"polynomial.9.0", {polynomial, 0, 9}},
+      {"polynomial.5.8", {polynomial, 8, 5}},
+      {"polynomial.9.3,power=2.0,lr_end=0.125",
+       {polynomial, 3, 9, {{"power", 2}, {"lr_end", 0.125}}}},
+      {"polynomial.7.2,lr=5e-05,power=0.5", {polynomial, 2, 7, {{"power", 0.5}}, 5e-5}},
   };
   for (const ScheduleCase& c : cases) {
     const std::vector<double>& wanted = goldens.at(c.golden).data;
@@ -65,6 +73,9 @@ TEST(Schedule, arguments_that_a_kind_does_not_have_are_refused) {
   EXPECT_EQ(refused(ScheduleKind::cosine, {{"num_cycles", 0}}),
             "num_cycles 0 is not above 0; give a number above 0");
   EXPECT_EQ(refused(ScheduleKind::inverse_sqrt, {{"timescale", 3}}), "nothing");
+  EXPECT_EQ(refused(ScheduleKind::polynomial, {{"lr_end", 0}}), "nothing");
+  EXPECT_EQ(refused(ScheduleKind::polynomial, {{"lr_end", 0.5}}),
+            "lr_end 0.5 is not below learning_rate 0.001; give a smaller lr_end");
 }
 
 // Hugging Face's TrainingArguments.get_warmup_steps.
@@ -77,6 +88,13 @@ TEST(Schedule, warmup_steps_win_over_the_ratio_which_rounds_up) {
 
 TEST(Schedule, rate_stays_at_0_after_the_end) {
   EXPECT_EQ(optim::rate_factor({ScheduleKind::linear, 2, 10}, 12), 0);
+  EXPECT_EQ(optim::rate_factor({ScheduleKind::cosine_with_restarts, 2, 10}, 12), 0);
+}
+
+TEST(Schedule, polynomial_stays_at_its_end) {
+  for (const int64_t completed : {10, 12})
+    EXPECT_EQ(optim::rate_factor({ScheduleKind::polynomial, 2, 10, {{"lr_end", 0.25}}}, completed),
+              0.25);
 }
 
 }  // namespace
