@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "io/atomic_folder.h"
 #include "io/checkpoint_tensors.h"
@@ -51,6 +52,25 @@ DrawNumbering numbering_of(const io::JsonValue& state) {
   return name == kByOperands ? DrawNumbering::operands : DrawNumbering::building;
 }
 
+void check_options(const io::JsonValue& then, const TrainSpec& now) {
+  std::set<std::string> unknown;
+  for (const std::string& name : then.keys()) unknown.insert(name);
+  for (const spec::Field& field : spec::fields()) {
+    if (!field.is_saved()) continue;
+    unknown.erase(field.name);
+    // An option that came later had its default then.
+    const std::string before =
+        then.has(field.name) ? then.at(field.name).dump() : field.json(TrainSpec()).dump();
+    const std::string value = field.json(now).dump();
+    if (before == value) continue;
+    throw Error(ErrorCode::bad_config, field.name,
+                "the session began with " + before + ", not " + value,
+                "give what it began with: anything else would be another result");
+  }
+  if (!unknown.empty())
+    then.fail("has '" + *unknown.begin() + "', which is no option of this version of Snug");
+}
+
 Saved read_state(const std::string& path, const std::string& network,
                  const SessionOptions& options) {
   const io::JsonValue state = io::load_json(path, kMostBytes);
@@ -80,19 +100,7 @@ Saved read_state(const std::string& path, const std::string& network,
         ErrorCode::bad_config, "network",
         "the session was of '" + state.get_string("network") + "', not of '" + network + "'",
         "resume with the network that was saved");
-  const TrainSpec now = spec::spec_of(options);
-  const io::JsonValue& options_then = state.at("options");
-  for (const spec::Field& field : spec::fields()) {
-    if (!field.is_saved()) continue;
-    // An option that came later had its default then.
-    const std::string before = options_then.has(field.name) ? options_then.at(field.name).dump()
-                                                            : field.json(TrainSpec()).dump();
-    const std::string value = field.json(now).dump();
-    if (before == value) continue;
-    throw Error(ErrorCode::bad_config, field.name,
-                "the session began with " + before + ", not " + value,
-                "give what it began with: anything else would be another result");
-  }
+  check_options(state.at("options"), spec::spec_of(options));
   return saved;
 }
 

@@ -196,6 +196,21 @@ TEST(SessionPlan, one_machine_serves_several) {
   EXPECT_EQ(tensors_in(session), tensors_in(other));
 }
 
+TEST(Session, of_an_option_that_nobody_knows_does_not_go_on) {
+  const io::TestFolder folder;
+  const std::string saved = folder / "saved";
+  Session(network_of(), options_of()).save(saved);
+  (void)Session::resume(network_of(), saved, options_of());
+  std::string state = io::read_all(saved + "/session.json", 1 << 20);
+  const size_t place = state.find("\"batch_rows\"");
+  ASSERT_NE(place, std::string::npos);
+  io::replace_file(saved + "/session.json", state.insert(place, "\"batch_columns\": 3, "));
+  EXPECT_NE(refusal([&] { (void)Session::resume(network_of(), saved, options_of()); },
+                    ErrorCode::bad_data)
+                .find("has 'batch_columns', which is no option"),
+            std::string::npos);
+}
+
 TEST(Session, going_on_under_another_instruction_set_is_said) {
   const io::TestFolder folder;
   const std::string saved = folder / "saved";
