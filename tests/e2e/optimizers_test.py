@@ -1,5 +1,5 @@
 """Every optimizer of the program's own list: a run that is cut resumes to equal bits, two splits agree, checkpoints hold the states by
-role, and a plan counts them."""
+role, and a plan counts them; schedules with arguments."""
 import json
 
 from common import Case, main, options, read_safetensors, read_safetensors_header, run, sha256
@@ -79,6 +79,24 @@ class Optimizers(Case):
         self.ok("verify", **self.base(**keys))
         done = self.ok("train", **self.base(output_dir=cut, resume=True, **dict(keys, max_steps=5, layerwise_lr_decay=0.9)))
         self.assertIn("changed: layerwise_lr_decay from '0.5' to '0.9'", done.stderr)
+
+    def test_a_schedule_takes_its_arguments_and_may_change(self):
+        keys = self.base(model="mlp", hidden_sizes="16", optim="sgd", validation_split=0, validation_file=None, learning_rate=0.01, logging_steps=1,
+                         lr_scheduler_type="polynomial", lr_scheduler_kwargs='{"power": 2, "lr_end": 0.002}')
+        whole, cut = self.folder / "schedule-whole", self.folder / "schedule-cut"
+        rates = lambda folder: [line["learning_rate"] for line in map(json.loads, open(folder / "metrics.jsonl", encoding="utf-8"))
+                                if "learning_rate" in line]
+        self.ok("train", **dict(keys, output_dir=whole, max_steps=4))
+        for found, left in zip(rates(whole), (1, 0.75, 0.5, 0.25), strict=True):
+            self.assertAlmostEqual(found, 0.008 * left ** 2 + 0.002, places=12)
+        self.ok("train", **dict(keys, output_dir=cut, max_steps=2))
+        done = self.ok("train", **dict(keys, output_dir=cut, max_steps=4, resume=True, lr_scheduler_kwargs='{"lr_end": 0.002}'))
+        self.assertIn("changed: lr_scheduler_kwargs from", done.stderr)
+        self.assertAlmostEqual(rates(cut)[-1], 0.008 * 0.25 + 0.002, places=12)
+        for arguments, text in (('{"timescale": 3}', "'timescale' is no argument of polynomial"), ('{"lr_end": 1}', "is not below learning_rate")):
+            done = run("plan", *options(**dict(keys, lr_scheduler_kwargs=arguments)))
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(text, done.stderr)
 
     def test_verify_compares_weights_of_groups_without_a_rate(self):
         done = self.ok("verify", **self.base(model="mlp", hidden_sizes="16", optim="sgd", param_groups='[{"match": "*", "learning_rate": 0}]'))
