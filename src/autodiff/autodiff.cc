@@ -18,11 +18,6 @@ namespace {
 
 constexpr const char* kCast = "cast";
 
-// One and the same number in another type, or in fewer bits.
-bool is_conversion(const Node& node) {
-  return *node.op->name == kCast || *node.op->name == "upper_half";
-}
-
 // Nodes that the rule builds for these wants, counted on a graph of this one node.
 size_t count_nodes(const GraphBuilder& builder, const Node& node, const std::vector<bool>& has_dy,
                    const std::vector<bool>& wants) {
@@ -110,7 +105,7 @@ class ReverseMode {
   // of the weight itself, so that its uses are summed where the weight's are.
   void find_copies() {
     for (const Node& node : builder_.graph().nodes) {
-      if (!is_conversion(node) || wrt_.count(node.inputs[0]) == 0) continue;
+      if (!node.op->is_conversion || wrt_.count(node.inputs[0]) == 0) continue;
       const ValueId copy = node.outputs[0];
       const bool is_asked_for = wrt_.count(copy) != 0 || copy == output_;
       if (!is_asked_for && is_floating(builder_.type(copy).dtype)) original_[copy] = node.inputs[0];
@@ -237,7 +232,7 @@ class ReverseMode {
   // A gradient of a value in 16 bits may be a sum in f32 until a rule reads it; a cast and a view
   // take it as it is.
   ValueId stored_as(const Node& node, ValueId output, ValueId gradient) {
-    const bool takes_any = *node.op->name == kCast || node.op->alias->kind == AliasKind::view;
+    const bool takes_any = node.op->is_conversion || node.op->alias->kind == AliasKind::view;
     return takes_any ? gradient : as_type(gradient, builder_.type(output).dtype);
   }
   ValueId as_type(ValueId id, DType dtype) {

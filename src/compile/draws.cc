@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/id_vector.h"
+#include "compile/rewriter.h"
 #include "ops/fed_names.h"
 
 namespace snug::train {
@@ -76,63 +77,36 @@ std::vector<ValueId> number_ordinals(Graph& graph, int64_t first) {
   return keys;
 }
 
-// Without the values that nothing reads any more.
-Graph without(Graph graph, const IdVector<bool>& goes, ValueId& loss) {
-  IdVector<ValueId> renamed(graph.values.size(), kNone);
-  IdVector<Value> values;
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    if (goes[i]) continue;
-    renamed[i] = static_cast<ValueId>(values.size());
-    values.push_back(std::move(graph.values[i]));
-  }
-  graph.values = std::move(values);
-  const auto rename = [&](ValueId& id) {
-    if (id != kNone) id = renamed[id];
-  };
-  for (Node& node : graph.nodes) {
-    std::for_each(node.inputs.begin(), node.inputs.end(), rename);
-    std::for_each(node.outputs.begin(), node.outputs.end(), rename);
-  }
-  std::for_each(graph.outputs.begin(), graph.outputs.end(), rename);
-  rename(loss);
-  return graph;
-}
-
 }  // namespace
 
-Graph number_draws(Graph graph, DrawNumbering numbering, ValueId& loss) {
+Graph number_draws(Graph graph, DrawNumbering numbering, const OpRegistry& registry) {
   const bool has_key =
       std::any_of(graph.values.begin(), graph.values.end(),
                   [](const Value& value) { return value.name == kRandomKey || is_own_key(value); });
   if (!has_key) return graph;
   std::vector<ValueId> keys;
   if (numbering == DrawNumbering::operands) keys = number_ordinals(graph, 0);
-  IdVector<bool> goes(graph.values.size(), false);
   std::map<ValueId, int64_t> numbers;  // of own keys; those that nothing reads have none
   for (size_t i = 0; i < keys.size(); ++i) numbers[keys[i]] = static_cast<int64_t>(i);
   ValueId first = graph.find(kRandomKey);
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    Value& value = graph.values[i];
-    if (!is_own_key(value)) continue;
-    const auto id = static_cast<ValueId>(i);
+  const auto values = static_cast<ValueId>(graph.values.size());
+  Rewriter rewriter(std::move(graph), registry);
+  for (ValueId id = 0; id < values; ++id) {
+    if (!is_own_key(rewriter.graph().value(id))) continue;
     const auto number = numbers.find(id);
     const bool is_read = numbering == DrawNumbering::building || number != numbers.end();
     if (is_read && numbering == DrawNumbering::operands && number->second > 0) {
-      value.name = kOwnKeyPrefix + std::to_string(number->second);
+      rewriter.rename(id, kOwnKeyPrefix + std::to_string(number->second));
     } else if (is_read && first == kNone) {
-      value.name = kRandomKey;
+      rewriter.rename(id, kRandomKey);
       first = id;
     } else {
-      goes[id] = true;
+      if (first != kNone) rewriter.replace(id, first);
+      rewriter.drop(id);
     }
   }
-  if (std::find(goes.begin(), goes.end(), true) == goes.end()) return graph;
-  for (Node& node : graph.nodes) {
-    for (ValueId& input : node.inputs) {
-      if (input != kNone && goes[input]) input = first;
-    }
-  }
-  return without(std::move(graph), goes, loss);
+  rewriter.for_each_node([&](Node& node, NodeId) { rewriter.keep(node); });
+  return rewriter.take();
 }
 
 int64_t next_ordinal(const Graph& graph) {
@@ -144,16 +118,5 @@ int64_t next_ordinal(const Graph& graph) {
 }
 
 void number_added_draws(Graph& graph, int64_t first) { (void)number_ordinals(graph, first); }
-
-NetworkDef with_numbered_draws(NetworkDef network) {
-  if (!network.draws) return network;
-  NetworkDef numbered = network;
-  numbered.build = [network](GraphBuilder& builder, const BuildRequest& request) {
-    ValueId loss = network.build(builder, request);
-    builder = GraphBuilder(ops_of(network), number_draws(builder.take(), *network.draws, loss));
-    return loss;
-  };
-  return numbered;
-}
 
 }  // namespace snug::train

@@ -5,20 +5,18 @@
 // kRandomKey itself.
 #pragma once
 
-#include "compile/network_def.h"
+#include "graph/op_def.h"
+#include "snug/draw_numbering.h"
 
 namespace snug::train {
 
 /// A forward graph with its draws numbered: those that are reached first from its outputs, operand
-/// by operand, come first; equal ordinals stay equal. `loss` follows its value.
-[[nodiscard]] Graph number_draws(Graph graph, DrawNumbering numbering, ValueId& loss);
+/// by operand, come first; equal ordinals stay equal.
+[[nodiscard]] Graph number_draws(Graph graph, DrawNumbering numbering, const OpRegistry& registry);
 
 /// The first ordinal that none of its ops has.
 [[nodiscard]] int64_t next_ordinal(const Graph& graph);
 /// Numbers those of what was added to a network behind its own, from `first` on, in the same order.
 void number_added_draws(Graph& graph, int64_t first);
-
-/// The network with its draws numbered, where it says how.
-[[nodiscard]] NetworkDef with_numbered_draws(NetworkDef network);
 
 }  // namespace snug::train

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compile/fuse_accumulate.h"
 
-#include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "base/check.h"
 #include "base/stop.h"
-#include "compile/compact.h"
+#include "compile/rewriter.h"
 
 namespace snug {
 namespace {
@@ -42,25 +41,26 @@ Graph fuse_accumulate(Graph graph, const OpRegistry& registry) {
   }
   for (ValueId id : graph.outputs) ++readers[id];
   IdVector<bool> is_absorbed(graph.nodes.size(), false);
-  for (Node& node : graph.nodes) {
+  std::map<NodeId, Node> fused;  // what stands for an accumulation
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
     stop_point();
+    const Node& node = graph.nodes[i];
     if (!node.op->is_accumulation) continue;
     const ValueId gradient = node.inputs[1];
     const NodeId producer = graph.value(gradient).producer;
     if (producer == kNone || readers[gradient] != 1) continue;
-    Node fused = accumulating_form(graph, graph.node(producer), node, registry);
-    if (fused.op == nullptr) continue;
-    node = std::move(fused);
+    Node form = accumulating_form(graph, graph.node(producer), node, registry);
+    if (form.op == nullptr) continue;
+    fused.emplace(static_cast<NodeId>(i), std::move(form));
     is_absorbed[producer] = true;
   }
-  IdVector<Node> kept;
-  kept.reserve(graph.nodes.size());
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    stop_point();
-    if (!is_absorbed[i]) kept.push_back(std::move(graph.nodes[i]));
-  }
-  graph.nodes = std::move(kept);
-  return compact(std::move(graph));
+  Rewriter rewriter(std::move(graph), registry);
+  rewriter.for_each_node([&](Node& node, NodeId id) {
+    if (is_absorbed[id]) return;
+    const auto found = fused.find(id);
+    rewriter.keep(found == fused.end() ? node : found->second);
+  });
+  return rewriter.take();
 }
 
 }  // namespace snug

@@ -8,7 +8,7 @@
 
 #include "base/stop.h"
 #include "base/wildcard.h"
-#include "graph/builder.h"
+#include "compile/rewriter.h"
 #include "ops/elementwise/elementwise.h"
 #include "snug/error.h"
 
@@ -203,102 +203,60 @@ class Painter {
   IdVector<bool> is_painted_;
 };
 
-/// Builds the graph again, with casts.
-class Rewriter {
+/// Puts the casts in.
+class HalfCasts {
  public:
-  Rewriter(const Graph& graph, DType half, const OpRegistry& registry)
-      : graph_(graph),
-        half_(half),
-        builder_(registry, graph.name),
-        values_(graph.values.size(), kNone),
-        is_of_weights_(graph.values.size(), false) {}
+  HalfCasts(Graph graph, DType half, const OpRegistry& registry)
+      : half_(half), rewriter_(std::move(graph), registry) {
+    for (const Value& value : rewriter_.graph().values) {
+      own_.push_back(value.type.dtype);
+      is_of_weights_.push_back(value.kind == ValueKind::parameter);
+    }
+  }
 
-  Repainted run(const IdVector<bool>& is_painted) && {
-    for (size_t i = 0; i < graph_.values.size(); ++i) copy_resident(static_cast<ValueId>(i));
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      stop_point();
-      copy_node(graph_.nodes[i], is_painted[static_cast<NodeId>(i)]);
+  Graph run(const IdVector<bool>& is_painted) {
+    rewriter_.for_each_node([&](Node& node, NodeId id) { rewrite(node, is_painted[id]); });
+    const std::vector<ValueId> outputs = rewriter_.graph().outputs;
+    for (const ValueId id : outputs) {
+      const ValueId whole = stored_as(id, DType::f32, false);
+      if (whole != id) rewriter_.replace_output(id, whole);
     }
-    builder_.set_scope({});
-    builder_.set_parts({});
-    for (const ValueId id : graph_.outputs) {
-      values_[id] = stored_as(values_[id], DType::f32, false);
-      builder_.mark_output(values_[id], graph_.value(id).name);
-    }
-    return {builder_.take(), std::move(values_)};
+    return rewriter_.take();
   }
 
  private:
-  void copy_resident(ValueId id) {
-    const Value& value = graph_.value(id);
-    is_of_weights_[id] = value.kind == ValueKind::parameter;
-    switch (value.kind) {
-      case ValueKind::input:
-        values_[id] = builder_.input(value.name, value.type);
-        break;
-      case ValueKind::parameter:
-        values_[id] = builder_.parameter(value.name, value.type);
-        break;
-      case ValueKind::buffer:
-        values_[id] = builder_.buffer(value.name, value.type);
-        break;
-      case ValueKind::state:
-        values_[id] = builder_.state(value.name, value.type);
-        break;
-      default:
-        break;
-    }
-  }
-
-  void copy_node(const Node& node, bool is_half_node) {
-    builder_.set_scope(node.scope);
-    builder_.set_parts(node.parts);
-    const PhaseGuard phase(builder_, node.phase);
+  void rewrite(Node& node, bool is_half_node) {
     std::vector<bool> is_narrow(node.inputs.size(), false);
-    if (is_half_node) is_narrow = narrow_inputs(graph_, node);
-    std::vector<ValueId> inputs;
-    for (size_t i = 0; i < node.inputs.size(); ++i)
-      inputs.push_back(operand(node.inputs[i], is_narrow[i]));
-    Attrs attrs = node.attrs;
-    if (is_half_node && node.op->precision.has_to) attrs.set("to", std::string(to_string(half_)));
-    const std::vector<ValueId> outputs = builder_.op(*node.op->name, inputs, std::move(attrs));
-    const bool is_made_of_weights =
+    if (is_half_node) is_narrow = narrow_inputs(rewriter_.graph(), node);
+    const bool is_of_weights =
         node.phase == Phase::prologue ||
         (node.op->alias->kind == AliasKind::view && is_of_weights_[node.inputs[0]]);
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const ValueId old = node.outputs[i];
-      const Value& value = graph_.value(old);
-      values_[old] = outputs[i];
-      is_of_weights_[old] = is_made_of_weights;
-      if (value.is_marked) builder_.mark_kept(outputs[i]);
-      const bool is_output =
-          std::find(graph_.outputs.begin(), graph_.outputs.end(), old) != graph_.outputs.end();
-      if (!value.name.empty() && !is_output) builder_.set_name(outputs[i], value.name);
+    for (const ValueId output : node.outputs) is_of_weights_[output] = is_of_weights;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      ValueId& input = node.inputs[i];
+      // What was in 16 bits before stays so: the network says that itself.
+      if (input != kNone)
+        input = stored_as(input, is_narrow[i] ? half_ : own_[input], is_of_weights_[input]);
     }
-  }
-
-  // What was in 16 bits before stays so: the network says that itself.
-  ValueId operand(ValueId id, bool is_narrow) {
-    if (id == kNone) return kNone;
-    const DType own = graph_.type(id).dtype;
-    return stored_as(values_[id], is_narrow ? half_ : own, is_of_weights_[id]);
+    if (is_half_node && node.op->precision.has_to)
+      node.attrs.set("to", std::string(to_string(half_)));
+    rewriter_.keep_retyped(node);
   }
 
   // One cast of a value for all that read it, within what is run again together.
   ValueId stored_as(ValueId id, DType dtype, bool is_of_weights) {
-    if (builder_.type(id).dtype == dtype) return id;
-    const auto [at, is_new] = casts_.try_emplace({id, dtype, builder_.parts()}, kNone);
+    if (rewriter_.type(id).dtype == dtype) return id;
+    const auto [at, is_new] = casts_.try_emplace({id, dtype, rewriter_.parts()}, kNone);
     if (is_new) {
-      const PhaseGuard phase(builder_, is_of_weights ? Phase::prologue : builder_.phase());
-      at->second = cast(builder_, id, dtype);
+      const PhaseGuard phase(rewriter_, is_of_weights ? Phase::prologue : rewriter_.phase());
+      at->second = cast(rewriter_, id, dtype);
     }
     return at->second;
   }
 
-  const Graph& graph_;
   DType half_;
-  GraphBuilder builder_;
-  IdVector<ValueId> values_;
+  Rewriter rewriter_;
+  IdVector<DType> own_;  // by value of the graph before
   IdVector<bool> is_of_weights_;
   std::map<std::tuple<ValueId, DType, std::vector<int32_t>>, ValueId> casts_;
 };
@@ -309,10 +267,11 @@ IdVector<bool> paint(const Graph& graph, const MixedPrecision& precision) {
   return Painter(graph, precision).run();
 }
 
-Repainted apply_mixed_precision(const Graph& graph, const MixedPrecision& precision,
-                                const OpRegistry& registry) {
+Graph apply_mixed_precision(Graph graph, const MixedPrecision& precision,
+                            const OpRegistry& registry) {
   const DType half = half_of(precision);
-  return Rewriter(graph, half, registry).run(paint(graph, precision));
+  const IdVector<bool> is_painted = paint(graph, precision);
+  return HalfCasts(std::move(graph), half, registry).run(is_painted);
 }
 
 }  // namespace snug

@@ -13,36 +13,16 @@
 //            %y = cast(%y16)   %l = softmax_cross_entropy(%y, ...)
 #pragma once
 
-#include <string>
-#include <vector>
-
+#include "compile/changes.h"
 #include "graph/op_def.h"
 
 namespace snug {
-
-/// Of the nodes whose scope, or scope and op ("bert.encoder.layer.3.matmul"), match.
-struct PrecisionOverride {
-  std::string match;  // * matches any text
-  DType dtype = DType::f32;
-};
-
-struct MixedPrecision {
-  DType dtype = DType::f32;  // bf16 or f16; f32: nothing but what the overrides say
-  /// The first that matches decides: f32 denies, 16 bits allow what is not denied.
-  std::vector<PrecisionOverride> overrides = {};
-  /// False for a part of the network alone, such as evaluation, where an override may find nothing.
-  bool refuses_unused = true;
-};
 
 /// Whether each node stores 16 bits. Throws Error{bad_config} for an override that matches no node
 /// which it could change, or whose 16 bits are not those of the others.
 [[nodiscard]] IdVector<bool> paint(const Graph& graph, const MixedPrecision& precision);
 
-struct Repainted {
-  Graph graph;
-  IdVector<ValueId> values;  // by value of the graph before
-};
-[[nodiscard]] Repainted apply_mixed_precision(const Graph& graph, const MixedPrecision& precision,
-                                              const OpRegistry& registry);
+[[nodiscard]] Graph apply_mixed_precision(Graph graph, const MixedPrecision& precision,
+                                          const OpRegistry& registry);
 
 }  // namespace snug

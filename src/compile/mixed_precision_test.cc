@@ -48,7 +48,7 @@ class Chain {
 };
 
 Graph repainted(const Graph& graph, const MixedPrecision& precision = {DType::bf16}) {
-  Graph made = apply_mixed_precision(graph, precision, op_registry()).graph;
+  Graph made = apply_mixed_precision(graph, precision, op_registry());
   verify(made);
   return made;
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "compile/changes.h"
 #include "graph/builder.h"
 #include "nn/init.h"
 #include "snug/draw_numbering.h"
@@ -15,18 +16,21 @@
 
 namespace snug {
 
+class TraceCache;  // compile/forward.h
+
 /// What one program is built for.
 struct BuildRequest {
   int64_t rows = 0;           // of a micro-batch
   Lengths lengths = {};       // that they are padded to, where rows have any
   bool training = true;       // else forward alone: no dropout, no loss
   int64_t micro_batches = 1;  // of an update; batch norm shares its momentum among them
+  bool operator==(const BuildRequest&) const = default;
 };
 
 struct NetworkDef {
   /// Appends the forward part to an empty builder, marks its outputs and returns the loss (kNone in
-  /// evaluation): this micro-batch's share of the global mean. The same request gives the same
-  /// graph.
+  /// evaluation): this micro-batch's share of the global mean, the output "loss". The same request
+  /// gives the same graph.
   std::function<ValueId(GraphBuilder&, const BuildRequest&)> build;
   std::function<InitRule(const std::string& weight, const Shape&)> init_rule;
   /// What is trained for the task, and stays trainable when the rest is frozen.
@@ -46,6 +50,10 @@ struct NetworkDef {
   /// How its draws are numbered behind building (compile/draws.h); nothing where they stay as they
   /// are: those of a model family, which its own functions order.
   std::optional<DrawNumbering> draws = {};
+  /// What is made of the forward part behind building. Set by with_changes() (compile/forward.h).
+  ForwardChanges changes = {};
+  /// What was traced of it, shared by its copies; null: nothing is kept.
+  std::shared_ptr<TraceCache> traces = nullptr;
 };
 
 /// Those that it may have.

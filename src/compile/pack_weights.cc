@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compile/pack_weights.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -9,8 +10,7 @@
 
 #include "base/check.h"
 #include "base/stop.h"
-#include "compile/compact.h"
-#include "graph/verify.h"
+#include "compile/rewriter.h"
 
 namespace snug {
 namespace {
@@ -19,11 +19,11 @@ namespace {
 // more than a fortieth.
 constexpr int64_t kMostRows = 128;
 
-using Weight = PackedWeights::Weight;
+using Packed = PackedWeights::Weight;
 
 // A product that may read a weight in panels.
 struct Reader {
-  Weight weight;
+  Packed weight;
   PackedForm form;
 };
 
@@ -43,13 +43,12 @@ void become(const std::string& op, const Attrs& attrs, const OpRegistry& registr
   node.attrs = complete_attrs(*node.op, attrs, op);
 }
 
-Node packing_of(const Reader& reader, ValueId weight, const OpRegistry& registry) {
-  Node node;
-  become(reader.form.packing, reader.form.packing_attrs, registry, node);
-  node.inputs = {weight};
-  node.scope = SharedText(reader.weight.name);
-  node.phase = Phase::prologue;
-  return node;
+// Made once an update, whoever reads it.
+ValueId append_packing(Rewriter& rewriter, const Reader& reader, ValueId weight) {
+  rewriter.set_scope(SharedText(reader.weight.name));
+  rewriter.set_parts({});
+  const PhaseGuard phase(rewriter, Phase::prologue);
+  return rewriter.op1(reader.form.packing, {weight}, reader.form.packing_attrs);
 }
 
 }  // namespace
@@ -61,7 +60,7 @@ PackedWeights packable_weights(const Graph& graph, int64_t width, bool repeats) 
     int64_t count = 0;
     bool has_few_rows = true;
   };
-  std::map<Weight, Uses> uses;
+  std::map<Packed, Uses> uses;
   for (const Node& node : graph.nodes) {
     stop_point();
     const std::optional<Reader> reader = reader_of(graph, node, width);
@@ -77,36 +76,27 @@ PackedWeights packable_weights(const Graph& graph, int64_t width, bool repeats) 
 }
 
 Graph pack_weights(Graph graph, const OpRegistry& registry, const PackedWeights& which) {
-  if (which.empty()) return graph;
-  std::map<Weight, ValueId> panels;
-  IdVector<Node> nodes;
-  nodes.reserve(graph.nodes.size() + which.weights.size());
-  for (Node& node : graph.nodes) {
-    stop_point();
-    const std::optional<Reader> reader = reader_of(graph, node, which.width);
-    if (!reader || !which.weights.contains(reader->weight)) {
-      nodes.push_back(std::move(node));
-      continue;
+  std::map<Packed, ValueId> panels;
+  Rewriter rewriter(std::move(graph), registry);
+  rewriter.for_each_node([&](Node& node, NodeId) {
+    const std::optional<Reader> reader = reader_of(rewriter.graph(), node, which.width);
+    if (reader && which.weights.contains(reader->weight)) {
+      ValueId& operand = node.inputs[reader->form.operand];
+      const auto [found, is_first] = panels.emplace(reader->weight, kNone);
+      if (is_first) found->second = append_packing(rewriter, *reader, operand);
+      operand = found->second;
+      become(reader->form.op, reader->form.attrs, registry, node);
     }
-    ValueId& operand = node.inputs[reader->form.operand];
-    const auto [found, is_first] = panels.emplace(reader->weight, kNone);
-    if (is_first) {
-      Node packing = packing_of(*reader, operand, registry);
-      const TensorType type = infer_types(*packing.op, input_types(graph, packing), packing.attrs,
-                                          *packing.op->name)[0];
-      found->second = static_cast<ValueId>(graph.values.size());
-      packing.outputs = {found->second};
-      graph.values.push_back({.type = type, .name = {}});
-      nodes.push_back(std::move(packing));
-    }
-    operand = found->second;
-    become(reader->form.op, reader->form.attrs, registry, node);
-    nodes.push_back(std::move(node));
-  }
-  graph.nodes = std::move(nodes);
-  graph = compact(std::move(graph));
-  verify(graph);
-  return graph;
+    rewriter.keep(node);
+  });
+  return rewriter.take();
+}
+
+size_t count_packings(const Graph& graph) {
+  return static_cast<size_t>(
+      std::count_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+        return node.phase == Phase::prologue && *node.op->name == "pack_weight";
+      }));
 }
 
 }  // namespace snug

@@ -4,12 +4,13 @@
 //   after    %p = pack_weight(%w) {transpose=true, width=16} prologue
 //            %3 = packed_matmul(%x, %p) {columns=...} forward   %4 = packed_matmul(%3, %p) ...
 // A weight is packed in front of the first product that reads it in this way, so what the backward
-// part reads takes no bytes in the forward part. Runs behind the pipeline, since packed products
-// have no accumulating form, and before split_prologue, which takes the packing out of a program
-// that accumulates. Linear. Changes no bit.
+// part reads takes no bytes in the forward part. Runs behind fuse_accumulate, since packed
+// products have no accumulating form, and before split_prologue, which takes the packing out of a
+// program that accumulates. Linear. Changes no bit.
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -41,5 +42,8 @@ struct PackedWeights {
 /// recurrent net of one step has no gradient by a state.
 [[nodiscard]] Graph pack_weights(Graph graph, const OpRegistry& registry,
                                  const PackedWeights& which);
+
+/// How many there are.
+[[nodiscard]] size_t count_packings(const Graph& graph);
 
 }  // namespace snug

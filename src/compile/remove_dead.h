@@ -6,10 +6,10 @@
 // Keeps graph outputs, nodes that overwrite residents, and residents themselves. O(nodes).
 #pragma once
 
-#include "graph/graph.h"
+#include "graph/op_def.h"
 
 namespace snug {
 
-[[nodiscard]] Graph remove_dead(Graph graph);
+[[nodiscard]] Graph remove_dead(Graph graph, const OpRegistry& registry);
 
 }  // namespace snug

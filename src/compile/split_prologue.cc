@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "compile/compact.h"
+#include "compile/rewriter.h"
 #include "graph/op_def.h"
-#include "graph/verify.h"
 
 namespace snug {
 namespace {
@@ -126,9 +126,22 @@ WithPrologue split_prologue(Graph graph) {
   }
   out.main = compact(std::move(out.main));
   out.prologue = compact(std::move(out.prologue));
-  verify(out.main);
-  verify(out.prologue);
   return out;
+}
+
+bool reads_prologue(const Graph& graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(),
+                     [](const Value& value) { return value.kind == ValueKind::cached; });
+}
+
+bool makes_all(const Graph& prologue, const Graph& program) {
+  std::set<std::string> made;
+  for (const Value& value : prologue.values) {
+    if (value.kind == ValueKind::cached) made.insert(value.name);
+  }
+  return std::all_of(program.values.begin(), program.values.end(), [&](const Value& value) {
+    return value.kind != ValueKind::cached || made.contains(value.name);
+  });
 }
 
 }  // namespace snug

@@ -6,7 +6,7 @@
 //   prologue   %1 = cast(%0) {to="bf16"} prologue   cached "cast(w) {to=bf16}" %1
 // The two meet in a resident value, named by what it is made of: programs of all length buckets and
 // of evaluation share it, and what stands twice is made once. Views stay where they are read. Runs
-// after the pipeline.
+// last.
 #pragma once
 
 #include "graph/graph.h"
@@ -18,5 +18,11 @@ struct WithPrologue {
   Graph prologue;  // without nodes where there is nothing to take out
 };
 [[nodiscard]] WithPrologue split_prologue(Graph graph);
+
+/// Whether a program reads what the prologue makes.
+[[nodiscard]] bool reads_prologue(const Graph& graph);
+/// Whether a prologue makes all that a program takes to be there. Evaluation may have types of its
+/// own, and packed weights are training's alone.
+[[nodiscard]] bool makes_all(const Graph& prologue, const Graph& program);
 
 }  // namespace snug

@@ -10,6 +10,7 @@
 
 #include "base/stop.h"
 #include "compile/recipe.h"
+#include "compile/rewriter.h"
 #include "ops/coded/coded.h"
 #include "ops/elementwise/elementwise.h"
 #include "snug/error.h"
@@ -26,13 +27,12 @@ constexpr const char* kWeightKey = "weight_dtype";
   throw Error(ErrorCode::bad_config, key, what, hint);
 }
 
-bool is_product(const Node& node, size_t input) {
-  return *node.op->name == "matmul" && input == 1 && !node.attrs.boolean("transpose_a");
+// How the node reads this input where it is stored in fewer bits; nothing where it cannot.
+std::optional<CodedForm> coded_form(const Node& node, size_t input) {
+  if (node.op->coded_form == nullptr) return std::nullopt;
+  std::optional<CodedForm> form = node.op->coded_form(node.attrs);
+  return form && form->operand == input ? std::move(form) : std::nullopt;
 }
-bool is_gather(const Node& node, size_t input) {
-  return *node.op->name == "embedding" && input == 0;
-}
-bool is_cast(const Node& node) { return *node.op->name == "cast"; }
 
 /// Which weights are stored in fewer bits.
 class Choice {
@@ -92,7 +92,7 @@ class Choice {
     for (const Node& node : graph_.nodes) {
       stop_point();
       for (size_t k = 0; k < node.inputs.size(); ++k) {
-        if (!is_product(node, k) && !is_gather(node, k)) found.erase(node.inputs[k]);
+        if (!coded_form(node, k)) found.erase(node.inputs[k]);
       }
     }
   }
@@ -102,137 +102,60 @@ class Choice {
   std::set<std::string> trained_;
 };
 
-// The product that decodes its weight itself, in the place of one.
-void read_directly(Node& node, ValueId weight, ValueId scales, const OpRegistry& ops) {
-  if (*node.op->name == "matmul") {
-    const ValueId bias = node.inputs.size() > 2 ? node.inputs[2] : kNone;
-    node.inputs = std::vector{node.inputs[0], weight, scales, bias};
-    node.attrs = Attrs{{"transpose_b", node.attrs.boolean("transpose_b")}};
-    node.op = ops.find("coded_matmul");
-  } else {
-    node.inputs = std::vector{weight, node.inputs[1], scales};
-    node.op = ops.find("coded_embedding");
-  }
+// The op that decodes its weight itself, in the place of one.
+void become_coded(Node& node, const CodedForm& form, ValueId weight, ValueId scales,
+                  const OpRegistry& ops) {
+  node.inputs[form.operand] = weight;
+  node.inputs.insert(node.inputs.begin() + static_cast<std::ptrdiff_t>(form.scales), scales);
+  node.op = ops.find(form.op);
+  node.attrs = form.attrs;
 }
 
-Graph with_scales(Graph graph, const OpRegistry& ops, const std::set<ValueId>& coded) {
+// The buffers beside weights in 8 bits.
+std::map<ValueId, ValueId> add_scales(Rewriter& rewriter, const std::set<ValueId>& coded) {
   std::map<ValueId, ValueId> scales;
   for (const ValueId weight : coded) {
-    graph.values[weight].type.dtype = DType::u8;
-    const Shape shape = graph.type(weight).shape;
-    const std::string name = graph.value(weight).name + kScalesSuffix;
-    if (graph.find(name) != kNone)
+    rewriter.set_dtype(weight, DType::u8);
+    const Shape shape = rewriter.shape(weight);
+    const std::string name = rewriter.graph().value(weight).name + kScalesSuffix;
+    if (rewriter.graph().find(name) != kNone)
       refuse(kFrozenKey, "the name '" + name + "' is taken", "call it otherwise");
-    scales[weight] = static_cast<ValueId>(graph.values.size());
-    Value added;
-    added.type = {DType::f32, Shape{shape[0], coded_blocks(shape[1])}};
-    added.kind = ValueKind::buffer;
-    added.name = name;
-    graph.values.push_back(std::move(added));
+    scales[weight] = rewriter.buffer(name, {DType::f32, Shape{shape[0], coded_blocks(shape[1])}});
   }
-  for (Node& node : graph.nodes) {
-    stop_point();
-    for (size_t k = 0; k < node.inputs.size() && k < 2; ++k) {
-      const ValueId weight = node.inputs[k];
-      if (coded.count(weight) == 0 || !(is_product(node, k) || is_gather(node, k))) continue;
-      read_directly(node, weight, scales[weight], ops);
-      break;
-    }
-  }
-  return graph;
+  return scales;
 }
 
-/// Numbers every value's producer again.
-Graph with_nodes(Graph graph, IdVector<Node> nodes) {
-  graph.nodes = std::move(nodes);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    for (const ValueId output : graph.nodes[i].outputs)
-      graph.values[output].producer = static_cast<NodeId>(i);
+/// Puts casts to f32 before the readers of weights: one for all that are run again together.
+class Casts {
+ public:
+  explicit Casts(Rewriter& rewriter) : rewriter_(rewriter) {}
+  /// For the node that is rewritten.
+  ValueId of(ValueId weight) {
+    const auto [made, is_new] =
+        made_.try_emplace({weight, rewriter_.phase(), rewriter_.parts()}, kNone);
+    if (is_new) made->second = cast(rewriter_, weight, DType::f32);
+    return made->second;
   }
-  return graph;
-}
 
-/// Puts a cast to f32 before the readers of these weights: one for all that are run again together.
-Graph with_casts(Graph graph, const OpRegistry& ops, const std::map<ValueId, DType>& stored) {
-  for (const auto& [weight, dtype] : stored) graph.values[weight].type.dtype = dtype;
-  std::map<std::tuple<ValueId, Phase, std::vector<int32_t>>, ValueId> casts;
-  IdVector<Node> nodes;
-  for (Node& node : graph.nodes) {
-    stop_point();
-    for (ValueId& input : node.inputs) {
-      if (stored.count(input) == 0) continue;
-      const auto [made, is_new] = casts.try_emplace({input, node.phase, node.parts}, kNone);
-      if (is_new) {
-        made->second = static_cast<ValueId>(graph.values.size());
-        Value value;
-        value.type = {DType::f32, graph.type(input).shape};
-        graph.values.push_back(std::move(value));
-        nodes.push_back({.op = ops.find("cast"),
-                         .inputs = {input},
-                         .outputs = {made->second},
-                         .attrs = {{"to", std::string("f32")}},
-                         .scope = node.scope,
-                         .phase = node.phase,
-                         .parts = node.parts});
-      }
-      input = made->second;
-    }
-    nodes.push_back(std::move(node));
-  }
-  return with_nodes(std::move(graph), std::move(nodes));
-}
+ private:
+  Rewriter& rewriter_;
+  std::map<std::tuple<ValueId, Phase, std::vector<int32_t>>, ValueId> made_;
+};
 
-/// Lets readers of a weight's cast read the weight itself where they can.
-Graph with_direct_reads(Graph graph, const OpRegistry& ops) {
-  std::map<ValueId, ValueId> weight_of;  // of a cast's f32
-  std::map<ValueId, ValueId> same;       // a cast to bf16 of that, and the weight that it equals
-  for (Node& node : graph.nodes) {
-    stop_point();
-    for (ValueId& input : node.inputs) {
-      const auto found = same.find(input);
-      if (found != same.end()) input = found->second;
-    }
-    if (is_cast(node)) {
-      const ValueId input = node.inputs[0];
-      const Value& source = graph.value(input);
-      const bool is_weight = is_coded_weight(source.kind, source.type.dtype);
-      if (is_weight && node.attrs.text("to") == "f32") weight_of[node.outputs[0]] = input;
-      const auto found = weight_of.find(input);
-      if (found == weight_of.end() || node.attrs.text("to") != "bf16") continue;
-      if (graph.type(found->second).dtype == DType::bf16) {
-        same[node.outputs[0]] = found->second;
-      } else {
-        node.op = ops.find("upper_half");
-        node.inputs[0] = found->second;
-        node.attrs = Attrs{};
-      }
-      continue;
-    }
-    for (size_t k = 0; k < node.inputs.size() && k < 2; ++k) {
-      const auto found = weight_of.find(node.inputs[k]);
-      if (found == weight_of.end() || !(is_product(node, k) || is_gather(node, k))) continue;
-      if (graph.type(found->second).shape.size() != 2) continue;
-      read_directly(node, found->second, kNone, ops);
-      break;
-    }
-  }
-  return graph;
-}
-
-// Appends the forward part to an empty builder, and puts what `change` makes of it there.
-template <class Change>
-NetworkDef rewritten(const NetworkDef& network, Change change) {
-  NetworkDef changed = network;
-  changed.build = [network, change](GraphBuilder& builder, const BuildRequest& request) {
-    const ValueId loss = network.build(builder, request);
-    builder = GraphBuilder(ops_of(network), change(builder.take()));
-    return loss;
-  };
-  return changed;
-}
-
-bool has_casts(const WeightStorage& storage) {
-  return storage.frozen == DType::bf16 || storage.trained != DType::f32;
+// Notes the f32 of a weight. Rounded to bf16 again it is the weight where that is stored so, and of
+// 24 bits their upper half; then the conversion goes. Returns whether it stays.
+bool read_conversion(Rewriter& rewriter, const Node& node, std::map<ValueId, ValueId>& weight_of) {
+  const ValueId output = node.outputs[0];
+  const DType to = rewriter.type(output).dtype;
+  const Value& source = rewriter.graph().value(node.inputs[0]);
+  if (is_coded_weight(source.kind, source.type.dtype) && to == DType::f32)
+    weight_of[output] = node.inputs[0];
+  const auto found = weight_of.find(node.inputs[0]);
+  if (found == weight_of.end() || to != DType::bf16) return true;
+  const ValueId weight = found->second;
+  const bool is_half = rewriter.type(weight).dtype == DType::bf16;
+  rewriter.replace(output, is_half ? weight : upper_half(rewriter, weight));
+  return false;
 }
 
 }  // namespace
@@ -259,28 +182,63 @@ bool is_coded_weight(ValueKind kind, DType dtype) {
   return kind == ValueKind::parameter && dtype != DType::f32;
 }
 
-NetworkDef with_weight_storage(NetworkDef network, const WeightStorage& storage) {
-  if (storage.frozen == DType::f32 && storage.trained == DType::f32) return network;
-  return rewritten(network, [network, storage](Graph graph) {
-    const OpRegistry& ops = ops_of(network);
+Graph store_weights(Graph graph, const NetworkDef& network) {
+  const OpRegistry& ops = ops_of(network);
+  const WeightStorage& storage = network.changes.storage;
+  std::map<ValueId, DType> stored;  // behind a cast
+  std::set<ValueId> coded;          // in 8 bits
+  {
     const Choice choice(graph, network, storage);
-    std::map<ValueId, DType> cast;
     if (storage.trained != DType::f32) {
-      for (const ValueId weight : choice.trained()) cast[weight] = storage.trained;
+      for (const ValueId weight : choice.trained()) stored[weight] = storage.trained;
     }
     if (storage.frozen == DType::bf16) {
-      for (const ValueId weight : choice.frozen(false)) cast[weight] = DType::bf16;
+      for (const ValueId weight : choice.frozen(false)) stored[weight] = DType::bf16;
     }
-    if (storage.frozen == DType::u8) graph = with_scales(graph, ops, choice.frozen(true));
-    return cast.empty() ? std::move(graph) : with_casts(std::move(graph), ops, cast);
+    if (storage.frozen == DType::u8) coded = choice.frozen(true);
+  }
+  Rewriter rewriter(std::move(graph), ops);
+  const std::map<ValueId, ValueId> scales = add_scales(rewriter, coded);
+  for (const auto& [weight, dtype] : stored) rewriter.set_dtype(weight, dtype);
+  Casts casts(rewriter);
+  rewriter.for_each_node([&](Node& node, NodeId) {
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const auto found = scales.find(node.inputs[k]);
+      const auto form = found == scales.end() ? std::nullopt : coded_form(node, k);
+      if (!form) continue;
+      become_coded(node, *form, found->first, found->second, ops);
+      break;
+    }
+    for (ValueId& input : node.inputs) {
+      if (stored.count(input) != 0) input = casts.of(input);
+    }
+    rewriter.keep(node);
   });
+  return rewriter.take();
 }
 
-NetworkDef with_direct_reads(NetworkDef network, const WeightStorage& storage) {
-  if (!has_casts(storage)) return network;
-  return rewritten(network, [network](Graph graph) {
-    return with_direct_reads(std::move(graph), ops_of(network));
+bool has_casts(const WeightStorage& storage) {
+  return storage.frozen == DType::bf16 || storage.trained != DType::f32;
+}
+
+Graph read_directly(Graph graph, const OpRegistry& ops) {
+  std::map<ValueId, ValueId> weight_of;  // of a conversion's f32
+  Rewriter rewriter(std::move(graph), ops);
+  rewriter.for_each_node([&](Node& node, NodeId) {
+    if (node.op->is_conversion) {
+      if (read_conversion(rewriter, node, weight_of)) rewriter.keep(node);
+      return;
+    }
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const auto found = weight_of.find(node.inputs[k]);
+      const auto form = found == weight_of.end() ? std::nullopt : coded_form(node, k);
+      if (!form || rewriter.shape(found->second).size() != 2) continue;
+      become_coded(node, *form, found->second, kNone, ops);
+      break;
+    }
+    rewriter.keep(node);
   });
+  return rewriter.take();
 }
 
 }  // namespace snug::train

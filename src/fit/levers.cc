@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/shell.h"
-#include "compile/lora.h"
-#include "compile/programs.h"
+#include "compile/adapters.h"
+#include "compile/compile.h"
 #include "fit/splits.h"
 #include "ops/optimizer/optimizers.h"
 #include "snug/error.h"
@@ -58,12 +58,13 @@ Lever lever_of(const Request& request, const std::string& part, const LeverKeys&
 
 // The names up to their first dot, in the order of the model, but those that hold the head; empty
 // where that is all there is.
-std::string all_but_the_head(const NetworkDef& network, const std::vector<Value>& parameters) {
+std::string all_but_the_head(const std::vector<Weight>& weights) {
   std::vector<std::string> parts;
   std::set<std::string> heads;
-  for (const Value& value : parameters) {
-    const std::string part = value.name.substr(0, value.name.find('.'));
-    if (network.is_head(value.name)) heads.insert(part);
+  for (const Weight& weight : weights) {
+    if (!weight.is_parameter()) continue;
+    const std::string part = weight.value.name.substr(0, weight.value.name.find('.'));
+    if (weight.is_head) heads.insert(part);
     if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
     if (parts.size() > kMostPatterns) return {};
   }
@@ -81,7 +82,7 @@ constexpr std::array kFrozenTypes = {"bfloat16", "int8"};
 // What is trained: less of the weights, or adapters in place of them; where that is not enough, the
 // frozen ones are stored in fewer bits.
 void add_trained(const Request& request, std::vector<Lever>& levers) {
-  const std::vector<Value> parameters = parameters_of(request.network);
+  const std::vector<Weight> weights = weights_of(request.network);
   const auto add = [&](const LeverKeys& keys) {
     levers.push_back(lever_of(request, "trained", keys));
     for (const char* dtype : kFrozenTypes) {
@@ -90,14 +91,17 @@ void add_trained(const Request& request, std::vector<Lever>& levers) {
       levers.back().settings.push_back(setting_of(request, fewer_bits));
     }
   };
-  const bool has_embeddings = std::any_of(
-      parameters.begin(), parameters.end(),
-      [](const Value& value) { return value.name.find("embeddings") != std::string::npos; });
+  const bool has_embeddings = std::any_of(weights.begin(), weights.end(), [](const Weight& weight) {
+    return weight.is_parameter() && weight.value.name.find("embeddings") != std::string::npos;
+  });
   if (has_embeddings) add({{"freeze", "*embeddings*"}});
-  if (const std::string patterns = all_but_the_head(request.network, parameters); !patterns.empty())
+  if (const std::string patterns = all_but_the_head(weights); !patterns.empty())
     add({{"freeze", patterns}});
   if (!request.network.coupling.empty()) return;  // running statistics belong to no adapter
-  const std::vector<std::string> maps = linear_map_patterns(request.network);
+  const auto forward = forward_of(
+      request.network,
+      {.rows = 1, .lengths = request.network.shortest, .training = false, .micro_batches = 1});
+  const std::vector<std::string> maps = linear_map_patterns(forward->graph, request.network);
   if (maps.empty() || maps.size() > kMostPatterns) return;
   std::string list;
   // Behind the commas is a blank, where a terminal breaks a long line: in the quotes that stay

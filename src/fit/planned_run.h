@@ -6,8 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "compile/programs.h"
-#include "runtime/lower.h"
+#include "compile/compile.h"
+#include "compile/recorder.h"
+#include "runtime/lowered.h"
 #include "runtime/memory.h"
 #include "snug/plan_report.h"
 
@@ -18,6 +19,7 @@ struct PlannedProgram {
   Graph graph;
   Lowered lowered;
   plan::Plan plan;
+  std::vector<StageRecord> stages = {};  // of its compilation, where the request records them
 };
 
 struct RunPlan {

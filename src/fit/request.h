@@ -10,6 +10,7 @@
 
 #include "compile/network_def.h"
 #include "compile/recipe.h"
+#include "compile/recorder.h"
 #include "snug/levers.h"
 
 namespace snug::train {
@@ -54,7 +55,8 @@ struct RunPlanRequest {
   LeverKeys taken_levers = {};       // set already; hints that build on them name them
   bool takes_smallest = false;       // a plan for the smallest budget in place of a refusal
   OptionWords words = OptionWords::command_line;
-  bool wants_picture = false;  // curves and placed tensors in the report
+  Records records = Records::none;  // of the compilation of what is planned
+  bool wants_picture = false;       // curves and placed tensors in the report
   /// `phase` is what is being done: "building the graph", "placement". May be empty.
   std::function<void(int64_t done, int64_t total, const char* phase)> on_progress = {};
   /// A request like the given one of this run, with rows of at most `longest` and batches of

@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "compile/backward.h"
+#include "compile/value_names.h"
 #include "fit/plan_picture.h"
 #include "fit/refusal.h"
 #include "fit/saved_plan.h"
@@ -360,6 +362,7 @@ RunPlan make_run_plan(const RunPlanRequest& given, const Backend& backend) {
   fill_report(request, candidates, *chosen, run);
   (request.trains ? run.train : run.eval).push_back(std::move(*split.program));
   fill_programs(split, run);
+  let_traces_go(request.network);
   if (request.on_progress) request.on_progress(steps, steps, kPlacement);
   return run;
 }

@@ -7,11 +7,12 @@
 #include "base/check.h"
 #include "base/id_vector.h"
 #include "base/units.h"
-#include "compile/programs.h"
+#include "compile/backward.h"
+#include "compile/compile.h"
+#include "compile/split_prologue.h"
 #include "fit/saved_plan.h"
 #include "plan/frontier/shorter_net.h"
 #include "plan/improve/bound.h"
-#include "runtime/lower.h"
 #include "runtime/memory.h"
 #include "snug/error.h"
 
@@ -259,12 +260,12 @@ double step_seconds_of(const Split& split, double program_seconds) {
 // gradient comes through. Empty where a program of single rows has none.
 static std::string single_value(const RunPlanRequest& request) {
   for (const Lengths& lengths : request.lengths) {
-    GraphBuilder builder(ops_of(request.network), "single rows");
-    (void)request.network.build(builder, {.rows = 1, .lengths = lengths, .training = true});
-    const Graph graph = builder.take();
+    const auto forward = forward_of(
+        request.network, {.rows = 1, .lengths = lengths, .training = true, .micro_batches = 1});
+    const Graph& graph = forward->graph;
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       const Node& node = graph.nodes[n];
-      if (*node.op->name != "batch_norm") continue;
+      if (!node.op->has_statistics) continue;
       const Shape& x = graph.type(node.inputs[0]).shape;
       if (element_count(x) == x.back()) return describe(graph, static_cast<NodeId>(n));
     }
@@ -346,12 +347,14 @@ Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
   const BatchShape shape{micro_batch, request.lengths.back()};
   const bool accumulates = split.accumulation_steps > 1;
   ResidentLayout residents;
+  Recorder recorder(request.records);
+  const CompileHooks hooks = recorder.hooks();
   // What evaluation feeds and reads is fed and read in training too.
   split.program = std::make_unique<PlannedProgram>();
   split.program->length = shape.lengths;
-  split.program->graph =
-      request.trains ? build_train_graph(request.network, recipe, shape, split.accumulation_steps)
-                     : build_eval_graph(request.network, shape);
+  split.program->graph = request.trains ? build_train_graph(request.network, recipe, shape,
+                                                            split.accumulation_steps, hooks)
+                                        : build_eval_graph(request.network, shape, false, hooks);
   const Graph& graph = split.program->graph;
   residents.add(graph, backend);
   split.has_prologue = reads_prologue(graph);
@@ -377,7 +380,8 @@ Split make_unplanned_split(const RunPlanRequest& request, const SplitForm& form,
   if (request.trains) residents.add(kept_buffers(graph, recipe), backend);
   split.resident_bytes = residents.place(backend.alignment());
   begin(kLowering);
-  split.program->lowered = lower(graph, backend, split.accumulation_steps);
+  split.program->lowered = lower(graph, backend, split.accumulation_steps, hooks);
+  split.program->stages = recorder.take();
   meet_shorter_rows(request, recipe, backend, split);
   const plan::Problem& problem = split.problem();
   if (split.has_two_passes) split.skipped_seconds = seconds_of_steps(problem);
@@ -423,6 +427,7 @@ int64_t planning_steps(const RunPlanRequest& request, size_t splits) {
 
 void Split::let_graph_go() {
   program->graph = {};
+  program->stages = {};
   program->lowered.nodes_of_op = {};
   program->lowered.storage_of_value = {};
   evaluation.reset();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "base/check.h"
 #include "base/stop.h"
@@ -73,9 +74,6 @@ GraphBuilder::GraphBuilder(const OpRegistry& registry, std::string name) : regis
 
 GraphBuilder::GraphBuilder(const OpRegistry& registry, Graph graph)
     : registry_(&registry), graph_(std::move(graph)) {
-  for (const Value& value : graph_.values) {
-    if (!value.name.empty()) names_.insert(value.name);
-  }
   for (const Node& node : graph_.nodes) {
     if (node.attrs.has("ordinal"))
       random_ordinal_ = std::max(random_ordinal_, node.attrs.int64("ordinal") + 1);
@@ -83,8 +81,18 @@ GraphBuilder::GraphBuilder(const OpRegistry& registry, Graph graph)
   }
 }
 
+// Most rewrites name nothing.
+std::unordered_set<std::string>& GraphBuilder::names() {
+  if (!std::exchange(has_names_, true)) {
+    for (const Value& value : graph_.values) {
+      if (!value.name.empty()) names_.insert(value.name);
+    }
+  }
+  return names_;
+}
+
 ValueId GraphBuilder::add_resident(const std::string& name, TensorType type, ValueKind kind) {
-  take_name(graph_, name, kind, names_);
+  take_name(graph_, name, kind, names());
   graph_.values.push_back({.type = std::move(type), .kind = kind, .name = name});
   return static_cast<ValueId>(graph_.values.size() - 1);
 }
@@ -93,7 +101,7 @@ ValueId GraphBuilder::input(const std::string& name, TensorType type) {
   return add_resident(name, std::move(type), ValueKind::input);
 }
 ValueId GraphBuilder::parameter(const std::string& name, TensorType type) {
-  const bool is_first = names_.count(name) == 0;
+  const bool is_first = names().count(name) == 0;
   if (shares_weights_ && is_first) borrowed_.insert(name);
   if (is_first || (!shares_weights_ && borrowed_.erase(name) == 0))
     return add_resident(name, std::move(type), ValueKind::parameter);
@@ -108,7 +116,7 @@ ValueId GraphBuilder::parameter(const std::string& name, TensorType type) {
 ValueId GraphBuilder::buffer(const std::string& name, TensorType type) {
   // One node a step moves a buffer in place, so a second use would have to read what the first
   // made.
-  if (shares_weights_ && names_.count(name) != 0)
+  if (shares_weights_ && names().count(name) != 0)
     throw Error(
         ErrorCode::invalid_graph, graph_.name,
         "the buffer '" + name + "' is shared, and would be moved twice a step",
@@ -169,7 +177,7 @@ ValueId GraphBuilder::op1(std::string_view name, std::vector<ValueId> inputs, At
 
 void GraphBuilder::set_name(ValueId id, const std::string& name) {
   SNUG_CHECK(!graph_.is_resident(id) && graph_.value(id).name.empty(), name);
-  take_name(graph_, name, ValueKind::computed, names_);
+  take_name(graph_, name, ValueKind::computed, names());
   graph_.values[id].name = name;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds a graph node by node; types are inferred and checked at every call. One builder, one
-// graph.
+// graph. A rewrite of a graph is a builder, too (compile/rewriter.h).
 #pragma once
 
 #include <initializer_list>
@@ -61,12 +61,17 @@ class GraphBuilder {
   [[nodiscard]] Phase phase() const { return phase_; }
   void set_phase(Phase phase) { phase_ = phase; }
 
+ protected:
+  [[nodiscard]] Graph& changed_graph() { return graph_; }
+
  private:
   ValueId add_resident(const std::string& name, TensorType type, ValueKind kind);
+  [[nodiscard]] std::unordered_set<std::string>& names();
 
   const OpRegistry* registry_;
   Graph graph_;
-  std::unordered_set<std::string> names_;     // of the graph's values
+  std::unordered_set<std::string> names_;  // of the graph's values, once they are asked for
+  bool has_names_ = false;
   std::unordered_set<std::string> borrowed_;  // weights that have been shared alone so far
   SharedText scope_;
   bool shares_weights_ = false;

@@ -156,6 +156,17 @@ struct PackedForm {
 using PackedFormFn = std::optional<PackedForm> (*)(const InputTypes& inputs, const Attrs& attrs,
                                                    int64_t panel_columns);
 
+/// The op that reads an operand of this op in fewer bits and decodes it itself. Its inputs are
+/// those of this op, with what scales the operand (kNone: nothing) at a place of its own.
+struct CodedForm {
+  size_t operand = 0;
+  size_t scales = 0;
+  std::string op;
+  Attrs attrs;
+};
+/// Nothing where the node has none.
+using CodedFormFn = std::optional<CodedForm> (*)(const Attrs& attrs);
+
 /// Fields without an initial value are required; the others say what an op has beside them.
 struct OpDef {
   Required<std::string> name;
@@ -171,7 +182,18 @@ struct OpDef {
   Timing timing = {};
   AccumulatingFormFn accumulating_form = nullptr;
   PackedFormFn packed_form = nullptr;
+  CodedFormFn coded_form = nullptr;
   bool is_accumulation = false;  // sum = acc + x in acc's place: what accumulating forms stand for
+  /// The same numbers in another type, or in fewer bits: a weight's copy is the weight to
+  /// gradients.
+  bool is_conversion = false;
+  /// The input that maps the rows of input 0 where it is a matrix, with the attributes of matmul.
+  std::optional<size_t> linear_operand = {};
+  /// The input of which rows are taken by number or by place: a table of embeddings where it is a
+  /// weight. Null: none.
+  std::optional<size_t> (*table_operand)(const Attrs& attrs) = nullptr;
+  /// Normalises by statistics of input 0 over all of its axes but the last.
+  bool has_statistics = false;
   /// Of an op that a caller's program defines: its kernel comes with it. Null: backends list
   /// theirs.
   std::shared_ptr<const CallersKernel> callers_kernel = nullptr;

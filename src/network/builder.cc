@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compile/programs.h"
+#include "compile/value_names.h"
 #include "network/facts.h"
 #include "nn/layers.h"
 #include "ops/elementwise/elementwise.h"

@@ -5,7 +5,7 @@
 
 #include "base/id_vector.h"
 #include "base/utf8.h"
-#include "compile/programs.h"
+#include "compile/value_names.h"
 #include "graph/dependence.h"
 #include "network/facts.h"
 #include "ops/registry.h"

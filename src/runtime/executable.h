@@ -15,7 +15,7 @@
 #include "base/id_vector.h"
 #include "plan/problem/plan.h"
 #include "runtime/canary.h"
-#include "runtime/lower.h"
+#include "runtime/lowered.h"
 #include "runtime/memory.h"
 
 namespace snug {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
-#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -12,8 +11,6 @@
 #include "base/float_mode.h"
 #include "base/stop.h"
 #include "base/units.h"
-#include "graph/text.h"
-#include "graph/verify.h"
 #include "plan/problem/json.h"
 #include "plan/problem/validate.h"
 #include "session/session_plan.h"
@@ -24,43 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Gathers stages; what it does itself (verifying, printing) is nobody's time.
-class Stages {
- public:
-  explicit Stages(bool has_texts) : has_texts_(has_texts) {}
-  void begin() { start_ = Clock::now(); }
-  /// Ends a stage and begins the next. `text` makes its text.
-  template <class Text>
-  void end(const std::string& name, const std::string& result, const Text& text) {
-    end(name, seconds(), result, text);
-  }
-  template <class Text>
-  void end(const std::string& name, double taken, const std::string& result, const Text& text) {
-    explanation_.stages.push_back({.name = name,
-                                   .seconds = taken,
-                                   .result = result,
-                                   .text = has_texts_ ? text() : std::string()});
-    begin();
-  }
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(Clock::now() - start_).count();
-  }
-  Explanation take() { return std::move(explanation_); }
-
- private:
-  Explanation explanation_;
-  bool has_texts_;
-  Clock::time_point start_ = Clock::now();
-};
-
-std::string nothing() { return {}; }
-
-std::string sizes_of(const Graph& graph) {
-  int64_t in_step = 0;
-  for (const Value& value : graph.values) in_step += value.kind == ValueKind::computed ? 1 : 0;
-  const auto residents = static_cast<int64_t>(graph.values.size()) - in_step;
-  return fmt::format("{} ops, {} values in the step, {} that stay; verified", graph.nodes.size(),
-                     in_step, residents);
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 std::string split_text(const train::RunPlan& run) {
@@ -68,12 +30,6 @@ std::string split_text(const train::RunPlan& run) {
                                  ? "one micro-batch"
                                  : std::to_string(run.accumulation_steps) + " micro-batches";
   return fmt::format("{} of {} rows", splits, run.micro_batch);
-}
-
-int64_t most_scratch(const plan::Problem& problem) {
-  int64_t most = 0;
-  for (const plan::Op& op : problem.ops) most = std::max(most, op.scratch_bytes);
-  return most;
 }
 
 }  // namespace
@@ -86,50 +42,39 @@ Explanation explain_network(const Network& network, const RunSession& session, b
   const SessionOptions& options = session.options;
   const DefaultFloatMode float_mode;
   const StopScope stop({.cancel = options.cancel, .deadline = {}, .work = "explain"});
-  Stages stages(has_texts);
-  // What is told first is of the split that the planner chooses, so the plan comes first here and
-  // is told in its place.
-  const SessionPlan plan = plan_session(network, session);
-  const SessionPlan::Impl& made = *plan.impl();
-  const Backend& backend = *made.machine.impl().backend;
-  const train::RunPlan& run = made.plan;
-  const double planning = stages.seconds();
-  const train::PlannedProgram& planned = run.train.back();
-  stages.begin();
-  const PipelineHooks hooks{.after_pass = [&](const std::string& name, const Graph& graph) {
-    const double taken = stages.seconds();
-    verify(graph);
-    stages.end(name, taken, sizes_of(graph), [&] { return print(graph); });
-  }};
-  train::Recipe recipe = made.resolved.recipe;
-  recipe.has_two_passes = run.has_two_passes;
-  recipe.packed = run.packed;
-  const Graph graph = train::build_train_graph(made.def, recipe, {run.micro_batch, planned.length},
-                                               run.accumulation_steps, hooks);
-  stages.begin();
-  const Lowered lowered = lower(graph, backend, run.accumulation_steps);
-  stages.end(
-      "kernels",
-      fmt::format("{} kernel calls, {} storages; {} of scratch at most", lowered.problem.ops.size(),
-                  lowered.problem.storages.size(), format_bytes(most_scratch(lowered.problem))),
-      [&] { return plan::to_json(lowered.problem); });
-  const std::vector<std::string> errors = plan::check(lowered.problem, planned.plan);
+  Explanation explanation;
+  std::vector<Stage>& stages = explanation.stages;
+  Clock::time_point start = Clock::now();
+  const std::shared_ptr<const SessionPlan::Impl> made =
+      make_plan(network, session, options.micro_batch_size,
+                has_texts ? train::Records::texts : train::Records::results);
+  double planning = seconds_since(start);
+  const train::RunPlan& run = made->plan;
+  const train::PlannedProgram& planned = (run.train.empty() ? run.eval : run.train).back();
+  for (const train::StageRecord& stage : planned.stages) {
+    stages.push_back({stage.name, stage.seconds, stage.result, stage.text});
+    planning -= stage.seconds;  // of the whole, which the plan is the rest of
+  }
+  const std::vector<std::string> errors = plan::check(planned.lowered.problem, planned.plan);
   if (!errors.empty())
     throw Error(ErrorCode::internal, "plan", errors.front(), "please report this with the command");
-  stages.end(
-      "plan", planning,
-      fmt::format("{}: {}, {} steps, arena {}; checked", split_text(run), planned.plan.strategy,
-                  planned.plan.steps.size(), format_bytes(planned.plan.arena_bytes)),
-      [&] { return plan::to_json(planned.plan); });
+  stages.push_back({.name = "plan",
+                    .seconds = planning,
+                    .result = fmt::format("{}: {}, {} steps, arena {}; checked", split_text(run),
+                                          planned.plan.strategy, planned.plan.steps.size(),
+                                          format_bytes(planned.plan.arena_bytes)),
+                    .text = has_texts ? plan::to_json(planned.plan) : std::string()});
   if (options.process_bytes > 0) malloc_trim(0);
-  stages.begin();
-  const train::Engine engine(run, backend);
-  stages.end("memory",
-             fmt::format("{} programs bound to {}: {} that stay and the arena", run.report.programs,
-                         format_bytes(run.residents.total_bytes() + run.arena_bytes),
-                         format_bytes(run.residents.total_bytes())),
-             nothing);
-  return stages.take();
+  start = Clock::now();
+  const train::Engine engine(run, *made->machine.impl().backend);
+  stages.push_back({.name = "memory",
+                    .seconds = seconds_since(start),
+                    .result = fmt::format(
+                        "{} programs bound to {}: {} that stay and the arena", run.report.programs,
+                        format_bytes(run.residents.total_bytes() + run.arena_bytes),
+                        format_bytes(run.residents.total_bytes())),
+                    .text = {}});
+  return explanation;
 }
 
 std::string Explanation::to_text() const {

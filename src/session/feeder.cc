@@ -7,6 +7,7 @@
 #include "base/id_vector.h"
 #include "base/numbers.h"
 #include "base/philox.h"
+#include "compile/value_names.h"
 #include "graph/dependence.h"
 #include "ops/fed_names.h"
 #include "ops/loss/loss.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/wildcard.h"
-#include "compile/programs.h"
+#include "compile/compile.h"
 #include "network/facts.h"
 #include "session/session_plan.h"
 #include "snug/error.h"

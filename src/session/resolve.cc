@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compile/weight_storage.h"
 #include "snug/error.h"
 #include "spec/table.h"
 
@@ -81,17 +82,21 @@ DType dtype_of(const PrecisionRule& rule) {
                 "give float32, bfloat16 or float16");
 }
 
-train::Precision precision_of(const TrainSpec& spec) {
-  train::Precision precision;
-  precision.training.dtype = half_of("bf16, fp16", spec.bf16, spec.fp16);
+ForwardChanges changes_of(const TrainSpec& spec) {
+  ForwardChanges changes{
+      .lora = spec.lora,
+      .storage = train::make_weight_storage(spec.freeze, spec.frozen_dtype, spec.weight_dtype),
+      .training = {},
+      .evaluation = {}};
+  changes.training.dtype = half_of("bf16, fp16", spec.bf16, spec.fp16);
   for (const PrecisionRule& rule : spec.precision_overrides)
-    precision.training.overrides.push_back({rule.match, dtype_of(rule)});
-  precision.evaluation = precision.training;
-  precision.evaluation.refuses_unused = spec.only_evaluation;
+    changes.training.overrides.push_back({rule.match, dtype_of(rule)});
+  changes.evaluation = changes.training;
+  changes.evaluation.refuses_unused = spec.only_evaluation;
   const DType of_evaluation =
       half_of("bf16_full_eval, fp16_full_eval", spec.bf16_full_eval, spec.fp16_full_eval);
-  if (of_evaluation != DType::f32) precision.evaluation.dtype = of_evaluation;
-  return precision;
+  if (of_evaluation != DType::f32) changes.evaluation.dtype = of_evaluation;
+  return changes;
 }
 
 // What "auto" stands for is decided here: gradients in f16 overflow, and vanish, without one.
@@ -136,10 +141,10 @@ void check_effect(const ResolvedSpec& resolved) {
   if (!spec.lora.is_on() && spec.lora != LoraOptions())
     refuse_option("lora", "no weight has an adapter",
                   "name linear maps in lora.match, or leave it away");
-  const train::Precision& precision = resolved.precision;
-  const std::vector<PrecisionOverride>& rules = precision.training.overrides;
-  const bool is_any_narrow = precision.training.dtype != DType::f32 ||
-                             precision.evaluation.dtype != DType::f32 ||
+  const MixedPrecision& training = resolved.changes.training;
+  const MixedPrecision& evaluation = resolved.changes.evaluation;
+  const std::vector<PrecisionOverride>& rules = training.overrides;
+  const bool is_any_narrow = training.dtype != DType::f32 || evaluation.dtype != DType::f32 ||
                              std::any_of(rules.begin(), rules.end(),
                                          [](const auto& rule) { return rule.dtype != DType::f32; });
   if (!rules.empty() && !is_any_narrow)
@@ -151,8 +156,8 @@ void check_effect(const ResolvedSpec& resolved) {
 
 ResolvedSpec resolve(const TrainSpec& spec) {
   const Settings given = settings_of(spec);
-  train::Precision precision = precision_of(spec);
-  const optim::LossScaleRule loss_scale = loss_scale_of(spec, precision.training);
+  ForwardChanges changes = changes_of(spec);
+  const optim::LossScaleRule loss_scale = loss_scale_of(spec, changes.training);
   return {.spec = spec,
           .recipe = {.optimizer = optim::make_options(spec.optim, given, spec.weight_decay),
                      .max_grad_norm = spec.max_grad_norm,
@@ -164,8 +169,7 @@ ResolvedSpec resolve(const TrainSpec& spec) {
                      .scaling = loss_scale.scaling},
           .schedule = optim::schedule_of(spec),
           .loss_scale = loss_scale,
-          .weights = train::make_weight_storage(spec.freeze, spec.frozen_dtype, spec.weight_dtype),
-          .precision = std::move(precision)};
+          .changes = std::move(changes)};
 }
 
 ResolvedSpec resolve_checked(const TrainSpec& spec) {

@@ -3,9 +3,8 @@
 // explanations and lists of tensors alike.
 #pragma once
 
-#include "compile/precision.h"
+#include "compile/changes.h"
 #include "compile/recipe.h"
-#include "compile/weight_storage.h"
 #include "optim/loss_scale.h"
 #include "optim/schedule.h"
 #include "snug/train_spec.h"
@@ -17,8 +16,7 @@ struct ResolvedSpec {
   train::Recipe recipe;
   optim::Schedule schedule;
   optim::LossScaleRule loss_scale;
-  train::WeightStorage weights;
-  train::Precision precision;
+  ForwardChanges changes;  // adapters, weights in fewer bits, mixed precision
 };
 
 /// Throws Error{bad_config} by option for words that mean nothing and switches that exclude each

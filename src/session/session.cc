@@ -14,6 +14,7 @@
 #include "base/float_mode.h"
 #include "base/numbers.h"
 #include "base/threads.h"
+#include "compile/value_names.h"
 #include "session/coded_weight.h"
 #include "session/finite.h"
 #include "session/session_impl.h"

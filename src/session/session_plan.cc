@@ -6,9 +6,7 @@
 
 #include "base/float_mode.h"
 #include "base/stop.h"
-#include "compile/draws.h"
-#include "compile/lora.h"
-#include "compile/precision.h"
+#include "compile/compile.h"
 #include "compile/weight_storage.h"
 #include "fit/saved_plan.h"
 #include "fit/splits.h"
@@ -21,11 +19,7 @@
 namespace snug {
 
 NetworkDef changed_network(NetworkDef network, const ResolvedSpec& resolved) {
-  network = train::with_numbered_draws(std::move(network));
-  network = train::with_lora(std::move(network), resolved.spec.lora);
-  network = train::with_weight_storage(std::move(network), resolved.weights);
-  network = train::with_precision(std::move(network), resolved.precision);
-  return train::with_direct_reads(std::move(network), resolved.weights);
+  return with_changes(std::move(network), resolved.changes);
 }
 
 DescribedNetwork described(const Network& network, const SessionOptions& options) {
@@ -102,7 +96,7 @@ train::RunPlanRequest plan_request(const NetworkDef& network, const RunSession& 
       .process_bytes = options.process_bytes,
       .startup_bytes = options.startup_bytes,
       .trains = !options.only_evaluation};
-  const MixedPrecision& training = resolved.precision.training;
+  const MixedPrecision& training = resolved.changes.training;
   request.has_coded_weights = options.weight_dtype != "float32";
   request.has_coded_frozen = options.frozen_dtype != "float32";
   request.has_16_bits = training.dtype != DType::f32 || !training.overrides.empty();
@@ -146,10 +140,12 @@ std::string precision_text(const SessionOptions& options) {
 }
 
 train::RunPlan planned(const Network& network, const NetworkDef& def, const RunSession& session,
-                       const ResolvedSpec& resolved, int64_t micro_batch, const Backend& backend) {
+                       const ResolvedSpec& resolved, int64_t micro_batch, const Backend& backend,
+                       train::Records records) {
   const SessionOptions& options = session.options;
   const StopScope stop({.cancel = options.cancel, .deadline = {}});
   train::RunPlanRequest request = plan_request(def, session, resolved, micro_batch);
+  request.records = records;
   request.changed = [&](const LeverKeys& keys) { return request_with(network, session, keys); };
   std::optional<train::SavedPlan> saved;
   if (!options.plan_file.empty()) {
@@ -174,7 +170,8 @@ train::RunPlan planned(const Network& network, const NetworkDef& def, const RunS
 
 }  // namespace
 
-SessionPlan::Impl::Impl(const Network& network, const RunSession& session, int64_t micro_batch)
+SessionPlan::Impl::Impl(const Network& network, const RunSession& session, int64_t micro_batch,
+                        train::Records records)
     : options(session.options),
       resolved(resolve_checked(spec::spec_of(options))),
       name(network.name()),
@@ -189,16 +186,17 @@ SessionPlan::Impl::Impl(const Network& network, const RunSession& session, int64
         train::trainable_names(train::parameter_names(def), options.freeze, def.is_frozen);
     trained.insert(names.begin(), names.end());
   }
-  plan = planned(network, def, session, resolved, micro_batch, *machine.impl().backend);
+  plan = planned(network, def, session, resolved, micro_batch, *machine.impl().backend, records);
   plan.report.model = name;
   plan.report.precision = precision_text(options);
   plan.report.instruction_set = to_string(instruction_set());
 }
 
 std::shared_ptr<const SessionPlan::Impl> make_plan(const Network& network,
-                                                   const RunSession& session, int64_t micro_batch) {
+                                                   const RunSession& session, int64_t micro_batch,
+                                                   train::Records records) {
   const DefaultFloatMode float_mode;
-  return std::make_shared<const SessionPlan::Impl>(network, session, micro_batch);
+  return std::make_shared<const SessionPlan::Impl>(network, session, micro_batch, records);
 }
 
 SessionPlan::SessionPlan(const Network& network, const SessionOptions& options)
@@ -256,14 +254,16 @@ std::vector<TensorInfo> tensors_of(const Network& network, const SessionOptions&
       train::trainable_names(names, options.freeze, def.is_frozen);
   (void)optim::assign_groups(names, resolved.recipe.groups);
   const std::set<std::string> is_trained(trained.begin(), trained.end());
-  const std::vector<Value> weights = train::weights_of(def);
+  const std::vector<Weight> weights = train::weights_of(def);
   std::set<std::string> scales;
-  for (const Value& value : weights) {
+  for (const Weight& weight : weights) {
+    const Value& value = weight.value;
     if (train::is_coded_weight(value.kind, value.type.dtype))
       scales.insert(value.name + train::kScalesSuffix);
   }
   std::vector<TensorInfo> found;
-  for (const Value& value : weights) {
+  for (const Weight& weight : weights) {
+    const Value& value = weight.value;
     found.push_back({.name = value.name,
                      .shape = value.type.shape,
                      .dtype = value.type.dtype,

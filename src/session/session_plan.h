@@ -32,7 +32,8 @@ namespace snug {
 
 struct SessionPlan::Impl {
   /// make_plan() makes one.
-  Impl(const Network& network, const RunSession& session, int64_t micro_batch);
+  Impl(const Network& network, const RunSession& session, int64_t micro_batch,
+       train::Records records);
 
   SessionOptions options;
   ResolvedSpec resolved;  // of these options
@@ -47,8 +48,8 @@ struct SessionPlan::Impl {
 };
 
 /// `micro_batch` 0: the planner's choice.
-[[nodiscard]] std::shared_ptr<const SessionPlan::Impl> make_plan(const Network& network,
-                                                                 const RunSession& session,
-                                                                 int64_t micro_batch);
+[[nodiscard]] std::shared_ptr<const SessionPlan::Impl> make_plan(
+    const Network& network, const RunSession& session, int64_t micro_batch,
+    train::Records records = train::Records::none);
 
 }  // namespace snug

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/numbers.h"
+#include "compile/value_names.h"
 
 namespace snug::train {
 namespace {

@@ -5,7 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "compile/programs.h"
+#include "compile/compile.h"
+#include "compile/value_names.h"
 #include "ops/optimizer/optimizers.h"
 #include "snug/error.h"
 #include "train/state.h"

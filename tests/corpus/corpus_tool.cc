@@ -16,13 +16,12 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "compile/programs.h"
+#include "compile/compile.h"
 #include "plan/frontier/frontier.h"
 #include "plan/graphs/remat.h"
 #include "plan/improve/bound.h"
 #include "plan/problem/json.h"
 #include "plan/problem/liveness.h"
-#include "runtime/lower.h"
 #include "session/session_plan.h"
 #include "setup/model_network.h"
 #include "setup/read_model.h"
@@ -48,7 +47,7 @@ int freeze(const std::vector<std::string>& words) {
                                resolve(train::training_spec(config, 0)).recipe,
                                {micro_batch, std::stoll(words.at(3))}, batch / micro_batch);
   const auto backend = make_cpu_backend({.threads = 2, .profile = default_profile()});
-  std::printf("%s\n", plan::to_json(lower(graph, *backend).problem).c_str());
+  std::printf("%s\n", plan::to_json(train::lower(graph, *backend).problem).c_str());
   return 0;
 }
 

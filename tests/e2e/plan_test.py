@@ -32,7 +32,7 @@ class Explanations(Case):
         pieces = self.stages(train_batch_size=8, micro_batch_size=2)
         names = [stage["name"] for stage in pieces]
         packs = ["pack_weights"] if self.plan(**self.base(max_steps=2, train_batch_size=8, micro_batch_size=2))["packed_weights"] else []
-        self.assertEqual(names, ["machine", "model and data", "forward", "backward", "remove_dead", "fuse_accumulate", *packs,
+        self.assertEqual(names, ["machine", "model and data", "trace", "forward", "backward", "remove_dead", "fuse_accumulate", *packs,
                                  "split_prologue", "kernels", "plan", "memory"])
         whole = self.stages(train_batch_size=8, micro_batch_size=8)
         self.assertEqual([s["name"] for s in whole], [name for name in names if name not in ("pack_weights", "split_prologue")])

@@ -123,6 +123,7 @@ std::span<const OpDef> batch_norm_ops() {
        .cost = cost_of<8>,
        .alias = may_overwrite({{0, 0}}),
        .timing = {.probes = norm_probes<2, 0>},
+       .has_statistics = true,
        .precision = kRowsAlone},
       {.name = "batch_norm_grad",
        .inputs = std::vector<InputSpec>{"x", "gamma", "mean", "variance", "dy"},

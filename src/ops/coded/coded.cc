@@ -154,6 +154,10 @@ void decode_coded_row(std::span<const uint8_t> codes, std::span<const float> sca
   }
 }
 
+ValueId upper_half(GraphBuilder& builder, ValueId weight) {
+  return builder.op1("upper_half", {weight});
+}
+
 std::span<const OpDef> coded_ops() {
   static const OpDef ops[] = {
       {.name = "coded_matmul",
@@ -183,6 +187,7 @@ std::span<const OpDef> coded_ops() {
        .cost = cost_embedding,
        .alias = never_in_place(),
        .timing = {.finds = Finds::unwarmed},
+       .table_operand = table_of_gather,
        .row_flow = row_flow_of_gather},
       {.name = "upper_half",
        .inputs = std::vector<InputSpec>{"weight"},
@@ -194,6 +199,7 @@ std::span<const OpDef> coded_ops() {
        .keeps = Keeps{},
        .cost = [](const CostArgs&) { return Cost{}; },
        .alias = view_of_input(),
+       .is_conversion = true,
        .row_flow = row_flow::elementwise},
   };
   return ops;

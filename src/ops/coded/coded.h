@@ -13,8 +13,7 @@
 // coded_embedding(weight, ids, scales?) {to} -> (..., C): rows of the weight by id. Gradient: that
 //   of embedding.
 // upper_half(weight) -> bf16: a view of the bf16 that a bf16x8 begins with, the nearest to it.
-// Autodiff
-//   takes it for its weight.
+//   To gradients it is its weight (OpDef::is_conversion).
 #pragma once
 
 #include <span>
@@ -33,5 +32,7 @@ void encode_coded_row(std::span<const float> row, std::span<uint8_t> codes,
                       std::span<float> scales);
 void decode_coded_row(std::span<const uint8_t> codes, std::span<const float> scales,
                       std::span<float> row);
+
+[[nodiscard]] ValueId upper_half(GraphBuilder& builder, ValueId weight);
 
 }  // namespace snug

@@ -233,6 +233,7 @@ OpDef cast_op() {
   op.attrs = std::vector<AttrSpec>{required_attr("to", std::string("f32"))};
   op.infer = InferFn{infer_cast};
   op.timing.probes = cast_probes;
+  op.is_conversion = true;
   return op;
 }
 OpDef fill_op() {

@@ -97,6 +97,10 @@ std::vector<RateProbe> accumulate_probes() {
   });
 }
 
+std::optional<CodedForm> coded_form(const Attrs& attrs) {
+  return CodedForm{.operand = 0, .scales = 2, .op = "coded_embedding", .attrs = attrs};
+}
+
 std::optional<AccumulatingForm> accumulating_form(const InputTypes&, const Attrs&) {
   return AccumulatingForm{"embedding_grad_accumulate", {}};
 }
@@ -116,21 +120,7 @@ ValueId embedding(GraphBuilder& builder, ValueId table, ValueId ids, DType to) {
   return builder.op1("embedding", {table, ids}, {{"to", std::string(to_string(to))}});
 }
 
-std::set<std::string> embedding_tables(const Graph& graph) {
-  std::set<std::string> names;
-  for (const Node& node : graph.nodes) {
-    const bool is_of_positions = *node.op->name == "slice" && node.attrs.int64("axis") == 0;
-    const bool is_gather = *node.op->name == "embedding" || *node.op->name == "coded_embedding";
-    if (!is_gather && !is_of_positions) continue;
-    ValueId id = node.inputs[0];
-    while (graph.value(id).producer != kNone &&
-           *graph.node(graph.value(id).producer).op->name == "cast")
-      id = graph.node(graph.value(id).producer).inputs[0];
-    const Value& table = graph.value(id);
-    if (table.kind == ValueKind::parameter) names.insert(table.name);
-  }
-  return names;
-}
+std::optional<size_t> table_of_gather(const Attrs&) { return 0; }
 
 std::span<const OpDef> embedding_ops() {
   static const OpDef ops[] = {
@@ -145,6 +135,8 @@ std::span<const OpDef> embedding_ops() {
        .cost = cost_forward,
        .alias = never_in_place(),
        .timing = {.finds = Finds::unwarmed, .probes = embedding_probes},
+       .coded_form = coded_form,
+       .table_operand = table_of_gather,
        .row_flow = row_flow_of_gather,
        .precision = {Paint::clear, [](const InputTypes&) { return 0U; }, true}},
       {.name = "embedding_grad",

@@ -9,8 +9,7 @@
 // runs. The order of additions does not depend on the number of threads.
 #pragma once
 
-#include <set>
-#include <string>
+#include <optional>
 
 #include "graph/builder.h"
 
@@ -23,9 +22,7 @@ namespace snug {
 [[nodiscard]] ValueId table_gradient(const VjpArgs& args);
 /// Each id by itself, from a table that is the same for all.
 [[nodiscard]] int row_flow_of_gather(const RowFlowArgs& args);
-
-/// The parameters that are tables of embeddings, by name: their rows are gathered by id, or they
-/// are of positions and the first of their rows are taken.
-[[nodiscard]] std::set<std::string> embedding_tables(const Graph& graph);
+/// Its table is input 0.
+[[nodiscard]] std::optional<size_t> table_of_gather(const Attrs& attrs);
 
 }  // namespace snug

@@ -230,6 +230,14 @@ std::optional<PackedForm> packed_form(const InputTypes& inputs, const Attrs& att
   return form;
 }
 
+std::optional<CodedForm> coded_form(const Attrs& attrs) {
+  if (attrs.boolean("transpose_a")) return std::nullopt;
+  return CodedForm{.operand = 1,
+                   .scales = 2,
+                   .op = "coded_matmul",
+                   .attrs = {{"transpose_b", attrs.boolean("transpose_b")}}};
+}
+
 // A bias of one row stays in f32; another product is stored as this one.
 uint32_t narrow_inputs(const InputTypes& inputs) {
   return inputs.has(2) && inputs[2].shape.size() > 1 ? 0b111 : 0b011;
@@ -318,6 +326,8 @@ std::span<const OpDef> matmul_ops() {
                   .is_expensive = true},
        .accumulating_form = accumulating_form,
        .packed_form = packed_form,
+       .coded_form = coded_form,
+       .linear_operand = 1,
        .row_flow = row_flow_of_product,
        .precision = {Paint::allow, narrow_inputs}},
       {.name = "matmul_accumulate",

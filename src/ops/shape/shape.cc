@@ -318,6 +318,17 @@ OpDef reshape_op(const AttrSpec& shape) {
   op.alias = view_of_input();
   return op;
 }
+// The first rows of a table are taken: positions.
+std::optional<size_t> table_of_slice(const Attrs& attrs) {
+  return attrs.int64("axis") == 0 ? std::optional<size_t>(0) : std::nullopt;
+}
+OpDef slice_op(const AttrSpec& axis, const AttrSpec& start, const AttrSpec& stop) {
+  OpDef op =
+      move_op("slice", {axis, neutral(start), neutral(stop)}, infer_slice, vjp_slice, cost_slice,
+              row_flow_beside_axis, {.finds = Finds::unwarmed, .probes = slice_probes});
+  op.table_operand = table_of_slice;
+  return op;
+}
 OpDef sum_to_op(const AttrSpec& shape) {
   OpDef op = move_op("sum_to", {shape}, infer_sum_to, vjp_sum_to, cost_sum, row_flow_of_sum_to,
                      {.finds = Finds::most, .probes = sum_probes});
@@ -342,9 +353,7 @@ std::span<const OpDef> shape_ops() {
       reshape_op(ints("shape")),
       move_op("transpose", {ints("perm")}, infer_transpose, vjp_transpose, cost_move,
               row_flow_of_transpose, {.probes = transpose_probes, .kind = kind_of_transpose}),
-      move_op("slice", {whole("axis"), neutral(whole("start")), neutral(whole("stop"))},
-              infer_slice, vjp_slice, cost_slice, row_flow_beside_axis,
-              {.finds = Finds::unwarmed, .probes = slice_probes}),
+      slice_op(whole("axis"), whole("start"), whole("stop")),
       move_op("pad", {whole("axis"), whole("before"), whole("after")}, infer_pad, vjp_pad,
               cost_move, row_flow_beside_axis, {.probes = pad_probes}),
       concat_op(whole("axis")),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prices of lowered ops: how much of them is for operands that come from memory.
-#include "runtime/lower.h"
+#include "compile/compile.h"
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ Lowered two_ops(int64_t rows, int64_t pieces, double saved = 0) {
   const ValueId first = builder.op1("exp", {weight});
   builder.mark_output(first, "first");
   builder.mark_output(builder.op1("exp", {first}), "second");
-  return lower(builder.graph(), Priced(saved), pieces);
+  return train::lower(builder.graph(), Priced(saved), pieces);
 }
 double first_seconds(const Lowered& lowered) { return lowered.problem.ops.front().seconds; }
 double second_seconds(const Lowered& lowered) { return lowered.problem.ops.back().seconds; }

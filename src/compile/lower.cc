@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/lower.h"
+#include "compile/lower.h"
 
 #include <algorithm>
 #include <string>
@@ -31,162 +31,6 @@ std::string storage_name(const Graph& graph, ValueId id) {
   const std::string& output = (*node.op->outputs)[static_cast<size_t>(value.output_index)];
   return (node.scope.empty() ? "" : node.scope.str() + "/") + *node.op->name +
          (node.outputs.size() > 1 ? "." + output : "");
-}
-
-// What writes its output over an input, as far as graph and op alone decide it. A storage is named
-// by the value that owns it.
-class Overwriting {
- public:
-  Overwriting(const Graph& graph, const Backend& backend)
-      : graph_(graph),
-        backend_(backend),
-        storages_(storages_of(graph)),
-        readers_(graph.values.size(), 0) {
-    IdVector<const Node*> last_reader(graph.values.size(), nullptr);
-    for (const Node& node : graph.nodes) {
-      stop_point();
-      if (node.op->alias->kind == AliasKind::view) continue;
-      for (const ValueId input : node.inputs) {
-        if (input == kNone) continue;
-        const ValueId owner = storage(input);
-        if (std::exchange(last_reader[owner], &node) != &node) ++readers_[owner];
-      }
-    }
-    for (const ValueId kept : graph.outputs) ++readers_[storage(kept)];
-  }
-
-  [[nodiscard]] ValueId storage(ValueId id) const { return storages_[id]; }
-
-  /// Pairs of output and input to overwrite, of which the node is the only reader. An output or an
-  /// input may be in more than one.
-  [[nodiscard]] std::vector<std::pair<ValueId, ValueId>> pairs(const Node& node) const {
-    std::vector<std::pair<ValueId, ValueId>> found;
-    if (node.op->alias->kind != AliasKind::may_overwrite) return found;
-    for (const auto& [to, from] : node.op->alias->pairs) {
-      if (std::cmp_greater_equal(from, node.inputs.size())) continue;
-      const ValueId input = node.inputs[from];
-      const ValueId output = node.outputs[to];
-      if (input == kNone || !is_alike(input, output)) continue;
-      const ValueId place = storage(input);
-      if (readers_[place] != 1) continue;
-      const auto places = std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-        return id != kNone && storage(id) == place;
-      });
-      if (places == 1) found.emplace_back(output, place);
-    }
-    return found;
-  }
-
- private:
-  [[nodiscard]] bool is_alike(ValueId input, ValueId output) const {
-    const ValueId from = storage(input);
-    const ValueId to = storage(output);
-    return !graph_.is_resident(from) && !graph_.is_resident(to) &&
-           graph_.type(input).dtype == graph_.type(output).dtype &&
-           element_count(graph_.type(input)) == element_count(graph_.type(output)) &&
-           bytes(from) == bytes(to);
-  }
-  [[nodiscard]] int64_t bytes(ValueId id) const {
-    return round_up(backend_.storage_bytes(graph_.type(id)), backend_.alignment());
-  }
-
-  const Graph& graph_;
-  const Backend& backend_;
-  IdVector<ValueId> storages_;  // by value
-  IdVector<int32_t> readers_;   // by storage
-};
-
-// The nodes of each op of the planner, and the storages that this makes one.
-struct Groups {
-  IdVector<std::vector<NodeId>> nodes;
-  IdVector<ValueId> written_over;  // by storage: the one that takes its place, or kNone
-};
-
-// A forward node joins the op that makes the input it writes over: what is between them is read by
-// nobody else, so no schedule keeps it or makes it alone. The node moves up to that op, so all else
-// that it reads must be there by then.
-class Grouping {
- public:
-  Grouping(const Graph& graph, const Overwriting& overwriting)
-      : graph_(graph),
-        overwriting_(overwriting),
-        is_marked_(graph.values.size(), false),
-        op_of_(graph.nodes.size(), kNone) {
-    for (size_t i = 0; i < graph.values.size(); ++i) {
-      const ValueId owner = overwriting.storage(static_cast<ValueId>(i));
-      const Value& value = graph.values[i];
-      if (value.is_marked || (value.kind == ValueKind::computed && !value.name.empty()))
-        is_marked_[owner] = true;
-    }
-    groups_.written_over.assign(graph.values.size(), kNone);
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      stop_point();
-      const Node& node = graph.nodes[i];
-      if (node.op->alias->kind == AliasKind::view) continue;
-      const auto id = static_cast<NodeId>(i);
-      const int32_t op = joined(node);
-      op_of_[i] = op == kNone ? static_cast<int32_t>(groups_.nodes.size()) : op;
-      if (op == kNone) {
-        groups_.nodes.push_back({id});
-      } else {
-        groups_.nodes[op].push_back(id);
-      }
-    }
-  }
-  Groups take() { return std::move(groups_); }
-
- private:
-  // The op that the node joins; what it writes over is noted.
-  int32_t joined(const Node& node) {
-    if (node.phase != Phase::forward) return kNone;
-    for (const auto& [output, input] : overwriting_.pairs(node)) {
-      const NodeId maker = graph_.value(input).producer;
-      const int32_t op = op_of_[maker];
-      const Node& made = graph_.node(maker);
-      // What is between two parts, or marked, is kept as it is.
-      if (made.parts != node.parts || is_marked_[input]) continue;
-      if (made.phase != Phase::forward || made.op->alias->kind == AliasKind::must_overwrite)
-        continue;
-      if (!std::all_of(node.inputs.begin(), node.inputs.end(),
-                       [&](ValueId id) { return id == kNone || is_there(id, op); }))
-        continue;
-      groups_.written_over[input] = output;
-      return op;
-    }
-    return kNone;
-  }
-  // Whether the value can be read right behind the op. A resident one might change in between.
-  [[nodiscard]] bool is_there(ValueId id, int32_t op) const {
-    const ValueId owner = overwriting_.storage(id);
-    if (graph_.is_resident(owner))
-      return graph_.value(owner).kind != ValueKind::buffer ||
-             op + 1 == static_cast<int32_t>(groups_.nodes.size());
-    return op_of_[graph_.value(owner).producer] <= op;
-  }
-
-  const Graph& graph_;
-  const Overwriting& overwriting_;
-  IdVector<bool> is_marked_;  // by storage: marked, or named and so to be marked by name
-  Groups groups_;
-  IdVector<int32_t> op_of_;  // by node
-};
-
-// The backward part writes over inputs by `reuses`: its ops run once, so that whatever a schedule
-// repeats, nobody misses the input.
-void add_reuses(const Graph& graph, const Overwriting& overwriting, Lowered& lowered) {
-  for (size_t i = 0; i < lowered.problem.ops.size(); ++i) {
-    stop_point();
-    const Node& node = graph.node(lowered.nodes_of_op[i].front());
-    if (node.phase != Phase::backward) continue;
-    auto& reuses = lowered.problem.ops[i].reuses;
-    for (const auto& [output, input] : overwriting.pairs(node)) {
-      const std::pair pair(lowered.storage_of_value[output], lowered.storage_of_value[input]);
-      const bool is_taken = std::any_of(reuses.begin(), reuses.end(), [&](const auto& other) {
-        return other.first == pair.first || other.second == pair.second;
-      });
-      if (!is_taken) reuses.push_back(pair);
-    }
-  }
 }
 
 // Lists of storages in which each stands once, one list after the other. The norm of all gradients
@@ -331,24 +175,16 @@ plan::Op lower_op(const Graph& graph, const std::vector<NodeId>& nodes, const Lo
 
 }  // namespace
 
-Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
+Lowered lower_groups(const Graph& graph, OpGroups groups, const Backend& backend, int64_t pieces) {
   Lowered out;
   out.problem.alignment = backend.alignment();
   out.problem.kept_seconds_per_byte = backend.kept_seconds_per_byte();
-  const Overwriting overwriting(graph, backend);
-  Groups groups = Grouping(graph, overwriting).take();
-  const auto place_of = [&](ValueId id) {
-    ValueId place = overwriting.storage(id);
-    for (ValueId next = groups.written_over[place]; next != kNone;
-         next = groups.written_over[place])
-      place = overwriting.storage(next);
-    return place;
-  };
+  const IdVector<ValueId>& places = groups.place_of_value;
   out.storage_of_value.assign(graph.values.size(), kNone);
   for (size_t i = 0; i < graph.values.size(); ++i) {
     stop_point();
     const auto id = static_cast<ValueId>(i);
-    if (place_of(id) != id) continue;
+    if (places[id] != id) continue;
     out.storage_of_value[i] = static_cast<plan::StorageId>(out.problem.storages.size());
     out.problem.storages.push_back(
         {.name = storage_name(graph, id),
@@ -357,7 +193,7 @@ Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
   }
   for (size_t i = 0; i < graph.values.size(); ++i) {
     stop_point();
-    const ValueId place = place_of(static_cast<ValueId>(i));
+    const ValueId place = places[i];
     out.storage_of_value[i] = out.storage_of_value[place];
     // A view that has a name or a mark is the storage that it looks at.
     plan::Storage& storage = out.problem.storages[out.storage_of_value[i]];
@@ -380,7 +216,11 @@ Lowered lower(const Graph& graph, const Backend& backend, int64_t pieces) {
   out.seconds_uncertainty = seconds > 0 ? bench.uncertain_seconds / seconds : 0;
   bench.read.begin();
   for (const ValueId id : graph.outputs) bench.read.add(out.storage_of_value[id], out.problem.keep);
-  add_reuses(graph, overwriting, out);
+  for (size_t i = 0; i < groups.reuses.size(); ++i) {
+    for (const auto& [output, input] : groups.reuses[i])
+      out.problem.ops[i].reuses.emplace_back(out.storage_of_value[output],
+                                             out.storage_of_value[input]);
+  }
   return out;
 }
 

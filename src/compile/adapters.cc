@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compile/lora.h"
+#include "compile/adapters.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +12,7 @@
 #include "base/stop.h"
 #include "base/wildcard.h"
 #include "compile/draws.h"
+#include "compile/rewriter.h"
 #include "ops/dropout/dropout.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
@@ -45,17 +46,8 @@ namespace {
 
 constexpr const char* kNamesHint = "`snug inspect --weights` lists the names";
 
-void check(const LoraOptions& lora) {
-  if (lora.r < 1) refuse_lora("a rank r of " + std::to_string(lora.r), "give 1 or more");
-  if (!(lora.alpha > 0 && std::isfinite(lora.alpha)))
-    refuse_lora("alpha " + number_text(lora.alpha) + " is not above 0",
-                "give r or 2 r, for example");
-  if (!(lora.dropout >= 0 && lora.dropout < 1))
-    refuse_lora("dropout " + number_text(lora.dropout) + " is not within [0, 1)",
-                "give 0 for none");
-}
-
-bool is_use(const Node& node, size_t input) { return *node.op->name == "matmul" && input == 1; }
+// Whether the input is a matrix that maps the rows of another.
+bool is_use(const Node& node, size_t input) { return node.op->linear_operand == input; }
 
 /// Which products are linear maps of which weight.
 class Targets {
@@ -124,21 +116,36 @@ class Targets {
   std::vector<NodeId> products_;
 };
 
+/// By value: whether anything that is fed is behind it; the key of random numbers is the same for
+/// all rows.
+IdVector<bool> has_rows(const Graph& graph) {
+  IdVector<bool> found(graph.values.size(), false);
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& value = graph.values[i];
+    found[i] = value.kind == ValueKind::input && value.type.dtype != DType::i64;
+  }
+  for (const Node& node : graph.nodes) {
+    const bool is_any = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                    [&](ValueId id) { return id != kNone && found[id]; });
+    for (const ValueId output : node.outputs) found[output] = is_any;
+  }
+  return found;
+}
+
 /// Appends what is added to one product, and returns the value that takes its place.
 class Adapters {
  public:
   Adapters(GraphBuilder& builder, const LoraOptions& lora, bool training)
       : builder_(builder), lora_(lora), training_(training) {}
 
-  ValueId append(const Node& product) {
-    const ScopeAndParts guard(builder_, product);
+  ValueId append(const Node& product, bool reads_rows) {
     const bool transpose_a = product.attrs.boolean("transpose_a");
-    const ValueId weight = product.inputs[1];
+    const ValueId weight = product.inputs[*product.op->linear_operand];
     const auto& [a, b] = weights_of(weight, product.attrs.boolean("transpose_b"));
     ValueId x = product.inputs[0];
     // What is made of weights alone has no rows that masks could follow through a split.
     if (training_ && lora_.dropout > 0)
-      x = dropout(builder_, x, random_key(), lora_.dropout, reads_rows(x) ? 0 : -1);
+      x = dropout(builder_, x, random_key(), lora_.dropout, reads_rows ? 0 : -1);
     ValueId h = matmul(builder_, x, a, {.transpose_a = transpose_a, .transpose_b = true});
     const double factor = lora_.alpha / static_cast<double>(lora_.r);
     if (factor != 1) h = scale(builder_, h, factor);
@@ -146,40 +153,6 @@ class Adapters {
   }
 
  private:
-  /// Whether anything that is fed is behind the value; the key of random numbers is the same for
-  /// all rows.
-  [[nodiscard]] bool reads_rows(ValueId x) {
-    const Graph& graph = builder_.graph();
-    // Values follow those that they are made of.
-    for (auto id = static_cast<ValueId>(has_rows_.size()); id <= x; ++id) {
-      const Value& value = graph.value(id);
-      bool has_rows = value.kind == ValueKind::input && value.type.dtype != DType::i64;
-      if (value.producer != kNone) {
-        for (const ValueId input : graph.nodes[static_cast<size_t>(value.producer)].inputs)
-          has_rows = has_rows || (input != kNone && has_rows_[static_cast<size_t>(input)]);
-      }
-      has_rows_.push_back(has_rows);
-    }
-    return has_rows_[static_cast<size_t>(x)];
-  }
-
-  class ScopeAndParts {
-   public:
-    ScopeAndParts(GraphBuilder& builder, const Node& node) : builder_(builder) {
-      builder.set_scope(node.scope);
-      builder.set_parts(node.parts);
-    }
-    ~ScopeAndParts() {
-      builder_.set_scope({});
-      builder_.set_parts({});
-    }
-    ScopeAndParts(const ScopeAndParts&) = delete;
-    ScopeAndParts& operator=(const ScopeAndParts&) = delete;
-
-   private:
-    GraphBuilder& builder_;
-  };
-
   // Declared at the first use.
   const std::pair<ValueId, ValueId>& weights_of(ValueId weight, bool is_transposed) {
     const auto found = weights_.find(weight);
@@ -201,65 +174,20 @@ class Adapters {
   GraphBuilder& builder_;
   const LoraOptions& lora_;
   bool training_;
-  std::vector<bool> has_rows_;  // by value, as far as it was asked for
   ValueId rng_ = kNone;
   std::map<ValueId, std::pair<ValueId, ValueId>> weights_;
 };
 
-/// What was appended for a product takes its place behind it: the last of its nodes makes the value
-/// that the product made, under its name, and the product a new one.
-struct Insertion {
-  NodeId product = kNone;
-  NodeId begin = kNone;  // of the appended nodes
-  NodeId end = kNone;
-  ValueId result = kNone;
-};
+}  // namespace
 
-Graph in_place(Graph graph, const std::vector<Insertion>& insertions) {
-  for (const Insertion& each : insertions) {
-    const ValueId y = graph.nodes[each.product].outputs[0];
-    Node& last = graph.nodes[each.end - 1];
-    std::replace(last.inputs.begin(), last.inputs.end(), y, each.result);
-    last.outputs[0] = y;
-    graph.nodes[each.product].outputs[0] = each.result;
-  }
-  IdVector<Node> nodes;
-  const auto move = [&](NodeId id) { nodes.push_back(std::move(graph.nodes[id])); };
-  size_t next = 0;
-  const NodeId old_end =
-      insertions.empty() ? static_cast<NodeId>(graph.nodes.size()) : insertions.front().begin;
-  for (NodeId id = 0; id < old_end; ++id) {
-    move(id);
-    if (next == insertions.size() || insertions[next].product != id) continue;
-    for (NodeId added = insertions[next].begin; added < insertions[next].end; ++added) move(added);
-    ++next;
-  }
-  graph.nodes = std::move(nodes);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    for (const ValueId output : graph.nodes[i].outputs)
-      graph.values[output].producer = static_cast<NodeId>(i);
-  }
-  return graph;
-}
-
-void add_adapters(GraphBuilder& builder, const NetworkDef& network, const LoraOptions& lora,
-                  bool training) {
-  const Targets targets(builder.graph(), network, lora);
-  const int64_t first_ordinal = next_ordinal(builder.graph());
-  builder = GraphBuilder(ops_of(network), builder.take());
-  Adapters adapters(builder, lora, training);
-  std::vector<Insertion> insertions;
-  for (const NodeId product : targets.products()) {
-    stop_point();
-    Insertion each{.product = product, .begin = static_cast<NodeId>(builder.graph().nodes.size())};
-    const Node node = builder.graph().node(product);
-    each.result = adapters.append(node);
-    each.end = static_cast<NodeId>(builder.graph().nodes.size());
-    insertions.push_back(each);
-  }
-  Graph adapted = in_place(builder.take(), insertions);
-  if (network.draws == DrawNumbering::operands) number_added_draws(adapted, first_ordinal);
-  builder = GraphBuilder(ops_of(network), std::move(adapted));
+void check_lora(const LoraOptions& lora) {
+  if (lora.r < 1) refuse_lora("a rank r of " + std::to_string(lora.r), "give 1 or more");
+  if (!(lora.alpha > 0 && std::isfinite(lora.alpha)))
+    refuse_lora("alpha " + number_text(lora.alpha) + " is not above 0",
+                "give r or 2 r, for example");
+  if (!(lora.dropout >= 0 && lora.dropout < 1))
+    refuse_lora("dropout " + number_text(lora.dropout) + " is not within [0, 1)",
+                "give 0 for none");
 }
 
 InitRule init_of_adapter(const std::string& name, const Shape& shape) {
@@ -268,23 +196,26 @@ InitRule init_of_adapter(const std::string& name, const Shape& shape) {
   return InitRule::zeros();
 }
 
-}  // namespace
-
-NetworkDef with_lora(NetworkDef network, const LoraOptions& lora) {
-  if (!lora.is_on()) return network;
-  check(lora);
-  NetworkDef adapted = network;
-  adapted.build = [network, lora](GraphBuilder& builder, const BuildRequest& request) {
-    const ValueId loss = network.build(builder, request);
-    add_adapters(builder, network, lora, request.training);
-    return loss;
-  };
-  adapted.init_rule = [rule = network.init_rule](const std::string& weight, const Shape& shape) {
-    return is_adapter_name(weight) ? init_of_adapter(weight, shape) : rule(weight, shape);
-  };
-  adapted.is_frozen = [is_head = network.is_head](const std::string& parameter) {
-    return !is_adapter_name(parameter) && !is_head(parameter);
-  };
+Graph add_adapters(Graph graph, const NetworkDef& network, bool training) {
+  const LoraOptions& lora = network.changes.lora;
+  const Targets targets(graph, network, lora);
+  std::vector<bool> reads_rows;  // by product
+  const IdVector<bool> is_fed = has_rows(graph);
+  for (const NodeId product : targets.products())
+    reads_rows.push_back(is_fed[graph.node(product).inputs[0]]);
+  const std::vector<NodeId> products = targets.products();
+  const int64_t first_ordinal = next_ordinal(graph);
+  Rewriter rewriter(std::move(graph), ops_of(network));
+  Adapters adapters(rewriter, lora, training);
+  size_t next = 0;
+  rewriter.for_each_node([&](Node& node, NodeId id) {
+    rewriter.keep(node);
+    if (next == products.size() || products[next] != id) return;
+    const Node product = rewriter.graph().nodes.back();
+    rewriter.replace(product.outputs[0], adapters.append(product, reads_rows[next++]));
+  });
+  Graph adapted = rewriter.take();
+  if (network.draws == DrawNumbering::operands) number_added_draws(adapted, first_ordinal);
   return adapted;
 }
 
@@ -293,15 +224,15 @@ namespace {
 // What a product reads, before it was cast.
 ValueId uncast(const Graph& graph, ValueId id) {
   const NodeId producer = graph.value(id).producer;
-  const bool is_cast = producer != kNone && *graph.node(producer).op->name == "cast";
-  return is_cast ? graph.node(producer).inputs[0] : id;
+  const bool is_converted = producer != kNone && graph.node(producer).op->is_conversion;
+  return is_converted ? graph.node(producer).inputs[0] : id;
 }
 
 std::set<std::string> linear_maps(const Graph& graph, const NetworkDef& network) {
   std::set<std::string> maps;
   for (const Node& node : graph.nodes) {
-    if (*node.op->name != "matmul") continue;
-    const Value& value = graph.value(uncast(graph, node.inputs[1]));
+    if (!node.op->linear_operand) continue;
+    const Value& value = graph.value(uncast(graph, node.inputs[*node.op->linear_operand]));
     if (value.kind == ValueKind::parameter && value.type.shape.size() == 2 &&
         !network.is_head(value.name))
       maps.insert(value.name);
@@ -319,10 +250,7 @@ std::string pattern_of(const std::string& name) {
 
 }  // namespace
 
-std::vector<std::string> linear_map_patterns(const NetworkDef& network) {
-  GraphBuilder builder(ops_of(network), "linear maps");
-  (void)network.build(builder, {.rows = 1, .lengths = network.shortest, .training = false});
-  const Graph graph = builder.take();
+std::vector<std::string> linear_map_patterns(const Graph& graph, const NetworkDef& network) {
   const std::set<std::string> maps = linear_maps(graph, network);
   // Two names match each other's pattern where they end alike, and then the patterns are equal.
   std::set<std::string> others;

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program as the planner sees it, and how it is read back (compile/lower.h makes one).
+#pragma once
+
+#include <vector>
+
+#include "base/id_vector.h"
+#include "graph/graph.h"
+#include "plan/problem/plan.h"
+
+namespace snug {
+
+struct Lowered {
+  plan::Problem problem;
+  IdVector<std::vector<NodeId>> nodes_of_op;   // planner op -> graph nodes, run in this order
+  IdVector<plan::StorageId> storage_of_value;  // graph value -> storage
+  /// Of the time of all ops together, as a share of it: as if every kind of kernel were wrong in
+  /// the same direction.
+  double seconds_uncertainty = 0;
+};
+
+}  // namespace snug
