@@ -50,9 +50,8 @@ std::vector<NodeId> in_operand_order(const Graph& graph) {
   return order;
 }
 
-// Of the library's own: an op of a caller's may call something else its ordinal.
 bool has_ordinal(const Graph& graph, const Node& node) {
-  return node.op->callers_kernel == nullptr && node.attrs.has("ordinal") &&
+  return attr_of(node, AttrRole::ordinal) != nullptr &&
          std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
            return id != kNone &&
                   (graph.value(id).name == kRandomKey || is_own_key(graph.value(id)));

@@ -27,6 +27,13 @@ bool is_neutral(const OpDef& op, std::string_view attr) {
                      [attr](const AttrSpec& spec) { return spec.name == attr && spec.is_neutral; });
 }
 
+const AttrValue* attr_of(const Node& node, AttrRole role) {
+  for (const AttrSpec& spec : *node.op->attrs) {
+    if (spec.role == role) return node.attrs.find(spec.name);
+  }
+  return nullptr;
+}
+
 Attrs complete_attrs(const OpDef& op, Attrs given, const std::string& where) {
   for (const auto& [name, value] : given.items()) {
     const auto spec =

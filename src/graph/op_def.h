@@ -50,11 +50,18 @@ struct InputSpec {
 };
 inline InputSpec optional_input(const char* name) { return {name, true}; }
 
+/// What an attribute is to those who know no op.
+///   shape    of the output: a type tells it, too
+///   ordinal  which of a network's draws this is
+///   sample   the axis of the rows that draws follow; -1: none
+enum class AttrRole : uint8_t { other, shape, ordinal, sample };
+
 struct AttrSpec {
   std::string name;
   AttrValue default_value;  // its kind is the attribute's kind
   bool is_required = false;
   bool is_neutral = false;  // beside the types it decides neither kernel choice, scratch nor cost
+  AttrRole role = AttrRole::other;
   AttrSpec(std::string n, AttrValue value) : name(std::move(n)), default_value(std::move(value)) {}
   AttrSpec(std::string n, AttrValue kind_sample, bool required)
       : name(std::move(n)), default_value(std::move(kind_sample)), is_required(required) {}
@@ -65,6 +72,11 @@ inline AttrSpec required_attr(std::string name, AttrValue kind_sample) {
 /// A random key, a position: nodes that differ in it alone take the same time and scratch.
 inline AttrSpec neutral(AttrSpec attr) {
   attr.is_neutral = true;
+  return attr;
+}
+
+inline AttrSpec with_role(AttrRole role, AttrSpec attr) {
+  attr.role = role;
   return attr;
 }
 
@@ -192,6 +204,8 @@ struct OpDef {
   /// The input of which rows are taken by number or by place: a table of embeddings where it is a
   /// weight. Null: none.
   std::optional<size_t> (*table_operand)(const Attrs& attrs) = nullptr;
+  /// Along an axis that its inputs do not have every element is the same.
+  bool repeats = false;
   /// Normalises by statistics of input 0 over all of its axes but the last.
   bool has_statistics = false;
   /// Of an op that a caller's program defines: its kernel comes with it. Null: backends list
@@ -205,6 +219,9 @@ struct OpDef {
 
 /// Of an attribute of this op: whether it decides neither kernel choice, scratch nor cost.
 [[nodiscard]] bool is_neutral(const OpDef& op, std::string_view attr);
+
+/// The node's attribute of this role; null where its op has none.
+[[nodiscard]] const AttrValue* attr_of(const Node& node, AttrRole role);
 
 /// All ops of the program, found by name. A value that is passed around; ops/registry.h builds it.
 class OpRegistry {

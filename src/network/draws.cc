@@ -29,7 +29,8 @@ IdVector<bool> fed_values(const Graph& graph) {
 std::vector<NodeId> draws_of_constants(const Graph& graph) {
   std::vector<NodeId> found;
   const auto draws_by_row = [](const Node& node) {
-    return *node.op->name == "dropout" && node.attrs.int64("sample_axis") == 0;
+    const AttrValue* const axis = attr_of(node, AttrRole::sample);
+    return axis != nullptr && *axis == AttrValue(int64_t{0});
   };
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), draws_by_row)) return found;
   const IdVector<bool> is_fed = fed_values(graph);

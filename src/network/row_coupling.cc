@@ -38,8 +38,7 @@ int axis_of_rows(const RowProbe& probe, ValueId id) {
 // as many numbers as there are rows, of which a row has others in another micro-batch.
 int axis_of_constant(const RowProbe& probe, const Node& node) {
   const int axis = axis_of_rows(probe, node.outputs.front());
-  const bool is_equal = *node.op->name == "fill" || *node.op->name == "broadcast_to";
-  return axis == kNoRows || is_equal ? axis : kCoupledRows;
+  return axis == kNoRows || node.op->repeats ? axis : kCoupledRows;
 }
 
 // Whether the node draws by the first row of the micro-batch.
@@ -50,7 +49,8 @@ bool draws_by_row(const RowProbe& probe, const Node& node) {
     const std::string& name = probe.graph.value(id).name;
     return name == kRandomKey || name.starts_with(kOwnKeyPrefix);
   });
-  const bool draws_once = *node.op->name == "dropout" && node.attrs.int64("sample_axis") == -1;
+  const AttrValue* const axis = attr_of(node, AttrRole::sample);
+  const bool draws_once = axis != nullptr && *axis == AttrValue(int64_t{-1});
   return has_key && !draws_once;
 }
 
@@ -93,10 +93,8 @@ void follow(const RowProbe& probe, const Node& node, NodeId id, Flow& flow) {
 }
 
 // What a type tells. Any other number that follows the rows is one that is computed with.
-bool is_shape(const Node& node, const std::string& attribute) {
-  const std::string& op = *node.op->name;
-  return attribute == "shape" &&
-         (op == "reshape" || op == "broadcast_to" || op == "fill" || op == "sum_to");
+bool is_shape(const Node& node, const AttrValue& attribute) {
+  return &attribute == attr_of(node, AttrRole::shape);
 }
 
 // Where the function asks for the number of rows for more than shapes.
@@ -109,7 +107,7 @@ std::string other_network(const Graph& graph, const Graph& other) {
       return "is built of other ops for another number of rows: " + describe(graph, id);
     for (const auto& [name, value] : graph.nodes[n].attrs.items()) {
       const AttrValue* const there = other.nodes[n].attrs.find(name);
-      if (!is_shape(graph.nodes[n], name) && (there == nullptr || *there != value))
+      if (!is_shape(graph.nodes[n], value) && (there == nullptr || *there != value))
         return "computes with the number of its rows: " + name + " of " + describe(graph, id);
     }
   }
@@ -170,7 +168,7 @@ std::vector<uint64_t> op_digests(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     std::string text = *node.op->name;
     for (const auto& [name, value] : node.attrs.items()) {
-      if (!is_shape(node, name)) text += " " + name + "=" + to_string(value);
+      if (!is_shape(node, value)) text += " " + name + "=" + to_string(value);
     }
     digests.push_back(hash(text));
   }

@@ -143,10 +143,11 @@ AttentionOutputs attention(GraphBuilder& builder, ValueId q, ValueId k, ValueId 
 }
 
 std::span<const OpDef> attention_ops() {
-  static const std::vector<AttrSpec> attrs = {required_attr("heads", int64_t{1}),
-                                              {"rate", 0.0},
-                                              neutral({"ordinal", int64_t{0}}),
-                                              {"window", int64_t{0}}};
+  static const std::vector<AttrSpec> attrs = {
+      required_attr("heads", int64_t{1}),
+      {"rate", 0.0},
+      with_role(AttrRole::ordinal, neutral({"ordinal", int64_t{0}})),
+      {"window", int64_t{0}}};
   static const OpDef ops[] = {
       {.name = "attention",
        .inputs =

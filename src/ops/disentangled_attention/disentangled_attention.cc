@@ -155,11 +155,12 @@ ValueId disentangled_attention(GraphBuilder& builder, ValueId q, ValueId k, Valu
 }
 
 std::span<const OpDef> disentangled_attention_ops() {
-  static const std::vector<AttrSpec> attrs = {required_attr("heads", int64_t{1}),
-                                              {"rate", 0.0},
-                                              neutral({"ordinal", int64_t{0}}),
-                                              {"buckets", int64_t{0}},
-                                              {"max_distance", int64_t{0}}};
+  static const std::vector<AttrSpec> attrs = {
+      required_attr("heads", int64_t{1}),
+      {"rate", 0.0},
+      with_role(AttrRole::ordinal, neutral({"ordinal", int64_t{0}})),
+      {"buckets", int64_t{0}},
+      {"max_distance", int64_t{0}}};
   static const OpDef ops[] = {
       {.name = "disentangled_attention",
        .inputs = std::vector<InputSpec>{"q", "k", "v", optional_input("pos_key"),

@@ -242,12 +242,14 @@ OpDef fill_op() {
           .is_variadic = false,
           .outputs = std::vector<std::string>{"y"},
           .attrs = std::vector<AttrSpec>{required_attr("value", 0.0),
-                                         required_attr("shape", std::vector<int64_t>{})},
+                                         with_role(AttrRole::shape,
+                                                   required_attr("shape", std::vector<int64_t>{}))},
           .infer = infer_fill,
           .gradient = not_differentiable("it has no inputs"),
           .keeps = Keeps{},
           .cost = CostFn{cost_per_element<0>},
-          .alias = never_in_place()};
+          .alias = never_in_place(),
+          .repeats = true};
 }
 
 }  // namespace

@@ -329,6 +329,12 @@ OpDef slice_op(const AttrSpec& axis, const AttrSpec& start, const AttrSpec& stop
   op.table_operand = table_of_slice;
   return op;
 }
+OpDef broadcast_op(const AttrSpec& shape) {
+  OpDef op = move_op("broadcast_to", {shape}, infer_broadcast_to, vjp_broadcast_to, cost_move,
+                     row_flow::elementwise, {.probes = broadcast_probes});
+  op.repeats = true;
+  return op;
+}
 OpDef sum_to_op(const AttrSpec& shape) {
   OpDef op = move_op("sum_to", {shape}, infer_sum_to, vjp_sum_to, cost_sum, row_flow_of_sum_to,
                      {.finds = Finds::most, .probes = sum_probes});
@@ -349,17 +355,17 @@ std::span<const OpDef> shape_ops() {
   static const auto ints = [](const char* name) {
     return required_attr(name, std::vector<int64_t>{});
   };
+  static const AttrSpec shape = with_role(AttrRole::shape, ints("shape"));
   static const OpDef ops[] = {
-      reshape_op(ints("shape")),
+      reshape_op(shape),
       move_op("transpose", {ints("perm")}, infer_transpose, vjp_transpose, cost_move,
               row_flow_of_transpose, {.probes = transpose_probes, .kind = kind_of_transpose}),
       slice_op(whole("axis"), whole("start"), whole("stop")),
       move_op("pad", {whole("axis"), whole("before"), whole("after")}, infer_pad, vjp_pad,
               cost_move, row_flow_beside_axis, {.probes = pad_probes}),
       concat_op(whole("axis")),
-      move_op("broadcast_to", {ints("shape")}, infer_broadcast_to, vjp_broadcast_to, cost_move,
-              row_flow::elementwise, {.probes = broadcast_probes}),
-      sum_to_op(ints("shape")),
+      broadcast_op(shape),
+      sum_to_op(shape),
   };
   return ops;
 }
