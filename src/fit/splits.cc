@@ -44,15 +44,18 @@ std::vector<plan::StorageId> updated_gradients(const plan::Problem& problem) {
   return gradients;
 }
 
-// Of the steps of optimizers.
+// Of the steps of optimizers: they move what stays by what they read beside it.
 double seconds_of_steps(const plan::Problem& problem) {
   double seconds = 0;
   for (const plan::Op& op : problem.ops) {
-    const bool moves = op.phase == plan::Phase::update && op.name != "set_zero" &&
+    const bool moves = op.phase == plan::Phase::update &&
                        std::any_of(op.outputs.begin(), op.outputs.end(), [&](plan::StorageId id) {
                          return problem.storages[id].resident;
                        });
-    if (moves) seconds += op.seconds;
+    const bool reads = std::any_of(op.inputs.begin(), op.inputs.end(), [&](plan::StorageId id) {
+      return std::find(op.outputs.begin(), op.outputs.end(), id) == op.outputs.end();
+    });
+    if (moves && reads) seconds += op.seconds;
   }
   return seconds;
 }
